@@ -35,6 +35,7 @@ test test-long check: export PYTHONDONTWRITEBYTECODE =
 # A worker a core; every second one takes cases that wait for processes first (tests/distribution.py). Each collects 17,000 cases for 30 s of CPU.
 WORKERS ?= 2
 CHECKERS ?= 2
+WITHOUT_SERVERS := packages tests/unit tests/property tests/conformance
 ROUNDS ?= 20
 
 test: setup ## every test but the long ones; prints what was skipped and why
@@ -49,9 +50,9 @@ properties: setup ## the properties on new random cases, ROUNDS times; then pods
 	for round in $$(seq $(ROUNDS)); do COTENANT_RANDOM_PROPERTIES=1 $(BIN)/python -m pytest -q -n $(WORKERS) tests/property || exit 1; done
 	$(BIN)/python -m tests.property.placement.test_woken 0 $$((100 * $(ROUNDS)))
 
-check: setup ## lint, strict types, floors and the fast tests
+check: setup ## lint, strict types, floors, and the fast tests that need no server
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint types floors
-	$(BIN)/python -m pytest -n $(CHECKERS) --dist loadscope -m 'not slow'
+	$(BIN)/python -m pytest -n $(CHECKERS) --dist loadscope -m 'not slow' $(WITHOUT_SERVERS)
 
 lint: setup
 	$(BIN)/ruff check .

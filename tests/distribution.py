@@ -34,13 +34,15 @@ TOGETHER = (
 # What `make test` leaves to `make test-all`: emulated machines, whole experiments, the loop in a whole cluster and
 # benchmarks take half of the time for one case in a hundred. So do kills at every step on real cgroups, which
 # tests/fault/keeper has on folders; whole clusters for the manager, the rebalancer, releases and charts, whose parts
-# have tests; elections among real processes, which tests/fault/scheduler has on a clock of its own; and a controller
-# of a fleet that is killed over real limits.
+# have tests, and for gangs and quotas, which tests/kube has; elections among real processes, which
+# tests/fault/drivers/kube has on a server of its own; and limits of a fleet over kills of its processes.
 LONG = (
     "tests/e2e/test_app.py",
     "tests/e2e/test_charts.py",
+    "tests/e2e/test_gangs.py",
     "tests/e2e/test_loop.py",
     "tests/e2e/test_manager.py",
+    "tests/e2e/test_quota.py",
     "tests/e2e/test_rebalancer.py",
     "tests/e2e/test_right_sizing.py",
     "tests/fault/up/test_schedulers.py",
@@ -51,6 +53,7 @@ LONG = (
     "tests/node/test_keeper_kill.py",
     "tests/node/guest/",
     "tests/node/kubelet/test_installed_loop.py",
+    "tests/node/test_zone_pods.py",
     "tests/node/test_experiments.py",
     "tests/node/test_profile_run.py",
     "tests/node/test_zone_vm.py",
@@ -70,6 +73,7 @@ LONGEST = (
     "tests/browser/test_report.py",
     "tests/browser/test_fleet.py",
     "tests/browser/test_tabs.py",
+    "tests/node/test_zone_pods.py",
     "tests/node/test_experiments.py",
     "tests/unit/test_bench.py",
     "tests/fault/up/test_schedulers.py",
@@ -105,10 +109,12 @@ LONGEST = (
     "tests/property/placement/test_extenders.py",
     "tests/property/node/test_same_in_both_worlds.py",
     "tests/property/placement/test_claims_kept.py",
+    "packages/cotenant/tests/unit/engine/rules/test_claims_limit.py",
     "tests/property/placement/test_why.py",
     "packages/cotenant/tests/unit/engine/test_churn.py",
     "tests/property/groups/test_quota.py",
     "tests/conformance/test_runner.py",
+    "tests/node/test_fleet_cri.py",
     "tests/node/test_fleet_terminal.py",
     "tests/fleet/test_split_brain.py",
     "tests/fleet/test_programs.py",
@@ -123,6 +129,7 @@ LONGEST = (
     "tests/property/placement/test_compiled_placement.py",
     "tests/property/node/test_agent_and_keeper.py",
     "tests/property/node/test_leases.py",
+    "packages/cotenant-lab/tests/lab/test_zone_day.py",
 )
 _RANK = {unit: rank for rank, unit in enumerate(LONGEST)}
 

@@ -60,10 +60,18 @@ def _room(path: Path, source: Path) -> str:
 
 
 def _imported(tree: ast.Module, modules: Mapping[str, Path]) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 yield from (name for name in [whole if whole in modules else node.module] if name in modules)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All below, without the expressions, which are most of a tree."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, field, ()):
+            yield child
+            yield from _statements(child)

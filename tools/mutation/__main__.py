@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import json
 import queue
 import random
@@ -222,6 +223,13 @@ def main() -> int:
     with contextlib.ExitStack() as held:
         kept: Path | None = options.trees
         folder = kept or Path(held.enter_context(tempfile.TemporaryDirectory(prefix="cotenant-mutation-")))
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = held.enter_context((folder / "lock").open("w"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            print(f"another command makes its changes in {folder}", file=sys.stderr)
+            return 2
         trees: queue.SimpleQueue[tuple[Path, Interpreter]] = queue.SimpleQueue()
         for number in range(options.jobs):
             tree = copied(ROOT, folder.resolve() / str(number))

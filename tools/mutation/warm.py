@@ -71,7 +71,7 @@ def _become(arguments: list[str], output: Path) -> None:
         compiled = sys.modules.get("cotenant.model.compiled")
         if compiled is not None:
             compiled.cache_directory.cache_clear()
-            numba.config.CACHE_DIR = str(compiled.cache_directory())
+            numba.config.CACHE_DIR = str(compiled.cache_directory())  # type: ignore[attr-defined]
         status = int(pytest.main(arguments))
         sys.stdout.flush()
         sys.stderr.flush()

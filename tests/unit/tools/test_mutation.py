@@ -5,7 +5,9 @@ them.
 from __future__ import annotations
 
 import ast
+import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ from tools.mutation.__main__ import believed, drawn
 from tools.mutation.distance import has_slow_cases, import_graph, nearest_files, stages
 from tools.mutation.operators import Change, changes
 from tools.mutation.reach import SOURCES, nearest, read
-from tools.mutation.trials import Mutant, Outcome, failing, try_one
+from tools.mutation.trials import Interpreter, Mutant, Outcome, copied, failing, try_one
+from tools.tree import ROOT
 
 SOURCE = '''"""Doc 1."""
 import os
@@ -147,6 +150,74 @@ def test_a_place_may_be_named() -> None:
     line = every[0].change.line
     assert {mutant.change.line for mutant in drawn(["services"], [f"{file}:{line}"], 10_000, 1)} == {line}
     assert {Path(mutant.file).name for mutant in drawn(["services"], ["reviewing/f*.py"], 10_000, 1)} == {"facts.py"}
+
+
+def test_a_copy_of_the_tree_is_brought_up_to_date_and_keeps_what_was_compiled(tmp_path: Path) -> None:
+    root, target = tmp_path / "here" / "root", tmp_path / "there" / "0"
+    (root / "tools" / "__pycache__").mkdir(parents=True)
+    (root.parent / "shared").mkdir()
+    for name, text in {
+        "tools/a.py": "a",
+        "tools/b.py": "b",
+        "tools/c/d.py": "d",
+        "README.md": "r",
+        "other": "o",
+    }.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
+    assert copied(root, target) == target
+
+    def found() -> dict[str, str]:
+        files = (path for path in sorted(target.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
+        return {path.relative_to(target).as_posix(): path.read_text() for path in files}
+
+    assert found() == {"README.md": "r", "tools/a.py": "a", "tools/b.py": "b", "tools/c/d.py": "d"}
+    assert (target.parent / "shared").resolve() == (root.parent / "shared").resolve()
+    (target / "tools" / "__pycache__").mkdir()
+    (target / "tools" / "__pycache__" / "a.pyc").write_text("")
+    (target / "tools" / "a.py").write_text("x")  # a trial that was interrupted
+    (root / "tools" / "b.py").write_text("b2")
+    (root / "tools" / "c" / "d.py").unlink()
+    (root / "tools" / "c" / "e.py").write_text("e")
+    shutil.copytree(root / "tools" / "c", root / "tools" / "f")
+    shutil.rmtree(root / "tools" / "c")
+    copied(root, target)
+    assert found() == {"README.md": "r", "tools/a.py": "a", "tools/b.py": "b2", "tools/f/e.py": "e"}
+    assert (target / "tools" / "__pycache__" / "a.pyc").exists()
+    for name in ("README.md", "tools/a.py"):
+        assert (target / name).stat().st_mtime_ns == (root / name).stat().st_mtime_ns
+
+
+@pytest.mark.slow
+def test_trials_in_children_of_one_process_see_each_change_and_leave_nothing(tmp_path: Path) -> None:
+    (tmp_path / SOURCES).mkdir(parents=True)
+    (tmp_path / "tools").symlink_to(ROOT / "tools")
+    module, source = tmp_path / SOURCES / "warm_module.py", "FIRST, SECOND = 3, 4\nimport time\ntime.sleep(0)\n"
+    module.write_text(source)
+    (tmp_path / "test_it.py").write_text(
+        f"import sys\n\ndef test_it():\n    sys.path.insert(0, '{SOURCES}')\n    import warm_module\n"
+        "    assert warm_module.FIRST == 3\n"
+    )
+    interpreter = Interpreter(tmp_path, [])
+    try:
+        for _ in range(2):
+            dead = {
+                source[change.begin : change.end]: try_one(
+                    tmp_path, Mutant("warm_module.py", change), ["test_it.py"], 60.0, (), interpreter
+                ).dead
+                for change in changes(source)
+                if change.kind == "constant" and change.line == 1
+            }
+            assert dead == {"3": True, "4": False}
+            assert module.read_text() == source
+        (hang,) = (change for change in changes(source) if change.kind == "constant" and change.line == 3)
+        outcome = try_one(
+            tmp_path, Mutant("warm_module.py", replace(hang, replacement="600")), ["test_it.py"], 3.0, (), interpreter
+        )
+        assert (outcome.dead, outcome.said) == (True, "no end in 3 s")
+        assert failing(tmp_path, ["test_it.py"], 60.0, (), interpreter) == frozenset()
+    finally:
+        interpreter.close()
 
 
 @pytest.mark.slow

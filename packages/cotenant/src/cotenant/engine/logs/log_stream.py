@@ -111,7 +111,7 @@ class LogStream:
     def _take(self, line: KeptLine) -> None:
         if self._skip and not line.is_old:
             if self._place is not None and line.at_ns <= self._place.at_ns:
-                self._skip -= 1
+                self._skip -= self._skip != _ALL
                 return
             self.lost += self._skip != _ALL  # what was to be passed over is gone
             self._skip = 0

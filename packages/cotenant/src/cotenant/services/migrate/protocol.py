@@ -45,7 +45,7 @@ PLUGINS = {
 }
 
 CONFIG_KEYS = {  # of slo-controller-config, besides those that the manager reads
-    "colocation-config": Known(D, "manager.md", "the same amounts; see Differences from upstream there"),
+    "colocation-config": Known(D, "migrate-koordinator.md", "see What the processes do otherwise there"),
     "resource-threshold-config": Known(S, "agent.md"),
     "resource-qos-config": Known(D, "agent.md", "without core scheduling and group identity"),
     "cpu-burst-config": Known(S, "agent.md"),

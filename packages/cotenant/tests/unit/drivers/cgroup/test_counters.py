@@ -315,9 +315,9 @@ def test_a_hybrid_group_that_is_missing_in_the_pressure_tree_is_read_without(tmp
 
 
 @pytest.mark.slow
-def test_five_hundred_groups_at_once_with_fewer_descriptors(tmp_path: Path) -> None:
+def test_two_hundred_groups_at_once_with_fewer_descriptors(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "v2")
-    names = [f"kubepods/pod{i}" for i in range(500)]
+    names = [f"kubepods/pod{i}" for i in range(200)]
     for name in names:
         trees.add(name)
     before = descriptors()

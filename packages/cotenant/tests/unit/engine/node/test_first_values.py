@@ -13,6 +13,7 @@ from cotenant.engine.node.first_values import (
     NodeFacts,
     StartingContainer,
     first_values,
+    sentences,
     updated_values,
     workload_of,
 )
@@ -20,9 +21,10 @@ from cotenant.model.cluster.annotations import EXTENDED_SPEC
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.machine.counters import GpuCounters
-from cotenant.model.machine.first_values import NOTHING, FirstValues, Refusal
+from cotenant.model.machine.first_values import NOTHING, FirstValues, LeftOut, Refusal
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.knob_values import CpuMax
+from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.policy.nodeqos.batch_resources import BatchResourcesConfig, desired
 
@@ -266,3 +268,12 @@ def test_a_guid_is_the_image_or_the_workload(image: str, guid: str) -> None:
 )
 def test_the_name_of_a_workload(labels: dict[str, str], name: str, workload: str) -> None:
     assert workload_of(Labels.of(labels), name) == workload
+
+
+def test_a_log_has_a_sentence_for_each_decision_and_for_each_that_was_left_out() -> None:
+    made = FirstValues(
+        reasons=(Reason("first-values", "one"), Reason("first-values", "two")),
+        left_out=(LeftOut(Refusal.OUTSIDE, Reason("first-values", "three")),),
+    )
+    assert list(sentences(made)) == ["one", "two", "left out: three"]
+    assert list(sentences(FirstValues())) == []

@@ -230,3 +230,14 @@ def test_a_pod_that_would_free_next_to_nothing_stays() -> None:
     )
     assert not found.moves
     assert {kept.pod.key: kept.reason for kept in found.kept}["n0/p0"] == "it would free next to nothing"
+
+
+def test_a_round_in_which_a_node_was_acted_on_counts_as_a_normal_one() -> None:
+    pods = pods_by_node([200, 200, 200, 200], [])
+    policy = LowNodeLoad([pool(anomaly=AnomalyCondition(2, 1, 1e9))])
+    moved = [bool(policy.round(loads(pods), pods.__getitem__, Choosing(), float(at)).moves) for at in range(8)]
+    # without effect it stays overloaded: acted on in each round from the third on
+    assert moved == [False, False, True, True, True, True, True, True]
+    quick = LowNodeLoad([pool(anomaly=AnomalyCondition(2, 0, 1e9))])
+    moved = [bool(quick.round(loads(pods), pods.__getitem__, Choosing(), float(at)).moves) for at in range(8)]
+    assert moved == [False, False, True, False, False, True, False, False]

@@ -125,3 +125,61 @@ def test_a_setting_has_a_mode_where_it_loads_a_scheduler_only() -> None:
         Setting(Backend.ROOT)
     with pytest.raises(InvalidInput):
         Setting(Backend.WEIGHTS, Mode.LATENCY)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept", "said"),
+    [
+        # a fifth more late dispatches are allowed, and as many as the limit
+        (reading(10), reading(12), True, "kept: 10.00 late dispatches a second before, 12.00 after"),
+        (reading(10), reading(13), False, "worse: 10.00 late dispatches a second before, 13.00 after"),
+        (reading(1), reading(2), True, "kept: 1.00 late dispatches a second before, 2.00 after"),
+        (reading(1), reading(3), False, "worse: 1.00 late dispatches a second before, 3.00 after"),
+        # burn rates count where both readings have them
+        (
+            reading(burn=5.0),
+            reading(burn=6.0),
+            True,
+            "kept: 0.00 late dispatches a second before, 0.00 after; burn rate",
+        ),
+        (reading(burn=5.0), reading(burn=6.1), False, "worse: 0.00 late dispatches a second before, 0.00 after; burn"),
+        (reading(burn=0.1), reading(burn=1.0), True, "kept"),
+        (reading(burn=0.1), reading(burn=1.1), False, "worse"),
+        (reading(), reading(burn=9.0), True, "kept: 0.00 late dispatches a second before, 0.00 after"),
+        (reading(burn=1.0), reading(), True, "kept: 0.00 late dispatches a second before, 0.00 after"),
+        # what helps nobody must not take a fifth of batch's time
+        (reading(batch_us=500_000), reading(batch_us=400_000), True, "kept"),
+        (
+            reading(batch_us=500_000),
+            reading(batch_us=399_000),
+            False,
+            "no better for services and worse for batch: 0.00",
+        ),
+        (reading(10, batch_us=500_000), reading(8, batch_us=1), False, "no better"),
+        (reading(10, batch_us=500_000), reading(7, batch_us=1), True, "kept"),
+        (reading(burn=1.0, batch_us=500_000), reading(burn=0.8, batch_us=1), False, "no better"),
+        (reading(burn=1.0, batch_us=500_000), reading(burn=0.7, batch_us=1), True, "kept"),
+    ],
+)
+def test_whether_a_change_is_kept_and_why(before: ZoneReading, after: ZoneReading, kept: bool, said: str) -> None:
+    is_kept, reason = judge(before, after, 2)
+    assert is_kept is kept
+    assert reason.text.startswith(said)
+    terms = {term.name: term.value for term in reason.terms}
+    assert terms["late before"] == before.late_per_s * 1000
+    assert terms["late after"] == after.late_per_s * 1000
+    assert (terms["batch before"], terms["batch after"]) == (
+        round(before.batch_cpus * 1000),
+        round(after.batch_cpus * 1000),
+    )
+    if before.burn is not None and after.burn is not None:
+        assert (terms["burn before"], terms["burn after"]) == (round(before.burn * 1000), round(after.burn * 1000))
+    else:
+        assert "burn before" not in terms
+
+
+def test_the_margin_and_the_limit_of_burn_rates_may_be_others() -> None:
+    assert not judge(reading(10), reading(12), 2, margin=0.1)[0]
+    assert judge(reading(burn=0.1), reading(burn=1.9), 2, burn_limit=2.0)[0]
+    last = judge(reading(batch_us=500_000), reading(batch_us=300_000), 2)[1].text
+    assert last.endswith("; batch 0.50 CPUs before, 0.30 after")

@@ -183,10 +183,10 @@ class ClaimLedger:
             if not shares:
                 del self._shares[device.id]
         else:
-            holders = self.holders[device.id]
+            holders = self.holders.get(device.id, {})  # a claim may list a device twice: it is removed once
             holders.pop(uid, None)
             if not holders:
-                del self.holders[device.id]
+                self.holders.pop(device.id, None)
 
     def validate(self) -> None:
         """Check that what is entered is what claims have, and no assumed device is another's. Raises `Permanent`."""

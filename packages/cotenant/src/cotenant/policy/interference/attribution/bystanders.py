@@ -19,7 +19,7 @@ from cotenant.policy.interference.series import BlameSample
 
 def bystanders(history: NodeSamples, parts: Split, settings: AttributionSettings) -> frozenset[str]:
     """The pods whose activity explains nothing of the trouble, by uid."""
-    return _fellow_sufferers(history, parts.uid, settings) | _our_own(parts, settings)
+    return fellow_sufferers(history, parts.uid, settings) | _our_own(parts, settings)
 
 
 def without_activity(history: NodeSamples, uids: frozenset[str]) -> NodeSamples:
@@ -27,7 +27,7 @@ def without_activity(history: NodeSamples, uids: frozenset[str]) -> NodeSamples:
     return NodeSamples(tuple(_without(sample, uids) for sample in history.samples), history.usual)
 
 
-def _fellow_sufferers(history: NodeSamples, uid: str, settings: AttributionSettings) -> frozenset[str]:
+def fellow_sufferers(history: NodeSamples, uid: str, settings: AttributionSettings) -> frozenset[str]:
     """Other services in trouble whose requests, or instructions, did not grow."""
     last = history.samples[-1].services if history.samples else {}
     found = []

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cotenant.model.resources import Amounts
+from cotenant.policy.interference.attribution.bystanders import fellow_sufferers, without_activity
 from cotenant.policy.interference.attribution.evidence import (
     Means,
     Own,
@@ -17,12 +18,10 @@ from cotenant.policy.interference.attribution.evidence import (
     activity_of,
     by_blame,
     by_fit,
-    fellow_sufferers,
     min_activity,
     rise_from,
     split,
     suspects,
-    without_activity,
 )
 from cotenant.policy.interference.attribution.samples import NodeSamples, Sample, ServiceSample
 from cotenant.policy.interference.attribution.settings import AttributionSettings, Signal
