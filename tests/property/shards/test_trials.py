@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from tests.property.shards.trials import trial
-from tests.property.shards.world import Broken
+from tests.property.shards.world import Broken, Server, SimPod
 
 pytestmark = pytest.mark.slow
 
@@ -19,6 +19,19 @@ def test_whatever_happens_no_node_and_no_quota_is_overrun_and_all_work_ends(firs
     assert all(one.moved >= 2 for one in found)
 
 
-def test_without_the_fence_a_bind_of_a_stopped_member_overruns_a_node() -> None:
-    with pytest.raises(Broken, match="node-1 holds 7 of 6"):
-        trial(5, fences=False)
+def late_bind(is_fenced: bool) -> str:
+    """A member is stopped before it sends its bind; another fills the node; the first goes on. What the server says."""
+    server = Server({"node": 2}, {})
+    for name in ("first", "second"):
+        server.put(SimPod(name, 2, f"work-{name}"))
+    known = server.pods["first"].version
+    if is_fenced:
+        server.touch("first")
+    assert not server.bind("second", "node", server.pods["second"].version)
+    return server.bind("first", "node", known)
+
+
+def test_a_bind_of_a_stopped_member_is_refused_by_the_fence_and_by_nothing_else() -> None:
+    assert late_bind(is_fenced=True) == "conflict"
+    with pytest.raises(Broken, match="node holds 4 of 2"):
+        late_bind(is_fenced=False)
