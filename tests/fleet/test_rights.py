@@ -97,7 +97,7 @@ def test_an_operator_asks_under_its_own_name_only(guarded: tuple[NatsServer, Mad
 
         await controller.subscribe("fleet.*.rpc.*", asked)
         await controller.client.flush()
-        assert (await bob.request("fleet.bob.rpc.list", b"", timeout_s=60.0)).data == b"fleet.bob.rpc.list"
+        assert (await heard(bob, "fleet.bob.rpc.list")).data == b"fleet.bob.rpc.list"
         for subject in ("fleet.alice.rpc.list", "guid.agent-a.rpc.start", "hb.agent-a"):
             with pytest.raises(Forbidden, match=subject):
                 await bob.request(subject, b"", timeout_s=60.0)
