@@ -109,3 +109,35 @@ def test_a_shrink_that_hurts_is_taken_back_with_a_receipt(up: Up) -> None:
     assert _requests(api, "tight") == ["3"] * 2
     shown = run("receipts", "--kubeconfig", up.kubeconfig).stdout
     assert "objective fast burns; 1 pods; allowed by mode act" in shown
+
+
+def test_a_freeze_stops_it_and_a_thaw_lets_it_go_on(up: Up) -> None:
+    api = Client(up.kubeconfig)
+    frozen = run("freeze", "--why", "outage", "--by", "ada", "--action", "sizes", "--kubeconfig", up.kubeconfig)
+    assert (frozen.returncode, frozen.stderr) == (0, "")
+    api.create("/apis/apps/v1/namespaces/default/deployments", deployment("held", 2, cpu="3"))
+    eventually("two replicas run", lambda: _requests(api, "held") == ["3"] * 2, 60.0)
+    api.create(f"{SLO}/rightsizings", _sizing("held", mode="act"))
+
+    def waits() -> bool:
+        return "frozen by ada: outage" in api.get(f"{SLO}/rightsizings/held").get("status", {}).get("message", "")
+
+    eventually("it says that it is frozen", waits, 120.0)
+    assert _requests(api, "held") == ["3"] * 2
+    listed = json.loads(run("autonomy", "--json", "--kubeconfig", up.kubeconfig).stdout)
+    assert [(row["name"], row["actions"], row["freeze"]["by"]) for row in listed["objects"]] == [
+        ("freeze", ["sizes"], "ada")
+    ]
+    again = run("freeze", "--why", "still", "--by", "bob", "--kubeconfig", up.kubeconfig)
+    assert again.returncode == 0, again.stderr
+    assert "by bob: still" in run("autonomy", "--kubeconfig", up.kubeconfig).stdout
+    assert "thawed" in run("thaw", "--kubeconfig", up.kubeconfig).stdout
+    assert "nothing was frozen" in run("thaw", "--kubeconfig", up.kubeconfig).stdout
+    eventually("it goes on", lambda: _receipts(api, "held"), 180.0)
+
+
+def test_a_freeze_without_a_reason_and_of_an_unknown_kind_is_refused(up: Up) -> None:
+    for words in (("--why", " "), ("--why", "x", "--action", "sleep")):
+        refused = run("freeze", *words, "--kubeconfig", up.kubeconfig)
+        assert refused.returncode == 2, refused.stdout
+        assert words[-2] in refused.stderr

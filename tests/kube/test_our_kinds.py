@@ -116,6 +116,14 @@ SPECS: dict[str, dict[str, Any]] = {
             "axes": {"cpu": {"tendency": 300, "sensitivity": 700}},
         },
     },
+    "autonomies": {
+        "namespaces": ["shop"],
+        "actions": ["sizes", "lending", "moves"],
+        "ceiling": "approve",
+        "windows": [{"days": ["mon", "fri"], "from": "22:00", "to": "6:00", "timeZone": "Europe/Berlin"}],
+        "blackouts": [{"from": "2026-12-24", "to": "2026-12-27", "why": "holidays"}],
+        "freeze": {"why": "w", "by": "ada"},
+    },
     "rightsizings": {
         "workload": {"kind": "Deployment", "name": "cart"},
         "mode": "approve",

@@ -36,6 +36,7 @@ APART = {
     "moves",
     "nri",
     "objectives",
+    "prediction",  # needs the traces
     "ray",
     "soak",
     "soak_chart",

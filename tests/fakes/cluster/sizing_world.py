@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cotenant.engine.sizing.right_sizer import RightSizer
 from cotenant.engine.sizing.scene import ResizePod, WriteSizing
+from cotenant.model.autonomy.autonomy import Autonomy, Freeze
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
 from cotenant.model.sizes.container import ContainerSize, SizedContainer, SizedPod
 from cotenant.model.sizes.right_sizing import Phase, RightSizing, SizingStatus
@@ -29,6 +30,7 @@ class World:
         self.signals: dict[str, PodSignals] = {}
         self.is_reporting = True
         self.refuses = ""
+        self.frozen: str | None = None
         self.pods: dict[str, SizedPod] = {}
         self.resized: list[tuple[str, ContainerSize]] = []
         self.sizing = RightSizing(
@@ -62,7 +64,17 @@ class World:
         for of in self.pods.values():
             self.engine.pod_seen(of)
         self.engine.sizing_seen(self.sizing)
+        if self.frozen is not None:
+            self.freeze(self.frozen)
         self.engine.leads_now()
+
+    def freeze(self, why: str | None) -> None:
+        """None = thaw."""
+        self.frozen = why
+        if why is None:
+            self.engine.permissions.gone("freeze")
+        else:
+            self.engine.permissions.seen(Autonomy("freeze", freeze=Freeze(why, "ada")))
 
     def run(self, seconds: int, until: Callable[[], bool] = lambda: False) -> bool:
         for _ in range(-(-seconds // TICK_S)):
@@ -84,6 +96,7 @@ class World:
         return False
 
     def resize(self, write: ResizePod) -> None:
+        assert write.undoes or self.frozen is None, "a freeze stops every resize but those that undo"
         self.resized.append((write.pod, write.size))
         if self.refuses:
             self.engine.resize_refused(write, self.refuses)

@@ -37,6 +37,7 @@ PLURALS = {
     "controlzones": "ControlZone",
     "serviceobjectives": "ServiceObjective",
     "noderesourcetopologies": "NodeResourceTopology",
+    "autonomies": "Autonomy",
 }
 
 

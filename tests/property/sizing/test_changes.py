@@ -26,7 +26,7 @@ def objective(state: ObjectiveState) -> ObjectiveStatus:
 
 def happen(world: World, random: Random) -> None:
     """Something of a day in a cluster."""
-    what = random.randrange(8)
+    what = random.randrange(9)
     if what == 0:
         world.kubelet = random.choice([in_place, pending("Deferred"), pending("Infeasible")])
     elif what == 1:
@@ -50,6 +50,8 @@ def happen(world: World, random: Random) -> None:
         of = world.pods[random.choice(sorted(world.pods))]
         container = of.containers[0]
         world.put(replace(of, containers=(replace(container, restarts=container.restarts + 1),)))
+    elif what == 7:
+        world.freeze(None if world.frozen else "by hand")
     else:  # another month, with another use
         world.now_s += 40 * 86_400
         world.use = Use(random.randrange(300, 2000), 900 * MIB)
@@ -86,6 +88,7 @@ def test_no_replica_is_left_between_two_sizes(seed: int) -> None:
     for _ in range(STEPS):
         happen(world, random)
     world.kubelet = in_place
+    world.freeze(None)
     for of in [*world.pods.values()]:
         world.put(in_place(of, of.containers[0].size))
     world.engine.objective_seen(objective(ObjectiveState.OK))

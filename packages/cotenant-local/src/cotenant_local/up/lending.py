@@ -20,7 +20,7 @@ POLICIES = tuple(entry.value for entry in Policy if entry is not Policy.REQUEST)
 def config_map(policy: str) -> Manifest:
     """`policy`: one of `POLICIES`. Memory is lent by the same policy where it is ours, else by upstream's default."""
     strategy = Strategy(enable=True, cpu_calculate_policy=policy)
-    if policy == Policy.PEAK:
+    if Policy(policy).is_at_risk:
         strategy = msgspec.structs.replace(strategy, memory_calculate_policy=policy)
     source = ConfigSource()
     return {

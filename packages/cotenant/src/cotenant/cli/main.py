@@ -76,6 +76,9 @@ _register(
     objective="traces.objective:app",
     profile="cluster.profile:app",
     receipts="cluster.receipts:app",
+    autonomy="cluster.autonomy:autonomy",
+    freeze="cluster.autonomy:freeze",
+    thaw="cluster.autonomy:thaw",
 )
 _register(
     NODE,

@@ -21,6 +21,7 @@ from cotenant.engine.plugins.extenders.plugin import Extenders
 from cotenant.engine.plugins.gangs.plugin import Gangs
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.reservations.plugin import Reservations
+from cotenant.engine.plugins.stays.plugin import LentForStay
 from cotenant.engine.rules.claims.gate import ClaimGate
 from cotenant.engine.rules.claims.rules import ClaimRules
 from cotenant.engine.rules.cpus.rules import Cpus
@@ -45,6 +46,7 @@ class PluginRegistry:
     reservations: Reservations = field(default_factory=Reservations)
     load_aware: LoadAware = field(default_factory=LoadAware)  # off without settings
     predicted_use: PredictedUse = field(default_factory=PredictedUse)  # off without settings
+    lent_for_stay: LentForStay = field(default_factory=LentForStay)  # sleeps until a node says what holds for longer
     extenders: Extenders = field(default_factory=Extenders)  # none is asked
     more: tuple[Plugin, ...] = ()
 
@@ -85,6 +87,7 @@ class PluginRegistry:
             DeviceGate(self.devices),
             ClaimGate(self.claims),
             self.reservations,
+            self.lent_for_stay,
             *load,
             *use,
             *extenders,
@@ -96,5 +99,6 @@ class PluginRegistry:
         load = (self.load_aware,) if self.load_aware.is_on else ()
         use = (self.predicted_use,) if self.predicted_use.is_on else ()
         extenders = (self.extenders,) if self.extenders.extenders else ()
-        more = (PluginRules(plugin) for plugin in (*extenders, *self.more) if is_node_rule(plugin))
+        own = (self.lent_for_stay, *extenders, *self.more)
+        more = (PluginRules(plugin) for plugin in own if is_node_rule(plugin))
         return (self.cpus, self.devices, self.claims, *load, *use, *more)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import isnan
 
+from cotenant.engine.manager.predicting import NodePrediction
 from cotenant.engine.manager.record import Computed, NodeRecord
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.model.cluster.managed import ManagedNode
@@ -48,6 +49,7 @@ from cotenant.policy.overcommit.strategy import (
 from cotenant.policy.overcommit.writing import LENT, MID, Adjustments, adjusted, is_degraded
 
 RESERVE_TERM = "reserve against rises"
+_AT_RISK = tuple(policy for policy in Policy if policy.is_at_risk)
 
 
 class Lending:
@@ -56,6 +58,7 @@ class Lending:
     def __init__(self, settings: ManagerSettings) -> None:
         self.settings = settings
         self.pools: dict[str, Pool] = {}  # by resource
+        self.prediction = NodePrediction()
         self.hours = 0  # node-hours judged
         self.broken = 0  # of those, node-hours in which prod + lent exceeded the capacity
         self._unjudged: dict[int, tuple[int, int]] = {}  # by hour: node-hours, broken ones
@@ -83,9 +86,11 @@ class Lending:
         amounts: list[Amount] = []
         failed: list[str] = []
         reasons: list[str] = []
+        holding: dict[str, Mapping[int, int]] = {}
         facts = record.facts()
         try:
-            amounts += self._batch(record, facts, strategy)
+            batch, holding = self._batch(record, facts, strategy, now_s)
+            amounts += batch
         except InvalidInput as error:
             failed += [BATCH_CPU, BATCH_MEMORY]
             reasons.append(str(error))
@@ -94,7 +99,8 @@ class Lending:
         except InvalidInput as error:
             failed += MID
             reasons.append(str(error))
-        return Computed("failed" if failed else "lent", "; ".join(reasons), tuple(amounts), tuple(failed), view)
+        state = "failed" if failed else "lent"
+        return Computed(state, "; ".join(reasons), tuple(amounts), tuple(failed), view, holding)
 
     def learn(self, record: NodeRecord, view: NodeView, now_s: float) -> None:
         """Take in a new measurement of a node on which the peak policy is in force."""
@@ -111,10 +117,14 @@ class Lending:
             pool = self.pools.get(resource) or new_pool(settings, per_hour)
             record.history[resource], pool = observe(history, pool, pods, capacity, settings, now_s)
             self.pools[resource] = pool
-        if Policy.PEAK in (strategy.cpu_calculate_policy, strategy.memory_calculate_policy):
+            if resource in predicted_resources(strategy) or self.settings.learns_use:
+                self.prediction.learn(record.name, node.labels, resource, pods, capacity, now_s)
+        if peak_resources(strategy):
             self._judge(record, facts, settings, strategy, now_s)
 
-    def _batch(self, record: NodeRecord, facts: NodeFacts, strategy: Strategy) -> list[Amount]:
+    def _batch(
+        self, record: NodeRecord, facts: NodeFacts, strategy: Strategy, now_s: float
+    ) -> tuple[list[Amount], dict[str, Mapping[int, int]]]:
         node = record.node
         assert node is not None
         rules = batch_rules(strategy)
@@ -122,16 +132,34 @@ class Lending:
             normalization_ratio(node.normalization) if node.normalization else None, node.third_party or None
         )
         found = []
+        holding: dict[str, Mapping[int, int]] = {}
         for amount in batch_amounts(facts, _without_peak(rules)):
             if amount.resource in peak_resources(strategy):
-                amount = self._peak_amount(record, facts, amount.resource, rules, strategy)
+                predicted = None
+                if amount.resource in predicted_resources(strategy):
+                    predicted = self._predicted(record, facts, amount.resource, rules, strategy, now_s)
+                if predicted is not None:
+                    amount, ahead = predicted
+                    holding[amount.resource] = {
+                        hours: adjusted(amount.then("longer", left), by).value for hours, left in ahead.items()
+                    }
+                else:
+                    amount = self._peak_amount(record, facts, amount.resource, rules, strategy)
                 amount = adjusted(amount, by)
                 capacity = _of(facts.capacity, amount.resource)
                 held = to_write(amount.value, node.lent.get(amount.resource), capacity, self.settings.band)
                 found.append(amount.then("hysteresis", held))
             else:
                 found.append(adjusted(amount, by))
-        return found
+        return found, holding
+
+    def _predicted(
+        self, record: NodeRecord, facts: NodeFacts, resource: str, rules: BatchRules, strategy: Strategy, now_s: float
+    ) -> tuple[Amount, Mapping[int, int]] | None:
+        pods, capacity, beside = _view_of(resource, facts)
+        limit = rules.cpu_limit_pct if resource == BATCH_CPU else rules.memory_limit_pct
+        risk = self._peak(strategy).risk
+        return self.prediction.amount(record.name, resource, pods, capacity, beside, risk, limit, now_s)
 
     def _peak_amount(
         self, record: NodeRecord, facts: NodeFacts, resource: str, rules: BatchRules, strategy: Strategy
@@ -176,13 +204,27 @@ class Lending:
 
 
 def peak_resources(strategy: Strategy) -> tuple[str, ...]:
-    """The resources whose amount is by the peak policy."""
+    """The resources whose amount is by the policies `peak` and `predicted`, which begins as `peak`."""
     found = []
-    if strategy.cpu_calculate_policy == Policy.PEAK:
-        found.append(BATCH_CPU)
-    if strategy.memory_calculate_policy == Policy.PEAK:
-        found.append(BATCH_MEMORY)
+    for policy, resource in _policies(strategy):
+        if policy in _AT_RISK:
+            found.append(resource)
     return tuple(found)
+
+
+def _policies(strategy: Strategy) -> tuple[tuple[str | None, str], ...]:
+    return (strategy.cpu_calculate_policy, BATCH_CPU), (strategy.memory_calculate_policy, BATCH_MEMORY)
+
+
+def predicted_resources(strategy: Strategy) -> tuple[str, ...]:
+    """Those whose amount is by the policy `predicted`."""
+    return tuple(resource for policy, resource in _policies(strategy) if policy == Policy.PREDICTED)
+
+
+def not_raised(computed: Computed, lent: Mapping[str, int], why: str) -> Computed:
+    """While frozen no amount is raised; what services need back is still taken away."""
+    amounts = tuple(amount.then(why, min(amount.value, lent.get(amount.resource, 0))) for amount in computed.amounts)
+    return replace(computed, amounts=amounts)
 
 
 def annotation_of(computed: Computed) -> str | None:
@@ -201,6 +243,7 @@ def annotation_of(computed: Computed) -> str | None:
                 }
                 for amount in computed.amounts
             },
+            **({"holds": computed.holding} if computed.holding else {}),
         },
         separators=(",", ":"),
     )
@@ -218,7 +261,7 @@ def targets(record: NodeRecord) -> dict[str, int | None]:
 
 def _without_peak(rules: BatchRules) -> BatchRules:
     def plain(policy: Policy) -> Policy:
-        return Policy.USAGE if policy is Policy.PEAK else policy
+        return Policy.USAGE if policy.is_at_risk else policy
 
     return replace(rules, cpu_policy=plain(rules.cpu_policy), memory_policy=plain(rules.memory_policy))
 

@@ -17,6 +17,7 @@ import heapq
 from collections.abc import Mapping
 from math import inf, isnan, nan
 
+from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.manager.active_pods import active_pod
 from cotenant.engine.manager.collecting import collect_policy
 from cotenant.engine.manager.explanation import NodeExplanation
@@ -29,10 +30,11 @@ from cotenant.engine.manager.instructions import (
     WriteZones,
     merge_patch,
 )
-from cotenant.engine.manager.lending import Lending, annotation_of, peak_resources, targets
+from cotenant.engine.manager.lending import Lending, annotation_of, not_raised, peak_resources, targets
 from cotenant.engine.manager.record import UNKNOWN, Computed, NodeRecord, SentSpec, ZoneRecord
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.engine.manager.zones import annotation_of_zones, changes, standing, zones_of
+from cotenant.model.autonomy.autonomy import Action, Autonomy
 from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.observed import ObservedPod, Phase
 from cotenant.model.errors import CotenantError
@@ -56,6 +58,7 @@ class Manager:
     def __init__(self, settings: ManagerSettings | None = None) -> None:
         self.settings = settings or ManagerSettings()
         self.lending = Lending(self.settings)
+        self.permissions = Permissions()
         self.colocation = ColocationState()
         self.slo = DEFAULT_CONFIG
         self.counts: dict[str, int] = {}
@@ -78,6 +81,24 @@ class Manager:
             self._dirty.update(self._nodes)
         self.slo = slo
         self.has_config = True
+
+    def autonomy_seen(self, found: Autonomy) -> None:
+        """What may be done, as it is stored: a freeze holds amounts from rising."""
+        self.permissions.seen(found)
+        self._dirty.update(self._nodes)
+
+    def autonomy_gone(self, name: str) -> None:
+        """Deleted."""
+        self.permissions.gone(name)
+        self._dirty.update(self._nodes)
+
+    def may_write(self, write: WriteAmounts, now_s: float) -> bool:
+        """Whether amounts that were decided may still be written."""
+        if not self.permissions.of(Action.LENDING, "", now_s).is_frozen:
+            return True
+        record = self._nodes.get(write.node)
+        lent = record.node.lent if record is not None and record.node is not None else {}
+        return all(amount is None or amount <= lent.get(name, 0) for name, amount in write.amounts.items())
 
     @property
     def config_errors(self) -> tuple[str, ...]:
@@ -245,7 +266,11 @@ class Manager:
             record.computed = Computed("unknown", self.colocation.error)
             return []
         assert record.node is not None
-        record.computed = computed = self.lending.compute(record, config, now_s)
+        computed = self.lending.compute(record, config, now_s)
+        allowed = self.permissions.of(Action.LENDING, "", now_s)
+        if allowed.is_frozen:
+            computed = not_raised(computed, record.node.lent, "frozen")
+        record.computed = computed
         view = computed.view
         strategy = merge(DEFAULTS, view.strategy if view is not None else DEFAULTS)
         self._watch_age(record, strategy, now_s)

@@ -23,6 +23,9 @@ class Computed:
     amounts: tuple[Amount, ...] = ()  # as they would be written, after hysteresis
     failed: tuple[str, ...] = ()  # resources whose amount could not be computed: they stay as they are
     view: NodeView | None = None
+    holding: Mapping[str, Mapping[int, int]] = field(
+        default_factory=dict
+    )  # what holds for so many hours, by short name
 
     @property
     def wanted(self) -> dict[str, int]:

@@ -15,6 +15,7 @@ class ManagerSettings:
 
     band: Band = field(default_factory=Band)  # of amounts by the peak policy
     peak: PeakSettings = field(default_factory=PeakSettings)  # its risk is overridden by the strategy's peakRiskPercent
+    learns_use: bool = False  # by the hour, on nodes with `peak` too: `predicted` then begins with a history
     confirm_s: float = 30.0  # a write that the watch has not shown by then is issued again
     settle_s: float = 1.0  # pods that change within this time are counted together
     first_look_s: float = (

@@ -1,10 +1,11 @@
 """Batch amounts of a node's NUMA zones: when they are written, and what they are.
 
 A scheduler that assigns batch pods to NUMA nodes needs what each of them lends, and the zones must agree with the node.
-Under upstream's policies each zone is computed by the same formula from its own size and its pods; under `peak`, which
-predicts the whole node, the node's amount is divided in proportion to what services leave unused in each zone.
-Normalization applies to zones too. They are withdrawn with the node's amounts (upstream leaves them stale), stay where
-a tier failed, and are written when they differ by more than the strategy's threshold, as amounts of nodes are.
+Under upstream's policies each zone is computed by the same formula from its own size and its pods; under `peak` and
+`predicted`, which predict the whole node, the node's amount is divided in proportion to what services leave unused in
+each zone. Normalization applies to zones too. They are withdrawn with the node's amounts (upstream leaves them stale),
+stay where a tier failed, and are written when they differ by more than the strategy's threshold, as amounts of nodes
+are.
 Limits: batch amounts only, as upstream; hysteresis and third parties' allocations are the node's.
 Source: Koordinator, pkg/slo-controller/noderesource/plugins/batchresource (calculateOnNUMALevel,
 prepareForNodeResourceTopology).
@@ -47,11 +48,11 @@ def zones_of(facts: NodeFacts, computed: Computed, normalization: str, zones: No
     by_formula = [tuple(adjusted(entry, by) for entry in pair) for pair in zone_amounts(own, _plain(rules))]
     columns = []
     for resource, formula in zip((BATCH_CPU, BATCH_MEMORY), zip(*by_formula, strict=True), strict=True):
-        if node[resource].policy != Policy.PEAK:
+        if not Policy(node[resource].policy).is_at_risk:
             columns.append(formula)
         else:
             unused = [pair[BATCH.index(resource)] for pair in zone_amounts(own, BatchRules(100, 100))]
-            columns.append(_shares(node[resource].value, tuple(unused)))
+            columns.append(_shares(node[resource], tuple(unused)))
     return {zone.name: amounts for zone, amounts in zip(zones.zones, zip(*columns, strict=True), strict=True)}
 
 
@@ -90,13 +91,15 @@ def annotation_of_zones(wanted: ZoneAmounts) -> str | None:
     return json.dumps({"zones": found}, separators=(",", ":"))
 
 
-def _shares(total: int, unused: tuple[Amount, ...]) -> tuple[Amount, ...]:
+def _shares(whole_node: Amount, unused: tuple[Amount, ...]) -> tuple[Amount, ...]:
     """The node's amount divided in proportion to what is unused in each zone, rounded down; evenly where nothing is."""
     weights = [amount.value for amount in unused]
     whole = sum(weights)
+    total = whole_node.value
     parts = [total * weight // whole if whole else total // len(weights) for weight in weights]
     return tuple(
-        replace(amount, policy=Policy.PEAK).then(SHARE_TERM, part) for amount, part in zip(unused, parts, strict=True)
+        replace(amount, policy=whole_node.policy).then(SHARE_TERM, part)
+        for amount, part in zip(unused, parts, strict=True)
     )
 
 
@@ -109,7 +112,7 @@ def _placed(pod: ActivePod, places: Mapping[int, int]) -> ActivePod:
 
 def _plain(rules: BatchRules) -> BatchRules:
     def plain(policy: Policy) -> Policy:
-        return Policy.USAGE if policy is Policy.PEAK else policy
+        return Policy.USAGE if policy.is_at_risk else policy
 
     return replace(rules, cpu_policy=plain(rules.cpu_policy), memory_policy=plain(rules.memory_policy))
 

@@ -31,12 +31,13 @@ def go_on(scene: Scene, now_s: float, stamp: Stamp) -> Stepped:
     assert change is not None
     if change.phase is Phase.UNDOING:
         return _undoing(scene, status, change, now_s, stamp)
-    if scene.sizing.mode in (Mode.OFF, Mode.SUGGEST):
+    if scene.sizing.mode in (Mode.OFF, Mode.SUGGEST):  # what was begun is not ended by a rung that was lost meanwhile
         why = f"mode was set to {scene.sizing.mode}"
         return Stepped(ended(status, change, Outcome.STOPPED, why, stamp(now_s), now_s))
     if why := _foreign(scene, change):
         return Stepped(ended(status, change, Outcome.YIELDED, why, stamp(now_s), now_s))
     if why := _harm_at_once(scene, change):
+        change = replace(change, broke_objective=bool(scene.objective_burns))
         return Stepped(_begin_undo(status, change, Outcome.UNDONE, why, now_s))
     if change.phase in (Phase.FIRST, Phase.REST):
         return _resizing(scene, status, change, now_s)
@@ -124,11 +125,15 @@ def _resizing(scene: Scene, status: SizingStatus, change: Change, now_s: float) 
             return Stepped(_begin_undo(status, change, Outcome.GIVEN_UP, why, now_s))
         said = f"{pod.name}: {pod.pending}: {pod.pending_why}" if pod.pending else ""
         return Stepped(replace(status, message=said))
+    if scene.permission.is_frozen:  # the pod was not asked for anything yet: its patience begins after the freeze
+        waits = now_s - change.since_s > scene.sizing.patience_s / 2
+        held = replace(change, since_s=now_s) if waits else change
+        return Stepped(replace(status, message=scene.permission.why, change=held))
     return Stepped(status, (_resize(scene, pod, change.after),))
 
 
-def _resize(scene: Scene, pod: SizedPod, size: ContainerSize) -> ResizePod:
-    return ResizePod(scene.sizing.key, pod.namespace, pod.name, pod.uid, pod.containers[0].name, size)
+def _resize(scene: Scene, pod: SizedPod, size: ContainerSize, *, undoes: bool = False) -> ResizePod:
+    return ResizePod(scene.sizing.key, pod.namespace, pod.name, pod.uid, pod.containers[0].name, size, undoes)
 
 
 def _next_of_rest(scene: Scene, status: SizingStatus, change: Change, now_s: float) -> SizingStatus:
@@ -205,7 +210,9 @@ def _undoing(scene: Scene, status: SizingStatus, change: Change, now_s: float, s
         said = ", ".join(f"{pod.name} ({pod.pending or 'not in place'})" for pod in left)
         why = f"{change.why}; not yet back at what it had: {said}"
         return Stepped(ended(status, change, change.ending, why, stamp(now_s), now_s))
-    asked = tuple(_resize(scene, pod, change.before) for pod in left if pod.containers[0].size != change.before)
+    asked = tuple(
+        _resize(scene, pod, change.before, undoes=True) for pod in left if pod.containers[0].size != change.before
+    )
     said = f"{change.why}; refused: {scene.refusal}" if scene.refusal else change.why
     return Stepped(replace(status, message=said), asked)
 
@@ -213,12 +220,14 @@ def _undoing(scene: Scene, status: SizingStatus, change: Change, now_s: float, s
 def spread(scene: Scene) -> tuple[ResizePod, ...]:
     """Pods that were made anew from the template get the size that was proven, one at a time."""
     applied = scene.sizing.status.applied
-    if applied is None or scene.sizing.mode not in (Mode.APPROVE, Mode.ACT) or scene.refusal:
+    if applied is None or scene.mode not in (Mode.APPROVE, Mode.ACT) or scene.refusal or scene.permission.is_frozen:
         return ()
-    made = scene.sizing.status.template or applied.before
-    if made == applied.after:
-        return ()
+    # what pods are made with, and what earlier changes gave: the template may be either by now
+    status = scene.sizing.status
+    kept = [receipt for receipt in status.receipts if receipt.outcome is Outcome.DONE]
+    made = {status.template, applied.before, *(size for receipt in kept for size in (receipt.before, receipt.after))}
+    made.discard(applied.after)
     for pod in sorted(scene.pods.values(), key=lambda pod: pod.name):
-        if len(pod.containers) == 1 and pod.containers[0].size == made and not pod.pending:
+        if len(pod.containers) == 1 and pod.containers[0].size in made and not pod.pending:
             return (_resize(scene, pod, applied.after),)
     return ()

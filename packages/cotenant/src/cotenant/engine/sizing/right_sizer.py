@@ -12,15 +12,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import inf
 
+from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.sizing import hourly
 from cotenant.engine.sizing.changing import go_on, spread
+from cotenant.engine.sizing.outcomes import judged
 from cotenant.engine.sizing.scene import ResizePod, Scene, Stepped, WriteSizing
 from cotenant.engine.sizing.suggesting import idle
+from cotenant.model.autonomy.autonomy import Action, Rung
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric
 from cotenant.model.sizes.container import SizedPod
-from cotenant.model.sizes.right_sizing import HourlyUse, RightSizing
+from cotenant.model.sizes.right_sizing import HourlyUse, Mode, RightSizing
 from cotenant.model.traces.objective import ObjectiveState, ObjectiveStatus
 from cotenant.policy.assess.container_sizes import Held
+from cotenant.policy.autonomy.ladder import Earned, LadderSettings, earned
 from cotenant.policy.sizing.proof import Sign
 
 TICK_S = 1.0
@@ -52,8 +56,10 @@ class _Kept:
 class RightSizer:
     """Events correct facts; `decide` returns instructions. Times are Unix seconds."""
 
-    def __init__(self, stamp: Stamp) -> None:
+    def __init__(self, stamp: Stamp, permissions: Permissions | None = None) -> None:
         self._stamp = stamp
+        self.permissions = permissions or Permissions()
+        self._rungs: dict[str, Rung] = {}  # earned, by namespace, at this look
         self._sizings: dict[str, _Kept] = {}
         self._of_target: dict[_Owner, set[str]] = {}  # keys of objects
         self._pods: dict[str, SizedPod] = {}  # by UID
@@ -185,6 +191,7 @@ class RightSizer:
     def decide(self, now_s: float) -> tuple[WriteSizing | ResizePod, ...]:
         """What is to be written now."""
         self._due_s = now_s + TICK_S
+        self._rungs.clear()
         found: list[WriteSizing | ResizePod] = []
         for key in sorted(self._sizings):
             found += self._of(self._sizings[key], now_s)
@@ -241,7 +248,25 @@ class RightSizer:
             ),
             may_size,
             kept.refusal,
+            self.permissions.of(Action.SIZES, sizing.namespace, now_s),
+            self._rung(sizing.namespace, now_s) if sizing.mode is Mode.EARNED else Rung.APPROVE,
         )
+
+    def earned(self, namespace: str, now_s: float) -> Earned:
+        """How far the changes of a namespace have led."""
+        receipts = [
+            kept.sizing.status.receipts for kept in self._sizings.values() if kept.sizing.namespace == namespace
+        ]
+        return earned([found for own in receipts for found in judged(own, now_s)], LadderSettings())
+
+    def _rung(self, namespace: str, now_s: float) -> Rung:
+        if namespace not in self._rungs:
+            self._rungs[namespace] = self.earned(namespace, now_s).rung
+        return self._rungs[namespace]
+
+    def may_resize(self, resize: ResizePod, now_s: float) -> bool:
+        """Whether a resize that was decided may still be sent."""
+        return resize.undoes or not self.permissions.of(Action.SIZES, resize.namespace, now_s).is_frozen
 
     def _burns(self, sizing: RightSizing) -> bool | None:
         found = self._objectives.get(f"{sizing.namespace}/{sizing.objective}") if sizing.objective else None

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from cotenant.model.autonomy.autonomy import FREE, Permission, Rung
 from cotenant.model.sizes.container import ContainerSize, SizedPod
-from cotenant.model.sizes.right_sizing import RightSizing, SizingStatus
+from cotenant.model.sizes.right_sizing import Mode, RightSizing, SizingStatus
 from cotenant.policy.assess.container_sizes import Held
 from cotenant.policy.sizing.proof import Sign
+
+_RUNGS = {Mode.SUGGEST: Rung.SUGGEST, Mode.APPROVE: Rung.APPROVE, Mode.ACT: Rung.ACT}
+_MODES = {rung: mode for mode, rung in _RUNGS.items()} | {Rung.SHADOW: Mode.OFF}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,22 @@ class Scene:
     held: Held = field(default_factory=Held)
     may_size: bool = True
     refusal: str = ""
+    permission: Permission = FREE
+    earned: Rung = Rung.APPROVE  # by the changes of the namespace; counts in mode `earned`
+
+    @property
+    def mode(self) -> Mode:
+        """What its owner, the cluster's Autonomy objects and past changes allow together."""
+        own = self.sizing.mode
+        if own is Mode.OFF:
+            return own
+        allowed = min(self.earned if own is Mode.EARNED else _RUNGS[own], self.permission.rung)
+        return _MODES[allowed]
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether something new may be begun now."""
+        return self.permission.may_begin and not self.permission.is_frozen
 
 
 class ResizePod(NamedTuple):
@@ -37,6 +57,7 @@ class ResizePod(NamedTuple):
     uid: str
     container: str
     size: ContainerSize
+    undoes: bool = False  # gives back what the pod had: not stopped by a freeze
 
     @property
     def key(self) -> tuple[str, str]:

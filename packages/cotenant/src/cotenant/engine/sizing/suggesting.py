@@ -37,6 +37,7 @@ from cotenant.policy.sizing.steps import next_step, reachable
 ENOUGH = 0.10  # of an amount: less is not worth a change
 QUIET_S, MAX_DOUBLINGS = 86_400.0, 4  # after a change that did not succeed
 PAUSE_S = 3600.0  # after one that did
+LATE = "harm within a day"  # by what a proven change is taken back
 PROBATION_S = 86_400.0  # in which harm takes a proven change back
 
 
@@ -46,9 +47,9 @@ def idle(scene: Scene, now_s: float) -> SizingStatus:
     if sizing.undo and status.applied is not None and sizing.undo == status.applied.id:
         return _undo(scene, status.applied, now_s, "its undoing was asked for", "spec.undo")
     if status.applied is not None and (why := _late_harm(scene, now_s)):
-        return _undo(scene, status.applied, now_s, why, "harm within a day")
-    if sizing.mode is Mode.OFF:
-        return replace(status, state="off", message="", suggestion=None)
+        return _undo(scene, status.applied, now_s, why, LATE)
+    if scene.mode is Mode.OFF:
+        return replace(status, state="off", message=scene.permission.why, suggestion=None)
     if not scene.pods:
         return replace(status, state="waiting", message="the workload has no running pods", suggestion=None)
     if any(len(pod.containers) != 1 for pod in scene.pods.values()):
@@ -63,10 +64,12 @@ def idle(scene: Scene, now_s: float) -> SizingStatus:
     if now_s < status.quiet_until_s:
         left_h = (status.quiet_until_s - now_s) / 3600
         return replace(status, state="quiet", message=f"nothing is begun for {left_h:.1f} h after the last change")
-    if sizing.mode is Mode.SUGGEST:
-        return replace(status, state="suggested", message="")
-    if sizing.mode is Mode.APPROVE and sizing.approved != found.id:
+    if scene.mode is Mode.SUGGEST:
+        return replace(status, state="suggested", message=scene.permission.why)
+    if scene.mode is Mode.APPROVE and sizing.approved != found.id:
         return replace(status, state="awaitsApproval", message=f"spec.approved: {found.id} begins it")
+    if why := "" if scene.may_begin else scene.permission.why:
+        return replace(status, state="waiting", message=why)
     if why := _not_now(scene):
         return replace(status, state="waiting", message=why)
     return begun(scene, status, found, now_s)
@@ -169,7 +172,7 @@ def begun(scene: Scene, status: SizingStatus, found: Suggestion, now_s: float) -
     if step is None or first is None:
         return replace(status, state="waiting", message="no ready replica has the size that the suggestion begins with")
     sizing = scene.sizing
-    by = "mode act" if sizing.mode is Mode.ACT else f"spec.approved, {sizing.approved_by or 'nobody named'}"
+    by = f"mode {sizing.mode}" if scene.mode is Mode.ACT else f"spec.approved, {sizing.approved_by or 'nobody named'}"
     change = Change(found.id, Phase.FIRST, now_s, found.before, step, found.after, by, (first,))
     return replace(status, state="changing", message="", change=change)
 
@@ -206,7 +209,7 @@ def _undo(scene: Scene, applied: Suggestion, now_s: float, why: str, by: str) ->
     own = tuple(touched(scene.signs[uid]) for uid in sorted(scene.pods))
     change = Change(
         applied.id, Phase.UNDOING, now_s, applied.before, applied.after, applied.after, by, own,
-        why=why, ending=Outcome.UNDONE,
+        why=why, ending=Outcome.UNDONE, broke_objective=bool(scene.objective_burns) and by == LATE,
     )  # fmt: skip
     status = scene.sizing.status
     return replace(status, state="changing", message="", change=change, applied=None, suggestion=None)
@@ -214,7 +217,10 @@ def _undo(scene: Scene, applied: Suggestion, now_s: float, why: str, by: str) ->
 
 def ended(status: SizingStatus, change: Change, outcome: Outcome, why: str, at: str, now_s: float) -> SizingStatus:
     """The status after a change, with its receipt."""
-    receipt = Receipt(change.id, at, outcome, change.before, change.goal, why, change.allowed_by, len(change.touched))
+    receipt = Receipt(
+        change.id, at, outcome, change.before, change.goal, why, change.allowed_by, len(change.touched),
+        change.broke_objective,
+    )  # fmt: skip
     receipts = (receipt, *status.receipts)[:MAX_RECEIPTS]
     is_kept = outcome in (Outcome.DONE, Outcome.STOPPED)
     failures = 0

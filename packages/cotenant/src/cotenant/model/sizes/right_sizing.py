@@ -23,6 +23,7 @@ class Mode(StrEnum):
     SUGGEST = "suggest"
     APPROVE = "approve"  # act on a suggestion whose id is in the spec
     ACT = "act"
+    EARNED = "earned"  # as far as the changes of the namespace have held; begins as `approve`
 
 
 class Phase(StrEnum):
@@ -92,6 +93,7 @@ class Change:
     bad: int = 0  # of the last ones, in a row, that showed harm
     why: str = ""  # of an undoing
     ending: Outcome = Outcome.DONE  # of the receipt
+    broke_objective: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ class Receipt:
     why: str
     allowed_by: str
     pods: int
+    broke_objective: bool = False
 
 
 @dataclass(frozen=True, slots=True)

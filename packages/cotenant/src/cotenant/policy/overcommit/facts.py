@@ -19,12 +19,20 @@ from cotenant.model.machine.node_metric import NO_USE, HostApplication, Measured
 
 
 class Policy(StrEnum):
-    """How batch amounts are computed; the values are those of `cpuCalculatePolicy`. PEAK is an addition of ours."""
+    """How batch amounts are computed; the values are those of `cpuCalculatePolicy`. PEAK and PREDICTED are
+    additions of ours.
+    """
 
     USAGE = "usage"
     REQUEST = "request"
     MAX_USAGE_REQUEST = "maxUsageRequest"
     PEAK = "peak"
+    PREDICTED = "predicted"
+
+    @property
+    def is_at_risk(self) -> bool:
+        """Whether the amount is what will not be used at a stated risk, and no formula of the present."""
+        return self in (Policy.PEAK, Policy.PREDICTED)
 
 
 @dataclass(frozen=True, slots=True)

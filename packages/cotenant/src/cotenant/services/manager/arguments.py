@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isfinite
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -53,6 +54,14 @@ class ManagerArguments:
     ] = True
     writes_per_s: Annotated[float, Parameter(help="Maximum objects written per second.", group=COMMON)] = 50.0
     right_sizing: Annotated[bool, Parameter(help="Size containers by RightSizings too, in place.", group=WORK)] = False
+    history_dir: Annotated[
+        Path | None,
+        Parameter(
+            help="Folder of this replica for what nodes used by the hour, four weeks of it, by which "
+            "`cpuCalculatePolicy: predicted` lends after a restart too. Default: none is kept.",
+            group=WORK,
+        ),
+    ] = None
     context: Context = ""
     config_namespace: Annotated[str, Parameter(help="Namespace of the ConfigMap.", group=WORK)] = "koordinator-system"
     seal_certificate: SealCertificate = None

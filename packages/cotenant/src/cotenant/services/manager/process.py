@@ -24,8 +24,10 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS
 from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import QUOTA_PROFILES
+from cotenant.drivers.parquet.use_history import UseHistory
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.engine.manager.gpu_nodes import GpuNodes
+from cotenant.engine.manager.instructions import WriteAmounts
 from cotenant.engine.manager.manager import Manager
 from cotenant.engine.manager.node_ratios import NodeRatioKeeper
 from cotenant.engine.manager.quota_profiles import QuotaProfiles
@@ -38,10 +40,11 @@ from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.span_export import exporter
 from cotenant.services.kube_process.span_target import SpanTarget
 from cotenant.services.manager import metrics
+from cotenant.services.manager.kept_use import KeptUse
 from cotenant.services.manager.right_sizing import RightSizing
 from cotenant.services.manager.watches import ConfigSource, ManagerWatches
 from cotenant.services.manager.write_spans import KeyedWrite, WriteSpans
-from cotenant.services.manager.writing import WRITERS
+from cotenant.services.manager.writing import WRITERS, write_amounts
 
 LISTEN = Address("127.0.0.1", 10263)
 COMPONENT = "cotenant-manager"
@@ -61,6 +64,7 @@ class ManagerOptions:
     span_target: SpanTarget | None = None  # of writes; None = no spans
     seals: Seals = NO_SEALS
     right_sizing: bool = False  # resize pods in place, by RightSizings
+    history: UseHistory | None = None  # of use by the hour; None = none is kept
 
 
 class Deciding(Protocol):
@@ -96,6 +100,8 @@ class ManagerProcess:
             COMPONENT, identity, self.client, leadership=leadership(self.client), events_per_s=5.0, clock=clock
         )
         self.manager = Manager(options.settings)
+        self.kept_use = KeptUse(options.history, self.manager.lending.prediction)
+        self.kept_use.replay(kube.now())
         self.profiles = QuotaProfiles(options.settings.confirm_s)
         self.ratios = NodeRatioKeeper(options.settings.confirm_s)
         self.gpus = GpuNodes(options.settings.confirm_s)
@@ -105,8 +111,9 @@ class ManagerProcess:
         self._spans = WriteSpans(sink, kube.now) if sink is not None else None
         if sink is not None:
             metrics.read_spans(kube.metrics, sink.samples)
-        self.sizes = RightSizing(kube.watches, kube.now) if options.right_sizing else None
-        all_writers = {**WRITERS, **(self.sizes.writers() if self.sizes is not None else {})}
+        self.sizes = RightSizing(kube.watches, kube.now, self.manager.permissions) if options.right_sizing else None
+        of_sizes = self.sizes.writers() if self.sizes is not None else {}
+        all_writers = {**WRITERS, WriteAmounts: self._write_amounts, **of_sizes}
         writers = self._spans.traced(all_writers) if self._spans is not None else all_writers
         self.writer = kube.status_writer("writes", writers, per_s=options.writes_per_s)
         self._source = options.source
@@ -140,6 +147,8 @@ class ManagerProcess:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. Errors of the API server never end it; a defect of ours does."""
+        if self.kept_use.is_on:
+            self.kube.background("history", self.kept_use.run)
         await self.kube.run(stop, self._work, on_synced=self._synced)
 
     def _synced(self) -> None:
@@ -209,6 +218,10 @@ class ManagerProcess:
             self.kube.events.record(CONFIG_MAPS, key, uid, WARNING, reason, f"the last good value stays: {error}")
         if not errors:
             self.kube.events.record(CONFIG_MAPS, key, uid, NORMAL, "ConfigInForce", "every key is in force")
+
+    async def _write_amounts(self, client: Client, write: WriteAmounts) -> None:
+        if self.manager.may_write(write, self.kube.now()):  # a freeze may have come while it waited
+            await write_amounts(client, write)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self._pages.answer(scope["method"], scope["path"], scope["query_string"])

@@ -18,6 +18,7 @@ from cotenant.drivers.kube.kinds.custom.right_sizing import RIGHT_SIZINGS, read_
 from cotenant.drivers.kube.kinds.namespace_limits import AUTOSCALERS, AutoscalerObject, scaled_by
 from cotenant.drivers.kube.kinds.pod.sized import SIZED_PODS, read_sized_pod, written_size
 from cotenant.drivers.kube.kinds.workloads import REPLICA_SETS, WorkloadObject
+from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.sizing.right_sizer import RightSizer
 from cotenant.engine.sizing.scene import ResizePod, WriteSizing
 from cotenant.model.errors import Permanent
@@ -31,9 +32,10 @@ _Owned = tuple[str, str, tuple[str, str] | None]
 class RightSizing:
     """Adds the watches; `engine` decides, `writers` carry out."""
 
-    def __init__(self, watches: Watches, now: Callable[[], float]) -> None:
-        """`now`: the process's clock, Unix seconds."""
-        self.engine = RightSizer(_stamp)
+    def __init__(self, watches: Watches, now: Callable[[], float], permissions: Permissions) -> None:
+        """`now`: the process's clock, Unix seconds. `permissions`: kept up to date by who reads them."""
+        self._now = now
+        self.engine = RightSizer(_stamp, permissions)
         engine = self.engine
         watches.handle(
             RIGHT_SIZINGS,
@@ -68,7 +70,8 @@ class RightSizing:
         return {WriteSizing: write_sizing, ResizePod: self._resize}
 
     async def _resize(self, client: Client, write: ResizePod) -> None:
-        await resize_pod(client, write, self.engine.resize_refused)
+        if self.engine.may_resize(write, self._now()):  # a freeze may have come while it waited
+            await resize_pod(client, write, self.engine.resize_refused)
 
 
 async def resize_pod(client: Client, write: ResizePod, refused: Callable[[ResizePod, str], None]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS, ConfigMap
+from cotenant.drivers.kube.kinds.custom.autonomy import AUTONOMIES, read_autonomy
 from cotenant.drivers.kube.kinds.custom.cpu_report import CPU_REPORTS, CpuReport, read_cpu_report, read_node_zones
 from cotenant.drivers.kube.kinds.custom.device import DEVICES, read_devices
 from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import (
@@ -121,6 +122,11 @@ class ManagerWatches:
         watches.handle(
             NODE_METRICS,
             ObjectHandler(_metric, self._metric_seen, lambda name: manager.metric_gone(name, now())),
+            optional=True,
+        )
+        watches.handle(
+            AUTONOMIES,
+            ObjectHandler(read_autonomy, manager.autonomy_seen, manager.autonomy_gone, _keep),
             optional=True,
         )
         watches.handle(

@@ -245,7 +245,7 @@ def _view(
     resource: str, on_node: int | None, noted: JsonMapping, now: Amount | None, pods: Iterable[ObservedPod]
 ) -> AmountView:
     """An amount as it stands, as it was written (`noted`), and as it is computed now."""
-    by_history = now is not None and now.policy == Policy.PEAK
+    by_history = now is not None and now.policy in (Policy.PEAK, Policy.PREDICTED)
     terms = noted.get("terms") or [[term.name, term.amount] for term in (now.terms if now is not None else ())]
     return AmountView(
         resource,

@@ -25,6 +25,7 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict
 from cotenant.drivers.kube.client.limits import TokenBucket
+from cotenant.drivers.kube.kinds.custom.autonomy import AUTONOMIES, read_autonomy
 from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS, MigrationJobObject, read_migration_job
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationObject, ReservationReader
 from cotenant.drivers.kube.kinds.eviction_requests import (
@@ -36,12 +37,14 @@ from cotenant.drivers.kube.kinds.eviction_requests import (
 )
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
+from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.migration.instructions import (
     CreateJob,
     EvictPod,
     Instruction,
     PodFacts,
     RequestEviction,
+    StartSurge,
     WithdrawEviction,
     WriteStatus,
 )
@@ -54,6 +57,7 @@ from cotenant.engine.rebalancer.room import DEFRAGMENTATION
 from cotenant.engine.rebalancer.round_limits import controller
 from cotenant.engine.rebalancer.rounds import kept_until_s, moved_lately, plan_round
 from cotenant.engine.rebalancer.settings import RebalancerSettings
+from cotenant.model.autonomy.autonomy import Action
 from cotenant.model.cluster.eviction_request import EvictionRequest
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, JobPhase, MigrationJob, PodRef, Step, WaitReason
@@ -78,6 +82,7 @@ LISTEN = Address("127.0.0.1", 10264)
 COMPONENT = "cotenant-rebalancer"
 _LONGEST_SLEEP_S = 5.0
 _POLICIES = {evict_policy.value: evict_policy for evict_policy in EvictPolicy}
+_BEGINS = (CreateJob, EvictPod, RequestEviction, StartSurge)
 _log = logging.getLogger(__name__)
 
 
@@ -151,6 +156,10 @@ class RebalancerProcess:
         )
         self._scales = Scales(self.client)
         self._reservation = ReservationReader()
+        self.permissions = Permissions()
+        kube.watches.handle(
+            AUTONOMIES, ObjectHandler(read_autonomy, self.permissions.seen, self.permissions.gone), optional=True
+        )
         self.rounds = Rounds()
         self._tasks: set[asyncio.Task[None]] = set()
         self._evictions = TokenBucket(acting.evictions_per_s, acting.burst)
@@ -248,8 +257,11 @@ class RebalancerProcess:
         kept_rooms: dict[str, bool] = {}
         for intent in intents:
             move = intent.move
+            allowed = self.permissions.of(Action.MOVES, move.pod.partition("/")[0], now_s)
             if intent.stays:
                 _log.info("%s is not moved: %s", move.pod, intent.stays)
+            elif self._options.acts and not allowed.may_act:
+                _log.info("%s is not moved from %s to %s: %s", move.pod, move.node, move.target, allowed.why)
             elif not self._options.acts:
                 _log.info("dry run: %s would move from %s to %s: %s", move.pod, move.node, move.target, move.reason)
             elif not await self._keep_rooms(plan, move, kept_rooms):
@@ -294,6 +306,11 @@ class RebalancerProcess:
             if not self.kube.leads:
                 self.migrations.done(what, self.kube.now(), "not leading")
                 return
+            if isinstance(what, _BEGINS):  # what was begun goes on; nothing is taken from a node while frozen
+                allowed = self.permissions.of(Action.MOVES, what.job.pod.namespace, self.kube.now())
+                if allowed.is_frozen:
+                    self.migrations.done(what, self.kube.now(), allowed.why)
+                    return
             stored = await carry_out(self.client, what, self.kube.now())
         except Conflict as error:
             self.rounds.writes["conflict"] += 1

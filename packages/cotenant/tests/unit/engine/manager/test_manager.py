@@ -9,6 +9,7 @@ import pytest
 from tests.fakes.processes.managed_world import GI, World, config, metric, node
 
 from cotenant.engine.manager.instructions import NodeObjectKind, WriteAmounts, WriteSpec, merge_patch
+from cotenant.model.autonomy.autonomy import Autonomy, Freeze
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.observed import Phase
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
@@ -456,3 +457,51 @@ def test_a_metric_that_no_agent_has_written_yet_lends_nothing_and_harms_nothing(
     world.measure(a=0)
     world.step(1)
     assert world.lent()["batch-cpu"] == 60_000
+
+
+def test_frozen_an_amount_falls_and_does_not_rise() -> None:
+    world = _lending()
+    world.manager.autonomy_seen(Autonomy("freeze", freeze=Freeze("outage", "ada")))
+    world.measure(a=5_000)
+    world.step(400)
+    assert world.lent()["batch-cpu"] == 40_000
+    world.measure(a=30_000)
+    world.step(400)
+    assert world.lent()["batch-cpu"] == 30_000
+    written = json.loads(world.nodes["n"].written)["amounts"]["batch-cpu"]
+    assert sum(term for _, term in written["terms"]) == written["value"] == 30_000
+    world.manager.autonomy_gone("freeze")
+    world.measure(a=5_000)
+    world.step(400)
+    assert world.lent()["batch-cpu"] == 55_000
+
+
+def test_frozen_a_node_that_lends_nothing_begins_with_nothing() -> None:
+    world = World()
+    world.manager.autonomy_seen(Autonomy("freeze", freeze=Freeze("outage")))
+    world.node()
+    world.measure(a=20_000)
+    world.step()
+    assert world.lent().get("batch-cpu", 0) == 0
+
+
+def test_a_write_that_waited_while_a_freeze_came_is_not_sent() -> None:
+    world = World()
+    world.node()
+    world.measure(a=20_000)
+    (write,) = [found for found in world.manager.decide(world.now_s + 2) if isinstance(found, WriteAmounts)]
+    assert world.manager.may_write(write, world.now_s)
+    world.manager.autonomy_seen(Autonomy("freeze", freeze=Freeze("outage")))
+    assert not world.manager.may_write(write, world.now_s)
+    assert world.manager.may_write(replace(write, amounts=dict.fromkeys(write.amounts)), world.now_s)
+    world.step(40)
+    assert world.lent().get("batch-cpu", 0) == 0
+
+
+def test_a_freeze_of_a_namespace_is_not_about_lending() -> None:
+    world = _lending()
+    found = Autonomy("freeze", namespaces=frozenset({"shop"}), freeze=Freeze("outage"))
+    world.manager.autonomy_seen(found)
+    world.measure(a=5_000)
+    world.step(400)
+    assert world.lent()["batch-cpu"] == 55_000

@@ -65,6 +65,33 @@ def test_a_dry_run_plans_and_writes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_frozen_it_moves_nothing_and_thawed_it_does(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("dryRun: false" + ONE_ROUND)
+    options = options_of(RunArguments(config=tmp_path / "config.yaml", interval_s=0.2), Address("127.0.0.1", 0))
+    assert options.acts
+
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            await hot(api)
+            api.put("autonomies", {"metadata": {"name": "freeze"}, "spec": {"freeze": {"why": "outage"}}})
+            access = Access(api.url, FixedCredential(Credential("")))
+            process = RebalancerProcess(access, options, "one", lambda client: Alone())
+            stop = asyncio.Event()
+            running = asyncio.create_task(process.run(stop))
+            try:
+                await soon("rounds", lambda: process.rounds.number > 1)
+                assert process.rounds.planned >= 1
+                assert {method for method, _ in api.requests} == {"GET"}
+                api.drop("autonomies", "freeze")
+                await soon("a job", lambda: process.rounds.created > 0)
+            finally:
+                stop.set()
+                await running
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
 def test_room_is_marked_on_the_pod_that_waits_before_a_job_is_created(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(ROOM)
     options = options_of(RunArguments(config=tmp_path / "config.yaml"), Address("127.0.0.1", 0))

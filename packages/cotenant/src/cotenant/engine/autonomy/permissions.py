@@ -1,0 +1,25 @@
+"""What is allowed now, by the objects that were seen last."""
+
+from __future__ import annotations
+
+from cotenant.model.autonomy.autonomy import Action, Autonomy, Permission
+from cotenant.policy.autonomy.permission import permission
+
+
+class Permissions:
+    """Objects by name. Times are Unix seconds."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, Autonomy] = {}
+
+    def seen(self, found: Autonomy) -> None:
+        """An object as it is stored."""
+        self._objects[found.name] = found
+
+    def gone(self, name: str) -> None:
+        """Deleted."""
+        self._objects.pop(name, None)
+
+    def of(self, action: Action, namespace: str, now_s: float) -> Permission:
+        """What may be done of this kind there."""
+        return permission(self._objects.values(), action, namespace, now_s)

@@ -1,0 +1,188 @@
+"""What must stand above the course, for one horizon: by what earlier forecasts of the same kind were off.
+
+A forecast at the end of an hour is `highest course of the horizon + carry x (last use - its course)`. How much of a
+present excess is carried on is a regression over earlier forecasts, of the series' own and of its kind's. What came
+later is compared: errors have a mean and a size by the hour of the day, and in units of that size a distribution, kept
+as a histogram of the series and one of its kind. The reserve is a quantile of both together. Its level is corrected by
+how often earlier bounds were exceeded (adaptive conformal inference), so a stated risk is kept on average whatever the
+distribution is.
+Source: Gibbs and Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cotenant.model.arrays import Float, Int
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.prediction.course import DAY
+
+_LOWEST, _HIGHEST, _BINS = -5.0, 15.0, 400
+_STEP = (_HIGHEST - _LOWEST) / _BINS
+_LEAST_SIZE = 1e-4  # of a series' size: an hour that never erred is not certain
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveSettings:
+    """Weights; those in samples are of forecasts."""
+
+    keep: float = 0.5 ** (1 / 672)  # of an older forecast, by the hour: half after four weeks
+    carry_prior: float = 24.0
+    hour_prior: float = 8.0  # of the mean and size of all hours in those of one
+    kind_weight: float = 200.0  # of the kind's errors among a series' own
+    correction: float = 0.02  # step of the level, by the hour
+    warm: float = 24.0  # forecasts of the kind that were judged, before there is a reserve
+
+    def __post_init__(self) -> None:
+        if not (0 < self.keep <= 1 and self.correction >= 0):
+            raise InvalidInput("reserve settings", f"{self.keep}, {self.correction}", "above 0, at most 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """For S series of K kinds, one horizon, and R risks. Arrays are not changed after construction."""
+
+    horizon: int  # hours
+    risks: tuple[float, ...]
+    kinds: Int  # [S]
+    sums: Float  # [S, 5]: decayed weight, d, g, d x d, d x g of excess d and what came above the course g
+    kind_sums: Float  # [K, 5]
+    error: Float  # [S, 24, 3]: decayed weight, sum, absolute sum about the mean, by hour of the origin
+    counts: Float  # [S, bins]
+    kind_counts: Float  # [K, bins]
+    levels: Float  # [S, R]
+    ahead: Float  # [S, H, 3]: forecasts that are not judged yet: course, excess, origin's hour of the day
+    bounds: Float  # [S, H, R]: what was said then
+    judged: Int  # [S, R]: bounds that were judged
+    exceeded: Int  # [S, R]
+
+
+def new_reserve(horizon: int, risks: tuple[float, ...], kinds: Int) -> Reserve:
+    """Nothing learned."""
+    if horizon < 1 or not risks or not all(0 < risk < 1 for risk in risks):
+        raise InvalidInput(
+            "prediction", f"{horizon} h, {risks}", "a horizon of at least 1 h, and risks between 0 and 1"
+        )
+    series, groups, count = len(kinds), int(kinds.max(initial=-1)) + 1, len(risks)
+    return Reserve(
+        horizon,
+        risks,
+        kinds,
+        np.zeros((series, 5)),
+        np.zeros((groups, 5)),
+        np.zeros((series, DAY, 3)),
+        np.zeros((series, _BINS)),
+        np.zeros((groups, _BINS)),
+        np.tile(np.array(risks), (series, 1)),
+        np.full((series, horizon, 3), np.nan),
+        np.full((series, horizon, count), np.nan),
+        np.zeros((series, count), np.int64),
+        np.zeros((series, count), np.int64),
+    )
+
+
+def carry(reserve: Reserve, settings: ReserveSettings) -> Float:
+    """`[S]`: the share of a present excess over the course that is expected of the horizon's highest use."""
+    own, kind = _moments(reserve.sums), _moments(reserve.kind_sums)[reserve.kinds]
+    weight = reserve.sums[:, 0]
+    along = weight * own[:, 1] + settings.carry_prior * kind[:, 1]
+    across = weight * own[:, 0] + settings.carry_prior * kind[:, 0]
+    return np.clip(np.where(across > 1e-12, along / np.maximum(across, 1e-12), 1.0), 0.0, 1.2)
+
+
+def above(reserve: Reserve, hour: int, settings: ReserveSettings) -> Float:
+    """`[S, R]`: what stands above course and carried excess for a forecast made in this hour of the day; NaN while the
+    kind has too few judged forecasts.
+    """
+    mean, size = _errors(reserve, hour % DAY, settings)
+    return mean[:, None] + size[:, None] * _quantiles(reserve, settings)
+
+
+def judge(reserve: Reserve, highest: Float, settings: ReserveSettings) -> Reserve:
+    """After the forecast of `horizon` hours ago: `highest` is `[S]`, the highest use since; NaN = unknown."""
+    course, excess, origin = (reserve.ahead[:, 0, part] for part in range(3))
+    came = highest - course
+    known = ~np.isnan(came) & ~np.isnan(excess)
+    if not known.any():
+        return reserve
+    day = int(origin[known][0])
+    off = np.where(known, came - carry(reserve, settings) * excess, 0.0)
+    mean, size = _errors(reserve, day, settings)
+    has_size = known & (size > _LEAST_SIZE) & (reserve.error[..., 0].sum(axis=1) > 0)
+    z = np.where(has_size, (off - mean) / np.maximum(size, _LEAST_SIZE), 0.0)
+    counts, kind_counts = reserve.counts * settings.keep, reserve.kind_counts * settings.keep
+    bins = np.clip(((z - _LOWEST) / _STEP).astype(np.int64), 0, _BINS - 1)
+    rows = np.flatnonzero(has_size)
+    counts[rows, bins[rows]] += 1.0
+    np.add.at(kind_counts, (reserve.kinds[rows], bins[rows]), 1.0)
+    error = reserve.error.copy()
+    cell = error[:, day]
+    cell[known] *= settings.keep**DAY
+    cell[known, 0] += 1.0
+    cell[known, 1] += off[known]
+    cell[known, 2] += np.abs(off - np.where(reserve.error[..., 0].sum(axis=1) > 0, mean, off))[known]
+    said = reserve.bounds[:, 0]
+    was_said = known[:, None] & ~np.isnan(said)
+    over = was_said & (highest[:, None] > said)
+    risks = np.array(reserve.risks)
+    step = settings.correction * (risks - over) * was_said
+    levels = np.clip(reserve.levels + step * risks / 0.05, risks / 10, np.minimum(4 * risks, 0.5))
+    moved = np.stack([np.ones_like(came), excess, came, excess * excess, excess * came], axis=1)
+    moved = np.where(known[:, None], moved, 0.0)
+    kind_sums = reserve.kind_sums * settings.keep
+    np.add.at(kind_sums, reserve.kinds, moved)
+    return replace(
+        reserve,
+        sums=reserve.sums * settings.keep + moved,
+        kind_sums=kind_sums,
+        error=error,
+        counts=counts,
+        kind_counts=kind_counts,
+        levels=levels,
+        judged=reserve.judged + was_said,
+        exceeded=reserve.exceeded + over,
+    )
+
+
+def promised(reserve: Reserve, hour: int, course: Float, excess: Float, bounds: Float) -> Reserve:
+    """With the forecast that was made at the end of this hour, to be judged after the horizon."""
+    made = np.stack([course, excess, np.full(len(course), float(hour % DAY))], axis=1)
+    return replace(
+        reserve,
+        ahead=np.concatenate([reserve.ahead[:, 1:], made[:, None]], axis=1),
+        bounds=np.concatenate([reserve.bounds[:, 1:], bounds[:, None]], axis=1),
+    )
+
+
+def _moments(sums: Float) -> Float:
+    """Variance of the excess and its covariance with what came."""
+    weight = np.maximum(sums[:, 0], 1e-9)
+    mean_d, mean_g = sums[:, 1] / weight, sums[:, 2] / weight
+    variance = np.maximum(0.0, sums[:, 3] / weight - mean_d * mean_d)
+    return np.stack([variance, sums[:, 4] / weight - mean_d * mean_g], axis=1)
+
+
+def _errors(reserve: Reserve, day: int, settings: ReserveSettings) -> tuple[Float, Float]:
+    """`[S]` mean and size of the errors of forecasts made in this hour of the day and its neighbours."""
+    whole = reserve.error.sum(axis=1)
+    near = reserve.error[:, [(day - 1) % DAY, day, (day + 1) % DAY]].sum(axis=1)
+    of_all = whole[:, 1:] / np.maximum(whole[:, :1], 1e-9)
+    prior = settings.hour_prior
+    found = (near[:, 1:] + prior * of_all) / (near[:, :1] + prior)
+    return found[:, 0], np.maximum(found[:, 1], _LEAST_SIZE)
+
+
+def _quantiles(reserve: Reserve, settings: ReserveSettings) -> Float:
+    """`[S, R]`, in sizes of errors."""
+    of_kind = reserve.kind_counts.sum(axis=1)
+    share = settings.kind_weight / np.maximum(of_kind, 1e-9)
+    both = reserve.counts + (reserve.kind_counts * share[:, None])[reserve.kinds]
+    whole = np.cumsum(both, axis=1)
+    total = whole[:, -1]
+    found = np.empty((len(both), len(reserve.risks)))
+    for at in range(len(reserve.risks)):
+        wanted = (1.0 - reserve.levels[:, at]) * total
+        found[:, at] = _LOWEST + _STEP * (1 + (whole < wanted[:, None] * (1 - 1e-12)).sum(axis=1))
+    return np.where((of_kind[reserve.kinds] >= settings.warm)[:, None], found, np.nan)

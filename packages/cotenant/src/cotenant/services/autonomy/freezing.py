@@ -1,0 +1,87 @@
+"""Freezes, thaws, and what is allowed: requests with the rights of the user's kubeconfig.
+
+A freeze is one object, so it is in force as soon as it is stored, and every mover that watches has it within the time
+of one event. A second freeze of the same name takes the place of the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from cotenant.drivers.kube.client.access import load_access
+from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
+from cotenant.drivers.kube.kinds.custom.autonomy import API_VERSION, AUTONOMIES, KIND, read_autonomy
+from cotenant.model.autonomy.autonomy import Action, Autonomy
+from cotenant.model.errors import InvalidInput, Permanent
+
+T = TypeVar("T")
+FREEZE = "freeze"  # name of the object
+_NONE = "the cluster has no kind Autonomy: cotenant crds | kubectl apply --server-side -f -"
+
+
+@dataclass(frozen=True, slots=True)
+class AutonomyClient:
+    """Of one cluster."""
+
+    kubeconfig: Path | None = None
+    context: str = ""
+
+    def all(self) -> Sequence[Autonomy]:
+        """Every object, by name. Raises `Permanent` where the kind is not installed."""
+
+        async def ask(client: Client) -> Sequence[Autonomy]:
+            return sorted(map(read_autonomy, await client.all_of(AUTONOMIES)), key=lambda found: found.name)
+
+        return self._ask(ask)
+
+    def freeze(self, why: str, by: str, namespaces: Sequence[str] = (), actions: Sequence[str] = ()) -> None:
+        """Stop acting. Raises `InvalidInput` for an unknown kind of acting, or without a reason."""
+        if not why.strip():
+            raise InvalidInput("--why", why, "a reason, for those who find it")
+        for action in actions:
+            if action not in set(Action):
+                raise InvalidInput("--action", action, ", ".join(Action))
+        spec: Mapping[str, object] = {
+            "freeze": {"why": why, "by": by},
+            "namespaces": list(namespaces) or None,
+            "actions": list(actions) or None,
+        }
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": FREEZE}}
+
+        async def write(client: Client) -> None:
+            known = {name: value for name, value in spec.items() if value is not None}
+            try:
+                await client.create(AUTONOMIES, "", {**body, "spec": known})
+            except AlreadyExists:
+                await client.patch(AUTONOMIES, "", FREEZE, {"spec": spec}, content_type=MERGE_PATCH)
+
+        self._ask(write)
+
+    def thaw(self) -> bool:
+        """Let the movers act again; whether they were frozen by `freeze`."""
+
+        async def remove(client: Client) -> bool:
+            found = {known.name for known in map(read_autonomy, await client.all_of(AUTONOMIES))}
+            if FREEZE not in found:
+                return False
+            await client.delete(AUTONOMIES, "", FREEZE)
+            return True
+
+        return self._ask(remove)
+
+    def _ask(self, question: Callable[[Client], Awaitable[T]]) -> T:
+        access = load_access(self.kubeconfig, self.context)
+
+        async def run() -> T:
+            async with Client(access, qps=50.0, burst=10, in_flight=2, user_agent="cotenant-autonomy") as client:
+                try:
+                    return await question(client)
+                except NotFound as error:
+                    raise Permanent(_NONE) from error
+
+        return asyncio.run(run())
