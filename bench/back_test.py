@@ -15,13 +15,16 @@ own half, so all have the same chance; each also stands with its published setti
 `cotenant.policy.assess.back_test`, at a stated risk of 1 % and a horizon of 24 h; `low` and `high` are 95 % of the
 realised risk by the spread of its days. Passed: error at most 5 %, realised risk from 0.5 to 1.5 %. `free_pct` (ours
 only): how far the free CPU of all machines that the course without reserve predicts is from what was free over the 24
-hours, percent, mean of the absolute value over origins. `Sizes` says the same of one amount for a day, as a workload's
-size (`cotenant.policy.assess.sizes`), decided every twelve hours, with the rivals' settings chosen by that.
+hours, percent, mean of the absolute value over origins. The `bound` rows know what no rule can (`Hindsight`): an error
+above 5 % there says that a machine's days are too unlike for any reserve of one size. `Sizes` says the same of one
+amount for a day, as a workload's size (`cotenant.policy.assess.sizes`), decided every twelve hours, with the rivals'
+settings chosen by that.
 """
 
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -63,6 +66,39 @@ def ours() -> Iterator[Predictor]:
     for recent in (0.5, 0.75, 1.0):
         for season in (0.6, 0.8, 1.0):
             yield DayProfile(DayProfileSettings(season=season, recent=recent), f"day profile {season:g}, {recent:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class Hindsight:
+    """No rule: our courses with one reserve a machine for all origins, by the errors that are still to come; with
+    `level`, the mean of the coming day is known too. What it misses, no rule with one reserve a machine can know.
+    """
+
+    level: bool
+    name: str = "in hindsight"
+
+    def below(self, past: Past, horizon: int, risk: float) -> Float32:
+        """Not without a future."""
+        raise NotImplementedError
+
+    def below_each(self, past: Past, origins: Sequence[int], horizon: int, risk: float) -> Iterator[Float32]:
+        """See `Predictor`; looks beyond the origins."""
+        courses = [DayProfile().course(past.until(origin), horizon) for origin in origins]
+        for i, origin in enumerate(origins):
+            if self.level:
+                with warnings.catch_warnings(category=RuntimeWarning, action="ignore"):  # of no value is no value
+                    mean = np.nanmean(past.use[:, origin : origin + horizon] - courses[i], axis=1, keepdims=True)
+                courses[i] += mean
+        misses = [past.use[:, at : at + horizon] - course for at, course in zip(origins, courses, strict=True)]
+        reserve = quantiles(np.concatenate(misses, axis=1), 1.0 - risk)
+        for course in courses:
+            yield course + reserve[:, None].astype(np.float32)
+
+
+BOUNDS = {
+    "bound: reserve in hindsight": Hindsight(level=False),
+    "bound: and the day's mean": Hindsight(level=True),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +234,16 @@ def rows_of(name: str, load: Callable[[], Halves]) -> tuple[list[dict[str, Any]]
         rivals=[rule for _, rule in shipped[1:]],
         first_share=halves.first_share,
     )
+    bounds = back_test(
+        halves.reported,
+        0.0,
+        ours=Hindsight(level=False),
+        rivals=tuple(BOUNDS.values())[1:],
+        first_share=halves.first_share,
+    )
     rows = []
-    for (label, rule), score in zip(shipped, found.scores, strict=True):
+    labelled = (*shipped, *BOUNDS.items())
+    for (label, rule), score in zip(labelled, (*found.scores, *bounds.scores), strict=True):
         passed = score.error_pct <= 5.0 and 0.5 <= score.risk_pct <= 1.5
         rows.append(
             {
@@ -235,6 +279,8 @@ def _free_error(halves: Halves, horizon: int) -> float:
 
 
 def _setting(rule: Predictor) -> str:
+    if isinstance(rule, Hindsight):
+        return "one a machine"
     if isinstance(rule, DayProfile):
         return f"season {rule.settings.season:g}, recent {rule.settings.recent:g}"
     if isinstance(rule, HighestSoFar):

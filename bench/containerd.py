@@ -24,59 +24,13 @@ from typing import Any
 
 import grpc
 
-from cotenant.drivers.cri.messages import FIELDS, SERVICE, made_of
+from cotenant.drivers.cri.making import making_messages
+from cotenant.drivers.cri.messages import SERVICE
 
 VARIABLE = "COTENANT_TEST_CONTAINERD"
 PROGRAMS = ("containerd", "ctr", "containerd-shim-runc-v2", "runc", "busybox")
 IMAGE = "cotenant.test/busybox:1"
 FIRST_WITH_NRI = (1, 7)
-# What it takes to make pods, which the client never does.
-_MAKING = {
-    **FIELDS,
-    "ImageSpec": {"image": (1, "string")},
-    "KeyValue": {"key": (1, "string"), "value": (2, "string")},
-    "Mount": {"container_path": (1, "string"), "host_path": (2, "string"), "readonly": (3, "bool")},
-    "LinuxSandboxSecurityContext": {"namespace_options": (1, "NamespaceOption")},
-    "LinuxPodSandboxConfig": {"cgroup_parent": (1, "string"), "security_context": (2, "LinuxSandboxSecurityContext")},
-    "PodSandboxConfig": {
-        "metadata": (1, "PodSandboxMetadata"),
-        "log_directory": (3, "string"),
-        "labels": (6, "map"),
-        "annotations": (7, "map"),
-        "linux": (8, "LinuxPodSandboxConfig"),
-    },
-    "RunPodSandboxRequest": {"config": (1, "PodSandboxConfig")},
-    "RunPodSandboxResponse": {"pod_sandbox_id": (1, "string")},
-    "LinuxContainerConfig": {"resources": (1, "LinuxContainerResources")},
-    "ContainerConfig": {
-        "metadata": (1, "ContainerMetadata"),
-        "image": (2, "ImageSpec"),
-        "command": (3, "*string"),
-        "envs": (6, "*KeyValue"),
-        "mounts": (7, "*Mount"),
-        "labels": (9, "map"),
-        "log_path": (11, "string"),
-        "linux": (15, "LinuxContainerConfig"),
-    },
-    "CreateContainerRequest": {
-        "pod_sandbox_id": (1, "string"),
-        "config": (2, "ContainerConfig"),
-        "sandbox_config": (3, "PodSandboxConfig"),
-    },
-    "CreateContainerResponse": {"container_id": (1, "string")},
-    "StartContainerRequest": {"container_id": (1, "string")},
-    "StartContainerResponse": {},
-    "UpdateContainerResourcesRequest": {"container_id": (1, "string"), "linux": (2, "LinuxContainerResources")},
-    "UpdateContainerResourcesResponse": {},
-    "StopContainerRequest": {"container_id": (1, "string"), "timeout": (2, "int64")},
-    "StopContainerResponse": {},
-    "RemoveContainerRequest": {"container_id": (1, "string")},
-    "RemoveContainerResponse": {},
-    "StopPodSandboxRequest": {"pod_sandbox_id": (1, "string")},
-    "StopPodSandboxResponse": {},
-    "RemovePodSandboxRequest": {"pod_sandbox_id": (1, "string")},
-    "RemovePodSandboxResponse": {},
-}
 SLEEP = ("/busybox", "sleep", "600")
 
 
@@ -100,7 +54,7 @@ class Runtime:
     folder: Path
     channel: Any
     version: tuple[int, int]
-    kinds: Any = field(default_factory=lambda: made_of(_MAKING))
+    kinds: Any = field(default_factory=making_messages)
 
     def ask(self, method: str, **fields: Any) -> Any:
         """One call of its interface (CRI)."""

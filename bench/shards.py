@@ -7,10 +7,11 @@ binds one round later. `us_a_pod`: CPU time of the busiest shard over all pods, 
 (`decide`, `events`, `protocol`: its parts; an event begins with the pod as a value: reading it from JSON comes on top
 in each shard). `times` is that of one scheduler over it, `times_decide` that of decisions alone. It is the throughput
 of so many machines as there are shards, each with a core: this bench runs them one after the other and measures the CPU
-time of each, it does not show wall time; the first third of the pods is not timed. `violating`: percent of the services whose slowdown, 1 + sensitivity x the
-pressure of the others over half a node (the lab's linear law), is beyond what they tolerate, all services of the
-cluster counted. `foreign`: percent of pods on borrowed nodes. `conflicts`: percent of binds that the server refused,
-and of nodes asked for that were not lent.
+time of each, it does not show wall time; the first third of the pods is not timed.
+
+`violating`: percent of the services whose slowdown, 1 + sensitivity x the pressure of the others over half a node (the
+lab's linear law), is beyond what they tolerate, all services of the cluster counted. `foreign`: percent of pods on
+borrowed nodes. `conflicts`: percent of binds that the server refused, and of nodes asked for that were not lent.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import process_time
 from typing import Any
 
@@ -84,8 +86,8 @@ class World:
     arrivals: tuple[ObservedPod, ...]
 
 
-def world(nodes: int, pods: int, seed: int) -> World:
-    """A cluster and its arrivals."""
+def world(nodes: int, pods: int, seed: int, workloads: int = 0) -> World:
+    """A cluster and its arrivals, of so many workloads; 0 = of ten pods each."""
     rng = np.random.default_rng(seed)
     size = Amounts.of({"cpu": CORES * 1000, "memory": 32 * GIB})
     made = tuple(Node(f"n{i}", size, Labels.of({HOSTNAME: f"n{i}"})) for i in range(nodes))
@@ -96,7 +98,14 @@ def world(nodes: int, pods: int, seed: int) -> World:
     )
     service, kind, asked = rng.random(pods) < 0.2, rng.integers(0, KINDS, pods), rng.integers(1, 3, pods)
     arrivals = tuple(
-        _pod(f"a{i}", int(asked[i]), int(kind[i]), bool(service[i]), f"workload-{i // 10}") for i in range(pods)
+        _pod(
+            f"a{i}",
+            int(asked[i]),
+            int(kind[i]),
+            bool(service[i]),
+            f"workload-{i % workloads if workloads else i // 10}",
+        )
+        for i in range(pods)
     )
     return World(made, residents, arrivals)
 
@@ -252,7 +261,7 @@ async def measure(given: World, shards: int, by: str, per_round: int) -> dict[st
         for one in all_of:
             one.now_s += 0.5 if not arriving else 0.02
             for pod in news:
-                one.timer.run("events", lambda one=one, pod=pod: one.seen(pod))
+                one.timer.run("events", partial(one.seen, pod))
             if shards > 1:
                 begun = process_time()
                 await one.turn()
@@ -264,7 +273,7 @@ async def measure(given: World, shards: int, by: str, per_round: int) -> dict[st
                 if not server.bind(bind, pod):
                     one.cluster.bind_failed(bind.uid, "Conflict", one.now_s)
                     continue
-                one.timer.run("events", lambda one=one, bind=bind: one.cluster.bound(bind.uid, one.now_s))
+                one.timer.run("events", partial(one.cluster.bound, bind.uid, one.now_s))
                 if one.shard is not None and bind.node in one.shard.territory.borrowed:
                     foreign += 1
                 told.append(replace(pod, node=bind.node))
@@ -303,11 +312,11 @@ def violating(given: World, bound: dict[str, str]) -> float:
     return float(100.0 * (excess[service] > allowance[service]).mean())
 
 
-def rows_for(nodes: int, pods: int, shards: Sequence[int], by: str, per_round: int, seed: int) -> list[dict[str, Any]]:
-    """One size, with each number of schedulers."""
-    given, rows = world(nodes, pods, seed), []
+def rows_for(given: World, shards: Sequence[int], by: str, per_round: int) -> list[dict[str, Any]]:
+    """One cluster, with each number of schedulers."""
+    rows: list[dict[str, Any]] = []
     for count in shards:
-        row = asyncio.run(measure(given, count, by, per_round))
+        row = asyncio.run(measure(given, count, by, per_round * count))
         gc.unfreeze()
         gc.collect()
         rows.append(row)
@@ -322,14 +331,20 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--shards", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--pods", type=int, default=10_000)
-    parser.add_argument("--per-round", type=int, default=512, help="pods that arrive in one round")
+    parser.add_argument(
+        "--per-round", type=int, default=BATCH, help="pods that arrive in one round, for each scheduler"
+    )
+    parser.add_argument(
+        "--workloads", type=int, default=0, help="few of them load shards unevenly; 0: of ten pods each"
+    )
     parser.add_argument("--profile", default="cotenant-requests")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     rows = []
     for nodes in given.nodes:
-        rows += rows_for(nodes, given.pods, given.shards, given.profile, given.per_round, given.seed)
+        made = world(nodes, given.pods, given.seed, given.workloads)
+        rows += rows_for(made, given.shards, given.profile, given.per_round)
     show(rows, given.json, (f"profile {given.profile}", f"peak memory {peak_memory_mib():.0f} MiB"))
 
 

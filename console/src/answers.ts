@@ -359,10 +359,12 @@ export interface Incident {
   culprit: string;
   confidence: number;
   candidates: [string, number][];
-  proofs: { rung: string; culprit: string; at: number; before: number; during: number | null; after: number | null; helped: boolean | null }[];
+  proofs: { rung: string; culprit: string; at: number; before: number; during: number | null; after: number | null; helped: boolean | null; workload: string }[];
   opened: number;
   recovered: number | null;
   ended: number | null;
+  workload: string;
+  owner: string;
 }
 
 export interface TimelineEvent {
@@ -373,6 +375,7 @@ export interface TimelineEvent {
   culprit: string;
   text: string;
   move: string;
+  workload: string;
 }
 
 export interface TimelinePage {

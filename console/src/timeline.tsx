@@ -25,7 +25,7 @@ export function Timeline({ path, isQuiet = false }: { path: string; isQuiet?: bo
           {[...page.events].reverse().map((each, k) => (
             <li key={k} class={`k-${each.kind}`}>
               <time>{when(each.at)}</time>
-              <span><b>{t(`event.${each.kind}` as Word)}</b> {each.node && <a href={to("node", { name: each.node })}>{each.node}</a>} {each.move ? <a href={to("moves", { move: each.move })}>{each.victim}</a> : <a href={to("pods", { pod: each.victim })}>{each.victim}</a>} {each.culprit && <>← <a href={to("pods", { pod: each.culprit })}>{each.culprit}</a></>} <span class="soft">{each.text}</span></span>
+              <span><b>{t(`event.${each.kind}` as Word)}</b> {each.node && <a href={to("node", { name: each.node })}>{each.node}</a>} {each.move ? <a href={to("moves", { move: each.move })}>{each.victim}</a> : <a href={to("pods", { pod: each.victim })}>{each.victim}</a>} {each.culprit && <>← <a href={to("pods", { pod: each.culprit })}>{each.workload || each.culprit}</a></>} <span class="soft">{each.text}</span></span>
             </li>
           ))}
         </ol>
@@ -72,13 +72,14 @@ function Chain({ incident }: { incident: Incident }) {
       </div>
       <div>
         <b>{t("event.culprit")}</b>
-        <p>{incident.culprit ? <><a href={to("pods", { pod: incident.culprit })}>{incident.culprit}</a> {percent(incident.confidence, 1)}</> : t("incident.no-culprit")}</p>
-        <p class="soft">{incident.cause}{incident.candidates.filter((each) => each[0] !== incident.culprit).map(([name, share]) => ` · ${name} ${percent(share, 1)}`)}</p>
+        <p>{incident.culprit ? <><a href={to("pods", { pod: incident.culprit })}>{incident.workload || incident.culprit}</a> {percent(incident.confidence, 1)}</> : t("incident.no-culprit")}</p>
+        {incident.culprit && (incident.workload || incident.owner) && <p class="soft">{incident.workload ? incident.culprit : incident.owner}</p>}
+        <p class="soft">{incident.cause}{incident.candidates.filter((each) => each[0] !== (incident.workload || incident.culprit)).map(([name, share]) => ` · ${name} ${percent(share, 1)}`)}</p>
       </div>
       <div>
         <b>{t("event.action")}</b> {last && <span class="soft">{clock(last.at)}</span>}
         {incident.proofs.length === 0 && <p>{t("incident.no-action")}</p>}
-        {incident.proofs.map((each) => <p key={`${each.at}${each.rung}`}>{named("rung", each.rung)} {each.culprit} <span class={each.helped === false ? "burning" : "soft"}>{t(each.helped === null ? "proof.running" : each.helped ? "move.helped" : "move.not-helped")} ({[each.before, each.during, each.after].filter((value) => value !== null).map((value) => value!.toFixed(2)).join(" → ")})</span></p>)}
+        {incident.proofs.map((each) => <p key={`${each.at}${each.rung}`}>{named("rung", each.rung)} {each.workload || each.culprit} <span class={each.helped === false ? "burning" : "soft"}>{t(each.helped === null ? "proof.running" : each.helped ? "move.helped" : "move.not-helped")} ({[each.before, each.during, each.after].filter((value) => value !== null).map((value) => value!.toFixed(2)).join(" → ")})</span></p>)}
       </div>
       <div>
         <b>{t("event.recovery")}</b> {incident.recovered !== null && <span class="soft">{clock(incident.recovered)}</span>}

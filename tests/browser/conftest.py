@@ -144,7 +144,7 @@ def _pages() -> dict[str, Any]:
     cpus = {str(k): {"cpuID": k, "coreID": k // 2, "nodeID": k // 8, "socketID": 0} for k in range(16)}
     return {
         **credit_pages(HOSTILE),
-        **agent_pages("node-1", "shop/web-1-0", "shop/web-1-1", HOSTILE),
+        **agent_pages("node-1", "shop/web-1-0", "shop/web-1-1", HOSTILE, "Job shop/sorts"),
         big: explained(
             "shop/too-large", node="", state="unschedulable", headline="it waits: no node has 64 cpu", waiting=why
         ),

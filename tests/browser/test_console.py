@@ -229,10 +229,11 @@ def test_services_traces_and_the_critical_path(tab: Tab) -> None:
     page.wait_for_selector("td.burning:has-text('critical')")
     chain = page.locator(".chain").first
     chain.wait_for()
-    story = "Victim.*shop/web-1-0.*Culprit.*shop/web-1-1.*93 %.*cap.*helped.*after 8.0 s"
+    story = "Victim.*shop/web-1-0.*Culprit.*Job shop/sorts 93 %shop/web-1-1.*cap.* Job shop/sorts.*helped.*after 8.0 s"
     eventually("the whole story", lambda: re.search(story, chain.text_content()))
     tab.counts(".timeline-of path.line", 1)
     tab.counts(".steps .k-victim", 1)
+    page.wait_for_selector(".steps .k-action a:has-text('Job shop/sorts')")
     page.click(".steps .k-move a:has-text('shop/web-1-1')")
     page.wait_for_selector("[data-headline]")
     page.go_back()

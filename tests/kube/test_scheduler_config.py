@@ -79,14 +79,17 @@ def nodes(kube: Kube, namespace: str) -> Iterator[tuple[str, ...]]:
         kube.request("DELETE", f"/api/v1/nodes/{name}")
 
 
-def pod(kube: Kube, namespace: str, name: str, scheduler_name: str, **labels: str) -> None:
+def pod(
+    kube: Kube, namespace: str, name: str, scheduler_name: str, annotations: dict[str, str] | None = None, **labels: str
+) -> None:
     spec = {
         "schedulerName": scheduler_name,
         "nodeSelector": {"case": namespace},
         "terminationGracePeriodSeconds": 0,
         "containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}}}],
     }
-    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
+    metadata = {"name": name, "labels": labels, "annotations": annotations or {}}
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     kube.create(f"/api/v1/namespaces/{namespace}/pods", made)
 
 
@@ -158,3 +161,39 @@ extenders: [{{urlPrefix: "{server.url}", filterVerb: filter, nodeCacheCapable: t
         (_, asked) = server.asked[0]
         assert asked["NodeNames"] == sorted(nodes)
         assert asked["Pod"]["metadata"]["name"] == "p"
+
+
+def test_a_gang_goes_through_the_extender_whole(
+    kube: Kube, namespace: str, nodes: tuple[str, ...], tmp_path: Path
+) -> None:
+    with extender(filter=keeping(nodes[1])) as server:
+        text = f"""
+profiles: [{{schedulerName: {namespace}}}]
+extenders: [{{urlPrefix: "{server.url}", filterVerb: filter, nodeCacheCapable: true}}]
+"""
+        gang = {"gang.scheduling.koordinator.sh/name": "g", "gang.scheduling.koordinator.sh/min-available": "3"}
+        with scheduler(kube, tmp_path, text):
+            for i in range(3):
+                pod(kube, namespace, f"m{i}", namespace, gang)
+            assert {node_of(kube, namespace, f"m{i}") for i in range(3)} == {nodes[1]}
+        assert {asked["Pod"]["metadata"]["name"] for _, asked in server.asked} == {"m0", "m1", "m2"}
+
+
+def test_filters_that_a_profile_disables_let_its_pods_pass(
+    kube: Kube, namespace: str, nodes: tuple[str, ...], tmp_path: Path
+) -> None:
+    for name in nodes:
+        kube.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": [{"key": "busy", "effect": "NoSchedule"}]}})
+    text = f"""
+profiles:
+- schedulerName: {namespace}-usual
+- schedulerName: {namespace}-careless
+  plugins: {{filter: {{disabled: [{{name: TaintToleration}}]}}}}
+"""
+    with scheduler(kube, tmp_path, text):
+        pod(kube, namespace, "usual", f"{namespace}-usual")
+        pod(kube, namespace, "careless", f"{namespace}-careless")
+        assert node_of(kube, namespace, "careless") in nodes
+        path = f"/api/v1/namespaces/{namespace}/pods/usual"
+        waits = kube.eventually(path, lambda obj: bool(obj["status"].get("conditions")), timeout_s=60.0)
+        assert "untolerated taint" in waits["status"]["conditions"][0]["message"]

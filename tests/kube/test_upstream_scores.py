@@ -26,6 +26,7 @@ from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.drivers.kube.kinds.spread_selectors import MatchingObject
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.settings import Settings
+from cotenant.policy.placement.profiles import profile
 from cotenant.services.scheduler_config.reading import SchedulerConfig, parse_config
 
 from .conftest import Kube
@@ -40,8 +41,10 @@ def fit(strategy: str, resources: str, shape: str = "") -> str:
     return f"{{name: NodeResourcesFit, args: {{scoringStrategy: {{type: {strategy}, resources: {resources}{ratio}}}}}}}"
 
 
+OWN = "kube-1.36"  # a placement profile, which says of itself that it scores as kube-scheduler without arguments
 PROFILES = {
     "usual": "{}",
+    OWN: "{}",
     "most": "pluginConfig: [" + fit("MostAllocated", "[{name: cpu, weight: 3}, {name: memory, weight: 1}]") + "]",
     "ratio": "pluginConfig: ["
     + fit(
@@ -58,6 +61,11 @@ PROFILES = {
   pluginConfig:
   - {name: NodeResourcesBalancedAllocation, args: {resources: [{name: cpu}, {name: memory}, {name: example.com/card}]}}
   - {name: InterPodAffinity, args: {hardPodAffinityWeight: 60}}
+""",
+    "few filters": """
+  plugins:
+    filter: {disabled: [{name: TaintToleration}, {name: InterPodAffinity}]}
+    preFilter: {disabled: [{name: InterPodAffinity}]}
 """,
     "list": """
   pluginConfig:
@@ -76,8 +84,8 @@ PROFILES = {
 }
 
 
-def configuration(profile: str, scheduler: str, kubeconfig: Path) -> str:
-    own = PROFILES[profile]
+def configuration(written: str, scheduler: str, kubeconfig: Path) -> str:
+    own = PROFILES[written]
     body = own if own.startswith("\n") else f"\n  {own}\n" if own != "{}" else "\n"
     return (
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -89,12 +97,13 @@ def configuration(profile: str, scheduler: str, kubeconfig: Path) -> str:
 class Beside:
     """The engine of this scheduler, told what the server has."""
 
-    def __init__(self, config: SchedulerConfig, scheduler: str, seed: int) -> None:
+    def __init__(self, config: SchedulerConfig, scheduler: str, seed: int, own: str = "") -> None:
+        """`own`: a placement profile in place of the file's."""
         named = config.profiles[scheduler]
         self.reader = PodReader(by_scheduler={scheduler: named.pods})
         self.reader.spread_selectors.is_on = True
         settings = Settings(schedulers=(scheduler,))
-        self.engine = Cluster(named.profile, np.random.default_rng(seed), settings)
+        self.engine = Cluster(profile(own) if own else named.profile, np.random.default_rng(seed), settings)
 
     def see(self, obj: Any) -> None:
         self.engine.pod_seen(self.reader.pod(msgspec.convert(obj, PodObject, strict=False)), 0.0)
@@ -105,17 +114,17 @@ class Beside:
         return {candidate.node: candidate.score for candidate in answer.candidates}
 
 
-@pytest.mark.parametrize("profile", list(PROFILES))
+@pytest.mark.parametrize("written", list(PROFILES))
 @pytest.mark.parametrize("seed", [1, 2])
 def test_kube_scheduler_chooses_what_scores_highest_here(
-    kube: Kube, namespace: str, tmp_path: Path, profile: str, seed: int
+    kube: Kube, namespace: str, tmp_path: Path, written: str, seed: int
 ) -> None:
     if kube.is_local:
         pytest.skip("kube-scheduler needs kinds that the local API server does not have")
     if not PROGRAM:
         pytest.skip("no kube-scheduler: COTENANT_TEST_KUBE_SCHEDULER, or on the PATH")
     scheduler = f"up-{namespace}"
-    text = configuration(profile, scheduler, kube.kubeconfig.absolute())
+    text = configuration(written, scheduler, kube.kubeconfig.absolute())
     config = parse_config(text.encode(), "test")
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(yaml.safe_load(text)))
@@ -123,7 +132,8 @@ def test_kube_scheduler_chooses_what_scores_highest_here(
         program = subprocess.Popen([PROGRAM, f"--config={file}", "--secure-port=0"], stdout=log, stderr=log)
     nodes: list[str] = []
     try:
-        _compare(kube, namespace, scheduler, Beside(config, scheduler, seed), Random(f"{profile} {seed}"), nodes)
+        beside = Beside(config, scheduler, seed, OWN if written == OWN else "")
+        _compare(kube, namespace, scheduler, beside, Random(f"{written} {seed}"), nodes)
     finally:
         program.terminate()
         program.wait(patience(10))

@@ -236,8 +236,10 @@ def holds(hostile: str) -> HoldsPage:
     )  # fmt: skip
 
 
-def story_page(node: str, victim: str, culprit: str, hostile: str) -> ServiceStory:
-    """An incident that opened 90 s ago: a cap helped, and the service recovered after 8 s."""
+def story_page(node: str, victim: str, culprit: str, hostile: str, workload: str = "") -> ServiceStory:
+    """An incident that opened 90 s ago: a cap helped, and the service recovered after 8 s. With a workload, all its
+    pods were meant.
+    """
     opened = NOW_US - 90_000_000
     incident = IncidentStory(
         number=7,
@@ -251,11 +253,14 @@ def story_page(node: str, victim: str, culprit: str, hostile: str) -> ServiceSto
         before=Level(900_000, 14_400),
         cause=Cause.POD.value,
         culprit=culprit,
-        workload="",
+        workload=workload,
         confidence_ppm=930_000,
-        candidates=(Candidate(Cause.POD, "u2", culprit, 930_000), Candidate(Cause.POD, "u3", hostile, 40_000)),
+        candidates=(
+            Candidate(Cause.POD, "u2", culprit, 930_000, workload=workload),
+            Candidate(Cause.POD, "u3", hostile, 40_000),
+        ),
         proofs=(IncidentProof(Rung.CAP, culprit, opened + 3_000_000, Level(900_000, None), Level(90_000, None), None,
-            True),),
+            True, workload),),
         opened_us=opened,
         recovered_after_us=8_000_000,
         ended_us=None,
@@ -274,19 +279,20 @@ def plain(page: object) -> Any:
     return json.loads(msgspec.json.encode(page))
 
 
-def agent_pages(node: str, victim: str, culprit: str, hostile: str) -> dict[str, Any]:
+def agent_pages(node: str, victim: str, culprit: str, hostile: str, workload: str = "") -> dict[str, Any]:
     """Every page of the agent of one node that the console asks for."""
     pods = (
         pod_page(victim, "kubepods/pod-a", 410_000, 35_000),
         pod_page(culprit, "kubepods/pod-b", 20_000),
         pod_page(hostile, "kubepods/pod-c", 0),
     )
+    story = plain(story_page(node, victim, culprit, hostile, workload))
     return {
         "/v1/state": plain(state_page(node, *pods)),
         "/v1/leases": plain(leases(hostile)),
         "/v1/holds": plain(holds(hostile)),
-        f"/v1/explain?service={victim.replace('/', '%2F')}": plain(story_page(node, victim, culprit, hostile)),
-        f"/v1/explain?service={victim}": plain(story_page(node, victim, culprit, hostile)),
+        f"/v1/explain?service={victim.replace('/', '%2F')}": story,
+        f"/v1/explain?service={victim}": story,
     }
 
 

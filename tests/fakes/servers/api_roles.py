@@ -41,6 +41,8 @@ OPEN_REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubj
 NOT_DEPLOYED = {
     ("cotenant-scheduler", "list", "ovens"): "--workload-kinds: who declares a kind grants it",
     ("cotenant-scheduler", "watch", "ovens"): "--workload-kinds: who declares a kind grants it",
+    ("cotenant-scheduler", "get", "leases"): "--shards: the chart grants each name with that value",
+    ("cotenant-scheduler", "update", "leases"): "--shards: the chart grants each name with that value",
     ("cotenant-webhook", "watch", "pods"): "--quota-admission: the chart grants it with that argument",
     ("cotenant-extender", "create", "pods/binding"): "--bind: the chart grants it with that argument",
     ("cotenant-webhook", "create", "mutatingwebhookconfigurations"): "--register: the chart has the configurations",

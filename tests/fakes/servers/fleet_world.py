@@ -50,8 +50,7 @@ class FleetWorld:
 
     async def __aenter__(self) -> FleetWorld:
         for guid in self.hosts:
-            docker = FakeDocker(self.folder / f"{guid}.sock")
-            self.dockers[guid] = await self._opened.enter_async_context(docker)
+            await self._open_docker(guid)
         await self.start_controller()
         for guid in self.hosts:
             await self.start_agent(guid)
@@ -80,6 +79,15 @@ class FleetWorld:
             with suppress(asyncio.CancelledError):
                 await self._running
         self._running = None
+
+    async def start_host(self, guid: str, bus: Bus) -> FleetAgent:
+        """One more host, with a connection of its own."""
+        await self._open_docker(guid)
+        return await self.start_agent(guid, bus)
+
+    async def _open_docker(self, guid: str) -> None:
+        docker = FakeDocker(self.folder / f"{guid}.sock")
+        self.dockers[guid] = await self._opened.enter_async_context(docker)
 
     async def start_agent(self, guid: str, bus: Bus | None = None) -> FleetAgent:
         state_dir = self.folder / guid

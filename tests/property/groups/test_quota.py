@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import first_cases
 
 from cotenant.model.compiled import njit
 from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaPod
@@ -409,3 +410,17 @@ def test_more_shared_weight_never_means_a_smaller_runtime(
             tree.ask(quota.name, Amounts.of({"cpu": 30}))
         got.append(dict(tree.runtime(chosen.name)).get("cpu", 0))
     assert all(less <= more for less, more in pairwise(got))
+
+
+test_first_cases = first_cases(
+    test_more_weight_never_means_less,
+    test_the_incremental_tree_equals_the_recomputed_tree,
+    test_refreshing_one_path_equals_refreshing_everything,
+    test_children_never_get_more_than_their_parent_has,
+    test_neither_the_order_of_quotas_nor_that_of_pods_matters,
+    test_the_compiled_check_equals_the_plain_one,
+    test_revocation_ends_overuse_where_it_can_and_takes_no_pod_too_many,
+    test_preemption_takes_less_important_pods_only_makes_room_and_takes_no_pod_too_many,
+    test_reclaim_takes_whole_jobs_of_borrowers_only_frees_all_that_is_missing_and_takes_no_job_too_many,
+    test_more_shared_weight_never_means_a_smaller_runtime,
+)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.cpu_cluster import EIGHT, Api, cpus, node, pod, tells, zones
+from tests.property.few import first_cases
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cpus.spec import (
@@ -184,3 +185,9 @@ def test_no_cpu_has_two_holders_and_a_restart_restores_the_state(events: list[tu
     for name in ("a", "b"):
         left = api.cluster.plugins.cpus.describe(name)
         assert left is None or not left.holders
+
+
+test_first_cases = first_cases(
+    test_counting_agrees_with_choosing,
+    test_no_cpu_has_two_holders_and_a_restart_restores_the_state,
+)

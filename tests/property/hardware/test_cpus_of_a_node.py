@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import first_cases
 
 from cotenant.model.cpus.spec import BindPolicy, ExclusivePolicy, NumaStrategy
 from cotenant.model.cpus.topology import CpuTopology, numbers_in
@@ -94,3 +95,8 @@ def test_a_node_gives_exactly_the_requested_cpus_or_none(data: st.DataObject) ->
         ledger = ledger.returned(holding.uid)
         ledger.validate()
     assert ledger == empty
+
+
+test_first_cases = first_cases(
+    test_a_node_gives_exactly_the_requested_cpus_or_none,
+)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import first_cases
 
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.devices.allocation import format_allocations, parse_allocations
@@ -163,3 +164,8 @@ def test_a_node_gives_the_requested_devices_within_capacity_or_none(data: st.Dat
         ledger = ledger.returned(holding.uid)
         ledger.validate()
     assert ledger == empty
+
+
+test_first_cases = first_cases(
+    test_a_node_gives_the_requested_devices_within_capacity_or_none,
+)

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import first_cases
 
 from cotenant.model.cpus.spec import TopologyPolicy
 from cotenant.policy.placement.numa import Alignment, Hint, Hints, NumaRoom, align, alone, alone_of, hints, meet_on_one
@@ -93,3 +94,8 @@ def test_policy_none_requires_nothing(amount: int, free: int) -> None:
     assert alone(amount, rooms) == alone_of(hints(amount, rooms))
     got = align(TopologyPolicy.NONE, {"cpu": hints(amount, rooms)}, (0, 1, 2))
     assert got == Alignment(None, True, got.why if isinstance(got, Alignment) else "")
+
+
+test_first_cases = first_cases(
+    test_the_merged_affinity_is_the_best_of_all_combinations,
+)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.node.fake_node import SECOND, FakeKeeper, FakeNode, FixedPolicy, pod, weight
+from tests.property.few import first_cases
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.evictions import HOUR_US, MINUTE_US
@@ -291,3 +292,14 @@ def test_a_group_name_with_special_characters_is_handled() -> None:
     node = FakeNode(Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry()]), (pod("odd", group, QoSClass.BE),))
     assert node.tick().hold == (SetKnob(weight(group), "1", node.said[0].hold[0].reason, 30 * SECOND),)
     assert node.agent.explain(group) is not None
+
+
+test_first_cases = first_cases(
+    test_accounts_agree_after_random_events,
+    test_instructions_do_not_depend_on_the_order_of_collections,
+    test_one_tick_after_the_faults_end_nothing_unwanted_is_held,
+    test_observe_mode_gives_no_instructions,
+    test_the_limits_of_evictions_hold_over_any_minute_and_hour,
+    test_nothing_is_requested_twice_without_a_cause,
+    most=2,
+)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.node.fake_node import SECOND, weight
+from tests.property.few import first_cases
 
 from cotenant.engine.node.instructions import AgentCounts
 from cotenant.engine.node.knobs.knob_tracker import KnobTracker
@@ -75,3 +76,8 @@ def test_unchanged_desired_values_give_the_same_requests_as_a_fresh_mapping(even
                 checked.groups_changed(frozenset({"pods/a"}), now_us)
                 cached.groups_changed(frozenset({"pods/a"}), now_us)
         assert checked.entries() == cached.entries()
+
+
+test_first_cases = first_cases(
+    test_unchanged_desired_values_give_the_same_requests_as_a_fresh_mapping,
+)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import first_cases
 from tests.unit.policy.nodeqos.nodes import SECOND_US, topology
 
 from cotenant.model.cluster.qos import QoSClass
@@ -241,3 +242,11 @@ def test_bursts_stay_between_the_limit_and_its_multiple_and_the_kernel_takes_the
                 assert 0 < int(wish.value) <= quota.get(group, base_us)
         assert len(after.buckets) <= len(limits)
         memory = after
+
+
+test_first_cases = first_cases(
+    test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_theirs,
+    test_the_guard_never_grows_while_slack_is_short_and_cuts_at_once,
+    test_pods_without_an_objective_cost_at_most_their_bound_while_no_objective_is_in_danger,
+    test_bursts_stay_between_the_limit_and_its_multiple_and_the_kernel_takes_them,
+)

@@ -12,6 +12,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import first_cases
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.narrowing import Narrowing
@@ -108,3 +109,8 @@ def test_counts_of_replicas_are_given_up_with_their_pods() -> None:
         narrowing.assign(number, 0)
         narrowing.remove_pod(number)
     assert narrowing.pod_counts.counts == narrowing.pod_counts.kinds == 0
+
+
+test_first_cases = first_cases(
+    test_scores_are_kube_schedulers,
+)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import first_cases
 
 from cotenant.engine.encoding.demands import WORD_BITS
 from cotenant.engine.encoding.encoder import Encoder
@@ -206,3 +207,10 @@ def test_demands_spill_into_further_words(count: int) -> None:
     for i, k in enumerate(shapes):
         passing = np.flatnonzero(node_affinity.mask(arrays, encoder.shapes(), k, rows)).tolist()
         assert passing == ([i // 2] if i % 2 == 0 else [])
+
+
+test_first_cases = first_cases(
+    test_bits_equal_the_plain_evaluation,
+    test_bits_equal_the_plain_evaluation_when_taints_overflow,
+    test_equal_pods_share_a_row_and_rows_do_not_move,
+)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import first_cases
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.encoding.encoder import Encoder
@@ -181,3 +182,9 @@ def test_compiled_is_plain(seed: int) -> None:
     assert (compiled is None) == (plain is None)
     if compiled is not None and plain is not None:
         assert compiled.tolist() == plain.tolist()
+
+
+test_first_cases = first_cases(
+    test_each_pod_lands_on_a_node_with_the_highest_score,
+    test_compiled_is_plain,
+)

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster import plain_rules, rule_worlds
 from tests.fakes.cluster.plain_rules import Cluster, Resident
+from tests.property.few import first_cases
 
 from cotenant.engine.cycle.runs import place_in_runs
 from cotenant.engine.encoding import label_rows
@@ -331,3 +332,11 @@ def test_a_pod_is_assigned_once_and_removed_completely() -> None:
     ]
     world.narrowing.remove_pod(first)
     assert len(world.narrowing.allowed(second)) == 0
+
+
+test_first_cases = first_cases(
+    test_allowed_rows_and_preferences_are_those_of_the_rules,
+    test_removing_all_pods_leaves_no_state,
+    test_a_queue_is_placed_one_by_one_where_rules_require_it,
+    test_assigning_and_undoing_many_equals_one_by_one,
+)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.property.few import first_cases
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Preempt, Unschedulable
@@ -416,3 +417,10 @@ def test_what_would_help_comes_true(seed: int) -> None:
         if sure:
             world.carry_out(known, sure[seed % len(sure)])
             world.cluster.validate()
+
+
+test_first_cases = first_cases(
+    test_predicted_sums_equal_those_of_a_plain_reference,
+    test_what_would_help_comes_true,
+    most=3,
+)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster import plain_rules, rule_worlds
 from tests.fakes.cluster.plain_rules import Cluster, Resident
+from tests.property.few import first_cases
 
 from cotenant.engine.cycle.eviction.preemption import Budgets, preempt
 from cotenant.engine.encoding.encoder import Encoder
@@ -258,3 +259,8 @@ def test_predicted_use_is_made_room_for_too() -> None:
     found = world.preempt(number, 10, (), fit="cotenant")
     assert found.row == 0
     assert len(found.victims) >= 1
+
+
+test_first_cases = first_cases(
+    test_victims_and_node_are_those_of_the_plain_procedure,
+)

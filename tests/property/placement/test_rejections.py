@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster import plain_rules, rule_worlds
 from tests.fakes.cluster.plain_rules import Cluster, Resident
+from tests.property.few import first_cases
 
 from cotenant.engine.cycle.eviction.required_room import demands
 from cotenant.engine.cycle.rejections import Explanation, Rejector
@@ -135,3 +136,10 @@ def test_a_node_that_any_filter_rejects_is_explained_and_no_other(seed: int, nam
     verdicts = plain_rejections(nodes, shapes, k, int(chosen.fit), chosen.knobs.array())
     explained = Rejector(world.encoder, None, chosen).check(k, -1).misses
     assert (explained > 0).tolist() == (verdicts != 0).tolist()
+
+
+test_first_cases = first_cases(
+    test_the_reported_refusals_are_those_of_the_filters,
+    test_amounts_with_limits_judge_as_the_compiled_filters_do,
+    test_a_node_that_any_filter_rejects_is_explained_and_no_other,
+)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.cpu_cluster import cpus, node, tells, zones
+from tests.property.few import first_cases
 
 from cotenant.engine.cycle.eviction.preemption import Budgets, preempt
 from cotenant.engine.encoding.encoder import Encoder
@@ -238,3 +239,9 @@ def test_victims_are_the_cheapest_set_of_all(seed: int) -> None:
     assert world.fits_without(number, found.row, found.victims)
     assert found.violations == world.violations(found.victims, budgets)
     assert (*world.cost(number, found.row, found.victims, budgets), found.row) == best
+
+
+test_first_cases = first_cases(
+    test_victims_are_the_cheapest_set_of_all,
+    most=3,
+)

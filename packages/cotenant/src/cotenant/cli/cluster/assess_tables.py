@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cotenant.cli.cluster.what_if_tables import show_emptying, show_what_ifs
+from cotenant.cli.cluster.what_if_tables import show_emptying, show_sizes, show_what_ifs
 from cotenant.cli.tables import print_folded, print_line, print_words
 from cotenant.model.assess.report import Report, WorkloadUse
 from cotenant.services.assess import words
@@ -29,6 +29,8 @@ def show(report: Report) -> None:
     _cards(report)
     _moves(report)
     _back_test(report)
+    if report.sizes is not None:
+        show_sizes(report.sizes)
     if report.emptying is not None:
         show_emptying(report.emptying)
     _money(report)

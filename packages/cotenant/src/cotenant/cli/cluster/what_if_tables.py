@@ -1,9 +1,9 @@
-"""What-ifs as text, and what emptying nodes would have done in the past."""
+"""What-ifs as text, and what sizes and emptying nodes would have done in the past."""
 
 from __future__ import annotations
 
 from cotenant.cli.tables import print_folded, print_line, print_words
-from cotenant.model.assess.report import EmptyingTrial
+from cotenant.model.assess.report import EmptyingTrial, SizeTrial
 from cotenant.model.assess.what_if import WhatIfs
 from cotenant.services.assess import words
 
@@ -23,6 +23,14 @@ def show_what_ifs(what_ifs: WhatIfs) -> None:
             print_folded(f"  {mark}: {words.pods_of(one)} without a place, such as {one.example}: {one.why}.")
         for note in case.notes:
             print_folded(f"  {mark}: {note}.")
+
+
+def show_sizes(trial: SizeTrial) -> None:
+    """A row a rule."""
+    print()
+    print_line("Sizes of workloads, tried on the past", strong=True)
+    print_folded(trial.verdict)
+    print_words(words.SIZES_HEADS, words.sizes_rows(trial), right=words.SIZES_HEADS[1:])
 
 
 def show_emptying(trial: EmptyingTrial) -> None:

@@ -40,7 +40,8 @@ class Bus:
         ),
     ] = ""
     key: Annotated[
-        Path | None, Parameter(help="File with the seed of an nkey, as `cotenant fleet keys` makes them.")
+        Path | None,
+        Parameter(help="File with the seed of an nkey, or with credentials, as `cotenant fleet keys` makes."),
     ] = None
     ca: Annotated[Path | None, Parameter(help="Authority of the server's certificate, as PEM.")] = None
     name: Annotated[
@@ -73,6 +74,10 @@ class Host:
     docker: Annotated[Path, Parameter(help="Socket of Docker's API, of dockerd or podman.")] = Path(
         "/var/run/docker.sock"
     )
+    cri: Annotated[
+        Path | None,
+        Parameter(help="Socket of a runtime by CRI instead, as /run/containerd/containerd.sock.", show_default=False),
+    ] = None
 
 
 _BUS, _HOST = Bus(), Host()
@@ -93,6 +98,12 @@ def serve(
             help="The fleet's file: hosts with tags, operators with verbs. Default: whoever reaches the bus may do all."
         ),
     ] = None,
+    program_key: Annotated[
+        Path | None,
+        Parameter(
+            help="keys/programs.json of `fleet keys --jwt`: containers get credentials to speak as their own guid."
+        ),
+    ] = None,
     port: Annotated[int, Parameter(help="With --embedded: port of the bus on loopback; 0: any free one.")] = 0,
     connection: Bus = _BUS,
     host: Host = _HOST,
@@ -106,7 +117,7 @@ def serve(
         return serve_main.run_embedded(
             serve_main.EmbeddedOptions(_agent_options(host, connection), port, log_level, log_format)
         )
-    return serve_main.run(serve_main.ServeOptions(bus_options(connection), rights, log_level, log_format))
+    return serve_main.run(serve_main.ServeOptions(bus_options(connection), rights, log_level, log_format, program_key))
 
 
 @app.command
@@ -335,17 +346,32 @@ def keys(
     leaf_listen: Annotated[
         str, Parameter(help="Where it listens for the servers of `lans`, where the file has any.")
     ] = "0.0.0.0:7422",
+    jwt: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Credentials (NATS's JWTs) instead of keys in the server's file: programs get theirs at run time.",
+        ),
+    ] = False,
 ) -> int:
     """Make keys for hosts, operators and controllers, and the configuration of a NATS server that holds each of them to
     its own subjects.
     """
-    from cotenant.services.fleet.fleet_file import make_keys, read_fleet_file
+    import time
 
-    made = make_keys(read_fleet_file(file), out, server, listen, leaf_listen)
+    from cotenant.services.fleet.fleet_file import make_credentials, make_keys, read_fleet_file
+
+    fleet = read_fleet_file(file)
+    if jwt:
+        made = make_credentials(fleet, out, server, listen, int(time.time()))
+    else:
+        made = make_keys(fleet, out, server, listen, leaf_listen)
     print(f"nats-server -c {made.configuration}")
     print(f"authority of its certificate: {made.authority}")
     for name, path in made.seeds.items():
         print(f"  {name}: {path}")
+    if made.programs is not None:
+        print(f"for controllers, to issue credentials to programs: {made.programs}")
     for name, path in made.leaves.items():
         print(f"in {name}: nats-server -c {path}; authority of its certificate: {path.parent / 'tls' / 'ca.crt'}")
     return 0
@@ -380,4 +406,5 @@ def _agent_options(given: Host, bus: Bus) -> AgentOptions:
         given.config,
         given.docker,
         bus.state_dir,
+        given.cri,
     )

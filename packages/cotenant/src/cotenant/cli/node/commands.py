@@ -74,6 +74,26 @@ def watch(
 
 
 @app.command
+def stalls(
+    *,
+    group: Annotated[str, Parameter(help="Only this group and those below it; default: all.", show_default=False)] = "",
+    every: Annotated[float, Parameter(help="Seconds between two readings.")] = 5.0,
+    count: Annotated[int | None, Parameter(help="End after this many readings; default: on Ctrl-C.")] = None,
+    long_ms: Annotated[float, Parameter(help="A longer wait is kept, with its stack and who ended it.")] = 100.0,
+    groups: Annotated[int, _GROUPS] = 16,
+    json: Annotated[
+        bool, Parameter(negative=(), help="Print one JSON object a line (NDJSON), and nothing else.")
+    ] = False,
+) -> int:
+    """What groups wait for besides a CPU: load averages of running and of blocked tasks, waits for block I/O and direct
+    reclaim, node conditions, and the last long waits. Needs root and the eBPF objects.
+    """
+    from cotenant.cli.node import stalls as command
+
+    return command.stalls(group, every, count, long_ms, groups, json)
+
+
+@app.command
 def explain(
     group: Annotated[str, Parameter(help="A group's path, a pod's namespace/name, or its UID.")],
     /,

@@ -12,6 +12,7 @@ from cotenant.engine.node.doctor.checks import Finding, Severity, conflicts, fin
 from cotenant.engine.node.doctor.found import NodeFound
 from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.settings import AgentSettings
+from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.group_names import best_effort_group
 from cotenant.services.agent_settings.config import AgentConfig, read_config
@@ -64,11 +65,12 @@ def _lines(found: NodeFound, settings: AgentSettings) -> list[str]:
     version = ".".join(map(str, facts.version)) if facts.version else _UNKNOWN
     roots = ", ".join(f"/{root}" for root in found.roots) or "none"
     keeper = found.keeper
+    reserved = f", CPUs reserved by number {format_cpus(facts.reserved_cpus)}" if facts.reserved_cpus else ""
     return [
         f"cgroups {found.cgroups}; groups of kubelets: {roots}; systemd: {facts.systemd or 'not reached'}",
         f"kubelet {version}: CPU manager {facts.cpu_manager or _UNKNOWN}, topology manager "
         f"{facts.topology_manager or _UNKNOWN}, "
-        f"memory manager {facts.memory_manager or _UNKNOWN}",
+        f"memory manager {facts.memory_manager or _UNKNOWN}{reserved}",
         "keeper: this agent itself"
         if keeper is None
         else "keeper: no answer"

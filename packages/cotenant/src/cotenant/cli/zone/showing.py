@@ -54,8 +54,8 @@ def monitors(figures: JsonObject) -> list[str]:
         kicks = f", {back['kicks_per_s']:.0f} kicks and {back['notifications_per_s']:.0f} notifications a second{each}"
     exits = "" if back["exits_per_s"] is None else f", {back['exits_per_s']:.0f} exits a second"
     return [
-        f"  front end: {_shown(front['runnable'], '')} runnable, {_shown(front['wait_ms'], ' ms')} waited a turn, softirq "
-        f"{_shown(front['softirq_cpus'], ' CPUs')}, pressure of CPU {_percent(front['cpu_pressure'])}, memory "
+        f"  front end: {_shown(front['runnable'], '')} runnable, {_shown(front['wait_ms'], ' ms')} waited a turn, "
+        f"softirq {_shown(front['softirq_cpus'], ' CPUs')}, pressure of CPU {_percent(front['cpu_pressure'])}, memory "
         f"{_percent(front['memory_pressure'])}, io {_percent(front['io_pressure'])}",
         f"  back end: vCPUs {back['vcpu_cpus']:.2f} CPUs, {_percent(back['stolen'])} stolen, devices "
         f"{back['device_cpus']:.2f}, virtiofsd {back['share_cpus']:.2f}, vhost {back['vhost_cpus']:.2f}{kicks}{exits}",
@@ -113,6 +113,8 @@ def _row(row: dict[str, object]) -> str:
     return (
         f"{row['class']}, weight {row['weight'] or 'own'}, slice {row['sliceUs'] or 'usual'} us,"
         f" late above {row['lateUs'] or '-'} us"
+        + (f", memory.low {int(str(row['memoryLowBytes'])) >> 20} MiB" if "memoryLowBytes" in row else "")
+        + (f", io.weight {row['ioWeight']}" if "ioWeight" in row else "")
     )
 
 

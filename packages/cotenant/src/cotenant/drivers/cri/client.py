@@ -3,7 +3,7 @@
 Without the API server, only the runtime knows which pods and containers exist and their labels. Plain blocking calls
 with a deadline, over one channel that is recreated after the runtime was unavailable; answers become values of our own.
 The library is imported at first use.
-Limits: CRI v1 (containerd from 1.6, CRI-O from 1.23); read-only.
+Limits: CRI v1 (containerd from 1.6, CRI-O from 1.23). Without `call` it only reads.
 
 Source: Kubernetes cri-api, pkg/apis/runtime/v1/api.proto; containerd's and CRI-O's verbose container status (`info`).
 """
@@ -11,6 +11,7 @@ Source: Kubernetes cri-api, pkg/apis/runtime/v1/api.proto; containerd's and CRI-
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ import msgspec
 from cotenant.drivers.cri.messages import CONTAINER_RUNNING, NETWORK_OF_NODE, SANDBOX_READY, SERVICE, messages
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import Permanent, Transient, Unsupported
-from cotenant.model.json_object import JsonObject
+from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.model.machine.knob import Vanished
 
 NEEDS = "a container runtime with CRI v1, and grpcio with protobuf"
@@ -73,9 +74,11 @@ class CriClient:
     not support CRI v1.
     """
 
-    def __init__(self, socket: str, timeout_s: float = 5.0) -> None:
+    def __init__(self, socket: str, timeout_s: float = 5.0, kinds: Callable[[], JsonMapping] = messages) -> None:
+        """`kinds`: the messages that are known."""
         self.socket = socket
         self._timeout_s = timeout_s
+        self._kinds = kinds
         self._channel: Any = None
         self._grpc: Any = None
         self._calls: JsonObject = {}
@@ -134,18 +137,22 @@ class CriClient:
         limit = linux.cpu_quota * 1000 // linux.cpu_period if linux.cpu_quota > 0 and linux.cpu_period > 0 else 0
         return ContainerLimits(pid, request, limit, max(0, linux.memory_limit_in_bytes))
 
-    def _call(self, method: str, **fields: object) -> Any:
+    def call(self, method: str, service: str = SERVICE, timeout_s: float = 0.0, **fields: object) -> Any:
+        """A call of the interface, with the fields of its request; `timeout_s` 0: the usual time."""
+        return self._call(method, service, timeout_s, **fields)
+
+    def _call(self, method: str, service: str = SERVICE, timeout_s: float = 0.0, **fields: object) -> Any:
         try:
-            kinds = messages()
-            call = self._calls.get(method) or self._connect(method)
+            kinds = self._kinds()
+            call = self._calls.get(method) or self._connect(method, service)
         except ImportError as error:
             raise Unsupported("pods by the container runtime", NEEDS) from error
         try:
-            return call(kinds[f"{method}Request"](**fields), timeout=self._timeout_s)
+            return call(kinds[f"{method}Request"](**fields), timeout=timeout_s or self._timeout_s)
         except self._grpc.RpcError as error:
             raise self._error(method, error) from error
 
-    def _connect(self, method: str) -> Any:
+    def _connect(self, method: str, service: str) -> Any:
         if self._channel is None:
             self._grpc = importlib.import_module("grpc")
             options = (
@@ -154,9 +161,9 @@ class CriClient:
                 ("grpc.use_local_subchannel_pool", 1),  # else a new channel inherits the back-off of the old one
             )
             self._channel = self._grpc.insecure_channel(f"unix://{self.socket}", options=options)
-        kinds = messages()
+        kinds = self._kinds()
         call = self._calls[method] = self._channel.unary_unary(
-            f"/{SERVICE}/{method}",
+            f"/{service}/{method}",
             request_serializer=kinds[f"{method}Request"].SerializeToString,
             response_deserializer=kinds[f"{method}Response"].FromString,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from urllib.parse import quote
 
@@ -12,45 +11,12 @@ import msgspec
 
 from cotenant.drivers.docker.client import DockerClient, InUse, NotThere
 from cotenant.model.errors import Permanent
+from cotenant.model.fleet.containers import Container, Listed
 from cotenant.model.fleet.template import ContainerTemplate, HealthCheck
 from cotenant.model.json_object import JsonMapping, JsonObject
 
 _EXITED = re.compile(r"Exited \((\d+)\)")
 _PULL_S, _STOP_S = 600.0, 900.0
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A container in a list. `health`: "", starting, healthy or unhealthy; `exit_code` where it has ended."""
-
-    name: str
-    id: str
-    image: str
-    status: str  # created, running, restarting, paused, removing, exited, dead
-    health: str
-    exit_code: int | None
-    labels: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Container:
-    """One container, inspected."""
-
-    name: str
-    id: str
-    image: str
-    status: str
-    health: str
-    health_said: str  # the last output of its health check
-    exit_code: int
-    error: str
-    pid: int  # 0: no process
-    started_s: float  # Unix time; 0: never started
-    restarts: int
-    out_of_memory: bool
-    log_path: str = ""  # of the runtime's file; empty where its log driver writes none
-    log_driver: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class Containers:

@@ -14,9 +14,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from cotenant.drivers.ebpf.libbpf import PROBE, library
-from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.model.errors import Unsupported
 
 _RUN_TIME = 0  # BPF_STATS_RUN_TIME
@@ -43,7 +43,15 @@ def timed() -> Iterator[None]:
         os.close(fd)
 
 
-def costs(probe: RunQueue) -> tuple[ProgramCost, ...]:
+class Probe(Protocol):
+    """Something with programs of ours in the kernel."""
+
+    def programs(self) -> tuple[tuple[str, int], ...]:
+        """Name and descriptor of each."""
+        ...
+
+
+def costs(probe: Probe) -> tuple[ProgramCost, ...]:
     """The sums so far; take two and subtract."""
     return tuple(_cost(name, fd) for name, fd in probe.programs())
 

@@ -44,6 +44,8 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "bpf_program__fd": (_INT, (_POINTER,)),
     "bpf_program__attach": (_POINTER, (_POINTER,)),
     "bpf_link__detach": (_INT, (_POINTER,)),
+    "bpf_link__fd": (_INT, (_POINTER,)),
+    "bpf_iter_create": (_INT, (_INT,)),
     "bpf_link__destroy": (_INT, (_POINTER,)),
     "bpf_link__pin": (_INT, (_POINTER, _TEXT)),
     "bpf_map__fd": (_INT, (_POINTER,)),
@@ -310,6 +312,20 @@ class LoadedObject:
         if not start or length.value < size:
             raise Permanent(f"eBPF object: {name} is smaller than expected; built from other sources: run `make bpf`")
         return int(start)
+
+    def iterator(self, name: str) -> int:
+        """A descriptor whose reading runs the attached iterator of this name; the caller closes it. Raises
+        `Permanent`.
+        """
+        names = [program for program, _ in self.programs()]
+        if name not in names or len(self._links) != len(names):
+            raise Permanent(f"eBPF object: no attached iterator named {name}")
+        descriptor = self._libbpf.handle.bpf_iter_create(
+            self._libbpf.handle.bpf_link__fd(self._links[names.index(name)])
+        )
+        if descriptor < 0:
+            raise _failure("eBPF iterator", ctypes.get_errno())
+        return int(descriptor)
 
     def programs(self) -> tuple[tuple[str, int], ...]:
         """Name and file descriptor of each program."""

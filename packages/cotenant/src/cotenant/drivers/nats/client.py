@@ -31,13 +31,15 @@ _log = logging.getLogger(__name__)
 _RECONNECT_S = 0.25
 _PING_S = 5  # two without an answer end a connection that no packet passes
 _PENDING_BYTES = 4 << 20
+_CREDENTIALS = "BEGIN NATS USER JWT"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """How to reach a server.
 
-    `seed`: file with an nkey's seed; `ca`: the authority of the server's certificate; `name` is also the inbox's.
+    `seed`: file with an nkey's seed, or with credentials (a JWT and its seed), whose text `credentials` may also be;
+    `ca`: the authority of the server's certificate; `name` is also the inbox's.
     """
 
     url: str
@@ -45,6 +47,7 @@ class Access:
     token: str = ""
     seed: Path | None = None
     ca: Path | None = None
+    credentials: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +258,16 @@ def _settings(access: Access, state: _Connecting) -> JsonObject:
         raise InvalidInput("--bus", access.url, "nats://HOST:PORT or tls://HOST:PORT")
     if access.token:
         settings["token"] = access.token
+    credentials, seed = access.credentials, ""
     if access.seed is not None:
         seed = read_seed(access.seed)
+        if _CREDENTIALS in seed:
+            credentials, seed = seed, ""
+    if credentials:
+        from nats.aio.client import RawCredentials
+
+        settings["user_credentials"] = RawCredentials(credentials.strip() + "\n")
+    elif seed:
         public_key(seed)  # a wrong file is reported before anything is tried
         settings["nkeys_seed_str"] = seed
     if access.url.startswith("tls://") or access.ca is not None:

@@ -3,33 +3,64 @@
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from cotenant.drivers.http.private_files import write_private
 from cotenant.model.errors import InvalidInput, Unsupported
 
 
+class KeyKind(StrEnum):
+    """Whose a key is; its public form begins with U, A or O."""
+
+    USER = "user"
+    ACCOUNT = "account"
+    OPERATOR = "operator"
+
+
 def public_key(seed: str) -> str:
-    """The public key (U...) of a user's seed. Raises `InvalidInput`."""
+    """The public key (U..., A..., O...) of a seed. Raises `InvalidInput`."""
+    key: bytes = _pair(seed).public_key
+    return key.decode()
+
+
+def signature(seed: str, data: bytes) -> bytes:
+    """By a seed. Raises `InvalidInput`."""
+    found: bytes = _pair(seed).sign(data)
+    return found
+
+
+def made_seed(kind: KeyKind = KeyKind.USER) -> str:
+    """A new one."""
+    nkeys = _library()
+    prefixes = {
+        KeyKind.USER: nkeys.PREFIX_BYTE_USER,
+        KeyKind.ACCOUNT: nkeys.PREFIX_BYTE_ACCOUNT,
+        KeyKind.OPERATOR: nkeys.PREFIX_BYTE_OPERATOR,
+    }
+    seed: str = nkeys.encode_seed(os.urandom(32), prefixes[kind]).decode()
+    return seed
+
+
+def kept_seed(path: Path, kind: KeyKind = KeyKind.USER) -> str:
+    """The seed of this file; made, readable by its owner only, where there is none."""
+    if path.exists():
+        return read_seed(path)
+    seed = made_seed(kind)
+    write_private(path, seed + "\n")
+    return seed
+
+
+def _pair(seed: str) -> Any:
     nkeys = _library()
     try:
-        key: bytes = nkeys.from_seed(bytearray(seed.encode())).public_key
+        return nkeys.from_seed(bytearray(seed.encode()))
     except Exception as error:  # the library raises several, binascii's among them
         raise InvalidInput(
             "--key", "a seed", "the file of an nkey's seed (SU...)", "cotenant fleet keys makes them"
         ) from error
-    return key.decode()
-
-
-def kept_seed(path: Path) -> str:
-    """The seed of this file; made, readable by its owner only, where there is none."""
-    if path.exists():
-        return read_seed(path)
-    nkeys = _library()
-    seed: str = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER).decode()
-    write_private(path, seed + "\n")
-    return seed
 
 
 def read_seed(path: Path) -> str:

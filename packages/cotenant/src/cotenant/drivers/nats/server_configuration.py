@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from cotenant.drivers.nats.jwt import NAME, Permissions
 from cotenant.model.fleet.rights import FleetFile, Lan
 
 
@@ -59,6 +60,43 @@ def server_configuration(
     ]
     if leaves is not None:
         lines += ["leafnodes {", f"  listen: {_quoted(leaves.listen)}", *_indented(_tls(files)), "}"]
+    return "\n".join(lines) + "\n"
+
+
+def rights_of(fleet: FleetFile) -> dict[str, Permissions]:
+    """What each host, program, controller and operator may publish and hear, by guid and name."""
+    return {
+        **{host.guid: Permissions(*_host(host.guid, host.gateway)) for host in fleet.hosts},
+        **{program.guid: Permissions(*_program(program.guid)) for program in fleet.programs},
+        **{name: Permissions(*_controller(name)) for name in fleet.controllers},
+        **{operator.name: Permissions(*_operator(operator.name)) for operator in fleet.operators},
+    }
+
+
+def program_template() -> Permissions:
+    """What a program may whose guid is its user's name."""
+    return Permissions(*_program(NAME))
+
+
+def trusting_configuration(
+    operator: str, system_account: str, accounts: Mapping[str, str], files: ServerFiles, listen: str
+) -> str:
+    """The text of nats-server.conf for users with credentials. `operator` and `accounts`, by public key, are JWTs."""
+    lines = [
+        "# Made by `cotenant fleet keys --jwt`: make it anew after a change of the fleet's file, and reload.",
+        f"listen: {_quoted(listen)}",
+        "max_payload: 1MB",
+        "jetstream {",
+        f"  store_dir: {_quoted(str(files.store))}",
+        "}",
+        *_tls(files),
+        f"operator: {operator}",
+        f"system_account: {system_account}",
+        "resolver: MEMORY",
+        "resolver_preload: {",
+        *(f"  {account}: {jwt}" for account, jwt in accounts.items()),
+        "}",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,6 @@
 """OTLP over gRPC.
 
-Most SDKs send gRPC by default. Grpcio's asyncio server with one generic handler that passes the request's bytes on;
+Most SDKs send gRPC by default. Grpcio's asyncio server with a generic handler that passes the request's bytes on;
 nothing is decoded twice. So that bodies cannot fill the memory, a connection has few calls at a time, and further ones
 wait at the client; beyond `MAX_CALLS` of all connections a call is refused.
 Limits: the certificate is read at the start; port reuse is off, so a used port is an error.
@@ -11,7 +11,9 @@ Source: opentelemetry-proto, docs/specification.md, "OTLP/gRPC".
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import grpc
@@ -22,7 +24,7 @@ from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.otlp.answers import success
 from cotenant.drivers.otlp.decoding import MAX_BYTES
 from cotenant.drivers.otlp.wire_fields import TooLarge
-from cotenant.model.errors import InvalidInput, Transient
+from cotenant.model.errors import InvalidInput, Transient, Unsupported
 
 METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 STOP_WITHIN_S = 2.0
@@ -31,6 +33,7 @@ MAX_CALLS_OF_CONNECTION = 8
 
 Export = Callable[[bytes, str], Awaitable[tuple[int, str]]]
 Door = Callable[[bytes], Awaitable[Export | None]]  # by the `authorization` of a call: what takes it, None = refused
+Asked = Callable[[bytes, bytes], Awaitable[bytes | None]]  # a body and the `authorization`; None = refused
 
 
 class OtlpGrpcServer:
@@ -52,9 +55,11 @@ class OtlpGrpcServer:
         door: Door | None = None,
         answered: Callable[[str], None] = lambda code: None,
         max_calls: int = MAX_CALLS,
+        further: Mapping[str, Asked] = MappingProxyType({}),
     ) -> None:
         """`answered` is called with the name of each answer's status code. A `door` decides by itself, without
-        `export` and `token`; it may raise `Transient`.
+        `export` and `token`; it may raise `Transient`. `further` methods answer beside `Export`, and may raise
+        `InvalidInput`, `Transient`, and `Unsupported` where there is no such answer here.
         """
         self._export, self._token, self._answered, self._door = export, token, answered, door
         bind(address).close()  # raises with the reason; the library says that it failed, and logs lines of its own
@@ -64,7 +69,9 @@ class OtlpGrpcServer:
             ("grpc.so_reuseport", 0),
         )
         self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=max_calls)
-        self._server.add_generic_rpc_handlers((_Handler(self._answer),))
+        answers: dict[str, Callable[..., Any]] = {METHOD: self._answer}
+        answers |= {name: partial(self._asked, asked) for name, asked in further.items()}
+        self._server.add_generic_rpc_handlers((_Handler(answers),))
         try:
             if tls is None:
                 port = self._server.add_insecure_port(str(address))
@@ -90,6 +97,23 @@ class OtlpGrpcServer:
             await context.abort(code, text)
         return answer
 
+    async def _asked(self, asked: Asked, body: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
+        given = dict(context.invocation_metadata() or ()).get("authorization", "")
+        try:
+            answer = await asked(body, given if isinstance(given, bytes) else given.encode())
+            code, text = grpc.StatusCode.OK, ""
+            if answer is None:
+                code, text = grpc.StatusCode.UNAUTHENTICATED, "expected authorization: Bearer TOKEN"
+        except InvalidInput as error:
+            code, text, answer = grpc.StatusCode.INVALID_ARGUMENT, str(error), None
+        except Transient as error:
+            code, text, answer = grpc.StatusCode.UNAVAILABLE, str(error), None
+        except Unsupported as error:
+            code, text, answer = grpc.StatusCode.NOT_FOUND, str(error), None
+        if answer is None:
+            await context.abort(code, text)
+        return answer or b""
+
     async def _outcome(
         self, body: bytes, authorization: str | bytes, sender: str
     ) -> tuple[grpc.StatusCode, str, bytes]:
@@ -113,12 +137,12 @@ class OtlpGrpcServer:
 
 
 class _Handler(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
-    def __init__(self, answer: Callable[..., Any]) -> None:
-        self._method = grpc.unary_unary_rpc_method_handler(answer)
+    def __init__(self, answers: Mapping[str, Callable[..., Any]]) -> None:
+        self._methods = {name: grpc.unary_unary_rpc_method_handler(answer) for name, answer in answers.items()}
 
     def service(self, handler_call_details: Any) -> Any:
         """The handler of a method; None = unimplemented."""
-        return self._method if handler_call_details.method == METHOD else None
+        return self._methods.get(handler_call_details.method)
 
 
 def _address(peer: str) -> str:

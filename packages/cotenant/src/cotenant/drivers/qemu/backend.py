@@ -75,10 +75,10 @@ async def read_exits(machine: Machine) -> int | None:
     """How often KVM left the guest, of all vCPUs; None without KVM. Raises `Transient`."""
     answer = await machine.control("query-stats", target="vcpu", providers=[{"provider": "kvm", "names": ["exits"]}])
     found = [
-        int(stat["value"])
+        stat["value"]
         for vcpu in (answer if isinstance(answer, list) else ())
         for stat in vcpu.get("stats", ())
-        if stat.get("name") == "exits"
+        if stat.get("name") == "exits" and isinstance(stat.get("value"), int)
     ]
     return sum(found) if found else None
 

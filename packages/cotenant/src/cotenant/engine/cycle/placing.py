@@ -328,7 +328,7 @@ class Placing:
         counts[Reject.NOT_READY] -= len(names) - there  # rows whose nodes were removed
         found: list[Rejection] = []
         if self._assignments.encoder.closed:
-            closed = int(self._assignments.encoder.closed_rows().sum())
+            closed = self._assignments.encoder.closed_count()
             counts[Reject.NOT_READY] -= closed
             found.append(Rejection(SHARD, NOT_OURS, closed))
         if judgement.allowed >= 0:

@@ -196,9 +196,10 @@ class SchedulingQueue:
         group.verdict = None
 
     def refuse(self, group: Group, verdict: Verdict, now_s: float) -> None:
-        """No feasible node for the group: it waits until it is woken."""
-        group.refusals += 1
-        group.until_s = now_s + self._backoff.rest_s(group.refusals)
+        """No feasible node for the group: it waits until it is woken, without a rest where that is in a moment."""
+        if verdict.is_told:
+            group.refusals += 1
+        group.until_s = now_s + self._backoff.rest_s(group.refusals) if verdict.is_told else now_s
         group.verdict = verdict
         group.since_s = now_s
         group.standing = Standing.UNSCHEDULABLE

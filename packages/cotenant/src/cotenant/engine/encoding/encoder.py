@@ -62,6 +62,7 @@ class Encoder:
         self.node_rows: dict[str, int] = {}
         self.closed: set[str] = set()  # names of nodes on which this engine must not place; they need not be known
         self._closed_rows: Mask | None = None
+        self._closed_count = 0
         self.labels_revision = 0  # increases when a node is added or removed, or its labels change
         self.on_row_changed: Callable[[int], None] = (
             _ignored  # called with a row that changed other than by its Node object
@@ -271,7 +272,13 @@ class Encoder:
                 row = self.node_rows.get(name)
                 if row is not None:
                     rows[row] = self.node(row).takes_pods
+            self._closed_count = int(rows.sum())
         return self._closed_rows
+
+    def closed_count(self) -> int:
+        """How many these are."""
+        self.closed_rows()
+        return self._closed_count
 
     # ---- pods
 

@@ -4,7 +4,8 @@ A sample of all groups is taken each second; whoever begins right after one is m
 time of best-effort work alone costs a few microseconds, so it is taken several times between samples: use that differs
 from its mean of the last second asks for a sample at once. A rise is best-effort work that begins, a fall a service
 that takes its CPU back. Samples that are asked for are bounded: a few in a row, as the first may come too early to show
-harm, and then one for each `regain_us`.
+harm, and then one for each `regain_us`, or fewer where a sample takes so much CPU time that they would cost more than
+a share of a core.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ class BurstSettings:
     change_ppm: int = 20_000  # ... and of the machine's CPUs
     in_a_row: int = 4  # samples that are asked for at most
     regain_us: int = 2 * SECOND_US  # after which one more may be asked for
+    max_cost_ppm: int = 5_000  # of a core, that such samples take in the long run
 
     def __post_init__(self) -> None:
         if self.look_us and not 20_000 <= self.look_us <= SECOND_US:
             raise InvalidInput("look_us", self.look_us, "0, or 20000 to 1000000 microseconds")
-        for name in ("change_m", "change_ppm", "in_a_row", "regain_us"):
+        for name in ("change_m", "change_ppm", "in_a_row", "regain_us", "max_cost_ppm"):
             if getattr(self, name) <= 0:
                 raise InvalidInput(name, getattr(self, name), "more than 0")
 
@@ -43,6 +45,7 @@ class Bursts:
     def __init__(self, settings: BurstSettings, cpus: int) -> None:
         self._change_m = max(settings.change_m, cpus * 1000 * settings.change_ppm // _PPM)
         self._in_a_row, self._regain_us = settings.in_a_row, settings.regain_us
+        self._settings = settings
         self._uses_m: deque[int] = deque(maxlen=max(1, SECOND_US // max(1, settings.look_us)))
         self._last: tuple[int, Mapping[str, int]] | None = None
         self._left = settings.in_a_row
@@ -66,6 +69,11 @@ class Bursts:
     def acted(self) -> None:
         """A limit was changed: what best-effort work used before is no measure of what it uses now."""
         self._uses_m.clear()
+
+    def sampled(self, cpu_us: int) -> None:
+        """What a sample that was asked for took of a core: the next ones are so far apart as that costs."""
+        afforded_us = cpu_us * _PPM // self._settings.max_cost_ppm
+        self._regain_us = max(self._settings.regain_us, (self._regain_us + afforded_us) // 2)
 
     def _regain(self, at_us: int) -> None:
         if self._regained_us is None or at_us < self._regained_us:  # the first look, or a clock that went back

@@ -381,7 +381,7 @@ class Assignments:
         leaving = [entry for entry in moved if entry.row >= 0]
         if leaving:
             self.ledger.remove(_column(entry.number for entry in leaving))
-            self.verdict_cache.changed(_column(entry.row for entry in leaving))
+            self._stale(_column(entry.row for entry in leaving))
             for entry in leaving:
                 self.narrowing.unassign(entry.number)
                 self.changed.add(entry.row)
@@ -398,10 +398,16 @@ class Assignments:
                 _column(entry.wanted for entry in coming),
                 _column(entry.shape for entry in coming),
             )
-            self.verdict_cache.changed(_column(entry.wanted for entry in coming))
+            self._stale(_column(entry.wanted for entry in coming))
             for entry in coming:
                 self.narrowing.assign(entry.number, entry.wanted)
                 entry.row = entry.wanted
+
+    def _stale(self, rows: Int) -> None:
+        """Verdicts of these rows are not current; that of a closed one stays as it is until it is opened."""
+        if self.encoder.closed:
+            rows = rows[~self.encoder.closed_rows()[rows]]
+        self.verdict_cache.changed(rows)
 
     def _offer_again(self) -> None:
         """Offer all pods to node rules that now apply to more of them."""

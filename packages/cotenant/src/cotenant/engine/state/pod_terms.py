@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from cotenant.engine.state.count_queries import Count, PortConflicts, Query, Replicas, SelectedPods
 from cotenant.engine.state.pod_counts import PodCounts
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
-from cotenant.model.cluster.pod import NODE_NAMED, Pod
+from cotenant.model.cluster.pod import INTER_POD_AFFINITY, NODE_NAMED, NODE_PORTS, POD_TOPOLOGY_SPREAD, Pod
 
-NODE_PORTS, INTER_POD_AFFINITY, POD_TOPOLOGY_SPREAD = "NodePorts", "InterPodAffinity", "PodTopologySpread"
 _ANY_KEY = "any"
 
 

@@ -20,17 +20,12 @@ from cotenant.engine.state.count_queries import Count, SelectedPods, TermType
 from cotenant.engine.state.images import NodeImages
 from cotenant.engine.state.pod_counts import PodCounts
 from cotenant.engine.state.pod_kind import PodKind
-from cotenant.engine.state.pod_terms import (
-    INTER_POD_AFFINITY,
-    NODE_PORTS,
-    POD_TOPOLOGY_SPREAD,
-    PodRules,
-    read_rules,
-)
+from cotenant.engine.state.pod_terms import PodRules, read_rules
 from cotenant.engine.state.term_index import SelectingTerm
 from cotenant.engine.state.topology import Regions
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.affinity import NodePolicy, SpreadConstraint
+from cotenant.model.cluster.pod import INTER_POD_AFFINITY, NODE_PORTS, POD_TOPOLOGY_SPREAD
 from cotenant.model.cluster.topology import Domains
 from cotenant.policy.placement import preference
 from cotenant.policy.placement.filters import node_affinity, taints

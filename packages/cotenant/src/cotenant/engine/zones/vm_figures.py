@@ -52,19 +52,16 @@ def front_end(before: Mapping[str, object], after: Mapping[str, object], seconds
     """Between two answers of the guest's `counters`, `seconds` apart."""
 
     def grown(name: str) -> int | None:
-        first, last = before.get(name), after.get(name)
-        if not _is_count(first) or not _is_count(last) or last < first:  # type: ignore[operator]
-            return None
-        return last - first  # type: ignore[operator, no-any-return]
+        first, last = _count(before.get(name)), _count(after.get(name))
+        return None if first is None or last is None or last < first else last - first
 
     def share(name: str) -> float | None:
         found = grown(name)
         return None if found is None else found / 1e6 / seconds
 
-    runnable = after.get("runnable")
     waited, turns, interrupts = grown("waitUs"), grown("slices"), grown("notifications")
     return FrontEnd(
-        runnable=max(0, runnable) if isinstance(runnable, int) and not isinstance(runnable, bool) else None,
+        runnable=_count(after.get("runnable")),
         wait_ms=None if waited is None or not turns else waited / 1000 / turns,
         softirq_cpus=share("softirqUs"),
         steal_cpus=share("stealUs"),
@@ -75,8 +72,8 @@ def front_end(before: Mapping[str, object], after: Mapping[str, object], seconds
     )
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def stolen_share(ran_us: int, waited_us: int) -> float:

@@ -206,6 +206,26 @@ class EmptyingTrial:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeTried:
+    """Sizes by one rule against the next day's peaks, percent; None = not known."""
+
+    rule: str
+    short_pct: float | None  # of workloads: above their size for longer than the risk
+    over_pct: float | None  # beyond the peaks, of their sum
+    loss_pct: float | None  # of a workload's mean use
+
+
+@dataclass(frozen=True, slots=True)
+class SizeTrial:
+    """Sizes tried on the past; `rules[0]` is ours."""
+
+    resource: str
+    workloads: int  # judged
+    rules: tuple[SizeTried, ...]
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
 class Spending:
     """A month of some pods: what they pay for, use, leave idle, and what of that could be lent."""
 
@@ -299,3 +319,4 @@ class Report:
     risk: float
     what_ifs: WhatIfs | None = None  # None = none were asked
     emptying: EmptyingTrial | None = None  # None = no history of pods over two days
+    sizes: SizeTrial | None = None  # the same

@@ -20,6 +20,7 @@ from cotenant.model.resources import NOTHING, PODS_NAME, Amounts
 
 # Plugins whose filters a profile may leave out, by Kubernetes' names; a node that the pod names counts apart.
 NODE_AFFINITY, NODE_NAMED = "NodeAffinity", "NodeAffinity by name"
+NODE_PORTS, INTER_POD_AFFINITY, POD_TOPOLOGY_SPREAD = "NodePorts", "InterPodAffinity", "PodTopologySpread"
 ROW_LOCAL_FILTERS = frozenset({NODE_AFFINITY, TAINT_TOLERATION, NODE_UNSCHEDULABLE})
 
 

@@ -110,14 +110,8 @@ def first_repelling(
     that do not filter it.
     """
     kept = tuple(tolerations)
-    return next(
-        (
-            taint
-            for taint in taints
-            if taint.repels and not (is_unfiltered(taint, unfiltered) or tolerated(taint, kept))
-        ),
-        None,
-    )
+    repelling = (taint for taint in taints if taint.repels and not is_unfiltered(taint, unfiltered))
+    return next((taint for taint in repelling if not tolerated(taint, kept)), None)
 
 
 def is_unfiltered(taint: Taint, unfiltered: frozenset[str]) -> bool:

@@ -65,10 +65,14 @@ class Surveyed:
 
 @dataclass(frozen=True, slots=True)
 class Make:
-    """Keep room (`reserve`), or make the container (`create`). Answered by `Moved`."""
+    """Keep room (`reserve`), or make the container (`create`). Answered by `Moved`.
+
+    `credentials`: for the bus, of a program in the container; empty: none.
+    """
 
     fence: Fence
     container: PlannedContainer
+    credentials: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,20 @@ from cotenant.model.zones.table import ZoneClass, ZoneRow
 
 
 @dataclass(frozen=True, slots=True)
+class GroupResources:
+    """What a group had of memory and disk over a reading. `memory_stall`, `io_stall`: the share of time in which a
+    task of it waited for them (PSI some); `memory_bytes`: what it is charged with now.
+    """
+
+    memory_stall: float
+    io_stall: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupReading:
     """One group over the reading's length. `late`: late dispatches; `burn`: of its latency objective, 1.0 uses up
-    the budget exactly, None unknown.
+    the budget exactly, None unknown; `resources`: None where they were not read.
     """
 
     group: str
@@ -27,6 +38,7 @@ class GroupReading:
     worst_us: int = 0
     cpu_us: int = 0
     burn: float | None = None
+    resources: GroupResources | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +78,16 @@ class ZoneReading:
         return max(burns, default=None)
 
     @property
+    def stall(self) -> float | None:
+        """The longest share of time in which a service waited for memory or disk; None where none is known."""
+        stalls = [
+            max(group.resources.memory_stall, group.resources.io_stall)
+            for group in self.groups
+            if group.zone_class is ZoneClass.SERVICE and group.resources is not None
+        ]
+        return max(stalls, default=None)
+
+    @property
     def batch_cpus(self) -> float:
         """CPUs that batch used on average."""
         used = sum(group.cpu_us for group in self.groups if group.zone_class is ZoneClass.BATCH)
@@ -87,8 +109,22 @@ class ZoneReading:
                 max(own.worst_us, group.worst_us),
                 own.cpu_us + group.cpu_us,
                 max(burns) if burns else None,
+                _joined(own.resources, self.length_s, group.resources, other.length_s),
             )
         return ZoneReading(self.length_s + other.length_s, tuple(joined.values()), other.signs or self.signs)
+
+
+def _joined(
+    one: GroupResources | None, one_s: float, other: GroupResources | None, other_s: float
+) -> GroupResources | None:
+    if one is None or other is None:
+        return other or one
+    length_s = one_s + other_s
+    return GroupResources(
+        (one.memory_stall * one_s + other.memory_stall * other_s) / length_s,
+        (one.io_stall * one_s + other.io_stall * other_s) / length_s,
+        other.memory_bytes,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,19 +28,23 @@ class ZoneClass(IntEnum):
 @dataclass(frozen=True, slots=True)
 class ZoneRow:
     """How tasks of one cgroup are scheduled. `weight` 0: the cgroup's cpu.weight; `slice_us` 0: the scheduler's
-    own; `late_us` 0: no events.
+    own; `late_us` 0: no events. `memory_low_bytes`, `io_weight`: its protection beyond the CPU, 0: its own.
     """
 
     zone_class: ZoneClass
     weight: int = 0
     slice_us: int = 0
     late_us: int = 0
+    memory_low_bytes: int = 0
+    io_weight: int = 0
 
     def __post_init__(self) -> None:
         for name, value, most in (
             ("weight", self.weight, HEAVIEST),
             ("slice_us", self.slice_us, LONGEST_SLICE_US),
             ("late_us", self.late_us, LONGEST_LATE_US),
+            ("memory_low_bytes", self.memory_low_bytes, 1 << 60),
+            ("io_weight", self.io_weight, HEAVIEST),
         ):
             if not 0 <= value <= most:
                 raise InvalidInput(f"zone row: {name}", value, f"0 to {most}")

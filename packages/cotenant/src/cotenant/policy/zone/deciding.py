@@ -21,6 +21,7 @@ from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.zones.reading import ChangeRows, Decision, Stay, SwitchTo, ZoneReading
 from cotenant.model.zones.setting import Backend, Mode, Setting
 from cotenant.model.zones.table import HEAVIEST, ZoneClass, ZoneRow
+from cotenant.policy.zone.protecting import protected
 
 _RELIEF = (Mode.LATENCY, Mode.EXCLUSIVE)  # what a pressed zone switches to, in this order
 _USUAL_WEIGHT = 100
@@ -32,7 +33,8 @@ _LONGEST_US = 10_000
 @dataclass(frozen=True, slots=True)
 class ZoneConfig:
     """Limits of a zone's switch policy. Rates a second; `batch_cpus`: batch that uses less is not worth a switch to
-    throughput; `scenes`: the scheduler is what was measured best in the scene (policy/zone/scenes.py).
+    throughput; `scenes`: the scheduler is what was measured best in the scene (policy/zone/scenes.py); `stall`: a
+    service that waits for memory or disk for a larger share of the time is pressed.
     """
 
     late_per_s: float = 2.0
@@ -41,6 +43,7 @@ class ZoneConfig:
     batch_cpus: float = 0.2
     heaviest: int = 1600  # the row weight that services are raised to
     scenes: bool = False
+    stall: float = 0.1
 
     def __post_init__(self) -> None:
         for name, value, least in (
@@ -48,6 +51,7 @@ class ZoneConfig:
             ("burn", self.burn, 0.0),
             ("calm_s", self.calm_s, 0.0),
             ("batch_cpus", self.batch_cpus, -1.0),
+            ("stall", self.stall, 0.0),
         ):
             if not least < value < inf:  # refuses NaN, too
                 raise InvalidInput(f"zone policy: {name}", value, f"more than {max(least, 0):g}")
@@ -77,7 +81,9 @@ def decide(
     """
     limit = 0.5 if memory.pressed else 1.0
     burn = reading.burn or 0.0
-    pressed = reading.late_per_s > config.late_per_s * limit or burn > config.burn * limit
+    stall = reading.stall or 0.0
+    waits = stall > config.stall * limit
+    pressed = reading.late_per_s > config.late_per_s * limit or burn > config.burn * limit or waits
     memory = Memory(pressed, 0.0 if pressed else memory.calm_s + reading.length_s)
     terms = (
         Term("late dispatches", round(reading.late_per_s * 1000), "1/1000 s"),
@@ -85,6 +91,12 @@ def decide(
         Term("batch", round(reading.batch_cpus * 1000), "mCPU"),
     )
     if pressed:
+        protection = protected(reading, rows, config.stall)
+        if protection is not None:
+            return ChangeRows(*protection), memory
+        if not (reading.late_per_s > config.late_per_s * limit or burn > config.burn * limit):
+            # no scheduler gives memory or disk
+            return Stay(Reason("zone-exhausted", "services wait for memory or disk, and are protected", terms)), memory
         return _relieve(reading, setting, rows, modes, config, terms), memory
     if memory.calm_s < config.calm_s:
         return Stay(Reason("zone-steady", f"no service is late for {memory.calm_s:.0f} s", terms)), memory

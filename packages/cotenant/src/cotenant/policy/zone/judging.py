@@ -13,13 +13,14 @@ from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.zones.reading import ZoneReading
 
 MARGIN = 0.2
+_LEAST_STALL = 0.1  # a smaller share of time in waits for memory and disk is noise
 
 
 def judge(
     before: ZoneReading, after: ZoneReading, limit_per_s: float, margin: float = MARGIN, burn_limit: float = 1.0
 ) -> tuple[bool, Reason]:
     """Whether to keep the change that lies between the readings. Late dispatches below `limit_per_s` and burn rates
-    below `burn_limit` are no reason to undo anything.
+    below `burn_limit` are no reason to undo anything; nor are waits for memory and disk of a tenth of the time.
     """
     terms: tuple[Term, ...] = (
         Term("late before", round(before.late_per_s * 1000), "1/1000 s"),
@@ -41,6 +42,19 @@ def judge(
         if after.burn > burn_limit and after.burn > before.burn * (1 + margin):
             return False, Reason("zone-canary", f"worse: {late}", terms)
         eased = after.burn < before.burn * (1 - margin)
+    if before.stall is not None and after.stall is not None:
+        terms = (
+            *terms,
+            Term("stall before", round(before.stall * 1000), "1/1000"),
+            Term("stall after", round(after.stall * 1000), "1/1000"),
+        )
+        waited = (
+            f"services waited {100 * before.stall:.0f} % for memory or disk before, {100 * after.stall:.0f} % after"
+        )
+        late = f"{late}; {waited}" if max(before.stall, after.stall) >= _LEAST_STALL else late
+        if after.stall > _LEAST_STALL and after.stall > before.stall * (1 + margin):
+            return False, Reason("zone-canary", f"worse: {late}", terms)
+        eased = eased or (before.stall >= _LEAST_STALL and after.stall < before.stall * (1 - margin))
     helped = eased or after.late_per_s < before.late_per_s * (1 - margin)
     if not helped and after.batch_cpus < before.batch_cpus * (1 - margin):
         batch = f"batch {before.batch_cpus:.2f} CPUs before, {after.batch_cpus:.2f} after"

@@ -1,14 +1,15 @@
 """Which scene a zone is in, and which scheduler serves that scene best by what was measured.
 
 The right scheduler depends on who is there and how busy: what helps a light service beside batch harms two services of
-which one never sleeps. A scene is a few coarse signs of a reading, each with its evidence. For each scene a table has
-the outcomes that each mode brought. Each mode is tried for `TRIAL` readings, the best runs, and the others are tried
-again each time the scene's readings have doubled: so of N readings in a scene with K modes at most
+which one never sleeps. A scene is a few coarse signs of a reading, each with its evidence; for each, a table has the
+outcomes that each mode brought. Each mode is tried for `TRIAL` readings, the best runs, and the others are tried again
+each time the scene's readings have doubled: so of N readings in a scene with K modes at most
 (K-1) * TRIAL * (1 + log2(N / (K * TRIAL))), rounded up by a trial, are of modes that are known to be worse. A new scene
 tries first what was best in the nearest one. Old outcomes fade, so a program that changed is learned anew.
 Outcomes are between 0 and 1: services on time count most, batch's CPU time the rest.
 Limits: signs are of the CPU time that was used, which the running mode shares out, so they are coarse: a service that
-always runs counts as heavy while batch leaves it a quarter of the CPUs, and batch is there with one short turn a second.
+always runs counts as heavy while batch leaves it a quarter of the CPUs, and batch is there with one short turn a
+second.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ def outcome_of(reading: ZoneReading, late_limit_per_s: float, burn_limit: float 
 
 def choose(table: SceneTable, scene: Scene, modes: Iterable[Mode], current: Mode | None) -> tuple[Mode, Reason] | None:
     """The mode to run in a scene, None where there is none to choose from. The one that runs wins ties."""
-    choices = sorted(set(modes) | ({current} if current is not None else set()))
+    choices: list[Mode] = sorted({*modes} if current is None else {*modes, current})
     if not choices:
         return None
     outcomes = table.of(scene)
@@ -164,10 +165,10 @@ def choose(table: SceneTable, scene: Scene, modes: Iterable[Mode], current: Mode
     chosen = max(
         waiting,
         key=lambda mode: (
-            mode is current and number[mode] % TRIAL != 0,
+            mode == current and bool(number[mode] % TRIAL),
             lent[mode].mean if mode in lent and not number[mode] else -1.0,
             -number[mode],
-            mode is current,
+            mode == current,
         ),
     )
     like = f", first as in the nearest scene ({nearest})" if chosen in lent and not number[chosen] else ""

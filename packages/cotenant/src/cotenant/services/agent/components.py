@@ -25,6 +25,7 @@ from cotenant.model.machine.node_state import Allocatable
 from cotenant.services.agent.discovery.own_pods import OwnPods
 from cotenant.services.agent.loop.actor import Evictor
 from cotenant.services.agent.loop.triggers import TriggerSource
+from cotenant.services.nodeview.stalls import StallWatch
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
     from cotenant.drivers.kube.client.client import Client
@@ -93,6 +94,7 @@ class Components:
         None
     )  # received and sent in a network of the pod's own
     placers: Sequence[Placer] = ()
+    stalls: StallWatch | None = None  # what groups wait for besides a CPU
     traces: TraceLink | None = None  # the trace process
     holdings: str = ""  # how far pods' holdings are believed, where that is not by the scheduler's seal
     gaps: tuple[Gap, ...] = ()  # what this machine or set-up lacks, determined at the start

@@ -61,6 +61,7 @@ from cotenant.services.agent.reports.incidents import FILE as INCIDENTS_FILE
 from cotenant.services.agent.reports.incidents import IncidentReporter
 from cotenant.services.agent.reports.outbox import Outbox
 from cotenant.services.agent.reports.writers import writers_of
+from cotenant.services.agent.stall_metrics import StallMetrics
 from cotenant.services.agent.state_page import state_page
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.agent_settings.node_roots import RootCheck, with_roots
@@ -91,6 +92,8 @@ class AgentProcess:
         self.node, self.version, self.mode = config.node, __version__, config.mode.value
         self.metrics = AgentMetrics(self)
         self.metrics.registry.register(ZoneMetrics(config.zone_states))
+        if components.stalls is not None:
+            self.metrics.registry.register(StallMetrics(components.stalls, lambda: self.pods))
         self.latency_counts = dict.fromkeys(latency.LatencyOutcome, 0)
         self.reloads = {"taken": 0, "refused": 0}
         self.pressure_events: dict[str, int] = {}

@@ -51,6 +51,7 @@ from cotenant.services.agent.reports.outbox import Post
 from cotenant.services.agent_settings.config import AgentConfig, PlainEviction
 from cotenant.services.knobs.host import groups_of_this_process
 from cotenant.services.knobs.node_facts import NodeFacts
+from cotenant.services.nodeview.stalls import StallWatch
 
 if TYPE_CHECKING:
     from cotenant.drivers.kube.client.client import Client
@@ -122,6 +123,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             network=_networks(tree_groups),
             kubelet_roots=(lambda: roots_here(layout)) if _asks_for_kubelet(config) else None,
             group_exists=tree_groups.exists,
+            stalls=_stalls(config, layout, stack),
             holdings=unsealed(config.seal_certificate) if client is not None or config.sources.runtime else "",
             placers=tuple(
                 cache_classes for cache_classes in (classes.cache, classes.uplink) if cache_classes is not None
@@ -186,6 +188,20 @@ def _run_delays(
     delays = ServicesDelays(reader, missing)
     receivers.append(delays.watch)
     return delays
+
+
+def _stalls(config: AgentConfig, layout: Layout, stack: AsyncExitStack) -> StallWatch | None:
+    """What groups wait for besides a CPU, where it is asked for and this machine can."""
+    tree = layout.by_controller.get("cpu") or layout.unified
+    if not config.probe.stalls or tree is None:
+        return None
+    from cotenant.drivers.ebpf.stalls import Stalls
+
+    try:
+        return StallWatch(stack.enter_context(Stalls(tree.path, tree.version)))
+    except CotenantError as error:
+        _log.warning("waits for block I/O and memory are not measured: %s", error)
+        return None
 
 
 def _probe(

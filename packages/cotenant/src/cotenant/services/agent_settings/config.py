@@ -244,6 +244,7 @@ class Probe:
 
     enabled: bool = True
     late_ms: float = 10.0  # a service's task that waited longer for a CPU is late
+    stalls: bool = False  # also waits for block I/O and memory, and load averages, as metrics
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.late_ms <= 10_000:

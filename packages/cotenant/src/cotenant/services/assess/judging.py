@@ -22,7 +22,7 @@ from cotenant.services.assess.energy import energy_figures, energy_groups
 from cotenant.services.assess.lending import lending
 from cotenant.services.assess.measured import with_measured
 from cotenant.services.assess.moving import consolidation, first_hour
-from cotenant.services.assess.past import emptying_trial, past_trial
+from cotenant.services.assess.past import emptying_trial, past_trial, size_trial
 from cotenant.services.assess.spending import spending
 from cotenant.services.assess.steps import next_steps
 from cotenant.services.assess.totals import totals
@@ -85,6 +85,7 @@ def assess(
         energy_groups(use, pods),
         risk,
         emptying=emptying_trial(copy, use, risk),
+        sizes=size_trial(use, workloads, risk),
     )
 
 

@@ -293,6 +293,9 @@ def _past(report: Report) -> str:
     ]
     heads = ("rule", "time above what was predicted, %", "pinball loss, %", "lent, %", "lent and squeezed, %")
     text = f"<p>{escape(tried.verdict)}</p><p>{escape(tried.told)}</p>{_table(heads, rows)}"
+    if report.sizes is not None:
+        text += f"<h3>Sizes of workloads</h3><p>{escape(report.sizes.verdict)}</p>"
+        text += _table(words.SIZES_HEADS, words.sizes_rows(report.sizes))
     if report.emptying is not None:
         text += f"<h3>Nodes that one would have emptied</h3><p>{escape(report.emptying.verdict)}</p>"
         text += _table(words.EMPTYING_HEADS, words.emptying_rows(report.emptying))

@@ -1,7 +1,8 @@
-"""What a cluster's own past says of our predictions: lendable CPU, and nodes that one would have emptied."""
+"""What a cluster's own past says of our predictions: lendable CPU, sizes, and nodes that one would have emptied."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 
 import numpy as np
@@ -9,14 +10,25 @@ import numpy as np
 from cotenant.engine.assess.lending import Recorded as RecordedUse
 from cotenant.engine.assess.lending import replay
 from cotenant.model.assess.history import ClusterHistory
-from cotenant.model.assess.report import EmptyingTrial, EmptyingTried, PastTrial, Tried
+from cotenant.model.assess.report import (
+    EmptyingTrial,
+    EmptyingTried,
+    PastTrial,
+    SizeTrial,
+    SizeTried,
+    Tried,
+    WorkloadUse,
+)
 from cotenant.model.resources import CPU_NAME
-from cotenant.policy.assess.back_test import back_test, past_of
+from cotenant.policy.assess.back_test import back_test, origins_of, past_of
 from cotenant.policy.assess.emptying import Emptied, Recorded, try_emptying
 from cotenant.policy.assess.predictor import DAY_S
+from cotenant.policy.assess.sizes import size_test
 from cotenant.services.assess.copying import ClusterCopy
 
 MIN_DAYS = 2  # of pods' use, for a first half of a day
+MAX_SIZED = 1_000  # workloads, those that request most: every rule costs a pass over each one's history
+_EVERY_S = 43_200.0
 
 
 def past_trial(copy: ClusterCopy, history: ClusterHistory, risk: float) -> PastTrial | None:
@@ -70,6 +82,28 @@ def emptying_trial(copy: ClusterCopy, history: ClusterHistory, risk: float) -> E
         for one in tried
     )
     return EmptyingTrial("CPU of nodes", rules, _verdict(tried)) if rules else None
+
+
+def size_trial(history: ClusterHistory, workloads: Sequence[WorkloadUse], risk: float) -> SizeTrial | None:
+    """What workloads would have been given by what was known, against the peaks of the day after."""
+    pods = history.pods
+    if not pods.use.names or pods.use.steps * pods.use.step_s < MIN_DAYS * DAY_S:
+        return None
+    use = pods.by_workload()
+    there = set(use.names)
+    some = [one for one in workloads if one.name in there][:MAX_SIZED]
+    if not some:
+        return None
+    kept = use.of_rows(use.rows([one.name for one in some]))
+    past = past_of(kept, "cpu", np.array([one.cpu_request_m for one in some], np.float64), np.full(len(some), np.nan))
+    horizon = max(1, min(round(DAY_S / past.step_s), use.steps // 3))
+    tried = size_test(past, risk=risk, origins=origins_of(past, horizon, _EVERY_S, 0.5))
+    rules = tuple(
+        SizeTried(one.name, *map(_known, (one.short_pct, one.over_pct, one.pinball_pct))) for one in tried.scores
+    )
+    left = len(workloads) - len(some)
+    more = f" The {left} that request least, or have no use that is known, were not tried." if left else ""
+    return SizeTrial("CPU of workloads", len(some), rules, f"{tried.verdict}{more}")
 
 
 def _moves(copy: ClusterCopy, key: str) -> bool:

@@ -12,6 +12,7 @@ from cotenant.model.assess.report import (
     Holder,
     Money,
     Report,
+    SizeTrial,
     Spending,
     WorkloadUse,
 )
@@ -215,3 +216,15 @@ def emptying_rows(trial: EmptyingTrial) -> list[tuple[str, ...]]:
         )
         for one in trial.rules
     ]
+
+
+SIZES_HEADS = ("rule", "workloads short, %", "beyond the peaks, %", "loss, %")
+
+
+def sizes_rows(trial: SizeTrial) -> list[tuple[str, ...]]:
+    """Under `SIZES_HEADS`."""
+
+    def percent(value: float | None) -> str:
+        return UNKNOWN if value is None else f"{value:.3g}"
+
+    return [(one.rule, percent(one.short_pct), percent(one.over_pct), percent(one.loss_pct)) for one in trial.rules]

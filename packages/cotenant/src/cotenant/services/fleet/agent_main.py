@@ -31,7 +31,8 @@ _MACHINE_ID = Path("/etc/machine-id")
 class AgentOptions:
     """Of this host. `guid` empty:
 
-    Made from the machine's id. `file`: settings of its own, which win over the registry's.
+    Made from the machine's id. `file`: settings of its own, which win over the registry's. `cri`: socket of a runtime
+    that is used instead of Docker.
     """
 
     guid: str = ""
@@ -43,6 +44,7 @@ class AgentOptions:
     file: Path | None = None
     docker: Path = SOCKET
     state_dir: Path | None = None
+    cri: Path | None = None
 
 
 def run(options: AgentOptions, bus: BusOptions, log_level: str, log_format: str) -> int:
@@ -81,7 +83,8 @@ def made_agent(options: AgentOptions, bus: Bus) -> FleetAgent:
         cpu_milli=counters.cpus * 1000,
         memory_bytes=counters.memory_total_bytes,
     )
-    return FleetAgent(registration, bus, made_functions(guid, options.docker, state_dir, bus), local, overridden)
+    functions = made_functions(guid, options.docker, state_dir, bus, options.cri)
+    return FleetAgent(registration, bus, functions, local, overridden)
 
 
 def guid_of(given: str) -> str:

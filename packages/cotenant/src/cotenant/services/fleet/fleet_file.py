@@ -1,24 +1,43 @@
-"""The fleet's file (hosts, operators, controllers), and the keys and server configuration that are made from it."""
+"""The fleet's file (hosts, operators, controllers), and the keys or credentials and the server configuration that are
+made from it.
+"""
 
 from __future__ import annotations
 
 import datetime
 import secrets
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from cotenant.drivers.http.certificates import ensure
 from cotenant.drivers.http.private_files import write_private
-from cotenant.drivers.nats.keys import kept_seed, public_key
+from cotenant.drivers.nats.jwt import account_jwt, credentials, issued_credentials, operator_jwt
+from cotenant.drivers.nats.keys import KeyKind, kept_seed, public_key
 from cotenant.drivers.nats.server_configuration import (
     LeafListening,
     ServerFiles,
     leaf_configuration,
+    program_template,
+    rights_of,
     server_configuration,
+    trusting_configuration,
 )
 from cotenant.model.document import build, parse
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.fleet.rights import FleetFile
+
+PROGRAMS = "programs.json"
+
+
+class ProgramKey(msgspec.Struct, frozen=True):
+    """A signing key of the account, and the account's public key."""
+
+    seed: str
+    account: str
 
 
 def read_fleet_file(path: Path) -> FleetFile:
@@ -32,12 +51,13 @@ def read_fleet_file(path: Path) -> FleetFile:
 
 @dataclass(frozen=True, slots=True)
 class MadeKeys:
-    """What was written. `seeds`: file by guid and name."""
+    """What was written. `seeds`: file by guid and name, of a key or of credentials."""
 
     configuration: Path
     seeds: dict[str, Path]
     authority: Path
     leaves: dict[str, Path] = field(default_factory=dict)  # configuration of each LAN's server, by the LAN's name
+    programs: Path | None = None  # key by which controllers issue credentials to programs
 
 
 def make_keys(
@@ -49,16 +69,7 @@ def make_keys(
     Raises `Permanent`, `InvalidInput`.
     """
     folder = folder.expanduser().absolute()
-    names = [
-        *(host.guid for host in fleet.hosts),
-        *(program.guid for program in fleet.programs),
-        *fleet.controllers,
-        *(operator.name for operator in fleet.operators),
-    ]
-    if len(set(names)) < len(names):
-        raise InvalidInput(
-            "fleet file", ", ".join(names), "each host, program, controller and operator by a name of its own"
-        )
+    names = _names(fleet)
     try:
         keys = folder / "keys"
         keys.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -83,6 +94,86 @@ def make_keys(
     except OSError as error:
         raise Permanent(f"{folder} cannot be written: {error.strerror}") from error
     return MadeKeys(configuration, seeds, authority, leaves)
+
+
+def make_credentials(
+    fleet: FleetFile, folder: Path, server_names: tuple[str, ...], listen: str, issued_s: int
+) -> MadeKeys:
+    """As `make_keys`, with JWTs: credentials for each, and a key by which controllers may issue some to programs.
+
+    Keys that are there and not in the file any more are revoked. Raises `Permanent`, `InvalidInput`.
+    """
+    folder = folder.expanduser().absolute()
+    names = _names(fleet)
+    if fleet.lans:
+        raise InvalidInput("lans", fleet.lans[0].name, "no LAN with --jwt", "leaf nodes are for keys so far")
+    try:
+        keys, own = folder / "keys", folder / "operator"
+        for place in (keys, own):
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        operator = kept_seed(own / "operator.nk", KeyKind.OPERATOR)
+        system, account, signing = (
+            kept_seed(own / f"{name}.nk", KeyKind.ACCOUNT) for name in ("system", "fleet", "programs")
+        )
+        seeds = {name: kept_seed(keys / f"{name}.nk") for name in names}
+        revoked = sorted(
+            public_key(kept_seed(path)) for path in keys.glob("*.nk") if path.stem not in seeds and path.is_file()
+        )
+        files = {name: keys / f"{name}.creds" for name in names}
+        for name, rights in rights_of(fleet).items():
+            write_private(files[name], credentials(seeds[name], name, account, rights, issued_s))
+        write_private(keys / PROGRAMS, msgspec.json.encode(ProgramKey(signing, public_key(account))).decode() + "\n")
+        certificates = ensure(folder / "tls", server_names, datetime.datetime.now(datetime.UTC))
+        accounts = {
+            public_key(system): account_jwt(public_key(system), "system", operator, issued_s),
+            public_key(account): account_jwt(
+                public_key(account),
+                "fleet",
+                operator,
+                issued_s,
+                {public_key(signing): program_template()},
+                revoked,
+                stores=True,
+            ),
+        }
+        configuration = folder / "nats-server.conf"
+        text = trusting_configuration(
+            operator_jwt(operator, public_key(system), issued_s),
+            public_key(system),
+            accounts,
+            ServerFiles(certificates.certificate, certificates.key, folder / "jetstream"),
+            listen,
+        )
+        write_private(configuration, text)
+    except OSError as error:
+        raise Permanent(f"{folder} cannot be written: {error.strerror}") from error
+    return MadeKeys(configuration, files, folder / "tls" / "ca.crt", programs=keys / PROGRAMS)
+
+
+def issuer(path: Path, now: Callable[[], float] = time.time) -> Callable[[str], str]:
+    """Credentials for a guid, by the key for programs in this file. Raises `InvalidInput`."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=ProgramKey)
+    except (OSError, msgspec.DecodeError) as error:
+        raise InvalidInput(
+            "--program-key", str(path), f"the file {PROGRAMS} that `cotenant fleet keys --jwt` makes", str(error)
+        ) from error
+    public_key(found.seed)
+    return lambda guid: issued_credentials(guid, found.seed, found.account, int(now()))
+
+
+def _names(fleet: FleetFile) -> list[str]:
+    names = [
+        *(host.guid for host in fleet.hosts),
+        *(program.guid for program in fleet.programs),
+        *fleet.controllers,
+        *(operator.name for operator in fleet.operators),
+    ]
+    if len(set(names)) < len(names):
+        raise InvalidInput(
+            "fleet file", ", ".join(names), "each host, program, controller and operator by a name of its own"
+        )
+    return names
 
 
 def _kept_password(path: Path) -> str:

@@ -18,7 +18,8 @@ from cotenant.drivers.nats.memory import MemoryBus
 from cotenant.services.fleet.agent_main import AgentOptions, made_agent
 from cotenant.services.fleet.controller.asking import Asking
 from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
-from cotenant.services.fleet.fleet_file import read_fleet_file
+from cotenant.services.fleet.controller.driving import no_credentials
+from cotenant.services.fleet.fleet_file import issuer, read_fleet_file
 from cotenant.services.fleet.places import BusOptions, access_of, fleet_state_dir, write_bus_file
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import TaskSet, run_until_signal
@@ -29,12 +30,13 @@ BUCKET = "cotenant-fleet"
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """`rights`: the fleet's file. `port`: of the embedded bus; 0: any free one."""
+    """`rights`: the fleet's file. `program_key`: by which containers get credentials."""
 
     bus: BusOptions
     rights: Path | None = None
     log_level: str = "info"
     log_format: str = "text"
+    program_key: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ def run(options: ServeOptions) -> int:
     """A controller on a NATS server, until a signal."""
     log_to_stderr(options.log_level, options.log_format)
     rights = read_fleet_file(options.rights) if options.rights is not None else None
+    issue = issuer(options.program_key) if options.program_key is not None else no_credentials
     named = BusOptions(
         options.bus.url, options.bus.key, options.bus.ca, options.bus.name or "controller", options.bus.state_dir
     )
@@ -62,7 +65,7 @@ def run(options: ServeOptions) -> int:
         try:
             store = await open_bucket(bus, BUCKET)
             tasks.start("store", store.run())
-            await _control(bus, store, ControllerSettings(rights), stop)
+            await _control(bus, store, ControllerSettings(rights, issue=issue), stop)
         finally:
             await tasks.cancel()
             await bus.close()

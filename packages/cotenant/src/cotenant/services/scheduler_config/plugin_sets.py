@@ -1,8 +1,8 @@
 """Which plugins a profile scores by, and with which weights; and what else its plugin sets ask for.
 
 Scores can be chosen and weighed, preemption and most filters can be left out. Fit, the binding of volumes and claims
-and the points around binding are built in: one that is switched off stays on, and is named. Source: kube-scheduler's merging of plugin sets (apis/config/v1) and of
-MultiPoint (framework/runtime), v1.36.
+and the points around binding are built in: one that is switched off stays on, and is named. Source: kube-scheduler's
+merging of plugin sets (apis/config/v1) and of MultiPoint (framework/runtime), v1.36.
 """
 
 from __future__ import annotations
@@ -12,8 +12,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cotenant.engine.state.pod_terms import INTER_POD_AFFINITY, NODE_PORTS, POD_TOPOLOGY_SPREAD
-from cotenant.model.cluster.pod import NODE_AFFINITY, NODE_NAMED
+from cotenant.model.cluster.pod import (
+    INTER_POD_AFFINITY,
+    NODE_AFFINITY,
+    NODE_NAMED,
+    NODE_PORTS,
+    POD_TOPOLOGY_SPREAD,
+)
 from cotenant.model.cluster.taints import NODE_UNSCHEDULABLE, TAINT_TOLERATION
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.kube_scoring import Weights

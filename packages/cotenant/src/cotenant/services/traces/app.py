@@ -66,6 +66,7 @@ from cotenant.services.traces.request_pages import REQUESTS
 from cotenant.services.traces.request_pages import answer as requests_answer
 from cotenant.services.traces.sampling_page import SAMPLING
 from cotenant.services.traces.sampling_page import answer as sampling_answer
+from cotenant.services.traces.sampling_page import grpc_answer as sampling_grpc_answer
 from cotenant.services.traces.senders import Senders
 from cotenant.services.traces.signal_streams import MAX_STREAMS, SignalStreams
 from cotenant.services.traces.story_board import StoryBoard
@@ -125,6 +126,13 @@ class Application:
         """`export` for the sender of this header; None = it may not send. Raises `Transient`."""
         namespace = await self.senders.of(authorization)
         return None if namespace is None else partial(self.export, namespace=namespace)
+
+    async def sampling(self, body: bytes, authorization: bytes) -> bytes | None:
+        """Rates for a remote sampler over gRPC; None = it may not ask. Raises as `grpc_answer`, `Transient`."""
+        namespace = await self.senders.of(authorization)
+        if namespace is None:
+            return None
+        return sampling_grpc_answer(self._engine, "" if namespace == EVERYBODY else namespace, body, self._clock())
 
     async def export_datagram(self, datagram: bytes, sender: str) -> None:
         """Take a datagram of Jaeger's in its sender's turn. Raises `InvalidInput`, `Transient`."""

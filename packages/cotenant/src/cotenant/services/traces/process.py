@@ -21,6 +21,7 @@ from cotenant.drivers.http.address import bind
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.jaeger.sampling_messages import METHOD as SAMPLING_METHOD
 from cotenant.drivers.jaeger.udp_server import JaegerUdpServer
 from cotenant.drivers.otlp.grpc_server import OtlpGrpcServer
 from cotenant.drivers.otlp.resources import span_sampling, span_tags
@@ -130,6 +131,7 @@ async def serve(
                 tls=checked.tls,
                 door=app.exporting,
                 answered=lambda code: metrics.answered("grpc", code),
+                further={SAMPLING_METHOD: app.sampling},
             )
         warm(clock())
         server = HttpServer(app, bound, limits=limits, tls=checked.tls, traffic=traffic)

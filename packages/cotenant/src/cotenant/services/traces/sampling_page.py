@@ -2,10 +2,10 @@
 
     GET /sampling?service=NAME        as Jaeger's agent, and OpenTelemetry's jaegerremotesampling extension
     GET /api/sampling?service=NAME    as Jaeger's collector
+    jaeger.api_v2.SamplingManager     the same over gRPC, at the address of OTLP/gRPC
 
 A sampler that gets no answer goes on as it was configured, so without a budget this answers 404 and changes nobody's
 sampling. The lower bound of traces a second is 0: one above it takes traces of which no probability is true.
-Limits: HTTP only; gRPC's SamplingManager is not served.
 
 Source: jaegertracing/jaeger-idl, thrift/sampling.thrift (SamplingStrategyResponse) in its JSON form.
 """
@@ -17,8 +17,10 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from cotenant.drivers.http.messages import TEXT, Answer
+from cotenant.drivers.jaeger.sampling_messages import encode_strategy, read_service
 from cotenant.engine.traces.head_rates import HeadStrategy
 from cotenant.engine.traces.trace_engine import TraceEngine
+from cotenant.model.errors import InvalidInput, Unsupported
 
 SAMPLING = ("/sampling", "/api/sampling")
 
@@ -59,11 +61,25 @@ def answer(engine: TraceEngine, namespace: str, query: str, now_s: float) -> Ans
         return Answer(400, b"service: expected the name of a service\n", TEXT)
     if engine.head.budget <= 0.0:
         return Answer(404, b"no rates are answered: this process runs without --head-spans-per-s\n", TEXT)
+    return Answer(200, msgspec.json.encode(_response(_strategy(engine, namespace, service, now_s))))
+
+
+def grpc_answer(engine: TraceEngine, namespace: str, body: bytes, now_s: float) -> bytes:
+    """The answer to GetSamplingStrategy. Raises `InvalidInput`, `Unsupported` without a budget."""
+    service = read_service(body)
+    if not service:
+        raise InvalidInput("serviceName", service, "the name of a service")
+    if engine.head.budget <= 0.0:
+        raise Unsupported("rates for samplers", "--head-spans-per-s of `cotenant traces`")
+    found = _strategy(engine, namespace, service, now_s)
+    return encode_strategy(found.probability, found.operations)
+
+
+def _strategy(engine: TraceEngine, namespace: str, service: str, now_s: float) -> HeadStrategy:
     given, slash, name = service.partition("/")
     if slash and namespace in ("", given):
         namespace, service = given, name
-    found = engine.head.strategy(namespace, service, engine.operations.known, now_s)
-    return Answer(200, msgspec.json.encode(_response(found)))
+    return engine.head.strategy(namespace, service, engine.operations.known, now_s)
 
 
 def _response(found: HeadStrategy) -> StrategyResponse:

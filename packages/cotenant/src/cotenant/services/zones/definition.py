@@ -119,6 +119,8 @@ class ZoneDefinition:
         if self.pods and self.vm is None:
             raise InvalidInput("pods", len(self.pods), "none without vm", "a host's own containers are its runtime's")
         check_pods(self.pods)
+        if self.pods and self.vm is not None and "/" in self.vm.host_paths:
+            raise InvalidInput("vm.host_paths", "/", "paths below it in a zone with pods, whose images need a place")
         for name, selectors in (("applications", self.applications), ("rules", self.rules)):
             if len(selectors) > MAX_SELECTORS:
                 raise InvalidInput(name, len(selectors), f"at most {MAX_SELECTORS}")

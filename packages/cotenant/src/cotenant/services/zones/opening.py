@@ -37,6 +37,7 @@ from cotenant.services.zones.backends import (
 )
 from cotenant.services.zones.definition import BackendChoice, ZoneDefinition
 from cotenant.services.zones.machine_signs import SignReader
+from cotenant.services.zones.protection import Protection, ResourceWaits
 from cotenant.services.zones.runner import ZoneRunner
 
 
@@ -115,11 +116,18 @@ async def opened(
     zone = definition.machine(Backend.ROOT in backends, Backend.SUB in backends)
     try:
         with CgroupReader(host.layout) as reader:
+            waited = ResourceWaits()
+            protects = host.layout.version("memory") == 2
 
             def used() -> Mapping[str, int]:
-                return {counters.group: counters.cpu_us or 0 for counters in reader.read(list(zone.rows))}
+                found = list(reader.read(list(zone.rows)))
+                if protects:
+                    waited.seen(found)
+                return {counters.group: counters.cpu_us or 0 for counters in found}
 
             runner = ZoneRunner(zone, backends, used, changed, log=log)
+            if protects:
+                runner.resources, runner.protect = (lambda: waited.latest), Protection(keeper).hold
             if definition.policy.scenes:
                 runner.signs = SignReader().read
             if agent is not None:

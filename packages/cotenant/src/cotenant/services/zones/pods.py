@@ -32,7 +32,7 @@ def check_digest(field_name: str, sha256: str) -> None:
 
 def check_host_path(field_name: str, path: str) -> None:
     """Refuse a path that a guest cannot see, or that is another than it looks like."""
-    if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
+    if not path.startswith("/") or path.startswith("//") or ".." in path.split("/") or "\0" in path:
         raise InvalidInput(field_name, path, "an absolute path without ..")
     if PurePosixPath(path).parts[1:2] in (("proc",), ("sys",), ("dev",), ("run",)):
         raise InvalidInput(field_name, path, "a path that is not the guest's own: /proc, /sys, /dev and /run are")

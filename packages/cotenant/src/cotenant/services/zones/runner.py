@@ -21,7 +21,7 @@ from types import MappingProxyType
 from cotenant.engine.zones.zone import Zone
 from cotenant.model.errors import CotenantError
 from cotenant.model.json_object import JsonObject
-from cotenant.model.zones.reading import GroupReading, MachineSigns, ZoneReading
+from cotenant.model.zones.reading import GroupReading, GroupResources, MachineSigns, ZoneReading
 from cotenant.model.zones.setting import Backend, Setting
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneChange, ZoneInstruction, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
@@ -36,7 +36,9 @@ class ZoneRunner:
     """A zone with its back ends. `burns`: burn rates of objectives by group, and `members`: the zone's groups where
     they come and go, both asked once a period; `log`: called with a line for each event; `execute`: runs a command
     in a group, where the zone's tasks are not this host's; `details`: more of the zone's state; `cpu_us`: CPU time
-    used by each group; `signs`: of the machine since the last reading; `changed`: called with every change once it is settled; `clock`: monotonic.
+    used by each group; `signs`: of the machine since the last reading; `resources`: what each group had of
+    memory and disk since then; `protect`: holds what rows protect beyond the CPU, once a period and at the end;
+    `changed`: called with every change once it is settled; `clock`: monotonic.
     """
 
     zone: Zone
@@ -45,6 +47,8 @@ class ZoneRunner:
     changed: Callable[[ZoneChange], None] = lambda change: None
     clock: Callable[[], float] = time.monotonic
     signs: Callable[[], MachineSigns | None] = lambda: None
+    resources: Callable[[], Mapping[str, GroupResources]] = dict
+    protect: Callable[[Mapping[str, ZoneRow]], Awaitable[None]] | None = None
     burns: Callable[[], Awaitable[Mapping[str, float]]] | None = None
     execute: Callable[[str, list[str]], Awaitable[JsonObject]] | None = None
     details: Mapping[str, object] = field(default_factory=dict)
@@ -97,6 +101,15 @@ class ZoneRunner:
                 return
         self.last = self._read(backend, await self.burns() if self.burns is not None else {})
         await self._carry_out(self.zone.measured(self.clock(), self.last))
+        await self._protect(self.zone.rows)
+
+    async def _protect(self, rows: Mapping[str, ZoneRow]) -> None:
+        if self.protect is None:
+            return
+        try:
+            await self.protect(rows)
+        except CotenantError as error:
+            _log.warning("protection: %s", error)
 
     def react(self) -> None:
         """Decide on the last reading and the late dispatches since then: rows may change, a switch waits for the
@@ -125,6 +138,7 @@ class ZoneRunner:
     async def stop(self) -> None:
         """Detach everything."""
         async with self._busy:
+            await self._protect({})
             await self._carry_out(self.zone.destroy())
 
     async def run(self, stop: asyncio.Event, period_s: float, seconds: float | None, read: Callable[[], None]) -> None:
@@ -216,6 +230,7 @@ class ZoneRunner:
         used, now_s = self.cpu_us(), self.clock()
         late = _sum(self._early, (backend.late() if backend is not None else None) or {})
         self._early = {}
+        resources = self.resources()
         groups = tuple(
             GroupReading(
                 group,
@@ -223,6 +238,7 @@ class ZoneRunner:
                 *late.get(group, (0, 0)),
                 cpu_us=max(0, used.get(group, 0) - self._used.get(group, used.get(group, 0))),
                 burn=burns.get(group),
+                resources=resources.get(group),
             )
             for group, row in self.zone.rows.items()
         )

@@ -64,6 +64,8 @@ def _row(row: ZoneRow) -> JsonObject:
         "weight": row.weight,
         "sliceUs": row.slice_us,
         "lateUs": row.late_us,
+        **({"memoryLowBytes": row.memory_low_bytes} if row.memory_low_bytes else {}),
+        **({"ioWeight": row.io_weight} if row.io_weight else {}),
     }
 
 
@@ -106,7 +108,7 @@ def event_of(change: ZoneChange) -> str:
             return "the zone was started"
         case "zone-request":
             return "a user's request"
-        case "zone-rows" | "zone-switch" if change.before is not None:
+        case "zone-rows" | "zone-switch" | "zone-protect" if change.before is not None:
             return _measured(change.before)
     return change.reason.text
 
@@ -117,6 +119,9 @@ def _measured(reading: ZoneReading) -> str:
         if group.late:
             worst = f", {group.worst_us / 1000:.1f} ms at most" if group.worst_us else ""
             found.append(f"{group.group}: {group.late / reading.length_s:.1f} late dispatches a second{worst}")
+        if group.resources is not None and max(group.resources.memory_stall, group.resources.io_stall) >= 0.05:
+            memory, io = 100 * group.resources.memory_stall, 100 * group.resources.io_stall
+            found.append(f"{group.group}: waited {memory:.0f} % of the time for memory, {io:.0f} % for its disk")
         if group.burn is not None:
             found.append(f"{group.group}: burn rate {group.burn:.2f}")
     return "; ".join(found) or f"no late dispatch in {reading.length_s:.1f} s, batch on {reading.batch_cpus:.2f} CPUs"

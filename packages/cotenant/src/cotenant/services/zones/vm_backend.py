@@ -8,7 +8,7 @@ Limits: a change of rows is up to a period late; weights in a guest count no lat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -16,24 +16,28 @@ from cotenant.model.errors import Permanent
 from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.setting import Backend, ExclusiveCpus, Mode, Setting
 from cotenant.model.zones.table import SchedulerExit, ZoneRow
-from cotenant.services.zones.vm_link import GuestLink
+from cotenant.services.zones.vm_link import ANSWER_S, GuestLink
 
+ATTACH_S = 110.0  # the first one loads the schedulers, which an emulated CPU beside pods takes a while for
 _LINES, _LONGEST_LINE = 20, 500  # of what a pod's program wrote
 
 
 class GuestState:
-    """What the guest said last, shared by its back ends. `used_us`: CPU time by group; `pods`: of each its state;
-    `log`: called with what changed of a pod; `counted`: with the counters of the guest's kernel.
+    """What the guest said last, shared by its back ends. `used_us`: CPU time by group; `pods`: of each its state, of
+    those that are in `names`, since a guest may say anything; `log`: called with what changed of a pod; `counted`:
+    with the counters of the guest's kernel.
     """
 
     def __init__(
         self,
         link: GuestLink,
+        names: Collection[str] = (),
         log: Callable[[str], None] = lambda text: None,
         counted: Callable[[Mapping[str, object]], None] = lambda counters: None,
     ) -> None:
         self.link = link
         self._counted = counted
+        self._names = frozenset(names)
         self.pods: dict[str, JsonObject] = {}
         self._log = log
         self.rows: dict[str, ZoneRow] = {}
@@ -42,9 +46,10 @@ class GuestState:
         self.late: dict[str, tuple[int, int]] = {}
         self.exit: SchedulerExit | None = None
 
-    async def ask(self, do: str, **fields: Any) -> None:
+    async def ask(self, do: str, timeout_s: float = ANSWER_S, **fields: Any) -> None:
         """A request that a reading answers. Raises as `GuestLink.ask`, `Permanent` for an answer that is not one."""
-        answer = await self.link.ask(do, rows={group: _row(row) for group, row in self.rows.items()}, **fields)
+        rows = {group: _row(row) for group, row in self.rows.items()}
+        answer = await self.link.ask(do, timeout_s, rows=rows, **fields)
         try:
             self.used_us = {str(group): int(used) for group, used in answer["cpuUs"].items()}
             mode = answer["runs"]
@@ -56,7 +61,8 @@ class GuestState:
                 self.late[group] = before[0] + int(number), max(before[1], int(worst))
             self.exit = None if answer["exit"] is None else SchedulerExit(*answer["exit"])
             self._counted(dict(answer.get("counters", {})))
-            self._pods_seen({str(name): pod_shown(pod) for name, pod in answer.get("pods", {}).items()})
+            pods = answer.get("pods", {})
+            self._pods_seen({name: pod_shown(pod) for name, pod in pods.items() if name in self._names})
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise Permanent(f"the guest's answer is not a reading: {error!r}") from None
 
@@ -102,7 +108,7 @@ class GuestBackend:
         """As the Protocol."""
         mode = None if setting.mode is None else setting.mode.value
         modes = [entry.value for entry in self._modes]
-        await self._state.ask("attach", mode=mode, modes=modes, exclusive=asdict(self._exclusive))
+        await self._state.ask("attach", ATTACH_S, mode=mode, modes=modes, exclusive=asdict(self._exclusive))
         self._attached = True
 
     def runs(self, setting: Setting) -> bool:

@@ -2,8 +2,8 @@
 
 The guest's root is read-only, its network reaches the host only where the zone says so, and Python starts slowly under
 emulation. One process of the standard library, started by the initial root, which answers JSON lines on a virtio-serial
-port: `{"id", "do", ...}` with `{"id", "ok"}` or `{"id", "error"}`. Each request has a thread, so that a long command delays no reading. Kernel
-schedulers are those of the host's package, imported when one is asked for.
+port: `{"id", "do", ...}` with `{"id", "ok"}` or `{"id", "error"}`. Each request has a thread, so that a long command
+delays no reading. Kernel schedulers are those of the host's package, imported when one is asked for.
 Limits: the output of a command is kept to `MAX_OUTPUT` bytes a stream.
 """
 

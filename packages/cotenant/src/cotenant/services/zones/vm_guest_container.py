@@ -1,9 +1,9 @@
 """What becomes a pod's program in a zone's guest: its group, its namespaces, its root, its user, then `exec`.
 
 Run as a program with one JSON argument, by the guest's agent: an agent with threads must not run Python between fork
-and exec. Mounts, processes, names and IPC are the pod's own, the network is the guest's. The program keeps no capability
-that reaches the guest's devices or mounts, so a pod of user 0 cannot speak to the host as the guest's agent. Standard
-library only.
+and exec. Mounts, processes, names and IPC are the pod's own, the network is the guest's. The program keeps no
+capability that reaches the guest's devices or mounts, so a pod of user 0 cannot speak to the host as the guest's agent.
+Standard library only.
 
 Source: Linux manual pages unshare(2), pivot_root(2), capabilities(7).
 """
@@ -25,8 +25,8 @@ _RECURSIVE, _PRIVATE, _DETACH = 0x4000, 1 << 18, 2
 _NOSUID, _NODEV, _NOEXEC = 2, 4, 8
 _PIVOT_ROOT = 155  # of x86-64
 _CAPABILITY_BOUND_DROP = 24
-# chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, net_raw, sys_chroot, audit_write,
-# setfcap: what container engines leave, without mknod
+# chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, net_raw, sys_chroot,
+# audit_write, setfcap: what container engines leave, without mknod
 _KEPT = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31})
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 _NOT_STARTED = 127
@@ -71,9 +71,9 @@ def _become(spec: dict[str, Any]) -> None:
     environment |= dict(word.partition("=")[::2] for word in spec["env"])
     Path(spec["workdir"]).mkdir(parents=True, exist_ok=True)
     os.chdir(spec["workdir"])
-    for number in range(_last_capability() + 1):
-        if number not in _KEPT:
-            _check(_libc.prctl(_CAPABILITY_BOUND_DROP, number, 0, 0, 0), "prctl")
+    for capability in range(_last_capability() + 1):
+        if capability not in _KEPT:
+            _check(_libc.prctl(_CAPABILITY_BOUND_DROP, capability, 0, 0, 0), "prctl")
     os.setgroups([group])
     os.setgid(group)
     os.setuid(user)

@@ -23,7 +23,7 @@ def counters(proc: Path = Path("/proc")) -> dict[str, Any]:
         words = (proc / "stat").read_text().split("\n", 1)[0].split()[1:]
         found["softirqUs"], found["stealUs"] = int(words[6]) * _TICK_US, int(words[7]) * _TICK_US
     with suppress(OSError, LookupError, ValueError):
-        found["runnable"] = int((proc / "loadavg").read_text().split()[3].split("/")[0]) - 1  # without the reader
+        found["runnable"] = max(0, int((proc / "loadavg").read_text().split()[3].split("/")[0]) - 1)  # the reader
     with suppress(OSError, LookupError, ValueError):
         waited, slices = 0, 0
         for line in (proc / "schedstat").read_text().splitlines():

@@ -53,7 +53,9 @@ class PodState:
 
 
 class Pods:
-    """All pods of this guest. `run`: starts a command as `subprocess.Popen`; `mount`: runs mount(8)."""
+    """All pods of this guest. `run`: starts a command as `subprocess.Popen`; `mount`: runs mount(8); `pause_s`: before
+    a program that ended is started again, doubled each time.
+    """
 
     def __init__(
         self,
@@ -62,7 +64,9 @@ class Pods:
         images: Path = IMAGES,
         run: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen,
         mount: Callable[..., None] | None = None,
+        pause_s: float = 1.0,
     ) -> None:
+        self._pause_s = pause_s
         self._tree = tree
         self._place = place
         self._images = images
@@ -123,14 +127,14 @@ class Pods:
             (group / "cpu.max").write_text(f"{spec['cpuMilli'] * 100} 100000")
 
     def _supervise(self, spec: dict[str, Any], root: Path, state: PodState) -> None:
-        pause_s = 1.0
+        pause_s = self._pause_s
         while True:
             started_s = time.monotonic()
             state.exit = self._one_run(spec, root, state)
             if spec["kind"] == "batch" and state.exit == 0:
                 return
             if time.monotonic() - started_s >= _STEADY_S:
-                pause_s = 1.0
+                pause_s = self._pause_s
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             state.restarts += 1

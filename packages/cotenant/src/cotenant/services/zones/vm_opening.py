@@ -114,7 +114,7 @@ async def opened_vm(
             )
             _check_kernel(vm.kernel, hello)
             monitor = await exits.enter_async_context(monitored(machine))
-            state = GuestState(link, log, monitor.seen)
+            state = GuestState(link, {pod.name for pod in definition.pods}, log, monitor.seen)
             backends = {
                 backend: GuestBackend(state, backend, definition.modes, definition.exclusive)
                 for backend in (Backend.ROOT, Backend.WEIGHTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cotenant.drivers.cel.evaluation import MAX_STEPS
 from cotenant.drivers.cel.selectors import CelSelectors
 from cotenant.model.claims.devices import AttributeValue, OfferedDevice, Values, Version
 from cotenant.model.errors import InvalidInput
@@ -46,3 +47,24 @@ def test_lists_of_true_and_of_one_are_told_apart() -> None:
     for value, expected in ((Values("int", (1,)), True), (Values("bool", (True,)), False)):
         device = OfferedDevice("gpu-0", (("root", value),))
         assert selectors.matches(f"{ROOT}.includes(1)", DRIVER, device) is expected
+
+
+def test_an_expression_that_would_not_end_is_given_up_once() -> None:
+    numbers = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+    endless = "true"
+    for name in "abcdef":  # a million rounds
+        endless = f"{numbers}.all({name}, {endless})"
+    selectors = CelSelectors()
+    device = OfferedDevice("gpu-0", ())
+    for _ in range(3):
+        with pytest.raises(InvalidInput, match=f"{MAX_STEPS}"):
+            selectors.matches(endless, DRIVER, device)
+        assert MAX_STEPS <= selectors.spent <= MAX_STEPS + 64  # and not again for a device that is alike
+
+
+def test_a_text_that_doubles_is_given_up() -> None:
+    doubled = '"0123456789"'
+    for name in "abcdefghijklmnop":
+        doubled = f"cel.bind({name}, {doubled}, {name} + {name})"
+    with pytest.raises(InvalidInput, match=f"{MAX_STEPS}"):
+        CelSelectors().matches(f"size({doubled}) > 0", DRIVER, OfferedDevice("gpu-0", ()))

@@ -57,6 +57,65 @@ def test_configz_has_what_the_kubelet_runs_with() -> None:
     assert config_of_configz(json.dumps(body).encode()) == KubeletFacts(cpu_manager="none", topology_manager="none")
 
 
+# Of what a kubelet 1.36 answers, with its defaults and with a file that sets these: the fields that look like ours. An
+# empty list of CPUs and a default gate are left out of it.
+ANSWERED = {
+    "cgroupsPerQOS": True,
+    "cgroupDriver": "cgroupfs",
+    "cpuManagerPolicy": "none",
+    "cpuManagerReconcilePeriod": "10s",
+    "memoryManagerPolicy": "None",
+    "topologyManagerPolicy": "none",
+    "topologyManagerScope": "container",
+    "cpuCFSQuota": True,
+    "memorySwap": {},
+    "memoryThrottlingFactor": 0.9,
+    "memoryReservationPolicy": "None",
+}
+SET = {
+    **ANSWERED,
+    "cgroupRoot": "/nodes",
+    "cpuManagerPolicy": "static",
+    "cpuManagerPolicyOptions": {"strict-cpu-reservation": "true"},
+    "topologyManagerPolicy": "restricted",
+    "topologyManagerScope": "pod",
+    "featureGates": {"MemoryQoS": False},
+    "reservedSystemCPUs": "0",
+}
+
+
+@pytest.mark.parametrize(
+    ("answered", "known"),
+    [
+        (
+            ANSWERED,
+            KubeletFacts(
+                cpu_manager="none",
+                topology_manager="none",
+                topology_scope="container",
+                memory_manager="None",
+                cgroup_driver="cgroupfs",
+            ),
+        ),
+        (
+            SET,
+            KubeletFacts(
+                cpu_manager="static",
+                cpu_options=(("strict-cpu-reservation", "true"),),
+                reserved_cpus=(0,),
+                topology_manager="restricted",
+                topology_scope="pod",
+                memory_manager="None",
+                cgroup_driver="cgroupfs",
+                memory_qos=False,
+            ),
+        ),
+    ],
+)
+def test_the_answers_of_a_real_kubelet(answered: dict[str, object], known: KubeletFacts) -> None:
+    assert config_of_configz(json.dumps({"kubeletconfig": answered}).encode()) == known
+
+
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"componentconfig": {}}', b"\xff"])
 def test_another_answer_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidInput, match="a kubelet's configuration"):

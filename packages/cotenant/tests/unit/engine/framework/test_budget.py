@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cotenant.engine.framework.budget import LARGE, Budget, OverBudget, elements, of_what, rule_elements
-from cotenant.model.cluster.affinity import PodTerm
+from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm, PreferredTerm
 from cotenant.model.cluster.labels import ZONE, Labels, LabelSelector, Operator, Requirement
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.taints import Toleration
 
 
 class Clock:
@@ -83,6 +84,24 @@ def test_every_list_of_a_rule_counts_with_its_values() -> None:
     assert rule_elements(pod) == (1 + 3 + (1 + 2) + 1) + (1 + 0 + 2 * ((1 + 2) + 1))
     assert elements(ObservedPod(pod, "uid", "", 0.0)) == rule_elements(pod)
     assert rule_elements(Pod("p")) == 0
+
+
+def test_every_list_that_judgement_looks_through_counts() -> None:
+    bare = ObservedPod(Pod("p"), "uid", "", 0.0)
+    assert elements(bare) == 0
+    two = Labels.of({"a": "1", "b": "2"})
+    for changed, count in (
+        ({"labels": two}, 2),
+        ({"node_selector": two}, 2),
+        ({"tolerations": (Toleration("a"),) * 3}, 3),
+        ({"images": ("i",) * 4}, 4),
+        ({"labels": two, "images": ("i",)}, 3),
+    ):
+        assert elements(replace(bare, pod=replace(bare.pod, **changed))) == count
+    required = NodeSelector((NodeSelectorTerm((Requirement("a", Operator.IN, ("x", "y")),)),) * 2)
+    preferred = PreferredTerm(3, NodeSelectorTerm(fields=(Requirement("metadata.name", Operator.IN, ("n",)),)))
+    affine = replace(bare.pod, node_affinity=NodeAffinity(required, (preferred,)))
+    assert elements(replace(bare, pod=affine)) == 2 * (1 + 2) + (1 + 1)
 
 
 def test_the_two_longest_lists_are_named_the_longest_first() -> None:

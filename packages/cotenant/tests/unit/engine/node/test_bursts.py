@@ -80,6 +80,20 @@ def test_use_that_always_changes_asks_for_one_sample_in_two_seconds() -> None:
     assert 50 <= asked <= 54
 
 
+@pytest.mark.parametrize(("sample_us", "most"), [(5_000, 54), (28_000, 24), (100_000, 12)])
+def test_samples_that_take_long_are_asked_for_more_rarely(sample_us: int, most: int) -> None:
+    """Of 100 s in which use always changes, half a second of a core may be spent, and the first few samples."""
+    looking = Looking()
+    asked = 0
+    for number in range(500):
+        if looking.look(batch=1000 * (number % 2)):
+            asked += 1
+            looking.bursts.sampled(sample_us)
+
+    assert asked <= most
+    assert asked >= 5
+
+
 def test_after_a_limit_the_use_before_is_no_measure() -> None:
     looking = Looking()
     looking.looks(10, batch=0)
@@ -99,7 +113,7 @@ def test_a_clock_that_went_back_is_survived() -> None:
     assert looking.look(batch=1000)
 
 
-@pytest.mark.parametrize("field", ["change_m", "change_ppm", "in_a_row", "regain_us"])
+@pytest.mark.parametrize("field", ["change_m", "change_ppm", "in_a_row", "regain_us", "max_cost_ppm"])
 def test_settings_that_make_no_sense_are_refused(field: str) -> None:
     with pytest.raises(InvalidInput, match=field):
         BurstSettings(**{field: 0})

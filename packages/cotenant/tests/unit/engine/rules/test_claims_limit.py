@@ -22,14 +22,14 @@ class Costly:
         return dict(device.attributes)["model"] == expression
 
 
-def world() -> tuple[ClaimsWorld, Costly]:
-    """One node with 600 devices, of which the last matches."""
+def world(slices: int = SLICES) -> tuple[ClaimsWorld, Costly]:
+    """One node with 100 devices a slice, of which the last matches."""
     made, selectors = ClaimsWorld(), Costly()
     made.facts.selectors = selectors
     made.node("n0")
-    for number in range(SLICES):
+    for number in range(slices):
         devices = tuple(OfferedDevice(f"d{at}-{number}", (("model", f"m{number}-{at}"),)) for at in range(DEVICES))
-        made.facts.slice_seen(Slice(f"s{number:02}", DRIVER, "n0", 1, SLICES, Reach("n0"), devices))
+        made.facts.slice_seen(Slice(f"s{number:02}", DRIVER, "n0", 1, slices, Reach("n0"), devices))
     return made, selectors
 
 
@@ -69,3 +69,20 @@ def test_a_pod_is_placed_when_its_node_was_judged() -> None:
     made, _ = world()
     made.own("a", spec(request("gpu", 1, "m5-99")))
     assert made.settle()["a"] == "n0"
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_devices_of_one_node() -> None:
+    made, selectors = world(1_000)
+    verdicts = Verdicts((spec(request("gpu", 1, "m999-99")),))
+    portions = []
+    while not verdicts.is_complete:
+        before = selectors.spent
+        verdicts.refresh(made.rules.judging, Work())
+        portions.append(selectors.spent - before)
+    assert sum(portions) == 1_000 * DEVICES * STEPS
+    assert max(portions) * 8 <= WORK + STEPS * 8
+    row = made.facts.inventories.row_of("n0")
+    choice = verdicts.choice(made.rules.judging, int(made.facts.inventories.by_row()[row]))
+    assert isinstance(choice, tuple)
+    assert len(choice[0]) == 1

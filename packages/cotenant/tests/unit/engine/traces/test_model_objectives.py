@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.servers.model_servers import page
 from tests.fakes.servers.spans import EPOCH_S, Given, batch_of
+from tests.property.few import first_cases
 
 from cotenant.drivers.modelserver.exposition import read_exposition
 from cotenant.drivers.otlp.resources import span_tags
@@ -224,3 +225,9 @@ def test_a_request_of_another_model_is_not_its_own() -> None:
 def test_spans_do_not_count_for_an_objective_of_metrics() -> None:
     tracked, _ = of_spans(objective({TTFT: 500_000}), vllm(900, 0.6, 5))
     assert tracked.requests == 0
+
+
+test_first_cases = first_cases(
+    test_at_an_edge_the_count_is_that_of_brute_force,
+    test_goodput_is_that_of_brute_force,
+)

@@ -7,6 +7,7 @@ from bisect import bisect_left
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.property.few import first_cases
 
 from cotenant.engine.traces.server_counts import MAX_NEW, MAX_READ_GAP_S, ServerCounts
 from cotenant.model.errors import InvalidInput
@@ -124,3 +125,8 @@ def test_counts_are_those_of_brute_force_whatever_the_restarts(batches: list[lis
         for observations in counts.take(URL, reading(*held, started_s=started_s), float(number)):
             found = [before + more for before, more in zip(found, observations.counts, strict=True)]
     assert found == expected
+
+
+test_first_cases = first_cases(
+    test_counts_are_those_of_brute_force_whatever_the_restarts,
+)

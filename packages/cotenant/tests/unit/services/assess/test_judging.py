@@ -286,3 +286,26 @@ def test_a_history_without_places_takes_them_from_running_pods() -> None:
     assert [(one.name, one.cpu_p99_m, one.idle_cpu_m) for one in report.idle] == [
         ("shop/Deployment/web", 1500.0, 2500.0)
     ]
+
+
+def test_sizes_are_tried_where_days_of_pods_are_known() -> None:
+    hours = np.arange(4 * 24)
+    busy = np.where(hours % 24 < 6, 2000.0, 500.0).astype(np.float32)
+    rows = np.stack([busy, np.full(len(hours), 700.0, np.float32)])
+    of_pods = History(NOW_S - 4 * 86_400.0, 3600.0, ("shop/p", "shop/q"), rows, rows, "made up")
+    few = np.full(2, np.nan, np.float32)
+    nodes = use({"a": busy}, 3600.0).nodes
+    alone = pod("q", "a", "1")
+    del alone["metadata"]["ownerReferences"]
+    objects = snapshot([node("a"), pod("p", "a", "4"), alone, replica_set(1)])
+    given = ClusterHistory(PodHistory(of_pods, ("a", "a"), ("shop/Deployment/web", ""), few, few), nodes)
+    tried = assess(objects, given, 0.01).sizes
+    assert tried is not None
+    assert tried.workloads == 2
+    requests = next(one for one in tried.rules if one.rule == "requests")
+    assert requests.over_pct == pytest.approx(100 * (5000 - 2700) / 2700)
+    assert tried.rules[0].loss_pct is not None
+    assert requests.loss_pct is not None
+    assert tried.rules[0].loss_pct < requests.loss_pct
+    short = assess(objects, use({"a": busy[:30]}, 3600.0), 0.01)
+    assert short.sizes is None

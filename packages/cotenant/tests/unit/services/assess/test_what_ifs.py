@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,11 +13,13 @@ from tests.fakes.cluster.assessed import budget, node, node_metric, pod, replica
 
 from cotenant.drivers.kube.snapshot.snapshot import Snapshot
 from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.model.assess.meters import CardUses, Energy, Meters
 from cotenant.model.assess.what_if import WhatIfs
 from cotenant.model.errors import InvalidInput
 from cotenant.services.assess.judging import assess
 from cotenant.services.assess.what_ifs.altering import NO_CONTROLLER, altered
 from cotenant.services.assess.what_ifs.comparing import compared
+from cotenant.services.assess.what_ifs.moved import NOT_KNOWN
 from cotenant.services.assess.what_ifs.outcomes import Given, as_it_is, outcome
 from cotenant.services.assess.what_ifs.writing import read_what_ifs
 from cotenant.services.assess.words import what_if_rows
@@ -138,6 +141,18 @@ def test_load_copies_pods_and_their_use() -> None:
     assert value(half, "Running pods") == 3
     assert value(half, "Cores, used, p99 of the day") == pytest.approx(3 * 1.0 + 3 * 0.1)
     assert value(half, "Pods without a place") == 0
+
+
+def test_energy_of_pods_goes_with_them_and_that_of_nodes_is_not_known() -> None:
+    given = snapshot(three_nodes(6))
+    energy = Energy(tuple((f"shop/p{i}", (3.6e6,)) for i in range(6)), (99e6,), "Kepler", "")
+    use = replace(day_of_use(given, **{f"p{i}": 1000 for i in range(6)}), meters=Meters(CardUses(), energy))
+    found = ask(three_nodes(6), "load=1.5", "zone-lost=x", history=use)
+    assert [value(found, "Energy of pods", case) for case in range(2)] == pytest.approx([9.0, 4.0])  # c has room for 4
+    before = as_it_is(Given(given, use, 0.01, None))
+    after = outcome(Given(given, use, 0.01, None), before, read_what_ifs(["load=1.5"])[0], 0)
+    assert after.use.meters.energy.nodes == ()
+    assert after.use.meters.energy.why == NOT_KNOWN
 
 
 def test_a_part_of_a_pod_is_one_with_that_probability() -> None:

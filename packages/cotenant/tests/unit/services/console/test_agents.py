@@ -149,6 +149,22 @@ def test_an_incident_is_a_timeline_from_victim_to_recovery() -> None:
     assert page["problems"] == []
 
 
+def test_a_workload_whose_pods_are_all_meant_is_named_as_one_and_a_pod_that_is_meant_alone_with_its_owner() -> None:
+    job = "Job default/sorts"
+    together = agent_pages("n1", "default/web", "default/sort", HOSTILE, job)
+    page = asked(timelines(CannedAgents(together)), "pods", "default", "web")
+    incident = page["incidents"][0]
+    assert (incident["workload"], incident["culprit"], incident["owner"]) == (job, "default/sort", "")
+    assert incident["candidates"][0] == [job, 0.93]
+    assert incident["proofs"][0]["workload"] == job
+    assert [entry["workload"] for entry in page["events"] if entry["kind"] == "action"] == [job]
+    story = story_page("n1", "default/web", "default/sort", HOSTILE)
+    alone = replace(story, incidents=(replace(story.incidents[0], owner=job),))
+    rows = [StoryRow("n1", NOW_S, alone)]
+    incident = asked(timelines(CannedAgents({}, pattern=""), stories=rows), "pods", "default", "web")["incidents"][0]
+    assert (incident["workload"], incident["culprit"], incident["owner"]) == ("", "default/sort", job)
+
+
 def test_an_objective_asks_the_nodes_of_its_replicas_and_names_those_that_do_not_answer() -> None:
     replicas = [{"pod": "default/web", "node": "n1"}, {"pod": "default/other", "node": "n2"}]
     found = timelines(CannedAgents(pages() | {"/v1/explain?service=default/other": "does not answer"}), replicas)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.drivers.docker.containers import Container
 from cotenant.drivers.nats.contract import Message
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.fleet.configuration import AgentConfiguration
+from cotenant.model.fleet.containers import Container
 from cotenant.model.fleet.profiles import Profile, Profiled
 from cotenant.model.fleet.refusal import NoSuchGuid
-from cotenant.model.machine.stacks import Frame, Stack
+from cotenant.model.machine.stacks import Frame, Run, Stack, Timeline
 from cotenant.services.fleet.functions.profiles import ProfileFunction
 from cotenant.services.fleet.rpc import decode, encode
 from cotenant.services.profiling.code import merged
@@ -49,6 +49,20 @@ def test_an_answer_has_room_in_a_message_and_rare_stacks_go_first() -> None:
     assert found.stacks[0].samples == 999
     assert sum(stack.samples for stack in found.stacks) + found.left_out == sum(range(1, 1000))
     assert found.left_out > 0
+
+
+def test_a_timeline_has_room_in_a_message_and_is_cut_at_its_end() -> None:
+    frames = tuple(Frame("f" * 100, "d" * 100, k) for k in range(2000))
+    runs = tuple(Run(7, 1, k, k + 1, k) for k in range(2000))
+    long = Timeline(frames, tuple((k,) for k in range(2000)), runs, 0, 2000)
+    function = ProfileFunction(process_of, lambda _: [7], take_timeline=lambda *_: long)
+    request = Profile("web-1", over_time=True)
+    answer = asyncio.run(function.verbs["profile"].handle(request, Message("guid.agent-a.rpc.profile")))
+    assert len(encode(answer)) < 600 << 10
+    found = decode(Profiled, encode(answer), "answer").timeline
+    assert found is not None
+    assert 1000 < found.end_ns == len(found.runs) < 2000
+    assert [found.frames[found.stacks[run.stack][0]].line for run in found.runs] == list(range(len(found.runs)))
 
 
 def test_what_cannot_be_is_said() -> None:

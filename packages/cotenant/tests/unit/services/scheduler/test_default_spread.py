@@ -82,8 +82,8 @@ def replace_spec(pod: PodObject, spec: PodSpec) -> PodObject:
     return PodObject(pod.metadata, spec)
 
 
-def test_only_kube_default_spreads_by_itself() -> None:
-    assert [entry.name for entry in PROFILES if entry.default_spread] == ["kube-default"]
+def test_only_kube_scheduler_s_profiles_spread_by_themselves() -> None:
+    assert [entry.name for entry in PROFILES if entry.default_spread] == ["kube-default", "kube-1.36"]
 
 
 def test_an_unknown_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,6 +57,8 @@ REQUEST = SchedulerArguments(
         ),
         ({"scheduler_names": ("a", "b=")}, "--scheduler-name: : expected a placement profile"),
         ({"binds_in_flight": 0}, "--binds-in-flight"),
+        ({"shards": 0}, "--shards: 0: expected 1 to 64"),
+        ({"shards": 2, "leader_elect": False}, "--no-leader-elect: .* each shard holds a Lease"),
         ({"qps": 0.0}, "--qps"),
         ({"burst": float("inf")}, "--burst"),
         ({"notices_per_s": -1.0}, "--notices-per-s"),

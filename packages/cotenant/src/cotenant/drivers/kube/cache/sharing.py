@@ -2,22 +2,31 @@
 
 A decoded pod takes about 5 KiB, most of it containers, tolerations and affinities that thousands of pods have alike; a
 cluster's worth of pods is half a gigabyte. Before a pod is kept, its equal parts are replaced by those of an earlier
-pod, found by their encoded form; of its conditions only those stay that decide its requests (a pending resize).
+pod, found by their encoded form; of its conditions only those stay that decide its requests (a pending resize), of its
+volumes those that restrict its node.
 Limits: costs a few microseconds a pod; the known parts are cleared, all at once, when there are too many different
 ones.
 """
 
 from __future__ import annotations
 
+from sys import intern
+
 import msgspec
 
+from cotenant.drivers.kube.kinds.kind import Text
 from cotenant.drivers.kube.kinds.parts import OwnerReference
-from cotenant.drivers.kube.kinds.pod.schema import PodMeta, PodObject, PodSpec, PodStatus
+from cotenant.drivers.kube.kinds.pod.schema import PodMeta, PodObject, PodSpec, PodStatus, Volume
 
 REMEMBERED = 16384
 RESIZE_PENDING = "PodResizePending"
 
 _replace = msgspec.structs.replace
+
+
+def _one(text: Text) -> Text:
+    """The same text as one object: there are few different ones of its kind."""
+    return intern(text) if text else text
 
 
 class PodSharing:
@@ -27,6 +36,7 @@ class PodSharing:
         self._encoder = msgspec.json.Encoder()
         self._specs: dict[bytes, PodSpec] = {}
         self._statuses: dict[bytes, PodStatus] = {}
+        self._labels: dict[bytes, dict[str, str]] = {}
         self._owners: dict[tuple[OwnerReference, ...], tuple[OwnerReference, ...]] = {}
 
     def __call__(self, pod: PodObject) -> PodObject:
@@ -39,18 +49,39 @@ class PodSharing:
         return PodObject(metadata=self._meta(pod.metadata), spec=spec, status=status)
 
     def _meta(self, meta: PodMeta) -> PodMeta:
-        owners = meta.owner_references
+        return _replace(
+            meta,
+            namespace=_one(meta.namespace),
+            labels=self._known_labels(meta.labels),
+            owner_references=self._known_owners(meta.owner_references),
+        )
+
+    def _known_labels(self, labels: dict[str, str] | None) -> dict[str, str] | None:
+        if not labels:
+            return labels
+        key = self._encoder.encode(labels)
+        known = self._labels.get(key)
+        if known is None:
+            if len(self._labels) >= REMEMBERED:
+                self._labels.clear()
+            known = self._labels[key] = labels
+        return known
+
+    def _known_owners(self, owners: tuple[OwnerReference, ...] | None) -> tuple[OwnerReference, ...] | None:
         if not owners:
-            return meta
+            return owners
         known = self._owners.get(owners)
         if known is None:
             if len(self._owners) >= REMEMBERED:
                 self._owners.clear()
-            self._owners[owners] = owners
-            return meta
-        return _replace(meta, owner_references=known)
+            known = self._owners[owners] = owners
+        return known
 
     def _spec(self, spec: PodSpec) -> PodSpec:
+        volumes = spec.volumes
+        if volumes:
+            volumes = tuple(volume for volume in volumes if volume != Volume(name=volume.name)) or None
+        spec = _replace(spec, node_name=_one(spec.node_name), scheduler_name=_one(spec.scheduler_name), volumes=volumes)
         key = self._encoder.encode(
             (
                 spec.containers,
@@ -82,9 +113,8 @@ class PodSharing:
         )
 
     def _status(self, status: PodStatus) -> PodStatus:
-        if status.conditions:
-            pending = tuple(c for c in status.conditions if c.type == RESIZE_PENDING)
-            status = _replace(status, conditions=pending or None)
+        pending = tuple(c for c in status.conditions or () if c.type == RESIZE_PENDING)
+        status = _replace(status, phase=_one(status.phase), conditions=pending or None)
         if not (status.container_statuses or status.init_container_statuses or status.conditions):
             return status
         key = self._encoder.encode((status.container_statuses, status.init_container_statuses, status.conditions))

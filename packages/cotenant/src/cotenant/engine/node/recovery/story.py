@@ -58,6 +58,7 @@ class IncidentStory:
     events: tuple[Event, ...]
     workload: str = ""  # whose pods are all meant: `culprit` is the most active one; an older agent sends none
     later: str = ""
+    owner: str = ""  # what made `culprit`, where it is meant alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ def _of(incident: Incident) -> IncidentStory:
         chain=tuple(_chain(incident)),
         events=incident.events,
         later=_later(incident),
+        owner=found.culprit.owner if found is not None and found.culprit is not None else "",
     )
 
 

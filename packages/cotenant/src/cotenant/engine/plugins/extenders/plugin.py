@@ -5,8 +5,10 @@ filters (`AskExtenders`) and goes on with other pods. The answer is a fact like 
 what is true then, and a node that was not asked about, or that the extender refused, is not used. An answer serves one
 judgement. An error of an extender that may not be ignored is the pod's reason, and it is asked again after a back-off.
 
-Limits: members of gangs wait with a reason where an extender that may not be ignored would have to be asked; without
-it they are placed. Victims are asked about one node at a time.
+A gang is judged when the last of its members has an answer: extenders are asked about each, as if none of the others
+were placed, since what they are told of a pod has no place for others.
+
+Limits: victims are asked about one node at a time, and those of a gang not at all, as in kube-scheduler.
 Source: kube-scheduler's findNodesThatPassExtenders, prioritizeNodes and callExtenders, v1.36.
 """
 
@@ -35,6 +37,7 @@ from cotenant.policy.placement.gangs.spec import gang_key
 
 NAME = "Extenders"
 STALE_S = 10.0  # an answer that is older is asked for again
+GANG_STALE_S = 120.0  # of a gang's first answer, while others come in
 _MARGIN_S = 60.0  # beyond the timeouts of all extenders, until an answer is given up
 MAX_OPEN = 128  # questions to the same extenders at a time; other pods wait for their turn
 _SPARED_S = 60.0  # for so long no victims are proposed again where an extender spared them
@@ -57,6 +60,7 @@ class Extenders(Plugin):
         self._queued: dict[tuple[int, ...], dict[str, None]] = {}  # UIDs that wait for their turn, by whom
         self._entries: dict[str, PodInfo] = {}  # by UID: pods that some extender is interested in
         self._keys: dict[str, str] = {}  # namespace/name -> UID
+        self._gangs: dict[str, dict[str, None]] = {}  # UIDs of those that are members, by gang
         self._spared: dict[str, dict[str, float]] = {}  # UID -> node -> until when
         self._numbers = 0
         self._now_s = 0.0
@@ -75,9 +79,14 @@ class Extenders(Plugin):
         pod, demands = entry.seen.pod, entry.seen.demands
         return tuple(i for i, extender in enumerate(self.extenders) if is_interested(extender, pod, demands))
 
+    def is_in_gang(self, uid: str) -> bool:
+        """Whether a pod is placed together with others."""
+        entry = self._entries.get(uid)
+        return entry is not None and bool(_gang_of(entry))
+
     def _to_ask(self, entry: PodInfo) -> tuple[int, ...]:
-        """Those that are asked before it is judged; a gang's members are judged without them."""
-        if not self._asks or gang_key(entry.seen.pod, entry.seen.demands.gang):
+        """Those that are asked before it is judged."""
+        if not self._asks:
             return ()
         return tuple(i for i in self.interested(entry.seen.uid) if i in self._asked)
 
@@ -85,31 +94,26 @@ class Extenders(Plugin):
         """See `Plugin`."""
         self._entries[entry.seen.uid] = entry
         self._keys[entry.seen.pod.key] = entry.seen.uid
+        if gang := _gang_of(entry):
+            self._gangs.setdefault(gang, {})[entry.seen.uid] = None
 
     def pod_left(self, entry: PodInfo) -> None:
         """See `Plugin`."""
         uid = entry.seen.uid
         self._entries.pop(uid, None)
         self._forget(uid)
+        if members := self._gangs.get(gang := _gang_of(entry)):
+            members.pop(uid, None)
+            if members:
+                self._reconsider(next(iter(members)))  # it may have been the last one that was waited for
+            else:
+                del self._gangs[gang]
         self._failures.pop(uid, None)
         for waiting in self._queued.values():
             waiting.pop(uid, None)
         if self._keys.get(entry.seen.pod.key) == uid:  # and not of a later pod of that name
             del self._keys[entry.seen.pod.key]
         self._spared.pop(uid, None)
-
-    def pre_enqueue(self, entry: PodInfo) -> str:
-        """A gang that an extender has to be asked about."""
-        if not gang_key(entry.seen.pod, entry.seen.demands.gang):
-            return ""
-        for i in self.interested(entry.seen.uid):
-            extender = self.extenders[i]
-            if (extender.filter_verb or extender.bind_verb) and not extender.is_ignorable:
-                return (
-                    f"extender {extender.url} has to be asked about it, and members of gangs are not asked about: a "
-                    "gang is placed in one step"
-                )
-        return ""
 
     def sign(self, entry: PodInfo) -> Hashable:
         """Each pod has an answer of its own."""
@@ -118,25 +122,53 @@ class Extenders(Plugin):
     # ---- questions
 
     def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
-        """Pods whose answer is there are judged; about the others, extenders are asked."""
+        """Pods whose answer is there are judged; about the others, extenders are asked. A gang waits for its last
+        answer.
+        """
         self._now_s = max(self._now_s, now_s)
         found: dict[int, Refused] = {}
+        gangs: dict[str, list[int]] = {}
         for position, entry in enumerate(pods):
-            whom = self._to_ask(entry)
-            if whom and (why := self._why_not_yet(entry, whom, now_s)) is not None:
-                found[position] = why
+            if whom := self._to_ask(entry):
+                key = _gang_of(entry)
+                if key:
+                    gangs.setdefault(key, []).append(position)
+                elif (why := self._why_not_yet(entry, whom, now_s, now_s - STALE_S)) is not None:
+                    found[position] = why
+        for positions in gangs.values():
+            found |= self._why_not_all({at: pods[at] for at in positions}, now_s)
         return found
 
-    def _why_not_yet(self, entry: PodInfo, whom: tuple[int, ...], now_s: float) -> Refused | None:
+    def _why_not_all(self, members: Mapping[int, PodInfo], now_s: float) -> dict[int, Refused]:
+        """Why a gang is not judged, by member; where one waits for an answer, all of them do."""
+        last_s = max((self._answered_s(entry.seen.uid) for entry in members.values()), default=-inf)
+        since_s = now_s - (GANG_STALE_S if last_s >= now_s - STALE_S else STALE_S)  # the first serves until the last
+        found: dict[int, Refused] = {}
+        for at, entry in members.items():
+            why = self._why_not_yet(entry, self._to_ask(entry), now_s, since_s)
+            if why is not None:
+                found[at] = why
+        waits = next((why for why in found.values() if not why.is_told), None)
+        return found if waits is None else dict.fromkeys(members, waits)
+
+    def _answered_s(self, uid: str) -> float:
+        question = self._questions.get(uid)
+        return -inf if question is None or question.answer is None else question.answered_s
+
+    def _why_not_yet(self, entry: PodInfo, whom: tuple[int, ...], now_s: float, since_s: float) -> Refused | None:
+        """`since_s`: answers from before are too old."""
         uid = entry.seen.uid
         question = self._questions.get(uid)
         if question is not None and question.error and now_s < question.retry_s:
             return Refused(NAME, question.error)
         if question is not None and question.is_open and now_s < question.expires_s:
             return self._waits(whom)
+        if _gang_of(entry) and (question is None or question.answer is None) and self._open[whom] >= MAX_OPEN:
+            self._queued.setdefault(whom, {})[uid] = None  # its members are many, and a look at all nodes is not free
+            return self._waits(whom)
         feasible = self._feasible(entry)
         if question is not None and question.answer is not None:
-            fresh = not question.is_used and now_s <= question.answered_s + STALE_S
+            fresh = not question.is_used and question.answered_s >= since_s
             if fresh and (not feasible or feasible & question.answer.nodes or feasible <= question.nodes):
                 blocked = (question.nodes | feasible) - question.answer.nodes
                 self._questions[uid] = replace(question, blocked=blocked)
@@ -183,7 +215,7 @@ class Extenders(Plugin):
         known = frozenset(answer.nodes & question.nodes)
         self._questions[uid] = replace(question, answer=replace(answer, nodes=known), answered_s=now_s)
         self._failures.pop(uid, None)
-        self.host.reconsider(uid)
+        self._reconsider(uid)
         return True
 
     def failed(self, uid: str, number: int, why: str, now_s: float) -> bool:
@@ -194,8 +226,16 @@ class Extenders(Plugin):
         self._closed(question)
         failures = self._failures[uid] = self._failures.get(uid, 0) + 1
         self._questions[uid] = replace(question, error=why, retry_s=now_s + self._backoff.rest_s(failures))
-        self.host.reconsider(uid)
+        self._reconsider(uid)
         return True
+
+    def _reconsider(self, uid: str) -> None:
+        """Judge a pod anew; a gang, once no answer about it is waited for."""
+        entry = self._entries.get(uid)
+        gang = _gang_of(entry) if entry is not None else ""
+        members = self._gangs.get(gang, {uid: None})
+        if not any((asked := self._questions.get(one)) is not None and asked.is_open for one in members):
+            self.host.reconsider(uid)
 
     def _awaited(self, uid: str, number: int) -> Question | None:
         question = self._questions.get(uid)
@@ -243,6 +283,8 @@ class Extenders(Plugin):
         uid = self._keys.get(pod.key, "")
         question = self._questions.get(uid)
         blocked = question.blocked if question is not None and question.answer is not None else frozenset()
+        if question is not None and not question.is_judged:
+            self._questions[uid] = replace(question, is_judged=True)
         spared = {node for node, until_s in self._spared.get(uid, {}).items() if self._now_s < until_s}
         if not blocked and not spared:
             return None
@@ -271,7 +313,7 @@ class Extenders(Plugin):
 
     def _use(self, uid: str) -> None:
         question = self._questions.get(uid)
-        if question is not None and question.answer is not None and not question.is_used:
+        if question is not None and question.answer is not None and question.is_judged and not question.is_used:
             self._questions[uid] = replace(question, is_used=True)
 
     def post_bind(self, entry: PodInfo) -> None:
@@ -346,6 +388,10 @@ class _Words:
             if said:
                 return said
         return ""
+
+
+def _gang_of(entry: PodInfo) -> str:
+    return gang_key(entry.seen.pod, entry.seen.demands.gang)
 
 
 def is_interested(extender: Extender, pod: Pod, demands: Demands) -> bool:

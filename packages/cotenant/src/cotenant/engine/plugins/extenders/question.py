@@ -43,6 +43,7 @@ class Question:
     answered_s: float = 0.0
     error: str = ""  # of an extender that may not be ignored
     retry_s: float = 0.0  # it is asked again then
+    is_judged: bool = False  # nodes were looked at with the answer
     is_used: bool = False  # the pod was judged by it: it is asked again
     blocked: frozenset[str] = frozenset()  # nodes that the answer does not allow, as the pod is judged
 

@@ -73,7 +73,8 @@ class GangJudging:
             self._rejected.append(_Rejected(group, self._unevaluated(entries[0], Refused(NAME, words), now_s), False))
             return
         entries = self._in_order(keys, entries)
-        admitted, why = self._admitted(entries, now_s)
+        with self._without_nominations(entries):
+            admitted, why = self._admitted(entries, now_s)
         if why is not None and (not admitted or self._gangs.lacking(keys, admitted)):
             self._withdraw(admitted)
             first, refusal = why
@@ -125,6 +126,9 @@ class GangJudging:
                 words = " ".join(f"{part.rstrip('.')}." for part in (words, late) if part)
                 if words:
                     verdict = replace(verdict, message=f"{verdict.message} {words}")
+            if not verdict.is_told:  # it is over in a moment
+                self._components.queue.refuse(group, verdict, now_s)
+                continue
             back_off = self._gangs.back_off_of(self._keys(entries))
             if back_off:
                 verdict = replace(verdict, message=f"{verdict.message} The gang backs off: {back_off}.")
@@ -453,7 +457,14 @@ class GangJudging:
     def _unevaluated(self, entry: PodInfo, why: Refused, now_s: float) -> Verdict:
         """The verdict where no node was evaluated."""
         record = self._pods.record(entry, why.message, now_s)
-        return Verdict(record, why.message, frozenset({why.plugin}), why.missing, is_held=not why.about_nodes)
+        return Verdict(
+            record,
+            why.message,
+            frozenset({why.plugin}),
+            why.missing,
+            is_held=not why.about_nodes,
+            is_told=why.is_told,
+        )
 
 
 def of_gang(verdict: Verdict, why: str) -> Verdict:

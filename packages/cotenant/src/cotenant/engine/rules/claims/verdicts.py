@@ -34,8 +34,8 @@ from cotenant.policy.claims.allocator import (
 from cotenant.policy.claims.constraints import attribute_of
 from cotenant.policy.claims.pools import PoolDevice, PoolState
 
-WORK = 40_000  # a decision's limit, about 50 ms: steps of selectors and of searches, and what follows
-_LITTLE = WORK // 10
+WORK = 16_000  # a decision's limit, about 25 ms: steps of selectors and of searches, and what follows
+_LITTLE = WORK // 4
 _OF_DEVICE = 5  # work to look at a device
 _OF_STEP = 8  # of an evaluation, which is that much slower than a step of a search
 _OF_SEARCH = 10

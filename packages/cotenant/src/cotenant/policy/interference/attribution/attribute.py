@@ -30,6 +30,7 @@ from cotenant.policy.interference.attribution.evidence import (
     activity_of,
     by_blame,
     by_fit,
+    highest_of,
     mean,
     min_activity,
     rise_from,
@@ -78,6 +79,7 @@ class Candidate:
         ""  # the candidate is all best-effort pods of this workload; `uid` and `name` are the most active one's
     )
     by_disk: bool = False  # the larger part of its share is explained by what it reads and writes
+    owner: str = ""  # of a best-effort pod that is meant alone: what made it, "Job shop/hogs"
 
     @property
     def identity(self) -> str:
@@ -87,7 +89,7 @@ class Candidate:
     @property
     def called(self) -> str:
         """For people."""
-        return self.workload or self.name
+        return self.workload or (f"{self.name} of {self.owner}" if self.owner else self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,8 @@ def _found(
     # Where calls explain the latency, it shows nothing about the neighbours; waiting for a CPU still does, and a
     # service that is called may be on the same node.
     evidence = _evidence(history, parts, settings, set(_OF_REQUESTS) if callee is not None else set())
-    candidates = _ranked(evidence, keys, leaders)
+    owners = {uid: name for sample, _ in parts.bad for uid, name in sample.workloads.items()}
+    candidates = _ranked(evidence, keys, leaders, owners)
     if callee is not None and not (candidates and _is_culprit(parts, candidates, evidence, settings)):
         return _answer(parts, state, victim, callee, (callee, *candidates), callee.cause)
     if not candidates:
@@ -230,7 +233,9 @@ def _on_cpu(found: Collection[Signal]) -> Means:
     return Means.WORK if Signal.CPI in found and _WAITING.isdisjoint(found) else Means.CPU
 
 
-def _ranked(evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[str, str]) -> tuple[Candidate, ...]:
+def _ranked(
+    evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[str, str], owners: Mapping[str, str]
+) -> tuple[Candidate, ...]:
     """All candidates with evidence, by their weighted mean share; a signal without a share of a candidate counts as
     0.
     """
@@ -249,7 +254,8 @@ def _ranked(evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[
             uid = leaders[name]
             found = Candidate(Cause.POD, uid, keys.get(uid, name), round(share * PPM), terms, name, by_disk)
         else:
-            found = Candidate(Cause.POD, name, keys.get(name, name), round(share * PPM), terms, by_disk=by_disk)
+            pod, owner = keys.get(name, name), owners.get(name, "")
+            found = Candidate(Cause.POD, name, pod, round(share * PPM), terms, by_disk=by_disk, owner=owner)
         if found.confidence_ppm:
             candidates.append(found)
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.confidence_ppm, candidate.cause, candidate.uid)))
@@ -307,7 +313,9 @@ def _may_be_the_change(parts: Split, top: Candidate, evidence: list[Evidence], s
     during = mean([active[sample.at_us] for sample, _ in parts.bad])
     if during - before < max(min_activity(settings, means), before * settings.min_rise_ppm / PPM):
         return False
-    absent = sum(active[sample.at_us] < (before + during) / 2 for sample, _ in parts.bad)
+    # The first latency of a trouble is of a window most of which was calm: what counts is whether it ran in it at all.
+    highest = dict(zip(active, highest_of(parts, suspect, means), strict=True))
+    absent = sum(highest[sample.at_us] < (before + during) / 2 for sample, _ in parts.bad)
     if absent * PPM > settings.max_absent_ppm * len(parts.bad):
         return False
     if any(entry.signal in _SLOWED or entry.signal is Signal.IO_STALL for entry in evidence):

@@ -63,6 +63,15 @@ class Split:
         """Mean of the deciding signal over the bad samples."""
         return round(mean([sample.levels[self.signal] for _, sample in self.bad]))
 
+    def telling(self, signal: Signal, settings: AttributionSettings) -> Pairs:
+        """The bad samples that show by which means it came to them: what a service waits for is gone as soon as it is
+        held, while its requests are late for some seconds more.
+        """
+        if signal in _OF_REQUESTS:
+            return self.bad
+        free = tuple(pair for pair in self.bad if not _holds(pair[0], settings))
+        return free or self.bad
+
     def disk_pressure_rise_ppm(self) -> int:
         """How much more of the time somebody on the machine waited for a disk in the bad samples; 0 if not known."""
         during, before = (
@@ -120,6 +129,10 @@ def split(history: NodeSamples, uid: str, settings: AttributionSettings) -> Spli
     if not bad:
         return None
     return Split(uid, signal, threshold, pairs, bad, calm if len(calm) >= settings.min_calm else ())
+
+
+def _holds(sample: Sample, settings: AttributionSettings) -> bool:
+    return sum(held.cpu_m for held in sample.held.values()) >= settings.min_suspect_cpu_m
 
 
 def _as_if_free(sample: Sample) -> Sample:
@@ -199,10 +212,12 @@ def by_fit(
 
     None without calm samples, or where the signal did not rise.
     """
-    known = [(sample, service) for sample, service in parts.pairs if signal in service.levels]
+    telling = parts.telling(signal, settings)
+    calm_at, bad_at, told_at = ({sample.at_us for sample, _ in some} for some in (parts.calm, parts.bad, telling))
+    silent_at = bad_at - told_at
+    known = [pair for pair in parts.pairs if signal in pair[1].levels and pair[0].at_us not in silent_at]
     if not parts.calm or len(known) < 2 * settings.min_calm:
         return None
-    calm_at, bad_at = ({sample.at_us for sample, _ in some} for some in (parts.calm, parts.bad))
     calm = [at for at, (sample, _) in enumerate(known) if sample.at_us in calm_at]
     bad = [at for at, (sample, _) in enumerate(known) if sample.at_us in bad_at]
     if len(calm) < settings.min_calm or not bad:
@@ -260,7 +275,7 @@ def rise_from(parts: Split, signal: Signal, usual_ppm: int, settings: Attributio
     levels = [float(service.levels[signal]) for _, service in parts.calm if signal in service.levels]
     if signal in _OF_REQUESTS or parts.signal not in _OF_REQUESTS or len(levels) < settings.usual_samples:
         return usual_ppm
-    bad = sum(signal in service.levels for _, service in parts.bad)
+    bad = sum(signal in service.levels for _, service in parts.telling(signal, settings))
     scatter = pstdev(levels) * sqrt(1 / max(1, bad) + 1 / len(levels))
     return min(usual_ppm, max(FLOORS_PPM[signal], round(mean(levels) + settings.sigmas * scatter)))
 
@@ -269,6 +284,21 @@ def activity_of(parts: Split, uid: str, means: Means) -> list[float]:
     """A pod's activity at each sample over the window that the deciding signal describes."""
     averaged = parts.signal in _OF_REQUESTS
     return _column(uid, parts.pairs, parts.pairs, averaged, means)
+
+
+def highest_of(parts: Split, uid: str, means: Means) -> list[float]:
+    """A pod's highest activity at each sample within the window that the deciding signal describes."""
+    if parts.signal not in _OF_REQUESTS:
+        return activity_of(parts, uid, means)
+    amount = _of_pod(uid, means) if means is not Means.WORK else _work_of(uid, parts.pairs)
+    found = []
+    for sample, service in parts.pairs:
+        begin_us, end_us = _window(sample, service)
+        inside = (
+            other for other, _ in parts.pairs if begin_us < other.at_us and other.at_us - other.length_us < end_us
+        )
+        found.append(max(map(amount, inside), default=amount(sample)))
+    return found
 
 
 def _column(name: str, known: Pairs, pairs: Pairs, averaged: bool, means: Means = Means.CPU) -> list[float]:
@@ -315,8 +345,7 @@ def _over_window(sample: Sample, service: ServiceSample, pairs: Pairs, amount: C
     """Mean activity over the latency window, by the overlap of each interval with it; of the sample itself where
     none overlaps.
     """
-    end_us = sample.at_us - service.age_us
-    begin_us = end_us - max(service.window_us, sample.length_us)
+    begin_us, end_us = _window(sample, service)
     total = weight = 0.0
     for other, _ in pairs:
         overlap = min(end_us, other.at_us) - max(begin_us, other.at_us - other.length_us)
@@ -324,6 +353,12 @@ def _over_window(sample: Sample, service: ServiceSample, pairs: Pairs, amount: C
             total += overlap * amount(other)
             weight += overlap
     return total / weight if weight else amount(sample)
+
+
+def _window(sample: Sample, service: ServiceSample) -> tuple[int, int]:
+    """From when to when the latency of a sample was measured."""
+    end_us = sample.at_us - service.age_us
+    return end_us - max(service.window_us, sample.length_us), end_us
 
 
 def _from_calm(values: Sequence[float], calm: Sequence[int]) -> list[float]:

@@ -35,6 +35,7 @@ def held_pods(
 ) -> dict[str, Held]:
     """The pods that are held now, by uid. `used_m`: use in the last sample; `before`: those that were held in it."""
     inside: dict[str, list[str]] = {}
+    uses_m = {entry.pod.uid: entry.use.cpu_m or 0 for entry in state.best_effort_pods}
     for entry in state.best_effort_pods:
         for group in {entry.pod.group, _common(state, entry.pod.group)} - {""}:
             inside.setdefault(group, []).append(entry.pod.uid)
@@ -45,7 +46,8 @@ def held_pods(
         if limit_m is None:
             continue
         free = {uid: before[uid].cpu_m if uid in before else used_m.get(uid, 0) for uid in uids}
-        if limit_m * PPM >= sum(free.values()) * settings.held_ppm:
+        # A cut in the last moments of an interval has changed nothing in it yet.
+        if max(limit_m, sum(map(uses_m.__getitem__, uids))) * PPM >= sum(free.values()) * settings.held_ppm:
             continue
         for uid, cpu_m in free.items():
             known = before.get(uid)

@@ -7,6 +7,7 @@ where it is granted. At most `MAX_GROUPS` groups are looked at, the common one o
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from cotenant.engine.node.bursts import Bursts, BurstSettings
@@ -36,11 +37,12 @@ class Looks:
         read: Callable[[Sequence[str]], Mapping[str, int]],
         sample: Callable[[], Awaitable[bool]],
         now_us: Callable[[], int],
+        cpu_ns: Callable[[], int] = time.thread_time_ns,
     ) -> None:
         self.asked = 0  # samples that were asked for
         self._bursts = Bursts(settings, cpus)
         self._look_s = settings.look_us / 1_000_000
-        self._state, self._read, self._sample, self._now_us = state, read, sample, now_us
+        self._state, self._read, self._sample, self._now_us, self._cpu_ns = state, read, sample, now_us, cpu_ns
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -55,5 +57,7 @@ class Looks:
             return
         if self._bursts.looked(self._now_us(), self._read(best_effort_groups(state))):
             self.asked += 1
+            before_ns = self._cpu_ns()
             if await self._sample():
                 self._bursts.acted()
+            self._bursts.sampled((self._cpu_ns() - before_ns) // 1000)

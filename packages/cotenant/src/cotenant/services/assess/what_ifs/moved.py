@@ -1,7 +1,9 @@
 """Use over time after a what-if: pods take their use with them.
 
 A node's use is what it was, less what left it, plus what came. A new pod uses what the pod used that it is a copy of.
-Limits: use does not grow where there is more room; a pod whose use is unknown takes nothing with it.
+Energy of pods goes with them too; that of nodes is known of all together, idle or not, so it is not known of others.
+Limits: use does not grow where there is more room; a pod whose use is unknown takes nothing with it. Cards' use is of
+cards that a pod may not have got again: it is not known either.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from cotenant.model.assess.history import ClusterHistory, Float32, History, PodHistory
+from cotenant.model.assess.meters import CardUses, Meters
 
+NOT_KNOWN = "it was measured of the cluster as it is"
 CANNOT_MOVE = "use of pods and of nodes is known at different times: nodes keep theirs"
 
 
@@ -29,6 +33,7 @@ def moved(
     pods = history.pods
     row = {name: at for at, name in enumerate(pods.use.names)}
     gone = {key for key in before if key not in after}
+    meters = _metered(history.meters, gone, after, source)
     keys = [key for key in row if key not in gone]
     new = [key for key in after if key not in row and source.get(key) in row]
     rows = np.array([row[key] for key in keys] + [row[source[key]] for key in new], np.int64)
@@ -44,14 +49,25 @@ def moved(
     if (pods.use.steps, pods.use.start_s) != (history.nodes.steps, history.nodes.start_s) and len(row):
         kept = [at for at, name in enumerate(history.nodes.names) if name in nodes]
         faults = (*history.faults, CANNOT_MOVE)
-        return ClusterHistory(of_pods, history.nodes.of_rows(np.array(kept, np.int64)), faults)
+        return ClusterHistory(of_pods, history.nodes.of_rows(np.array(kept, np.int64)), faults, meters)
     shifts = []  # row of a pod, and the node that it leaves or comes to
     for key in {*before, *after}:
         left, came = before.get(key, ""), after.get(key, "")
         at = row.get(key, row.get(source.get(key, ""), -1))
         if left != came and at >= 0:
             shifts += [(at, left, -1.0)] * bool(left) + [(at, came, 1.0)] * bool(came)
-    return ClusterHistory(of_pods, _shifted(history.nodes, pods.use, sorted(shifts), nodes), history.faults)
+    shifted = _shifted(history.nodes, pods.use, sorted(shifts), nodes)
+    return ClusterHistory(of_pods, shifted, history.faults, meters)
+
+
+def _metered(was: Meters, gone: Collection[str], after: Mapping[str, str], source: Mapping[str, str]) -> Meters:
+    """Joules of the pods that are there afterwards; a new one spends what the pod does that it is a copy of."""
+    if not was.energy.pods:
+        return Meters(CardUses(why=NOT_KNOWN), replace(was.energy, nodes=(), why=was.energy.why or NOT_KNOWN))
+    of = dict(was.energy.pods)
+    kept = [(name, joules) for name, joules in was.energy.pods if name not in gone]
+    new = [(name, of[source[name]]) for name in after if name not in of and source.get(name) in of]
+    return Meters(CardUses(why=NOT_KNOWN), replace(was.energy, pods=(*kept, *new), nodes=(), why=NOT_KNOWN))
 
 
 def _shifted(was: History, pods: History, shifts: list[tuple[int, str, float]], nodes: Collection[str]) -> History:

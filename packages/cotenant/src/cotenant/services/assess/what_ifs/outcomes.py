@@ -25,6 +25,7 @@ from cotenant.services.assess import columns
 from cotenant.services.assess.asking import held_by, without_counts
 from cotenant.services.assess.copying import PROFILE, ClusterCopy, copied
 from cotenant.services.assess.driving import Driven, settle
+from cotenant.services.assess.energy import energy_figures
 from cotenant.services.assess.lending import lending
 from cotenant.services.assess.spending import spending
 from cotenant.services.assess.totals import totals
@@ -137,6 +138,8 @@ def _figures(copy: ClusterCopy, use: ClusterHistory, given: Given, lends: bool) 
         if not lends:
             figure = counted(figure.key, figure.title, 0.0, figure.unit, "overcommit is off: nothing is lent")
         found.append(figure)
+    if given.history is not None and given.history.meters.energy.pods:
+        found.append(energy_figures(use)[0])
     if given.prices is not None:
         money = spending(given.prices, copy, nodes, pods, use, lent, _NOTHING_EMPTIED)
         unit = money.currency or "a month"

@@ -57,6 +57,7 @@ class _Proof(msgspec.Struct, frozen=True):
     during: _Reading | None = None
     after: _Reading | None = None
     helped: bool | None = None
+    workload: str = ""
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -68,6 +69,7 @@ class _Event(msgspec.Struct, frozen=True):
 class _Candidate(msgspec.Struct, frozen=True):
     name: str = ""
     confidence_ppm: int = 0
+    workload: str = ""
 
 
 class _Incident(msgspec.Struct, frozen=True):
@@ -88,6 +90,8 @@ class _Incident(msgspec.Struct, frozen=True):
     recovered_after_us: int | None = None
     ended_us: int | None = None
     events: tuple[_Event, ...] = ()
+    workload: str = ""  # all pods of which are meant
+    owner: str = ""  # of the one pod that is meant
 
 
 class _Story(msgspec.Struct, frozen=True):
@@ -126,11 +130,14 @@ class ProofView:
     during: float | None
     after: float | None
     helped: bool | None
+    workload: str
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """One incident of one replica. Times are Unix seconds; `level` and `threshold` as the signal has them."""
+    """One incident of one replica. Times are Unix seconds; `level` and `threshold` as the signal has them. `workload`:
+    all pods of it are meant; `owner`: `culprit` alone is, and this made it.
+    """
 
     node: str
     number: int
@@ -149,6 +156,8 @@ class IncidentView:
     opened: float
     recovered: float | None
     ended: float | None
+    workload: str
+    owner: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +171,7 @@ class TimelineEvent:
     culprit: str
     text: str
     move: str = ""  # the PodMigrationJob
+    workload: str = ""  # whose pods are all meant: `culprit` is one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,11 +317,16 @@ def _incident(node: str, incident: _Incident, offset_s: float) -> IncidentView:
         cause=incident.cause,
         culprit=incident.culprit,
         confidence=incident.confidence_ppm / 1e6,
-        candidates=tuple((candidate.name, candidate.confidence_ppm / 1e6) for candidate in incident.candidates[:5]),
+        candidates=tuple(
+            (candidate.workload or candidate.name, candidate.confidence_ppm / 1e6)
+            for candidate in incident.candidates[:5]
+        ),
         proofs=tuple(_proof(proof, offset_s) for proof in incident.proofs),
         opened=opened_s,
         recovered=None if after_us is None else opened_s + after_us / 1e6,
         ended=None if incident.ended_us is None else offset_s + incident.ended_us / 1e6,
+        workload=incident.workload,
+        owner=incident.owner,
     )
 
 
@@ -324,14 +339,16 @@ def _proof(proof: _Proof, offset_s: float) -> ProofView:
         during=None if proof.during is None else proof.during.level_ppm / 1e6,
         after=None if proof.after is None else proof.after.level_ppm / 1e6,
         helped=proof.helped,
+        workload=proof.workload,
     )
 
 
 def _events(node: str, incident: _Incident, offset_s: float) -> Iterable[TimelineEvent]:
     for event in incident.events:
         kind = _KINDS.get(event.stage, "cause")
-        culprit = incident.culprit if kind in ("action", "release") else ""
-        yield TimelineEvent(offset_s + event.at_us / 1e6, kind, node, incident.pod, culprit, event.text)
+        culprit, workload = (incident.culprit, incident.workload) if kind in ("action", "release") else ("", "")
+        at_s = offset_s + event.at_us / 1e6
+        yield TimelineEvent(at_s, kind, node, incident.pod, culprit, event.text, workload=workload)
 
 
 def _moved(move: Move) -> TimelineEvent:

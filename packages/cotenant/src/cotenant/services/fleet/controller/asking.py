@@ -248,8 +248,7 @@ class Asking:
             revision = await self._stored.put_group(record, revision)
         except Conflict as error:
             raise Transient(f"group {record.name} was changed at the same moment; ask again") from error
-        deadlines = self._controller.settings.deadlines
-        driver = GroupDriver(self._controller.bus, self._stored, record, revision, deadlines, is_new=is_new)
+        driver = self._controller.driver_of(record, revision, is_new=is_new)
         self._controller.drive(driver)
         return driver
 

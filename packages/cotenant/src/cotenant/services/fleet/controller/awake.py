@@ -1,8 +1,8 @@
 """Whether this process was stopped a moment ago.
 
 A controller that is stopped (SIGSTOP, a suspended machine) keeps its connection, and what operators ask meanwhile waits
-in it: given up by who asked, done by another controller, perhaps undone since. So for a moment after it wakes it refuses
-what it is asked: all after a long sleep, after a short one what was due meanwhile. Who still waits asks again.
+in it: given up by who asked, done by another controller, perhaps undone since. So for a moment after it wakes it
+refuses what it is asked: all after a long sleep, after a short one what was due meanwhile. Who still waits asks again.
 Limits: a virtual machine whose clock stands still while it is stopped does not notice.
 """
 

@@ -20,12 +20,13 @@ import msgspec
 from cotenant.drivers.nats.contract import Bus, Conflict, Message, Store, Subscription
 from cotenant.engine.fleet.registry import Registry
 from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.fleet.group import GroupRecord
 from cotenant.model.fleet.host import Heartbeat, Registered, Registration
 from cotenant.model.fleet.requests import Configure, Configured, Describe
 from cotenant.model.fleet.rights import FleetFile
 from cotenant.model.fleet.states import AgentState
 from cotenant.services.fleet.controller.awake import Awake
-from cotenant.services.fleet.controller.driving import Deadlines, GroupDriver
+from cotenant.services.fleet.controller.driving import Deadlines, GroupDriver, no_credentials
 from cotenant.services.fleet.controller.stored import Stored
 from cotenant.services.fleet.rpc import Dispatcher, Verb, call, decode, encode
 from cotenant.services.running import TaskSet, cancelled
@@ -40,12 +41,14 @@ _AT_ONCE = 64  # agents that are asked at the same time
 class ControllerSettings:
     """`rights`: None allows all to whoever reaches the bus.
 
-    `is_alone`: no other controller can share the store, so its groups are taken over at once.
+    `issue`: credentials of a container's program. `is_alone`: no other controller can share the store, so its groups
+    are taken over at once.
     """
 
     rights: FleetFile | None = None
     is_alone: bool = False
     deadlines: Deadlines = field(default_factory=Deadlines)
+    issue: Callable[[str], str] = no_credentials
 
 
 class Controller:
@@ -144,6 +147,11 @@ class Controller:
             else:
                 del self._beginning[name]
 
+    def driver_of(self, record: GroupRecord, revision: int, *, is_new: bool = False) -> GroupDriver:
+        """A driver of a stored record; `is_new`: nothing of it was asked of any agent before."""
+        deadlines, issue = self.settings.deadlines, self.settings.issue
+        return GroupDriver(self.bus, self.stored, record, revision, deadlines, is_new=is_new, issue=issue)
+
     def drive(self, driver: GroupDriver) -> None:
         """Bring a group where its record says."""
         name = driver.record.name
@@ -181,7 +189,7 @@ class Controller:
                     _log.warning("group %s is not taken over: %s", record.name, error)
                     continue
                 _log.info("group %s is taken over: %s", record.name, record.goal)
-                self.drive(GroupDriver(self.bus, self.stored, taken, revision, self.settings.deadlines))
+                self.drive(self.driver_of(taken, revision))
 
     # ---- agents
 

@@ -38,6 +38,11 @@ class Deadlines:
     create_s: float = 600.0  # an image may have to be pulled
 
 
+def no_credentials(_: str) -> str:
+    """A container gets none."""
+    return ""
+
+
 class GroupDriver:
     """One group's way. `run` as a task; `settled` is set while it is done, or stuck."""
 
@@ -51,15 +56,16 @@ class GroupDriver:
         now: Callable[[], float] = time.monotonic,
         *,
         is_new: bool = False,
+        issue: Callable[[str], str] = no_credentials,
     ) -> None:
-        """`is_new`: nothing of this record was asked of any agent before."""
+        """`is_new`: nothing of this record was asked of any agent before. `issue`: credentials for a guid."""
         self._bus = bus
         self._stored = stored
         self._record = record
         self._revision = revision
         self._deadlines = deadlines or Deadlines()
         self._now = now
-        self._is_new = is_new
+        self._is_new, self._issue = is_new, issue
         self._machine: GroupMachine | None = None
         self._poked = asyncio.Event()
         self._abandoned = ""
@@ -186,7 +192,9 @@ class GroupDriver:
     async def _carry_out(self, instruction: Instruction, epoch: int) -> Step | CotenantError:
         container, act = instruction.container, instruction.act
         fence = Fence(self._record.name, epoch)
-        request = Make(fence, container) if act in (Act.RESERVE, Act.CREATE) else Move(fence, container.guid)
+        request: Make | Move = Move(fence, container.guid)
+        if act in (Act.RESERVE, Act.CREATE):
+            request = Make(fence, container, self._issue(container.guid) if act is Act.CREATE else "")
         deadline_s = self._deadlines.create_s if act is Act.CREATE else self._deadlines.step_s
         if act is Act.STOP:
             deadline_s += container.template.stop_grace_s

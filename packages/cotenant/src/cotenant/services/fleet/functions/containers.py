@@ -1,7 +1,7 @@
 """Containers of this host: reserve, create, start, probe, stop, remove, each of which may be repeated, and their states
 in the heartbeat.
 
-What was done is read from Docker, by labels, and never remembered: an agent that was killed goes on where it was.
+What was done is read from the runtime, by labels, and never remembered: an agent that was killed goes on where it was.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from cotenant.drivers.docker.client import DockerClient, InUse, NotThere
-from cotenant.drivers.docker.containers import Container, Containers, Listed
-from cotenant.drivers.docker.exec import Exec, open_exec
+from cotenant.drivers.cri.exec import CriExec
+from cotenant.drivers.docker.client import InUse, NotThere
+from cotenant.drivers.docker.exec import Exec
 from cotenant.drivers.nats.contract import Message
 from cotenant.model.errors import CotenantError, Permanent, Transient
 from cotenant.model.fleet.configuration import AgentConfiguration
+from cotenant.model.fleet.containers import Container, Listed
 from cotenant.model.fleet.group import Step
 from cotenant.model.fleet.host import ContainerStatus
 from cotenant.model.fleet.refusal import NoSuchGuid
@@ -29,6 +30,7 @@ from cotenant.services.fleet.functions import labels as names
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.functions.fences import Fences
 from cotenant.services.fleet.functions.room import Room, Taken
+from cotenant.services.fleet.functions.runtime import ContainerRuntime, DockerRuntime
 from cotenant.services.fleet.rpc import Verb
 from cotenant.services.running import cancelled
 
@@ -43,14 +45,21 @@ class ContainerFunction:
 
     name = "containers"
 
-    def __init__(self, agent: str, socket: Path, state_dir: Path, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        agent: str,
+        socket: Path,
+        state_dir: Path,
+        now: Callable[[], float] = time.time,
+        opened: Callable[[], ContainerRuntime] | None = None,
+    ) -> None:
+        """`socket`: of Docker, unless another runtime is `opened`."""
         self._agent = agent
         self._label = f"{names.AGENT}={agent}"
-        self._socket = socket
+        self._opened = opened or (lambda: DockerRuntime(socket))
         self._state_dir = state_dir
         self._now = now
-        self._docker: DockerClient | None = None
-        self._containers: Containers | None = None
+        self._containers: ContainerRuntime | None = None
         self._fences: Fences | None = None
         self._room = Room(0, 0)
         self._environment: Mapping[str, str] = {}
@@ -79,25 +88,24 @@ class ContainerFunction:
     async def start(self) -> None:
         """As the Protocol."""
         self._fences = self._fences or Fences(self._state_dir / "epochs.json")
-        docker = DockerClient(self._socket)
-        containers = Containers(docker)
+        containers = self._opened()
         try:
             self._room = Room(*await containers.capacity())
             self._listed = await containers.list(self._label)
         except CotenantError as error:
-            await docker.close()
+            await containers.close()
             self.fault = str(error)
             raise
-        self._docker, self._containers, self.fault = docker, containers, ""
+        self._containers, self.fault = containers, ""
         self._following = asyncio.create_task(self._follow(), name="containers")
 
     async def stop(self) -> None:
         """As the Protocol."""
         if self._following is not None:
             await cancelled([self._following])
-        if self._docker is not None:
-            await self._docker.close()
-        self._docker, self._containers, self._following, self._listed = None, None, None, ()
+        if self._containers is not None:
+            await self._containers.close()
+        self._containers, self._following, self._listed = None, None, ()
 
     async def add_to(self, beat: Beat) -> None:
         """As the Protocol."""
@@ -115,7 +123,7 @@ class ContainerFunction:
         return found
 
     def ids(self) -> dict[str, str]:
-        """Docker's ids of running containers, by guid."""
+        """The runtime's ids of running containers, by guid."""
         return {listed.labels.get(names.GUID, ""): listed.id for listed in self._listed if listed.status == "running"}
 
     def guids(self) -> tuple[str, ...]:
@@ -131,11 +139,10 @@ class ContainerFunction:
         """The container, running or not; None where there is none of ours. Raises `Transient`."""
         return await self._found(guid) if self._containers is not None else None
 
-    async def command(self, guid: str, command: Sequence[str], size: Size) -> Exec:
-        """Run a command with a terminal in a container. Raises as `process_of`, and where Docker refuses."""
+    async def command(self, guid: str, command: Sequence[str], size: Size) -> Exec | CriExec:
+        """Run a command with a terminal in a container. Raises as `process_of`, and where the runtime refuses."""
         found = await self.process_of(guid)
-        assert self._docker is not None
-        return await open_exec(self._docker, found.id, command, size.columns, size.rows)
+        return await self._runtime.command(found.id, command, size.columns, size.rows)
 
     # ---- what a controller asks
 
@@ -169,7 +176,7 @@ class ContainerFunction:
                 if (entry.labels.get(names.GROUP), entry.labels.get(names.APPKEY)) == (request.fence.group, appkey):
                     raise Permanent(f"{appkey} of group {request.fence.group} is here already, as {entry.name}")
             self._keep_room(request, listed)
-            environment = names.environment_of(request.container, self._environment)
+            environment = names.environment_of(request.container, self._environment, request.credentials)
             try:
                 await self._runtime.create(
                     guid, request.container.template, environment, names.labels_of(request.container, request.fence)
@@ -256,14 +263,14 @@ class ContainerFunction:
     # ----
 
     @property
-    def _runtime(self) -> Containers:
+    def _runtime(self) -> ContainerRuntime:
         if self._containers is None:
-            raise Transient(self.fault or "Docker is not ready yet")
+            raise Transient(self.fault or "the container runtime is not ready yet")
         return self._containers
 
     def _check(self, request: Survey | Make | Move) -> None:
         if self._fences is None:
-            raise Transient(self.fault or "Docker is not ready yet")
+            raise Transient(self.fault or "the container runtime is not ready yet")
         self._fences.check(request.fence)
 
     def _lock(self, guid: str) -> asyncio.Lock:
@@ -287,7 +294,7 @@ class ContainerFunction:
         return found if found is not None and found.labels.get(names.AGENT) == self._agent else None
 
     async def _follow(self) -> None:
-        """Keep the list as Docker has it."""
+        """Keep the list as the runtime has it."""
         watching = asyncio.create_task(self._watch(), name="events of containers")
         try:
             while True:

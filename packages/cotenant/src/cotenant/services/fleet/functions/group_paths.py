@@ -10,12 +10,13 @@ from collections.abc import Mapping
 
 from cotenant.drivers.cgroup.layout import Layout
 
-PARENTS = ("docker", "system.slice", "machine.slice", "libpod_parent")
+PARENTS = ("docker", "system.slice", "machine.slice", "libpod_parent", "k8s.io")
 _PLACES = (
     "docker/{id}",
     "system.slice/docker-{id}.scope",
     "machine.slice/libpod-{id}.scope",
     "libpod_parent/libpod-{id}",
+    "k8s.io/{id}",
 )
 
 

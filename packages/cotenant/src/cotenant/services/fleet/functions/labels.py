@@ -9,6 +9,7 @@ from cotenant.model.fleet.requests import Fence
 
 PREFIX = "cotenant.io/"
 GUID, AGENT, GROUP, APPKEY = f"{PREFIX}guid", f"{PREFIX}agent", f"{PREFIX}group", f"{PREFIX}appkey"
+CREDENTIALS = "COTENANT_CREDENTIALS"
 AFTER, CPU, MEMORY, PORTS = f"{PREFIX}after", f"{PREFIX}cpu-milli", f"{PREFIX}memory-bytes", f"{PREFIX}ports"
 
 
@@ -28,13 +29,15 @@ def labels_of(container: PlannedContainer, fence: Fence) -> dict[str, str]:
     }
 
 
-def environment_of(container: PlannedContainer, ours: Mapping[str, str]) -> dict[str, str]:
+def environment_of(container: PlannedContainer, ours: Mapping[str, str], credentials: str = "") -> dict[str, str]:
     """The agent's environment for all containers, the identity of this one, and what the template says, which wins."""
     identity = {
         "COTENANT_GUID": container.guid,
         "OTEL_SERVICE_NAME": container.template.appkey,
         "OTEL_RESOURCE_ATTRIBUTES": f"service.instance.id={container.guid}",
     }
+    if credentials:
+        identity[CREDENTIALS] = credentials
     return {**ours, **identity, **container.template.environment}
 
 

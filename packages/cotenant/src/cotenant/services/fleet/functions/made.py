@@ -18,12 +18,15 @@ from cotenant.services.fleet.functions.gateway import GatewayFunction
 from cotenant.services.fleet.functions.limits import LimitFunction
 from cotenant.services.fleet.functions.logs.function import LogFunction
 from cotenant.services.fleet.functions.profiles import ProfileFunction
+from cotenant.services.fleet.functions.runtime import runtime_at
 from cotenant.services.fleet.functions.terminals.function import TerminalFunction
 
 
-def made_functions(agent: str, docker: Path, state_dir: Path, bus: Bus) -> tuple[Function, ...]:
-    """The functions of this agent, all off."""
-    containers = ContainerFunction(agent, docker, state_dir)
+def made_functions(
+    agent: str, docker: Path, state_dir: Path, bus: Bus, cri: Path | None = None
+) -> tuple[Function, ...]:
+    """The functions of this agent, all off. `cri`: socket of another runtime than Docker."""
+    containers = ContainerFunction(agent, docker, state_dir, opened=runtime_at(docker, cri))
     figures = FigureFunction(agent, containers)
     limits = LimitFunction(containers, state_dir)
     return (

@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from cotenant.drivers.docker.containers import Container
 from cotenant.drivers.nats.contract import Message
 from cotenant.drivers.stacks.processes import python_processes
 from cotenant.drivers.stacks.py_spy import record, record_timeline
 from cotenant.engine.profiling.timelines import cut_to_runs, merged_timeline
 from cotenant.model.errors import Permanent, Transient
 from cotenant.model.fleet.configuration import AgentConfiguration
+from cotenant.model.fleet.containers import Container
 from cotenant.model.fleet.profiles import Profile, Profiled
 from cotenant.model.machine.stacks import Frame, Stack, Timeline
 from cotenant.services.fleet.functions.contract import Beat

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,13 +33,14 @@ from cotenant.services.fleet.programs.typed import TypedMethod
 from cotenant.services.fleet.rpc import Dispatcher, Verb
 
 SERVICE = "cotenant-program"
-GUID, KEY, CA = "COTENANT_GUID", "COTENANT_KEY", "COTENANT_CA"
+GUID, KEY, CA, CREDENTIALS = "COTENANT_GUID", "COTENANT_KEY", "COTENANT_CA", "COTENANT_CREDENTIALS"
 F = TypeVar("F", bound=Callable[..., object])
 
 
 class Program:
-    """`guid` empty: $COTENANT_GUID. `bus` empty: $COTENANT_BUS, $COTENANT_KEY (file of an nkey's seed) and
-    $COTENANT_CA, else the fleet that this user runs on this machine.
+    """`guid` empty: $COTENANT_GUID. `bus` empty: $COTENANT_BUS, $COTENANT_KEY (file of an nkey's seed, or of
+    credentials), else $COTENANT_CREDENTIALS (their text), and $COTENANT_CA, else the fleet that this user runs on this
+    machine.
     """
 
     def __init__(self, name: str, version: str = "0.0.0", guid: str = "", bus: BusOptions | None = None) -> None:
@@ -103,7 +105,8 @@ class Program:
     def _access(self) -> Access:
         key, ca = os.environ.get(KEY, ""), os.environ.get(CA, "")
         given = self._bus or BusOptions(key=Path(key) if key else None, ca=Path(ca) if ca else None)
-        return access_of(BusOptions(given.url, given.key, given.ca, self.guid, given.state_dir))
+        found = access_of(BusOptions(given.url, given.key, given.ca, self.guid, given.state_dir))
+        return found if found.seed else replace(found, credentials=os.environ.get(CREDENTIALS, ""))
 
 
 def _handler(method: TypedMethod) -> Callable[[msgspec.Raw, Message], Awaitable[object]]:

@@ -151,7 +151,11 @@ class ExtenderCalls:
     # ---- victims
 
     async def agreed(self, preempt: Preempt) -> Preempt | None:
-        """The victims on which all extenders agree; None where one spares them, and room is to be made elsewhere."""
+        """The victims on which all extenders agree; None where one spares them, and room is to be made elsewhere.
+        Those of a gang are on several nodes, and no extender is asked.
+        """
+        if self._plugin.is_in_gang(preempt.uid):
+            return preempt
         for i in self._plugin.interested(preempt.uid):
             extender = self._plugin.extenders[i]
             if not (extender.preempt_verb and preempt.victims):

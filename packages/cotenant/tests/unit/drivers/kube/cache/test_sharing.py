@@ -18,13 +18,16 @@ def pod(name: str, cpu: str = "1", node: str = "", pending: bool = False, status
         conditions.append({"type": "PodResizePending", "status": "True", "reason": "Infeasible"})
     requests = {"requests": {"cpu": cpu}}
     manifest: dict[str, Any] = {
-        "metadata": {"name": name, "namespace": "d", "uid": name},
+        "metadata": {"name": name, "namespace": "d", "uid": name, "labels": {"app": f"app-{cpu}"}},
         "spec": {
             "containers": [{"name": "c", "resources": requests}],
             "nodeName": node,
             "priority": len(name),
             "tolerations": [{"key": "a", "operator": "Exists"}],
-            "volumes": [{"name": f"token-{name}", "hostPath": {}}],
+            "volumes": [
+                {"name": f"token-{name}", "hostPath": {}},
+                {"name": "data", "persistentVolumeClaim": {"claimName": f"data-{name}"}},
+            ],
             "schedulingGates": [{"name": f"gate-{name}"}],
         },
     }
@@ -49,6 +52,9 @@ def test_equal_parts_are_one_and_the_rest_is_each_pods_own() -> None:
     assert a.spec.tolerations is b.spec.tolerations
     assert a.status.container_statuses is b.status.container_statuses
     assert (b.spec.node_name, b.spec.priority, b.status.nominated_node_name) == ("n2", 2, "bb")
+    assert b.metadata.labels is a.metadata.labels
+    assert b.metadata.namespace is a.metadata.namespace
+    assert [volume.name for volume in a.spec.volumes or ()] == ["data"]  # what does not restrict the node is not kept
     assert b.spec.volumes != a.spec.volumes
     assert b.spec.scheduling_gates != a.spec.scheduling_gates
 

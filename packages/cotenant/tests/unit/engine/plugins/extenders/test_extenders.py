@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Preempt, Unschedulable
@@ -168,17 +167,113 @@ def test_only_pods_of_managed_resources_are_asked_about() -> None:
     assert question.uid == "asks"
 
 
-@pytest.mark.parametrize("ignorable", [True, False])
-def test_members_of_gangs_wait_where_an_extender_must_be_asked(ignorable: bool) -> None:
-    world = World(Extender("http://e", filter_verb="f", is_ignorable=ignorable))
-    for i in range(2):
-        world.pod(f"m{i}", demands=Demands(gang=GangNotes(name="g", min_available=2)))
+def gang(world: World, size: int, name: str = "g", cpu: int = 1_000, priority: int = 0) -> list[str]:
+    notes = Demands(gang=GangNotes(name=name, min_available=size))
+    uids = [f"{name}{i:03}" for i in range(size)]
+    for uid in uids:
+        world.pod(uid, cpu=cpu, priority=priority, demands=notes)
+    return uids
+
+
+def test_a_gang_is_placed_when_its_last_member_has_an_answer() -> None:
+    world = World()
+    uids = gang(world, 3)
     given = world.cluster.decide(1.0)
-    if ignorable:
-        assert len([entry for entry in given if isinstance(entry, Bind)]) == 2
-    else:
-        said = {entry.message for entry in given if isinstance(entry, Unschedulable)}
-        assert any("members of gangs are not asked about" in words for words in said), said
+    questions = [entry for entry in given if isinstance(entry, AskExtenders)]
+    assert [entry.uid for entry in questions] == uids
+    assert len(given) == 3  # its owners are not told
+    for i, question in enumerate(questions):
+        assert world.bound(1.0 + i) == {}
+        world.plugin.answered(question.uid, question.number, Answer(frozenset({"ab"[i % 2]})), 1.0 + i)
+    assert world.bound(4.0) == {"g000": "a", "g001": "b", "g002": "a"}
+    world.cluster.validate()
+
+
+def test_a_member_that_goes_is_not_waited_for() -> None:
+    world = World()
+    notes = Demands(gang=GangNotes(name="g", min_available=2))
+    for uid in ("g0", "g1", "g2"):
+        world.pod(uid, demands=notes)
+    for question in world.asked(1.0)[:2]:
+        world.plugin.answered(question.uid, question.number, Answer(frozenset({"a"})), 1.0)
+    assert world.bound(1.0) == {}
+    world.cluster.pod_gone("g2", 1.0)
+    assert world.bound(1.0) == {"g0": "a", "g1": "a"}
+
+
+def test_the_first_answer_serves_a_gang_until_the_last() -> None:
+    world = World()
+    gang(world, 3)
+    now_s = 1.0
+    for question in world.asked(now_s):
+        now_s += module.STALE_S - 1.0
+        world.plugin.answered(question.uid, question.number, Answer(frozenset({"a"})), now_s)
+        given = world.cluster.decide(now_s)
+    assert {entry.uid for entry in given if isinstance(entry, Bind)} == {"g000", "g001", "g002"}
+
+
+def test_old_answers_of_a_gang_are_asked_for_again() -> None:
+    world = World()
+    gang(world, 2)
+    for question in world.asked(1.0):
+        world.plugin.answered(question.uid, question.number, Answer(frozenset({"a"})), 1.0)
+    assert len(world.asked(2.0 + module.STALE_S)) == 2
+
+
+def test_a_gang_of_more_members_than_turns() -> None:
+    world = World()
+    uids = gang(world, module.MAX_OPEN + 40, cpu=10)
+    bound: dict[str, str] = {}
+    while given := world.cluster.decide(1.0):
+        asked = [entry for entry in given if isinstance(entry, AskExtenders)]
+        assert len(asked) <= module.MAX_OPEN
+        for entry in asked:
+            world.plugin.answered(entry.uid, entry.number, Answer(frozenset({"b"})), 1.0)
+        bound |= {entry.uid: entry.node for entry in given if isinstance(entry, Bind)}
+    assert bound == dict.fromkeys(uids, "b")
+
+
+def test_an_error_about_one_member_is_the_gangs_reason() -> None:
+    world = World()
+    gang(world, 2)
+    first, second = world.asked(1.0)
+    world.plugin.answered(first.uid, first.number, Answer(frozenset({"a"})), 1.0)
+    world.plugin.failed(second.uid, second.number, "extender http://e: filter: status 500", 1.0)
+    said = {entry.message for entry in world.cluster.decide(1.0) if isinstance(entry, Unschedulable)}
+    words = "gang default/g: 1 of 2 members are admitted; default/g001 is not: extender http://e: filter: status 500"
+    assert {message[: len(words)] for message in said} == {words}
+    (again,) = world.asked(3.0)
+    world.plugin.answered(again.uid, again.number, Answer(frozenset({"b"})), 3.0)
+    assert world.bound(3.0) == {"g000": "a", "g001": "b"}
+
+
+def test_two_gangs_that_are_placed_together_do_not_spend_each_others_answers() -> None:
+    world = World()
+    both = ("default/g", "default/h")
+    for name in ("g", "h"):
+        for i in range(2):
+            notes = GangNotes(name=name, min_available=2, groups=both)
+            world.pod(f"{name}{i}", demands=Demands(gang=notes))
+    asked = world.asked(1.0)
+    assert len(asked) == 4
+    for question in asked[:2]:
+        world.plugin.answered(question.uid, question.number, Answer(frozenset({"a"})), 1.0)
+        assert world.cluster.decide(1.0) == ()
+    for question in asked[2:]:
+        world.plugin.answered(question.uid, question.number, Answer(frozenset({"b"})), 2.0)
+    assert world.bound(2.0) == {"g0": "a", "g1": "a", "h0": "b", "h1": "b"}
+
+
+def test_a_gang_that_an_extender_leaves_too_few_nodes_waits_with_its_words() -> None:
+    world = World()
+    gang(world, 2, cpu=3_000)
+    for question in world.asked(1.0):
+        answer = Answer(frozenset({"a"}), refused={"b": "no card"})
+        world.plugin.answered(question.uid, question.number, answer, 1.0)
+    said = {entry.message for entry in world.cluster.decide(1.0) if isinstance(entry, Unschedulable)}
+    assert len(said) == 1
+    assert "1 of 2 members fit; the 2nd, default/g001, does not" in said.pop()
+    world.cluster.validate()
 
 
 def test_nodes_that_an_extender_refused_are_not_cleared_for_the_pod() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.reservation_world import WEB, World, node, pod, reservation, size, web
+from tests.property.few import first_cases
 
 from cotenant.engine.framework.instructions import Bind, Preempt
 from cotenant.engine.plugins.reservations.instructions import ReservationStatus, Reserve
@@ -299,3 +300,8 @@ def test_against_every_choice_of_pods(there: list[tuple[str, int, bool]], cpu: i
         assert took or not policy.required
         assert policy.multiple or len(took) <= 1
         assert w.room_taken(reserve.node) <= 6000
+
+
+test_first_cases = first_cases(
+    test_against_every_choice_of_pods,
+)

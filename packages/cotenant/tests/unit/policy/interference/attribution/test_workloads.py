@@ -78,7 +78,8 @@ def test_one_pod_of_a_job_that_is_the_cause_by_itself_is_named_itself() -> None:
     ]
     found = answer_to(states)
     assert found.culprit is not None
-    assert (found.culprit.name, found.culprit.workload) == ("batch/b", "")
+    assert (found.culprit.name, found.culprit.workload, found.culprit.owner) == ("batch/b", "", WORKLOAD)
+    assert f"caused by batch/b of {WORKLOAD}, confidence" in found.reason.text
 
 
 def test_a_cause_that_is_no_pod_is_named_only_where_it_is_certain() -> None:

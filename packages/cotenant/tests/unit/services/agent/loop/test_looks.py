@@ -35,12 +35,18 @@ def test_of_very_many_groups_the_common_one_is_looked_at() -> None:
 class Looked:
     """Looks at one pod, whose use a case sets."""
 
-    def __init__(self, state: NodeState | None, limits: bool = False) -> None:
-        self.at_us, self.cpu_us, self.samples = 0, 0, 0
-        self.limits = limits
+    def __init__(self, state: NodeState | None, limits: bool = False, sample_ms: int = 0) -> None:
+        self.at_us, self.cpu_us, self.samples, self.taken_ns = 0, 0, 0, 0
+        self.limits, self.sample_ms = limits, sample_ms
         self.read_groups: list[Sequence[str]] = []
         self.looks = Looks(
-            BurstSettings(), 2, state=lambda: state, read=self.read, sample=self.sample, now_us=lambda: self.at_us
+            BurstSettings(),
+            2,
+            state=lambda: state,
+            read=self.read,
+            sample=self.sample,
+            now_us=lambda: self.at_us,
+            cpu_ns=lambda: self.taken_ns,
         )
 
     def read(self, groups: Sequence[str]) -> Mapping[str, int]:
@@ -49,6 +55,7 @@ class Looked:
 
     async def sample(self) -> bool:
         self.samples += 1
+        self.taken_ns += self.sample_ms * 1_000_000
         return self.limits
 
     def run(self, *uses_m: int) -> None:
@@ -70,6 +77,16 @@ def test_a_change_takes_samples_until_a_limit_stands() -> None:
 
     assert without.samples == without.looks.asked == 3
     assert limited.samples == 1
+
+
+def test_samples_that_take_long_are_taken_more_rarely() -> None:
+    state = node([using(pod("job"), cpu_m=0)])
+    quick, slow = Looked(state, sample_ms=5), Looked(state, sample_ms=50)
+    for looked in (quick, slow):
+        looked.run(*[0, 2000] * 150)
+
+    assert quick.samples > 30
+    assert slow.samples < 12
 
 
 def test_before_the_first_sample_nothing_is_read() -> None:

@@ -46,9 +46,9 @@ def failed(why: str) -> tuple[object, ...]:
     return ("failed", "uid-web", why, True)
 
 
-def pod(node: str = "", uid: str = "uid-web") -> Reply:
+def pod(node: str = "", uid: str = "uid-web", version: str = "7") -> Reply:
     """What a look at the pod finds."""
-    meta = {"name": "web", "namespace": "shop", "uid": uid}
+    meta = {"name": "web", "namespace": "shop", "uid": uid, "resourceVersion": version}
     spec = {"schedulerName": "cotenant", "containers": [{"name": "c"}], **({"nodeName": node} if node else {})}
     return Reply(200, {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}})
 
@@ -118,6 +118,7 @@ def carried_out(
     url: str = "",
     timeout_s: float = 30.0,
     sealer: Sealer | None = None,
+    version_of: Callable[[str, str], str] | None = None,
 ) -> Outcome:
     """Carry out one bind against a server that answers by the script; `leads` is given how many requests have come."""
 
@@ -145,6 +146,7 @@ def carried_out(
                     changed=answered.set,
                     sleep=sleep,
                     sealer=sealer,
+                    version_of=version_of,
                 )
                 binder.add(bind)
                 running = asyncio.create_task(binder.run())
@@ -310,3 +312,34 @@ def test_a_pod_that_was_given_nothing_keeps_nothing_that_it_brought() -> None:
     (body,) = carried_out([CREATED], [], bind=brought, sealer=keys()[0]).bodies
     notes = body["metadata"]["annotations"]
     assert (notes[RESOURCE_STATUS], notes[SEAL]) == ("", "")
+
+
+def versions(bodies: list[Any]) -> list[str]:
+    """Those that binds named."""
+    return [body["metadata"].get("resourceVersion", "") for body in bodies if body and body.get("kind") == "Binding"]
+
+
+def test_a_bind_names_no_version_where_one_scheduler_acts() -> None:
+    assert versions(carried_out([CREATED], []).bodies) == [""]
+
+
+def test_a_bind_of_a_shard_names_the_version_that_was_seen_and_after_a_conflict_the_one_that_was_read() -> None:
+    found = carried_out([CONFLICT, CREATED], [pod(version="9")], version_of=lambda key, uid: "5")
+    assert found.told == [BOUND]
+    assert versions(found.bodies) == ["5", "9"]
+
+
+def test_a_shard_that_no_longer_leads_does_not_send_the_bind_again() -> None:
+    found = carried_out(
+        [CONFLICT, CREATED], [pod(version="9")], version_of=lambda key, uid: "5", leads=lambda asked: asked < 2
+    )
+    assert found.told == [failed("not leading")]
+    assert found.left == 1
+
+
+def test_a_pod_that_changes_all_the_time_is_left_to_a_later_try() -> None:
+    looks = [pod(version=str(version)) for version in range(3)]
+    found = carried_out([CONFLICT] * 3, looks, version_of=lambda key, uid: "5")
+    assert len(found.told) == 1
+    assert found.told[0][0] == "failed"
+    assert found.left == 0

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from cotenant.drivers.docker.containers import Container
 from cotenant.drivers.logs.patterns import searcher
 from cotenant.drivers.logs.pods import PodLog, pod_logs
 from cotenant.drivers.nats.contract import Message
@@ -22,6 +21,7 @@ from cotenant.drivers.otlp.log_encoding import EXPORT_PATH
 from cotenant.engine.logs.reading import Reading
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
+from cotenant.model.fleet.containers import Container
 from cotenant.model.fleet.logs import FindLogs, FoundLogs, LogPage, LogPlace, ReadLogs
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.services.fleet.functions.containers import ContainerFunction

@@ -1,0 +1,236 @@
+"""Containers of a CRI runtime (containerd, CRI-O) without a kubelet: each alone in a pod of its name.
+
+A pod is made before its container; one that has none yet, because its maker was killed, counts as a container that has
+died, so that it is removed and made anew.
+Limits: the runtime restarts nothing and runs no health checks, so templates that want these are refused; ports of a
+container need the runtime's network (CNI) with its portmap. It tells no events: changes are looked for.
+
+Source: Kubernetes cri-api, pkg/apis/runtime/v1/api.proto.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cotenant.drivers.cri.client import CriClient
+from cotenant.drivers.cri.exec import CriExec, children, open_cri_exec, parent_of
+from cotenant.drivers.cri.making import IMAGES, making_messages
+from cotenant.drivers.cri.messages import NETWORK_OF_NODE, SERVICE
+from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
+from cotenant.model.fleet.containers import Container, Listed
+from cotenant.model.fleet.template import ContainerTemplate
+from cotenant.model.json_object import JsonObject
+from cotenant.model.machine.knob import Vanished
+
+NAMESPACE = "cotenant"
+NAME, GRACE = "cotenant.io/name", "cotenant.io/stop-grace-s"  # labels of pods and containers
+LOGS = Path("/var/log/cotenant/containers")
+_CREATED, _RUNNING, _EXITED = range(3)
+_STATUS = {_CREATED: "created", _RUNNING: "running", _EXITED: "exited"}
+_CPU_PERIOD_US = 100_000
+_PULL_S, _STOP_MARGIN_S, _POLL_S = 600.0, 30.0, 1.0
+_PROTOCOLS = {"tcp": 0, "udp": 1, "sctp": 2}
+
+
+class CriContainers:
+    """Implements `ContainerRuntime`. `logs`: the folder for their files."""
+
+    def __init__(self, socket: Path, logs: Path = LOGS) -> None:
+        self._client = CriClient(str(socket), kinds=making_messages)
+        self._logs = logs
+        self._opening = asyncio.Lock()  # terminals, one after another
+
+    async def close(self) -> None:
+        """As the Protocol."""
+        self._client.close()
+
+    async def capacity(self) -> tuple[int, int]:
+        """As the Protocol: the runtime does not say, and runs on this host."""
+        await self._ask("Version")
+        return (os.cpu_count() or 1) * 1000, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    async def list(self, label: str) -> tuple[Listed, ...]:
+        """As the Protocol."""
+        name, _, value = label.partition("=")
+        pods, containers = await self._both({name: value})
+        found = []
+        for container in containers:
+            status = await self._status(container.id)
+            if status is not None:
+                labels = dict(container.labels)
+                code = int(status.exit_code) if status.state == _EXITED else None
+                image = str(container.image.image)
+                state = _STATUS.get(status.state, "dead")
+                found.append(Listed(labels.get(NAME, ""), container.id, image, state, "", code, labels))
+        made = {container.pod_sandbox_id for container in containers}
+        for pod in pods:
+            if pod.id not in made:
+                labels = dict(pod.labels)
+                found.append(Listed(labels.get(NAME, ""), pod.id, "", "dead", "", None, labels))
+        return tuple(found)
+
+    async def changes(self, label: str) -> AsyncIterator[str]:
+        """As the Protocol."""
+        before: dict[str, str] | None = None
+        while True:
+            now = {listed.id: listed.status for listed in await self.list(label)}
+            if before is not None and now != before:
+                yield "changed"
+            before = now
+            await asyncio.sleep(_POLL_S)
+
+    async def inspect(self, name: str) -> Container | None:
+        """As the Protocol."""
+        pods, containers = await self._both({NAME: name})
+        if not containers:
+            return _without_container(name, pods[0]) if pods else None
+        try:
+            answer = await self._ask("ContainerStatus", container_id=containers[0].id, verbose=True)
+            pid = (await asyncio.to_thread(self._client.limits, containers[0].id)).pid
+        except Vanished:
+            return None
+        status = answer.status
+        return Container(
+            name=name,
+            id=str(status.id),
+            image=str(status.image.image),
+            status=_STATUS.get(status.state, "dead"),
+            health="",
+            health_said="",
+            exit_code=int(status.exit_code),
+            error=str(status.message),
+            pid=(pid or 0) if status.state == _RUNNING else 0,
+            started_s=status.started_at / 1e9,
+            restarts=0,
+            out_of_memory=status.reason == "OOMKilled",
+            log_path=str(status.log_path),
+            labels=dict(status.labels),
+        )
+
+    async def create(
+        self, name: str, template: ContainerTemplate, environment: Mapping[str, str], labels: Mapping[str, str]
+    ) -> None:
+        """As the Protocol. Raises `InvalidInput` for what only Docker does."""
+        if template.restart != "no":
+            raise InvalidInput("restart", template.restart, "no", "a runtime by CRI restarts nothing by itself")
+        if template.health is not None:
+            raise InvalidInput("healthcheck", template.appkey, "none", "a runtime by CRI runs no health checks")
+        await self._image(template.image)
+        own = {**labels, NAME: name, GRACE: str(template.stop_grace_s)}
+        folder = self._logs / name
+        pod = _pod(name, template, own, folder)
+        container: JsonObject = {
+            "metadata": {"name": template.appkey},
+            "image": {"image": template.image},
+            "command": list(template.entrypoint),
+            "args": list(template.command),
+            "envs": [{"key": key, "value": value} for key, value in environment.items()],
+            "labels": own,
+            "log_path": f"{template.appkey}/0.log",
+            "linux": {"resources": _resources(template)},
+        }
+        (folder / template.appkey).mkdir(parents=True, exist_ok=True)
+        made = await self._made("RunPodSandbox", config=pod)
+        await self._made("CreateContainer", pod_sandbox_id=made.pod_sandbox_id, config=container, sandbox_config=pod)
+
+    async def start(self, name: str) -> None:
+        """As the Protocol."""
+        for container in (await self._both({NAME: name}))[1]:
+            if container.state == _CREATED:
+                await self._made("StartContainer", container_id=container.id)
+
+    async def stop(self, name: str) -> None:
+        """As the Protocol."""
+        for container in (await self._both({NAME: name}))[1]:
+            grace_s = int(dict(container.labels).get(GRACE, "10"))
+            with suppress(Vanished):
+                await self._ask("StopContainer", grace_s + _STOP_MARGIN_S, container_id=container.id, timeout=grace_s)
+
+    async def remove(self, name: str) -> None:
+        """As the Protocol."""
+        for pod in (await self._both({NAME: name}))[0]:
+            with suppress(Vanished):
+                await self._ask("StopPodSandbox", _STOP_MARGIN_S, pod_sandbox_id=pod.id)
+                await self._ask("RemovePodSandbox", _STOP_MARGIN_S, pod_sandbox_id=pod.id)
+
+    async def command(self, container: str, command: Sequence[str], columns: int, rows: int) -> CriExec:
+        """As the Protocol."""
+        streams = {"tty": True, "stdin": True, "stdout": True}
+        async with self._opening:
+            first = (await asyncio.to_thread(self._client.limits, container)).pid or 0
+            shim = parent_of(first)
+            before = await asyncio.to_thread(children, shim)
+            answer = await self._made("Exec", container_id=container, cmd=list(command), **streams)
+            opened = await open_cri_exec(str(answer.url), columns, rows)
+            await opened.hold(shim, before, command)
+            return opened
+
+    async def _both(self, labels: Mapping[str, str]) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Pods and containers with these labels."""
+        pods, containers = await asyncio.gather(
+            self._ask("ListPodSandbox", filter={"label_selector": dict(labels)}),
+            self._ask("ListContainers", filter={"label_selector": dict(labels)}),
+        )
+        return pods.items, containers.containers
+
+    async def _status(self, container: str) -> Any:
+        try:
+            return (await self._ask("ContainerStatus", container_id=container)).status
+        except Vanished:
+            return None
+
+    async def _image(self, image: str) -> None:
+        found = await asyncio.to_thread(self._client.call, "ImageStatus", IMAGES, image={"image": image})
+        if not found.image.id:
+            try:
+                await asyncio.to_thread(self._client.call, "PullImage", IMAGES, _PULL_S, image={"image": image})
+            except CotenantError as error:
+                raise Permanent(f"image {image}: {error}") from error
+
+    async def _made(self, method: str, **fields: object) -> Any:
+        """A call that changes something: where the runtime is there, its refusal is one."""
+        try:
+            return await self._ask(method, _STOP_MARGIN_S, **fields)
+        except Transient as error:
+            await self._ask("Version")
+            raise Permanent(str(error)) from error
+
+    async def _ask(self, method: str, timeout_s: float = 0.0, **fields: object) -> Any:
+        return await asyncio.to_thread(partial(self._client.call, method, SERVICE, timeout_s, **fields))
+
+
+def _pod(name: str, template: ContainerTemplate, labels: Mapping[str, str], folder: Path) -> JsonObject:
+    network = NETWORK_OF_NODE if template.network == "host" else 0
+    ports = [
+        {"protocol": _PROTOCOLS.get(port.protocol, 0), "container_port": port.container, "host_port": port.host}
+        for port in template.ports
+    ]
+    return {
+        "metadata": {"name": name, "uid": name, "namespace": NAMESPACE},
+        "log_directory": str(folder),
+        "port_mappings": [] if network else ports,
+        "labels": dict(labels),
+        "linux": {"security_context": {"namespace_options": {"network": network}}},
+    }
+
+
+def _resources(template: ContainerTemplate) -> JsonObject:
+    found: JsonObject = {}
+    if template.cpu_milli:
+        found["cpu_shares"] = max(2, template.cpu_milli * 1024 // 1000)
+    if template.cpu_limit_milli:
+        found |= {"cpu_period": _CPU_PERIOD_US, "cpu_quota": template.cpu_limit_milli * _CPU_PERIOD_US // 1000}
+    if template.memory_limit_bytes:
+        found["memory_limit_in_bytes"] = template.memory_limit_bytes
+    return found
+
+
+def _without_container(name: str, pod: Any) -> Container:
+    said = "its pod was made, and no container"
+    return Container(name, pod.id, "", "dead", "", "", 0, said, 0, 0.0, 0, out_of_memory=False, labels=dict(pod.labels))

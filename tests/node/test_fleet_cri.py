@@ -1,0 +1,182 @@
+"""Groups on a real containerd by CRI: all or none, the runtime's files, a terminal, and what is refused by name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.fakes.waiting import soon
+
+pytest.importorskip("grpc")
+from bench.containerd import IMAGE, NotHere, containerd
+
+from cotenant.drivers.cri.containers import CriContainers
+from cotenant.drivers.nats.file_store import FileStore
+from cotenant.drivers.nats.memory import MemoryBus
+from cotenant.model.fleet.configuration import AgentConfiguration
+from cotenant.model.fleet.group import GroupOutcome
+from cotenant.model.fleet.host import Registration
+from cotenant.model.fleet.requests import Down, Up
+from cotenant.model.fleet.states import ContainerState
+from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate, HealthCheck
+from cotenant.model.fleet.terminals import Size
+from cotenant.services.fleet.agent.agent import FleetAgent
+from cotenant.services.fleet.controller.asking import Asking
+from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
+from cotenant.services.fleet.functions.containers import ContainerFunction
+from cotenant.services.fleet.rpc import call
+
+pytestmark = pytest.mark.slow
+Ask = Callable[..., Awaitable[GroupOutcome]]
+
+
+def one(appkey: str, *command: str, after: tuple[str, ...] = (), **more: object) -> ContainerTemplate:
+    return ContainerTemplate(
+        appkey,
+        IMAGE,
+        command,
+        ("/busybox",),
+        network="host",
+        stop_grace_s=0,
+        after=after,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def played(folder: Path, scene: Callable[[Ask, ContainerFunction, CriContainers, Controller], Awaitable[None]]) -> None:
+    """On a containerd of the test's own, by an agent and a controller in this process."""
+
+    async def play(socket: str) -> None:
+        bus, store = MemoryBus(), FileStore(folder / "store")
+        runtime = CriContainers(Path(socket), folder / "logs")
+        function = ContainerFunction(
+            "agent-a", folder, folder, opened=lambda: CriContainers(Path(socket), folder / "logs")
+        )
+        registration = Registration("agent-a", "host-a", "0", cpu_milli=4000, memory_bytes=8 << 30)
+        agent = FleetAgent(registration, bus, (function,), AgentConfiguration(heartbeat_s=0.1))
+        controller = Controller(bus, store, ControllerSettings(is_alone=True))
+        tasks = [
+            asyncio.create_task(agent.run(asyncio.Event())),
+            asyncio.create_task(controller.run(Asking(controller).verbs(), asyncio.Event())),
+        ]
+        await soon("the agent's runtime is there", lambda: function.is_listed)
+        await soon("it is heard", lambda: any(host.beat for host in controller.registry.hosts()))
+
+        async def ask(verb: str, request: object) -> GroupOutcome:
+            return await call(bus, f"fleet.local.rpc.{verb}", request, GroupOutcome, 120.0)
+
+        try:
+            await scene(ask, function, runtime, controller)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await runtime.close()
+            await bus.close()
+            store.close()
+
+    try:
+        with containerd(folder) as made:
+            asyncio.run(play(made.socket))
+    except NotHere as error:
+        pytest.skip(str(error))
+
+
+def test_a_group_runs_writes_its_logs_and_goes(tmp_path: Path) -> None:
+    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: Controller) -> None:
+        web = one("web", "sh", "-c", "echo $COTENANT_GUID $MODE; exec /busybox sleep 600", after=("store",))
+        web = replace(web, environment={"MODE": "fast"}, cpu_limit_milli=500)
+        outcome = await ask("up", Up(GroupTemplate("shop", (one("store", "sleep", "600"), web))))
+        assert set(outcome.guids) == {"store", "web"}, outcome
+        found = await runtime.inspect(outcome.guids["web"])
+        assert found is not None
+        assert (found.status, found.pid > 0, found.image) == ("running", True, IMAGE)
+        written = Path(found.log_path).read_text()
+        assert written.rstrip().endswith(f"stdout F {outcome.guids['web']} fast")
+
+        def states() -> dict[str, ContainerState]:
+            beats = [host.beat for host in controller.registry.hosts() if host.beat is not None]
+            return {status.appkey: status.state for beat in beats for status in beat.containers}
+
+        await soon("both are ready", lambda: states() == dict.fromkeys(("store", "web"), ContainerState.READY))
+        again = await ask("up", Up(GroupTemplate("shop", (one("store", "sleep", "600"), web))))
+        assert again.guids == outcome.guids
+        line = await function.command(outcome.guids["web"], ("/busybox", "sh"), Size(91, 33))
+        await line.write(b"/busybox stty size; exit 7\n")
+        shown = b""
+        while data := await line.read(4096):
+            shown += data
+        assert b"33 91" in shown
+        assert await line.exit_code() == 7
+        await line.close()
+        await ask("down", Down("shop"))
+        assert await runtime.list("cotenant.io/agent=agent-a") == ()
+
+    played(tmp_path, scene)
+
+
+def test_what_fails_takes_all_back_and_says_why(tmp_path: Path) -> None:
+    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: Controller) -> None:
+        for broken, said in (
+            (one("web", "sh", "-c", "exit 3", after=("store",)), "ended with status 3"),
+            (one("web", "sleep", "1", restart="always"), "a runtime by CRI restarts nothing"),
+            (one("web", "sleep", "1", health=HealthCheck(("CMD", "true"))), "runs no health checks"),
+            (ContainerTemplate("web", "cotenant.test/none:1", network="host"), "image cotenant.test/none:1"),
+        ):
+            outcome = await ask("up", Up(GroupTemplate("shop", (one("store", "sleep", "600"), broken))))
+            assert not outcome.guids
+            assert said in outcome.reason
+            assert await runtime.list("cotenant.io/agent=agent-a") == ()
+
+    played(tmp_path, scene)
+
+
+def test_a_pod_whose_maker_was_killed_is_seen_and_removed(tmp_path: Path) -> None:
+    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: Controller) -> None:
+        labels = {"cotenant.io/agent": "agent-a", "cotenant.io/guid": "web-1"}
+        await runtime.create("web-1", one("web", "sleep", "600"), {}, labels)
+        created = await runtime.inspect("web-1")
+        assert created is not None
+        assert created.status == "created"
+        await asyncio.to_thread(runtime._client.call, "RemoveContainer", container_id=created.id)
+        left = await runtime.inspect("web-1")
+        assert left is not None
+        assert (left.status, left.error) == ("dead", "its pod was made, and no container")
+        assert [listed.status for listed in await runtime.list("cotenant.io/guid=web-1")] == ["dead"]
+        await runtime.remove("web-1")
+        await runtime.remove("web-1")
+        await runtime.stop("web-1")
+        assert await runtime.inspect("web-1") is None
+
+    played(tmp_path, scene)
+
+
+def test_a_terminal_that_is_closed_leaves_no_command_behind(tmp_path: Path) -> None:
+    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: Controller) -> None:
+        outcome = await ask("up", Up(GroupTemplate("shop", (one("web", "sleep", "600"),))))
+        for command in (("sh",), ("sh", "-c", "trap '' HUP; while :; do /busybox sleep 1; done")):
+            line = await function.command(outcome.guids["web"], ("/busybox", *command), Size(80, 24))
+            if len(command) == 1:
+                await line.write(b"/busybox sleep 611\n")
+                assert await line.read(4096)
+            await soon("it runs", lambda: len(commands(outcome.guids["web"])) > 1)
+            await line.close()
+            await soon("only the container's own is left", lambda: len(commands(outcome.guids["web"])) == 1)
+        await ask("down", Down("shop"))
+
+    played(tmp_path, scene)
+
+
+def commands(guid: str) -> list[str]:
+    """What runs with this guid in its environment."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdecimal() and f"COTENANT_GUID={guid}".encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text())
+        except OSError:
+            continue  # it has ended
+    return found
