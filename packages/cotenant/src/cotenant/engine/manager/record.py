@@ -23,9 +23,8 @@ class Computed:
     amounts: tuple[Amount, ...] = ()  # as they would be written, after hysteresis
     failed: tuple[str, ...] = ()  # resources whose amount could not be computed: they stay as they are
     view: NodeView | None = None
-    holding: Mapping[str, Mapping[int, int]] = field(
-        default_factory=dict
-    )  # what holds for so many hours, by short name
+    # what holds for so many hours, by short name
+    holding: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     @property
     def wanted(self) -> dict[str, int]:

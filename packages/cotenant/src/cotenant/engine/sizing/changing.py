@@ -225,7 +225,8 @@ def spread(scene: Scene) -> tuple[ResizePod, ...]:
     # what pods are made with, and what earlier changes gave: the template may be either by now
     status = scene.sizing.status
     kept = [receipt for receipt in status.receipts if receipt.outcome is Outcome.DONE]
-    made = {status.template, applied.before, *(size for receipt in kept for size in (receipt.before, receipt.after))}
+    made = {status.template or applied.before}
+    made |= {size for receipt in kept for size in (receipt.before, receipt.after)}
     made.discard(applied.after)
     for pod in sorted(scene.pods.values(), key=lambda pod: pod.name):
         if len(pod.containers) == 1 and pod.containers[0].size in made and not pod.pending:

@@ -284,7 +284,11 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
     members.reservations.seen(reservation_world.reservation("r"), 0.0)
     members.load_aware.metric_seen(NodeMetric("a", 0.0, 60, Use(1000, 1 << 30), pods=None), 0.0)
     members.predicted_use.metric_seen(NodeMetric("a", 5.0, 60, Use(1000, 1 << 30), system=Use(300, 0)), 0.0)
+    for _ in range(3):
+        members.lent_for_stay.stays.ended("default/Job/a", 5.0)
     make = members.capture()
+    for _ in range(20):
+        members.lent_for_stay.stays.ended("default/Job/a", 900.0)
     members.predicted_use.metric_gone("a", 0.0)
     members.quotas.quota_gone("quotas/team", 0.0)
     members.claims.facts.class_gone("gpu")
@@ -302,6 +306,7 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
     view = made.predicted_use.describe("a")
     assert view is not None
     assert (view.system.cpu_m, view.measured_age_s) == (300, 5.0)
+    assert made.lent_for_stay.stays.expected_s("default/Job/a") == 5.0
     assert made.extenders is not members.extenders
     assert made.extenders.extenders == members.extenders.extenders
     (other,) = made.more
@@ -317,6 +322,7 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
         "reservations",
         "load_aware",
         "predicted_use",
+        "lent_for_stay",
         "extenders",
         "more",
     }  # a new member is to be captured as well: add its facts above
