@@ -30,7 +30,9 @@ APART = {
     "credit",
     "evidence",
     "lending",
+    "listing",  # memory
     "load_forecast",
+    "looks",  # needs root
     "machine",
     "move_kinds",
     "moves",
@@ -38,6 +40,7 @@ APART = {
     "objectives",
     "prediction",  # needs the traces
     "ray",
+    "shards",  # minutes
     "soak",
     "soak_chart",
     "tuning",

@@ -114,7 +114,7 @@ def test_a_recipe_followed_to_the_letter_works(recipe: str, tree: Path, tmp_path
     ("recipe", "left_out", "name", "said"),
     [
         ("score", "elif score == _MEMORY_LEFT:", "compiled_score", "ValueError: unknown score code"),
-        ("score", "Score.MEMORY_LEFT: memory_left,", "plain_score", "KeyError: <Score.MEMORY_LEFT: 11>"),
+        ("score", "Score.MEMORY_LEFT: memory_left,", "plain_score", "KeyError: <Score.MEMORY_LEFT: 12>"),
         ("filter", "Reject.BATCH_SHARE: Filter(", "filter_", "KeyError: <Reject.BATCH_SHARE: 9>"),
         ("metric", '"wait_longest_s",', "metric", "assert [entry.name for entry in METRICS] =="),
         ("trace", "nightly.FORMAT,", "trace", "FORMAT: nightly: expected one of"),

@@ -54,7 +54,14 @@ FOREIGN = (
 )  # of others' pages too
 WITH_AN_OPTION = {
     "apiserver": {"apiserver_admission_webhook_fail_open_count"},  # `cotenant up`
-    "scheduler": {  # --load-aware, --otlp-traces, and a profile that predicts use
+    "scheduler": {  # --load-aware, --otlp-traces, --shards, and a profile that predicts use
+        *(
+            f"cotenant_scheduler_shard_{name}"
+            for name in (
+                *("slot", "epoch", "nodes", "borrowed", "lent", "others"),
+                *("rings", "loans", "fenced_pods", "table_conflicts"),
+            )
+        ),
         "cotenant_scheduler_load_oddities_total",
         "cotenant_scheduler_node_loads",
         "cotenant_scheduler_predicted_use_nodes",

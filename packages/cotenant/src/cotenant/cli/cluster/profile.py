@@ -211,6 +211,9 @@ def code(
     environment on this host. With --slow the stacks are joined with the spans of the requests that `cotenant traces`
     kept meanwhile: which frames hold the slow ones' time.
     """
+    from cotenant.services.profiling.code import check_sampling
+
+    check_sampling(seconds, rate)  # before what joins stacks and spans is loaded
     from cotenant.cli.cluster.profile_code_running import code as run_code
     from cotenant.services.profiling.output import Output
 

@@ -80,12 +80,17 @@ def sent_profile(target: str, sent: CallProfile, at_s: float, output: Output = N
     return CodeProfile(target, (), 0, MICROSECONDS, sent.total_us, sent.frames, written)
 
 
-def sampled_processes(target: str, seconds: int, rate_hz: int, find: Callable[[str], list[int]]) -> list[int]:
-    """Raises `InvalidInput`, and `Permanent` where there is none."""
+def check_sampling(seconds: int, rate_hz: int) -> None:
+    """Raises `InvalidInput`."""
     if not 1 <= seconds <= MAX_SECONDS:
         raise InvalidInput("--seconds", seconds, f"1 to {MAX_SECONDS}")
     if not 1 <= rate_hz <= MAX_RATE_HZ:
         raise InvalidInput("--rate", rate_hz, f"1 to {MAX_RATE_HZ}")
+
+
+def sampled_processes(target: str, seconds: int, rate_hz: int, find: Callable[[str], list[int]]) -> list[int]:
+    """Raises `InvalidInput`, and `Permanent` where there is none."""
+    check_sampling(seconds, rate_hz)
     if not target:
         raise InvalidInput("TARGET", target, "a process id, a guid or a pod's name")
     pids = [int(target)] if target.isdecimal() else find(target)

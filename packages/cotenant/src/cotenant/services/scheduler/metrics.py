@@ -24,6 +24,9 @@ def _exponential(first: float, factor: float, count: int) -> tuple[float, ...]:
     return tuple(first * factor**i for i in range(count))
 
 
+_SHARD = "cotenant_scheduler_shard_"
+
+
 class SchedulerMetrics:
     """All metrics of one scheduler process."""
 
@@ -183,32 +186,35 @@ class SchedulerMetrics:
         """Add what one shard of several has; its values are read at each scrape."""
         read = self.registry.read
         for name, words in (
-            ("slot", "The slot of this shard, -1 where it is none"),
-            ("epoch", "The ring by which nodes and pods are divided"),
-            ("nodes", "Nodes on which this shard places"),
-            ("borrowed", "Of these, nodes of other shards"),
-            ("lent", "Own nodes on which another shard places"),
-            ("others", "Pods that wait in other shards"),
+            ("cotenant_scheduler_shard_slot", "The slot of this shard, -1 where it is none"),
+            ("cotenant_scheduler_shard_epoch", "The ring by which nodes and pods are divided"),
+            ("cotenant_scheduler_shard_nodes", "Nodes on which this shard places"),
+            ("cotenant_scheduler_shard_borrowed", "Of these, nodes of other shards"),
+            ("cotenant_scheduler_shard_lent", "Own nodes on which another shard places"),
+            ("cotenant_scheduler_shard_others", "Pods that wait in other shards"),
         ):
             read(
                 GaugeMetricFamily,
-                f"cotenant_scheduler_shard_{name}",
+                name,
                 words,
                 (),
-                lambda name=name: (((), shard.samples()[name]),),  # type: ignore[misc]
+                lambda name=name: (((), shard.samples()[name.removeprefix(_SHARD)]),),  # type: ignore[misc]
             )
         for name, words in (
-            ("rings", "Changes of the ring that this shard saw"),
-            ("loans", "Nodes that this shard borrowed"),
-            ("fenced_pods", "Pending pods that were changed so that no bind of a lost shard counts"),
-            ("table_conflicts", "Writes of the table of shards that met a newer version"),
+            ("cotenant_scheduler_shard_rings", "Changes of the ring that this shard saw"),
+            ("cotenant_scheduler_shard_loans", "Nodes that this shard borrowed"),
+            (
+                "cotenant_scheduler_shard_fenced_pods",
+                "Pending pods that were changed, lest a bind of a lost shard counts",
+            ),
+            ("cotenant_scheduler_shard_table_conflicts", "Writes of the table of shards that met a newer version"),
         ):
             read(
                 CounterMetricFamily,
-                f"cotenant_scheduler_shard_{name}",
+                name,
                 words,
                 (),
-                lambda name=name: (((), shard.counts()[name]),),  # type: ignore[misc]
+                lambda name=name: (((), shard.counts()[name.removeprefix(_SHARD)]),),  # type: ignore[misc]
             )
 
     def read_process(

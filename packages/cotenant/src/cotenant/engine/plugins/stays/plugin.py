@@ -54,7 +54,8 @@ class LentForStay(Plugin):
         self._hours: list[int] = []  # of any node
         self._read: dict[str, str] = {}  # by node: the annotation that was read
         self.stays = Stays()
-        self._now_s = 0.0
+        self._now_s = 0.0  # 0 = no turn since it woke
+        self.is_idle = True
         self.attach(self.host)
 
     def attach(self, host: Host) -> None:
@@ -77,6 +78,7 @@ class LentForStay(Plugin):
             made = LentForStay()
             made._holds, made._hours, made._now_s = {node: dict(known) for node, known in holds.items()}, hours, now_s
             made._read = dict(read)
+            made.is_idle = not made._holds
             made.stays = kept()
             return made
 
@@ -106,7 +108,10 @@ class LentForStay(Plugin):
             del self._read[name]
         self._hours = sorted({hours for holds in self._holds.values() for _, hours in holds})
         self._rooms.clear()
-        if was_asleep and self._holds:
+        self.is_idle = not self._holds
+        if self.is_idle:
+            self._now_s = 0.0
+        elif was_asleep:
             self.host.unskip(self)
 
     def turn(self, now_s: float) -> None:
@@ -130,7 +135,7 @@ class LentForStay(Plugin):
         on = self._on.get(uid)
         if on is not None and on[1] <= self._now_s:
             self.stays.ended(on[2], self._now_s - on[1])
-            self._on[uid] = (on[0], float("inf"), on[2])  # told again, it teaches nothing
+            self._on[uid] = (on[0], inf, on[2])  # told again, it teaches nothing
 
     # ---- points
 
@@ -155,7 +160,7 @@ class LentForStay(Plugin):
     def reserve(self, entry: PodInfo, node: str) -> None:
         """It counts on the node."""
         seen = entry.seen
-        since_s = self._now_s if isnan(seen.started_s) else seen.started_s
+        since_s = (self._now_s or inf) if isnan(seen.started_s) else seen.started_s  # inf: its stay teaches nothing
         self._on[seen.uid] = node, since_s, owner_of(seen)
         asks = self._asks[seen.uid] = (seen.pod.requests.get(BATCH_CPU), seen.pod.requests.get(BATCH_MEMORY))
         sums = self._sums.setdefault(node, [0, 0])
