@@ -18,7 +18,7 @@ from tests.property.few import first_cases
 from cotenant.engine.cycle.runs import place_in_runs
 from cotenant.engine.encoding import label_rows
 from cotenant.engine.encoding.encoder import Encoder
-from cotenant.engine.state import pod_counts, term_rules, topology
+from cotenant.engine.state import pod_counts, pod_kind, term_rules, topology
 from cotenant.engine.state.narrowing import Narrowing
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster import labels as label_values
@@ -210,7 +210,7 @@ def test_allowed_rows_and_preferences_are_those_of_the_rules(seed: int) -> None:
 def everything_is_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is done apart for very many elements is done for a few."""
     for module, name, few in (
-        (pod_counts, "_FEW_TERMS", 6),
+        (pod_kind, "FEW_TERMS", 6),
         (pod_counts, "_MANY_NAMESPACES", 1),
         (term_rules, "LARGE", 3),
         (topology, "_MANY_KEYS", 0),

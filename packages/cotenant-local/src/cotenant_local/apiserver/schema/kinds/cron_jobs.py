@@ -57,8 +57,8 @@ def check_cron_job(obj: Manifest, old: Manifest | None) -> list[Cause]:
         for cause in check_job({"spec": {"completionMode": "NonIndexed", **(template.get("spec") or {})}}, None)
     ]
     causes += _check_restart(template)
-    if old is None and len(obj["metadata"].get("name") or "") > _MAX_NAME:
-        name = obj["metadata"]["name"]
+    name = (obj.get("metadata") or {}).get("name") or ""
+    if old is None and len(name) > _MAX_NAME:
         causes.append(field_errors.invalid("metadata.name", name, f"must be no more than {_MAX_NAME} characters"))
     return causes
 
