@@ -14,8 +14,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include "waits.h"
 
-#define BUCKETS 28 /* the last is open: 2^27 us is 134 s */
 #define FRAMES 16
 #define UNINTERRUPTIBLE 2
 #define NO_LOAD 0x400 /* kernel threads that sleep so for ever: the kernel's load average leaves them out, too */
@@ -25,19 +25,6 @@
 
 /* Only the members that are read; their offsets are relocated when the object is loaded (CO-RE). */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct kernfs_node {
-	__u64 id;
-};
-struct cgroup {
-	struct kernfs_node *kn;
-};
-struct cgroup_subsys_state {
-	struct cgroup *cgroup;
-};
-struct css_set {
-	struct cgroup_subsys_state *subsys[16];
-	struct cgroup *dfl_cgrp;
-};
 struct task_struct {
 	unsigned int __state;
 	int pid;
@@ -51,7 +38,6 @@ struct bpf_iter__task {
 	struct task_struct *task;
 };
 #pragma clang attribute pop
-enum cgroup_subsys_id { cpu_cgrp_id = 1 };
 
 /* Layouts shared with drivers/ebpf/stall_layout.py. */
 struct waits {
@@ -129,14 +115,7 @@ struct {
 
 static __always_inline __u64 group_of(struct task_struct *p)
 {
-	struct css_set *set = p->cgroups;
-
-	if (!config.v1)
-		return set->dfl_cgrp->kn->id;
-	/* The controller's index differs between kernels; it is a constant when the program is verified. */
-	int cpu_controller = bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id);
-
-	return set->subsys[cpu_controller & 15]->cgroup->kn->id;
+	return group_id(p->cgroups, config.v1);
 }
 
 static __always_inline __u64 state_of(struct task_struct *p)
@@ -149,22 +128,6 @@ static __always_inline __u64 state_of(struct task_struct *p)
 static __always_inline bool blocked(__u64 state)
 {
 	return (state & UNINTERRUPTIBLE) && !(state & NO_LOAD);
-}
-
-static __always_inline __u32 slot_of(__u64 ns)
-{
-	__u64 us = ns / 1000;
-	__u32 slot = 0;
-
-	if (us >> 32)
-		return BUCKETS - 1;
-	if (us >> 16) { us >>= 16; slot += 16; }
-	if (us >> 8) { us >>= 8; slot += 8; }
-	if (us >> 4) { us >>= 4; slot += 4; }
-	if (us >> 2) { us >>= 2; slot += 2; }
-	if (us >> 1)
-		slot += 1;
-	return slot < BUCKETS ? slot : BUCKETS - 1;
 }
 
 static __always_inline void ended(struct task_struct *p, __u64 kind, __u64 from, __s64 stack, struct task_struct *waker)

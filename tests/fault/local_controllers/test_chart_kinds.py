@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from cotenant_local.controllers.runtime.actions import (
     QUOTAS,
     REPLICA_SETS,
 )
-from cotenant_local.controllers.views.core import stamp
+from cotenant_local.controllers.views.core import Pod, stamp
 from cotenant_local.controllers.workload_controllers import Deployments, ReplicaSets
 from cotenant_local.controllers.workloads.replica_count import PodUse
 
@@ -152,11 +152,13 @@ def test_an_autoscaler_follows_a_shared_load_up_and_down() -> None:
     async def case(c: Cluster) -> None:
         cores = [4.0]  # shared by all pods that run
 
-        def uses(namespace: str) -> Iterable[tuple[str, PodUse]]:
-            running = [pod for pod in c.informers.store(PODS) if pod.status.phase == "Running"]
-            for pod in running:
-                used = {"cpu": round(1000 * cores[0] / len(running))}
-                yield pod.metadata.name, PodUse({one.name: used for one in pod.spec.containers}, c.now[0], 15.0)
+        def uses(pods: Sequence[Pod]) -> Mapping[str, PodUse]:
+            running = [pod for pod in pods if pod.status.phase == "Running"]
+            used = {"cpu": round(1000 * cores[0] / max(1, len(running)))}
+            return {
+                pod.metadata.name: PodUse({one.name: used for one in pod.spec.containers}, c.now[0], 15.0)
+                for pod in running
+            }
 
         async def size() -> tuple[int, str]:
             (found,) = await c.all(DEPLOYMENTS)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 
 from cotenant_local.controllers.runtime.actions import (
     AUTOSCALERS,
@@ -27,8 +27,8 @@ from cotenant_local.controllers.workloads import autoscaler
 from cotenant_local.controllers.workloads.replica_count import PodUse
 from cotenant_local.controllers.workloads.scaling_pace import History
 
-PodUses = Callable[[str], Iterable[tuple[str, PodUse]]]
-"""What the pods of a namespace use now, by name."""
+PodUses = Callable[[Sequence[Pod]], Mapping[str, PodUse]]
+"""What these pods of one namespace use now, by name; those that do not run are left out."""
 
 _KINDS: dict[tuple[str, str], ResourceName] = {
     ("apps", "Deployment"): DEPLOYMENTS,
@@ -37,9 +37,9 @@ _KINDS: dict[tuple[str, str], ResourceName] = {
 }
 
 
-def nothing_measured(_: str) -> Iterable[tuple[str, PodUse]]:
+def nothing_measured(_: Sequence[Pod]) -> Mapping[str, PodUse]:
     """The use of pods on a cluster that measures none."""
-    return ()
+    return {}
 
 
 class Autoscalers(ResourceController):
@@ -69,7 +69,7 @@ class Autoscalers(ResourceController):
             return GONE
         history = self._histories.setdefault(found.metadata.uid, History())
         target = self._target(found)
-        use = dict(self._uses(key[0])) if target is not None and target.wanted else {}
+        use = self._uses(target.pods) if target is not None and target.wanted else {}
         return autoscaler.reconcile(found, target, use, history, now_s)
 
     def _target(self, found: Autoscaler) -> autoscaler.Target | None:

@@ -8,7 +8,7 @@ Limits: a node's usage is that of its pods; a simulated system uses nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, NOTHING, Amounts
@@ -29,14 +29,18 @@ class FleetUsage:
         self._kubelets = kubelets
         self.window_s = 1.0  # the figures are of this moment; the API has no shorter window
 
-    def uses(self, namespace: str) -> Iterator[tuple[str, PodUse]]:
-        """What autoscalers go by: each running pod's use now, by name."""
-        for pod in self.pods(namespace):
-            amounts = {
-                name: {CPU_NAME: round(usage.cpu_cores * 1e3), MEMORY_NAME: round(usage.memory_bytes) * 1000}
-                for name, usage in pod.usage.items()
-            }
-            yield pod.name, PodUse(amounts, self._clock(), self.window_s)
+    def uses(self, pods: Iterable[Pod]) -> dict[str, PodUse]:
+        """What autoscalers go by: the use now of those of these pods that run, by name."""
+        now_s, found = self._clock(), {}
+        for pod in pods:
+            used = self._kubelets.world.pod_usage(pod.metadata.uid)
+            if used is not None:
+                amounts = {
+                    name: {CPU_NAME: round(usage.cpu_cores * 1e3), MEMORY_NAME: round(usage.memory_bytes) * 1000}
+                    for name, usage in _by_container(pod, *used).items()
+                }
+                found[pod.metadata.name] = PodUse(amounts, now_s, self.window_s)
+        return found
 
     def nodes(self) -> Iterator[Measured]:
         """Every simulated node that is powered on, in order of name."""

@@ -229,7 +229,7 @@ class LocalCluster:
             node_grace_s=self.config.node_grace_s,
             served=self.config.scheduler_names(),
             workload_with_job=self.config.has_workloads,
-            uses=lambda namespace: self._usage.uses(namespace) if self._usage is not None else (),
+            uses=lambda pods: self._usage.uses(pods) if self._usage is not None else {},
         )
         await runner.start()
         self._stack.push_async_callback(runner.stop)

@@ -41,7 +41,7 @@ class _Status:
 
     conditions: dict[str, _Reason]
     metrics: list[Manifest]
-    desired: int = 0
+    desired: int
     scaled_s: float | None = None
 
 
@@ -53,7 +53,7 @@ def reconcile(
     draft.requeue_at(now_s + PERIOD_S)
     spec = scaler.spec
     known = {one.type: (one.status, one.reason, one.message) for one in scaler.status.conditions}
-    status = _Status(known, list(scaler.status.current_metrics or ()))
+    status = _Status(known, list(scaler.status.current_metrics or ()), scaler.status.desired_replicas)
     if target is None:
         why = (
             f'{spec.scale_target_ref.kind}.{spec.scale_target_ref.api_version} "{spec.scale_target_ref.name}" not found'

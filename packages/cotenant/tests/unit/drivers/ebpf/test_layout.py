@@ -8,7 +8,8 @@ from pathlib import Path
 from cotenant.drivers.ebpf import layout
 from cotenant.model.machine.run_queue import BUCKETS
 
-SOURCE = (Path(__file__).parents[6] / "bpf" / "runqueue.bpf.c").read_text()
+FOLDER = Path(__file__).parents[6] / "bpf"
+SOURCE = "".join((FOLDER / name).read_text() for name in ("waits.h", "runqueue.bpf.c"))
 
 
 def fields(name: str) -> int:

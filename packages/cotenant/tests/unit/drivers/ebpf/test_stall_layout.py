@@ -10,7 +10,8 @@ from cotenant.drivers.ebpf.kernel_symbols import symbol
 from cotenant.model.machine.run_queue import BUCKETS
 from cotenant.model.machine.stalls import StallKind
 
-SOURCE = (Path(__file__).parents[6] / "bpf" / "stalls.bpf.c").read_text()
+FOLDER = Path(__file__).parents[6] / "bpf"
+SOURCE = "".join((FOLDER / name).read_text() for name in ("waits.h", "stalls.bpf.c"))
 SIZES = {"__u64": 8, "__s64": 8, "__u32": 4, "__s32": 4, "char": 1}
 
 
