@@ -6,10 +6,12 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Unschedulable
 from cotenant.engine.plugins.stays.plugin import REASON
+from cotenant.engine.plugins.stays.stays import MIN_SAMPLES
 from cotenant.model.cluster.annotations import LENT_TERMS
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
@@ -110,6 +112,36 @@ def test_pods_that_were_there_before_a_node_says_so_are_counted() -> None:
     world.cluster.node_seen(_node("a", {"24": 45_000}))
     world.now_s = 1000.0
     assert world.place("r", 10_000) == "a"
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_pods_are_counted_once_when_nodes_fall_silent_and_speak_again(leaves: bool) -> None:
+    world = World(_node("a", {"24": 30_000}))
+    assert world.place("p", 20_000) == "a"
+    world.cluster.node_seen(_node("a", None))
+    if leaves:
+        world.cluster.pod_gone("uid-p", 2.0)
+    assert world.place("q", 1_000) == "a"
+    world.cluster.node_seen(_node("a", {"24": 30_000}))
+    world.now_s = 100.0
+    assert world.place("r", 8_000) == "a"
+    world.now_s = 200.0
+    assert world.place("s", 5_000) == ("a" if leaves else "")
+
+
+def test_stays_of_pods_that_ran_before_a_node_spoke_teach_nothing() -> None:
+    world = World(_node("a", None))
+    world.now_s = 1e6
+    for number in range(MIN_SAMPLES):
+        assert world.place(f"old-{number}", 1, "old") == "a"
+    world.cluster.node_seen(_node("a", {"4": 20_000, "24": 5_000}))
+    world.now_s += 60.0
+    world.cluster.decide(world.now_s)
+    for number in range(MIN_SAMPLES):
+        world.cluster.pod_gone(f"uid-old-{number}", world.now_s)
+    assert world.cluster.plugins.lent_for_stay.stays.expected_s("ns/Job/old") is None
+    world.run("new", 600.0, MIN_SAMPLES)
+    assert world.cluster.plugins.lent_for_stay.stays.expected_s("ns/Job/new") == 600.0
 
 
 def test_an_annotation_that_cannot_be_read_restricts_nothing() -> None:
