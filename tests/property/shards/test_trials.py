@@ -35,3 +35,10 @@ def test_a_bind_of_a_stopped_member_is_refused_by_the_fence_and_by_nothing_else(
     assert late_bind(is_fenced=True) == "conflict"
     with pytest.raises(Broken, match="node holds 4 of 2"):
         late_bind(is_fenced=False)
+
+
+def test_trials_notice_a_fence_that_is_left_out() -> None:
+    """Of about 700 seeds this one sends a late bind onto a node that was filled meanwhile."""
+    assert trial(254).refused == 1
+    with pytest.raises(Broken, match="holds 7 of 6"):
+        trial(254, fences=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -86,8 +87,18 @@ def _check_end(server: Server, seed: int, scarce: bool) -> None:
         raise Broken(f"seed {seed}: the members never agreed: {server.table}")
     if scarce:
         return
+    free = dict(server.nodes)
+    for pod in server.pods.values():
+        if pod.node:
+            free[pod.node] -= pod.size
     waiting = [pod for pod in server.pods.values() if not pod.node]
+    members = Counter(pod.gang for pod in waiting if pod.gang)  # of size 1 each
     tight = server.quotas["tight"] - server.charged.get("tight", 0)
-    stuck = [pod.name for pod in waiting if not pod.quota or pod.size <= tight]
+    stuck = [
+        pod.name
+        for pod in waiting
+        if (members[pod.gang] <= sum(free.values()) if pod.gang else pod.size <= max(free.values()))
+        and (not pod.quota or pod.size <= tight)
+    ]
     if stuck:
         raise Broken(f"seed {seed}: {stuck} wait although there is room; {server.table}")
