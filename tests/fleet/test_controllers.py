@@ -11,6 +11,7 @@ from tests.fakes.servers.nats_server import NatsServer
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.nats.client import Access, connect
+from cotenant.drivers.nats.contract import Message
 from cotenant.drivers.nats.key_value import open_bucket
 from cotenant.model.fleet.group import Goal, GroupOutcome
 from cotenant.model.fleet.requests import Down, Up
@@ -79,6 +80,33 @@ def test_both_are_asked_for_the_same_group_at_once_and_then_to_remove_it(server:
             for task in (running, also, following):
                 task.cancel()
             await asyncio.gather(running, also, following, return_exceptions=True)
+            await second.bus.close()
+
+    asyncio.run(play())
+
+
+def test_what_another_did_and_was_not_heard_of_yet_counts(server: NatsServer, tmp_path: Path) -> None:
+    async def play() -> None:
+        bus = await connect(Access(server.url, "world"))
+        store = await open_bucket(bus, "cotenant-fleet")
+        async with FleetWorld(tmp_path, bus=bus, store=store) as world:
+            docker = world.dockers["agent-a"]
+            second, running, following = await started(server, "second")
+            following.cancel()  # it hears of no change from now on
+            await soon("both know the agent", lambda: any(host.beat for host in second.registry.hosts()))
+            late = Asking(second).verbs()
+            assert world.controller is not None
+            first = Asking(world.controller).verbs()
+            for turn in (1, 2):
+                await first["up"].handle(Up(SHOP), Message("fleet.operator.rpc.up"))
+                again = await late["up"].handle(Up(SHOP), Message("fleet.operator.rpc.up"))
+                assert isinstance(again, GroupOutcome)
+                assert set(again.guids) == {"store", "web"}
+                assert docker.starts == {"store": turn, "web": turn}
+                await late["down"].handle(Down("shop"), Message("fleet.operator.rpc.down"))
+                assert docker.containers == {}
+            running.cancel()
+            await asyncio.gather(running, following, return_exceptions=True)
             await second.bus.close()
 
     asyncio.run(play())

@@ -11,7 +11,7 @@ from tests.fakes.servers.nats_server import NatsServer
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.nats.client import Access, connect
-from cotenant.drivers.nats.contract import Bus, Conflict, Message, Service
+from cotenant.drivers.nats.contract import Bus, Conflict, Message, Service, Stored
 from cotenant.drivers.nats.key_value import open_bucket
 from cotenant.model.errors import Transient
 
@@ -61,10 +61,17 @@ def test_stored_values_are_compared_and_seen_by_others(server: NatsServer) -> No
         await soon("the other one sees it", lambda: second.get("group.shop") == first.get("group.shop"))
         with pytest.raises(Conflict):
             await second.put("group.shop", b"{}", revision)
-        await first.delete("group.shop")
-        await soon("the other one sees that it is gone", lambda: second.names() == [])
-        assert await second.put("group.shop", b'{"a":3}', 0) > changed
         following.cancel()
+        latest = await first.put("group.shop", b'{"a":3}', changed)
+        with pytest.raises(Conflict):
+            await second.delete("group.shop", changed)
+        assert await second.read("group.shop") == Stored(b'{"a":3}', latest)
+        await first.delete("group.shop", latest)
+        assert second.get("group.shop") == Stored(b'{"a":3}', latest)
+        assert await second.read("group.shop") is None
+        assert second.names() == []
+        assert await second.read("group.other") is None
+        assert await second.put("group.shop", b'{"a":4}', 0) > latest
         await here.close()
         await there.close()
 

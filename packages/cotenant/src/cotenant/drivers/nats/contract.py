@@ -121,6 +121,10 @@ class Store(Protocol):
         """
         ...
 
-    async def delete(self, key: str) -> None:
-        """Remove a key."""
+    async def read(self, key: str) -> Stored | None:
+        """The value as it is stored now: `get` lags behind what others wrote. Raises `Transient`."""
+        ...
+
+    async def delete(self, key: str, revision: int | None = None) -> None:
+        """Remove a key; with `revision` only that one. Raises `Conflict`, `Transient`."""
         ...

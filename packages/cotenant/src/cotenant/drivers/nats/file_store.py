@@ -69,8 +69,15 @@ class FileStore:
         self._known[key] = Stored(value, last + 1)
         return last + 1
 
-    async def delete(self, key: str) -> None:
+    async def read(self, key: str) -> Stored | None:
         """As the Protocol."""
+        return self._known.get(key)
+
+    async def delete(self, key: str, revision: int | None = None) -> None:
+        """As the Protocol."""
+        known = self._known.get(key)
+        if revision is not None and known is not None and revision != known.revision:
+            raise Conflict(f"{key} has revision {known.revision}, not {revision}")
         self._known.pop(key, None)
         (self._folder / f"{key}{_SUFFIX}").unlink(missing_ok=True)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _REPEAT_S = 30.0  # the watch begins anew this often: a server that was replaced may have forgotten it
 _AGAIN_S = 1.0
+_WRONG_LAST_SEQUENCE = 10071
 
 
 class JetStreamStore:
@@ -54,7 +55,7 @@ class JetStreamStore:
         except KeyWrongLastSequenceError as error:
             raise Conflict(f"{key} was changed by another controller") from error
         except APIError as error:
-            if error.err_code == 10071:  # wrong last sequence: nats-py has not made it its own error everywhere
+            if error.err_code == _WRONG_LAST_SEQUENCE:  # nats-py has not made it its own error everywhere
                 raise Conflict(f"{key} was changed by another controller") from error
             raise Transient(f"{key} cannot be stored: {error.description}") from error
         except (Error, TimeoutError, OSError) as error:
@@ -63,12 +64,33 @@ class JetStreamStore:
             self._known[key] = Stored(value, written)
         return written
 
-    async def delete(self, key: str) -> None:
+    async def read(self, key: str) -> Stored | None:
         """As the Protocol."""
         from nats.errors import Error
+        from nats.js.errors import KeyNotFoundError
 
         try:
-            await self._values.delete(key)
+            found = await self._values.get(key)
+        except KeyNotFoundError as error:
+            if error.entry is not None:  # deleted, by this revision
+                self._heard(key, None, error.entry.revision or 0, is_deleted=True)
+            return None
+        except (Error, TimeoutError, OSError) as error:
+            raise Transient(f"{key} cannot be read: {error or type(error).__name__}") from error
+        self._heard(key, found.value, found.revision or 0, is_deleted=False)
+        return Stored(found.value or b"", found.revision or 0)
+
+    async def delete(self, key: str, revision: int | None = None) -> None:
+        """As the Protocol."""
+        from nats.errors import Error
+        from nats.js.errors import APIError
+
+        try:
+            await self._values.delete(key, last=revision)
+        except APIError as error:
+            if error.err_code == _WRONG_LAST_SEQUENCE:
+                raise Conflict(f"{key} was changed by another controller") from error
+            raise Transient(f"{key} cannot be deleted: {error.description}") from error
         except (Error, TimeoutError, OSError) as error:
             raise Transient(f"{key} cannot be deleted: {error}") from error
         known = self._known.pop(key, None)

@@ -11,7 +11,7 @@ from cotenant.drivers.nats.key_value import JetStreamStore
 class Values:
     """Deletes without a word."""
 
-    async def delete(self, key: str) -> None:
+    async def delete(self, key: str, last: int | None = None) -> None:
         pass
 
 

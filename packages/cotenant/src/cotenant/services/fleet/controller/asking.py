@@ -7,6 +7,7 @@ checks.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import time
@@ -160,7 +161,7 @@ class Asking:
         template, key = request.template, message.headers.get(KEY_HEADER, "")
         operator = self._allow(message, "up")
         digest = hashlib.sha256(encode(template)).hexdigest()
-        found = self._stored.group(template.name)
+        found = await self._stored.group_now(template.name)
         if found is not None and key and found.record.key == key:  # asked again, as after a lost answer
             return await self._until_settled(found.record)
         if found is not None and not (found.record.done and found.record.goal is Goal.GONE):
@@ -204,18 +205,19 @@ class Asking:
     async def _down(self, request: Down, message: Message) -> GroupOutcome:
         self._allow(message, "down")  # before it is said whether there is such a group
         name = check_name("name", request.name)
-        record, revision = self._record_of(name)
+        record, revision = await self._record_of(name)
         self._allow(message, "down", *(container.agent for container in record.containers))
         outcome = await self._change(record, revision, Goal.GONE, "asked to go down")
         found = self._stored.group(name)
         if found is not None and found.record.done and found.record.goal is Goal.GONE:
-            await self._stored.forget_group(name)
+            with contextlib.suppress(Conflict):  # another controller brings it up again already
+                await self._stored.forget_group(found)
         return outcome
 
     async def _restart(self, request: Restart, message: Message) -> GroupOutcome:
         self._allow(message, "restart")
         name = check_name("name", request.name)
-        record, revision = self._record_of(name)
+        record, revision = await self._record_of(name)
         self._allow(message, "restart", *(container.agent for container in record.containers))
         if self._controller.driver(name) is not None or not record.done:
             raise Transient(f"group {name} is under way: {record.goal}")
@@ -272,9 +274,9 @@ class Asking:
         guids = {container.template.appkey: container.guid for container in record.containers} if is_up else {}
         return GroupOutcome(record.name, guids, record.reason)
 
-    def _record_of(self, name: str) -> tuple[GroupRecord, int]:
+    async def _record_of(self, name: str) -> tuple[GroupRecord, int]:
         """The stored record, or one made from what containers' labels say."""
-        found = self._stored.group(name)
+        found = await self._stored.group_now(name)
         if found is not None:
             return found.record, found.revision
         there = self._registry.of_group(name)

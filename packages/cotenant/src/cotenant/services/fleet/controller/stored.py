@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.drivers.nats.contract import Store
+from cotenant.drivers.nats.contract import Stored as StoredValue
 from cotenant.model.fleet.group import GroupRecord
 from cotenant.model.fleet.host import Registered
 from cotenant.services.fleet.rpc import decode, encode
@@ -27,9 +28,12 @@ class Stored:
         self._store = store
 
     def group(self, name: str) -> StoredGroup | None:
-        """The group of this name."""
-        found = self._store.get(_GROUP + name)
-        return None if found is None else StoredGroup(decode(GroupRecord, found.value, name), found.revision)
+        """The group of this name, as it is known here."""
+        return _group(name, self._store.get(_GROUP + name))
+
+    async def group_now(self, name: str) -> StoredGroup | None:
+        """As it is stored: what another controller did a moment ago counts. Raises `Transient`."""
+        return _group(name, await self._store.read(_GROUP + name))
 
     def groups(self) -> list[StoredGroup]:
         """All, by name."""
@@ -40,9 +44,9 @@ class Stored:
         """Write over that revision (0: there was none). Raises `Conflict`, `Transient`."""
         return await self._store.put(_GROUP + record.name, encode(record), revision)
 
-    async def forget_group(self, name: str) -> None:
-        """Delete it."""
-        await self._store.delete(_GROUP + name)
+    async def forget_group(self, found: StoredGroup) -> None:
+        """Delete it, unless it was changed since. Raises `Conflict`, `Transient`."""
+        await self._store.delete(_GROUP + found.record.name, found.revision)
 
     def configuration(self, role: str, platform: str) -> Registered:
         """What agents of this role and platform are to use; revision 0 where nothing is stored."""
@@ -52,3 +56,7 @@ class Stored:
     async def put_configuration(self, role: str, platform: str, text: str) -> int:
         """Store one; its revision."""
         return await self._store.put(f"{_CONFIGURATION}{role}.{platform}", text.encode())
+
+
+def _group(name: str, stored: StoredValue | None) -> StoredGroup | None:
+    return None if stored is None else StoredGroup(decode(GroupRecord, stored.value, name), stored.revision)
