@@ -1,7 +1,7 @@
 """Does a federation make tenants of several clusters more equal, what does it cost, and what can a lying cluster do?
 
 Five clusters of unequal size divide their cores among eight tenants by the project's own division of quotas
-(policy/quota/division.py), equal guarantees of a twentieth, all lending. Each tenant wants cores in two to four
+(policy/quota/runtime.py), equal guarantees of a twentieth, all lending. Each tenant wants cores in two to four
 clusters, some in crowded and some in empty ones; wants change over the rounds. Each round the clusters state what their
 tenants got, the hub (engine/federation) answers, and weights are multiplied. Compared, with the same wants: no
 federation; an honest one, with and without noise; one cluster overstates what a victim uses, within its capacity, so
@@ -37,7 +37,7 @@ from cotenant.engine.federation.hub import Hub
 from cotenant.policy.federation.noise import Stated
 from cotenant.policy.federation.statement import Room, Statement, TenantSums, fit_to
 from cotenant.policy.federation.weights import NEUTRAL, weighted_permille
-from cotenant.policy.quota.division import Member, share
+from cotenant.policy.quota.runtime import Member, share
 
 CORES = (400, 200, 200, 100, 100)
 TENANTS = tuple(f"t{i}" for i in range(8))

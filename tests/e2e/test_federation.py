@@ -1,5 +1,7 @@
 """Three whole clusters under one hub: quotas are weighed by the share of all three, and the hub's end takes that back
 everywhere, and nothing else.
+
+Bare clusters: API server and store, whose pods are on their nodes from the start, since no scheduler is asked here.
 """
 
 from __future__ import annotations
@@ -9,17 +11,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.manifests import is_running, pod
+import yaml
+from tests.e2e.manifests import node, pod
 from tests.e2e.running import ENVIRONMENT, Client, Up, eventually, run
 from tests.fakes.waiting import patience
 
 pytest.importorskip("nats", reason="nats-py is not installed")
 pytestmark = pytest.mark.slow
 
+KIND = "ElasticQuota"
 PREFIX = "quota.scheduling.koordinator.sh/"
 WEIGHT, OURS = PREFIX + "shared-weight", "cotenant.io/federation"
 CLUSTERS = ("east", "north", "west")
@@ -61,22 +66,42 @@ def cpu_of(api: Client, name: str) -> float:
     return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
 
 
-def places(api: Client) -> dict[str, str]:
-    return {p["metadata"]["uid"]: p["spec"]["nodeName"] for p in api.items(PODS) if is_running(p)}
+def weighs(api: Client, name: str, above: float, below: float) -> bool:
+    return above < cpu_of(api, name) < below
+
+
+def has_none(api: Client, name: str, *annotations: str) -> bool:
+    return not set(annotations) & set(notes(api, name))
+
+
+def serves_quotas(api: Client) -> bool:
+    return api.exchange("GET", QUOTAS)[0] == 200
+
+
+def stored(api: Client) -> dict[str, Any]:
+    """All that a joiner could have changed beside weights, with versions."""
+    rest = [*api.items("/api/v1/nodes"), *api.items(PODS)]
+    found = {one["metadata"]["uid"]: one["metadata"]["resourceVersion"] for one in rest}
+    return found | {one["metadata"]["uid"]: one["spec"] for one in api.items(QUOTAS)}
 
 
 def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path) -> None:
     with ExitStack() as opened:
-        ups = {name: opened.enter_context(Up(tmp_path / name / "up", "--nodes", 2)) for name in made(tmp_path)}
+        ups = {name: opened.enter_context(Up(tmp_path / name / "up", "--bare")) for name in made(tmp_path)}
         apis = {name: up.ready() for name, up in ups.items()}
+        definitions = [one for one in yaml.safe_load_all(run("crds").stdout) if one["spec"]["names"]["kind"] == KIND]
         for name, api in apis.items():
+            for definition in definitions:
+                api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+            eventually("quotas are served", partial(serves_quotas, api))
+            api.create("/api/v1/nodes", node("n1", 16))
             api.create(QUOTAS, quota("rich", '{"cpu":"8"}'))
             api.create(QUOTAS, quota("poor", None))
             for i in range(4 if name != "west" else 1):
-                rich = pod(f"rich-{i}", "2")
+                rich = pod(f"rich-{i}", "2", nodeName="n1")
                 rich["metadata"]["labels"] = {PREFIX + "name": "rich"}
                 api.create(PODS, rich)
-            poor = pod("poor", "1")
+            poor = pod("poor", "1", nodeName="n1")
             poor["metadata"]["labels"] = {PREFIX + "name": "poor"}
             api.create(PODS, poor)
         state = tmp_path / "federation"
@@ -99,8 +124,8 @@ def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path) -> None:
             for name, up in ups.items()
         }  # fmt: skip
         for name, api in apis.items():
-            eventually(f"rich weighs less in {name}", lambda api=api: 0 < cpu_of(api, "rich") < 8, 60.0)
-            eventually(f"poor weighs more in {name}", lambda api=api: cpu_of(api, "poor") > 40, 60.0)
+            eventually(f"rich weighs less in {name}", partial(weighs, api, "rich", 0, 8), 60.0)
+            eventually(f"poor weighs more in {name}", partial(weighs, api, "poor", 40, 81), 60.0)
             assert json.loads(notes(api, "rich")[OURS])["before"] == '{"cpu":"8"}'
         shown = run("federate", "show", "--state-dir", state, "--json")
         assert {found["cluster"] for found in json.loads(shown.stdout)["clusters"] if found["room"]} == set(CLUSTERS)
@@ -108,14 +133,14 @@ def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path) -> None:
         job.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", **pod("new", "1")}))
         asked = run("federate", "where", job, "--state-dir", state, "--json")
         assert json.loads(asked.stdout)["best"] == "west"  # the emptiest
-        before = {name: places(api) for name, api in apis.items()}
+        before = {name: stored(api) for name, api in apis.items()}
 
         hub.kill()
         for name, api in apis.items():
-            eventually(f"{name} has its own weights", lambda api=api: OURS not in notes(api, "rich"), 60.0)
-            eventually(f"{name} has none again", lambda api=api: not {OURS, WEIGHT} & set(notes(api, "poor")), 60.0)
+            eventually(f"{name} has its own weights", partial(has_none, api, "rich", OURS), 60.0)
+            eventually(f"{name} has none again", partial(has_none, api, "poor", OURS, WEIGHT), 60.0)
             assert notes(api, "rich")[WEIGHT] == '{"cpu":"8"}'
-        assert {name: places(api) for name, api in apis.items()} == before
+        assert {name: stored(api) for name, api in apis.items()} == before
         assert all(joiner.poll() is None for joiner in joiners.values())
 
 

@@ -95,16 +95,17 @@ class Joiner:
         if bus is None:
             _log.warning("no bus yet: nothing is stated")
             return
+        wait_s = min(_ANSWER_S, self._options.period_s)  # so that waiting delays no giving back by more than a period
         sent_ms, epoch = _now_ms(), self.joined.next_epoch(int(time.time() * 1000))
         statement = self._statement(found, epoch)
         try:
             data = sealed(Kind.STATEMENT, statement, self._seed)
-            answer = (await bus.request(STATEMENT_SUBJECT, data, timeout_s=_ANSWER_S)).data
+            answer = (await bus.request(STATEMENT_SUBJECT, data, timeout_s=wait_s)).data
             if not is_by(Kind.WEIGHTS, answer, self._hub):
                 raise InvalidInput("answer", "", "the hub's signature", "is --hub-key the key of this hub?")
             why = self.joined.answered(opened(Kind.WEIGHTS, answer, Weights), epoch, sent_ms)
         except TimeoutError:
-            why = f"no answer within {_ANSWER_S:g} s"
+            why = f"no answer within {wait_s:g} s"
         except CotenantError as error:
             why = str(error)
         if why:
