@@ -110,7 +110,7 @@ def test_without_figures_the_defaults_are_the_rules(mode: str | None) -> None:
 
 
 def test_zeros_and_empty_words_are_meant() -> None:
-    none = {name: 0 for name in PERCENTS} | {"cpuCalculatePolicy": "", "memoryCalculatePolicy": ""}
+    none = dict.fromkeys(PERCENTS, 0) | {"cpuCalculatePolicy": "", "memoryCalculatePolicy": ""}
     zero = read_strategy(none, "x")
     assert batch_rules(zero) == BatchRules(0, 0, Policy.USAGE, Policy.USAGE, 0, 0)
     assert mid_rules(zero) == MidRules(0, 0, 0, False, 0, 0)
