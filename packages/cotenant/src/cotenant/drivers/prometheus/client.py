@@ -168,7 +168,7 @@ def _refusal(status: int, body: bytes, retry_after: str) -> Exception:
     try:
         told = msgspec.json.decode(body, type=_Refusal)
         text = told.error or told.message
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         told, text = _Refusal(), body[:200].decode(errors="replace").strip()
     said = f"status {status}: {text[:300]}" if text else f"status {status}"
     lowered = text.lower()

@@ -102,7 +102,7 @@ class TraceClient:
         found = self._body(method, page, query, body)
         try:
             return msgspec.json.decode(found, type=of)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise Transient(f"what answers at {self.url} is no trace process: {error}") from None
 
     def _body(self, method: str, page: str, query: Sequence[tuple[str, str]], body: bytes | None) -> bytes:
@@ -131,5 +131,5 @@ class TraceClient:
 def _reason(body: bytes) -> str:
     try:
         return str(msgspec.json.decode(body)["error"])
-    except (msgspec.DecodeError, KeyError, TypeError):
+    except (msgspec.DecodeError, RecursionError, KeyError, TypeError):
         return body[:200].decode(errors="replace").strip()
