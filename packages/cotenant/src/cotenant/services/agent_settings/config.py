@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kubelet.roots import KubeletGroups
@@ -31,6 +30,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.quantities import milli, whole
+from cotenant.model.urls import split_url
 from cotenant.services.agent_settings.runtime_hook import RuntimeHook
 
 _log = logging.getLogger(__name__)
@@ -441,10 +441,6 @@ def _group(field_name: str, path: str) -> None:
 
 
 def _url(field_name: str, url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable or parts.username is not None:
+    parts = split_url(url)
+    if parts is None or parts.username is not None:
         raise InvalidInput(field_name, url, "http:// or https:// URLs without a user")
