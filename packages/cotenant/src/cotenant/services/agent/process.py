@@ -138,6 +138,8 @@ class AgentProcess:
             allocatable=lambda: self.agent.room(),
             monotonic=components.clocks.monotonic,
             kubelet=components.kubelet,
+            network=components.network,
+            uplink_bps=components.uplink_bps,
         )
         self.incidents = (
             IncidentReporter(
