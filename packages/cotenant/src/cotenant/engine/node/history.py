@@ -168,7 +168,9 @@ class NodeHistory:
             health.p99_us / 1000 if health is not None and health.requests > 0 and health.p99_us > 0 else None,
             cpi / 1000 if cpi else None,
             round(wait / cpu, 4) if wait is not None and cpu else None,
-            *(self._fraction(entry.pod.group, name, since_us) for name in (_MEMORY_STALL, _DISK_STALL, _DISK_USE)),
+            memory_stall=self._fraction(entry.pod.group, _MEMORY_STALL, since_us),
+            disk_stall=self._fraction(entry.pod.group, _DISK_STALL, since_us),
+            disk_use=self._fraction(entry.pod.group, _DISK_USE, since_us),
             disk_bps=self._series.average((entry.pod.group, _DISK_BPS), since_us),
         )
 

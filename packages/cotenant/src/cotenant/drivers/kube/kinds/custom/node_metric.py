@@ -210,8 +210,12 @@ def _signals(written: ExtensionsPart | None) -> PodSignals:
         found.latency_p99_ms,
         found.cycles_per_instruction,
         found.wait_per_cpu,
-        *map(_share, (found.memory_stall, found.disk_stall, found.disk_use, found.network_use)),
-        *map(_rate, (found.disk_bps, found.network_bps)),
+        _share(found.memory_stall),
+        _share(found.disk_stall),
+        _share(found.disk_use),
+        _share(found.network_use),
+        _rate(found.disk_bps),
+        _rate(found.network_bps),
     )
 
 
