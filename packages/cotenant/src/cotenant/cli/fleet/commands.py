@@ -162,17 +162,16 @@ def up(
     Exit status: 0 all ready (also where they were before), 1 none is left or what is, 2 a wrong file.
     """
     from cotenant.cli.fleet import showing
-    from cotenant.model.fleet.group import GroupOutcome
     from cotenant.model.fleet.requests import Up
     from cotenant.model.fleet.template import start_order
-    from cotenant.services.fleet.operator import ask_controller
+    from cotenant.services.fleet.operator import bring_group
     from cotenant.services.fleet.templates.reading import read_template
 
     template = read_template(file, os.environ, group)
     if dry_run:
         print(f"group {template.name}: {' -> '.join(start_order(template.containers))}")
         return 0
-    outcome = ask_controller(bus_options(connection), "up", Up(template), GroupOutcome, 900.0)
+    outcome = bring_group(bus_options(connection), "up", Up(template), 900.0)
     return showing.show_outcome(outcome, "up", json)
 
 
@@ -183,11 +182,10 @@ def down(name: Name, /, *, connection: Bus = _BUS, json: Json = False) -> int:
     Exit status 1 where something is left; it is removed when its host is back.
     """
     from cotenant.cli.fleet import showing
-    from cotenant.model.fleet.group import GroupOutcome
     from cotenant.model.fleet.requests import Down
-    from cotenant.services.fleet.operator import ask_controller, group_name
+    from cotenant.services.fleet.operator import bring_group, group_name
 
-    outcome = ask_controller(bus_options(connection), "down", Down(group_name(name)), GroupOutcome, 300.0)
+    outcome = bring_group(bus_options(connection), "down", Down(group_name(name)), 300.0)
     return showing.show_outcome(outcome, "down", json)
 
 
@@ -195,11 +193,10 @@ def down(name: Name, /, *, connection: Bus = _BUS, json: Json = False) -> int:
 def restart(name: Name, /, *, connection: Bus = _BUS, json: Json = False) -> int:
     """Remove a group's containers and make them again, on the same hosts with the same guids. All or none."""
     from cotenant.cli.fleet import showing
-    from cotenant.model.fleet.group import GroupOutcome
     from cotenant.model.fleet.requests import Restart
-    from cotenant.services.fleet.operator import ask_controller, group_name
+    from cotenant.services.fleet.operator import bring_group, group_name
 
-    outcome = ask_controller(bus_options(connection), "restart", Restart(group_name(name)), GroupOutcome, 900.0)
+    outcome = bring_group(bus_options(connection), "restart", Restart(group_name(name)), 900.0)
     return showing.show_outcome(outcome, "up", json)
 
 

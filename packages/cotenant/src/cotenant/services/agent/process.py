@@ -139,6 +139,8 @@ class AgentProcess:
             allocatable=lambda: self.agent.room(),
             monotonic=components.clocks.monotonic,
             kubelet=components.kubelet,
+            network=components.network,
+            uplink_bps=components.uplink_bps,
         )
         self.incidents = incident_reporter(
             config, self.node, components.post_incident, self._incidents, components.clocks.wall

@@ -25,6 +25,7 @@ from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.kubelet.roots import roots_here
 from cotenant.drivers.proc.host import HostReader
+from cotenant.drivers.proc.network import uplink_bps
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.drivers.psi.triggers import PressureFiles, PressureTrigger, Resource
 from cotenant.drivers.seals.seals import unsealed
@@ -114,6 +115,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             cache=classes.hardware,
             cache_use=classes.cache.use if classes.cache is not None else tuple,
             network=networks(tree_groups),
+            uplink_bps=config.policies.network.link_bits // 8 if config.policies.network else uplink_bps(),
             kubelet_roots=(lambda: roots_here(layout)) if _asks_for_kubelet(config) else None,
             group_exists=tree_groups.exists,
             stalls=stalls(config, layout, stack),

@@ -14,7 +14,6 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kubelet.roots import KubeletGroups
@@ -26,6 +25,7 @@ from cotenant.model.cluster.report import LONGEST_NAME
 from cotenant.model.document import build, parse
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.urls import split_url
 from cotenant.services.agent_settings.plain_groups import (
     NO_AMOUNTS,
     PlainEviction,
@@ -350,10 +350,6 @@ def check_listen(listen: str, insecure: bool) -> None:
 
 
 def _url(field_name: str, url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable or parts.username is not None:
+    parts = split_url(url)
+    if parts is None or parts.username is not None:
         raise InvalidInput(field_name, url, "http:// or https:// URLs without a user")
