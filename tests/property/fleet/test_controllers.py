@@ -1,6 +1,6 @@
 """Two controllers, an agent and operators, over a bus and a store that are late, lose answers and are cut off, with
-clocks that differ by minutes and processes that are killed: whatever happens, nothing runs twice, an answer is true when
-it is given, and when all is quiet again every group is where it was last brought.
+clocks that differ by minutes and processes that are killed: whatever happens, nothing runs twice, an answer is true
+when it is given, and when all is quiet again every group is where it was last brought.
 """
 
 from __future__ import annotations
