@@ -27,7 +27,7 @@ from cotenant.model.resources import (
     ContainerAmounts,
     pod_requests,
 )
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 
 NO_OBJECTIVE = 1e9  # in service times: never missed
 ORDINARY_CPU, ORDINARY_MEMORY = 1 / 3, 1 / 2
