@@ -274,20 +274,18 @@ class _Matching:
         found = self._classes.get(request.device_class)
         if found is None:
             return False
-        expressions, position = (*found.selectors, *request.selectors), 0
+        expressions, before = (*found.selectors, *request.selectors), self.looked
         try:
-            for position, expression in enumerate(expressions):
+            for expression in expressions:
                 self.looked += 1
                 if not self._matches(expression, device.id.driver, device.device):
                     return False
         except InvalidInput as error:
-            of_class = len(found.selectors)
-            whose = (
-                f"class {found.name}, selector {position}"
-                if position < of_class
-                else f"request {request.full_name}, selector {position - of_class}"
+            at, of_class = self.looked - before - 1, len(found.selectors)
+            whose, position = (
+                (f"class {found.name}", at) if at < of_class else (f"request {request.full_name}", at - of_class)
             )
-            what = f"{whose}: {error.hint or error.expected}"
+            what = f"{whose}, selector {position}: {error.hint or error.expected}"
             raise CannotAllocate(f"node(s) with devices on which a selector fails: {what}") from None
         return True
 
