@@ -36,7 +36,7 @@ class LentRange:
 
     def is_carried(self, amount: float) -> bool:
         """Whether the history is enough to state the amount."""
-        return amount > 0 and self.low * MAX_FACTOR >= amount and self.high <= amount * MAX_FACTOR
+        return self.low * MAX_FACTOR >= amount and self.high <= amount * MAX_FACTOR
 
 
 def lent_range(tried: Sequence[Outcome], amount: float, capacity: float) -> LentRange | None:

@@ -39,7 +39,7 @@ def test_origins_of_one_day_are_one_day() -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "amount", "is_carried"),
-    [(5, 20, 10, True), (4.9, 20, 10, False), (5, 20.1, 10, False), (0, 0, 0, False)],
+    [(5, 20, 10, True), (4.9, 20, 10, False), (5, 20.1, 10, False), (0, 0, 0, True), (0, 1, 0, False)],
 )
 def test_half_to_twice_the_amount_is_carried(low: float, high: float, amount: float, is_carried: bool) -> None:
     assert LentRange(low, high, 3.0).is_carried(amount) == is_carried
