@@ -15,8 +15,8 @@ from cotenant.drivers.nats.client import connect
 from cotenant.drivers.nats.contract import Bus
 from cotenant.model.document import parse
 from cotenant.model.errors import Transient
-from cotenant.model.fleet.refusal import NobodyAnswers, Overdue
 from cotenant.model.fleet.group import GroupOutcome
+from cotenant.model.fleet.refusal import NobodyAnswers, Overdue
 from cotenant.model.fleet.requests import Down, List, Listed, Restart, Up
 from cotenant.services.fleet.places import BusOptions, access_of
 from cotenant.services.fleet.rpc import call, new_key
