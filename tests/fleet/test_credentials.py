@@ -22,7 +22,7 @@ from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.methods import Call, Called
 from cotenant.model.fleet.refusal import Forbidden, NoSuchGuid
 from cotenant.model.fleet.requests import Up
-from cotenant.model.fleet.rights import FleetFile, HostEntry, Lan, Operator
+from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.services.fleet.controller.asking import Asking
 from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
@@ -104,8 +104,6 @@ def test_who_has_left_the_file_is_refused_and_so_is_who_vouches_for_itself(fleet
             await fleet.opened("agent-b", before)
 
     asyncio.run(play())
-    with pytest.raises(InvalidInput, match="no LAN with --jwt"):
-        fleet.make(replace(FLEET, lans=(Lan("east", ("agent-a",)),)))
     with pytest.raises(InvalidInput, match="--program-key"):
         issuer(tmp_path / "nothing")
 

@@ -193,8 +193,9 @@ class Asking:
         return await self._begin(record, found.revision if found is not None else 0, is_new=True)
 
     async def _still_there(self, group: str, epoch: int) -> tuple[int, list[str]]:
-        """Containers of a group without a record: heartbeats name the hosts, whose agents say what is there now. With an
-        epoch that they take: those of a record that is gone may come from a clock that is ahead.
+        """Containers of a group without a record: heartbeats name the hosts, whose agents say what is there now.
+
+        With an epoch that they take: those of a record that is gone may come from a clock that is ahead.
         """
         there = self._registry.of_group(group)
         found: list[str] = []
