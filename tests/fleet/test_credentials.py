@@ -15,9 +15,9 @@ from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import patience, soon
 
 from cotenant.drivers.nats.client import Access, NatsBus, connect
-from cotenant.drivers.nats.contract import Message, NoResponder
+from cotenant.drivers.nats.contract import Message
 from cotenant.drivers.nats.key_value import open_bucket
-from cotenant.model.errors import InvalidInput, Permanent
+from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.methods import Call, Called
 from cotenant.model.fleet.refusal import Forbidden, NoSuchGuid
@@ -146,7 +146,7 @@ def test_a_program_speaks_as_the_random_guid_of_its_container_and_as_no_other(fl
                 try:
                     answer = await call(alice, "fleet.alice.rpc.call", request, Called, 60.0)
                     break
-                except (NoSuchGuid, NoResponder):
+                except (NoSuchGuid, Transient):
                     await asyncio.sleep(0.05)
             assert bytes(answer.result) == b'"21.5"'
             for subject in (f"hb.{outcome.guids['web']}", "guid.agent-a.rpc.stop", "fleet.alice.rpc.list"):
