@@ -195,6 +195,18 @@ def _process(view: View) -> Iterator[Metric]:
         ("resource",),
         [((resource,), count) for resource, count in view.early.pressure_events.items()],
     )
+    yield from _objects(view)
+    yield from _hardware(view)
+    yield counter(
+        "cotenant_agent_placing_failures",
+        "Rounds that could not put programs into their classes",
+        ("what",),
+        [((what,), count) for what, count in view.placing.failures.items()],
+    )
+
+
+def _objects(view: View) -> Iterator[Metric]:
+    """What is written of the node's objects."""
     writer = view.writers.node_metric
     if writer is not None:
         yield counter(
@@ -220,7 +232,12 @@ def _process(view: View) -> Iterator[Metric]:
             ("outcome",),
             [(("written",), devices.written), (("failed",), devices.failures)],
         )
-    if ticker.last is not None:
+
+
+def _hardware(view: View) -> Iterator[Metric]:
+    """What the machine lacks, its accelerators and its cache."""
+    last = view.ticker.last
+    if last is not None:
         yield gauge(
             "cotenant_node_gap_info",
             "What this machine cannot measure or do, and what is required",
@@ -231,25 +248,25 @@ def _process(view: View) -> Iterator[Metric]:
             "cotenant_gpu_utilisation_ratio",
             "Use of an accelerator",
             ("gpu",),
-            [((gpu.uuid,), gpu.utilisation_percent / 100) for gpu in ticker.last.gpus],
+            [((gpu.uuid,), gpu.utilisation_percent / 100) for gpu in last.gpus],
         )
         yield gauge(
             "cotenant_gpu_memory_used_bytes",
             "Memory of an accelerator in use",
             ("gpu",),
-            [((gpu.uuid,), gpu.memory_used_bytes) for gpu in ticker.last.gpus],
+            [((gpu.uuid,), gpu.memory_used_bytes) for gpu in last.gpus],
         )
         yield gauge(
             "cotenant_gpu_memory_total_bytes",
             "Memory of an accelerator",
             ("gpu",),
-            [((gpu.uuid,), gpu.memory_total_bytes) for gpu in ticker.last.gpus],
+            [((gpu.uuid,), gpu.memory_total_bytes) for gpu in last.gpus],
         )
         yield gauge(
             "cotenant_gpu_healthy",
             "1 where an accelerator is well",
             ("gpu",),
-            [((gpu.uuid,), float(gpu.healthy)) for gpu in ticker.last.gpus],
+            [((gpu.uuid,), float(gpu.healthy)) for gpu in last.gpus],
         )
     uses = view.components.cache_use()
     yield gauge(
@@ -263,12 +280,6 @@ def _process(view: View) -> Iterator[Metric]:
         "Moved to and from memory by a class of resctrl",
         ("class",),
         [((use.group or "root",), use.total_bytes) for use in uses],
-    )
-    yield counter(
-        "cotenant_agent_placing_failures",
-        "Rounds that could not put programs into their classes",
-        ("what",),
-        [((what,), count) for what, count in view.placing.failures.items()],
     )
 
 

@@ -203,11 +203,9 @@ class AgentProcess:
             "discovery": self._discover(),
             "arrivals": self._watch_pod_groups(),
             **{name: run() for name, run in self.components.background.items()},
-            **{
-                f"triggers of {name}": source.run(self.early.pressed)
-                for name, source in self.components.triggers.items()
-            },
         }
+        for name, trigger in self.components.triggers.items():
+            work[f"triggers of {name}"] = trigger.run(self.early.pressed)
         if self.components.cpu_times is not None:
             looks = BurstSettings(look_us=self.config.bursts.look_ms * 1000, change_m=self.config.bursts.change_m)
             work["looks"] = Looks(
