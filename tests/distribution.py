@@ -143,6 +143,7 @@ LONGEST = (
     "tests/node/test_fleet_cri.py",
     "tests/node/test_fleet_terminal.py",
     "tests/fleet/test_split_brain.py",
+    "tests/property/fleet/test_controllers.py",
     "tests/fleet/test_programs.py",
     "packages/cotenant/tests/unit/services/profiling/test_slow.py",
     "tests/fleet/test_prometheus.py",

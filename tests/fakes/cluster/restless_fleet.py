@@ -49,6 +49,7 @@ class PretendedRuntime:
     def __init__(self, world: RestlessFleet, agent: str, random: Random) -> None:
         self._world, self._agent, self._random = world, agent, random
         self.there: dict[str, _There] = {}
+        self.pull_s = 0.0  # before each container is made
         self._changed = asyncio.Event()
 
     async def close(self) -> None:
@@ -85,6 +86,7 @@ class PretendedRuntime:
     async def create(
         self, name: str, template: ContainerTemplate, environment: Mapping[str, str], labels: Mapping[str, str]
     ) -> None:
+        await asyncio.sleep(self.pull_s)
         await self._takes(2.0)
         if name in self.there:
             raise InUse(f"{name} is in use")

@@ -48,7 +48,7 @@ def keys(
 
     fleet = read_fleet_file(file)
     if jwt:
-        made = make_credentials(fleet, out, server, listen, int(time.time()))
+        made = make_credentials(fleet, out, server, listen, int(time.time()), leaf_listen)
     else:
         made = make_keys(fleet, out, server, listen, leaf_listen)
     print(f"nats-server -c {made.configuration}")

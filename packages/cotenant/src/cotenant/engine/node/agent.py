@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.leases.write_order import order_writes
 from cotenant.engine.node.clock import NodeClock
 from cotenant.engine.node.decision_log import DecisionKind, DecisionLog, HeldKnob, KnobDecision, NodeExplanation
@@ -106,6 +107,10 @@ class Agent:
         """The node's allocatable resources as reported by its cluster; None = not known."""
         self._view.allocatable = allocatable
 
+    def obeys(self, permissions: Permissions) -> None:
+        """Ask these, kept up to date by who reads them, before an action of recovery is begun."""
+        self._view.permissions = permissions
+
     def kubelet_seen(self, facts: KubeletFacts) -> None:
         """What is known of the kubelet and systemd, which write knobs too."""
         self._view.kubelet = facts
@@ -178,7 +183,7 @@ class Agent:
         self._counts.counter_resets += rates.resets
         values = self._readings.values()
         owners = self._external_cpusets.seen(values, self._tracker)
-        state = self._view.state(rates, values, cpus, self._supported, now, owners)
+        state = self._view.state(rates, values, cpus, self._supported, now, owners, sample.wall_s)
         self._state = state
         self._history.record(state)
         return self._act(self._runner.run(state, now), now, rates.interval_us > 0)

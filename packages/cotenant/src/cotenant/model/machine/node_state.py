@@ -145,6 +145,9 @@ class NodeState:
     )
     allocatable: Allocatable | None = None  # as its Node object says
     kubelet: KubeletFacts = field(default_factory=KubeletFacts)  # what is known of the other writers of knobs
+    held: Mapping[str, str] = field(
+        default_factory=dict
+    )  # namespaces in which no action of recovery may be begun, and why (a freeze, a ceiling, a window)
     # The pods, split once: every policy asks for the parts, some once per pod.
     services: tuple[PodUse, ...] = field(init=False, repr=False, compare=False)  # those that are not best effort
     best_effort_pods: tuple[PodUse, ...] = field(init=False, repr=False, compare=False)

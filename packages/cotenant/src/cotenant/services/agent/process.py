@@ -353,6 +353,7 @@ class AgentProcess:
     def _new_agent(self) -> Agent:
         agent = Agent(replace(self.config.settings(), policies=self.policies()), self.config.node)
         agent.machine_seen(self.components.supported)
+        agent.obeys(self.components.permissions)
         return agent
 
     # Queries

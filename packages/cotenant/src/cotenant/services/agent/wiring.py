@@ -29,8 +29,10 @@ from cotenant.drivers.proc.network import uplink_bps
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.drivers.psi.triggers import PressureFiles, PressureTrigger, Resource
 from cotenant.drivers.seals.seals import unsealed
+from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.node.interfaces import Discovery, Keeper
 from cotenant.engine.node.mode import Mode
+from cotenant.model.autonomy.autonomy import Action
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import Knob, Scope
 from cotenant.services.agent.actions.evictions import Evictions
@@ -78,6 +80,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
         discovery_due = asyncio.Event()
         sources, background, tree = _sources(config, layout, stack, client, discovery_due)
         node = _cluster_node(config, client, background)
+        permissions = _permissions(client, background)
         kubelet = _kubelet(config, layout, keeper, client, node)
         if kubelet.asks:
             background["kubelet"] = kubelet.run
@@ -95,7 +98,8 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             ),
             knobs=knobs,
             keeper=keeper,
-            evictor=_evictor(config, layout, stack, client),
+            evictor=_evictor(config, layout, stack, client, lambda name: _held(permissions, name, clocks.wall())),
+            permissions=permissions,
             sources=sources,
             background=background,
             discovery_due=discovery_due,
@@ -236,11 +240,29 @@ def _asks_for_kubelet(config: AgentConfig) -> bool:
     return config.sources.kubepods or config.cluster is not None or config.kubelet_groups is not None
 
 
-def _evictor(config: AgentConfig, layout: Layout, stack: AsyncExitStack, client: Client | None) -> Evictions:
+def _permissions(
+    client: Client | None, background: dict[str, Callable[[], Coroutine[object, object, None]]]
+) -> Permissions:
+    """What may act here, by the cluster's Autonomy objects; without a cluster everything may."""
+    permissions = Permissions()
+    if client is not None:
+        from cotenant.services.agent.discovery.cluster_pods import ClusterAutonomy
+
+        background["what may act"] = ClusterAutonomy(client, permissions).run
+    return permissions
+
+
+def _held(permissions: Permissions, namespace: str, now_s: float) -> str:
+    return permissions.held(Action.RECOVERY, (namespace,), now_s).get(namespace, "")
+
+
+def _evictor(
+    config: AgentConfig, layout: Layout, stack: AsyncExitStack, client: Client | None, held: Callable[[str], str]
+) -> Evictions:
     kill: Callable[[str], None] | None = None
     if config.plain_eviction is PlainEviction.KILL and config.mode is Mode.ACT:
         kill = stack.enter_context(Groups(layout)).kill
-    return Evictions(client, kill, config.writable)
+    return Evictions(client, kill, config.writable, held)
 
 
 def _traces(config: AgentConfig, stack: AsyncExitStack) -> TraceLink | None:

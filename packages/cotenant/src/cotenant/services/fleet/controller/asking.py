@@ -173,11 +173,7 @@ class Asking:
                 )
             return await self._until_settled(record.name)
         epoch = self._epoch(found.record.epoch if found is not None else 0)
-        try:
-            there = await self._still_there(Fence(template.name, epoch))
-        except Fenced as error:  # of a record that is gone, by a controller whose clock is ahead
-            epoch = error.epoch + 1
-            there = await self._still_there(Fence(template.name, epoch))
+        epoch, there = await self._still_there(template.name, epoch)
         if there:
             known = ", ".join(there)
             raise InvalidInput("name", template.name, "a group that is not up", f"{known} run; down removes them")
@@ -196,14 +192,22 @@ class Asking:
         )
         return await self._begin(record, found.revision if found is not None else 0, is_new=True)
 
-    async def _still_there(self, fence: Fence) -> list[str]:
-        """Containers of a group without a record; heartbeats name the hosts, and their agents say what is there now."""
-        there = self._registry.of_group(fence.group)
+    async def _still_there(self, group: str, epoch: int) -> tuple[int, list[str]]:
+        """Containers of a group without a record: heartbeats name the hosts, whose agents say what is there now.
+
+        With an epoch that they take: those of a record that is gone may come from a clock that is ahead.
+        """
+        there = self._registry.of_group(group)
         found: list[str] = []
         for agent in sorted({agent for agent, _ in there.values()}):
-            answer = await call(self._controller.bus, f"guid.{agent}.rpc.survey", Survey(fence), Surveyed)
+            subject = f"guid.{agent}.rpc.survey"
+            try:
+                answer = await call(self._controller.bus, subject, Survey(Fence(group, epoch)), Surveyed)
+            except Fenced as error:
+                epoch = error.epoch + 1
+                answer = await call(self._controller.bus, subject, Survey(Fence(group, epoch)), Surveyed)
             found += answer.steps
-        return found
+        return epoch, found
 
     async def _down(self, request: Down, message: Message) -> GroupOutcome:
         self._allow(message, "down")  # before it is said whether there is such a group
@@ -314,18 +318,22 @@ class Asking:
         return GroupRecord(name, containers, Goal.UP, found.record.epoch, "", keys=keys, done=True), found.revision
 
     def _place(self, template: GroupTemplate, operator: str) -> dict[str, str]:
-        rooms, unfit = [], []
+        rooms, unfit, suspect = [], [], []
         for host in self._registry.hosts():
-            if host.state is not AgentState.ALIVE or not self._reaches(operator, host.registration.guid):
+            if host.state is AgentState.AWAY or not self._reaches(operator, host.registration.guid):
                 continue
             said = host.registration
             fault = _unfit(host)
-            if fault:
+            if host.state is AgentState.SUSPECT:
+                suspect.append(said.guid)
+            elif fault:
                 unfit.append(f"{said.guid}: {fault}")
             else:
                 rooms.append(Room(said.guid, said.cpu_milli, said.memory_bytes, said.tags, host.containers))
         if unfit and not rooms:
             raise Permanent("no host can run containers now: " + "; ".join(unfit[:3]))
+        if suspect and not rooms:
+            raise Transient("no host is alive just now; heartbeats are missed of " + ", ".join(suspect[:3]))
         return dict(place(template, rooms))
 
     def _epoch(self, last: int) -> int:

@@ -8,6 +8,7 @@ import pytest
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.framework.settings import Settings
+from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.labels import NO_LABELS
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy
@@ -151,3 +152,23 @@ def test_sums_equal_those_of_all_pods_after_any_events() -> None:
                 view = profiles.describe(entry)
                 assert view is not None
                 assert view.others == sums[node] - known[workload]
+
+
+def test_a_captured_plugin_has_the_profiles_of_its_time_and_reads_nothing_later() -> None:
+    world = World()
+    world.engine.workload_profile_seen(declared("etl", 700), 0.0)
+    make = world.engine.plugins.neighbours.capture()
+    world.engine.workload_profile_gone(declared("etl", 700).key, 1.0)
+    copy = World()
+    copy.engine = Cluster(
+        profile("cotenant"), np.random.default_rng(0), Settings(max_pods=100), PluginRegistry(neighbours=make())
+    )
+    for i in range(2):
+        copy.engine.node_seen(Node(f"n{i}", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))
+    for name in ("e0", "e1"):
+        copy.pod(name, "etl")
+    assert sorted(copy.decided().values()) == ["n0", "n1"]
+    assert "default/etl" in copy.sentence("e0")
+    world.pod("e0", "etl")
+    world.decided()
+    assert world.sentence("e0") == ""
