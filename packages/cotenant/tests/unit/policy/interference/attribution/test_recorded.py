@@ -1,8 +1,9 @@
 """A Job on lent resources beside a service, as nodes with a real kubelet recorded it, with other work outside the pods.
 
-`recorded_job.json`, at a load of twenty: two CPUs; the guard held all best-effort work at 0.2 CPU, start-up graces raised that to 0.6, and the class had far more
-weight than a kubelet gives it, so that the Job harmed the service within two seconds and was held again after the
-third. The agent's own pod used up to nine times as much as before, in samples that it took because of the trouble.
+`recorded_job.json`, at a load of twenty: two CPUs; the guard held all best-effort work at 0.2 CPU, start-up graces
+raised that to 0.6, and the class had far more weight than a kubelet gives it, so that the Job harmed the service within
+two seconds and was held again after the third. The agent's own pod used up to nine times as much as before, in samples
+that it took because of the trouble.
 
 `recorded_starved.json`, at a load of forty, the class with more weight than all services: the agent itself got so
 little CPU that a sample is of ten seconds and the next of nineteen, after looks of less than one.
@@ -58,9 +59,7 @@ def pod_use(name: str, cpu_m: int, cart: dict[str, Any]) -> PodUse:
     return PodUse(replace(pod, objective_p99_us=OBJECTIVE_US), use, health=health)
 
 
-def answers(
-    config: AttributionSettings, case: str = JOB_AND_AGENT, *, knows_itself: bool = True
-) -> list[Attribution]:
+def answers(config: AttributionSettings, case: str = JOB_AND_AGENT, *, knows_itself: bool = True) -> list[Attribution]:
     """What is found at each sample while the service is in trouble."""
     history, found = NodeSamples(), []
     for state in states(case):
