@@ -35,6 +35,7 @@ from cotenant.engine.explain.trial import Change
 from cotenant.engine.explain.what_if import View, apply, viewed
 from cotenant.engine.framework.budget import TOO_EXPENSIVE, USUAL_S, OverBudget
 from cotenant.engine.framework.pod_state import ASSIGNED, LEGAL, PodInfo, State
+from cotenant.engine.framework.queueing import Group
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.observed import NamespaceFacts
@@ -46,6 +47,7 @@ from cotenant.model.decisions.answers import (
     NodeVerdict,
     PodAnswer,
     Refusal,
+    Retry,
     Waiting,
     WhatIf,
 )
@@ -137,6 +139,10 @@ class Explain:
             ranks = self._ranking(view, now_s)
             return self._about(view, node, ranks), ranks.best(BEST)
 
+    def _retry(self, entry: PodInfo, group: Group | None, now_s: float) -> Retry:
+        promised = bool(self._components.nominations.node_of(entry.seen.uid))
+        return retry(entry, group, promised, self._settings, self._components.roster.helping, now_s)
+
     def _unevaluated(self, entry: PodInfo, what_if: WhatIf, now_s: float) -> PodAnswer:
         """What a large pod was last told."""
         draft = self._placed_answer(entry, what_if, now_s)
@@ -144,12 +150,11 @@ class Explain:
         if entry.state not in ASSIGNED:
             group = self._components.queue.group_of(entry.seen.uid)
             because = entry.seen.obstacle or entry.last_message or TOO_EXPENSIVE
-            promised = bool(self._components.nominations.node_of(entry.seen.uid))
             waiting = Waiting(
                 because,
                 len(self._components.assignments.encoder.node_rows),
                 held=True,
-                retry=retry(entry, group, promised, self._settings, now_s),
+                retry=self._retry(entry, group, now_s),
             )
         headline = _headline(entry, waiting, what_if, self._settings.schedulers)
         return replace(draft, headline=headline, waiting=waiting)
@@ -401,9 +406,7 @@ class Explain:
             if none
             else (),
             preemption=self._evictions.why_none(entry, view, held) if none or held_back else "",
-            retry=retry(
-                entry, group, bool(self._components.nominations.node_of(entry.seen.uid)), self._settings, now_s
-            ),
+            retry=self._retry(entry, group, now_s),
         )
 
 

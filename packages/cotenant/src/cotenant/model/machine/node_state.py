@@ -59,6 +59,8 @@ class HostUse:
     disks: tuple[str, ...] = ()  # whole physical disks in use, as MAJOR:MINOR
     network_received_bps: int | None = None  # bytes per second over the physical devices
     network_sent_bps: int | None = None
+    disk_bps: int | None = None  # bytes per second, read and written, over the physical disks
+    disk_busy_ppm: int | None = None  # of the time, over the disks that are used: 1e6 = all of them were busy
 
     @property
     def capacity_cpu_m(self) -> int:

@@ -93,6 +93,7 @@ class Components:
     network: Callable[[NodePod], tuple[int, int] | None] = lambda pod: (
         None
     )  # received and sent in a network of the pod's own
+    uplink_bps: int | None = None  # bytes per second in one direction; None = not known
     placers: Sequence[Placer] = ()
     stalls: StallWatch | None = None  # what groups wait for besides a CPU
     traces: TraceLink | None = None  # the trace process

@@ -16,16 +16,15 @@ from prometheus_client import Histogram
 from prometheus_client.core import Metric
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
-from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.doctor.checks import Finding
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.actions.class_placement import ClassPlacement
 from cotenant.services.agent.components import Components
 from cotenant.services.agent.discovery.sources import Sources
 from cotenant.services.agent.engine_metrics import of_engine
 from cotenant.services.agent.loop.actor import Actor
+from cotenant.services.agent.loop.early_samples import EarlySamples
 from cotenant.services.agent.loop.ticker import Ticker
 from cotenant.services.agent.machine_metrics import of_machine
 from cotenant.services.agent.metric_families import cores, counter, gauge
@@ -60,17 +59,9 @@ class View(Protocol):
     signals: ReplicaSignals
     latency_counts: dict[LatencyOutcome, int]
     reloads: dict[str, int]
-    pressure_events: dict[str, int]
+    early: EarlySamples
     writers: ObjectWriters
     placing: ClassPlacement
-
-    def network(self, pod: NodePod) -> tuple[int, int] | None:
-        """Bytes received and sent by a pod; None where it has no network of its own."""
-        ...
-
-    def cache_use(self) -> tuple[CacheUse, ...]:
-        """Occupancy and traffic of the cache classes."""
-        ...
 
     def gaps(self) -> tuple[Gap, ...]:
         """What cannot be measured or done here."""
@@ -141,7 +132,7 @@ class _Collector:
         state = view.agent.state()
         if state is None:
             return
-        yield from of_machine(state, view.network)
+        yield from of_machine(state, view.components.network)
 
 
 def _process(view: View) -> Iterator[Metric]:
@@ -202,7 +193,7 @@ def _process(view: View) -> Iterator[Metric]:
         "cotenant_agent_pressure_events",
         "Pressure triggers that fired",
         ("resource",),
-        [((resource,), count) for resource, count in view.pressure_events.items()],
+        [((resource,), count) for resource, count in view.early.pressure_events.items()],
     )
     writer = view.writers.node_metric
     if writer is not None:
@@ -260,7 +251,7 @@ def _process(view: View) -> Iterator[Metric]:
             ("gpu",),
             [((gpu.uuid,), float(gpu.healthy)) for gpu in ticker.last.gpus],
         )
-    uses = view.cache_use()
+    uses = view.components.cache_use()
     yield gauge(
         "cotenant_cache_occupancy_bytes",
         "Last-level cache that a class of resctrl holds",
