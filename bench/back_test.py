@@ -18,7 +18,9 @@ only): how far the free CPU of all machines that the course without reserve pred
 hours, percent, mean of the absolute value over origins. The `bound` rows know what no rule can (`Hindsight`): an error
 above 5 % there says that a machine's days are too unlike for any reserve of one size. `Sizes` says the same of one
 amount for a day, as a workload's size (`cotenant.policy.assess.sizes`), decided every twelve hours, with the rivals'
-settings chosen by that.
+settings chosen by that. `Held`: one amount for 24 h of all machines, as `cotenant assess` states it, decided every
+twelve hours, with its error, and how often its range (`cotenant.policy.assess.lent_range`) had what would have met the
+risk exactly; `not stated`: where the range says too little.
 """
 
 from __future__ import annotations
@@ -36,11 +38,13 @@ from bench.lending import machines as machines_of_lending
 from bench.machine import show
 from cotenant.model.arrays import Float
 from cotenant.model.assess.history import Float32
-from cotenant.policy.assess.back_test import BackTest, back_test, origins_of, verdict_of
+from cotenant.policy.assess.back_test import BackTest, back_test, origins_of, outcome, score, verdict_of
 from cotenant.policy.assess.day_profile import DayProfile, DayProfileSettings
+from cotenant.policy.assess.lent_range import COVERAGE_PERCENT, lent_range
 from cotenant.policy.assess.predictor import OneByOne, Past, Predictor, flat
 from cotenant.policy.assess.rivals import BorgPeak, LastDayPeak, NSigma, VpaHistogram
 from cotenant.policy.assess.rows import quantiles
+from cotenant.policy.assess.size_blend import SizeBlend
 from cotenant.policy.assess.sizes import size_test
 from cotenant_lab.traces.folder import table_file
 from cotenant_lab.traces.read import read_table
@@ -243,20 +247,20 @@ def rows_of(name: str, load: Callable[[], Halves]) -> tuple[list[dict[str, Any]]
     )
     rows = []
     labelled = (*shipped, *BOUNDS.items())
-    for (label, rule), score in zip(labelled, (*found.scores, *bounds.scores), strict=True):
-        passed = score.error_pct <= 5.0 and 0.5 <= score.risk_pct <= 1.5
+    for (label, rule), one in zip(labelled, (*found.scores, *bounds.scores), strict=True):
+        passed = one.error_pct <= 5.0 and 0.5 <= one.risk_pct <= 1.5
         rows.append(
             {
                 "set": name,
                 "rule": label,
                 "setting": _setting(rule),
-                "risk_pct": round(score.risk_pct, 2),
-                "low": round(score.risk_low_pct, 2),
-                "high": round(score.risk_high_pct, 2),
-                "pinball_pct": round(score.pinball_pct, 4),
-                "lent_pct": round(score.lent_pct, 1),
-                "squeezed_pct": round(score.squeezed_pct, 2),
-                "error_pct": round(score.error_pct, 1),
+                "risk_pct": round(one.risk_pct, 2),
+                "low": round(one.risk_low_pct, 2),
+                "high": round(one.risk_high_pct, 2),
+                "pinball_pct": round(one.pinball_pct, 4),
+                "lent_pct": round(one.lent_pct, 1),
+                "squeezed_pct": round(one.squeezed_pct, 2),
+                "error_pct": round(one.error_pct, 1),
                 "free_pct": round(free, 1) if rule is shipped[0][1] else "",
                 "passed": "yes" if passed else "no",
             }
@@ -264,7 +268,27 @@ def rows_of(name: str, load: Callable[[], Halves]) -> tuple[list[dict[str, Any]]
     said = verdict_of(found.stated_risk, (found.scores[0], *found.scores[2:]))
     origins = origins_of(halves.reported, DAY, 43_200.0, halves.first_share)
     tried = size_test(halves.reported, rivals=size_rivals(halves.tuned), origins=origins).verdict
-    return rows, f"{name}: {halves.note}; {len(found.scores[0].outcomes)} origins. {said}\nSizes: {tried}"
+    note = f"{name}: {halves.note}; {len(found.scores[0].outcomes)} origins. {said}"
+    return rows, f"{note}\nSizes: {tried}\nHeld: {held_amounts(halves.reported, origins)}"
+
+
+def held_amounts(reported: Past, origins: Sequence[int], risk: float = 0.01) -> str:
+    """How good one amount for the day and its range are, as a sentence."""
+    said = SizeBlend().below_each(reported, origins, DAY, risk)
+    found = [outcome(reported, amounts, origin, 0.0, risk) for origin, amounts in zip(origins, said, strict=True)]
+    of = score("held", found)
+    tried = inside = stated = 0
+    for at, now in enumerate(found):
+        passed = [one for one in found[:at] if one.at_s + one.horizon_s <= now.at_s]
+        reach = lent_range(passed, now.lent, now.capacity)
+        if reach is not None:
+            tried += 1
+            inside += reach.low <= now.in_hindsight <= reach.high
+            stated += reach.is_carried(now.lent)
+    return (
+        f"risk {of.risk_pct:.2f} %, lent {of.lent_pct:.1f} % of the capacity, error {of.error_pct:.1f} %; of {tried} "
+        f"ranges of {COVERAGE_PERCENT} % {inside} had what would have met the risk; {tried - stated} not stated."
+    )
 
 
 def _free_error(halves: Halves, horizon: int) -> float:

@@ -1,8 +1,10 @@
 """1,000 agents of simulated hosts on one real nats-server: how long joining takes, what a request costs, and what their
 heartbeats cost the controller.
 
-Agents have a process of their own, with one connection for each; the controller is this process, with the product's own
-bus, registry and requests. Heartbeats carry three containers and real figures.
+Times depend on who else uses the machine; CPU time hardly does: of a join (of the agent, the controller and the server,
+with the heartbeats meanwhile), and of a request (asker and agent together). Agents have a process of their own, with
+one connection for each; the controller is this process, with the product's own bus, registry and requests. Heartbeats
+carry three containers and real figures.
 """
 
 from __future__ import annotations
@@ -79,6 +81,10 @@ class Result:
     quiet_rpc_p99_ms: float
     controller_core_percent: float
     heartbeats_per_s: float
+    join_cpu_ms: float
+    join_controller_cpu_ms: float
+    join_server_cpu_ms: float
+    rpc_cpu_ms: float
 
 
 async def agents_process(url: str, count: int) -> None:
@@ -109,7 +115,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-async def measure(url: str, count: int, folder: Path, seconds: float, requests: int) -> Result:
+async def measure(url: str, server: int, count: int, folder: Path, seconds: float, requests: int) -> Result:
     """Controller, then agents, then figures."""
     raise_descriptors()
     bus = await connect(Access(url, "controller"), within_s=30)
@@ -121,10 +127,13 @@ async def measure(url: str, count: int, folder: Path, seconds: float, requests: 
     try:
         while len(controller.registry) == 0:
             await asyncio.sleep(0.01)
-        began = time.perf_counter()
+        began, before, server_ms = time.perf_counter(), time.process_time(), cpu_ms(server)
+        agents_ms = cpu_ms(process.pid or 0)  # what it took to import, and for the first agents
         while sum(host.beat is not None for host in controller.registry.hosts()) < count:
             await asyncio.sleep(0.05)
         joined_s = time.perf_counter() - began
+        controller_ms, server_ms = 1000 * (time.process_time() - before), cpu_ms(server) - server_ms
+        agents_ms = cpu_ms(process.pid or 0) - agents_ms
         await asyncio.sleep(2)
         cpu, wall, beats = time.process_time(), time.perf_counter(), _beats(controller)
         await asyncio.sleep(seconds)
@@ -134,7 +143,9 @@ async def measure(url: str, count: int, folder: Path, seconds: float, requests: 
     finally:
         process.kill()
         process.join()
+    cpu_s = time.process_time()
     quiet = await quiet_requests(url, requests)
+    cpu_s = time.process_time() - cpu_s
     await cancelled([running])
     await bus.close()
     store.close()
@@ -146,7 +157,17 @@ async def measure(url: str, count: int, folder: Path, seconds: float, requests: 
         round(percentile(quiet, 0.99), 2),
         round(100 * cpu / wall, 2),
         round(beats / wall, 1),
+        round(agents_ms / count, 2),
+        round(controller_ms / count, 2),
+        round(server_ms / count, 2),
+        round(1000 * cpu_s / requests, 3),
     )
+
+
+def cpu_ms(process: int) -> float:
+    """User and system time of a process."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def timed(bus: NatsBus, requests: int, count: int) -> list[float]:
@@ -195,7 +216,7 @@ def main() -> None:
         server = subprocess.Popen([given.server, "-a", "127.0.0.1", "-p", str(port)], stderr=subprocess.DEVNULL)
         try:
             url = f"nats://127.0.0.1:{port}"
-            result = run(measure(url, given.agents, Path(folder) / "store", given.seconds, given.requests))
+            result = run(measure(url, server.pid, given.agents, Path(folder) / "store", given.seconds, given.requests))
         finally:
             server.kill()
             server.wait()
@@ -207,6 +228,10 @@ def main() -> None:
     print(
         f"request p50 {result.rpc_p50_ms} ms, p99 {result.rpc_p99_ms} ms; with one agent p99 "
         f"{result.quiet_rpc_p99_ms} ms"
+    )
+    print(
+        f"CPU of a join: agent {result.join_cpu_ms} ms, controller {result.join_controller_cpu_ms} ms, server "
+        f"{result.join_server_cpu_ms} ms; of a request: {result.rpc_cpu_ms} ms"
     )
     print(f"{result.heartbeats_per_s} heartbeats/s cost the controller {result.controller_core_percent} % of a core")
 

@@ -35,7 +35,8 @@ TOGETHER = (
 # benchmarks take half of the time for one case in a hundred. So do kills at every step on real cgroups, which
 # tests/fault/keeper has on folders; whole clusters for the manager, the rebalancer, releases and charts, whose parts
 # have tests, and for gangs and quotas, which tests/kube has; elections among real processes, which
-# tests/fault/drivers/kube has on a server of its own; and limits of a fleet over kills of its processes.
+# tests/fault/drivers/kube has on a server of its own; and limits of a fleet over kills of its processes. Of cases that
+# differ in one value only, the dearer ones are left too.
 LONG = (
     "tests/e2e/test_app.py",
     "tests/e2e/test_charts.py",
@@ -59,6 +60,31 @@ LONG = (
     "tests/node/test_profile_run.py",
     "tests/node/test_zone_vm.py",
     "tests/unit/test_bench.py",
+    "tests/unit/tools/test_mutation.py",
+    "tests/unit/contributing/test_contributing.py::test_a_recipe_followed_to_the_letter_works[score]",
+    "tests/unit/contributing/test_contributing.py::test_a_step_left_out_fails_loudly[score-",
+    "packages/cotenant/tests/unit/engine/test_rehearsal.py::test_random_clusters_need_no_kernel_that_was_not_rehearsed[kube",
+    "packages/cotenant/tests/unit/engine/test_rehearsal.py::test_random_clusters_need_no_kernel_that_was_not_rehearsed[drf",
+    "packages/cotenant-lab/tests/lab/test_dag.py",
+    "packages/cotenant-lab/tests/lab/test_openb.py",
+    "packages/cotenant-lab/tests/lab/test_plant.py",
+    "packages/cotenant-lab/tests/lab/test_takeover.py",
+    "packages/cotenant-lab/tests/lab/test_tianchi.py",
+    "tests/e2e/test_cpus.py",
+    "tests/e2e/test_devices.py",
+    "tests/e2e/test_load_aware.py",
+    "tests/fault/keeper/test_kill.py::test_killed_at_any_step_everything_is_restored_byte_for_byte[v1-before",
+    "tests/fault/keeper/test_kill.py::test_killed_while_restoring_the_next_keeper_continues[v1]",
+    "tests/fault/up/test_children.py::test_parts_killed_and_paused_in_any_order",
+    "tests/fault/up/test_children.py::test_the_extender_killed",
+    "tests/fault/up/test_ends.py::test_a_signal_ends_it_in_order[2]",
+    "tests/fault/up/test_ends.py::test_a_signal_while_it_starts",
+    "tests/fault/up/test_ends.py::test_kill_9_while_it_starts",
+    "tests/fault/up/test_refused.py::test_a_file_of_the_cluster_that_is_a_folder[t",
+    "tests/fault/up/test_refused.py::test_a_file_of_the_cluster_that_is_a_folder[port",
+    "tests/node/test_fleet_docker.py::test_killed_over_an_up[1-0]",
+    "tests/node/test_fleet_docker.py::test_killed_over_an_up[3-1]",
+    "tests/property/node/test_agent.py::test_ten_thousand_groups_that_come_and_go_leave_no_more_than_two_thousand[False]",
 )
 # Units that take more than five seconds, the longest first.
 LONGEST = (
@@ -118,6 +144,7 @@ LONGEST = (
     "tests/node/test_fleet_cri.py",
     "tests/node/test_fleet_terminal.py",
     "tests/fleet/test_split_brain.py",
+    "tests/property/fleet/test_controllers.py",
     "tests/fleet/test_programs.py",
     "packages/cotenant/tests/unit/services/profiling/test_slow.py",
     "tests/fleet/test_prometheus.py",

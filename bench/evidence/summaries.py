@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant_lab.metrics import SUSTAINED_LOAD
+from cotenant_lab.derived_metrics import SUSTAINED_LOAD
 from cotenant_lab.storage import write_json
 
 FOLDER = Path("docs/results")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from cotenant.model.fleet.states import AgentState
 from cotenant.services.fleet.agent.agent import FleetAgent
 from cotenant.services.fleet.controller.asking import Asking
 from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
-from cotenant.services.fleet.fleet_file import make_keys
+from cotenant.services.fleet.fleet_file import MadeKeys, make_credentials, make_keys
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.rpc import Verb, call
 
@@ -58,12 +60,23 @@ class Limits:
         """Nothing to add."""
 
 
-def test_a_host_behind_a_leaf_is_listed_and_asked_and_its_loss_and_return_lose_nothing(tmp_path: Path) -> None:
+def made_of(fleet: FleetFile, folder: Path, hub_port: int, between: int, with_jwt: bool) -> MadeKeys:
+    """Keys, or credentials, of a fleet on loopback."""
+    listen, leaf_listen = f"127.0.0.1:{hub_port}", f"127.0.0.1:{between}"
+    if with_jwt:
+        return make_credentials(fleet, folder, ("127.0.0.1",), listen, int(time.time()), leaf_listen)
+    return make_keys(fleet, folder, ("127.0.0.1",), listen, leaf_listen)
+
+
+@pytest.mark.parametrize("with_jwt", [False, True], ids=["keys", "credentials"])
+def test_a_host_behind_a_leaf_is_listed_and_asked_and_its_loss_and_return_lose_nothing(
+    tmp_path: Path, with_jwt: bool
+) -> None:
     pytest.importorskip("nkeys", reason="nkeys is not installed")
     hub_port, leaf_port, between = free_port(), free_port(), free_port()
     lan = Lan("east", ("agent-b",), f"127.0.0.1:{leaf_port}")
     fleet = FleetFile((HostEntry("agent-a"), HostEntry("agent-b")), lans=(lan,))
-    made = make_keys(fleet, tmp_path / "keys", ("127.0.0.1",), f"127.0.0.1:{hub_port}", f"127.0.0.1:{between}")
+    made = made_of(fleet, tmp_path / "keys", hub_port, between, with_jwt)
     for name in ("hub", "leaf"):
         (tmp_path / name).mkdir()
     hub = NatsServer(tmp_path / "hub", hub_port, made.configuration)
@@ -126,21 +139,18 @@ def test_a_host_behind_a_leaf_is_listed_and_asked_and_its_loss_and_return_lose_n
         hub.kill()
 
 
-def test_a_leaf_may_not_speak_for_hosts_of_another_network(tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_jwt", [False, True], ids=["keys", "credentials"])
+def test_a_leaf_may_not_speak_for_hosts_of_another_network(tmp_path: Path, with_jwt: bool) -> None:
     pytest.importorskip("nkeys", reason="nkeys is not installed")
     hub_port, leaf_port, between = free_port(), free_port(), free_port()
     fleet = FleetFile((HostEntry("agent-a"), HostEntry("agent-b")), lans=(Lan("east", ("agent-b",)),))
-    made = make_keys(fleet, tmp_path / "keys", ("127.0.0.1",), f"127.0.0.1:{hub_port}", f"127.0.0.1:{between}")
+    made = made_of(fleet, tmp_path / "keys", hub_port, between, with_jwt)
     for name in ("hub", "leaf"):
         (tmp_path / name).mkdir()
-    remote = next(
-        line.split("url: ")[1].split(",")[0] for line in made.leaves["east"].read_text().splitlines() if "url:" in line
-    )
+    remotes = next(line for line in made.leaves["east"].read_text().splitlines() if "remotes:" in line)
+    remotes = re.sub(r"account: \w+, ", "", remotes)  # it knows no accounts
     taken_over = tmp_path / "leaf" / "nats-server.conf"  # by somebody who lets everybody in
-    taken_over.write_text(
-        f'listen: "127.0.0.1:{leaf_port}"\n'
-        f'leafnodes {{ remotes: [ {{ url: {remote}, tls {{ ca_file: "{made.authority}" }} }} ] }}\n'
-    )
+    taken_over.write_text(f'listen: "127.0.0.1:{leaf_port}"\nleafnodes {{ {remotes} }}\n')
     hub = NatsServer(tmp_path / "hub", hub_port, made.configuration)
     leaf = NatsServer(tmp_path / "leaf", leaf_port, taken_over)
 

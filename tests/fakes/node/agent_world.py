@@ -33,7 +33,8 @@ from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.components import Clocks, Components
 from cotenant.services.agent.loop.triggers import TriggerSource
 from cotenant.services.agent.process import AgentProcess
-from cotenant.services.agent_settings.config import AgentConfig, PlainGroup, WrittenAmounts
+from cotenant.services.agent_settings.config import AgentConfig
+from cotenant.services.agent_settings.plain_groups import PlainGroup, WrittenAmounts
 from cotenant.services.knobs.dry_run import NoStateFile
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
 from cotenant.services.knobs.rules import Rules

@@ -22,7 +22,8 @@ from cotenant_local.controllers.runtime.actions import (
     QUOTAS,
     REPLICA_SETS,
 )
-from cotenant_local.controllers.views.core import Pod, stamp
+from cotenant_local.controllers.views.core import stamp
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.workload_controllers import Deployments, ReplicaSets
 from cotenant_local.controllers.workloads.replica_count import PodUse
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from cryptography.x509 import DNSName, SubjectAlternativeName, load_pem_x509_certificate
 from tests.fakes.command_options import options
-from tests.unit.deploy.chart import helm_only, objects
+from tests.unit.deploy.chart import helm_only, objects, pod, refusal
 from tests.unit.deploy.objects import DEPLOY, by_identity, containers, resources
 from tools.manifests import CHART, definitions, rendered, template
 
@@ -436,3 +436,14 @@ def test_pods_are_resized_only_where_it_is_asked_for() -> None:
     for made, is_asked in ((plain, False), (sized, True)):
         (container,) = made[deployment]["spec"]["template"]["spec"]["containers"]
         assert ("--right-sizing" in container["args"]) is is_asked
+
+
+@helm_only
+def test_a_history_of_use_is_on_a_claim_of_one_replica() -> None:
+    values = ("--set=manager.historyClaim=use", "--set=manager.replicas=1")
+    spec = pod("Deployment", "cotenant-system", "cotenant-manager", *values)
+    container = spec["containers"][0]
+    assert "--history-dir=/var/lib/cotenant/history" in container["args"]
+    assert {"name": "history", "mountPath": "/var/lib/cotenant/history"} in container["volumeMounts"]
+    assert {"name": "history", "persistentVolumeClaim": {"claimName": "use"}} in spec["volumes"]
+    assert "set manager.replicas: 1" in refusal("--set=manager.historyClaim=use")

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from math import isfinite, isnan, nan
 
 from cotenant_lab.contract import Scenario
+from cotenant_lab.derived_metrics import SUSTAINED_LOAD
 from cotenant_lab.experiment import Outcome, Plan, measured
 from cotenant_lab.metric import Metric
-from cotenant_lab.metrics import SUSTAINED_LOAD
 from cotenant_lab.metrics_by_workload import catalogue
 from cotenant_lab.statistics import (
     Bound,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite, isinf
 
 from cotenant_lab.comparison import Comparison, Row
-from cotenant_lab.metrics import USED_AT_OBJECTIVE
+from cotenant_lab.derived_metrics import USED_AT_OBJECTIVE
 
 
 def to_object(comparison: Comparison) -> dict[str, object]:

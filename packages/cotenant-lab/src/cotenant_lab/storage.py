@@ -43,6 +43,7 @@ _AFTER = (
     "cotenant_lab/cli/",
     "cotenant_lab/report/",
     "cotenant_lab/comparison.py",
+    "cotenant_lab/derived_metrics.py",
     "cotenant_lab/environment.py",
     "cotenant_lab/experiment.py",
     "cotenant_lab/metrics.py",

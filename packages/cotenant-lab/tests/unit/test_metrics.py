@@ -6,8 +6,9 @@ from math import nan
 import pytest
 
 from cotenant_lab.contract import Measures
+from cotenant_lab.derived_metrics import SUSTAINED_LOAD
 from cotenant_lab.metric import decimals, show
-from cotenant_lab.metrics import METRICS, SUSTAINED_LOAD
+from cotenant_lab.metrics import METRICS
 from cotenant_lab.metrics_by_workload import catalogue, variants
 
 

@@ -21,8 +21,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.cli.tables import GAP, console, width
+from cotenant_lab.derived_metrics import SUSTAINED_LOAD, USED_AT_OBJECTIVE
 from cotenant_lab.metric import Metric, decimals, show
-from cotenant_lab.metrics import SUSTAINED_LOAD, USED_AT_OBJECTIVE
 from cotenant_lab.storage import REPORT
 
 if TYPE_CHECKING:

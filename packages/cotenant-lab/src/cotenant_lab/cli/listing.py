@@ -7,8 +7,9 @@ from dataclasses import asdict
 from cotenant.cli import tables
 from cotenant.model.errors import InvalidInput
 from cotenant_lab import registry
+from cotenant_lab.derived_metrics import DERIVED
 from cotenant_lab.metric import OWNER_WORDS, Metric
-from cotenant_lab.metrics import DERIVED, METRICS
+from cotenant_lab.metrics import METRICS
 from cotenant_lab.metrics_by_workload import variants
 from cotenant_lab.workload_file import is_workload_file
 

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Literal
 
 from cotenant_lab.comparison import Comparison, Row
-from cotenant_lab.metrics import SUSTAINED_LOAD
+from cotenant_lab.derived_metrics import SUSTAINED_LOAD
 from cotenant_lab.report.wording import (
     bounded,
     by_direction,

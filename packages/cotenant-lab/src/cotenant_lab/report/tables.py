@@ -11,8 +11,8 @@ from statistics import median
 
 from cotenant.model.pages.wide import Cell, Head, Row, cell, head, wide
 from cotenant_lab.comparison import Comparison, Paired, SustainedRow, UsedRow, standing
+from cotenant_lab.derived_metrics import DERIVED, SUSTAINED_LOAD, USED_AT_OBJECTIVE
 from cotenant_lab.metric import OWNER_WORDS, Metric, decimals, show
-from cotenant_lab.metrics import DERIVED, SUSTAINED_LOAD, USED_AT_OBJECTIVE
 
 _MAX_PAIRED = 8
 _FIRST = (head("policy", "name"), head("role", "role"))

@@ -107,18 +107,24 @@ def demo(
         for at_s, text in neighbour.events:
             tables.print_folded(f"  {at_s:.0f} s: {text}")
         print()
+    _print_assessment(outcomes[0].assessment, report, assessment)
+    if node:
+        print()
+        page.write(report, config, outcomes, _node_side(out, quiet=False), neighbour)
+    return 0
+
+
+def _print_assessment(says: str, report: Path, assessment: Path) -> None:
+    from cotenant.cli import tables
+
     print("What `cotenant assess` says of the first of these clusters, as it would of yours:")
-    tables.print_folded(f"  {outcomes[0].assessment}")
+    tables.print_folded(f"  {says}")
     print(f"\nreport: {report}; the assessment: {assessment}")
     print(
         "see also: cotenant up --nodes 10 --workload colocation     (a lasting cluster with the whole loop, for "
         "kubectl)"
     )
     print("              cotenant lab compare --workload founding         (policies compared, with intervals)")
-    if node:
-        print()
-        page.write(report, config, outcomes, _node_side(out, quiet=False), neighbour)
-    return 0
 
 
 def _neighbour(seed: int) -> Neighbour | None:

@@ -21,7 +21,7 @@ from cotenant_local.controllers.runtime.controller import GONE, ResourceControll
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.runtime.runner import Enqueue
 from cotenant_local.controllers.views.autoscaling import Autoscaler
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.views.workloads import Deployment, ReplicaSet, StatefulSet
 from cotenant_local.controllers.workloads import autoscaler
 from cotenant_local.controllers.workloads.replica_count import PodUse

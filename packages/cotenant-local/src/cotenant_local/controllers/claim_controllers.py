@@ -12,7 +12,7 @@ from cotenant_local.controllers.runtime.cache import Key, Store
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
 from cotenant_local.controllers.runtime.runner import Enqueue
 from cotenant_local.controllers.views.claims import ClaimTemplate, ResourceClaimView
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.views.workloads import PodGroupView
 
 _pod = msgspec.json.Decoder(Pod).decode

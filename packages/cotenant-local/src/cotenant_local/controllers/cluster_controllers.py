@@ -36,7 +36,9 @@ from cotenant_local.controllers.views.cluster import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from cotenant_local.controllers.views.core import Lease, NodeView, OwnerReference, Pod
+from cotenant_local.controllers.views.core import OwnerReference
+from cotenant_local.controllers.views.nodes import Lease, NodeView
+from cotenant_local.controllers.views.pods import Pod
 
 LEASE_NAMESPACE = "kube-node-lease"
 

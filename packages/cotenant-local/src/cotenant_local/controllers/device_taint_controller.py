@@ -16,7 +16,7 @@ from cotenant_local.controllers.runtime.cache import Key, Store
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
 from cotenant_local.controllers.runtime.runner import Enqueue
 from cotenant_local.controllers.views.claims import DeviceTaint, ResourceClaimView, SliceView, TaintRule
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 
 _Tainted = dict[DeviceName, tuple[DeviceTaint, ...]]
 

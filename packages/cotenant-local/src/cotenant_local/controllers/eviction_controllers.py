@@ -10,8 +10,8 @@ from cotenant_local.controllers.runtime.actions import EVICTION_REQUESTS, EVICTI
 from cotenant_local.controllers.runtime.cache import Key, Store
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
 from cotenant_local.controllers.runtime.runner import Enqueue
-from cotenant_local.controllers.views.core import Pod
 from cotenant_local.controllers.views.evictions import EvictionRequestView, EvictionView
+from cotenant_local.controllers.views.pods import Pod
 
 
 class EvictionRequests(ResourceController):

@@ -23,7 +23,9 @@ from cotenant_local.controllers.runtime.actions import (
 from cotenant_local.controllers.runtime.cache import Key, Named, Store
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
 from cotenant_local.controllers.runtime.runner import Enqueue
-from cotenant_local.controllers.views.core import NodeView, Pod, Selector
+from cotenant_local.controllers.views.core import Selector
+from cotenant_local.controllers.views.nodes import NodeView
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.views.workloads import (
     ControllerRevision,
     DaemonSet,

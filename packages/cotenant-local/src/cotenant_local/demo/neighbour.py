@@ -29,7 +29,7 @@ from cotenant.model.machine.knob import Knob, Vanished
 from cotenant.model.machine.node_state import ServiceHealth
 from cotenant_lab.plant.keeping import PlantKeeper
 from cotenant_lab.world.config import WorldConfig
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.nodes.behaviour import behaviour_of, requests_of
 from cotenant_local.nodes.world import LiveWorld
 from cotenant_local.up.simulated import shop

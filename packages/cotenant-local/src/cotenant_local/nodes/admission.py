@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from cotenant.model.cluster.node import KUBELET_MAX_PODS
 from cotenant.model.cluster.pod import HostPort
 from cotenant.model.resources import PODS_NAME, Amounts
-from cotenant_local.controllers.views.core import NodeView, Pod
+from cotenant_local.controllers.views.nodes import NodeView
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.workloads.scheduling import affinity_matches
 
 

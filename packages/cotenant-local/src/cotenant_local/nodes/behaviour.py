@@ -27,7 +27,7 @@ from cotenant.model.resources import (
     ContainerAmounts,
     pod_requests,
 )
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 
 NO_OBJECTIVE = 1e9  # in service times: never missed
 ORDINARY_CPU, ORDINARY_MEMORY = 1 / 3, 1 / 2
@@ -113,7 +113,7 @@ def behaviour_of(pod: Pod, requests: Amounts) -> tuple[Behaviour, str]:
             objective = min(NO_OBJECTIVE, objective_ms / 1000.0 / truth.service_time_s)
             until = min(run_s, inf if service else truth.duration_s)
             return Behaviour(cpu, memory, tenant, service, truth, objective, until, exit_code), wrong
-        except (msgspec.DecodeError, InvalidInput) as error:
+        except (msgspec.DecodeError, RecursionError, InvalidInput) as error:
             wrong = f"annotation {SIMULATED}: {error}"
     return Behaviour(cpu, memory, tenant, _owner(pod), _ordinary(cpu, memory), NO_OBJECTIVE, run_s, exit_code), wrong
 

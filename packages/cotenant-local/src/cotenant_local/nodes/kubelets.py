@@ -20,7 +20,9 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant_local.controllers.runtime.actions import PODS, Delete, EmitEvent, Patch
 from cotenant_local.controllers.runtime.cache import Key
-from cotenant_local.controllers.views.core import NodeView, Pod, seconds
+from cotenant_local.controllers.views.core import seconds
+from cotenant_local.controllers.views.nodes import NodeView
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.nodes import pod_status
 from cotenant_local.nodes.admission import Usage, admit, host_ports
 from cotenant_local.nodes.behaviour import Behaviour, behaviour_of, requests_of, runs_forever

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from msgspec import convert
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.controllers.views.core import Condition, Pod, seconds, stamp
+from cotenant_local.controllers.views.core import Condition, seconds, stamp
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.workloads.pods import conditions_with
 
 _READY = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")

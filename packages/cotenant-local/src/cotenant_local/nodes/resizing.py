@@ -23,7 +23,8 @@ from msgspec import convert
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import MEMORY_NAME, NOTHING, Amounts
-from cotenant_local.controllers.views.core import Condition, Pod, Resources, stamp
+from cotenant_local.controllers.views.core import Condition, stamp
+from cotenant_local.controllers.views.pods import Pod, Resources
 from cotenant_local.controllers.workloads.pods import conditions_with
 from cotenant_local.nodes.admission import Usage
 from cotenant_local.nodes.behaviour import requests_of

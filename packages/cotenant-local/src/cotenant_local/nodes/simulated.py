@@ -29,7 +29,8 @@ from cotenant_lab.world.config import WorldConfig
 from cotenant_local.apiserver.contract import MERGE, Resource, Target, WriteOptions
 from cotenant_local.controllers.runtime.actions import LEASES, NODES, PODS, RESOURCE_CLAIMS
 from cotenant_local.controllers.runtime.informer import Informers
-from cotenant_local.controllers.views.core import NodeView, Pod
+from cotenant_local.controllers.views.nodes import NodeView
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.nodes.accelerators import device_manifest
 from cotenant_local.nodes.delivery import Delivery
 from cotenant_local.nodes.fleet import LEASE_NAMESPACE, Fleet, lease_manifest, node_manifest, ready_conditions

@@ -15,7 +15,8 @@ from cotenant.model.resources import CPU_NAME, MEMORY_NAME, NOTHING, Amounts
 from cotenant_local.apiserver.http.resource_metrics import Measured, Usage
 from cotenant_local.controllers.runtime.actions import NODES, PODS
 from cotenant_local.controllers.runtime.informer import Informers
-from cotenant_local.controllers.views.core import NodeView, Pod
+from cotenant_local.controllers.views.nodes import NodeView
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.workloads.replica_count import PodUse
 from cotenant_local.nodes.kubelets import Kubelets
 

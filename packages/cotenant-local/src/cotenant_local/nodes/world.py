@@ -15,7 +15,6 @@ from math import ceil, inf, isfinite, nextafter, sqrt
 
 import numpy as np
 
-from cotenant.model.arrays import Report
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant_lab.world.config import WorldConfig
@@ -23,6 +22,7 @@ from cotenant_lab.world.latency import p99_table
 from cotenant_lab.world.state import FINISHED, FUTURE, READY, RUNNING, UNREPORTED, law
 from cotenant_local.nodes import physics
 from cotenant_local.nodes.behaviour import NO_OBJECTIVE, Behaviour, Simulated
+from cotenant_local.nodes.node_reports import node_reports
 from cotenant_local.nodes.observations import Ended, PodUsage, ReplicaQueue, ServiceView, Snapshot
 from cotenant_local.nodes.world_state import FIRST, NamedRows, empty, more_nodes, more_pods, more_services, more_tenants
 
@@ -75,9 +75,7 @@ class LiveWorld:
         return max(0.0, (now_s - self._epoch_s) * self.speed)
 
     def _real(self, t: float) -> float:
-        """The first moment at which `t` simulated seconds have passed: rounded down, nothing would be due at it,
-        over and over.
-        """
+        """The first moment at which `t` simulated seconds have passed: before it, nothing would be due."""
         at = self._epoch_s + t / self.speed
         while isfinite(at) and self.simulated(at) < t:
             at = nextafter(at, inf)
@@ -315,27 +313,7 @@ class LiveWorld:
 
     def reports(self, now_s: float) -> list[NodeReport]:
         """The reports that the agents of powered-on nodes would send; empty before the first tick."""
-        s, config = self._state, self.config
-        cores, memory = float(config.node_cores), float(config.node_memory_bytes)
-        rows = s.report[: len(self._node_names)]
-        out = []
-        for name, row, up in zip(self._node_names, rows.tolist(), s.nodes.up[: len(rows)].tolist(), strict=True):
-            if up and row[Report.REPORTED_AT] == row[Report.REPORTED_AT]:
-                out.append(
-                    NodeReport(
-                        node=name,
-                        cpu_allocatable=cores,
-                        cpu_used=row[Report.CPU_USED] * cores,
-                        memory_allocatable=memory,
-                        memory_used=row[Report.MEMORY_USED] * memory,
-                        latency_p99_ms=min(row[Report.LATENCY_P99_MS], 1e9),
-                        violation=row[Report.VIOLATION],
-                        dominant_share=row[Report.DOMINANT_SHARE],
-                        fairness=min(1.0, row[Report.FAIRNESS]),
-                        at_s=now_s,
-                    )
-                )
-        return out
+        return node_reports(self._state, self.config, self._node_names, now_s)
 
     def usage(self, uid: str) -> PodUsage | None:
         """The measured usage of one pod; None if it is not running."""

@@ -43,7 +43,8 @@ from cotenant_local.apiserver.contract import MERGE
 from cotenant_local.apiserver.verbs.api import Api
 from cotenant_local.controllers.runtime.actions import NODES, PODS
 from cotenant_local.controllers.runtime.informer import Informers
-from cotenant_local.controllers.views.core import NodeView, Pod
+from cotenant_local.controllers.views.nodes import NodeView
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.nodes.kubelets import Kubelets
 from cotenant_local.nodes.usage import FleetUsage
 

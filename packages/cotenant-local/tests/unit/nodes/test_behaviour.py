@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.nodes.behaviour import behaviour_of, requests_of
 
 

@@ -6,7 +6,9 @@ import pytest
 from cotenant.model.cluster.annotations import EXIT_CODE, RUN_SECONDS, SIMULATED
 from cotenant_lab.world.config import WorldConfig
 from cotenant_local.controllers.runtime.actions import Delete, EmitEvent, Patch
-from cotenant_local.controllers.views.core import NodeView, Pod, stamp
+from cotenant_local.controllers.views.core import stamp
+from cotenant_local.controllers.views.nodes import NodeView
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.nodes.kubelets import RESTART_S, START_S, STOP_S, Kubelets
 from cotenant_local.nodes.world import LiveWorld
 

@@ -10,7 +10,8 @@ from cotenant.model.cluster.annotations import FAIL_PREPARE
 from cotenant_lab.world.config import WorldConfig
 from cotenant_local.controllers.runtime.actions import EmitEvent, Patch
 from cotenant_local.controllers.views.claims import ResourceClaimView
-from cotenant_local.controllers.views.core import NodeView, Pod
+from cotenant_local.controllers.views.nodes import NodeView
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.nodes.devices.preparing import Preparations
 from cotenant_local.nodes.kubelets import Kubelets
 from cotenant_local.nodes.world import LiveWorld

@@ -238,10 +238,12 @@ class Cluster(ClusterState):
         follows what is measured.
         """
         self._measured.workload_profile_seen(profile)
+        self.plugins.neighbours.profile_seen(profile)
 
     def workload_profile_gone(self, key: str, now_s: float) -> None:
         """A WorkloadProfile was deleted."""
         self._measured.workload_profile_gone(key)
+        self.plugins.neighbours.profile_gone(key)
 
     def usage_measured(self, numbers: Int, cpu_cores: Float, memory_bytes: Float, now_s: float) -> None:
         """Measured use of running pods, columns aligned with their `numbers`; pods on no node are skipped.

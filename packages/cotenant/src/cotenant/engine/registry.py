@@ -19,6 +19,7 @@ from cotenant.engine.framework.plugin_rules import PluginRules
 from cotenant.engine.framework.roster import is_node_rule
 from cotenant.engine.plugins.extenders.plugin import Extenders
 from cotenant.engine.plugins.gangs.plugin import Gangs
+from cotenant.engine.plugins.neighbours.plugin import DiskNeighbours
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.reservations.plugin import Reservations
 from cotenant.engine.plugins.stays.plugin import LentForStay
@@ -47,6 +48,7 @@ class PluginRegistry:
     load_aware: LoadAware = field(default_factory=LoadAware)  # off without settings
     predicted_use: PredictedUse = field(default_factory=PredictedUse)  # off without settings
     lent_for_stay: LentForStay = field(default_factory=LentForStay)  # sleeps until a node says what holds for longer
+    neighbours: DiskNeighbours = field(default_factory=DiskNeighbours)  # sleeps until a profile says a demand for disks
     extenders: Extenders = field(default_factory=Extenders)  # none is asked
     more: tuple[Plugin, ...] = ()
 
@@ -88,6 +90,7 @@ class PluginRegistry:
             ClaimGate(self.claims),
             self.reservations,
             self.lent_for_stay,
+            self.neighbours,
             *load,
             *use,
             *extenders,
@@ -99,6 +102,6 @@ class PluginRegistry:
         load = (self.load_aware,) if self.load_aware.is_on else ()
         use = (self.predicted_use,) if self.predicted_use.is_on else ()
         extenders = (self.extenders,) if self.extenders.extenders else ()
-        own = (self.lent_for_stay, *extenders, *self.more)
+        own = (self.lent_for_stay, self.neighbours, *extenders, *self.more)
         more = (PluginRules(plugin) for plugin in own if is_node_rule(plugin))
         return (self.cpus, self.devices, self.claims, *load, *use, *more)

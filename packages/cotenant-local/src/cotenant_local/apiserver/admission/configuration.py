@@ -224,7 +224,10 @@ def _check_client(client: Manifest, where: str) -> list[Cause]:
         return [Cause("FieldValueRequired", "Required value: exactly one of url or service is required", where)]
     if url is None:
         return []
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        return [_invalid(f"{where}.url", url, f"{error}; desired format: https://host[/path]")]
     if parts.scheme != "https":
         return [
             _invalid(f"{where}.url", url, "'https' is the only allowed URL scheme; desired format: https://host[/path]")

@@ -24,7 +24,7 @@ from cotenant_local.controllers.runtime.actions import (
     ResourceName,
 )
 from cotenant_local.controllers.views.claims import ClaimTemplate, Consumer, ResourceClaimView
-from cotenant_local.controllers.views.core import Pod, PodClaim
+from cotenant_local.controllers.views.pods import Pod, PodClaim
 from cotenant_local.controllers.views.workloads import PodGroupView
 from cotenant_local.controllers.workloads.pods import owner_reference
 

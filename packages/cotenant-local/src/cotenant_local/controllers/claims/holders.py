@@ -15,7 +15,7 @@ from collections.abc import Callable
 from cotenant_local.controllers.claims.from_templates import reference
 from cotenant_local.controllers.runtime.actions import RESOURCE_CLAIMS, Delete, Draft, Patch, Plan
 from cotenant_local.controllers.views.claims import Consumer, ResourceClaimView
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.views.workloads import PodGroupView
 
 FINALIZER = "resource.kubernetes.io/delete-protection"

@@ -12,7 +12,8 @@ from math import inf
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import PODS, Delete, Draft, EmitEvent, Patch, Plan
 from cotenant_local.controllers.views.claims import DeviceTaint, ResourceClaimView
-from cotenant_local.controllers.views.core import Pod, seconds, stamp
+from cotenant_local.controllers.views.core import seconds, stamp
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.workloads.pods import conditions_with
 
 DeviceName = tuple[str, str, str]  # driver, pool, device

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import PODS, Delete, Draft, Patch, Plan
-from cotenant_local.controllers.views.core import Pod, stamp
+from cotenant_local.controllers.views.core import stamp
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.workloads.pods import conditions_with
 
 QUARANTINE_S = 5.0  # how long a node must be missing; upstream: 40 s, followed by a live lookup

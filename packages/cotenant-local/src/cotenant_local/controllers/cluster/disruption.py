@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import BUDGETS, Draft, Patch, Plan
 from cotenant_local.controllers.views.cluster import Budget
-from cotenant_local.controllers.views.core import OwnerReference, Pod, seconds, stamp
+from cotenant_local.controllers.views.core import OwnerReference, seconds, stamp
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.workloads.pods import conditions_with
 from cotenant_local.controllers.workloads.rounding import resolve
 

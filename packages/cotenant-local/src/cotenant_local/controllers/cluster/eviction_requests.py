@@ -22,8 +22,9 @@ from cotenant_local.controllers.runtime.actions import (
     Patch,
     Plan,
 )
-from cotenant_local.controllers.views.core import Condition, Pod, seconds, stamp
+from cotenant_local.controllers.views.core import Condition, seconds, stamp
 from cotenant_local.controllers.views.evictions import EvictionRequestView, EvictionView
+from cotenant_local.controllers.views.pods import Pod
 
 GROUP, VERSION = "lifecycle.k8s.io", "v1alpha1"
 API = f"{GROUP}/{VERSION}"

@@ -19,7 +19,9 @@ import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import NODES, PODS, Delete, Draft, EmitEvent, Patch, Plan
-from cotenant_local.controllers.views.core import Condition, Lease, NodeView, Pod, TaintView, seconds, stamp
+from cotenant_local.controllers.views.core import Condition, seconds, stamp
+from cotenant_local.controllers.views.nodes import Lease, NodeView, TaintView
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.workloads.pods import conditions_with
 from cotenant_local.controllers.workloads.scheduling import covers
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cotenant_local.controllers.runtime.actions import Draft, EmitEvent, Plan
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 
 GRACE_S = 5.0
 REASON = "FailedScheduling"

@@ -24,16 +24,17 @@ from cotenant_local.controllers.runtime.cache import Index, Key, Named, Store
 from cotenant_local.controllers.views import autoscaling as autoscaling_views
 from cotenant_local.controllers.views import claims as claim_views
 from cotenant_local.controllers.views import cluster as cluster_views
-from cotenant_local.controllers.views import core as views
 from cotenant_local.controllers.views import evictions as eviction_views
+from cotenant_local.controllers.views import nodes as node_views
+from cotenant_local.controllers.views import pods as pod_views
 from cotenant_local.controllers.views import scheduled as scheduled_views
 from cotenant_local.controllers.views import workloads as workload_views
 from cotenant_local.controllers.views.core import Object
 
 VIEWS: dict[ResourceName, type[object]] = {
-    actions.PODS: views.Pod,
-    actions.NODES: views.NodeView,
-    actions.LEASES: views.Lease,
+    actions.PODS: pod_views.Pod,
+    actions.NODES: node_views.NodeView,
+    actions.LEASES: node_views.Lease,
     actions.NAMESPACES: cluster_views.Namespace,
     actions.CLAIMS: cluster_views.PersistentVolumeClaim,
     actions.VOLUMES: cluster_views.PersistentVolume,
@@ -80,7 +81,7 @@ _event = msgspec.json.Decoder(_Event).decode
 _bookmark = msgspec.json.Decoder(_Bookmark).decode
 
 
-def _by_node(pod: views.Pod) -> tuple[str, ...]:
+def _by_node(pod: pod_views.Pod) -> tuple[str, ...]:
     return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 

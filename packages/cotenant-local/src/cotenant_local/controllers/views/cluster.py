@@ -7,7 +7,8 @@ from datetime import datetime
 from msgspec import field
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.controllers.views.core import Condition, Meta, NodeSelectorView, Resources, Selector, View
+from cotenant_local.controllers.views.core import Condition, Meta, Selector, View
+from cotenant_local.controllers.views.pods import NodeSelectorView, Resources
 
 
 class BudgetSpec(View, frozen=True):

@@ -12,7 +12,8 @@ from msgspec import field
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.json_object import JsonValue
-from cotenant_local.controllers.views.core import Condition, Meta, PodClaim, PodClaimStatus, Selector, View
+from cotenant_local.controllers.views.core import Condition, Meta, Selector, View
+from cotenant_local.controllers.views.pods import PodClaim, PodClaimStatus
 
 
 class RollingUpdate(View, frozen=True):

@@ -16,7 +16,8 @@ from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.quantities import format_milli, parse_quantity
 from cotenant_local.controllers.runtime.actions import AUTOSCALERS, Draft, EmitEvent, Patch, Plan, ResourceName
 from cotenant_local.controllers.views.autoscaling import Autoscaler, Behavior, Metric, ResourceSource
-from cotenant_local.controllers.views.core import Pod, seconds, stamp
+from cotenant_local.controllers.views.core import seconds, stamp
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.workloads.replica_count import Asked, NoAnswer, PodUse, Tolerance, replicas_for
 from cotenant_local.controllers.workloads.scaling_pace import History, Paced, paced
 

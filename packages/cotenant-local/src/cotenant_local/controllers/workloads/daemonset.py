@@ -17,7 +17,8 @@ import msgspec
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.cluster.affinity import NAME_FIELD
 from cotenant_local.controllers.runtime.actions import DAEMON_SETS, PODS, Create, Delete, Draft, EmitEvent, Patch, Plan
-from cotenant_local.controllers.views.core import NodeView, Pod, PodSpec
+from cotenant_local.controllers.views.nodes import NodeView
+from cotenant_local.controllers.views.pods import Pod, PodSpec
 from cotenant_local.controllers.views.workloads import ControllerRevision, DaemonSet, DaemonSetStatus
 from cotenant_local.controllers.workloads.pods import claim, pod_from
 from cotenant_local.controllers.workloads.revisions import HASH_LABEL, History, sync, truncate

@@ -20,7 +20,8 @@ import msgspec
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.whole_number import whole_number
 from cotenant_local.controllers.runtime.actions import JOBS, PODS, Create, Delete, Draft, EmitEvent, Patch, Plan
-from cotenant_local.controllers.views.core import Condition, Pod, seconds, stamp
+from cotenant_local.controllers.views.core import Condition, seconds, stamp
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.views.workloads import Job, PodGroupView
 from cotenant_local.controllers.workloads.job_groups import add_group, group_name, wants_group
 from cotenant_local.controllers.workloads.pods import claim, conditions_with, pod_from

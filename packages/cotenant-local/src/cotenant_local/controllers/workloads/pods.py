@@ -18,7 +18,8 @@ import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import PODS, Create, Draft, HasMetadata, Patch, ResourceName
-from cotenant_local.controllers.views.core import Meta, Pod, Selector, seconds
+from cotenant_local.controllers.views.core import Meta, Selector, seconds
+from cotenant_local.controllers.views.pods import Pod
 
 TEMPLATE_HASH = "pod-template-hash"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

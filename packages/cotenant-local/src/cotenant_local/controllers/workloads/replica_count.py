@@ -13,7 +13,8 @@ from math import ceil
 
 from cotenant.model.quantities import parse_quantity
 from cotenant_local.controllers.views.autoscaling import ResourceSource
-from cotenant_local.controllers.views.core import Pod, seconds
+from cotenant_local.controllers.views.core import seconds
+from cotenant_local.controllers.views.pods import Pod
 
 CPU_INITIALIZATION_S = 300.0
 INITIAL_READINESS_S = 30.0

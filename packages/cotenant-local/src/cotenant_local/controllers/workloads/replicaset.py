@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import PODS, REPLICA_SETS, Delete, Draft, EmitEvent, Patch, Plan
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.views.workloads import ReplicaSet
 from cotenant_local.controllers.workloads.pods import claim, create_pods, deletion_order, pod_from
 

@@ -13,15 +13,8 @@ from cotenant.model.cluster.affinity import NAME_FIELD, NodeSelectorTerm
 from cotenant.model.cluster.labels import Labels, Operator, Requirement
 from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
 from cotenant.model.errors import InvalidInput
-from cotenant_local.controllers.views.core import (
-    NodeExpression,
-    NodeSelectorView,
-    NodeTerm,
-    NodeView,
-    PodSpec,
-    TaintView,
-    TolerationView,
-)
+from cotenant_local.controllers.views.nodes import NodeView, TaintView
+from cotenant_local.controllers.views.pods import NodeExpression, NodeSelectorView, NodeTerm, PodSpec, TolerationView
 
 # tolerations added to every DaemonSet pod
 DAEMON_TOLERATIONS = (

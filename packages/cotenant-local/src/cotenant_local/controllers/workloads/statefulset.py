@@ -29,7 +29,7 @@ from cotenant_local.controllers.runtime.actions import (
     Patch,
     Plan,
 )
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.views.workloads import ControllerRevision, StatefulSet, StatefulSetStatus
 from cotenant_local.controllers.workloads.pods import claim, owner_reference, pod_from
 from cotenant_local.controllers.workloads.revisions import HASH_LABEL, History, sync, truncate

@@ -19,7 +19,7 @@ from cotenant_local.apiserver.contract import DeleteOptions, Target, WriteOption
 from cotenant_local.controllers.runtime.actions import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.views.claims import SliceView
-from cotenant_local.controllers.views.core import NodeView
+from cotenant_local.controllers.views.nodes import NodeView
 from cotenant_local.nodes.devices.shapes import DeviceShape, DriverShape, Pool, device_class, pool_of
 
 _RETRY_S = 1.0

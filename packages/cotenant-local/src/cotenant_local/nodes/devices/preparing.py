@@ -12,7 +12,7 @@ from cotenant.model.cluster.annotations import FAIL_PREPARE
 from cotenant_local.controllers.claims.from_templates import claim_names
 from cotenant_local.controllers.runtime.cache import Key
 from cotenant_local.controllers.views.claims import ResourceClaimView
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 
 
 class Preparations:

@@ -36,7 +36,7 @@ from cotenant.services.reporting.latency import LatencyReport
 from cotenant.services.reporting.sender import ReportSender
 from cotenant_local.controllers.runtime.actions import PODS
 from cotenant_local.controllers.runtime.informer import Informers
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.nodes.observations import PodUsage
 from cotenant_local.nodes.world import LiveWorld
 from cotenant_local.up.simulated.machine import BEST_EFFORT, ROOT, SimulatedKeeper, SimulatedMachine

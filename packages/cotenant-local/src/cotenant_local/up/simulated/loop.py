@@ -14,7 +14,7 @@ from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.apiserver.verbs.api import Api
 from cotenant_local.controllers.runtime.actions import PODS
 from cotenant_local.controllers.runtime.informer import Informers
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.nodes.world import LiveWorld
 from cotenant_local.up.config import UpConfig
 from cotenant_local.up.simulated.agents import Addresses, SimulatedAgents

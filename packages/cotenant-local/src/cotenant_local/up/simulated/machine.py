@@ -23,7 +23,7 @@ from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant.model.machine.node_pod import NodePod, Phase
 from cotenant_lab.plant.keeping import PlantKeeper
 from cotenant_lab.plant.knobs import PlantKnobs
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.nodes.world import LiveWorld
 
 ROOT, BEST_EFFORT = "kubepods", "kubepods/besteffort"

@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from cotenant_lab.world.latency import OVERLOAD, erlang_c
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.nodes.observations import ReplicaQueue
 from cotenant_local.nodes.world import LiveWorld
 

@@ -16,7 +16,8 @@ from cotenant_local.controllers.runtime.actions import (
 from cotenant_local.controllers.views.cluster import (
     Namespace,
 )
-from cotenant_local.controllers.views.core import Pod, stamp
+from cotenant_local.controllers.views.core import stamp
+from cotenant_local.controllers.views.pods import Pod
 
 NOW = 1_800_000_000.0
 

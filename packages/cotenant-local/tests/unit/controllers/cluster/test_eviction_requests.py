@@ -14,8 +14,9 @@ from cotenant_local.controllers.cluster.eviction_requests import (
     reconcile_request,
 )
 from cotenant_local.controllers.runtime.actions import Create, EvictPod, Patch, Plan
-from cotenant_local.controllers.views.core import Pod, stamp
+from cotenant_local.controllers.views.core import stamp
 from cotenant_local.controllers.views.evictions import EvictionRequestView, EvictionView
+from cotenant_local.controllers.views.pods import Pod
 
 NOW = 1_800_000_000.0
 

@@ -11,7 +11,9 @@ from cotenant_local.controllers.cluster.node_lifecycle import (
     reconcile_node,
 )
 from cotenant_local.controllers.runtime.actions import Delete, Patch, Plan
-from cotenant_local.controllers.views.core import Lease, NodeView, Pod, TaintView, micro_stamp, stamp
+from cotenant_local.controllers.views.core import micro_stamp, stamp
+from cotenant_local.controllers.views.nodes import Lease, NodeView, TaintView
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.nodes.fleet import Fleet
 
 NOW = 1_800_000_000.0

@@ -5,7 +5,8 @@ import pytest
 
 from cotenant_local.controllers.cluster.unserved_pods import GRACE_S, may_be_unserved, reconcile
 from cotenant_local.controllers.runtime.actions import EmitEvent
-from cotenant_local.controllers.views.core import Pod, stamp
+from cotenant_local.controllers.views.core import stamp
+from cotenant_local.controllers.views.pods import Pod
 
 NOW = 1_800_000_000.0
 SERVED = ("cotenant", "default-scheduler")

@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 
 from cotenant_local.controllers.runtime.cache import Store
-from cotenant_local.controllers.views.core import Pod
+from cotenant_local.controllers.views.pods import Pod
 
 
 def pod(name: str, version: int, uid: str = "u", owner: str = "", node: str = "") -> Pod:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cotenant_local.controllers.views.autoscaling import MetricTarget, ResourceSource
-from cotenant_local.controllers.views.core import Condition, Container, Meta, Pod, PodSpec, PodStatus, Resources
+from cotenant_local.controllers.views.core import Condition, Meta
+from cotenant_local.controllers.views.pods import Container, Pod, PodSpec, PodStatus, Resources
 from cotenant_local.controllers.workloads.replica_count import Asked, NoAnswer, PodUse, Tolerance, replicas_for
 
 NOW_S = datetime(2026, 1, 1, 12, 0, tzinfo=UTC).timestamp()

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from tests.fakes.processes.plain_cluster import PlainCluster, template
 
 from cotenant_local.controllers.runtime.actions import PODS, REPLICA_SETS, Create, Delete, Patch, Plan
-from cotenant_local.controllers.views.core import Pod, stamp
+from cotenant_local.controllers.views.core import stamp
+from cotenant_local.controllers.views.pods import Pod
 from cotenant_local.controllers.workloads.pods import deletion_order
 from cotenant_local.controllers.workloads.replicaset import BURST, reconcile
 

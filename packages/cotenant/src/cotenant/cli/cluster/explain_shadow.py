@@ -153,8 +153,8 @@ def _print_differences(differences: Sequence[Difference]) -> None:
 def _print_cost(report: ShadowReport, for_s: float) -> None:
     print()
     used = report.judging_cpu_s / for_s * 100.0 if for_s else 0.0
-    each = f", {report.judging_cpu_s / report.judged * 1000.0:.2g} ms each" if report.judged else ""
-    words = f"{report.judged:,} judgements{each}: {used:.2g} % of a core, of {report.share * 100:g} % allowed"
+    mean = f", {report.judging_cpu_s / report.judged * 1000.0:.2g} ms each" if report.judged else ""
+    words = f"{report.judged:,} judgements{mean}: {used:.2g} % of a core, of {report.share * 100:g} % allowed"
     if report.put_off:
         words += f"; {report.put_off:,} binds came when there was none left"
     if report.forgotten:

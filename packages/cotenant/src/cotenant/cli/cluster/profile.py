@@ -11,6 +11,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from cotenant.model.urls import split_url
 from cotenant.services.assess.arguments import USE, ReadArguments
 from cotenant.services.options import GIVEN, Context, Kubeconfig
 from cotenant.services.profiling.arguments import SlowArguments
@@ -244,7 +245,7 @@ def perf(
 
     if not command:
         raise InvalidInput("COMMAND", "", "a command after --")
-    if otlp and not otlp.startswith(("http://", "https://")):
+    if otlp and split_url(otlp) is None:
         raise InvalidInput("--otlp", otlp, "http://HOST:PORT or https://HOST:PORT")
     found = measured(command, os.environ, labels_of(label), sys.stderr.fileno() if json else None)
     show_command(found, json)

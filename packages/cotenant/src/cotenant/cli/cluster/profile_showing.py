@@ -14,10 +14,28 @@ from pathlib import Path
 import msgspec
 
 from cotenant.cli import tables
-from cotenant.drivers.kube.kinds.custom.workload_profile import axes_fields, overall_fields
-from cotenant.model.cluster.workload_profile import LARGEST, Axis, Figure, Reading, Unknown, WorkloadProfile
+from cotenant.drivers.kube.kinds.custom.workload_profile import axes_fields, bound_fields, overall_fields
+from cotenant.model.cluster.workload_profile import (
+    LARGEST,
+    NOT_SEEN,
+    Axis,
+    Bound,
+    Figure,
+    Reading,
+    Unknown,
+    WorkloadProfile,
+)
+from cotenant.policy.interference.bound import bound_by
 from cotenant.services.profiling import radar
 from cotenant.services.profiling.radar import WORDS
+
+BOUND_WORDS = {
+    Bound.CPU: "CPU",
+    Bound.MEMORY: "memory",
+    Bound.MEMORY_BANDWIDTH: "memory bandwidth",
+    Bound.DISK: "disk",
+    Bound.NETWORK: "network",
+}
 
 
 def profiles(found: Sequence[WorkloadProfile], as_json: bool) -> int:
@@ -37,12 +55,13 @@ def profiles(found: Sequence[WorkloadProfile], as_json: bool) -> int:
                 profile.key,
                 f"{profile.workload.kind}/{profile.workload.name}",
                 *(_value(reading) for reading in (overall.sensitivity, overall.pressure, overall.tolerates)),
+                bound_by(profile.bound) or "–",
                 f"{known} of {2 * len(Axis)}",
                 profile.updated_at or "never",
             )
         )
-    headings = ("profile", "workload", "sensitivity", "pressure", "tolerates", "known", "updated")
-    tables.print_words(headings, rows, right=headings[2:6])
+    headings = ("profile", "workload", "sensitivity", "pressure", "tolerates", "bound by", "known", "updated")
+    tables.print_words(headings, rows, right=(*headings[2:5], headings[6]))
     return 0
 
 
@@ -68,6 +87,8 @@ def fields(profile: WorkloadProfile) -> dict[str, object]:
         "workload": {"kind": profile.workload.kind, "name": profile.workload.name},
         "overall": overall_fields(profile.overall),
         "axes": axes_fields({axis: profile.axis(axis) for axis in Axis}),
+        "boundBy": bound_fields({resource: profile.bound.get(resource, NOT_SEEN) for resource in Bound}),
+        "class": bound_by(profile.bound) or None,
         "measured": {"node": profile.measured_on, "at": profile.measured_at} if profile.measured else None,
         "updatedAt": profile.updated_at or None,
         "problems": list(profile.wrong),
@@ -83,6 +104,11 @@ def _one(profile: WorkloadProfile) -> None:
         rows.append((WORDS[axis], _cell(both.tendency, reasons), _cell(both.sensitivity, reasons)))
     overall = profile.overall
     tables.print_words(("axis", "tendency", "sensitivity"), rows)
+    if profile.bound:
+        parts = ", ".join(
+            f"{BOUND_WORDS[resource]} {_cell(profile.bound.get(resource, NOT_SEEN), reasons)}" for resource in Bound
+        )
+        tables.print_folded(f"bound by {bound_by(profile.bound) or 'what is not known'}: {parts}")
     for name, reading in (
         ("sensitivity to all neighbours together", overall.sensitivity),
         ("pressure on others per core in use", overall.pressure),

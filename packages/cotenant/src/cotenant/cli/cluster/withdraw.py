@@ -80,11 +80,9 @@ def withdraw(
     still runs, 2 bad input.
     """
     import asyncio
-    from math import isfinite
 
     from cotenant.drivers.kube.client.access import load_access
     from cotenant.drivers.kube.client.client import Client
-    from cotenant.model.errors import InvalidInput
     from cotenant.services.knobs.host import boot_id
     from cotenant.services.withdrawal import leftovers, withdrawing
 
@@ -95,12 +93,7 @@ def withdraw(
     daemons = _pair("--agents", agents, "DaemonSet") if agents else None
     sweep = _pair("--swept", swept, "DaemonSet") if swept else None
     maps = [_pair("--config-map", name, "ConfigMap") for name in config_map]
-    if "/" in webhooks:
-        raise InvalidInput("--webhooks", webhooks, "a name")
-    if (lease or secret) and not own_in:
-        raise InvalidInput("--own-in", own_in, "the namespace of --lease and --secret")
-    if not (isfinite(within_s) and within_s >= 0):
-        raise InvalidInput("--within-s", within_s, "seconds, 0 or more")
+    _check(webhooks, bool(lease or secret), own_in, within_s)
     if folder is not None:
         leftovers.remove_folder(folder, boot_id(), say)
         return 0
@@ -120,6 +113,19 @@ def withdraw(
 
     asyncio.run(run())
     return 0
+
+
+def _check(webhooks: str, has_own: bool, own_in: str, within_s: float) -> None:
+    from math import isfinite
+
+    from cotenant.model.errors import InvalidInput
+
+    if "/" in webhooks:
+        raise InvalidInput("--webhooks", webhooks, "a name")
+    if has_own and not own_in:
+        raise InvalidInput("--own-in", own_in, "the namespace of --lease and --secret")
+    if not (isfinite(within_s) and within_s >= 0):
+        raise InvalidInput("--within-s", within_s, "seconds, 0 or more")
 
 
 def _pair(option: str, given: str, of: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cotenant.cli.fleet import experiment, profile, programs, terminal, top
+from cotenant.cli.fleet import experiment, keys, profile, programs, terminal, top
 from cotenant.cli.fleet.commands import app
 
-__all__ = ["app", "experiment", "profile", "programs", "terminal", "top"]
+__all__ = ["app", "experiment", "keys", "profile", "programs", "terminal", "top"]

@@ -162,17 +162,16 @@ def up(
     Exit status: 0 all ready (also where they were before), 1 none is left or what is, 2 a wrong file.
     """
     from cotenant.cli.fleet import showing
-    from cotenant.model.fleet.group import GroupOutcome
     from cotenant.model.fleet.requests import Up
     from cotenant.model.fleet.template import start_order
-    from cotenant.services.fleet.operator import ask_controller
+    from cotenant.services.fleet.operator import bring_group
     from cotenant.services.fleet.templates.reading import read_template
 
     template = read_template(file, os.environ, group)
     if dry_run:
         print(f"group {template.name}: {' -> '.join(start_order(template.containers))}")
         return 0
-    outcome = ask_controller(bus_options(connection), "up", Up(template), GroupOutcome, 900.0)
+    outcome = bring_group(bus_options(connection), "up", Up(template), 900.0)
     return showing.show_outcome(outcome, "up", json)
 
 
@@ -183,11 +182,10 @@ def down(name: Name, /, *, connection: Bus = _BUS, json: Json = False) -> int:
     Exit status 1 where something is left; it is removed when its host is back.
     """
     from cotenant.cli.fleet import showing
-    from cotenant.model.fleet.group import GroupOutcome
     from cotenant.model.fleet.requests import Down
-    from cotenant.services.fleet.operator import ask_controller, group_name
+    from cotenant.services.fleet.operator import bring_group, group_name
 
-    outcome = ask_controller(bus_options(connection), "down", Down(group_name(name)), GroupOutcome, 300.0)
+    outcome = bring_group(bus_options(connection), "down", Down(group_name(name)), 300.0)
     return showing.show_outcome(outcome, "down", json)
 
 
@@ -195,11 +193,10 @@ def down(name: Name, /, *, connection: Bus = _BUS, json: Json = False) -> int:
 def restart(name: Name, /, *, connection: Bus = _BUS, json: Json = False) -> int:
     """Remove a group's containers and make them again, on the same hosts with the same guids. All or none."""
     from cotenant.cli.fleet import showing
-    from cotenant.model.fleet.group import GroupOutcome
     from cotenant.model.fleet.requests import Restart
-    from cotenant.services.fleet.operator import ask_controller, group_name
+    from cotenant.services.fleet.operator import bring_group, group_name
 
-    outcome = ask_controller(bus_options(connection), "restart", Restart(group_name(name)), GroupOutcome, 900.0)
+    outcome = bring_group(bus_options(connection), "restart", Restart(group_name(name)), 900.0)
     return showing.show_outcome(outcome, "up", json)
 
 
@@ -323,67 +320,6 @@ def configure(
         bus_options(connection), "configure", SetConfiguration(role, platform, settings), Spread, 20.0
     )
     return showing.show_spread(role, platform, answer, json)
-
-
-@app.command
-def keys(
-    file: Annotated[
-        Path,
-        Parameter(help="The fleet's file (YAML): hosts by guid with tags, operators with verbs and tags, controllers."),
-    ],
-    /,
-    *,
-    out: Annotated[
-        Path,
-        Parameter(
-            help="Folder for the keys, the server's certificate and nats-server.conf; keys that are there are kept."
-        ),
-    ] = Path("fleet-keys"),
-    server: Annotated[
-        tuple[str, ...], Parameter(help="A name or address by which the server is reached; may be given several times.")
-    ] = ("localhost", "127.0.0.1"),
-    listen: Annotated[str, Parameter(help="Where the server listens.")] = "0.0.0.0:4222",
-    leaf_listen: Annotated[
-        str, Parameter(help="Where it listens for the servers of `lans`, where the file has any.")
-    ] = "0.0.0.0:7422",
-    jwt: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            help="Credentials (NATS's JWTs) instead of keys in the server's file: programs get theirs at run time.",
-        ),
-    ] = False,
-) -> int:
-    """Make keys for hosts, operators and controllers, and the configuration of a NATS server that holds each of them to
-    its own subjects.
-    """
-    import time
-
-    from cotenant.services.fleet.fleet_file import make_credentials, make_keys, read_fleet_file
-
-    fleet = read_fleet_file(file)
-    if jwt:
-        made = make_credentials(fleet, out, server, listen, int(time.time()))
-    else:
-        made = make_keys(fleet, out, server, listen, leaf_listen)
-    print(f"nats-server -c {made.configuration}")
-    print(f"authority of its certificate: {made.authority}")
-    for name, path in made.seeds.items():
-        print(f"  {name}: {path}")
-    if made.programs is not None:
-        print(f"for controllers, to issue credentials to programs: {made.programs}")
-    for name, path in made.leaves.items():
-        print(f"in {name}: nats-server -c {path}; authority of its certificate: {path.parent / 'tls' / 'ca.crt'}")
-    return 0
-
-
-@app.command(name="guid")
-def show_guid() -> int:
-    """This machine's guid, for the fleet's file."""
-    from cotenant.services.fleet.agent_main import guid_of
-
-    print(guid_of(""))
-    return 0
 
 
 def bus_options(given: Bus) -> BusOptions:

@@ -50,8 +50,8 @@ def monitors(figures: JsonObject) -> list[str]:
     kicks = ", queues not traced"
     if back["kicks_per_s"] is not None:
         ratio = back["kicks_per_notification"]
-        each = "" if ratio is None else f", {ratio:.2f} kicks a notification"
-        kicks = f", {back['kicks_per_s']:.0f} kicks and {back['notifications_per_s']:.0f} notifications a second{each}"
+        mean = "" if ratio is None else f", {ratio:.2f} kicks a notification"
+        kicks = f", {back['kicks_per_s']:.0f} kicks and {back['notifications_per_s']:.0f} notifications a second{mean}"
     exits = "" if back["exits_per_s"] is None else f", {back['exits_per_s']:.0f} exits a second"
     return [
         f"  front end: {_shown(front['runnable'], '')} runnable, {_shown(front['wait_ms'], ' ms')} waited a turn, "

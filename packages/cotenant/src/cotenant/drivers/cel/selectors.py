@@ -24,6 +24,7 @@ from cotenant.model.json_object import JsonObject
 
 _MAX_EXPRESSIONS = 1024
 _MAX_RESULTS = 200_000  # of one expression
+_MAX_NAMES = 10_000  # of attributes, for one expression
 
 
 class CelSelectors:
@@ -61,6 +62,7 @@ class _Known:
         self._expression = Expression(text)
         self._reads = _reads(self._expression.tree)
         self._results: dict[Hashable, bool | InvalidInput] = {}
+        self._read: tuple[dict[tuple[str, str], bool], ...] = ({}, {})  # of attributes, of capacity: driver, name
 
     def holds(self, driver: str, device: OfferedDevice, meter: Meter) -> bool:
         key = self._key(driver, device)
@@ -81,12 +83,23 @@ class _Known:
         if self._reads is None:
             return driver, device.is_shared, device.attributes, device.capacity, _types(device)
         found: list[Hashable] = [driver, device.is_shared]
-        for path in self._reads:
-            values: tuple[tuple[str, Any], ...] = device.attributes if path[0] == "attributes" else device.capacity
-            for name, value in values:
-                if _is_read(name, driver, path):
-                    found.append((path, name, type(value), value))
+        of_attributes, of_capacity = self._read
+        for name, value in device.attributes:
+            is_read = of_attributes.get((driver, name))
+            if is_read if is_read is not None else self._learn(of_attributes, "attributes", driver, name):
+                found.append((name, type(value), value))
+        for name, amount in device.capacity:
+            is_read = of_capacity.get((driver, name))
+            if is_read if is_read is not None else self._learn(of_capacity, "capacity", driver, name):
+                found.append((True, name, amount))
         return tuple(found)
+
+    def _learn(self, known: dict[tuple[str, str], bool], kind: str, driver: str, name: str) -> bool:
+        if len(known) >= _MAX_NAMES:
+            known.clear()
+        found = any(path[0] == kind and _is_read(name, driver, path) for path in self._reads or ())
+        known[driver, name] = found
+        return found
 
 
 def _types(device: OfferedDevice) -> Hashable:

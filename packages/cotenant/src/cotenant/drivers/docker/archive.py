@@ -109,7 +109,7 @@ def _documents(archive: tarfile.TarFile, path: Path) -> tuple[str, dict[str, obj
 def _json(archive: tarfile.TarFile, name: str, path: Path) -> object:
     try:
         return json.loads(_document(archive, name, path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(str(path), name, "JSON") from error
 
 

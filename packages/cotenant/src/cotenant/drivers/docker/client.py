@@ -125,7 +125,7 @@ def failure(status: int, data: bytes, path: str) -> CotenantError:
     """The error that an answer of this status is."""
     try:
         said = str(msgspec.json.decode(data)["message"])
-    except (msgspec.DecodeError, KeyError, TypeError):
+    except (msgspec.DecodeError, RecursionError, KeyError, TypeError):
         said = data.decode(errors="replace")[:200] or f"status {status}"
     said = " ".join(said.split())
     if status == 400:

@@ -294,5 +294,5 @@ def _own_cpus(text: str | None) -> tuple[int, ...]:
         return ()
     try:
         return tuple(parse_cpus(msgspec.json.decode(text, type=_Status).cpuset, RESOURCE_STATUS))
-    except (msgspec.DecodeError, UnicodeError, InvalidInput):
+    except (msgspec.DecodeError, UnicodeError, RecursionError, InvalidInput):
         return ()

@@ -96,7 +96,7 @@ def read_annotation(text: str | None) -> dict[str, ContainerAmounts]:
     try:
         written = msgspec.json.decode(text, type=_Written)
         found = {name: _of_annotation(container) for name, container in (written.containers or {}).items()}
-    except (msgspec.DecodeError, UnicodeError, InvalidInput):
+    except (msgspec.DecodeError, UnicodeError, RecursionError, InvalidInput):
         return {}
     return {name: amounts for name, amounts in found.items() if amounts.extended_cpu or amounts.extended_memory}
 

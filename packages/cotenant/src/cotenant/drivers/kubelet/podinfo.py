@@ -101,7 +101,7 @@ def _pairs(text: str) -> dict[str, str]:
     if text.lstrip().startswith("{"):
         try:
             found = msgspec.json.decode(text, type=dict[str, object])
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise InvalidInput("pod.info", text[:60], f"a JSON object ({error})") from error
         pairs = {key: value for key, value in found.items() if isinstance(value, str)}
     else:

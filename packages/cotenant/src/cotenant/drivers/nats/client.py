@@ -21,6 +21,7 @@ from cotenant.drivers.nats.keys import public_key, read_seed
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.fleet.refusal import Forbidden
 from cotenant.model.json_object import JsonObject
+from cotenant.model.urls import split_url
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -254,7 +255,7 @@ def _settings(access: Access, state: _Connecting) -> JsonObject:
         "ping_interval": _PING_S,
         "pending_size": _PENDING_BYTES,
     }
-    if "://" not in access.url:
+    if split_url(access.url, ("nats", "tls")) is None:
         raise InvalidInput("--bus", access.url, "nats://HOST:PORT or tls://HOST:PORT")
     if access.token:
         settings["token"] = access.token

@@ -7,7 +7,7 @@ may ask controllers, under a subject that has the operator's name, which is how 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,10 +78,17 @@ def program_template() -> Permissions:
     return Permissions(*_program(NAME))
 
 
-def trusting_configuration(
-    operator: str, system_account: str, accounts: Mapping[str, str], files: ServerFiles, listen: str
-) -> str:
-    """The text of nats-server.conf for users with credentials. `operator` and `accounts`, by public key, are JWTs."""
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Whose credentials are good. `operator` and `accounts`, by public key, are JWTs."""
+
+    operator: str
+    system_account: str
+    accounts: Mapping[str, str]
+
+
+def trusting_configuration(trust: Trust, files: ServerFiles, listen: str, leaf_listen: str = "") -> str:
+    """The text of nats-server.conf for users with credentials. `leaf_listen`: where there are LANs."""
     lines = [
         "# Made by `cotenant fleet keys --jwt`: make it anew after a change of the fleet's file, and reload.",
         f"listen: {_quoted(listen)}",
@@ -90,11 +97,35 @@ def trusting_configuration(
         f"  store_dir: {_quoted(str(files.store))}",
         "}",
         *_tls(files),
-        f"operator: {operator}",
-        f"system_account: {system_account}",
-        "resolver: MEMORY",
-        "resolver_preload: {",
-        *(f"  {account}: {jwt}" for account, jwt in accounts.items()),
+        *_trusting(trust),
+    ]
+    if leaf_listen:
+        lines += ["leafnodes {", f"  listen: {_quoted(leaf_listen)}", *_indented(_tls(files)), "}"]
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedRemote:
+    """The fleet's server as a LAN's one reaches it, with credentials of this account."""
+
+    url: str
+    account: str
+    credentials: Path
+    authority: Path
+
+
+def trusting_leaf_configuration(trust: Trust, lan: Lan, files: ServerFiles, remote: TrustedRemote) -> str:
+    """As `leaf_configuration`, for hosts with credentials."""
+    server = f"url: {_quoted(remote.url)}, account: {remote.account}, credentials: {_quoted(str(remote.credentials))}"
+    lines = [
+        "# Made by `cotenant fleet keys --jwt`: the server of one LAN, a leaf node of the fleet's.",
+        f"listen: {_quoted(lan.listen)}",
+        "max_payload: 1MB",
+        *_tls(files),
+        *_trusting(trust),
+        "leafnodes {",
+        "  reconnect: 1",
+        f"  remotes: [ {{ {server}, tls {{ ca_file: {_quoted(str(remote.authority))} }} }} ]",
         "}",
     ]
     return "\n".join(lines) + "\n"
@@ -121,6 +152,17 @@ def leaf_configuration(
     return "\n".join(lines) + "\n"
 
 
+def _trusting(trust: Trust) -> list[str]:
+    return [
+        f"operator: {trust.operator}",
+        f"system_account: {trust.system_account}",
+        "resolver: MEMORY",
+        "resolver_preload: {",
+        *(f"  {account}: {jwt}" for account, jwt in trust.accounts.items()),
+        "}",
+    ]
+
+
 def _tls(files: ServerFiles) -> list[str]:
     certificate, key = _quoted(str(files.certificate)), _quoted(str(files.key))
     return ["tls {", f"  cert_file: {certificate}", f"  key_file: {key}", "}"]
@@ -134,7 +176,7 @@ def _indented(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def _lan_user(fleet: FleetFile, lan: Lan, password: str) -> str:
+def lan_rights(fleet: FleetFile, lan: Lan) -> Permissions:
     """A LAN's server may do what its hosts may, and bring their answers, which go to inboxes whose names only the asker
     and the asked know.
     """
@@ -144,7 +186,12 @@ def _lan_user(fleet: FleetFile, lan: Lan, password: str) -> str:
             may_publish, may_hear = _host(host.guid, host.gateway)
             publish += may_publish
             hears += may_hear
-    permissions = f"publish: {_list(list(dict.fromkeys(publish)))}, subscribe: {_list(list(dict.fromkeys(hears)))}"
+    return Permissions(list(dict.fromkeys(publish)), list(dict.fromkeys(hears)))
+
+
+def _lan_user(fleet: FleetFile, lan: Lan, password: str) -> str:
+    rights = lan_rights(fleet, lan)
+    permissions = f"publish: {_list(rights.publish)}, subscribe: {_list(rights.subscribe)}"
     return f"{{ user: {_quoted(lan.name)}, password: {_quoted(password)}, permissions: {{ {permissions} }} }}"
 
 
@@ -178,7 +225,7 @@ def _user(key: str, publish: list[str], subscribe: list[str]) -> str:
     )
 
 
-def _list(subjects: list[str]) -> str:
+def _list(subjects: Sequence[str]) -> str:
     return "[" + ", ".join(_quoted(subject) for subject in subjects) + "]"
 
 

@@ -74,6 +74,7 @@ class HostReader:
             network_sent_bytes=sent,
             disk_read_bytes=sum(disk_use.read_bytes for disk_use in used),
             disk_written_bytes=sum(disk_use.written_bytes for disk_use in used),
+            disk_busy_us=sum(disk_use.busy_us for disk_use in used) if used else None,
             disks=tuple(disk_use.number for disk_use in used[:_MAX_DISKS]),
             pressure=self._pressure(),
         )
@@ -184,11 +185,14 @@ def network_bytes(text: str, every: bool = False) -> tuple[int, int] | None:
 
 
 class DiskUse(NamedTuple):
-    """A whole physical disk, MAJOR:MINOR, and what was read from and written to it since the machine's start."""
+    """A whole physical disk, MAJOR:MINOR, and what was read from and written to it since the machine's start. A disk
+    that serves many requests at once is busy long before it can do no more.
+    """
 
     number: str
     read_bytes: int
     written_bytes: int
+    busy_us: int = 0  # time in which it had requests
 
 
 def used_disks(text: str) -> tuple[DiskUse, ...] | None:
@@ -205,5 +209,6 @@ def used_disks(text: str) -> tuple[DiskUse, ...] | None:
             continue
         if read_sectors or written_sectors:
             sizes = (read_sectors * SECTOR_BYTES, written_sectors * SECTOR_BYTES)
-            found.append(DiskUse(f"{words[0]}:{words[1]}", *sizes))
+            busy_ms = whole_number(words[12]) if len(words) > 12 else None
+            found.append(DiskUse(f"{words[0]}:{words[1]}", *sizes, (busy_ms or 0) * 1000))
     return tuple(sorted(found, key=lambda disk: (-disk.read_bytes - disk.written_bytes, disk.number)))

@@ -1,4 +1,4 @@
-"""Network traffic of a container.
+"""Network traffic of a container, and the speed of the machine's uplink.
 
 Cgroups do not count packets; a network namespace does. /proc/PID/net/dev of any of its processes, every device but the
 loopback.
@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from cotenant.drivers.proc.host import network_bytes
+from cotenant.model.whole_number import whole_number
 
 
 def container_network(pid: int, proc_root: str = "/proc") -> tuple[int, int] | None:
@@ -23,3 +24,23 @@ def container_network(pid: int, proc_root: str = "/proc") -> tuple[int, int] | N
     except OSError:
         return None
     return network_bytes(text, every=True)
+
+
+def uplink_bps(sys_root: str = "/sys") -> int | None:
+    """Bytes per second, in one direction, over the physical devices that are up; None where no driver says it, as in
+    many virtual machines.
+    """
+    total = 0
+    try:
+        devices = sorted(Path(sys_root, "class/net").iterdir())
+    except OSError:
+        return None
+    for device in devices:
+        try:
+            if not (device / "device").exists():  # a bridge, a tunnel, the loopback
+                continue
+            megabits = whole_number((device / "speed").read_text(encoding="ascii", errors="replace").strip())
+        except OSError:  # it is down
+            continue
+        total += (megabits or 0) * 125_000
+    return total or None

@@ -82,7 +82,7 @@ def read_answer(body: bytes) -> Answer:
         answer = _DECODER.decode(body)
     except msgspec.ValidationError as error:
         raise Permanent(f"this is no answer of Prometheus: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Transient(f"the answer cannot be read: {error}") from None
     if answer.status != "success":
         raise Permanent(answer.error or "this is no answer of Prometheus: it has no status")

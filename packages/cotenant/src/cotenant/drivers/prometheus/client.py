@@ -24,6 +24,7 @@ from cotenant.drivers.http.trust import Trust
 from cotenant.drivers.kube.client.limits import RequestLimiter
 from cotenant.drivers.prometheus.answers import Answer, read_answer
 from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.urls import split_url
 
 _TOO_MUCH = ("too many samples", "exceeded maximum resolution", "limit", "too large", "too long", "exceeds")
 _SLOW = ("timed out", "timeout", "context deadline exceeded")
@@ -55,8 +56,8 @@ class Prometheus:
     is_insecure: bool = False  # certificates are not verified
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
+        parts = split_url(self.url)
+        if parts is None:
             raise InvalidInput("--prometheus", self.url, "a URL", "such as http://prometheus.monitoring:9090")
         if parts.query or parts.fragment:
             raise InvalidInput("--prometheus", self.url, "a URL without a query", "name what stands before /api/v1")
@@ -167,7 +168,7 @@ def _refusal(status: int, body: bytes, retry_after: str) -> Exception:
     try:
         told = msgspec.json.decode(body, type=_Refusal)
         text = told.error or told.message
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         told, text = _Refusal(), body[:200].decode(errors="replace").strip()
     said = f"status {status}: {text[:300]}" if text else f"status {status}"
     lowered = text.lower()

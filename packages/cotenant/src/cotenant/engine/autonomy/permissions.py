@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cotenant.model.autonomy.autonomy import Action, Autonomy, Permission
 from cotenant.policy.autonomy.permission import permission
 
@@ -23,3 +25,10 @@ class Permissions:
     def of(self, action: Action, namespace: str, now_s: float) -> Permission:
         """What may be done of this kind there."""
         return permission(self._objects.values(), action, namespace, now_s)
+
+    def held(self, action: Action, namespaces: Iterable[str], now_s: float) -> dict[str, str]:
+        """Of these namespaces, those in which nothing of this kind may be begun now, and why."""
+        if not self._objects:
+            return {}
+        asked = {namespace: self.of(action, namespace, now_s) for namespace in set(namespaces)}
+        return {namespace: found.why for namespace, found in asked.items() if not found.may_act}

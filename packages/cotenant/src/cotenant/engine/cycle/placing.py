@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.engine.cycle.eviction.fixed_filters import NOT_OURS, SHARD
+from cotenant.engine.cycle.refusals import REPORTED, Refusals
 from cotenant.engine.cycle.rejections import Checked, Rejector
 from cotenant.engine.cycle.runs import place_in_runs
 from cotenant.engine.cycle.score_parts import ScoreListener, Seen
-from cotenant.engine.framework.budget import FILTER, TOO_EXPENSIVE, OverBudget
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Verdict
 from cotenant.engine.state.assignments import Assignments
@@ -49,7 +49,6 @@ _REQUEST_CAP = column("request_cap")
 # Filters whose verdict on a node depends on its row alone; NodeUnschedulable is counted apart from TaintToleration, and
 # devices are columns of the row.
 ROW_LOCAL = frozenset({filter_.plugin for filter_ in FILTERS.values()} | {"NodeUnschedulable", "DeviceShare", SHARD})
-_REPORTED = tuple(FILTERS[verdict] for verdict in Reject)  # in the order of an evaluation's counts
 
 
 class Judgement(NamedTuple):
@@ -68,7 +67,6 @@ class Mark(NamedTuple):
     rng_state: Mapping[str, object] | None  # None if the profile makes no random choices
 
 
-_MAX_BRIEF = 4096
 CLOSED = Judgement(-1, unevaluated(1), 0, 0)  # a pod whose rules exclude all rows: filters were not evaluated
 
 
@@ -99,8 +97,8 @@ class Placing:
         self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling continues
         self._rejector = Rejector(assignments.encoder, assignments.narrowing, profile)
         self.witness: ScoreListener | None = None  # called for every pod; pods are then evaluated one by one
-        self._brief: dict[bytes, tuple[tuple[Rejection, ...], frozenset[str]]] = {}  # by the counts of a judgement
         self._calls = 0  # of `place`; no event is processed between a call and the verdicts that follow it
+        self._refusals = Refusals(assignments, self._rejector)
 
     def lend(self, trust: float) -> None:
         """Let requests exceed nodes as far as estimates of use are trusted, 0..1; profiles that do not measure use
@@ -342,7 +340,7 @@ class Placing:
                         narrowed,
                     )
                 )
-        for count, (plugin, reason) in zip(counts[1:], _REPORTED, strict=True):
+        for count, (plugin, reason) in zip(counts[1:], REPORTED, strict=True):
             if count > 0:
                 found.append(Rejection(plugin, reason, count))
         rows = evaluation.best[at].tolist()
@@ -369,49 +367,10 @@ class Placing:
 
         `judgement`: the one that refused it; where records are brief, its counts say which filters did.
         """
-        if not self._detailed and judgement.allowed < 0 and judgement.evaluation.counts[judgement.at, 0] >= 0:
-            return self._brief_verdict(entry, judgement.evaluation.counts[judgement.at], now_s)
-        state = self._calls, int(self._assignments.verdict_cache.version.sum())
-        try:
-            explanation = self._rejector.explain(entry.number, state)
-        except OverBudget:
-            there = len(self._assignments.encoder.node_rows)
-            waits = DecisionRecord(entry.seen.pod.key, now_s, there, None, waiting_because=TOO_EXPENSIVE)
-            return Verdict(waits, TOO_EXPENSIVE, frozenset({FILTER}), is_held=True)
-        nearest = explanation.nearest
-        record = DecisionRecord(
-            pod=entry.seen.pod.key,
-            at_s=now_s,
-            nodes=explanation.nodes,
-            node=None,
-            rejections=explanation.rejections,
-            policy=self.profile_of(entry.shape).name,
-            nearest=str(nearest or ""),
-        )
-        filters = frozenset(rejection.filter for rejection in explanation.rejections)
-        # a reason without an amount is in the headline already
-        missing = record.nearest if nearest is not None and (nearest.resource or nearest.figures) else ""
-        return Verdict(record, record.headline(), filters, missing)
-
-    def _brief_verdict(self, entry: PodInfo, counts: Int, now_s: float) -> Verdict:
-        """Which filters turned nodes down, by the counts of its judgement: what waking needs, without names of
-        resources and taints.
-        """
-        key = counts.tobytes()
-        known = self._brief.get(key)
-        if known is None:
-            found = tuple(
-                Rejection(plugin, reason, count)
-                for count, (plugin, reason) in zip(counts[1:].tolist(), _REPORTED, strict=True)
-                if count
-            )
-            if len(self._brief) >= _MAX_BRIEF:
-                self._brief.clear()
-            known = self._brief[key] = found, frozenset(rejection.filter for rejection in found)
-        found, filters = known
-        there = len(self._assignments.encoder.node_rows)
-        record = DecisionRecord(entry.seen.pod.key, now_s, there, None, found, policy=self.profile_of(entry.shape).name)
-        return Verdict(record, "no node passes the filters", filters)
+        policy, counts = self.profile_of(entry.shape).name, judgement.evaluation.counts[judgement.at]
+        if not self._detailed and judgement.allowed < 0 and counts[0] >= 0:
+            return self._refusals.brief(entry, counts, policy, now_s)
+        return self._refusals.full(entry, policy, self._calls, now_s)
 
 
 def _both(left: Mask, right: Mask) -> Mask:

@@ -36,6 +36,8 @@ def concerns(
     """
     found = [*_quota(plugins, entry, pod), *_gang(plugins, entry, now_s), *_reservation(plugins, entry, now_s)]
     found += [*_holdings(entry), *_relabelled(entry), *_load(plugins, entry)]
+    if (disks := plugins.neighbours.describe(entry)) is not None:
+        found.append(Concern("disk", entry.seen.pod.key, False, disks.sentence()))
     words, waits = plugins.extenders.standing(entry.seen.uid)
     if words:
         found.append(Concern("extender", entry.seen.pod.key, waits, words))

@@ -11,9 +11,8 @@ the pod's annotation only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from cotenant.engine.cycle.score_parts import Ranking, ranking
 from cotenant.engine.explain.concerns import concerns, gang_concern, lent_concerns, quota_concern, quota_room
 from cotenant.engine.explain.copying import Captured, Make, capture
 from cotenant.engine.explain.evictions import Evictions
+from cotenant.engine.explain.headlines import BEST, gone, headline, shown, story, unusable_notes
 from cotenant.engine.explain.kueue import why_gated
 from cotenant.engine.explain.nodes import node_answer, node_reports
 from cotenant.engine.explain.notes import affinity_note, notes
@@ -34,7 +34,8 @@ from cotenant.engine.explain.retry import retry
 from cotenant.engine.explain.trial import Change
 from cotenant.engine.explain.what_if import View, apply, viewed
 from cotenant.engine.framework.budget import TOO_EXPENSIVE, USUAL_S, OverBudget
-from cotenant.engine.framework.pod_state import ASSIGNED, LEGAL, PodInfo, State
+from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo, State
+from cotenant.engine.framework.queueing import Group
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.observed import NamespaceFacts
@@ -46,6 +47,7 @@ from cotenant.model.decisions.answers import (
     NodeVerdict,
     PodAnswer,
     Refusal,
+    Retry,
     Waiting,
     WhatIf,
 )
@@ -55,9 +57,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import format_amount
 from cotenant.policy.placement.profiles import PlacementProfile
 
-BEST = 5
 _NEAREST = 4
-_MAX_UNUSABLE = 3
 _RESERVED = "node(s) reserve their free resources for nominated pods"
 
 
@@ -92,13 +92,6 @@ class Explain:
         self._evictions = Evictions(components, pods, budgets, profile, self.eviction_progress)
         self.unusable_nodes: dict[str, str] = {}  # nodes that exist and are not among the engine's: why, by name
 
-    def _unusable(self) -> Iterator[str]:
-        for why in islice(self.unusable_nodes.values(), _MAX_UNUSABLE):
-            yield f"a node is not counted: {why}"
-        more = len(self.unusable_nodes) - _MAX_UNUSABLE
-        if more > 0:
-            yield f"{more} more nodes are not counted: the scheduler's log names them"
-
     def pod(self, key: str, now_s: float, what_if: WhatIf = NO_WHAT_IF) -> PodAnswer | None:
         """The answer about a pod by namespace/name, None if it is unknown. Raises `InvalidInput` for an unknown
         node or invalid amounts.
@@ -114,8 +107,8 @@ class Explain:
         """
         entry = self._pods.by_uid.get(self._pods.by_key.get(key, ""))
         if entry is None:
-            gone = self._gone(key, now_s)
-            return Question(gone) if gone is not None else None
+            found = gone(self.past.about(key), key, now_s)
+            return Question(found) if found is not None else None
         if not self._components.budget.is_large(entry.seen):
             return self._evaluated(entry, now_s, what_if)
         try:
@@ -137,6 +130,10 @@ class Explain:
             ranks = self._ranking(view, now_s)
             return self._about(view, node, ranks), ranks.best(BEST)
 
+    def _retry(self, entry: PodInfo, group: Group | None, now_s: float) -> Retry:
+        promised = bool(self._components.nominations.node_of(entry.seen.uid))
+        return retry(entry, group, promised, self._settings, self._components.roster.helping, now_s)
+
     def _unevaluated(self, entry: PodInfo, what_if: WhatIf, now_s: float) -> PodAnswer:
         """What a large pod was last told."""
         draft = self._placed_answer(entry, what_if, now_s)
@@ -144,15 +141,14 @@ class Explain:
         if entry.state not in ASSIGNED:
             group = self._components.queue.group_of(entry.seen.uid)
             because = entry.seen.obstacle or entry.last_message or TOO_EXPENSIVE
-            promised = bool(self._components.nominations.node_of(entry.seen.uid))
             waiting = Waiting(
                 because,
                 len(self._components.assignments.encoder.node_rows),
                 held=True,
-                retry=retry(entry, group, promised, self._settings, now_s),
+                retry=self._retry(entry, group, now_s),
             )
-        headline = _headline(entry, waiting, what_if, self._settings.schedulers)
-        return replace(draft, headline=headline, waiting=waiting)
+        told = headline(entry, waiting, what_if, self._settings.schedulers)
+        return replace(draft, headline=told, waiting=waiting)
 
     def _evaluated(self, entry: PodInfo, now_s: float, what_if: WhatIf) -> Question:
         assignments = self._components.assignments
@@ -169,11 +165,11 @@ class Explain:
             waiting = self._waiting(entry, view, what_if, ranks, held, now_s) if waits or what_if.changes else None
             draft = replace(
                 question.draft,
-                headline=_headline(entry, waiting, what_if, self._settings.schedulers),
+                headline=headline(entry, waiting, what_if, self._settings.schedulers),
                 priority=view.pod.priority,
                 requests=tuple((name, format_amount(name, amount)) for name, amount in view.pod.requests),
                 waiting=waiting,
-                candidates=_shown(entry, ranks),
+                candidates=shown(entry, ranks),
                 asked_about=about,
                 concerns=(*held, *lent),
             )
@@ -182,26 +178,6 @@ class Explain:
                 return self._with_revocation(replace(question, draft=draft), entry, now_s)
             question = self._to_try(replace(question, draft=draft), entry, view, what_if, len(ranks), now_s)
         return self._with_revocation(question, entry, now_s)
-
-    def _gone(self, key: str, now_s: float) -> PodAnswer | None:
-        """About a pod that is not there any more, by why it was evicted; None where that is not known."""
-        of_it = [preempted for preempted in self.past.about(key) if key in preempted.victims]
-        if not of_it:
-            return None
-        last = of_it[-1]
-        by = f" for {last.preemptor}" if last.preemptor else ""
-        why = f"{last.rule}; {last.words}" if last.words else last.rule
-        headline = f"it is gone: evicted from {last.node}{by} {max(0.0, now_s - last.at_s):.0f} s ago ({why})"
-        return PodAnswer(
-            pod=key,
-            uid="",
-            at_s=now_s,
-            state="gone",
-            headline=headline,
-            priority=0,
-            requests=(),
-            preemptions=tuple(of_it),
-        )
 
     def _placed_answer(self, entry: PodInfo, what_if: WhatIf, now_s: float) -> PodAnswer:
         """What needs no evaluation."""
@@ -219,7 +195,7 @@ class Explain:
             supposed=what_if.words(),
             record=None if entry.state not in ASSIGNED else self.past.record(entry.seen.uid),
             preemptions=self.past.about(key),
-            story=_story(entry),
+            story=story(entry),
         )
 
     def node(self, name: str, now_s: float) -> NodeAnswer | None:
@@ -397,44 +373,12 @@ class Explain:
             rejections=rejections,
             nearest=tuple(str(nearest_miss) for nearest_miss in view.checked.nearest()[:_NEAREST]) if none else (),
             passing=len(ranks),
-            notes=(*notes(view, self._components.assignments, self._namespaces.values()), *self._unusable())
+            notes=(
+                *notes(view, self._components.assignments, self._namespaces.values()),
+                *unusable_notes(self.unusable_nodes),
+            )
             if none
             else (),
             preemption=self._evictions.why_none(entry, view, held) if none or held_back else "",
-            retry=retry(
-                entry, group, bool(self._components.nominations.node_of(entry.seen.uid)), self._settings, now_s
-            ),
+            retry=self._retry(entry, group, now_s),
         )
-
-
-# ---- values
-
-
-def _shown(entry: PodInfo, ranks: Ranking) -> tuple[Candidate, ...]:
-    """The best few nodes, and the pod's own node if that is not among them."""
-    best = ranks.best(BEST)
-    if entry.state not in ASSIGNED or any(candidate.node == entry.node for candidate in best):
-        return best
-    own, _ = ranks.of(entry.row)
-    return best if own is None else (*best, own)
-
-
-def _headline(entry: PodInfo, waiting: Waiting | None, what_if: WhatIf, schedulers: tuple[str, ...]) -> str:
-    if what_if.changes and waiting is not None:
-        return f"with {what_if.words()} it would wait: {waiting.because}"
-    if entry.state is State.BOUND:
-        by = "" if entry.seen.scheduler in schedulers else f", placed by {entry.seen.scheduler}"
-        return f"it is on {entry.node}{by}"
-    if entry.state is State.WAITING:
-        return f"it holds {entry.node} and waits for the rest of its gang"
-    if entry.state in ASSIGNED:
-        return f"it was given {entry.node}; its bind is on the way"
-    return f"it waits: {waiting.because}" if waiting is not None else "it waits"
-
-
-def _story(entry: PodInfo) -> tuple[tuple[float, str], ...]:
-    lines, before = [], State.NEW
-    for at_s, after in entry.story:
-        lines.append((at_s, LEGAL.get((before, after), after.name.lower())))
-        before = after
-    return tuple(lines)

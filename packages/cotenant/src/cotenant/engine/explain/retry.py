@@ -7,8 +7,10 @@ Limits: an activated group is still ordered by priority; how many groups are bef
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cotenant.engine.cycle.placing import ROW_LOCAL
-from cotenant.engine.framework.events import EVERYTHING, Event, helping
+from cotenant.engine.framework.events import EVERYTHING, Event
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.queueing import Group, Standing
 from cotenant.engine.framework.settings import Settings
@@ -25,14 +27,26 @@ _WORDS = {
     Event.NAMESPACE: ("is relabelled", "a namespace"),
     Event.TOPOLOGY: ("reports another CPU topology", "a node"),
     Event.QUOTA: ("has room", "its quota"),
+    Event.NODE_STORAGE: ("can attach more volumes", "a node"),
     Event.NODE_LOAD: ("reports less load", "a node"),
     Event.GANG: ("can spare members", "a gang"),
+    Event.CLAIM: ("changes", "a resource claim"),
+    Event.DEVICES: ("change", "devices of nodes or their classes"),
     Event.BUDGET: ("changes", "a disruption budget"),
 }
 
 
-def retry(entry: PodInfo, group: Group | None, nominated: bool, settings: Settings, now_s: float) -> Retry:
-    """For an unassigned pod; `group` is its group in the queue, `nominated` whether it has a nominated node."""
+def retry(
+    entry: PodInfo,
+    group: Group | None,
+    nominated: bool,
+    settings: Settings,
+    helping: Callable[[str], frozenset[Event]],
+    now_s: float,
+) -> Retry:
+    """For an unassigned pod; `group` is its group in the queue, `nominated` whether it has a nominated node, `helping`
+    says which events may end a refusal by a filter or plugin.
+    """
     standing = entry.state.name.lower()
     if entry.state is State.GATED:
         return Retry(standing, "when its scheduling gates are removed")
@@ -54,10 +68,10 @@ def retry(entry: PodInfo, group: Group | None, nominated: bool, settings: Settin
     flush_s = group.since_s + settings.flush_s
     if nominated:
         return Retry(group.standing.value, "when the pods that were evicted for it have terminated", flush_s)
-    return Retry(group.standing.value, f"when {_helping_events(group)}", flush_s)
+    return Retry(group.standing.value, f"when {_helping_events(group, helping)}", flush_s)
 
 
-def _helping_events(group: Group) -> str:
+def _helping_events(group: Group, helping: Callable[[str], frozenset[Event]]) -> str:
     filters = group.verdict.filters if group.verdict is not None else frozenset({EVERYTHING})
     events: set[Event] = set()
     for name in filters - ROW_LOCAL:

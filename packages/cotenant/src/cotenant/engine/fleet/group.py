@@ -109,11 +109,13 @@ class GroupMachine:
             self._steps[guid] = reached
         self._failed(instruction, reason)
 
-    def abandon(self, reason: str) -> None:
-        """Undo the group."""
+    def abandon(self, reason: str, key: str | None = None) -> None:
+        """Undo the group; `key`: of the request of an operator who wants it removed."""
+        wanted = self.record if key is None else replace(self.record, keys=self.record.keys_with(key), removed=True)
         if self.record.goal is Goal.GONE and not self.record.done:
+            self._change(wanted)
             return
-        self._change(replace(self.record, goal=Goal.GONE, done=False, reason=reason))
+        self._change(replace(wanted, goal=Goal.GONE, done=False, reason=reason))
         self._faults.clear()
         self._advance()
 

@@ -84,16 +84,23 @@ class Registry:
         if host is None:
             return False
         last = host.beat
-        if last is not None and (beat.started_s, beat.number) <= (last.started_s, last.number):
+        if last is not None and beat.started_s != last.started_s and self._is_newer(beat, last, now_s - host.heard_s):
+            host.began_s, host.is_doubled = now_s, False
+        elif last is not None and (beat.started_s, beat.number) <= (last.started_s, last.number):
             self.counts["late heartbeats"] += 1
             host.is_doubled = host.is_doubled or (beat.started_s < last.started_s and now_s - host.began_s > _RESTART_S)
             return True
-        if last is not None and beat.started_s > last.started_s:
-            host.began_s, host.is_doubled = now_s, False
         host.beat, host.heard_s, host.state = beat, now_s, AgentState.ALIVE
         if last is None or last.containers != beat.containers:
             self._index(beat.guid, last.containers if last is not None else (), beat.containers)
         return True
+
+    @staticmethod
+    def _is_newer(beat: Heartbeat, last: Heartbeat, silent_s: float) -> bool:
+        """Whether a start of an agent follows the last one: by its clock, or, where that may have gone back, because
+        the last one is silent.
+        """
+        return beat.started_s > last.started_s or silent_s >= SUSPECT_AFTER * last.every_s
 
     def leave(self, guid: str) -> None:
         """The agent said that it stops: what its containers do is unknown from now on."""

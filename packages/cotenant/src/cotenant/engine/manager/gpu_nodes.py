@@ -146,7 +146,7 @@ def annotation_of(amounts: tuple[Amount, ...]) -> str | None:
 def written_names(written: str) -> frozenset[str]:
     """The resources that an annotation names; none where it cannot be read."""
     try:
-        found = json.loads(written) if written else {}
-    except ValueError:
+        found = json.loads(written)
+    except (ValueError, RecursionError):
         return frozenset()
     return frozenset(name for name in found if is_total(name)) if isinstance(found, dict) else frozenset()

@@ -308,6 +308,6 @@ def _seeded(written: str, resource: str, capacity: int) -> float | None:
         for name, amount in terms["terms"]:  # type: ignore[attr-defined]
             if str(name).startswith(RESERVE_TERM):
                 return max(0.0, -float(amount) / capacity)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return None

@@ -20,24 +20,22 @@ from math import inf, isnan, nan
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.manager.active_pods import active_pod
 from cotenant.engine.manager.collecting import collect_policy
+from cotenant.engine.manager.consistency import check
 from cotenant.engine.manager.explanation import NodeExplanation
 from cotenant.engine.manager.instructions import (
-    DeleteObject,
     Instruction,
     NodeObjectKind,
     WriteAmounts,
-    WriteSpec,
     WriteZones,
-    merge_patch,
 )
 from cotenant.engine.manager.lending import Lending, annotation_of, not_raised, peak_resources, targets
-from cotenant.engine.manager.record import UNKNOWN, Computed, NodeRecord, SentSpec, ZoneRecord
+from cotenant.engine.manager.record import UNKNOWN, Computed, NodeRecord, ZoneRecord
 from cotenant.engine.manager.settings import ManagerSettings
+from cotenant.engine.manager.spec_writes import SpecWrites
 from cotenant.engine.manager.zones import annotation_of_zones, changes, standing, zones_of
 from cotenant.model.autonomy.autonomy import Action, Autonomy
 from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.observed import ObservedPod, Phase
-from cotenant.model.errors import CotenantError
 from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.model.machine.zones import NodeZones
 from cotenant.policy.overcommit.configuration import ColocationState, colocation_read
@@ -48,10 +46,6 @@ from cotenant.policy.overcommit.writing import status_is_due
 _SLO, _METRIC = NodeObjectKind.NODE_SLO, NodeObjectKind.NODE_METRIC
 
 
-class Inconsistent(CotenantError):
-    """Derived state disagrees with the facts; the message says where."""
-
-
 class Manager:
     """Events correct facts; `decide` returns instructions. Times are seconds of one steady clock."""
 
@@ -59,6 +53,7 @@ class Manager:
         self.settings = settings or ManagerSettings()
         self.lending = Lending(self.settings)
         self.permissions = Permissions()
+        self._spec_writes = SpecWrites(self.settings.confirm_s, self._later)
         self.colocation = ColocationState()
         self.slo = DEFAULT_CONFIG
         self.counts: dict[str, int] = {}
@@ -163,10 +158,8 @@ class Manager:
         if is_same:
             return
         if before is not None and not before.is_empty:
-            record.updated_s, record.seen_s = (
-                now_s,
-                nan,
-            )  # it changed while we looked on: it is new whatever its clock says
+            # it changed while we looked on: it is new whatever its clock says
+            record.updated_s, record.seen_s = now_s, nan
         else:
             record.updated_s, record.seen_s = now_s - metric.age_s, now_s
         if self.colocation.config is not None and record.node is not None:
@@ -250,7 +243,7 @@ class Manager:
             if record is None:
                 continue
             if record.node is None:
-                found += self._cleaned(record, now_s)
+                found += self._spec_writes.cleaned(record, now_s)
                 if record.is_empty:
                     del self._nodes[name]
                 continue
@@ -340,42 +333,12 @@ class Manager:
     def _specs(self, record: NodeRecord, now_s: float) -> list[Instruction]:
         assert record.node is not None
         rendered = render(self.slo, record.node.labels, record.node.annotations)
-        found = self._spec(record, _SLO, rendered.spec, now_s)
+        found = self._spec_writes.due(record, _SLO, rendered.spec, now_s)
         config = self.colocation.config
         if config is not None:
             strategy = strategy_of(config, record.node.labels, record.node.annotations).strategy
             policy = collect_policy(strategy if is_enabled(config, strategy) else DEFAULTS)
-            found += self._spec(record, _METRIC, policy, now_s)
-        return found
-
-    def _spec(
-        self, record: NodeRecord, kind: NodeObjectKind, wanted: Mapping[str, object], now_s: float
-    ) -> list[Instruction]:
-        stored = record.specs.get(kind)
-        patch = merge_patch(stored or {}, {**(stored or {}), **wanted})
-        if stored is not None and not patch:
-            return []
-        sent = record.specs_sent.get(kind)
-        tries = 1
-        if sent is not None and sent.spec == wanted:
-            if sent.waits(now_s, self.settings.confirm_s):
-                self._later(record.name, now_s + self.settings.confirm_s)
-                return []
-            tries = sent.tries + 1
-        record.specs_sent[kind] = SentSpec(wanted, now_s, tries)
-        self._later(record.name, now_s + self.settings.confirm_s)
-        return [WriteSpec(kind, record.name, patch, creates=stored is None)]
-
-    def _cleaned(self, record: NodeRecord, now_s: float) -> list[Instruction]:
-        """Delete the objects of a node that is gone."""
-        found: list[Instruction] = []
-        for kind in (_SLO, _METRIC):
-            if kind in record.specs:
-                sent = record.specs_sent.get(kind)
-                if sent is None or now_s - sent.at_s >= self.settings.confirm_s:
-                    record.specs_sent[kind] = SentSpec({}, now_s)
-                    found.append(DeleteObject(kind, record.name))
-                self._later(record.name, now_s + self.settings.confirm_s)
+            found += self._spec_writes.due(record, _METRIC, policy, now_s)
         return found
 
     # ---- questions
@@ -415,16 +378,7 @@ class Manager:
 
     def validate(self) -> None:
         """Raise `Inconsistent` where derived state disagrees with the facts."""
-        for uid, name in self._node_of.items():
-            if name not in self._nodes or uid not in self._nodes[name].pods:
-                raise Inconsistent(f"pod {uid} is indexed on {name} and is not there")
-        for name, record in self._nodes.items():
-            for uid in record.pods:
-                if self._node_of.get(uid) != name:
-                    raise Inconsistent(f"pod {uid} is on {name} and is indexed on {self._node_of.get(uid)}")
-            for amount in record.computed.amounts:
-                if sum(term.amount for term in amount.terms) != amount.value:
-                    raise Inconsistent(f"{amount.resource} of {name} is not the sum of its terms")
+        check(self._nodes, self._node_of)
 
     # ---- inside
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.leases.write_order import order_writes
 from cotenant.engine.node.clock import NodeClock
 from cotenant.engine.node.decision_log import DecisionKind, DecisionLog, HeldKnob, KnobDecision, NodeExplanation
@@ -25,8 +26,9 @@ from cotenant.engine.node.instructions import NOTHING, AgentCounts, Instructions
 from cotenant.engine.node.knobs.external_cpusets import ExternalCpusets
 from cotenant.engine.node.knobs.knob_entry import Changes, KnobEntry, KnobStatus
 from cotenant.engine.node.knobs.knob_tracker import KnobTracker
-from cotenant.engine.node.knobs.plan import Plan, RejectCause, resolve
+from cotenant.engine.node.knobs.plan import Plan, resolve
 from cotenant.engine.node.knobs.readings import Readings
+from cotenant.engine.node.knobs.rejected_requests import RejectedRequests
 from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import NodePolicy, enabled_policies
 from cotenant.engine.node.policy_runner import PolicyResults, PolicyRunner
@@ -74,12 +76,11 @@ class Agent:
         self._asked: tuple[Target, ...] = ()  # knobs to be read before the next sample
         self._state: NodeState | None = None
         self._plan = _NO_PLAN
-        self._requests: list[
-            tuple[str, tuple[SetKnob, ...]]
-        ] = []  # the input of the plan: requests by policy, and the supported knobs
+        # the input of the plan: requests by policy, and the supported knobs
+        self._requests: list[tuple[str, tuple[SetKnob, ...]]] = []
         self._planned_supported: frozenset[Knob] = frozenset()
         self._plan_is_current = False  # no input changed since the plan was made
-        self._reported: frozenset[tuple[str, Target, str]] = frozenset()  # rejections and conflicts that were logged
+        self._rejected = RejectedRequests(self._counts, self._log)
         self._pressed_us: int | None = None
         self._present: set[str] = set()  # groups in the last sample
         self._stopping = False
@@ -105,6 +106,10 @@ class Agent:
     def allocatable_seen(self, allocatable: Allocatable | None) -> None:
         """The node's allocatable resources as reported by its cluster; None = not known."""
         self._view.allocatable = allocatable
+
+    def obeys(self, permissions: Permissions) -> None:
+        """Ask these, kept up to date by who reads them, before an action of recovery is begun."""
+        self._view.permissions = permissions
 
     def kubelet_seen(self, facts: KubeletFacts) -> None:
         """What is known of the kubelet and systemd, which write knobs too."""
@@ -161,12 +166,7 @@ class Agent:
 
     # Decisions
 
-    def sampled(
-        self,
-        sample: NodeSample,
-        knobs: Mapping[Target, str],
-        cpus: Sequence[LogicalCpu] = (),
-    ) -> Instructions:
+    def sampled(self, sample: NodeSample, knobs: Mapping[Target, str], cpus: Sequence[LogicalCpu] = ()) -> Instructions:
         """The tick. `knobs`: the values of `knobs_to_read()` that could be read; `cpus`: the machine's threads
         (empty: unchanged).
         """
@@ -183,7 +183,7 @@ class Agent:
         self._counts.counter_resets += rates.resets
         values = self._readings.values()
         owners = self._external_cpusets.seen(values, self._tracker)
-        state = self._view.state(rates, values, cpus, self._supported, now, owners)
+        state = self._view.state(rates, values, cpus, self._supported, now, owners, sample.wall_s)
         self._state = state
         self._history.record(state)
         return self._act(self._runner.run(state, now), now, rates.interval_us > 0)
@@ -221,7 +221,7 @@ class Agent:
             self._log.note(now_us, DecisionKind.FAILED, policy, "", Reason("failed", failure))
         verdicts = self._runner.verdicts()
         self._update_plan(verdicts)
-        self._report_rejected(now_us)
+        self._rejected.note(self._plan, now_us)
         if self._stopping:
             return NOTHING
         self._plan_is_current = True
@@ -263,34 +263,6 @@ class Agent:
         for entry, reason in changes.released:
             target = entry.target
             self._log.note(now_us, DecisionKind.RELEASED, entry.policy, target.group, reason, target, entry.value)
-
-    def _report_rejected(self, now_us: int) -> None:
-        """Count and log rejections and conflicts, once while they last."""
-        seen: set[tuple[str, Target, str]] = set()
-        for rejected in self._plan.rejected:
-            desired_knob, mark = rejected.request, (rejected.policy, rejected.request.target, rejected.why.value)
-            if mark in seen:
-                continue
-            seen.add(mark)
-            if mark not in self._reported:
-                self._counts.outside_roots += rejected.why is RejectCause.OUTSIDE
-                self._counts.bad_wishes += rejected.why is not RejectCause.OUTSIDE
-                reason = Reason("unfit", f"{desired_knob.target} at {desired_knob.value!r} {rejected.why}")
-                self._log.note(
-                    now_us,
-                    DecisionKind.REFUSED,
-                    rejected.policy,
-                    desired_knob.target.group,
-                    reason,
-                    desired_knob.target,
-                    desired_knob.value,
-                )
-        for target, desired in self._plan.desired.items():
-            if desired.overruled:
-                mark = (desired.policy, target, "conflict")
-                seen.add(mark)
-                self._counts.conflicts += mark not in self._reported
-        self._reported = frozenset(seen)
 
     def answered(self, answers: Sequence[LeaseAnswer], at_us: int) -> None:
         """The keeper's answers to the last instructions: those to `give_back`, then those to `hold`, in order."""
@@ -427,11 +399,4 @@ class Agent:
         again = resolve(self._runner.verdicts(), self.settings.roots, self._supported)
         if again.desired != self._plan.desired:
             raise Permanent("what is desired is not what the verdicts come to")
-        measured = self._state is None or self._state.interval_us > 0
-        for entry in self._tracker.entries():
-            desired = self._plan.desired.get(entry.target)
-            held = entry.status in (KnobStatus.ASKED, KnobStatus.HELD) and (measured or entry.policy)
-            if desired is None and held:
-                raise Permanent(f"{entry.target} is {entry.status} and no policy wants it")
-            if desired is not None and not entry.status.is_backing_off and entry.value != desired.request.value:
-                raise Permanent(f"{entry.target} is {entry.status} at {entry.value!r}, not {desired.request.value!r}")
+        self._tracker.check_against(self._plan.desired, self._state is None or self._state.interval_us > 0)

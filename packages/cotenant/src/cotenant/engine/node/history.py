@@ -28,10 +28,11 @@ from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import Permanent
 from cotenant.model.machine.node_metric import PodSignals
-from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse, ServiceHealth
+from cotenant.model.machine.node_state import PPM, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
 
 _NODE, _SYSTEM = "", "/"  # no group has these paths
 _CPU, _MEMORY, _WAIT = "cpu", "memory", "wait"
+_MEMORY_STALL, _DISK_STALL, _DISK_USE, _DISK_BPS = "memory stall", "disk stall", "disk use", "disk bytes"
 _GROUP_SHARE = 6  # a group's ring is this many times shorter than the node's
 _MAX_REPORTS = 4096
 
@@ -73,6 +74,14 @@ class NodeHistory:
                 pods_memory += memory
             if use.run_delay_ppm is not None:
                 series.write((use.group, _WAIT), use.run_delay_ppm // 1000, short)
+            for name, value in (
+                (_MEMORY_STALL, use.memory_stall_ppm),
+                (_DISK_STALL, use.io_stall_ppm),
+                (_DISK_BPS, disk_bps(use)),
+                (_DISK_USE, disk_use_ppm(use, state.host)),
+            ):
+                if value is not None:
+                    series.write((use.group, name), value, short)
         host = state.host
         if host.cpu_m is not None:
             series.write((_NODE, _CPU), host.cpu_m, points)
@@ -159,7 +168,15 @@ class NodeHistory:
             health.p99_us / 1000 if health is not None and health.requests > 0 and health.p99_us > 0 else None,
             cpi / 1000 if cpi else None,
             round(wait / cpu, 4) if wait is not None and cpu else None,
+            memory_stall=self._fraction(entry.pod.group, _MEMORY_STALL, since_us),
+            disk_stall=self._fraction(entry.pod.group, _DISK_STALL, since_us),
+            disk_use=self._fraction(entry.pod.group, _DISK_USE, since_us),
+            disk_bps=self._series.average((entry.pod.group, _DISK_BPS), since_us),
         )
+
+    def _fraction(self, group: str, name: str, since_us: int) -> float | None:
+        found = self._series.average((group, name), since_us)
+        return None if found is None else round(found / PPM, 4)
 
     def _aggregates(self, group: str, windows_us: Sequence[int], now_us: int) -> tuple[Aggregate, ...]:
         return tuple(
@@ -179,6 +196,22 @@ class NodeHistory:
 
 def _key(group: str, metric: str) -> Key:
     return group, metric
+
+
+def disk_bps(use: GroupUse) -> int | None:
+    """Bytes that a group read and wrote a second; None where neither is known."""
+    known = [value for value in (use.io_read_bps, use.io_written_bps) if value is not None]
+    return sum(known) if known else None
+
+
+def disk_use_ppm(use: GroupUse, host: HostUse) -> int | None:
+    """The group's part of the time in which the node's disks are busy: by its bytes, since a disk does not say whom it
+    serves.
+    """
+    moved = disk_bps(use)
+    if moved is None or host.disk_busy_ppm is None or host.disk_bps is None:
+        return None
+    return host.disk_busy_ppm * min(moved, host.disk_bps) // host.disk_bps if host.disk_bps else 0
 
 
 def _memory(use: GroupUse) -> int | None:

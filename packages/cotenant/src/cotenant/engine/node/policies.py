@@ -21,6 +21,7 @@ from cotenant.model.machine.node_state import NodeState
 from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.interference import antagonist
 from cotenant.policy.interference import settings as interference
+from cotenant.policy.interference.attribution import held
 from cotenant.policy.nodeqos import batch_resources
 from cotenant.policy.nodeqos.burst import config as burst_config
 from cotenant.policy.nodeqos.burst import policy as burst
@@ -133,6 +134,7 @@ def _cpu_policies(settings: PolicySettings) -> tuple[NodePolicy, ...]:
             settings.recovery,
             recovery.RecoveryMemory(),
             "the time of its lease is over, its proof fails, or its victim leaves",
+            held.reads,
             log_every_text=True,
         ),
         NodePolicy(

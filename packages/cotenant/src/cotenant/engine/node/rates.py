@@ -134,6 +134,13 @@ class Rates:
                 self._grown(before.network_received_bytes, now.network_received_bytes), interval_us
             ),
             network_sent_bps=_per_second(self._grown(before.network_sent_bytes, now.network_sent_bytes), interval_us),
+            disk_bps=_per_second(
+                self._grown(
+                    before.disk_read_bytes + before.disk_written_bytes, now.disk_read_bytes + now.disk_written_bytes
+                ),
+                interval_us,
+            ),
+            disk_busy_ppm=_busy(self._grown(before.disk_busy_us, now.disk_busy_us), interval_us, len(now.disks)),
         )
 
     def _blame(self, now: RunQueueReading | None) -> tuple[Blame, ...] | None:
@@ -215,6 +222,11 @@ def _cpu_m(grown_us: int | None, interval_us: int, cpus: int) -> int | None:
     if grown_us is None or grown_us > max(1, cpus) * (interval_us + _TOLERANCE_US):
         return None
     return min(grown_us * 1000 // interval_us, max(1, cpus) * 1000)
+
+
+def _busy(grown_us: int | None, interval_us: int, disks: int) -> int | None:
+    """Millionths of the disks' time."""
+    return None if grown_us is None or interval_us <= 0 else min(PPM, grown_us * PPM // (interval_us * max(1, disks)))
 
 
 def _share(part: int | None, whole: int | None) -> int | None:

@@ -17,11 +17,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.node.instructions import AgentCounts
 from cotenant.engine.node.knobs.plan import within
 from cotenant.engine.node.rates import NodeRates
 from cotenant.engine.node.replica_signals import ReplicaSignals, judged
 from cotenant.engine.node.settings import AgentSettings
+from cotenant.model.autonomy.autonomy import Action
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.facts import KubeletFacts
@@ -51,6 +53,7 @@ class NodeView:
         self._cpus: tuple[LogicalCpu, ...] = ()
         self.allocatable: Allocatable | None = None  # as reported by its cluster
         self.kubelet = KubeletFacts()
+        self.permissions = Permissions()
 
     def _named(self) -> tuple[str, ...]:
         group = self._settings.best_effort_group
@@ -121,8 +124,9 @@ class NodeView:
         supported: frozenset[Knob],
         now_us: int,
         owners: Mapping[Target, str] = NO_OWNERS,
+        wall_s: float = 0.0,
     ) -> NodeState:
-        """The snapshot for the policies."""
+        """The snapshot for the policies. `wall_s`: Unix time, by which windows and blackouts are open."""
         if cpus:
             self._cpus = tuple(cpus)
         uses = rates.groups
@@ -144,6 +148,7 @@ class NodeView:
             blame=rates.blame,
             allocatable=self.allocatable,
             kubelet=self.kubelet,
+            held=self.permissions.held(Action.RECOVERY, (pod.namespace for pod in self._pods.values()), wall_s),
         )
 
     def _use(self, pod: NodePod, uses: Mapping[str, GroupUse], now_us: int) -> PodUse:

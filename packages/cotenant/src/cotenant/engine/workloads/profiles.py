@@ -21,8 +21,10 @@ from cotenant.model.cluster.interference_profile import InterferenceProfile
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.workload_profile import (
+    NOT_SEEN,
     Axis,
     AxisReading,
+    Bound,
     Figure,
     Overall,
     Reading,
@@ -33,7 +35,7 @@ from cotenant.model.cluster.workload_profile import (
     figure,
 )
 from cotenant.model.machine.node_metric import MeasuredPod
-from cotenant.policy.interference.axes import MIN_WINDOWS, AxisMoments, differs
+from cotenant.policy.interference.axes import MIN_WINDOWS, AxisMoments, Learned, differs
 
 MOST = 4096
 STARTS_WITHIN_S = 120.0
@@ -54,6 +56,7 @@ class WorkloadProfileStatus:
     pods: int
     axes: Mapping[Axis, AxisReading]
     overall: Overall
+    bound: Mapping[Bound, Reading]
     at_s: float
     problem: str = ""
     kind: str = "WorkloadProfile"
@@ -71,7 +74,7 @@ class PodWindow:
 @dataclass(slots=True)
 class _Followed:
     profile: WorkloadProfile
-    written: tuple[Mapping[Axis, AxisReading], Overall]
+    written: Learned
     said: tuple[str, ...] = ()
     moments: AxisMoments | None = None
     pod: Pod | None = None  # the one that was measured last
@@ -107,12 +110,12 @@ class FollowedProfiles:
         if known is None:
             if len(self._by_key) >= MOST:
                 return
-            self._by_key[profile.key] = _Followed(profile, (profile.learned, profile.learned_overall))
+            self._by_key[profile.key] = _Followed(profile, _learned(profile))
             self._index()
             return
         moved = known.profile.workload != profile.workload
         if moved or known.profile.uid != profile.uid:
-            known.written, known.said = (profile.learned, profile.learned_overall), ()
+            known.written, known.said = _learned(profile), ()
             known.moments, known.pod = None, None
         known.profile = profile
         if moved:
@@ -158,8 +161,10 @@ class FollowedProfiles:
         """One round. `capacity` of a node: milli-CPU and bytes, None for an unknown node."""
         windows = list(windows)
         used_m: dict[str, float] = {}
+        disk: dict[str, float] = {}  # share of the disks' time
         for window in windows:
             used_m[window.node] = used_m.get(window.node, 0.0) + window.measured.use.cpu_m
+            disk[window.node] = disk.get(window.node, 0.0) + (window.measured.signals.disk_use or 0.0)
         for window in windows:
             followed = self._by_key.get(self.key_of(window.seen))
             size = capacity(window.node)
@@ -174,12 +179,15 @@ class FollowedProfiles:
                 if signals.latency_p99_ms is not None and pod.objective_p99_ms is not None
                 else None
             )
+            age_s = max(0.0, now_s - moments.seen_s) if moments.seen_s > 0 else 0.0
             moments.add(
                 (use.cpu_m / size[0], use.memory_bytes / size[1], (used_m[window.node] - use.cpu_m) / size[0]),
                 (latency, signals.cycles_per_instruction, signals.wait_per_cpu),
                 starting=now_s - window.seen.started_s < STARTS_WITHIN_S,
-                age_s=max(0.0, now_s - moments.seen_s) if moments.seen_s > 0 else 0.0,
+                age_s=age_s,
             )
+            if now_s - window.seen.started_s >= STARTS_WITHIN_S:
+                moments.add_waits(use.cpu_m, signals, disk[window.node] - (signals.disk_use or 0.0), age_s)
             moments.seen_s = now_s
             followed.pod = pod
 
@@ -193,7 +201,7 @@ class FollowedProfiles:
             if followed.moments is None or followed.pod is None:
                 if profile.wrong == followed.said:
                     continue
-                axes, overall = followed.written
+                axes, overall, bound = followed.written
             else:
                 fresh = followed.moments.readings()
                 before = followed.written
@@ -204,9 +212,11 @@ class FollowedProfiles:
                     _kept(before[1].pressure, now.pressure),
                     _kept(before[1].tolerates, now.tolerates),
                 )
-                if profile.wrong == followed.said and not differs(before, (axes, overall)):
+                bounds = followed.moments.bounds()
+                bound = {name: _kept(before[2].get(name, NOT_SEEN), bounds[name]) for name in bounds}
+                if profile.wrong == followed.said and not differs(before, (axes, overall, bound)):
                     continue
-            followed.written, followed.said = (axes, overall), profile.wrong
+            followed.written, followed.said = (axes, overall, bound), profile.wrong
             found.append(
                 WorkloadProfileStatus(
                     key,
@@ -215,11 +225,16 @@ class FollowedProfiles:
                     pods.get(key, 0),
                     axes,
                     overall,
+                    bound,
                     now_s,
                     "; ".join(profile.wrong),
                 )
             )
         return found
+
+
+def _learned(profile: WorkloadProfile) -> Learned:
+    return profile.learned, profile.learned_overall, profile.bound
 
 
 def _overall(learned: InterferenceProfile | None) -> Overall:

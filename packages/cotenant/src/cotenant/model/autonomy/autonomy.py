@@ -13,6 +13,7 @@ class Action(StrEnum):
     SIZES = "sizes"
     LENDING = "lending"
     MOVES = "moves"
+    RECOVERY = "recovery"  # on nodes, by their agents: rungs of recovery, and evictions
 
 
 class Rung(IntEnum):

@@ -7,7 +7,8 @@ measured sensitivity (`cotenant profile run`) counts before a learned one, and t
 Limits: a sensitivity of 1000 means twice the time or more, so beyond that axes are not told apart.
 
 Units: tendency is the mean use of one pod, in thousandths of its node's capacity (start-up: CPU use in the first two
-minutes). Sensitivity is the additional time, in thousandths, when others use all that the node has of the resource.
+minutes; disk: what it would use of the disks without neighbours). Sensitivity is the additional time, in thousandths,
+when others use all that the node has of the resource.
 Source: Delimitrou and Kozyrakis, Paragon, ASPLOS'13 (interference by resource); Mars et al., Bubble-Up, MICRO'11
 (sensitivity and pressure).
 """
@@ -34,6 +35,16 @@ class Axis(StrEnum):
     NETWORK = "network"
     RUN_QUEUE = "runQueue"
     START_UP = "startUp"
+
+
+class Bound(StrEnum):
+    """What may hold a workload; the values are the object's. See policy/interference/bound.py."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+    MEMORY_BANDWIDTH = "memoryBandwidth"
+    DISK = "disk"
+    NETWORK = "network"
 
 
 class Source(StrEnum):
@@ -135,6 +146,7 @@ class WorkloadProfile:
     declared_overall: Overall = NO_OVERALL
     learned: Mapping[Axis, AxisReading] = field(default_factory=dict)
     learned_overall: Overall = NO_OVERALL
+    bound: Mapping[Bound, Reading] = field(default_factory=dict)  # learned: shares of its time by what holds it
     measured: Mapping[Axis, AxisReading] = field(default_factory=dict)
     measured_on: str = ""  # the node of the last run
     measured_at: str = ""  # RFC 3339

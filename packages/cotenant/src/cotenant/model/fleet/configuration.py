@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.urls import split_url
 
 FUNCTIONS = (
     "containers",
@@ -56,7 +57,7 @@ class AgentConfiguration:
             raise InvalidInput("log_ring_bytes", self.log_ring_bytes, f"{_MIN_RING} to {_MAX_RING} bytes")
         if not self.log_age_s >= 1:
             raise InvalidInput("log_age_s", self.log_age_s, "1 second or more")
-        if self.collector and not self.collector.startswith(("http://", "https://")):
+        if self.collector and split_url(self.collector) is None:
             raise InvalidInput("collector", self.collector, "http://HOST:PORT or https://HOST:PORT")
         for key in self.environment:
             if not key or "=" in key or "\0" in key:

@@ -11,6 +11,8 @@ from enum import IntEnum, StrEnum
 
 from cotenant.model.fleet.template import ContainerTemplate
 
+_MAX_KEYS = 16
+
 
 class Step(IntEnum):
     """How far one container is, as its host sees it."""
@@ -45,7 +47,8 @@ class GroupRecord:
     """What the controllers share of a group. Whoever changes it raises `epoch`, and agents refuse requests of a lower
     one.
 
-    `done`: the goal was reached. `reason`: why it is to go.
+    `done`: the goal was reached. `reason`: why it is to go. `removed`: an operator asked for that, so it is not listed
+    once it is gone; the record stays for a while, for who asks again and for the next group's epoch.
     """
 
     name: str
@@ -54,9 +57,19 @@ class GroupRecord:
     epoch: int
     owner: str  # the controller that brings it there
     digest: str = ""  # of the template
-    key: str = ""  # of the request
+    keys: tuple[str, ...] = ()  # of the last requests: one that comes again, late, acts no second time
     done: bool = False
     reason: str = ""
+    removed: bool = False
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether it counts as not there."""
+        return self.removed and self.done and self.goal is Goal.GONE
+
+    def keys_with(self, key: str) -> tuple[str, ...]:
+        """The last ones, with this one; empty: a request without a key."""
+        return (*self.keys, key)[-_MAX_KEYS:] if key else self.keys
 
 
 @dataclass(frozen=True, slots=True)

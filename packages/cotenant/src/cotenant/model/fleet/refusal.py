@@ -34,7 +34,11 @@ class Forbidden(Permanent):
 
 
 class Fenced(Permanent):
-    """Another controller has taken this group over."""
+    """Another controller has taken this group over. `epoch`: the highest that the agent has seen of the group."""
+
+    def __init__(self, message: str, epoch: int = 0) -> None:
+        super().__init__(message)
+        self.epoch = epoch
 
 
 class Overdue(Transient):
@@ -63,7 +67,7 @@ def refusal_of(error: CotenantError) -> Refusal:
         case Forbidden():
             return Refusal(Kind.FORBIDDEN, str(error))
         case Fenced():
-            return Refusal(Kind.FENCED, str(error))
+            return Refusal(Kind.FENCED, str(error), value=str(error.epoch))
         case Overdue():
             return Refusal(Kind.DEADLINE, str(error))
         case Transient():
@@ -83,7 +87,7 @@ def error_of(refusal: Refusal) -> CotenantError:
         case Kind.FORBIDDEN:
             return Forbidden(refusal.message)
         case Kind.FENCED:
-            return Fenced(refusal.message)
+            return Fenced(refusal.message, int(refusal.value) if refusal.value.isdecimal() else 0)
         case Kind.DEADLINE:
             return Overdue(refusal.message)
         case Kind.TRANSIENT:

@@ -73,6 +73,7 @@ class HostCounters:
     network_sent_bytes: int = 0
     disk_read_bytes: int = 0
     disk_written_bytes: int = 0
+    disk_busy_us: int | None = None  # time in which a disk had requests, summed over the disks; None = not known
     disks: tuple[str, ...] = ()  # whole physical disks that were used, as MAJOR:MINOR; the busiest first
     pressure: Pressure = NO_PRESSURE
 

@@ -3,7 +3,8 @@
 A scheduler must decide by current use, while the object that reports it (NodeMetric) is stale when it is read, may lack
 any part, and is stamped by another machine's clock. Amounts as integers, the age when read instead of a time,
 percentiles by statistic and window.
-Limits: CPU and memory only; use of a container is only in its pod's.
+Limits: CPU and memory only, and of pods the parts of disk and network that this project's agent adds; use of a
+container is only in its pod's.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
 
@@ -59,13 +60,19 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class PodSignals:
-    """What a pod suffers from its neighbours, as far as its agent can measure it; None where it cannot. Only this
-    project's agent reports it.
+    """What a pod suffers from its neighbours and what it waits for, as far as its agent can measure it; None where it
+    cannot. Only this project's agent reports it. Shares are of time, of the disks' time and of the uplink's rate.
     """
 
     latency_p99_ms: float | None = None  # of its requests, as the service reports it
     cycles_per_instruction: float | None = None  # where there is a PMU
     wait_per_cpu: float | None = None  # time waited for a CPU per CPU time used
+    memory_stall: float | None = None  # share of time in which some task waited for memory (PSI)
+    disk_stall: float | None = None  # the same, for block I/O
+    disk_use: float | None = None  # its share of the time in which the node's disks are busy
+    network_use: float | None = None  # its share of the uplink, the busier direction; None where the speed is not known
+    disk_bps: int | None = None  # bytes per second, read and written
+    network_bps: int | None = None  # received and sent
 
 
 NO_SIGNALS = PodSignals()

@@ -59,6 +59,8 @@ class HostUse:
     disks: tuple[str, ...] = ()  # whole physical disks in use, as MAJOR:MINOR
     network_received_bps: int | None = None  # bytes per second over the physical devices
     network_sent_bps: int | None = None
+    disk_bps: int | None = None  # bytes per second, read and written, over the physical disks
+    disk_busy_ppm: int | None = None  # of the time, over the disks that are used: 1e6 = all of them were busy
 
     @property
     def capacity_cpu_m(self) -> int:
@@ -143,6 +145,9 @@ class NodeState:
     )
     allocatable: Allocatable | None = None  # as its Node object says
     kubelet: KubeletFacts = field(default_factory=KubeletFacts)  # what is known of the other writers of knobs
+    held: Mapping[str, str] = field(
+        default_factory=dict
+    )  # namespaces in which no action of recovery may be begun, and why (a freeze, a ceiling, a window)
     # The pods, split once: every policy asks for the parts, some once per pod.
     services: tuple[PodUse, ...] = field(init=False, repr=False, compare=False)  # those that are not best effort
     best_effort_pods: tuple[PodUse, ...] = field(init=False, repr=False, compare=False)

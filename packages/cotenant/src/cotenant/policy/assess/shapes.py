@@ -89,6 +89,6 @@ def stranded(rooms: tuple[ShapeRoom, ...], free: Rooms) -> tuple[Figure, Figure]
     return first, second
 
 
-def _times(free: Int, each: int) -> Int:
+def _times(free: Int, request: int) -> Int:
     """How often an amount fits."""
-    return free // each if each > 0 else np.full(len(free), _UNBOUNDED, np.int64)
+    return free // request if request > 0 else np.full(len(free), _UNBOUNDED, np.int64)

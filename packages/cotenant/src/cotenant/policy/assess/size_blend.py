@@ -13,13 +13,14 @@ Source: Bates and Granger, "The combination of forecasts", Operational Research 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cotenant.model.assess.history import Float32
 from cotenant.policy.assess.day_profile import DayProfile
-from cotenant.policy.assess.predictor import OneByOne, Past, flat
+from cotenant.policy.assess.predictor import Past, flat
 from cotenant.policy.assess.rivals import LastDayPeak
 from cotenant.policy.assess.rows import quantiles
 
@@ -27,17 +28,21 @@ HIGHEST_SHARE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class SizeBlend(OneByOne):
+class SizeBlend:
     """See above; where one of the three is unknown, the mean of the others."""
 
     name: str = "blend of sizes (ours)"
 
     def below(self, past: Past, horizon: int, risk: float) -> Float32:
         """See `Predictor`."""
-        last = LastDayPeak().below(past, 1, risk)[:, 0].astype(np.float64)
-        highest = HIGHEST_SHARE * quantiles(past.use, 1.0)
-        profile = quantiles(DayProfile().below(past, horizon, risk), 1.0)
-        three = np.array([last, highest, profile])
-        known = ~np.isnan(three)
-        mean = np.where(known, three, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        return flat(np.where(known.any(axis=0), mean, np.nan), horizon)
+        return next(iter(self.below_each(past, (past.use.shape[1],), horizon, risk)))
+
+    def below_each(self, past: Past, origins: Sequence[int], horizon: int, risk: float) -> Iterator[Float32]:
+        """See `Predictor`; the day profile keeps its courses from one origin to the next."""
+        for origin, course in zip(origins, DayProfile().below_each(past, origins, horizon, risk), strict=True):
+            before = past.until(origin)
+            last = LastDayPeak().below(before, 1, risk)[:, 0].astype(np.float64)
+            three = np.array([last, HIGHEST_SHARE * quantiles(before.use, 1.0), quantiles(course, 1.0)])
+            known = ~np.isnan(three)
+            mean = np.where(known, three, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+            yield flat(np.where(known.any(axis=0), mean, np.nan), horizon)

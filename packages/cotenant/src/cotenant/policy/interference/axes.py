@@ -21,6 +21,7 @@ from cotenant.model.arrays import Float
 from cotenant.model.cluster.workload_profile import (
     Axis,
     AxisReading,
+    Bound,
     Figure,
     Overall,
     Reading,
@@ -28,6 +29,10 @@ from cotenant.model.cluster.workload_profile import (
     Unknown,
     figure,
 )
+from cotenant.model.machine.node_metric import PodSignals
+from cotenant.policy.interference.bound import LONGEST_WAIT, disk_alone, shares
+
+Learned = tuple[Mapping[Axis, AxisReading], Overall, Mapping[Bound, Reading]]
 
 MIN_WINDOWS = 20
 MIN_SPREAD = 0.05  # standard deviation of the others' share of a node
@@ -47,7 +52,20 @@ NO_PMU = Unknown(
 NO_LATENCY = Unknown("its pods report no latency against an objective; `cotenant profile run` measures it")
 NO_WAIT = Unknown("no node of its pods reports their wait for a CPU (schedstat)")
 NO_QUEUE_USE = Unknown("NodeMetrics report no number of runnable tasks")
-NO_IO = Unknown("NodeMetrics report no disk and network use; `cotenant profile run` measures the sensitivity")
+NO_DISK_USE = Unknown("no node of its pods reports use of its disks (/proc/diskstats and the io controller)")
+NO_DISK_WAIT = Unknown("no node of its pods reports waits for disks (PSI); `cotenant profile run` measures it")
+NO_NETWORK_USE = Unknown("no node of its pods knows the speed of its uplink, or the pods are in the node's own network")
+NETWORK_RUN = Unknown("nothing that it waits for tells of the network; `cotenant profile run` measures it")
+IDLE = Unknown("in no window did it run or wait for 5 % of the time")
+NO_BOUND = {
+    Bound.CPU: IDLE,
+    Bound.MEMORY: Unknown("no node of its pods reports waits for memory (PSI)"),
+    Bound.MEMORY_BANDWIDTH: Unknown(
+        "no node of its pods reports cycles per instruction: it is in the share of the CPU"
+    ),
+    Bound.DISK: Unknown("no node of its pods reports waits for disks (PSI)"),
+    Bound.NETWORK: NO_NETWORK_USE,
+}
 ONLY_RUN = Unknown("it cannot be learned from the CPU use of neighbours; `cotenant profile run` measures it")
 ONLY_RESTART = Unknown("it would need pods that are started beside known neighbours again and again")
 NO_USE = Unknown("none of its pods has been measured")
@@ -105,9 +123,23 @@ class Moments:
 class AxisMoments:
     """The sums of one workload."""
 
-    __slots__ = ("cache", "cpu", "cpu_use", "memory_use", "run_queue", "seen_s", "start_use")
+    __slots__ = (
+        "bound",
+        "cache",
+        "cpu",
+        "cpu_use",
+        "disk",
+        "disk_use",
+        "memory_use",
+        "network_use",
+        "run_queue",
+        "seen_s",
+        "start_use",
+    )
 
     def __init__(self) -> None:
+        self.disk_use, self.disk, self.network_use = Moments(), Moments(), Moments()
+        self.bound = {resource: Moments() for resource in Bound}
         self.cpu_use, self.memory_use, self.start_use = Moments(), Moments(), Moments()
         self.cpu, self.cache, self.run_queue = Moments(), Moments(), Moments()
         self.seen_s = -inf
@@ -134,6 +166,26 @@ class AxisMoments:
         if wait is not None and wait >= 0.0 and not starting:
             self.run_queue.add(own, others, log1p(wait), age_s)
 
+    def add_waits(self, cpu_m: int, signals: PodSignals, others_disk: float, age_s: float) -> None:
+        """The same window's disks, network and waits; `others_disk`: the share of the disks' time that others use.
+
+        A pod that is held by a disk for a share w of its time needs 1 / (1 - w) of the time that it computes: the
+        logarithm of that is compared with others' use.
+        """
+        alone, wait = disk_alone(signals), signals.disk_stall
+        if alone is not None:
+            self.disk_use.add(alone, others_disk, alone, age_s)
+            if wait is not None:
+                self.disk.add(alone, others_disk, -log1p(-min(wait, LONGEST_WAIT)), age_s)
+        if signals.network_use is not None:
+            self.network_use.add(signals.network_use, 0.0, signals.network_use, age_s)
+        for resource, share in shares(cpu_m, signals).items():
+            self.bound[resource].add(0.0, 0.0, share, age_s)
+
+    def bounds(self) -> dict[Bound, Reading]:
+        """The mean share of each resource in what held the workload."""
+        return {resource: moments.mean(NO_BOUND[resource]) for resource, moments in self.bound.items()}
+
     def readings(self) -> dict[Axis, AxisReading]:
         """Every axis."""
         return {
@@ -141,24 +193,23 @@ class AxisMoments:
             Axis.CACHE: AxisReading(NO_CACHE_USE, self.cache.slope(NO_PMU)),
             Axis.MEMORY_BANDWIDTH: AxisReading(NO_CACHE_USE, NO_BANDWIDTH),
             Axis.MEMORY: AxisReading(self.memory_use.mean(NO_USE), ONLY_RUN),
-            Axis.DISK: AxisReading(NO_IO, NO_IO),
-            Axis.NETWORK: AxisReading(NO_IO, NO_IO),
+            Axis.DISK: AxisReading(self.disk_use.mean(NO_DISK_USE), self.disk.slope(NO_DISK_WAIT)),
+            Axis.NETWORK: AxisReading(self.network_use.mean(NO_NETWORK_USE), NETWORK_RUN),
             Axis.RUN_QUEUE: AxisReading(NO_QUEUE_USE, self.run_queue.slope(NO_WAIT)),
             Axis.START_UP: AxisReading(self.start_use.mean(NO_START), ONLY_RESTART),
         }
 
 
-def differs(
-    written: tuple[Mapping[Axis, AxisReading], Overall], now: tuple[Mapping[Axis, AxisReading], Overall]
-) -> bool:
+def differs(written: Learned, now: Learned) -> bool:
     """Whether any figure has changed enough to be written again."""
     before, after = _flat(*written), _flat(*now)
     return len(before) != len(after) or any(_changed(a, b) for a, b in zip(before, after, strict=True))
 
 
-def _flat(axes: Mapping[Axis, AxisReading], overall: Overall) -> list[Reading]:
+def _flat(axes: Mapping[Axis, AxisReading], overall: Overall, bound: Mapping[Bound, Reading]) -> list[Reading]:
+    shares = [bound[resource] for resource in Bound if resource in bound]
     parts = [part for axis in Axis if axis in axes for part in (axes[axis].tendency, axes[axis].sensitivity)]
-    return [*parts, overall.sensitivity, overall.pressure, overall.tolerates]
+    return [*parts, *shares, overall.sensitivity, overall.pressure, overall.tolerates]
 
 
 def _changed(before: Reading, after: Reading) -> bool:

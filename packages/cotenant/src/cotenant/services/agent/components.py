@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
+from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.node.interfaces import Discovery, Keeper, KnobPort, Sensor
 from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import PolicySettings
@@ -93,6 +94,8 @@ class Components:
     network: Callable[[NodePod], tuple[int, int] | None] = lambda pod: (
         None
     )  # received and sent in a network of the pod's own
+    permissions: Permissions = field(default_factory=Permissions)  # by the cluster's Autonomy objects
+    uplink_bps: int | None = None  # bytes per second in one direction; None = not known
     placers: Sequence[Placer] = ()
     stalls: StallWatch | None = None  # what groups wait for besides a CPU
     traces: TraceLink | None = None  # the trace process

@@ -16,16 +16,15 @@ from prometheus_client import Histogram
 from prometheus_client.core import Metric
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
-from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.doctor.checks import Finding
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.actions.class_placement import ClassPlacement
 from cotenant.services.agent.components import Components
 from cotenant.services.agent.discovery.sources import Sources
 from cotenant.services.agent.engine_metrics import of_engine
 from cotenant.services.agent.loop.actor import Actor
+from cotenant.services.agent.loop.early_samples import EarlySamples
 from cotenant.services.agent.loop.ticker import Ticker
 from cotenant.services.agent.machine_metrics import of_machine
 from cotenant.services.agent.metric_families import cores, counter, gauge
@@ -60,17 +59,9 @@ class View(Protocol):
     signals: ReplicaSignals
     latency_counts: dict[LatencyOutcome, int]
     reloads: dict[str, int]
-    pressure_events: dict[str, int]
+    early: EarlySamples
     writers: ObjectWriters
     placing: ClassPlacement
-
-    def network(self, pod: NodePod) -> tuple[int, int] | None:
-        """Bytes received and sent by a pod; None where it has no network of its own."""
-        ...
-
-    def cache_use(self) -> tuple[CacheUse, ...]:
-        """Occupancy and traffic of the cache classes."""
-        ...
 
     def gaps(self) -> tuple[Gap, ...]:
         """What cannot be measured or done here."""
@@ -141,7 +132,7 @@ class _Collector:
         state = view.agent.state()
         if state is None:
             return
-        yield from of_machine(state, view.network)
+        yield from of_machine(state, view.components.network)
 
 
 def _process(view: View) -> Iterator[Metric]:
@@ -202,8 +193,20 @@ def _process(view: View) -> Iterator[Metric]:
         "cotenant_agent_pressure_events",
         "Pressure triggers that fired",
         ("resource",),
-        [((resource,), count) for resource, count in view.pressure_events.items()],
+        [((resource,), count) for resource, count in view.early.pressure_events.items()],
     )
+    yield from _objects(view)
+    yield from _hardware(view)
+    yield counter(
+        "cotenant_agent_placing_failures",
+        "Rounds that could not put programs into their classes",
+        ("what",),
+        [((what,), count) for what, count in view.placing.failures.items()],
+    )
+
+
+def _objects(view: View) -> Iterator[Metric]:
+    """What is written of the node's objects."""
     writer = view.writers.node_metric
     if writer is not None:
         yield counter(
@@ -229,7 +232,12 @@ def _process(view: View) -> Iterator[Metric]:
             ("outcome",),
             [(("written",), devices.written), (("failed",), devices.failures)],
         )
-    if ticker.last is not None:
+
+
+def _hardware(view: View) -> Iterator[Metric]:
+    """What the machine lacks, its accelerators and its cache."""
+    last = view.ticker.last
+    if last is not None:
         yield gauge(
             "cotenant_node_gap_info",
             "What this machine cannot measure or do, and what is required",
@@ -240,27 +248,27 @@ def _process(view: View) -> Iterator[Metric]:
             "cotenant_gpu_utilisation_ratio",
             "Use of an accelerator",
             ("gpu",),
-            [((gpu.uuid,), gpu.utilisation_percent / 100) for gpu in ticker.last.gpus],
+            [((gpu.uuid,), gpu.utilisation_percent / 100) for gpu in last.gpus],
         )
         yield gauge(
             "cotenant_gpu_memory_used_bytes",
             "Memory of an accelerator in use",
             ("gpu",),
-            [((gpu.uuid,), gpu.memory_used_bytes) for gpu in ticker.last.gpus],
+            [((gpu.uuid,), gpu.memory_used_bytes) for gpu in last.gpus],
         )
         yield gauge(
             "cotenant_gpu_memory_total_bytes",
             "Memory of an accelerator",
             ("gpu",),
-            [((gpu.uuid,), gpu.memory_total_bytes) for gpu in ticker.last.gpus],
+            [((gpu.uuid,), gpu.memory_total_bytes) for gpu in last.gpus],
         )
         yield gauge(
             "cotenant_gpu_healthy",
             "1 where an accelerator is well",
             ("gpu",),
-            [((gpu.uuid,), float(gpu.healthy)) for gpu in ticker.last.gpus],
+            [((gpu.uuid,), float(gpu.healthy)) for gpu in last.gpus],
         )
-    uses = view.cache_use()
+    uses = view.components.cache_use()
     yield gauge(
         "cotenant_cache_occupancy_bytes",
         "Last-level cache that a class of resctrl holds",
@@ -272,12 +280,6 @@ def _process(view: View) -> Iterator[Metric]:
         "Moved to and from memory by a class of resctrl",
         ("class",),
         [((use.group or "root",), use.total_bytes) for use in uses],
-    )
-    yield counter(
-        "cotenant_agent_placing_failures",
-        "Rounds that could not put programs into their classes",
-        ("what",),
-        [((what,), count) for what, count in view.placing.failures.items()],
     )
 
 

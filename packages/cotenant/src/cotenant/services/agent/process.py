@@ -30,11 +30,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from cotenant import __version__
 from cotenant.drivers.http.traffic import Traffic
-from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.bursts import BurstSettings
 from cotenant.engine.node.decision_log import HeldKnob
@@ -52,13 +50,13 @@ from cotenant.services.agent.components import Components
 from cotenant.services.agent.discovery.sources import Source, Sources, plain
 from cotenant.services.agent.http import Pages, StatePage
 from cotenant.services.agent.loop.actor import Actor
+from cotenant.services.agent.loop.early_samples import EarlySamples
 from cotenant.services.agent.loop.looks import Looks
 from cotenant.services.agent.loop.ticker import FAILING, Ticker
 from cotenant.services.agent.metrics import AgentMetrics
 from cotenant.services.agent.reloading import changeable
 from cotenant.services.agent.replica_signals import ReplicaSignals, traced
-from cotenant.services.agent.reports.incidents import FILE as INCIDENTS_FILE
-from cotenant.services.agent.reports.incidents import IncidentReporter
+from cotenant.services.agent.reports.incidents import incident_reporter
 from cotenant.services.agent.reports.outbox import Outbox
 from cotenant.services.agent.reports.writers import writers_of
 from cotenant.services.agent.stall_metrics import StallMetrics
@@ -69,13 +67,8 @@ from cotenant.services.reporting import latency
 from cotenant.services.running import cancelled
 from cotenant.services.zones.metrics import ZoneMetrics
 
-if TYPE_CHECKING:  # an HTTP client comes with it: only where a trace process is configured
-    pass
-
 END_WITHIN_S = 5.0
 STUCK_PERIODS = 10
-MIN_USE_M = 10  # milli-CPU; less does not count as work
-MIN_AGE_S = 0.05  # a younger sample is as good as a new one
 _log = logging.getLogger(__name__)
 
 
@@ -96,7 +89,6 @@ class AgentProcess:
             self.metrics.registry.register(StallMetrics(components.stalls, lambda: self.pods))
         self.latency_counts = dict.fromkeys(latency.LatencyOutcome, 0)
         self.reloads = {"taken": 0, "refused": 0}
-        self.pressure_events: dict[str, int] = {}
         self.signals = ReplicaSignals(self)
         self.placing = ClassPlacement(components.placers, lambda: self.pods, self.policies)
         self.pods: tuple[NodePod, ...] = ()
@@ -116,6 +108,15 @@ class AgentProcess:
             monotonic=components.clocks.monotonic,
             observe=self.metrics.tick,
             cpus=components.cpus,
+        )
+        self.early = EarlySamples(
+            lambda: self.agent,
+            self.actor,
+            self.ticker,
+            period_s=lambda: self.config.period_ms / 1000,
+            monotonic=components.clocks.monotonic,
+            now_us=components.clocks.now_us,
+            reacted=self.metrics.reacted,
         )
         self.sources = Sources(components.clocks.monotonic)
         self.sources.sources = [
@@ -138,25 +139,17 @@ class AgentProcess:
             allocatable=lambda: self.agent.room(),
             monotonic=components.clocks.monotonic,
             kubelet=components.kubelet,
+            network=components.network,
+            uplink_bps=components.uplink_bps,
         )
-        self.incidents = (
-            IncidentReporter(
-                config.credit.url,
-                self.node,
-                components.post_incident,
-                self._incidents,
-                components.clocks.wall,
-                config.state_dir / INCIDENTS_FILE,
-            )
-            if config.credit.url and components.post_incident is not None
-            else None
+        self.incidents = incident_reporter(
+            config, self.node, components.post_incident, self._incidents, components.clocks.wall
         )
         self.roots = RootCheck(components.group_exists)
         self.traffic = Traffic("agent")
         self.metrics.registry.register(self.traffic)
         self.pages = Pages(self, self.metrics.page)
         self._discovery_due = components.discovery_due
-        self._sampled_s = float("-inf")  # when a trigger last caused a tick
 
     def monotonic(self) -> float:
         """The monotonic clock, seconds."""
@@ -210,8 +203,9 @@ class AgentProcess:
             "discovery": self._discover(),
             "arrivals": self._watch_pod_groups(),
             **{name: run() for name, run in self.components.background.items()},
-            **{f"triggers of {name}": source.run(self.pressed) for name, source in self.components.triggers.items()},
         }
+        for name, trigger in self.components.triggers.items():
+            work[f"triggers of {name}"] = trigger.run(self.early.pressed)
         if self.components.cpu_times is not None:
             looks = BurstSettings(look_us=self.config.bursts.look_ms * 1000, change_m=self.config.bursts.change_m)
             work["looks"] = Looks(
@@ -219,7 +213,7 @@ class AgentProcess:
                 max(1, len(self.components.cpus)),
                 state=lambda: self.agent.state(),
                 read=self.components.cpu_times,
-                sample=self._sampled_early,
+                sample=self.early.changed,
                 now_us=self.components.clocks.now_us,
             ).run()
         if self.components.placers:
@@ -296,48 +290,6 @@ class AgentProcess:
             if self.components.pod_groups_changed():
                 self.discover_soon()
 
-    # Triggers
-
-    async def pressed(self, group: str, resource: str, stall_ppm: int) -> None:
-        """A trigger fired: take a sample, at most once per period beside the ticks, and have urgent policies decide
-        now.
-
-        The last sample is from before the disturbance, so it does not show the group that causes it.
-        """
-        began_s = self.monotonic()
-        self.pressure_events[resource] = self.pressure_events.get(resource, 0) + 1
-        before = self.actor.knobs_changed
-        if began_s - self._sampled_s >= self.config.period_ms / 1000 and self.ticker.age_s() >= MIN_AGE_S:
-            self._sampled_s = began_s
-            await self.ticker.try_tick()
-        if not self._best_effort_runs():
-            return  # no best-effort work to throttle: the service waits for itself or for the system
-        try:
-            await self.actor.exchange(
-                lambda: self.agent.pressed(self.components.clocks.now_us(), group, resource, stall_ppm)
-            )
-        except CotenantError as error:
-            _log.warning("pressure on %s of /%s: %s", resource, group, error)
-        if self.actor.knobs_changed > before:
-            self.metrics.reacted(self.monotonic() - began_s)
-
-    async def _sampled_early(self) -> bool:
-        """A tick before its time. Returns whether a knob was changed."""
-        began_s, before = self.monotonic(), self.actor.knobs_changed
-        if self.ticker.age_s() >= MIN_AGE_S:
-            await self.ticker.try_tick()
-        if self.actor.knobs_changed > before:
-            self.metrics.reacted(self.monotonic() - began_s)
-        return self.actor.knobs_changed > before
-
-    def _best_effort_runs(self) -> bool:
-        """Whether best-effort work used CPU in the last sample."""
-        state = self.agent.state()
-        if state is None:
-            return False
-        uses = [entry.use.cpu_m for entry in state.best_effort_pods]
-        return any(use is None or use >= MIN_USE_M for use in uses)
-
     # Reports
 
     async def _report(self) -> None:
@@ -393,14 +345,6 @@ class AgentProcess:
             return policies
         return replace(policies, cache=replace(cache, hardware=self.components.cache))
 
-    def network(self, pod: NodePod) -> tuple[int, int] | None:
-        """Bytes received and sent by a pod; None where it has no network of its own."""
-        return self.components.network(pod)
-
-    def cache_use(self) -> tuple[CacheUse, ...]:
-        """Occupancy and traffic of the cache classes; () where not monitored."""
-        return self.components.cache_use()
-
     def gaps(self) -> tuple[Gap, ...]:
         """What cannot be measured or done here."""
         missing = (Gap("groups to act on", self.roots.said),) if self.roots.said else ()
@@ -409,6 +353,7 @@ class AgentProcess:
     def _new_agent(self) -> Agent:
         agent = Agent(replace(self.config.settings(), policies=self.policies()), self.config.node)
         agent.machine_seen(self.components.supported)
+        agent.obeys(self.components.permissions)
         return agent
 
     # Queries

@@ -36,7 +36,7 @@ def state_page(view: View, state: NodeState) -> StatePage:
             for entry in state.pods
         ),
         gpus=view.ticker.last.gpus if view.ticker.last is not None else (),
-        cache=view.cache_use(),
+        cache=view.components.cache_use(),
         gaps=view.gaps(),
         sources={source.name: source.said for source in view.sources.sources},
         cpu_ratio_milli=state.cpu_ratio_milli,

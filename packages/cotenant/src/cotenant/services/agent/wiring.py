@@ -12,33 +12,29 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from cotenant.drivers.cgroup.counters import CgroupReader
-from cotenant.drivers.cgroup.cpu_time import CpuTimes
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout, detect
-from cotenant.drivers.cgroup.schedstat import RunDelayReader
-from cotenant.drivers.cgroup.sensor import Cycles, NodeSensor, RunDelays
+from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.kubelet.roots import roots_here
 from cotenant.drivers.proc.host import HostReader
-from cotenant.drivers.proc.network import container_network
+from cotenant.drivers.proc.network import uplink_bps
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.drivers.psi.triggers import PressureFiles, PressureTrigger, Resource
 from cotenant.drivers.seals.seals import unsealed
+from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.node.interfaces import Discovery, Keeper
 from cotenant.engine.node.mode import Mode
-from cotenant.model.errors import CotenantError, Unsupported
+from cotenant.model.autonomy.autonomy import Action
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import Knob, Scope
-from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.actions.evictions import Evictions
 from cotenant.services.agent.actions.hardware_classes import open_classes
 from cotenant.services.agent.actions.keepers import open_keeper
@@ -46,12 +42,13 @@ from cotenant.services.agent.collectors import collectors
 from cotenant.services.agent.components import Clocks, Components
 from cotenant.services.agent.discovery.kubelet import KubeletOfNode
 from cotenant.services.agent.discovery.own_pods import UID_VARIABLE, OwnPods
-from cotenant.services.agent.loop.triggers import LateWakeups, PressureTriggers, TriggerSource
+from cotenant.services.agent.loop.triggers import PressureTriggers, TriggerSource
+from cotenant.services.agent.measuring import GroupsReceiver, cpu_times, cycles, networks, run_delays, stalls
 from cotenant.services.agent.reports.outbox import Post
-from cotenant.services.agent_settings.config import AgentConfig, PlainEviction
+from cotenant.services.agent_settings.config import AgentConfig
+from cotenant.services.agent_settings.plain_groups import PlainEviction
 from cotenant.services.knobs.host import groups_of_this_process
 from cotenant.services.knobs.node_facts import NodeFacts
-from cotenant.services.nodeview.stalls import StallWatch
 
 if TYPE_CHECKING:
     from cotenant.drivers.kube.client.client import Client
@@ -59,7 +56,6 @@ if TYPE_CHECKING:
     from cotenant.services.agent.discovery.cluster_pods import ClusterNode
     from cotenant.services.agent.trace_link import TraceLink
 
-GroupsReceiver = Callable[[Sequence[str], Sequence[str]], None]  # the services' groups, and the best-effort groups
 _log = logging.getLogger(__name__)
 
 
@@ -75,7 +71,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
         knobs = stack.enter_context(CgroupKnobs(layout))
         triggers: dict[str, TriggerSource] = {}
         receivers: list[GroupsReceiver] = []
-        delays = _run_delays(config, layout, stack, triggers, receivers)
+        delays = run_delays(config, layout, stack, triggers, receivers)
         groups, host = stack.enter_context(closing(CgroupReader(layout))), stack.enter_context(closing(HostReader()))
         if config.pressure.enabled and config.mode is not Mode.OBSERVE:
             triggers["pressure"] = pressure = _pressure(config, layout, keeper, stack)
@@ -84,6 +80,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
         discovery_due = asyncio.Event()
         sources, background, tree = _sources(config, layout, stack, client, discovery_due)
         node = _cluster_node(config, client, background)
+        permissions = _permissions(client, background)
         kubelet = _kubelet(config, layout, keeper, client, node)
         if kubelet.asks:
             background["kubelet"] = kubelet.run
@@ -96,12 +93,13 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
                 clocks.now_us,
                 clocks.wall,
                 delays,
-                _cycles(layout, stack, receivers),
+                cycles(layout, stack, receivers),
                 collectors(stack, classes.uplink),
             ),
             knobs=knobs,
             keeper=keeper,
-            evictor=_evictor(config, layout, stack, client),
+            evictor=_evictor(config, layout, stack, client, lambda name: _held(permissions, name, clocks.wall())),
+            permissions=permissions,
             sources=sources,
             background=background,
             discovery_due=discovery_due,
@@ -110,7 +108,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             clocks=clocks,
             mode=config.mode,
             triggers=triggers,
-            cpu_times=_cpu_times(config, layout, stack),
+            cpu_times=cpu_times(config, layout, stack),
             groups_seen=tuple(receivers),
             supported=classes.knobs
             | {knob for knob in Knob if knob.scope is Scope.CGROUP and not knobs.supported(knob)},
@@ -120,10 +118,11 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             kubelet=kubelet,
             cache=classes.hardware,
             cache_use=classes.cache.use if classes.cache is not None else tuple,
-            network=_networks(tree_groups),
+            network=networks(tree_groups),
+            uplink_bps=config.policies.network.link_bits // 8 if config.policies.network else uplink_bps(),
             kubelet_roots=(lambda: roots_here(layout)) if _asks_for_kubelet(config) else None,
             group_exists=tree_groups.exists,
-            stalls=_stalls(config, layout, stack),
+            stalls=stalls(config, layout, stack),
             holdings=unsealed(config.seal_certificate) if client is not None or config.sources.runtime else "",
             placers=tuple(
                 cache_classes for cache_classes in (classes.cache, classes.uplink) if cache_classes is not None
@@ -134,138 +133,6 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             post_incident=await _poster(config.credit.url, config.credit.token_file, config.credit.ca_file, stack),
             traces=_traces(config, stack),
         )
-
-
-def _cpu_times(
-    config: AgentConfig, layout: Layout, stack: AsyncExitStack
-) -> Callable[[Sequence[str]], Mapping[str, int]] | None:
-    """For looks between two ticks, where these are wanted and something may be done about what they show."""
-    if not config.bursts.enabled or config.mode is Mode.OBSERVE:
-        return None
-    try:
-        return stack.enter_context(closing(CpuTimes(layout))).read
-    except Unsupported as error:
-        _log.info("no looks between ticks: %s", error)
-        return None
-
-
-def _networks(groups: Groups) -> Callable[[NodePod], tuple[int, int] | None]:
-    """Network counters of pods, read from the first process of each: all containers of a pod share its network."""
-
-    def network(pod: NodePod) -> tuple[int, int] | None:
-        for group in (*(container.group for container in pod.containers), pod.group):
-            try:
-                pids = groups.pids(group) if group else ()
-            except CotenantError:  # gone meanwhile
-                continue
-            if pids:
-                return container_network(pids[0])
-        return None
-
-    return network
-
-
-def _run_delays(
-    config: AgentConfig,
-    layout: Layout,
-    stack: AsyncExitStack,
-    triggers: dict[str, TriggerSource],
-    receivers: list[GroupsReceiver],
-) -> RunDelays | None:
-    """From the probe where available, else from schedstat. Adds its triggers to `triggers`, and receivers of groups
-    to `receivers`.
-    """
-    try:
-        return _probe(config, layout, stack, triggers, receivers)
-    except CotenantError as error:
-        _log.info("no run-queue probe: %s", error)
-        missing = Gap("blame of run-queue waits", str(error))
-    try:
-        reader = stack.enter_context(closing(RunDelayReader(layout)))
-    except Unsupported as error:
-        _log.warning("%s", error)
-        return None
-    delays = ServicesDelays(reader, missing)
-    receivers.append(delays.watch)
-    return delays
-
-
-def _stalls(config: AgentConfig, layout: Layout, stack: AsyncExitStack) -> StallWatch | None:
-    """What groups wait for besides a CPU, where it is asked for and this machine can."""
-    tree = layout.by_controller.get("cpu") or layout.unified
-    if not config.probe.stalls or tree is None:
-        return None
-    from cotenant.drivers.ebpf.stalls import Stalls
-
-    try:
-        return StallWatch(stack.enter_context(Stalls(tree.path, tree.version)))
-    except CotenantError as error:
-        _log.warning("waits for block I/O and memory are not measured: %s", error)
-        return None
-
-
-def _probe(
-    config: AgentConfig,
-    layout: Layout,
-    stack: AsyncExitStack,
-    triggers: dict[str, TriggerSource],
-    receivers: list[GroupsReceiver],
-) -> RunDelays:
-    if not config.probe.enabled:
-        raise Unsupported("the probe", "probe.enabled: true")
-    from cotenant.drivers.ebpf.delays import ProbeDelays
-    from cotenant.drivers.ebpf.runqueue import RunQueue
-
-    tree = layout.by_controller.get("cpu") or layout.unified
-    if tree is None:
-        raise Unsupported("the probe", "a cgroup tree")
-    probe = stack.enter_context(RunQueue(tree.path, tree.version))
-    late = LateWakeups(probe, round(config.probe.late_ms * 1000))
-    triggers["probe"] = late
-    receivers.append(late.watch)
-    return ProbeDelays(probe, late.late_us)
-
-
-def _cycles(layout: Layout, stack: AsyncExitStack, receivers: list[GroupsReceiver]) -> Cycles | None:
-    """Cycles and instructions of the services, where this machine has hardware counters."""
-    from cotenant.drivers.perf.group_events import GroupCycles
-
-    tree = layout.by_controller.get("perf_event") or layout.unified
-    try:
-        if tree is None:
-            raise Unsupported("cycles per instruction", "a cgroup tree for performance events")
-        counters = stack.enter_context(closing(GroupCycles(tree.path)))
-    except CotenantError as error:
-        _log.info("no cycles per instruction: %s", error)
-        return None
-    counters.watch(())
-    receivers.append(lambda services, best_effort: counters.watch(services))
-    return counters
-
-
-@dataclass(slots=True)
-class ServicesDelays:
-    """Run delay of the services' groups only: reading each task is expensive, and it is not needed for best-effort
-    work.
-
-    Implements `drivers/cgroup/sensor.RunDelays`.
-    """
-
-    reader: RunDelayReader
-    missing: Gap
-    groups: frozenset[str] = field(default_factory=frozenset)
-
-    def read(self, groups: Sequence[str], now_us: int) -> Mapping[str, int]:
-        """Read the watched groups."""
-        return self.reader.read([group for group in groups if group in self.groups], now_us)
-
-    def gaps(self) -> tuple[Gap, ...]:
-        """What could not be read so far."""
-        return (*self.reader.gaps(), self.missing)
-
-    def watch(self, services: Sequence[str], best_effort: Sequence[str]) -> None:
-        """Set the groups whose tasks are read."""
-        self.groups = frozenset(services)
 
 
 def _cluster_node(
@@ -373,11 +240,29 @@ def _asks_for_kubelet(config: AgentConfig) -> bool:
     return config.sources.kubepods or config.cluster is not None or config.kubelet_groups is not None
 
 
-def _evictor(config: AgentConfig, layout: Layout, stack: AsyncExitStack, client: Client | None) -> Evictions:
+def _permissions(
+    client: Client | None, background: dict[str, Callable[[], Coroutine[object, object, None]]]
+) -> Permissions:
+    """What may act here, by the cluster's Autonomy objects; without a cluster everything may."""
+    permissions = Permissions()
+    if client is not None:
+        from cotenant.services.agent.discovery.cluster_pods import ClusterAutonomy
+
+        background["what may act"] = ClusterAutonomy(client, permissions).run
+    return permissions
+
+
+def _held(permissions: Permissions, namespace: str, now_s: float) -> str:
+    return permissions.held(Action.RECOVERY, (namespace,), now_s).get(namespace, "")
+
+
+def _evictor(
+    config: AgentConfig, layout: Layout, stack: AsyncExitStack, client: Client | None, held: Callable[[str], str]
+) -> Evictions:
     kill: Callable[[str], None] | None = None
     if config.plain_eviction is PlainEviction.KILL and config.mode is Mode.ACT:
         kill = stack.enter_context(Groups(layout)).kill
-    return Evictions(client, kill, config.writable)
+    return Evictions(client, kill, config.writable, held)
 
 
 def _traces(config: AgentConfig, stack: AsyncExitStack) -> TraceLink | None:

@@ -13,9 +13,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kubelet.roots import KubeletGroups
@@ -23,14 +21,18 @@ from cotenant.drivers.resctrl.tree import ROOT as RESCTRL_ROOT
 from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.engine.node.settings import AgentSettings, EvictionLimits
-from cotenant.model.cluster.labels import Labels
-from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cluster.report import LONGEST_NAME
 from cotenant.model.document import build, parse
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
-from cotenant.model.machine.node_pod import NodeContainer, NodePod
-from cotenant.model.quantities import milli, whole
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.urls import split_url
+from cotenant.services.agent_settings.plain_groups import (
+    NO_AMOUNTS,
+    PlainEviction,
+    PlainGroup,
+    WrittenAmounts,
+    check_group,
+)
 from cotenant.services.agent_settings.runtime_hook import RuntimeHook
 
 _log = logging.getLogger(__name__)
@@ -41,92 +43,10 @@ MAX_BYTES = 4 << 20  # of a file
 MAX_URLS = 8
 SHORTEST_PERIOD_MS, LONGEST_PERIOD_MS = 100, 60_000
 LONGEST_TTL_MS = 3_600_000
-MIN_OBJECTIVE_MS, MAX_OBJECTIVE_MS = 0.001, 3_600_000  # a microsecond to an hour
 
 
-class PlainEviction(StrEnum):
-    """How a plain group is evicted; pods of a cluster go through its eviction API."""
-
-    TOLD = "told"  # only reported in the log, the metrics and the decisions
-    KILL = "kill"  # every process of the group, at once (cgroup.kill)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenAmounts:
-    """Requests or limits in Kubernetes' notation: `500m`, `1.5Gi`, or numbers of cores and bytes. Absent = none."""
-
-    cpu: str | int | float = 0
-    memory: str | int | float = 0
-
-    def __post_init__(self) -> None:
-        if min(self.cpu_m, self.memory_bytes) < 0:
-            raise InvalidInput("cpu, memory", f"{self.cpu}, {self.memory}", "amounts that are not negative")
-
-    @property
-    def cpu_m(self) -> int:
-        """Milli-CPU."""
-        return milli(self.cpu, "cpu")
-
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes."""
-        return whole(self.memory, "memory")
-
-
-NO_AMOUNTS = WrittenAmounts()
 EVICTIONS = EvictionLimits()
 USUAL_HOOK = RuntimeHook()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlainGroup:
-    """An existing cgroup treated as a pod: on a machine without Kubernetes, or a program beside it."""
-
-    group: str
-    name: str  # namespace/name
-    qos: QoSClass
-    tenant: str = ""
-    priority: int = 0
-    objective_p99_ms: float | None = None
-    requests: WrittenAmounts = NO_AMOUNTS
-    limits: WrittenAmounts = NO_AMOUNTS
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        _group("group", self.group)
-        namespace, slash, name = self.name.partition("/")
-        if not (namespace and slash and name) or "/" in name or not self.name.isprintable():
-            raise InvalidInput("name", self.name, "namespace/name")
-        if self.objective_p99_ms is not None and not MIN_OBJECTIVE_MS <= self.objective_p99_ms <= MAX_OBJECTIVE_MS:
-            raise InvalidInput(
-                "objective_p99_ms", self.objective_p99_ms, f"milliseconds, {MIN_OBJECTIVE_MS} to {MAX_OBJECTIVE_MS}"
-            )
-
-    def pod(self) -> NodePod:
-        """The group as a pod."""
-        namespace, _, name = self.name.partition("/")
-        return NodePod(
-            uid=f"group:{self.group}",
-            namespace=namespace,
-            name=name,
-            group=self.group,
-            qos=self.qos,
-            tenant=self.tenant or namespace,
-            priority=self.priority,
-            objective_p99_us=None if self.objective_p99_ms is None else round(self.objective_p99_ms * 1000),
-            containers=(
-                NodeContainer(
-                    name=name,
-                    group=self.group,
-                    cpu_request_m=self.requests.cpu_m,
-                    cpu_limit_m=self.limits.cpu_m,
-                    memory_request_bytes=self.requests.memory_bytes,
-                    memory_limit_bytes=self.limits.memory_bytes,
-                ),
-            ),
-            labels=Labels.of(self.labels),
-            host_application=True,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,9 +243,9 @@ class AgentConfig:
         if not 0 <= self.idle_slice_ms <= 100:
             raise InvalidInput("idle_slice_ms", self.idle_slice_ms, "0 to 100 milliseconds")
         for name in self.writable:
-            _group("writable", name)
+            check_group("writable", name)
         if self.best_effort_group is not None:
-            _group("best_effort_group", self.best_effort_group)
+            check_group("best_effort_group", self.best_effort_group)
         self._check_groups()
         if self.mode is Mode.ACT and not self.writable and self.kubelet_groups is None:
             raise InvalidInput(
@@ -429,22 +349,7 @@ def check_listen(listen: str, insecure: bool) -> None:
         )
 
 
-def _group(field_name: str, path: str) -> None:
-    if not path:
-        raise InvalidInput(field_name, "(empty)", "a group below the root", "the root itself is not the agent's")
-    if "\n" in path:
-        raise InvalidInput(field_name, repr(path), "one line: no group's name has a line break")
-    try:
-        Target(path, Knob.CPU_MAX)
-    except InvalidInput as error:
-        raise InvalidInput(field_name, path, error.expected) from None
-
-
 def _url(field_name: str, url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable or parts.username is not None:
+    parts = split_url(url)
+    if parts is None or parts.username is not None:
         raise InvalidInput(field_name, url, "http:// or https:// URLs without a user")

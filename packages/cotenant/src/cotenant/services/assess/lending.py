@@ -4,6 +4,8 @@ Koordinator's amounts are its formulas with its defaults, as our manager compute
 best basis that the copy has: a history of days gives what production pods stay below for the next day; reported
 histories of pods give each pod's use at that risk; without either nothing is said, since an amount without a risk would
 be a guess.
+What a history gives has a range, by how far the same rule was off on the history's earlier days; where that range says
+too little of the amount, the amount is not stated, and nothing that follows from it either.
 Limits: summed over nodes; a node's own interval is not given. The risk is of a node's production use exceeding what was
 kept for it, as a share of time.
 """
@@ -11,7 +13,7 @@ kept for it, as a share of time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,9 +23,10 @@ from cotenant.model.assess.figure import Figure, unknown
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.assess.report import Lendable
 from cotenant.model.machine.node_metric import NO_USE, NodeMetric, Use
-from cotenant.policy.assess.back_test import past_of
-from cotenant.policy.assess.day_profile import DayProfile
+from cotenant.policy.assess.back_test import origins_of, outcome, past_of
+from cotenant.policy.assess.lent_range import COVERAGE_PERCENT, MIN_TRIED_DAYS, LentRange, lent_range
 from cotenant.policy.assess.predictor import DAY_S
+from cotenant.policy.assess.size_blend import SizeBlend
 from cotenant.policy.overcommit.batch import LOW, BatchRules, batch_amounts
 from cotenant.policy.overcommit.facts import Amount, NodeFacts, larger
 from cotenant.policy.overcommit.mid import MidRules, mid_amounts
@@ -39,9 +42,22 @@ from cotenant.services.assess.copying import ClusterCopy
 from cotenant.services.assess.words import amount
 
 MIN_DAYS = 2  # of a history, for a course of the day
+_TRIED_EVERY_S = 43_200.0
+_RULE = SizeBlend()  # one amount for all of 24 h: the highest of a course would be too much to keep
 _NAMES = ("batch cores", "batch memory", "mid cores", "mid memory")
 _UNITS = ("cores", "GiB") * 2
 _SCALE = (1e-3, 1.0 / (1 << 30)) * 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What our rule says, and how far each resource may be off where that was tried."""
+
+    by_node: Mapping[str, Use]
+    basis: str = ""
+    why: str = ""  # there is none
+    ranges: tuple[LentRange | None, LentRange | None] = (None, None)
+    untried: str = ""  # why there is no range
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +72,12 @@ def lending(copy: ClusterCopy, pods: PodColumns, history: ClusterHistory, risk: 
     """Both rules over every node whose capacity is known."""
     facts = _facts(copy, pods)
     theirs = _koordinator(facts)
-    by_node, basis, why = _ours(copy, facts, history, risk)
+    said = _ours(copy, facts, history, risk)
     held = Use(
-        sum(amount.cpu_m for amount in by_node.values()), sum(amount.memory_bytes for amount in by_node.values())
+        sum(amount.cpu_m for amount in said.by_node.values()),
+        sum(amount.memory_bytes for amount in said.by_node.values()),
     )
-    low = _low_now(copy, facts, history, tuple(by_node))
+    low = _low_now(copy, facts, history, tuple(said.by_node))
     found = []
     for at, (name, unit, scale) in enumerate(zip(_NAMES, _UNITS, _SCALE, strict=True)):
         key = f"lend_{name.replace(' ', '_')}"
@@ -69,16 +86,34 @@ def lending(copy: ClusterCopy, pods: PodColumns, history: ClusterHistory, risk: 
             ours = unknown(
                 key, name, unit, definition, "mid is Koordinator's class: our rule lends one amount, to batch"
             )
-        elif by_node:
-            definition = f"{definition}; {basis}"
+        elif said.by_node:
+            definition = f"{definition}; {said.basis}"
             if low is not None:
                 definition += f"; batch and free pods use {amount(low[at] * scale)} {unit} of it now"
-            ours = Figure(key, name, held[at] * scale, unit, definition, _NO_INTERVAL)
+            ours = _stated(unknown(key, name, unit, definition, said.why or "?"), said, at, float(held[at]), scale)
         else:
-            ours = unknown(key, name, unit, definition, why)
+            ours = unknown(key, name, unit, definition, said.why)
         in_use = low[at] * scale if low is not None and at < 2 else None
         found.append(Lendable(name, unit, ours, _theirs(theirs, at, name, unit, scale), in_use))
-    return Lending(tuple(found), by_node)
+    is_stated = all(one.ours.value is not None for one in found[:2])
+    return Lending(tuple(found), said.by_node if is_stated else {})
+
+
+def _stated(of: Figure, said: _Said, at: int, held: float, scale: float) -> Figure:
+    """The amount with its range, or why this history does not carry it."""
+    tried = said.ranges[at]
+    if tried is None:
+        return replace(of, value=held * scale, why="", interval=said.untried or _NO_INTERVAL)
+    low, high = tried.low * scale, tried.high * scale
+    if not tried.is_carried(held):
+        told = f"{amount(held * scale)} {of.unit} by the rule, and {amount(low)} to {amount(high)} by its misses"
+        why = f"cannot be said from this history, because on its {tried.days:.1f} tried days the rule was too far off"
+        return replace(of, why=f"{why}: {told}")
+    interval = (
+        f"{COVERAGE_PERCENT} % of what would keep the risk exactly on the next day, by how far the same rule was off "
+        f"on {tried.days:.1f} earlier days"
+    )
+    return replace(of, value=held * scale, why="", interval=interval, low=low, high=high)
 
 
 _DEFINITIONS = (
@@ -140,52 +175,55 @@ def _theirs(amounts: tuple[Sequence[Amount], ...], at: int, name: str, unit: str
     return Figure(key, name, value, unit, definition, f"none: by one measurement of {len(amounts[at]):,} nodes")
 
 
-def _ours(
-    copy: ClusterCopy, facts: Mapping[str, NodeFacts], history: ClusterHistory, risk: float
-) -> tuple[dict[str, Use], str, str]:
-    """Lendable by node, the words for its basis, and why there is none."""
+def _ours(copy: ClusterCopy, facts: Mapping[str, NodeFacts], history: ClusterHistory, risk: float) -> _Said:
     days = history.nodes.steps * history.nodes.step_s / DAY_S
     if days >= MIN_DAYS:
         found = _by_history(copy, facts, history, risk)
-        if found:
-            return found, f"held for 24 h, by {days:.1f} days of history", ""
-    found = _by_reports(facts, risk)
-    if found:
-        return found, "by what agents report of each pod's use, until the next report", ""
-    return (
-        {},
-        "",
-        (f"a risk needs use over time: {MIN_DAYS} days of history, or agents that report pods' histories"),
-    )
+        if found is not None:
+            return found
+    by_node = _by_reports(facts, risk)
+    if by_node:
+        return _Said(by_node, "by what agents report of each pod's use, until the next report")
+    why = f"a risk needs use over time: {MIN_DAYS} days of history, or agents that report pods' histories"
+    return _Said({}, why=why)
 
 
 def _by_history(
     copy: ClusterCopy, facts: Mapping[str, NodeFacts], history: ClusterHistory, risk: float
-) -> dict[str, Use]:
-    """Capacity less the highest of what use stays below in the next 24 h."""
+) -> _Said | None:
+    """Capacity less one amount that use stays below in the next 24 h."""
     nodes = history.nodes
     rows = [row for row, name in enumerate(nodes.names) if name in facts]
     if not rows:
-        return {}
+        return None
     kept = nodes.of_rows(np.array(rows, np.int64))
     capacity = [facts[name].capacity for name in kept.names]
     lent = _low_use(copy, history, kept.names)
     amounts: list[Int] = []
+    ranges: list[LentRange | None] = []
     for resource, scale in (("cpu", 1.0), ("memory", float(MIB))):
         size = np.array([use.cpu_m if resource == "cpu" else use.memory_bytes / MIB for use in capacity], np.float64)
         past = past_of(kept, resource, np.full(len(rows), np.nan), size)
         past = past._replace(use=np.maximum(0.0, past.use - lent[resource]).astype(np.float32))
-        horizon = past.steps_a_day
-        below = DayProfile().below(past, horizon, risk)
+        horizon, now = past.steps_a_day, past.use.shape[1]
+        origins = (*origins_of(past, horizon, _TRIED_EVERY_S), now)
+        *tried, (_, below) = zip(origins, _RULE.below_each(past, origins, horizon, risk), strict=True)
         known = np.isfinite(below).any(axis=1)
         highest = np.where(known, np.nanmax(np.where(np.isfinite(below), below, -np.inf), axis=1), np.inf)
         beside = np.array([_reserved(facts[name], resource) for name in kept.names]) / scale
         free = np.where(known, size - np.maximum(highest, beside), 0.0)
         amounts.append((np.maximum(0.0, free) * scale).astype(np.int64))
-    return {
+        outcomes = [outcome(past, said, origin, kept.start_s, risk) for origin, said in tried]
+        found = lent_range(outcomes, float(np.maximum(0.0, free).sum()), float(size[known].sum()))
+        ranges.append(found and LentRange(found.low * scale, found.high * scale, found.days))
+    days = nodes.steps * nodes.step_s / DAY_S
+    by_node = {
         name: Use(cpu_m, memory_bytes)
         for name, cpu_m, memory_bytes in zip(kept.names, amounts[0].tolist(), amounts[1].tolist(), strict=True)
     }
+    basis = f"held for 24 h, by {days:.1f} days of history"
+    untried = f"none: {days:.1f} days of history are too few to try the rule on {MIN_TRIED_DAYS:g} earlier days"
+    return _Said(by_node, basis, ranges=(ranges[0], ranges[1]), untried=untried)
 
 
 def _reserved(node: NodeFacts, resource: str) -> int:

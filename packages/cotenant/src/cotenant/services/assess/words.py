@@ -27,7 +27,8 @@ def amount(value: float) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     text = f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
 
 
 def figure(given: Figure) -> str:

@@ -48,7 +48,7 @@ class AgentClient:
         status, answer = self._request(method, path, body)
         try:
             decoded = json.loads(answer) if answer.strip() else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             decoded = {"error": answer.decode(errors="replace")}
         if status >= 300 or not isinstance(decoded, dict):
             error_text = decoded.get("error", "") if isinstance(decoded, dict) else "not a JSON object"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -23,6 +23,7 @@ from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.model.decisions.answers import Concern, PodAnswer
 from cotenant.model.decisions.shadow import ShadowReport
 from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.urls import split_url
 from cotenant.services.clients.scheduler_address import DEFAULT_URL, URL_FILE
 
 T = TypeVar("T")
@@ -88,15 +89,11 @@ class Scheduler:
             return False
 
     def _ask(self, target: str, within_s: float) -> tuple[int, bytes]:
-        parts = urlsplit(self.url)
-        try:
-            host, port = parts.hostname, parts.port
-        except ValueError:
-            host, port = None, None
-        if parts.scheme not in ("http", "https") or not host:
+        parts = split_url(self.url)
+        if parts is None or parts.hostname is None:
             raise InvalidInput("--scheduler", self.url, "a URL", f"such as {DEFAULT_URL}")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(host, port, timeout=within_s)
+        connection = kind(parts.hostname, parts.port, timeout=within_s)
         try:
             headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
             connection.request("GET", parts.path.rstrip("/") + target, headers=headers)

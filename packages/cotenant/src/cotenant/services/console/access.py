@@ -286,7 +286,7 @@ def _subject(token: str) -> str:
     """Whose token this is, by its own word, which the API server has believed; for records."""
     parts = token.split(".")
     if len(parts) == 3:
-        with suppress(ValueError, msgspec.DecodeError):
+        with suppress(ValueError, RecursionError):
             found = msgspec.json.decode(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
             if isinstance(found, dict) and isinstance(found.get("sub"), str):
                 return str(found["sub"])[:200]

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.tokens import read_token
 from cotenant.model.errors import InvalidInput
+from cotenant.model.urls import split_url
 from cotenant.services.clients.scheduler_address import DEFAULT_URL
 from cotenant.services.console.proxy_login import ProxyLogin
 from cotenant.services.logs import check_logging
@@ -231,8 +231,8 @@ class ConsoleArguments:
 
 
 def _check_pattern(pattern: str) -> None:
-    parts = urlsplit(pattern.replace(NODE, "node").replace(ADDRESS, "192.0.2.1"))
-    if "{" in parts.netloc or parts.scheme not in ("http", "https") or not parts.netloc:
+    parts = split_url(pattern.replace(NODE, "node").replace(ADDRESS, "192.0.2.1"))
+    if parts is None or "{" in parts.netloc:
         raise InvalidInput("--agents", pattern, "a URL", f"such as http://{ADDRESS}:10262 or http://{NODE}:10262")
 
 
@@ -253,11 +253,9 @@ def check(asked: ConsoleArguments) -> Address:
     if not (isfinite(asked.period_s) and 0.5 <= asked.period_s <= 600):
         raise InvalidInput("--period-s", asked.period_s, "0.5 to 600 seconds")
     for option, url in (("--scheduler", asked.scheduler), ("--traces", asked.traces), ("--credit", asked.credit)):
-        if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc):
+        if url and split_url(url) is None:
             raise InvalidInput(option, url, "a URL", f"such as {DEFAULT_URL}")
-    if asked.fleet not in ("", LOCAL_FLEET) and (
-        urlsplit(asked.fleet).scheme not in ("nats", "tls") or not urlsplit(asked.fleet).netloc
-    ):
+    if asked.fleet not in ("", LOCAL_FLEET) and split_url(asked.fleet, ("nats", "tls")) is None:
         raise InvalidInput("--fleet", asked.fleet, "nats://HOST:PORT, tls://HOST:PORT or local")
     if asked.terminals and not asked.fleet:
         raise InvalidInput("--terminals", "no fleet", "--fleet too", "terminals lead into a fleet's containers")

@@ -197,6 +197,14 @@ class ConsoleProcess:
             "console", lasts=lambda scope: scope["path"] == "/api/events" or scope["path"].startswith(TERMINAL)
         )
         self.metrics.register(traffic)
+        self._count()
+        health = HealthPages(self.metrics.page, unready=self._unready)
+        terminals = Terminals(options.terminals)
+        self.app = Application(self.sessions, self.live, self.history, questions, health, terminals)
+        self.server = HttpServer(self.app, listening or options.listen, limits=LIMITS, tls=options.tls, traffic=traffic)
+
+    def _count(self) -> None:
+        """Add the console's own metrics."""
         self.metrics.read(
             GaugeMetricFamily,
             "cotenant_console_viewers",
@@ -211,10 +219,6 @@ class ConsoleProcess:
             ("source",),
             lambda: [((name,), float(bool(entry["ok"]))) for name, entry in self.sources.view().items()],
         )
-        health = HealthPages(self.metrics.page, unready=self._unready)
-        terminals = Terminals(options.terminals)
-        self.app = Application(self.sessions, self.live, self.history, questions, health, terminals)
-        self.server = HttpServer(self.app, listening or options.listen, limits=LIMITS, tls=options.tls, traffic=traffic)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. Errors of a source never end it."""

@@ -20,15 +20,19 @@ from cotenant.drivers.nats.keys import KeyKind, kept_seed, public_key
 from cotenant.drivers.nats.server_configuration import (
     LeafListening,
     ServerFiles,
+    Trust,
+    TrustedRemote,
+    lan_rights,
     leaf_configuration,
     program_template,
     rights_of,
     server_configuration,
     trusting_configuration,
+    trusting_leaf_configuration,
 )
 from cotenant.model.document import build, parse
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.fleet.rights import FleetFile
+from cotenant.model.fleet.rights import FleetFile, Lan
 
 PROGRAMS = "programs.json"
 
@@ -84,12 +88,8 @@ def make_keys(
         write_private(configuration, server_configuration(fleet, publics, files, listen, listening))
         leaves = {}
         for lan in fleet.lans:
-            place = folder / f"leaf-{lan.name}"
-            place.mkdir(exist_ok=True, mode=0o700)
-            own = ensure(place / "tls", lan.server, datetime.datetime.now(datetime.UTC))
-            leaves[lan.name] = place / "nats-server.conf"
+            own_files, leaves[lan.name] = _leaf_place(folder, lan)
             remote = f"tls://{lan.name}:{passwords[lan.name]}@{server_names[0]}:{leaf_listen.rpartition(':')[2]}"
-            own_files = ServerFiles(own.certificate, own.key, place)
             write_private(leaves[lan.name], leaf_configuration(fleet, lan, publics, own_files, remote, authority))
     except OSError as error:
         raise Permanent(f"{folder} cannot be written: {error.strerror}") from error
@@ -97,7 +97,12 @@ def make_keys(
 
 
 def make_credentials(
-    fleet: FleetFile, folder: Path, server_names: tuple[str, ...], listen: str, issued_s: int
+    fleet: FleetFile,
+    folder: Path,
+    server_names: tuple[str, ...],
+    listen: str,
+    issued_s: int,
+    leaf_listen: str = "0.0.0.0:7422",
 ) -> MadeKeys:
     """As `make_keys`, with JWTs: credentials for each, and a key by which controllers may issue some to programs.
 
@@ -105,8 +110,6 @@ def make_credentials(
     """
     folder = folder.expanduser().absolute()
     names = _names(fleet)
-    if fleet.lans:
-        raise InvalidInput("lans", fleet.lans[0].name, "no LAN with --jwt", "leaf nodes are for keys so far")
     try:
         keys, own = folder / "keys", folder / "operator"
         for place in (keys, own):
@@ -115,12 +118,13 @@ def make_credentials(
         system, account, signing = (
             kept_seed(own / f"{name}.nk", KeyKind.ACCOUNT) for name in ("system", "fleet", "programs")
         )
-        seeds = {name: kept_seed(keys / f"{name}.nk") for name in names}
+        lans = {f"leaf-{lan.name}": lan_rights(fleet, lan) for lan in fleet.lans}
+        seeds = {name: kept_seed(keys / f"{name}.nk") for name in (*names, *lans)}
         revoked = sorted(
             public_key(kept_seed(path)) for path in keys.glob("*.nk") if path.stem not in seeds and path.is_file()
         )
-        files = {name: keys / f"{name}.creds" for name in names}
-        for name, rights in rights_of(fleet).items():
+        files = {name: keys / f"{name}.creds" for name in seeds}
+        for name, rights in (rights_of(fleet) | lans).items():
             write_private(files[name], credentials(seeds[name], name, account, rights, issued_s))
         write_private(keys / PROGRAMS, msgspec.json.encode(ProgramKey(signing, public_key(account))).decode() + "\n")
         certificates = ensure(folder / "tls", server_names, datetime.datetime.now(datetime.UTC))
@@ -137,17 +141,28 @@ def make_credentials(
             ),
         }
         configuration = folder / "nats-server.conf"
-        text = trusting_configuration(
-            operator_jwt(operator, public_key(system), issued_s),
-            public_key(system),
-            accounts,
-            ServerFiles(certificates.certificate, certificates.key, folder / "jetstream"),
-            listen,
-        )
+        trust = Trust(operator_jwt(operator, public_key(system), issued_s), public_key(system), accounts)
+        server_files = ServerFiles(certificates.certificate, certificates.key, folder / "jetstream")
+        text = trusting_configuration(trust, server_files, listen, leaf_listen if fleet.lans else "")
         write_private(configuration, text)
+        url = f"tls://{server_names[0]}:{leaf_listen.rpartition(':')[2]}"
+        leaves = {}
+        for lan in fleet.lans:
+            leaf_files, leaves[lan.name] = _leaf_place(folder, lan)
+            remote = TrustedRemote(url, public_key(account), files[f"leaf-{lan.name}"], folder / "tls" / "ca.crt")
+            write_private(leaves[lan.name], trusting_leaf_configuration(trust, lan, leaf_files, remote))
     except OSError as error:
         raise Permanent(f"{folder} cannot be written: {error.strerror}") from error
-    return MadeKeys(configuration, files, folder / "tls" / "ca.crt", programs=keys / PROGRAMS)
+    made = {name: files[name] for name in names}
+    return MadeKeys(configuration, made, folder / "tls" / "ca.crt", leaves, keys / PROGRAMS)
+
+
+def _leaf_place(folder: Path, lan: Lan) -> tuple[ServerFiles, Path]:
+    """The files of a LAN's server, and its configuration's path."""
+    place = folder / f"leaf-{lan.name}"
+    place.mkdir(exist_ok=True, mode=0o700)
+    own = ensure(place / "tls", lan.server, datetime.datetime.now(datetime.UTC))
+    return ServerFiles(own.certificate, own.key, place), place / "nats-server.conf"
 
 
 def issuer(path: Path, now: Callable[[], float] = time.time) -> Callable[[str], str]:

@@ -179,7 +179,7 @@ def decode(form: type[T], data: bytes, name: str) -> T:
     except msgspec.ValidationError as error:
         said, path = split_refusal(error)
         raise InvalidInput(f"{name}.{path}" if path else name, said, f"a {form.__name__}") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(name, str(error), "JSON") from error
 
 

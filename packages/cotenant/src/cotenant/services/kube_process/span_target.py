@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.http.trust import Trust
 from cotenant.model.errors import InvalidInput
+from cotenant.model.urls import split_url
 
 URL, TOKEN, CA = "--otlp-traces", "--otlp-traces-token-file", "--otlp-traces-ca"
 EXPORT_PATH = "/v1/traces"
@@ -33,12 +33,8 @@ def span_target(url: str, token_file: Path | None, ca: Path | None) -> SpanTarge
                 raise InvalidInput(option, str(path), f"only with {URL}")
         return None
     expected = "http://HOST:PORT or https://HOST:PORT of an OTLP/HTTP receiver"
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or parts.query or parts.fragment:
+    parts = split_url(url)
+    if parts is None or parts.query or parts.fragment:
         raise InvalidInput(URL, url, expected, "such as http://127.0.0.1:4318, where `cotenant traces` listens")
     if token_file is not None:
         read_token(token_file, TOKEN)

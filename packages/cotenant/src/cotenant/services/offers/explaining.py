@@ -296,8 +296,8 @@ def _zones_written(text: str) -> dict[str, dict[str, dict[str, object]]]:
 
 def _json(text: str) -> JsonObject:
     try:
-        found = json.loads(text) if text else {}
-    except ValueError:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from cotenant.drivers.stacks.pprof import encode_pprof
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.stacks import Stack
+from cotenant.model.urls import split_url
 
 OTLP_SUFFIX = ".otlp"
 _PROTOBUF = "application/x-protobuf"
@@ -24,7 +25,7 @@ class Output:
 
     def check(self) -> None:
         """Raises `InvalidInput`."""
-        if self.otlp and not self.otlp.startswith(("http://", "https://")):
+        if self.otlp and split_url(self.otlp) is None:
             raise InvalidInput("--otlp", self.otlp, "http://HOST:PORT or https://HOST:PORT")
 
     def write(

@@ -14,13 +14,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from cotenant.drivers.http.address import Address, Listening
+from cotenant.drivers.http.address import Listening
 from cotenant.drivers.http.messages import TEXT, Answer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
-from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict
@@ -36,7 +34,6 @@ from cotenant.drivers.kube.kinds.eviction_requests import (
     read_eviction_request,
 )
 from cotenant.drivers.kube.kinds.pod.schema import PODS
-from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.migration.instructions import (
     CreateJob,
@@ -56,63 +53,27 @@ from cotenant.engine.rebalancer.requested import RequestedMoves
 from cotenant.engine.rebalancer.room import DEFRAGMENTATION
 from cotenant.engine.rebalancer.round_limits import controller
 from cotenant.engine.rebalancer.rounds import kept_until_s, moved_lately, plan_round
-from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.autonomy.autonomy import Action
 from cotenant.model.cluster.eviction_request import EvictionRequest
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, JobPhase, MigrationJob, PodRef, Step, WaitReason
-from cotenant.model.groups.workload_kind import WorkloadKind
-from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
-from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import NORMAL, WARNING
 from cotenant.services.kube_process.leadership import Leadership
 from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.span_export import exporter
-from cotenant.services.kube_process.span_target import SpanTarget
 from cotenant.services.kube_process.watches import ObjectHandler
 from cotenant.services.rebalancer import metrics
-from cotenant.services.rebalancer.configuration import DEFAULT
 from cotenant.services.rebalancer.move_spans import MoveSpans
+from cotenant.services.rebalancer.options import COMPONENT, RebalancerOptions, Rounds
 from cotenant.services.rebalancer.planning import ClusterReading
 from cotenant.services.rebalancer.scales import Scales
 from cotenant.services.rebalancer.writing import Stored, carry_out, keep_room
 
-LISTEN = Address("127.0.0.1", 10264)
-COMPONENT = "cotenant-rebalancer"
 _LONGEST_SLEEP_S = 5.0
 _POLICIES = {evict_policy.value: evict_policy for evict_policy in EvictPolicy}
 _BEGINS = (CreateJob, EvictPod, RequestEviction, StartSurge)
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class RebalancerOptions:
-    """What may be set of the process."""
-
-    profile: PlacementProfile
-    names: dict[str, PlacementProfile]
-    listen: Address = LISTEN
-    tls: Tls | None = None
-    settings: RebalancerSettings = DEFAULT
-    load_aware: LoadAwareSettings | None = None
-    workload_kinds: tuple[WorkloadKind, ...] = ()
-    seals: Seals = NO_SEALS
-    acts: bool = False  # False = dry run
-    span_target: SpanTarget | None = None  # of rounds and moves; None = no spans
-
-
-@dataclass(slots=True)
-class Rounds:
-    """Counts of the rounds so far, and the last plan."""
-
-    number: int = 0
-    planned: int = 0
-    created: int = 0
-    seconds: float = 0.0
-    last: Plan | None = None
-    writes: dict[str, int] = field(default_factory=lambda: {"done": 0, "refused": 0, "conflict": 0})
-    helped: dict[str, int] = field(default_factory=lambda: {"True": 0, "False": 0, "Unknown": 0})
 
 
 class RebalancerProcess:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from base64 import b64decode
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.model.cluster.extender import USUAL_TIMEOUT_S, Extender, ExtenderTls
 from cotenant.model.errors import InvalidInput
+from cotenant.model.urls import split_url
 from cotenant.services.scheduler_config import forms
 from cotenant.services.scheduler_config.settings import Settings
 
@@ -39,8 +39,8 @@ def read_extenders(
 
 
 def _extender(written: forms.Extender, path: str, settings: Settings) -> Extender:
-    parts = urlsplit(written.url_prefix)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    parts = split_url(written.url_prefix)
+    if parts is None:
         raise InvalidInput(f"{path}.urlPrefix", written.url_prefix, "http://HOST:PORT/PATH, or https://")
     if written.prioritize_verb and written.weight <= 0:
         raise InvalidInput(f"{path}.weight", written.weight, "above 0, where there is a prioritizeVerb")

@@ -16,6 +16,7 @@ from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.model.errors import InvalidInput
+from cotenant.model.urls import split_url
 from cotenant.services.logs import check_logging
 from cotenant.services.options import CLUSTER, COMMON, LISTENING, WORK, LogFormat, LogLevel, TlsKey
 from cotenant.services.reporting.accounts import parse_account
@@ -219,7 +220,7 @@ def check(settings: TraceSettings) -> Checked:
         raise InvalidInput("--max-skew-s", settings.max_skew_s, "0 to 3600 seconds; 0 turns the correction off")
     if not 0 <= settings.keep_spans_per_s <= 1e6:
         raise InvalidInput("--keep-spans-per-s", settings.keep_spans_per_s, "0 to 1000000 spans a second")
-    if settings.forward and not settings.forward.startswith(("http://", "https://")):
+    if settings.forward and split_url(settings.forward) is None:
         raise InvalidInput("--forward", settings.forward, "http://HOST:PORT or https://HOST:PORT")
     if settings.forward and not settings.keep_spans_per_s:
         hint = "it says how many spans a second are kept, and so sent on"

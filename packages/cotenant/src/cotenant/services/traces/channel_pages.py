@@ -76,7 +76,7 @@ class ChannelPages:
         try:
             asked = msgspec.json.decode(await read_body(scope, receive, MAX_BYTES), type=CloseRequest)
             self.channels.close(asked.channel, asked.for_s, self.clock())
-        except (InvalidInput, msgspec.DecodeError) as error:
+        except (InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return _error(400, str(error))
         self._keep()
         return self._page()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 import msgspec
@@ -20,6 +20,7 @@ import msgspec
 from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.http.trust import trusting
 from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.urls import split_url
 from cotenant.services.traces.channel_pages import ChannelsPage, CloseRequest
 from cotenant.services.traces.objective_board import ObjectiveView
 from cotenant.services.traces.page_forms import CriticalPage, EdgeRow, ServicesPage, TracePage, TracesPage
@@ -101,12 +102,12 @@ class TraceClient:
         found = self._body(method, page, query, body)
         try:
             return msgspec.json.decode(found, type=of)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise Transient(f"what answers at {self.url} is no trace process: {error}") from None
 
     def _body(self, method: str, page: str, query: Sequence[tuple[str, str]], body: bytes | None) -> bytes:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
+        parts = split_url(self.url)
+        if parts is None:
             raise InvalidInput(
                 "--url", self.url, "http://HOST:PORT or https://HOST:PORT", "as `cotenant traces` prints it"
             )
@@ -130,5 +131,5 @@ class TraceClient:
 def _reason(body: bytes) -> str:
     try:
         return str(msgspec.json.decode(body)["error"])
-    except (msgspec.DecodeError, KeyError, TypeError):
+    except (msgspec.DecodeError, RecursionError, KeyError, TypeError):
         return body[:200].decode(errors="replace").strip()

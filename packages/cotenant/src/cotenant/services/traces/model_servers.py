@@ -25,6 +25,7 @@ from cotenant.model.document import read_struct
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.model.traces.model_server import ModelServerReading
 from cotenant.model.traces.spans import SpanSource
+from cotenant.model.urls import split_url
 
 PERIOD_S = 2.0
 MAX_SERVERS = 500
@@ -70,12 +71,7 @@ def read_servers(path: Path) -> tuple[ModelServer, ...]:
         namespace, slash, name = server.service.partition("/")
         if not (namespace and slash and name) or "/" in name:
             raise InvalidInput(f"{option}: service", server.service, "NAMESPACE/NAME")
-        try:
-            parts = urlsplit(server.url)
-            is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            is_url = False
-        if not is_url:
+        if split_url(server.url) is None:
             raise InvalidInput(f"{option}: url", server.url, "http://HOST:PORT/metrics")
     if len({server.url for server in found}) < len(found):
         raise InvalidInput(option, str(path), "each url once")

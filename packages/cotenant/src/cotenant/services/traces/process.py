@@ -32,7 +32,7 @@ from cotenant.services.kernels import bring_kernels
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import TaskSet, raise_descriptors, run_until_signal
 from cotenant.services.traces.app import LIMITS, Application
-from cotenant.services.traces.arguments import TraceSettings, check
+from cotenant.services.traces.arguments import Checked, TraceSettings, check
 from cotenant.services.traces.metrics import MoveMetrics, StreamMetrics, TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.saved_counts import CountsFile
@@ -40,6 +40,7 @@ from cotenant.services.traces.senders import AUDIENCE, namespace_of
 from cotenant.services.traces.warming import warm
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
+    from cotenant.drivers.kube.client.client import Client
     from cotenant.services.traces.cluster import ClusterObjectives
     from cotenant.services.traces.kept_forwarding import KeptForwarder
     from cotenant.services.traces.model_servers import ModelServer
@@ -100,17 +101,8 @@ async def serve(
             for tracked in engine.objectives:
                 saved.restore(tracked)
         cluster = await _cluster(settings, stack, board, saved)
-        if cluster is not None and settings.report_account:
-            from cotenant.services.reporting.accounts import parse_account
-            from cotenant.services.reporting.identity import TokenNodes
-
-            app.nodes = TokenNodes(cluster.client, parse_account(settings.report_account), time.monotonic)
-        if cluster is not None and settings.review_senders:
-            from cotenant.services.reporting.identity import TokenReviews
-
-            app.senders.reviews = TokenReviews(
-                cluster.client, AUDIENCE, lambda user: namespace_of(user.username, checked.collectors), time.monotonic
-            )
+        if cluster is not None:
+            _identify(app, cluster.client, settings, checked)
         if cluster is not None and settings.request_moves:
             from cotenant.services.traces.move_requests import MoveRequests
 
@@ -167,6 +159,20 @@ async def serve(
             end.set()
             await asyncio.wait([serving])
             await tasks.cancel()
+
+
+def _identify(app: Application, client: Client, settings: TraceSettings, checked: Checked) -> None:
+    """Have the cluster say whose tokens agents and senders bring."""
+    from cotenant.services.reporting.identity import TokenNodes, TokenReviews
+
+    if settings.report_account:
+        from cotenant.services.reporting.accounts import parse_account
+
+        app.nodes = TokenNodes(client, parse_account(settings.report_account), time.monotonic)
+    if settings.review_senders:
+        app.senders.reviews = TokenReviews(
+            client, AUDIENCE, lambda user: namespace_of(user.username, checked.collectors), time.monotonic
+        )
 
 
 async def _cluster(

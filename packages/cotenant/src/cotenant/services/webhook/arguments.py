@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
 from cotenant.drivers.http.address import Address
 from cotenant.model.errors import InvalidInput
+from cotenant.model.urls import split_url
 from cotenant.services.logs import check_logging
 from cotenant.services.options import (
     CLUSTER,
@@ -164,8 +164,8 @@ def check(settings: WebhookSettings) -> Address:
     if settings.failure_policy not in POLICIES:
         raise InvalidInput("--failure-policy", settings.failure_policy, " or ".join(POLICIES))
     if settings.url:
-        parts = urlsplit(settings.url)
-        if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment:
+        parts = split_url(settings.url, ("https",))
+        if parts is None or parts.query or parts.fragment:
             raise InvalidInput("--url", settings.url, "https://HOST[:PORT]")
         if not settings.register:
             raise InvalidInput("--url", settings.url, "--register beside it", "the URL is written into configurations")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 from pathlib import PurePosixPath
 
 from cotenant.model.errors import InvalidInput
@@ -68,8 +69,10 @@ class PodPort:
             raise InvalidInput("container", self.container, "1 to 65535")
         if self.host and not 1 <= self.host <= 65535:
             raise InvalidInput("host", self.host, "0 to 65535")
-        if not re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}", self.address):
-            raise InvalidInput("address", self.address, "an IPv4 address of this host, as in 127.0.0.1")
+        try:
+            IPv4Address(self.address)
+        except ValueError:
+            raise InvalidInput("address", self.address, "an IPv4 address of this host, as in 127.0.0.1") from None
 
 
 @dataclass(frozen=True, slots=True)

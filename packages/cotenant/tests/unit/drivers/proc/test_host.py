@@ -72,6 +72,7 @@ def test_the_machine(proc: Path) -> None:
         assert host.pressure == Pressure(Stall(1500, 0), Stall(20, 10), Stall(40, 30))
         assert (host.network_received_bytes, host.network_sent_bytes) == (4008, 310)
         assert (host.disk_read_bytes, host.disk_written_bytes) == (13 * 512, 25 * 512)
+        assert host.disk_busy_us == 6_204_000  # of vda; partitions are in their disks
     assert reader.gaps() == ()
     reader.close()
 

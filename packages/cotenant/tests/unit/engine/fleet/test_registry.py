@@ -124,7 +124,21 @@ def test_two_agents_under_one_guid_are_seen() -> None:
     registry.beat(beat(1, started_s=6.0), 1.0)
     registry.beat(beat(101, started_s=5.0), 1.5)
     assert not registry.host("agent-a").is_doubled, "the last words of the process before"
+    registry.beat(beat(19, started_s=6.0), 19.0)
     registry.beat(beat(120, started_s=5.0), 20.0)
     assert registry.host("agent-a").is_doubled
     registry.beat(beat(1, started_s=30.0), 30.0)
     assert not registry.host("agent-a").is_doubled
+
+
+def test_a_host_whose_clock_went_back_is_heard_again() -> None:
+    registry = registered()
+    registry.beat(beat(50, ContainerStatus("web-1", READY), started_s=1000.0), 0.0)
+    registry.beat(beat(1, started_s=7.0), 2.0)
+    assert registry.status("web-1") is not None, "the later start may still be there"
+    registry.beat(beat(2, started_s=7.0), 3.0)
+    registry.beat(beat(3, started_s=7.0), 4.0)
+    found = registry.host("agent-a")
+    assert (found.beat, found.is_doubled, found.heard_s) == (beat(3, started_s=7.0), False, 4.0)
+    with pytest.raises(NoSuchGuid):
+        registry.agent_for("web-1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -36,13 +37,25 @@ def ticks(random: Random, count: int) -> list[NodeState]:
                     memory_bytes=figure(500),
                     working_set_bytes=figure(400),
                     cpi_milli=random.choice((None, 0, 1500)),
+                    memory_stall_ppm=figure(1_000_000),
+                    io_stall_ppm=figure(1_000_000),
+                    io_read_bps=figure(3_000),
+                    io_written_bps=figure(3_000),
                 ),
                 health=random.choice((None, *(ServiceHealth(1, asked, 1500, 0, 0) for asked in (0, 1)))),
             )
             for known in pods
             if random.random() < 0.9
         )
-        made.append(NodeState(second * SECOND, SECOND, HostUse(4, figure(4000), 1000, random.randrange(1000)), used))
+        host = HostUse(
+            4,
+            figure(4000),
+            1000,
+            random.randrange(1000),
+            disk_bps=random.choice((None, 0, 9_000)),
+            disk_busy_ppm=figure(1_000_000),
+        )
+        made.append(NodeState(second * SECOND, SECOND, host, used))
     return made
 
 
@@ -64,12 +77,33 @@ def told(past: list[NodeState], window_us: int) -> NodeUsage:
         values = [memory(use) if figure == "memory" else getattr(use, figure) for use in uses]
         return mean([value // 1000 if figure == "run_delay_ppm" else value for value in values if value is not None])
 
+    def moved(use: GroupUse) -> int | None:
+        known = [rate for rate in (use.io_read_bps, use.io_written_bps) if rate is not None]
+        return sum(known) if known else None
+
+    def part(use: GroupUse, host: HostUse) -> int | None:
+        own, busy, disks = moved(use), host.disk_busy_ppm, host.disk_bps
+        return None if own is None or busy is None or disks is None else busy * min(own, disks) // max(1, disks)
+
+    def held_by(group: str, read: Callable[[GroupUse, HostUse], int | None]) -> int | None:
+        uses = [
+            (its.use, state.host) for state in kept[-(POINTS // 6) :] for its in state.pods if its.use.group == group
+        ]
+        return mean([value for use, host in uses if (value := read(use, host)) is not None])
+
+    def share(value: int | None) -> float | None:
+        return None if value is None else round(value / 1_000_000, 4)
+
     def signals(held: PodUse) -> PodSignals:
         wait, cpu = of(held.use.group, "run_delay_ppm"), of(held.use.group, "cpu_m")
         return PodSignals(
             1.5 if held.health is not None and held.health.requests else None,
             1.5 if held.use.cpi_milli else None,
             round(wait / cpu, 4) if wait is not None and cpu else None,
+            share(held_by(held.use.group, lambda use, host: use.memory_stall_ppm)),
+            share(held_by(held.use.group, lambda use, host: use.io_stall_ppm)),
+            share(held_by(held.use.group, part)),
+            disk_bps=held_by(held.use.group, lambda use, host: moved(use)),
         )
 
     pods = [
@@ -130,4 +164,4 @@ def test_series_of_groups_that_are_gone_are_dropped_and_the_nodes_stay() -> None
     assert (after.node, after.system) == (before.node, before.system)
     cpu = {used.pod.name: used.cpu_m for used in (*after.pods, *after.applications)}
     assert {name for name, used in cpu.items() if used is not None} <= {"web"}
-    assert len(history.series) == 7  # three of the group, four of the node and its system
+    assert len(history.series) == 11  # seven of the group, four of the node and its system

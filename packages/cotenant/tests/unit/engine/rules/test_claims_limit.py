@@ -64,6 +64,33 @@ def test_an_inventory_that_changes_in_between_is_begun_again() -> None:
     assert [pick.place for picks in choice for pick in picks] == [(0, 0)]
 
 
+class Known:
+    """Selectors whose results are all known: they cost no steps. `asked`: how often they were."""
+
+    spent = 0
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def matches(self, expression: str, driver: str, device: OfferedDevice) -> bool:
+        self.asked += 1
+        return True
+
+
+def test_what_is_known_already_counts_for_each_device_and_request_too() -> None:
+    made, _ = world(2)
+    selectors = made.facts.selectors = Known()
+    verdicts = Verdicts((spec(*(request(f"r{at}", 1, *(f"s{at}-{of}" for of in range(10))) for at in range(16))),))
+    portions = []
+    while not verdicts.is_complete:
+        before = selectors.asked
+        verdicts.refresh(made.rules.judging, Work())
+        portions.append(selectors.asked - before)
+    assert len(portions) > 1
+    assert max(portions) <= WORK + 16 * 10  # the last device of a portion may go beyond
+    assert sum(portions) == 2 * DEVICES * 16 * 10
+
+
 @pytest.mark.slow
 def test_a_pod_is_placed_when_its_node_was_judged() -> None:
     made, _ = world()

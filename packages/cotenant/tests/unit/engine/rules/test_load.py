@@ -378,3 +378,19 @@ def test_time_never_goes_back() -> None:
     c.pod_seen(pod("a"), 400.0)
     assert binds(c.decide(400.0)) == {"a": "n"}
     c.validate()
+
+
+def test_what_was_simulated_leaves_times_and_figures_as_they_were() -> None:
+    c = cluster(FILTER, node("n", cpu=10_000), node("m", cpu=10_000))
+    load = c.plugins.load_aware
+    load.metric_seen(metric("n", 2000), 0.0)
+    c.pod_seen(pod("a", on="n"), 1.0)
+    c.decide(1.0)
+    before = load.describe("n"), load.describe("m"), c.next_s()
+    with c.tentative(1.0):
+        load.at(500.0)  # by then the figures have expired
+        c.pod_seen(pod("b", prod=False), 500.0)
+        c.decide(500.0)
+        assert load.describe("n") != before[0]
+    assert (load.describe("n"), load.describe("m"), c.next_s()) == before
+    c.validate()

@@ -174,6 +174,7 @@ def test_a_restart_keeps_stored_figures_until_new_ones_are_supported() -> None:
             WorkloadRef("Deployment", "shop"),
             learned=last.axes,
             learned_overall=last.overall,
+            bound=last.bound,
             uid="u",
         ),
         0.0,

@@ -81,7 +81,7 @@ def test_errors_survive_the_bus() -> None:
         InvalidInput("cpu", "x", "a number", "hint"),
         NoSuchGuid("none"),
         Forbidden("no"),
-        Fenced("later"),
+        Fenced("later", 7),
         Overdue("late"),
         Transient("again"),
         Unsupported("limits", "a keeper"),
@@ -90,6 +90,7 @@ def test_errors_survive_the_bus() -> None:
         again = error_of(refusal_of(error))
         assert type(again) is type(error)
         assert str(again) == str(error)
+        assert getattr(again, "epoch", 0) == getattr(error, "epoch", 0)
 
 
 RIGHTS = FleetFile(

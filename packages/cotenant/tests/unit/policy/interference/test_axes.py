@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cotenant.model.cluster.workload_profile import Axis, AxisReading, Figure, Overall, Reading, Source, Unknown
+from cotenant.model.cluster.workload_profile import Axis, AxisReading, Bound, Figure, Overall, Reading, Source, Unknown
 from cotenant.policy.interference import axes
-from cotenant.policy.interference.axes import MIN_WINDOWS, AxisMoments, Moments, differs
+from cotenant.policy.interference.axes import MIN_WINDOWS, AxisMoments, Learned, Moments, differs
 
 
 def windows(slope: float, count: int = 400, own_follows: float = 0.0, seed: int = 1) -> Moments:
@@ -85,13 +85,14 @@ def test_a_machine_without_a_pmu_cannot_tell_cache_and_memory_bandwidth() -> Non
 def test_a_profile_is_written_again_only_after_a_material_change() -> None:
     base = Figure(400, 350, 450, 100, Source.LEARNED)
 
-    def told(reading: Reading) -> tuple[dict[Axis, AxisReading], Overall]:
-        return {Axis.CPU: AxisReading(reading, base)}, Overall(base, base)
+    def told(reading: Reading) -> Learned:
+        return {Axis.CPU: AxisReading(reading, base)}, Overall(base, base), {Bound.DISK: base}
 
     for value, changed in ((400, False), (439, False), (361, False), (440, True), (360, True)):
         near = replace(base, value=value, low=300, high=500, samples=150)
         assert differs(told(base), told(near)) is changed
     assert differs(told(base), told(replace(base, samples=200)))
     assert differs(told(base), told(Unknown("x")))
+    assert differs(told(base), (*told(base)[:2], {Bound.DISK: replace(base, value=440, low=300, high=500)}))
     assert not differs(told(Unknown("1 window")), told(Unknown("2 windows")))
-    assert differs(({}, Overall(base, base)), told(base))
+    assert differs(({}, Overall(base, base), {}), told(base))

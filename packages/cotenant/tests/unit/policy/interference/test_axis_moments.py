@@ -101,8 +101,15 @@ def test_which_windows_count_for_which_axis() -> None:
     pod.add((0.2, 0.3, 0.4), (0.0, -1.0, -0.1), starting=False, age_s=60.0)
     pod.add((0.2, 0.3, 0.4), (None, None, None), starting=False, age_s=60.0)
     pod.add((0.2, 0.3, 0.4), (None, None, 0.0), starting=False, age_s=60.0)
-    counts = {name: getattr(pod, name).samples for name in AxisMoments.__slots__ if name != "seen_s"}
-    assert counts == {"cpu_use": 4, "start_use": 1, "memory_use": 5, "cpu": 1, "cache": 1, "run_queue": 2}
+    counts = {name: getattr(pod, name).samples for name in AxisMoments.__slots__ if name not in ("seen_s", "bound")}
+    assert counts == {
+        "cpu_use": 4,
+        "start_use": 1,
+        "memory_use": 5,
+        "cpu": 1,
+        "cache": 1,
+        "run_queue": 2,
+    } | dict.fromkeys(("disk_use", "disk", "network_use"), 0)
     values = {name: getattr(pod, name).sums[0, 3] for name in ("cpu", "cache")}
     assert values == {"cpu": pytest.approx(log(2.0)), "cache": pytest.approx(log(3.0))}
     assert pod.run_queue.sums[0, 3] == pytest.approx(log1p(0.5), rel=1e-3)

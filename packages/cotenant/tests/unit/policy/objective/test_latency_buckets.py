@@ -7,7 +7,7 @@ from math import isnan
 import numpy as np
 import pytest
 
-from cotenant.policy.objective.latency_buckets import ACCURACY, BUCKETS, bucket_of, quantile_ns, share_above
+from cotenant.policy.objective.latency_buckets import ACCURACY, BUCKETS, bucket_of, edge_ns, quantile_ns, share_above
 
 
 def counted(durations: np.ndarray) -> np.ndarray:
@@ -46,3 +46,10 @@ def test_the_share_above_a_threshold() -> None:
     counts = counted(np.array([10**6] * 90 + [10**8] * 10))
     assert share_above(counts, 10**7) == pytest.approx(0.1)
     assert share_above(counts, 10**9) == 0.0
+
+
+@pytest.mark.parametrize("bucket", [1, 2, 100, BUCKETS - 1])
+def test_a_bucket_begins_at_its_edge(bucket: int) -> None:
+    edge = edge_ns(bucket)
+    assert bucket_of(edge * (1 - 1e-9)) < bucket <= bucket_of(edge * (1 + 1e-9))
+    assert edge_ns(bucket) == pytest.approx(edge_ns(bucket - 1) * (1 + ACCURACY) / (1 - ACCURACY))

@@ -260,15 +260,15 @@ def test_a_trigger_causes_a_sample_once_per_period_and_a_decision_on_it() -> Non
         samples = w.samples
         for _ in range(5):
             w.pass_time(0.1)
-            await process.pressed("top/web", "cpu", 300_000)
+            await process.early.pressed("top/web", "cpu", 300_000)
         assert w.samples == samples + 1
         assert process.agent.counts().pressed == 0  # no best-effort work runs
         w.use = {"top/web": 1500, "top/job": 2400}
         w.pass_time(1.0)
-        await process.pressed("top/web", "cpu", 300_000)
+        await process.early.pressed("top/web", "cpu", 300_000)
         assert w.samples == samples + 2
         assert process.agent.counts().pressed == 1
-        assert process.pressure_events == {"cpu": 6}
+        assert process.early.pressure_events == {"cpu": 6}
 
     live(w, scenario)
     assert w.knobs.snapshot()[IDLE] == "1"
@@ -284,9 +284,9 @@ def test_a_trigger_that_leads_to_a_knob_is_timed() -> None:
         w.use = {"top/web": 1500, "top/job": 2400}
         w.delay_ppm = {"top/web": 2_000_000}
         w.pass_time(0.3)
-        await process.pressed("top/web", "cpu", 300_000)
+        await process.early.pressed("top/web", "cpu", 300_000)
         assert "cotenant_agent_reaction_seconds_count 1.0" in process.metrics.page().decode()
-        await process.pressed("nobody", "cpu", 300_000)
+        await process.early.pressed("nobody", "cpu", 300_000)
         assert process.ticker.failures == 0
 
     live(w, scenario)

@@ -15,7 +15,8 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
 from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
 from cotenant.services.agent.process import AgentProcess
-from cotenant.services.agent_settings.config import AgentConfig, PlainGroup
+from cotenant.services.agent_settings.config import AgentConfig
+from cotenant.services.agent_settings.plain_groups import PlainGroup
 
 MORE = PlainGroup(group="top/more", name="jobs/more", qos=QoSClass.LS)
 

@@ -16,12 +16,11 @@ from cotenant.services.agent_settings.config import (
     MAX_URLS,
     AgentConfig,
     ClusterAccess,
-    PlainGroup,
     Probe,
     Reports,
     Triggers,
-    WrittenAmounts,
 )
+from cotenant.services.agent_settings.plain_groups import PlainGroup, WrittenAmounts
 from cotenant.services.agent_settings.runtime_hook import RuntimeHook
 
 GROUP = {"group": "a", "name": "x/y", "qos": QoSClass.LS}

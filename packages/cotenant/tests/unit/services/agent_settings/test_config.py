@@ -13,7 +13,8 @@ from cotenant.engine.node.mode import Mode
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.nodeqos.eviction.goals import Currency
-from cotenant.services.agent_settings.config import AgentConfig, PlainEviction, read_config
+from cotenant.services.agent_settings.config import AgentConfig, read_config
+from cotenant.services.agent_settings.plain_groups import PlainEviction
 
 WHOLE = """
 node: edge-1

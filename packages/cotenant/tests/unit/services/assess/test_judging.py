@@ -98,6 +98,43 @@ def test_every_figure_has_a_definition_and_an_interval_or_says_why_not() -> None
     assert len({figure.key for figure in found}) == len(found)
 
 
+def test_days_that_are_alike_give_a_range_and_unlike_ones_no_amount() -> None:
+    steps = np.arange(8 * 288)
+    rng = np.random.default_rng(3)
+    alike = 3000.0 + 500.0 * np.sin(2 * np.pi * steps / 288) + rng.normal(0, 50, len(steps))
+    ours = assess(snapshot([node("a"), pod("p", "a", "7")]), use({"a": alike}), 0.01).lendable[0].ours
+    assert ours.low is not None
+    assert ours.high is not None
+    exact = 8 - np.quantile(alike, 0.99) / 1000  # of every day, as they are alike
+    assert exact - 0.1 < ours.low < exact < ours.high < exact + 0.1
+    assert "80 %" in ours.interval
+    unlike = 400.0 + 7400.0 * np.repeat([0, 1, 0, 0, 1, 0, 0, 1], 288)
+    report = assess(snapshot([node("a"), pod("p", "a", "7")]), use({"a": unlike}), 0.01)
+    assert report.lendable[0].ours.value is None
+    assert "cannot be said from this history, because" in report.lendable[0].ours.why
+    assert "0 cores by the rule, and 0 to 8 by its misses" in report.lendable[0].ours.why
+
+
+def test_two_days_are_an_amount_whose_range_is_not_known() -> None:
+    ours = assess(snapshot([node("a")]), use({"a": np.full(2 * 288, 3000.0)}), 0.01).lendable[0].ours
+    assert (ours.low, ours.high) == (None, None)
+    assert ours.value == pytest.approx(5.0, abs=0.2)
+    assert "too few to try" in ours.interval
+
+
+def test_nodes_of_other_systems_and_without_room_are_counted_as_any() -> None:
+    arm, windows, empty = node("arm"), node("windows"), node("empty")
+    arm["metadata"]["labels"] |= {"kubernetes.io/arch": "arm64", "kubernetes.io/os": "linux"}
+    windows["metadata"]["labels"] |= {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "windows"}
+    empty["status"]["allocatable"] = {"cpu": "0", "memory": "0", "pods": "0"}
+    waits = pod("p", "", "1")
+    waits["spec"]["nodeSelector"] = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    report = assess(snapshot([arm, windows, empty, waits]), None, 0.01)
+    assert (report.nodes, value(report, "cpu_allocatable")) == (2, 16)
+    assert any("node empty: allocatable.cpu" in note for note in report.source.notes)
+    assert [(one.pods, one.placed_now) for one in report.waiting] == [(1, 0)]
+
+
 def test_use_of_one_moment_gives_idle_and_no_quantiles() -> None:
     objects = [node("a"), pod("p", "a", "4"), replica_set(1), node_metric("a", {"p": 1000}, 1100)]
     report = assess(snapshot(objects), None, 0.01)

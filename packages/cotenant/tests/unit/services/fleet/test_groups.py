@@ -11,8 +11,9 @@ from tests.fakes.servers.fleet_world import FleetWorld
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.nats.file_store import FileStore
-from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.fleet.group import GroupOutcome
+from cotenant.drivers.nats.memory import MemoryBus
+from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.fleet.group import Goal, GroupOutcome, GroupRecord
 from cotenant.model.fleet.refusal import Forbidden, NobodyAnswers, NoSuchGuid
 from cotenant.model.fleet.requests import (
     Describe,
@@ -30,7 +31,8 @@ from cotenant.model.fleet.requests import (
 from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
 from cotenant.model.fleet.states import ContainerState
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
-from cotenant.services.fleet.rpc import call
+from cotenant.services.fleet.controller.controller import FORGOTTEN_AFTER_S, Controller
+from cotenant.services.fleet.rpc import call, encode
 
 pytestmark = pytest.mark.slow
 ONE = GroupTemplate("one", (ContainerTemplate("web", "image"),))
@@ -174,9 +176,65 @@ def test_down_over_an_up_undoes_it(tmp_path: Path) -> None:
         assert isinstance(gone, GroupOutcome)
         assert (gone.left, docker.containers) == ((), {})
         assert (await asked).reason in ("asked to go down", "")  # "": all of it was ready before it was asked
-        assert world.store.names() == []
+        assert await listed(world) == []
 
     played(scene, tmp_path)
+
+
+async def listed(world: FleetWorld) -> list[str]:
+    found = await world.ask("list", List(), Listed)
+    assert isinstance(found, Listed)
+    return [group.name for group in found.groups]
+
+
+def test_two_restarts_at_once_are_one(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        outcome = await up(world, SHOP)
+        asked = [world.ask("restart", Restart("shop"), GroupOutcome, f"operator{k}") for k in range(2)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert {type(answer) for answer in answers} == {GroupOutcome, Transient}
+        assert world.dockers["agent-a"].starts == {"store": 2, "web": 2}
+        assert world.dockers["agent-a"].running() == {"store", "web"}
+        assert set(world.dockers["agent-a"].containers) == set(outcome.guids.values())
+
+    played(scene, tmp_path)
+
+
+def test_a_request_that_comes_again_late_acts_no_second_time(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        docker = world.dockers["agent-a"]
+        await world.ask("up", Up(ONE), GroupOutcome, key="first")
+        await world.ask("down", Down("one"), GroupOutcome, key="second")
+        again = await world.ask("down", Down("one"), GroupOutcome, "other", key="second")
+        assert isinstance(again, GroupOutcome)
+        assert (dict(again.guids), again.left) == ({}, ())
+        await world.ask("up", Up(ONE), GroupOutcome, "other", key="first")
+        assert docker.containers == {}
+        await world.ask("up", Up(ONE), GroupOutcome, key="third")
+        await world.ask("down", Down("one"), GroupOutcome, "third", key="second")
+        assert docker.running() == {"web"}
+        assert docker.starts == {"web": 2}
+
+    played(scene, tmp_path)
+
+
+def test_what_was_removed_is_forgotten_after_a_while(tmp_path: Path) -> None:
+    async def play() -> None:
+        now_s = [0.0]
+        store = FileStore(tmp_path / "store")
+        controller = Controller(MemoryBus(), store, now=lambda: now_s[0])
+        await store.put("group.shop", encode(GroupRecord("shop", (), Goal.GONE, 1, "", done=True, removed=True)))
+        await store.put("group.farm", encode(GroupRecord("farm", (), Goal.GONE, 1, "", done=True, reason="failed")))
+        await controller.tick()
+        now_s[0] = FORGOTTEN_AFTER_S - 0.1
+        await controller.tick()
+        assert sorted(store.names()) == ["group.farm", "group.shop"]
+        now_s[0] = FORGOTTEN_AFTER_S
+        await controller.tick()
+        assert store.names() == ["group.farm"]
+        store.close()
+
+    asyncio.run(play())
 
 
 class SlowStore(FileStore):
@@ -211,7 +269,7 @@ def test_a_group_is_not_taken_over_from_whoever_begins_it(tmp_path: Path) -> Non
             assert isinstance(gone, GroupOutcome)
             assert (gone.left, outcome.reason) == ((), "asked to go down")
             assert world.dockers["agent-a"].containers == {}
-            assert store.names() == []
+            assert await listed(world) == []
         store.close()
 
     asyncio.run(play())
@@ -229,7 +287,7 @@ def test_a_container_that_cannot_be_stopped_is_left_named_and_goes_later(tmp_pat
         docker.fails.clear()
         again = await world.ask("down", Down("shop"), GroupOutcome)
         assert isinstance(again, GroupOutcome)
-        assert (again.left, docker.containers, world.store.names()) == ((), {}, [])
+        assert (again.left, docker.containers, await listed(world)) == ((), {}, [])
 
     played(scene, tmp_path)
 

@@ -15,12 +15,14 @@ import pytest
 from tests.fakes.servers.fleet_world import FleetWorld
 from tests.fakes.waiting import soon
 
-from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.fleet.methods import Call, Called, MethodList, Methods
+from cotenant.drivers.nats.contract import Message
+from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.fleet.methods import Call, Called, Method, MethodList, Methods
 from cotenant.model.fleet.refusal import Forbidden, NoSuchGuid, Overdue
 from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator, ProgramEntry
 from cotenant.services.fleet.programs.program import Program
 from cotenant.services.fleet.programs.typed import TypedMethod
+from cotenant.services.fleet.rpc import encode
 
 
 @dataclass
@@ -235,3 +237,16 @@ def test_a_repeated_call_acts_once(tmp_path: Path) -> None:
 
     played(tmp_path, case)
     assert acted == [1]
+
+
+def test_a_method_that_is_named_and_does_not_answer_yet_is_to_be_asked_again(tmp_path: Path) -> None:
+    async def case(world: FleetWorld) -> None:
+        async def answered(message: Message) -> None:
+            known = MethodList("heating", "1", (Method("warm", (), "str", 5.0),))
+            await world.bus.publish(message.reply, encode(known))
+
+        await world.bus.subscribe("guid.shop-2.rpc.methods", answered)
+        with pytest.raises(Transient, match="shop-2 does not answer for warm just now"):
+            await world.ask("call", request("shop-2", "warm"), Called, "alice")
+
+    played(tmp_path, case)

@@ -63,6 +63,23 @@ def test_a_compose_file() -> None:
     assert db.health == HealthCheck(("CMD-SHELL", "pg_isready"), interval_s=90.0, retries=5)
 
 
+def test_health_checks_of_compose_have_its_defaults() -> None:
+    def health(check: str) -> HealthCheck | None:
+        (web,) = read(f"services: {{web: {{image: x, healthcheck: {check}}}}}", TRIES="7").containers
+        return web.health
+
+    assert health("null") is None
+    assert health("{test: [CMD, a, b]}") == HealthCheck(("CMD", "a", "b"), 30.0, 30.0, 0.0, 3)
+    assert health("{test: a, timeout: 2s, start_period: 1m, retries: $TRIES}") == HealthCheck(
+        ("CMD-SHELL", "a"), 30.0, 2.0, 60.0, 7
+    )
+    assert health("{test: a, retries: 0}") == HealthCheck(("CMD-SHELL", "a"), 30.0, 30.0, 0.0, 0)
+    for off in ("{disable: true, test: a}", "{test: [NONE]}"):
+        found = health(off)
+        assert found is not None
+        assert found.test == ("NONE",)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -79,6 +96,18 @@ def test_a_compose_file() -> None:
         ("services: {a: {image: x, depends_on: [b]}, b: {image: x, depends_on: [a]}}", "order of starts: a, b"),
         ("services: {web: {image: x, ports: ['80-90:80']}}", "services.web.ports: 80-90: expected a port number"),
         ("services: {web: {image: x, ports: [70000]}}", "port on the host: 70000"),
+        (f"services: {{web: {{image: x, ports: ['{'9' * 5000}']}}}}", "expected a port number"),
+        *(
+            (f"services: {{web: {{image: x, healthcheck: {{test: a, retries: {value}}}}}}}", "healthcheck.retries: ")
+            for value in ("many", "-1", "1.5", "[1]", "null", "yes", "123456")
+        ),
+        (
+            f"services: {{web: {{image: x, deploy: {{resources: {{limits: {{memory: '{'9' * 400}'}}}}}}}}}}",
+            "memory: '999",
+        ),
+        ("services: {web: {image: x, healthcheck: {test: []}}}", "healthcheck.test: []: expected a text, or a list"),
+        ("services: {web: {image: x, healthcheck: {test: [pg]}}}", "healthcheck.test: ['pg']: expected a text"),
+        ("services: {web: {image: x, healthcheck: {interval: 1s}}}", "healthcheck.test: None: expected a text"),
         ("services: {web: {image: x, network_mode: host, ports: ['80:81']}}", "web: ports: 80:81/tcp"),
         ("services: {Web: {image: x}}", "appkey: Web: expected a name"),
         ("- {appkey: a, image: x, volumes: [b]}", "a: volumes: expected supported keys; supported are appkey, parent"),

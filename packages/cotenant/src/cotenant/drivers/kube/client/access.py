@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -35,6 +34,7 @@ from cotenant.drivers.kube.client.credentials import (
 )
 from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.model.errors import InvalidInput
+from cotenant.model.urls import split_url
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -244,8 +244,7 @@ def from_kubeconfig(paths: list[Path], context: str = "") -> Access:
         user, user_path = _entry(merged.users, chosen.user, f"{path}: contexts[{name}].user")
     where = f"{cluster_path}: clusters[{chosen.cluster}]"
     server = (cluster.server or "").rstrip("/")
-    parts = urlsplit(server)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if split_url(server) is None:
         raise InvalidInput(f"{where}.server", server, "https://HOST:PORT")
     verify = not cluster.insecure_skip_tls_verify
     ca = _inline(

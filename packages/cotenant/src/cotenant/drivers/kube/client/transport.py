@@ -27,7 +27,7 @@ from yarl import URL
 
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.connections import ConnectionPool
-from cotenant.drivers.kube.client.credentials import Credential
+from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.client.errors import StreamTimeout, Unauthorized, Unavailable, failure
 from cotenant.drivers.kube.client.limits import RequestLimiter
 from cotenant.drivers.kube.client.outage import Outage
@@ -75,6 +75,7 @@ class Transport:
         self._headers = [("Accept", JSON), ("User-Agent", user_agent), *access.headers]  # a name may come twice
         self._secure = access.server.startswith("https:")
         self._credential: Credential | None = None
+        self._never_renews = isinstance(access.credentials, FixedCredential)
         self._sent: dict[str, list[tuple[str, str]]] = {}  # by content type: headers of the current credential
         self._heads: dict[str, bytes] = {}  # the same, encoded
         self._connections: ConnectionPool | None = None
@@ -159,6 +160,8 @@ class Transport:
 
     async def _authenticate(self) -> Credential:
         """The credential to use now, with headers and TLS settings made for it."""
+        if self._never_renews and self._credential is not None:
+            return self._credential
         source, now_s = self.access.credentials, self._now()
         credential = source.current(now_s) or await source.renew(now_s)
         if credential is not self._credential and credential != self._credential:

@@ -34,7 +34,7 @@ def read_table(lease: Lease) -> ShardTable:
         return ShardTable()
     try:
         found = msgspec.json.decode(text, type=_Written)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         hint = "stop all shards, delete the Lease, and start them again"
         raise InvalidInput(f"annotation {TABLE}", str(error), "a table of shards", hint) from error
     loans = {node: Loan(slot) for node, slot in found.asked.items()}

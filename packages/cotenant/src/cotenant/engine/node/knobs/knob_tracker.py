@@ -346,6 +346,16 @@ class KnobTracker:
             if entry.expires_us - now_us > self._settings.lease_us:
                 raise Permanent(f"{target} is held for longer than a lease")
 
+    def check_against(self, wanted: Mapping[Target, Desired], measured: bool) -> None:
+        """Check that what is held is what is wanted. Raises `Permanent`."""
+        for entry in self.entries():
+            desired = wanted.get(entry.target)
+            held = entry.status in (KnobStatus.ASKED, KnobStatus.HELD) and (measured or entry.policy)
+            if desired is None and held:
+                raise Permanent(f"{entry.target} is {entry.status} and no policy wants it")
+            if desired is not None and not entry.status.is_backing_off and entry.value != desired.request.value:
+                raise Permanent(f"{entry.target} is {entry.status} at {entry.value!r}, not {desired.request.value!r}")
+
     @property
     def _longest_backoff_us(self) -> int:
         return max(self._settings.refused_most_us, self._settings.stand_off_us)

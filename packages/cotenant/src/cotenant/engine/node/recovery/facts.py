@@ -63,6 +63,14 @@ class Facts:
         named = found.culprit
         return named.identity == culprit or any(entry.pod.uid == named.uid for entry in self.members(culprit))
 
+    def held(self, culprit: str, victim: str) -> str:
+        """Why nothing may be begun for this service against this culprit; "" = it may."""
+        known = self.state.held
+        if not known:
+            return ""
+        pods = (*self.members(culprit), *filter(None, (self.entry(victim),)))
+        return next((known[entry.pod.namespace] for entry in pods if entry.pod.namespace in known), "")
+
     def in_trouble(self, uid: str) -> bool:
         """Whether a service is in trouble."""
         return self.history.in_trouble(uid, self.settings.attribution)

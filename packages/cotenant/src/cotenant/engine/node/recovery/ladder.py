@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cotenant.engine.node.recovery.facts import Cleared, Facts
-from cotenant.engine.node.recovery.incident import Incident, Lease, Proof, Reading
+from cotenant.engine.node.recovery.incident import MAX_EVENTS, Event, Incident, Lease, Proof, Reading
 from cotenant.engine.node.recovery.rungs import cap_m, described, disk_bps, longest_proof_us, next_rung, no_rung
 from cotenant.engine.node.recovery.stages import LEAVING, Rung, Stage
 from cotenant.model.machine.knob import Knob, Target
@@ -132,6 +132,8 @@ def _climb(
     """Take the next permitted rung above one, the same one `again`, or the first."""
     now, culprit = facts.now_us, found.culprit
     assert culprit is not None
+    if held := facts.held(culprit.identity, incident.victim):
+        return _waiting(incident, now, held)
     # The deciding signal may have changed since the opening, where the latency became silent: levels and threshold are
     # of one signal.
     incident = replace(incident, attribution=found, threshold_ppm=found.threshold_ppm)
@@ -161,6 +163,15 @@ def _climb(
             confidence_ppm=culprit.confidence_ppm,
         )
     )
+
+
+def _waiting(incident: Incident, now_us: int, why: str) -> Incident:
+    """As it is, with the reason why nothing is begun, told once: what is in force stays, and is given back in time."""
+    text = f"nothing is begun: {why}"
+    if incident.events and incident.events[-1].text == text:
+        return incident
+    events = (*incident.events, Event(now_us, incident.stage, text))
+    return replace(incident, events=(events[0], *events[1:][-(MAX_EVENTS - 1) :]))
 
 
 def _reading(incident: Incident, facts: Facts, from_us: int, whole: bool = True) -> Reading | None:
@@ -299,6 +310,8 @@ def _released(incident: Incident, facts: Facts) -> Incident:
     last = incident.attribution.culprit if incident.attribution is not None else None
     if found is None or proof is None or last is None or not facts.names(found, last.identity):
         return incident.to(Stage.SUSPECTED, now, "the trouble is back, and the earlier cause is not found again")
+    if held := facts.held(last.identity, incident.victim):
+        return _waiting(incident, now, held)
     recurrences = incident.recurrences + 1
     again = replace(incident, recurrences=recurrences)
     if recurrences >= facts.settings.recurrences and next_rung(again, facts, last.identity, proof.rung) is not None:

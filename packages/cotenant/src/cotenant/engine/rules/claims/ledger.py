@@ -131,6 +131,13 @@ class ClaimLedger:
             del self.assumed[uid]
             self._recount(uid)
 
+    def is_free_for(self, uid: str, allocation: Allocation) -> bool:
+        """Whether a claim may have this allocation again: it is nobody else's."""
+        known = self.allocation(uid)
+        if known is not None:
+            return known.devices == allocation.devices
+        return not any(self.holds(device.id) and not device.has_admin_access for device in allocation.devices)
+
     def forget_pods(self) -> None:
         """No pod is known any more."""
         for uid in list(self.assumed):

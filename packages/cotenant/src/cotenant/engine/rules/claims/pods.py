@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cotenant.engine.rules.claims.ledger import ClaimLedger
+from cotenant.engine.rules.claims.ledger import ClaimLedger, extended_uid
 from cotenant.model.claims.claim import Allocation, ResourceClaim
 from cotenant.model.claims.needs import ClaimHolding, ClaimNeeds, NamedClaim
 from cotenant.model.claims.requests import EXTENDED_PREFIX, MAX_CONSUMERS, ClaimSpec, DeviceClass
@@ -26,6 +26,12 @@ class PodClaims:
     node: str = ""  # where it is assigned
     is_guess: bool = False  # assigned without a decision of ours: what would be chosen is assumed
     relies_on: set[str] = field(default_factory=set)  # claims, by UID, whose assumed allocations it keeps
+
+    def allocations(self) -> Iterator[tuple[str, Allocation]]:
+        """What it was given, by the claim's UID; a claim for extended resources that is not made yet has its own."""
+        for holding in self.given:
+            if holding.allocation is not None:
+                yield holding.uid or extended_uid(self.needs.uid), holding.allocation
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,9 @@ class ClaimRules:
         """Assign the pod with what it was given, or assume what it would be given."""
         pod = self.pods[number]
         pod.node, pod.is_guess = self.facts.inventories.name_of(row), False
-        if not (pod.given and pod.given_on in ("", pod.node) and self._is_free(number, pod)):
+        is_free = self.facts.ledger.is_free_for
+        stays = pod.given and pod.given_on in ("", pod.node)
+        if not (stays and all(is_free(uid, allocation) for uid, allocation in pod.allocations())):
             pod.given, pod.given_on = (), ""
             resolved = self.resolved(number)
             if resolved.obstacle:
@@ -356,28 +358,10 @@ class ClaimRules:
         return ()
 
     def _assume(self, number: int, pod: PodClaims) -> None:
-        for holding in pod.given:
-            if holding.allocation is not None:
-                uid = holding.uid or extended_uid(pod.needs.uid)
-                self.facts.ledger.assume(uid, holding.allocation, number)
-                if uid in self.facts.ledger.assumed:
-                    pod.relies_on.add(uid)
-
-    def _is_free(self, number: int, pod: PodClaims) -> bool:
-        """Whether what the pod was given before is still nobody else's."""
-        ledger = self.facts.ledger
-        for holding in pod.given:
-            uid = holding.uid or extended_uid(pod.needs.uid)
-            if holding.allocation is None:
-                continue
-            known = ledger.allocation(uid)
-            if known is not None and known.devices != holding.allocation.devices:
-                return False
-            if known is None and any(
-                ledger.holds(device.id) and not device.has_admin_access for device in holding.allocation.devices
-            ):
-                return False
-        return True
+        for uid, allocation in pod.allocations():
+            self.facts.ledger.assume(uid, allocation, number)
+            if uid in self.facts.ledger.assumed:
+                pod.relies_on.add(uid)
 
     def _users_of(self, uid: str) -> frozenset[int] | None:
         """The pods that use a claim; None where one of them may not be known."""

@@ -36,7 +36,8 @@ from cotenant.policy.claims.pools import PoolDevice, PoolState
 
 WORK = 16_000  # a decision's limit, about 25 ms: steps of selectors and of searches, and what follows
 _LITTLE = WORK // 4
-_OF_DEVICE = 5  # work to look at a device
+_OF_DEVICE = 4  # work to look at a device
+_OF_ANSWER = 1  # whether it matches one request, and one selector of it that is known already
 _OF_STEP = 8  # of an evaluation, which is that much slower than a step of a search
 _OF_SEARCH = 10
 _MAX_ASKS = 128
@@ -145,9 +146,10 @@ class Verdicts:
         known = self._results.get(key)
         if known is None:
             steps = Steps()
-            before = steps.left
+            before, answers = steps.left, self._answers[form]
             known = self.search(facts, inventory, facts.usage, steps, self._known_matches(inventory, form))
-            work.left -= before - steps.left + _OF_SEARCH
+            looks = len(answers) * len(answers[0]) if answers else 0
+            work.left -= before - steps.left + _OF_SEARCH + _OF_ANSWER * looks
             if len(self._results) >= _MAX_RESULTS:
                 self._results.clear()
             self._results[key] = known
@@ -157,7 +159,7 @@ class Verdicts:
         self, facts: Facts, inventory: Inventory, usage: Usage, steps: Steps, matches: Matches | None = None
     ) -> tuple[Choice | None, Why | None]:
         """One search, whatever is known."""
-        matches = matches or _matching(facts)
+        matches = matches or _Matching(facts)
         found = allocate(self.claims, inventory.pools, usage, matches, steps)
         if not isinstance(found, Refusal):
             return found, None
@@ -202,8 +204,9 @@ class Verdicts:
 
     def _look(self, facts: Facts, inventory: Inventory, begun: _Partial, work: Work) -> bool:
         """Look at the pools and devices that are left; False = the limit ended before the last."""
-        matches = _matching(facts)
+        matches = _Matching(facts)
         requests = self._requests()
+        tolerates_all = (True,) * len(requests)
         attributes = [constraint.attribute for claim in self.claims for constraint in claim.constraints]
         at = 0
         for pool in inventory.pools:
@@ -217,14 +220,20 @@ class Verdicts:
             for device in pool.devices[len(begun.key) - first - 1 :]:
                 if work.left <= 0:
                     return False
-                spent = facts.selectors.spent
+                spent, looked = facts.selectors.spent, matches.looked
                 values = [(type(value), value) for value in (attribute_of(device, name) for name in attributes)]
                 offered = device.device
-                answers = tuple(_answer(matches, request, device) for request in requests)
+                answers = tuple([matches.answer(request, device) for request in requests])
                 begun.answers.append(answers)
-                tolerates = (tolerated(request, device) for request in requests)
+                tolerates = (
+                    tuple([tolerated(request, device) for request in requests]) if device.taints else tolerates_all
+                )
                 begun.key.append((*answers, *tolerates, *values, offered.capacity, offered.uses, offered.is_shared))
-                work.left -= _OF_DEVICE + _OF_STEP * (facts.selectors.spent - spent)
+                work.left -= (
+                    _OF_DEVICE
+                    + _OF_ANSWER * (len(requests) + len(attributes) + matches.looked - looked)
+                    + _OF_STEP * (facts.selectors.spent - spent)
+                )
         return True
 
     def _code(self, why: Why) -> int:
@@ -247,44 +256,45 @@ def _worth(claims: tuple[ClaimSpec, ...], choice: Choice) -> float:
     return float(found)
 
 
-def _answer(
-    matches: Callable[[ExactRequest, PoolDevice], bool], request: ExactRequest, device: PoolDevice
-) -> bool | str:
-    try:
-        return matches(request, device)
-    except CannotAllocate as error:
-        return str(error)
-
-
 def _selecting(facts: Facts) -> Callable[[str, PoolDevice], bool]:
     selectors = facts.selectors
     return lambda expression, device: selectors.matches(expression, device.id.driver, device.device)
 
 
-def _matching(facts: Facts) -> Callable[[ExactRequest, PoolDevice], bool]:
-    """Whether class and selectors of a request permit a device."""
-    classes: Mapping[str, DeviceClass] = facts.classes
-    selectors = facts.selectors
+class _Matching:
+    """Whether class and selectors of a request permit a device. `looked`: selectors that were asked for that."""
 
-    def matches(request: ExactRequest, device: PoolDevice) -> bool:
-        found = classes.get(request.device_class)
+    def __init__(self, facts: Facts) -> None:
+        self.looked = 0
+        self._classes: Mapping[str, DeviceClass] = facts.classes
+        self._matches = facts.selectors.matches
+
+    def __call__(self, request: ExactRequest, device: PoolDevice) -> bool:
+        """Raises `CannotAllocate` where a selector fails."""
+        found = self._classes.get(request.device_class)
         if found is None:
             return False
-        for whose, expressions in ((f"class {found.name}", found.selectors), (_whose(request), request.selectors)):
-            for position, expression in enumerate(expressions):
-                try:
-                    if not selectors.matches(expression, device.id.driver, device.device):
-                        return False
-                except InvalidInput as error:
-                    what = f"{whose}, selector {position}: {error.hint or error.expected}"
-                    raise CannotAllocate(f"node(s) with devices on which a selector fails: {what}") from None
+        expressions, before = (*found.selectors, *request.selectors), self.looked
+        try:
+            for expression in expressions:
+                self.looked += 1
+                if not self._matches(expression, device.id.driver, device.device):
+                    return False
+        except InvalidInput as error:
+            at, of_class = self.looked - before - 1, len(found.selectors)
+            whose, position = (
+                (f"class {found.name}", at) if at < of_class else (f"request {request.full_name}", at - of_class)
+            )
+            what = f"{whose}, selector {position}: {error.hint or error.expected}"
+            raise CannotAllocate(f"node(s) with devices on which a selector fails: {what}") from None
         return True
 
-    return matches
-
-
-def _whose(request: ExactRequest) -> str:
-    return f"request {request.full_name}"
+    def answer(self, request: ExactRequest, device: PoolDevice) -> bool | str:
+        """The same, with the words of a failure."""
+        try:
+            return self(request, device)
+        except CannotAllocate as error:
+            return str(error)
 
 
 class VerdictsByAsk:

@@ -21,7 +21,7 @@ require it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from cotenant.engine.rules.cpus.amplification import amplified_column, short_of_
 from cotenant.engine.rules.cpus.judging import answer, likeness
 from cotenant.engine.rules.cpus.nodes import CpuNodes
 from cotenant.engine.rules.cpus.numa_providers import NumaProviders
+from cotenant.engine.rules.cpus.pods import CpuPod
 from cotenant.engine.rules.cpus.updates import CpuUpdates
 from cotenant.engine.rules.cpus.verdicts import Answer, Verdicts, VerdictsByNeed
 from cotenant.engine.rules.cpus.victims import CpuVacate, cpu_column, cpu_vacate
@@ -42,35 +43,17 @@ from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cpus.reported import NodeTopology
 from cotenant.model.cpus.spec import ExclusivePolicy, ResourceStatus, TopologyPolicy
-from cotenant.model.cpus.topology import mask_of, numbers_in
+from cotenant.model.cpus.topology import numbers_in
 from cotenant.model.devices.request import asks_devices
 from cotenant.model.errors import Permanent
-from cotenant.model.resources import CPU_NAME
-from cotenant.policy.placement.cpus.drawing import give_from
 from cotenant.policy.placement.cpus.needs import CpuNeed, cpu_need, shared_need
-from cotenant.policy.placement.cpus.node_fit import Given, Sets, give
-from cotenant.policy.placement.numa import no_hints
+from cotenant.policy.placement.cpus.node_fit import Given
 from cotenant.policy.placement.preemption import Column
 from cotenant.policy.placement.preference import Part
 from cotenant.policy.placement.refusal import Refusal
 
 NAME = "NodeNUMAResource"
 PREFERENCE_WEIGHT = 100.0  # score of a row that satisfies the preferences, on the scale of a profile's score
-_MAX_TOPOLOGIES = 4096
-
-
-@dataclass(slots=True)
-class _Pod:
-    """A watched pod."""
-
-    key: str
-    need: CpuNeed | None
-    exclusive: ExclusivePolicy
-    claim: Claim | None = None  # chosen or reported
-    chosen_for: str = ""  # the node that `claim` was chosen for; "" = reported
-    node: str = ""  # the node it is assigned to
-    elsewhere: Sets = ()  # NUMA nodes for the resources of other rules on the row chosen last
-    lent: Mapping[int, Lent] = field(default_factory=dict)  # row -> what is reserved for it there
 
 
 class Cpus:
@@ -85,7 +68,7 @@ class Cpus:
         self._by_need = VerdictsByNeed()
         self._nodes = CpuNodes(lambda: self._by_need.forget_alike())
         self._providers = NumaProviders()
-        self._pods: dict[int, _Pod] = {}
+        self._pods: dict[int, CpuPod] = {}
         self._wide = False  # whether all pods with requests are judged
         self.may_widen = False
 
@@ -158,7 +141,7 @@ class Cpus:
         if need is None and holds.cpus is None:
             return False
         exclusive = need.spec.exclusive if need is not None else ExclusivePolicy.NONE
-        entry = self._pods[number] = _Pod(pod.key, need, exclusive)
+        entry = self._pods[number] = CpuPod(pod.key, need, exclusive)
         if holds.cpus is not None:
             entry.claim = Claim.reported(pod.key, holds.cpus, exclusive)
         return True
@@ -366,20 +349,16 @@ class Cpus:
 
     # ---- assignments
 
-    def _given(self, number: int, pod: _Pod, need: CpuNeed, row: int) -> Given | Refusal | None:
-        """What the pod would get on a row; None where no topology is reported. Reserved devices are not realigned."""
+    def _given(self, number: int, pod: CpuPod, need: CpuNeed, row: int) -> Given | Refusal | None:
+        """What the pod would get on a row; None where no topology is reported."""
         account = self._nodes.account_at(row)
         if account is None or account.node is None:
             return None
-        lent = pod.lent.get(row)
-        has_devices = lent is not None and lent.holds.devices
-        others = no_hints if has_devices else self._providers.of(number, self._providers.kind(number), row)
-        if lent is None or lent.holds.cpus is None:
-            return give(account.node, need, others)
-        kept = mask_of(lent.holds.cpus.cpus)
-        return give_from(account.node, need, kept, CPU_NAME in lent.strict, others)
+        return pod.given_on(
+            account.node, need, row, lambda: self._providers.of(number, self._providers.kind(number), row)
+        )
 
-    def _assign(self, number: int, pod: _Pod, name: str) -> None:
+    def _assign(self, number: int, pod: CpuPod, name: str) -> None:
         if pod.node:
             raise Permanent(f"{pod.key} is already assigned to {pod.node}")
         pod.node = name
@@ -390,7 +369,7 @@ class Cpus:
         if self._nodes.claim(name, number, pod.claim):
             self.updates.odd("CPUs claimed by two pods, or not available on their node")
 
-    def _unassign(self, number: int, pod: _Pod) -> None:
+    def _unassign(self, number: int, pod: CpuPod) -> None:
         name, pod.node = pod.node, ""
         if not name or pod.claim is None:
             return

@@ -22,22 +22,20 @@ import numpy as np
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.rules.load.annotations import LoadAnnotations
 from cotenant.engine.rules.load.rows import PROD, Ask, LoadRows
 from cotenant.engine.rules.load.views import LoadView, figures, view
 from cotenant.model.arrays import Int, Mask
-from cotenant.model.cluster.annotations import RAW_ALLOCATABLE, USAGE_THRESHOLDS
 from cotenant.model.cluster.demands import Demands, Holdings
-from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
-from cotenant.policy.placement.load_aware.custom import node_thresholds, raw_allocatable
 from cotenant.policy.placement.load_aware.estimate import class_of, estimate
 from cotenant.policy.placement.load_aware.filtering import REASON_CPU, REASON_EXPIRED, REASON_MEMORY, is_filtered
-from cotenant.policy.placement.load_aware.settings import NO_THRESHOLDS, LoadAwareSettings, NodeThresholds
+from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.load_aware.standing import Facts, Source, Standing, standing
 from cotenant.policy.placement.load_aware.usage import Resident
 from cotenant.policy.placement.preference import Part
@@ -77,7 +75,7 @@ class LoadAware:
         self.opened: Callable[[], None] = lambda: None  # called when a node may take more than before
         self._facts: dict[str, Facts] = {}  # by node's name
         self._now_s = -inf
-        self._annotations: dict[tuple[str | None, str | None], tuple[NodeThresholds, Use | None]] = {}
+        self._annotations = LoadAnnotations(self.counts)
         self._estimates: dict[Hashable, Ask] = {}
         self.attach(Encoder(1.0))
 
@@ -360,30 +358,10 @@ class LoadAware:
             self._names[row] = ""
             return None
         self._names[row] = node.name
-        own, raw = self._own(node)
+        own, raw = self._annotations.of(node)
         size = raw or Use(node.allocatable.get(CPU_NAME), node.allocatable.get(MEMORY_NAME))
         residents = [pod.resident() for pod in self._here.get(row, {}).values()]
         return standing(size, own, self._facts.get(node.name, Facts()), residents, self.settings, self._now_s)
-
-    def _own(self, node: Node) -> tuple[NodeThresholds, Use | None]:
-        """The thresholds and raw size in the node's annotations; unreadable ones are counted, and the cluster's
-        settings apply.
-        """
-        if not node.annotations:
-            return NO_THRESHOLDS, None
-        key = node.annotations.get(USAGE_THRESHOLDS), node.annotations.get(RAW_ALLOCATABLE)
-        found = self._annotations.get(key)
-        if found is None:
-            own, raw = NO_THRESHOLDS, None
-            try:
-                own = node_thresholds(key[0]) if key[0] is not None else own
-                raw = raw_allocatable(key[1]) if key[1] is not None else raw
-            except InvalidInput as error:
-                self._count(f"{error.field} cannot be read")
-            if len(self._annotations) >= _MAX_REMEMBERED:
-                self._annotations.clear()
-            found = self._annotations[key] = own, raw
-        return found
 
     def _set_facts(self, node: str, facts: Facts) -> None:
         if facts == Facts(history=facts.history):
@@ -400,10 +378,6 @@ class LoadAware:
     def _put(self, number: int, pod: _Pod, row: int) -> None:
         pod.row = pod.last_row = row
         self._here.setdefault(row, {})[number] = pod
-
-    def _count(self, what: str) -> None:
-        if what in self.counts or len(self.counts) < 100:
-            self.counts[what] = self.counts.get(what, 0) + 1
 
 
 @dataclass(frozen=True, slots=True)

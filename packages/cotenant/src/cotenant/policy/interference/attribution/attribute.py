@@ -32,13 +32,15 @@ from cotenant.policy.interference.attribution.evidence import (
     by_fit,
     highest_of,
     mean,
+    mean_over_time,
     min_activity,
     rise_from,
     split,
     suspects,
 )
 from cotenant.policy.interference.attribution.samples import NodeSamples
-from cotenant.policy.interference.attribution.settings import WEIGHTS, AttributionSettings, Signal
+from cotenant.policy.interference.attribution.settings import AttributionSettings, Signal
+from cotenant.policy.interference.attribution.weights import weights_of
 from cotenant.policy.interference.attribution.workloads import by_workload, max_active, workloads_of
 
 RULE = "attribution"
@@ -239,12 +241,13 @@ def _ranked(
     """All candidates with evidence, by their weighted mean share; a signal without a share of a candidate counts as
     0.
     """
-    total = sum(WEIGHTS[entry.signal] for entry in evidence)
+    weights = weights_of(evidence)
+    total = sum(weights.values())
     names = sorted({name for entry in evidence for name in entry.shares})
     candidates = []
     for name in names:
-        share = sum(WEIGHTS[entry.signal] * entry.shares.get(name, 0.0) for entry in evidence) / total
-        by_disk = 2 * sum(WEIGHTS[entry.signal] * entry.by_disk.get(name, 0.0) for entry in evidence) > share * total
+        share = sum(weights[entry.signal] * entry.shares.get(name, 0.0) for entry in evidence) / total
+        by_disk = 2 * sum(weights[entry.signal] * entry.by_disk.get(name, 0.0) for entry in evidence) > share * total
         terms = tuple(Term(entry.signal.value, round(entry.shares.get(name, 0.0) * PPM), "ppm") for entry in evidence)
         if name == Own.LOAD:
             found = Candidate(Cause.OWN_LOAD, "", "its own load", round(share * PPM), terms)
@@ -309,14 +312,14 @@ def _may_be_the_change(parts: Split, top: Candidate, evidence: list[Evidence], s
     if not parts.calm or suspect not in suspects(parts, settings, means):
         return False
     active = dict(zip((sample.at_us for sample, _ in parts.pairs), activity_of(parts, suspect, means), strict=True))
-    before = mean([active[sample.at_us] for sample, _ in parts.calm])
-    during = mean([active[sample.at_us] for sample, _ in parts.bad])
+    before = mean_over_time(parts.calm, lambda sample: active[sample.at_us])
+    during = mean_over_time(parts.bad, lambda sample: active[sample.at_us])
     if during - before < max(min_activity(settings, means), before * settings.min_rise_ppm / PPM):
         return False
     # The first latency of a trouble is of a window most of which was calm: what counts is whether it ran in it at all.
     highest = dict(zip(active, highest_of(parts, suspect, means), strict=True))
-    absent = sum(highest[sample.at_us] < (before + during) / 2 for sample, _ in parts.bad)
-    if absent * PPM > settings.max_absent_ppm * len(parts.bad):
+    absent = mean_over_time(parts.bad, lambda sample: float(highest[sample.at_us] < (before + during) / 2))
+    if absent * PPM > settings.max_absent_ppm:
         return False
     if any(entry.signal in _SLOWED or entry.signal is Signal.IO_STALL for entry in evidence):
         return True

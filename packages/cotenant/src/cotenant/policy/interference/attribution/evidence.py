@@ -5,6 +5,8 @@ every node. Samples are split into bad ones (above the threshold) and calm ones.
 service waited, per second of its CPU time, between the two. Every other signal is fitted on all candidates' activity
 together, as differences from calm; a candidate's share is what its coefficient explains of the mean excess, times the
 quality of the fit. What no candidate explains remains unexplained. A signal that did not rise gives no evidence.
+A sample counts by how much its level was measured over, since looks between two ticks are short and a tick of a busy
+machine may be ten seconds late.
 Where a service executes slower, and does not wait, neighbours count by their work: whoever is slowed too uses more CPU
 time for the same.
 Limits: without calm samples only blame is evidence.
@@ -27,6 +29,7 @@ from cotenant.policy.interference.attribution.settings import FLOORS_PPM, Attrib
 
 Pairs = Sequence[tuple[Sample, ServiceSample]]
 _OF_REQUESTS = (Signal.LATENCY, Signal.SELF_TIME)
+_PER_CPU_TIME = (Signal.RUN_DELAY,)
 _MAX_RELUCTANCE = 1000.0
 
 
@@ -222,17 +225,22 @@ def by_fit(
     bad = [at for at, (sample, _) in enumerate(known) if sample.at_us in bad_at]
     if len(calm) < settings.min_calm or not bad:
         return None
+    amounts = [_measured(signal, sample, service) for sample, service in known]
     # Latency of a queue grows far more than the activity that fills it.
-    target = _from_calm([log(1 + service.levels[signal] / threshold_ppm) for _, service in known], calm)
-    excess = mean([target[at] for at in bad])
-    if mean([float(known[at][1].levels[signal]) for at in bad]) <= threshold_ppm or excess <= 0:
+    target = _from_calm([log(1 + service.levels[signal] / threshold_ppm) for _, service in known], calm, amounts)
+    excess = _mean_at(target, bad, amounts)
+    levels = [float(service.levels[signal]) for _, service in known]
+    if _mean_at(levels, bad, amounts) <= threshold_ppm or excess <= 0:
         return None
     averaged = signal in _OF_REQUESTS
     pods = [(uid, means) for means in ways for uid in suspects(parts, settings, means)]
     on_cpu = Means.WORK if Means.WORK in ways else Means.CPU
     names: list[tuple[str, Means]] = [*pods, *((name, on_cpu) for name in (Own.LOAD, Own.OUTSIDE, "stolen"))]
-    columns = [_from_calm(_column(name, known, parts.pairs, averaged, means), calm) for name, means in names]
-    rises = [mean([column[at] for at in bad]) for column in columns]
+    columns = [_from_calm(_column(name, known, parts.pairs, averaged, means), calm, amounts) for name, means in names]
+    rises = [_mean_at(column, bad, amounts) for column in columns]
+    target, *columns = (
+        [value * sqrt(amount) for value, amount in zip(values, amounts, strict=True)] for values in (target, *columns)
+    )
     coefficients = nonnegative_fit(columns, target, _reluctance(names, rises))
     quality = explained(columns, target, coefficients)
     shares: dict[str, float] = {}
@@ -361,9 +369,28 @@ def _window(sample: Sample, service: ServiceSample) -> tuple[int, int]:
     return end_us - max(service.window_us, sample.length_us), end_us
 
 
-def _from_calm(values: Sequence[float], calm: Sequence[int]) -> list[float]:
-    base = mean([values[at] for at in calm])
+def _from_calm(values: Sequence[float], calm: Sequence[int], amounts: Sequence[float]) -> list[float]:
+    base = _mean_at(values, calm, amounts)
     return [value - base for value in values]
+
+
+def _mean_at(values: Sequence[float], places: Sequence[int], amounts: Sequence[float]) -> float:
+    total = sum(amounts[at] for at in places)
+    return sum(values[at] * amounts[at] for at in places) / total if total else 0.0
+
+
+def _measured(signal: Signal, sample: Sample, service: ServiceSample) -> float:
+    """How much a level was measured over: seconds, or CPU seconds where it is a ratio to them. A look between two
+    ticks is short, and what a service waited for each of three milliseconds of CPU time is hardly anything but noise.
+    """
+    seconds = sample.length_us / 1_000_000
+    return seconds * max(1, service.cpu_m) / 1000 if signal in _PER_CPU_TIME else seconds
+
+
+def mean_over_time(pairs: Pairs, amount: Callable[[Sample], float]) -> float:
+    """The mean of a sample's amount by the time that each sample is of; 0 without samples."""
+    total_us = sum(sample.length_us for sample, _ in pairs)
+    return sum(amount(sample) * sample.length_us for sample, _ in pairs) / total_us if total_us else 0.0
 
 
 def mean(values: Sequence[float]) -> float:

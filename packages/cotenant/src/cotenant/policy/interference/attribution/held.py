@@ -27,6 +27,14 @@ class Held:
     since_us: int
 
 
+def reads(state: NodeState) -> tuple[Target, ...]:
+    """The quotas that `held_pods` reads. Where no other policy asks for them, what a lease of recovery's own holds
+    would look idle by itself.
+    """
+    groups = {entry.pod.group for entry in state.best_effort_pods} | {state.best_effort_group or ""}
+    return tuple(Target(group, Knob.CPU_MAX) for group in sorted(groups - {""}))
+
+
 def held_pods(
     state: NodeState,
     used_m: Mapping[str, int],

@@ -135,7 +135,7 @@ def read_annotation(text: str | None, devices: tuple[BlockDevice, ...]) -> PodIo
         return PodIo()
     try:
         blocks = msgspec.json.decode(text, type=_Written).blocks
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return PodIo(wrong=(f"annotation {BLKIO_QOS} is invalid ({error})",))
     numbers = {name: device.number for device in devices for name in (device.number, *device.names)}
     limits: dict[str, IoLimits] = {}

@@ -183,7 +183,7 @@ class _Written(msgspec.Struct, frozen=True):
 def _read(text: str) -> _Written | str:
     try:
         return msgspec.json.decode(text, type=_Written)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return f"annotation {MEMORY_QOS} is invalid ({error}); the class applies"
 
 

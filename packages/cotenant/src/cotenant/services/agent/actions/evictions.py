@@ -36,14 +36,20 @@ class Evictions:
         api: Api | None = None,
         kill: Callable[[str], None] | None = None,
         writable: tuple[str, ...] = (),
+        held: Callable[[str], str] = lambda namespace: "",
     ) -> None:
-        """`api`: None = no cluster; `kill`: kills every process of a group; None = only report."""
+        """`api`: None = no cluster; `kill`: kills every process of a group; None = only report. `held`: why nothing in
+        a namespace may be evicted now, "" = it may.
+        """
+        self._held = held
         self._api = api
         self._kill = kill
         self._writable = writable
 
     async def evict(self, pod: EvictPod) -> tuple[bool, str]:
         """Whether it was accepted, and the detail."""
+        if held := self._held(pod.key.partition("/")[0]):
+            return False, f"not now: {held}"
         if pod.uid.startswith(PLAIN):
             return self._evict_plain(pod.uid.removeprefix(PLAIN))
         if self._api is None:

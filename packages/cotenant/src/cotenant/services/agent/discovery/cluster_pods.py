@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.custom.autonomy import AUTONOMIES, read_autonomy
 from cotenant.drivers.kube.kinds.node import NODES, allocatable_of, kubelet_version
 from cotenant.drivers.kube.kinds.pod.on_node import NODE_PODS, declared_pods
 from cotenant.drivers.kubelet.declared import NO_SEAL, Belief, join
+from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.node.interfaces import Discovery
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import Allocatable
-from cotenant.services.kube_process.watches import Watches
+from cotenant.services.kube_process.watches import ObjectHandler, Watches
 
 
 class ClusterPods:
@@ -61,3 +63,19 @@ class ClusterNode:
     def kubelet_version(self) -> tuple[int, int] | None:
         """As last observed; None before the first list."""
         return next((kubelet_version(node) for node in self._node.cache), None)
+
+
+class ClusterAutonomy:
+    """What may act, as the cluster's Autonomy objects say. Start `run` as a task. While the API server is away, what
+    was observed last stays in force.
+    """
+
+    def __init__(self, client: Client, permissions: Permissions) -> None:
+        self._watches = Watches(client)
+        self._watches.handle(
+            AUTONOMIES, ObjectHandler(read_autonomy, permissions.seen, permissions.gone), optional=True
+        )
+
+    async def run(self) -> None:
+        """Watch, until cancelled. Errors of the API server never end it."""
+        await self._watches.run()

@@ -30,6 +30,7 @@ from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.machine.node_state import NodeState
 from cotenant.policy.credit.pricing import Verdict
 from cotenant.services.agent.reports.outbox import Post
+from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.reporting.incident import PATH, IncidentBody
 
 FILE = "incidents.json"
@@ -227,3 +228,12 @@ def _read(file: Path, otherwise: str) -> list[IncidentBody]:
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         _log.warning("%s cannot be read; %s: %s", file, otherwise, error)
         return []
+
+
+def incident_reporter(
+    config: AgentConfig, node: str, post: Post | None, found: Found, wall: Callable[[], float]
+) -> IncidentReporter | None:
+    """The reporter that the configuration asks for, if any."""
+    if not config.credit.url or post is None:
+        return None
+    return IncidentReporter(config.credit.url, node, post, found, wall, config.state_dir / FILE)

@@ -12,6 +12,7 @@ Source: Koordinator, NodeMetric (windows 5, 10 and 30 minutes, averages over 5 m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -33,8 +34,10 @@ from cotenant.drivers.kube.kinds.custom.node_metric_writing import (
 )
 from cotenant.drivers.kube.kinds.durations import whole_seconds
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
+from cotenant.engine.node.pod_networks import PodNetworks
 from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage
 from cotenant.model.machine.node_metric import ReportedHistory, Use
+from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.quantities import format_bytes, format_milli
 from cotenant.policy.overcommit.predicted_use import PodHistories
 from cotenant.services.agent.reports.object_writer import ObjectWriter
@@ -61,13 +64,17 @@ class NodeMetricWriter(ObjectWriter):
         wall: Callable[[], float],
         period_s: float,
         reclaimable: Callable[[], Reclaimable | None] = lambda: None,
+        network: Callable[[NodePod], tuple[int, int] | None] = lambda pod: None,
+        uplink_bps: int | None = None,
     ) -> None:
+        """`network`: bytes that a pod has received and sent; `uplink_bps`: bytes per second of the uplink."""
         super().__init__(OWN_NODE_METRICS.name, client, node, period_s)
         self._usage = usage
         self._wall = wall
         self._usual_s = period_s
         self._reclaimable = reclaimable
         self._histories = PodHistories()
+        self._network, self._networks = network, PodNetworks(uplink_bps)
 
     async def _update(self) -> bool | None:
         policy = await self._policy()
@@ -83,6 +90,15 @@ class NodeMetricWriter(ObjectWriter):
                 if pod.cpu_m is not None and pod.memory_bytes is not None
             },
             wall_s,
+        )
+        counters = {pod.pod.uid: found for pod in usage.pods if (found := self._network(pod.pod)) is not None}
+        moved = self._networks.measured(counters, usage.at_us / _SECOND_US)
+        usage = replace(
+            usage,
+            pods=tuple(
+                replace(pod, signals=moved[pod.pod.uid].added(pod.signals)) if pod.pod.uid in moved else pod
+                for pod in usage.pods
+            ),
         )
         body = {"status": status_of(usage, wall_s, None if predicted is None else predicted.value, histories)}
         await self._client.patch(OWN_NODE_METRICS, "", self._node, body, content_type=MERGE_PATCH, subresource="status")

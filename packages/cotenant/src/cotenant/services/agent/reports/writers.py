@@ -64,6 +64,8 @@ def writers_of(
     allocatable: Callable[[], Use | None],
     monotonic: Callable[[], float],
     kubelet: Callable[[], KubeletFacts],
+    network: Callable[[NodePod], tuple[int, int] | None] = lambda pod: None,
+    uplink_bps: int | None = None,
 ) -> ObjectWriters:
     """The writers that the configuration asks for. The functions give what the objects are made of, when it is
     needed.
@@ -80,7 +82,9 @@ def writers_of(
         if cluster.prediction:
             prediction = _prediction(cluster, usage, pods, allocatable, monotonic)
         reclaimable = prediction.reclaimable if prediction is not None else lambda: None
-        node_metric = NodeMetricWriter(client, node, usage, wall, cluster.node_metric_period_s, reclaimable)
+        node_metric = NodeMetricWriter(
+            client, node, usage, wall, cluster.node_metric_period_s, reclaimable, network, uplink_bps
+        )
     if cluster.node_topology:
         from cotenant.services.agent.reports.topology import NodeTopologyWriter
 

@@ -153,7 +153,7 @@ async def _body(scope: Scope, receive: Receive, form: type[T]) -> T:
         raise Refused(wrong(415, "application/json is expected", FLEET))
     try:
         return msgspec.json.decode(await read_body(scope, receive, _BODY_BYTES), type=form)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput("body", str(error), "JSON as the page sends it") from error
 
 

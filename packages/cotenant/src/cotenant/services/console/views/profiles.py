@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant.drivers.kube.client.errors import NotFound
-from cotenant.drivers.kube.kinds.custom.workload_profile import axes_fields, overall_fields
+from cotenant.drivers.kube.kinds.custom.workload_profile import axes_fields, bound_fields, overall_fields
 from cotenant.model.cluster.workload_profile import Axis, WorkloadProfile
+from cotenant.policy.interference.bound import bound_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class ProfileView:
     workload: str
     axes: list[dict[str, object]]  # every axis, in the order of `Axis`
     overall: dict[str, object]
+    bound_by: str  # the resource that binds it, "mixed", or "" where nothing is known
+    bound: dict[str, object]  # shares, in the form of the object's status
     updated: str  # RFC 3339; empty = never
     measured: str  # the same, of the last run
     measured_on: str
@@ -60,6 +63,8 @@ def _view(profile: WorkloadProfile) -> ProfileView:
         workload=profile.workload.name,
         axes=axes_fields({axis: profile.axis(axis) for axis in Axis}),
         overall=overall_fields(profile.overall),
+        bound_by=bound_by(profile.bound),
+        bound=bound_fields(profile.bound),
         updated=profile.updated_at,
         measured=profile.measured_at,
         measured_on=profile.measured_on,

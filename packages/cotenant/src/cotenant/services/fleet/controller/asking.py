@@ -7,10 +7,8 @@ checks.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import os
-import time
 from dataclasses import replace
 
 from cotenant.drivers.nats.contract import MAX_PAYLOAD, Conflict, Message
@@ -20,7 +18,7 @@ from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.fleet.group import Goal, GroupOutcome, GroupRecord, PlannedContainer
 from cotenant.model.fleet.host import Heartbeat
 from cotenant.model.fleet.identity import check_name, container_guid
-from cotenant.model.fleet.refusal import Forbidden, NobodyAnswers
+from cotenant.model.fleet.refusal import Fenced, Forbidden, NobodyAnswers
 from cotenant.model.fleet.requests import (
     Down,
     Fence,
@@ -46,6 +44,7 @@ from cotenant.services.fleet.controller.relaying import Relaying
 from cotenant.services.fleet.rpc import KEY_HEADER, Verb, call, encode
 
 _SPREAD_S = 10.0
+_LOOK_S = 0.2  # between two looks at where another controller has brought a group
 _PAGE_BYTES = MAX_PAYLOAD // 2
 
 
@@ -104,7 +103,7 @@ class Asking:
                 self._members(group.record, operator) if request.group else (),
             )
             for group in self._stored.groups()
-            if not request.group or group.record.name == request.group
+            if not group.record.is_forgotten and (not request.group or group.record.name == request.group)
         )
 
     def _members(self, record: GroupRecord, operator: str) -> tuple[Member, ...]:
@@ -162,8 +161,8 @@ class Asking:
         operator = self._allow(message, "up")
         digest = hashlib.sha256(encode(template)).hexdigest()
         found = await self._stored.group_now(template.name)
-        if found is not None and key and found.record.key == key:  # asked again, as after a lost answer
-            return await self._until_settled(found.record)
+        if found is not None and key in found.record.keys:  # asked again, as after a lost answer
+            return await self._until_settled(template.name)
         if found is not None and not (found.record.done and found.record.goal is Goal.GONE):
             record = found.record
             if record.goal is Goal.GONE:
@@ -172,9 +171,9 @@ class Asking:
                 raise InvalidInput(
                     "name", record.name, "a group that is not up", f"cotenant fleet down {record.name} first"
                 )
-            return await self._until_settled(record)
+            return await self._until_settled(record.name)
         epoch = self._epoch(found.record.epoch if found is not None else 0)
-        there = await self._still_there(Fence(template.name, epoch))
+        epoch, there = await self._still_there(template.name, epoch)
         if there:
             known = ", ".join(there)
             raise InvalidInput("name", template.name, "a group that is not up", f"{known} run; down removes them")
@@ -189,60 +188,83 @@ class Asking:
             epoch,
             self._controller.id,
             digest,
-            key,
+            found.record.keys_with(key) if found is not None else (key,) * bool(key),
         )
         return await self._begin(record, found.revision if found is not None else 0, is_new=True)
 
-    async def _still_there(self, fence: Fence) -> list[str]:
-        """Containers of a group without a record; heartbeats name the hosts, and their agents say what is there now."""
-        there = self._registry.of_group(fence.group)
+    async def _still_there(self, group: str, epoch: int) -> tuple[int, list[str]]:
+        """Containers of a group without a record: heartbeats name the hosts, whose agents say what is there now.
+
+        With an epoch that they take: those of a record that is gone may come from a clock that is ahead.
+        """
+        there = self._registry.of_group(group)
         found: list[str] = []
-        for agent in {agent for agent, _ in there.values()}:
-            answer = await call(self._controller.bus, f"guid.{agent}.rpc.survey", Survey(fence), Surveyed)
+        for agent in sorted({agent for agent, _ in there.values()}):
+            subject = f"guid.{agent}.rpc.survey"
+            try:
+                answer = await call(self._controller.bus, subject, Survey(Fence(group, epoch)), Surveyed)
+            except Fenced as error:
+                epoch = error.epoch + 1
+                answer = await call(self._controller.bus, subject, Survey(Fence(group, epoch)), Surveyed)
             found += answer.steps
-        return found
+        return epoch, found
 
     async def _down(self, request: Down, message: Message) -> GroupOutcome:
         self._allow(message, "down")  # before it is said whether there is such a group
-        name = check_name("name", request.name)
-        record, revision = await self._record_of(name)
-        self._allow(message, "down", *(container.agent for container in record.containers))
-        outcome = await self._change(record, revision, Goal.GONE, "asked to go down")
-        found = self._stored.group(name)
-        if found is not None and found.record.done and found.record.goal is Goal.GONE:
-            with contextlib.suppress(Conflict):  # another controller brings it up again already
-                await self._stored.forget_group(found)
-        return outcome
+        name, key = check_name("name", request.name), message.headers.get(KEY_HEADER, "")
+        asked: GroupRecord | None = None
+        while True:
+            record, revision = await self._record_of(name, key)
+            self._allow(message, "down", *(container.agent for container in record.containers))
+            if key in record.keys:  # asked again
+                return await self._until_settled(name)
+            asked = asked or record
+            if record.containers != asked.containers:
+                return GroupOutcome(name, {}, "it was removed, and is brought up again")
+            async with self._controller.beginning(name):
+                driver = self._controller.driver(name)
+                if driver is None:
+                    driver = await self._driven(self._changed(record, Goal.GONE, "asked to go down", key), revision)
+                else:
+                    driver.abandon("asked to go down", key)
+            await driver.settled.wait()
+            if not driver.is_lost:
+                return driver.outcome()
+            await asyncio.sleep(_LOOK_S)  # another controller has it, which may bring it elsewhere: ask for it again
 
     async def _restart(self, request: Restart, message: Message) -> GroupOutcome:
         self._allow(message, "restart")
-        name = check_name("name", request.name)
+        name, key = check_name("name", request.name), message.headers.get(KEY_HEADER, "")
         record, revision = await self._record_of(name)
         self._allow(message, "restart", *(container.agent for container in record.containers))
-        if self._controller.driver(name) is not None or not record.done:
-            raise Transient(f"group {name} is under way: {record.goal}")
-        if record.goal is Goal.GONE:
+        if key in record.keys:  # asked again
+            return await self._until_settled(name)
+        if record.goal is Goal.GONE and record.done:
             raise InvalidInput("name", name, "a group that is up", record.reason)
         if not record.digest:
             raise Permanent(f"group {name} is known by its containers' labels only: down removes it, up makes it anew")
-        return await self._change(record, revision, Goal.AGAIN, "")
+        async with self._controller.beginning(name):
+            if self._controller.driver(name) is not None or not record.done:
+                raise Transient(f"group {name} is under way: {record.goal}")
+            driver = await self._driven(self._changed(record, Goal.AGAIN, "", key), revision)
+        return await self._outcome(driver)
 
-    async def _change(self, record: GroupRecord, revision: int, goal: Goal, reason: str) -> GroupOutcome:
-        async with self._controller.beginning(record.name):
-            driver = self._controller.driver(record.name)
-            if driver is None:
-                epoch = self._epoch(record.epoch)
-                owner = self._controller.id
-                changed = replace(record, goal=goal, done=False, reason=reason, owner=owner, epoch=epoch)
-                driver = await self._driven(changed, revision)
-            else:
-                driver.abandon(reason)
-        return await self._outcome(driver, record)
+    def _changed(self, record: GroupRecord, goal: Goal, reason: str, key: str) -> GroupRecord:
+        return replace(
+            record,
+            goal=goal,
+            done=False,
+            reason=reason,
+            removed=goal is Goal.GONE,
+            owner=self._controller.id,
+            epoch=self._epoch(record.epoch),
+            keys=record.keys_with(key),
+        )
 
     async def _begin(self, record: GroupRecord, revision: int, is_new: bool = False) -> GroupOutcome:
         async with self._controller.beginning(record.name):
             driver = await self._driven(record, revision, is_new)
-        return await self._outcome(driver, record)
+        return await self._outcome(driver)
 
     async def _driven(self, record: GroupRecord, revision: int, is_new: bool = False) -> GroupDriver:
         """The record is stored before anything is done."""
@@ -254,30 +276,34 @@ class Asking:
         self._controller.drive(driver)
         return driver
 
-    async def _outcome(self, driver: GroupDriver, record: GroupRecord) -> GroupOutcome:
+    async def _outcome(self, driver: GroupDriver) -> GroupOutcome:
         await driver.settled.wait()
-        return await self._until_settled(record) if driver.is_lost else driver.outcome()
+        return await self._until_settled(driver.record.name) if driver.is_lost else driver.outcome()
 
-    async def _until_settled(self, record: GroupRecord) -> GroupOutcome:
+    async def _until_settled(self, name: str) -> GroupOutcome:
         """The outcome of what another request began, here or at another controller."""
-        driver = self._controller.driver(record.name)
+        driver = self._controller.driver(name)
         if driver is not None and not driver.is_lost:
             await driver.settled.wait()
-            return driver.outcome()
-        while not record.done:
-            await asyncio.sleep(0.2)
-            found = self._stored.group(record.name)
-            if found is None:
-                return GroupOutcome(record.name, {}, "it was removed")
-            record = found.record
+            if not driver.is_lost:
+                return driver.outcome()
+        found = await self._stored.group_now(name)
+        while found is not None and not found.record.done:
+            await asyncio.sleep(_LOOK_S)
+            found = self._stored.group(name)
+        if found is None:
+            return GroupOutcome(name, {}, "it was removed")
+        record = found.record
         is_up = record.goal is Goal.UP
         guids = {container.template.appkey: container.guid for container in record.containers} if is_up else {}
-        return GroupOutcome(record.name, guids, record.reason)
+        return GroupOutcome(name, guids, record.reason)
 
-    async def _record_of(self, name: str) -> tuple[GroupRecord, int]:
-        """The stored record, or one made from what containers' labels say."""
+    async def _record_of(self, name: str, key: str = "") -> tuple[GroupRecord, int]:
+        """The stored record, or one made from what containers' labels say. That of a group that was removed counts for
+        the request with `key`, which removed it.
+        """
         found = await self._stored.group_now(name)
-        if found is not None:
+        if found is not None and (not found.record.is_forgotten or key in found.record.keys):
             return found.record, found.revision
         there = self._registry.of_group(name)
         if not there:
@@ -286,26 +312,33 @@ class Asking:
             PlannedContainer(guid, agent, ContainerTemplate(status.appkey, status.image))
             for guid, (agent, status) in there.items()
         )
-        return GroupRecord(name, containers, Goal.UP, 0, "", done=True), 0
+        if found is None:
+            return GroupRecord(name, containers, Goal.UP, 0, "", done=True), 0
+        keys = found.record.keys
+        return GroupRecord(name, containers, Goal.UP, found.record.epoch, "", keys=keys, done=True), found.revision
 
     def _place(self, template: GroupTemplate, operator: str) -> dict[str, str]:
-        rooms, unfit = [], []
+        rooms, unfit, suspect = [], [], []
         for host in self._registry.hosts():
-            if host.state is not AgentState.ALIVE or not self._reaches(operator, host.registration.guid):
+            if host.state is AgentState.AWAY or not self._reaches(operator, host.registration.guid):
                 continue
             said = host.registration
             fault = _unfit(host)
-            if fault:
+            if host.state is AgentState.SUSPECT:
+                suspect.append(said.guid)
+            elif fault:
                 unfit.append(f"{said.guid}: {fault}")
             else:
                 rooms.append(Room(said.guid, said.cpu_milli, said.memory_bytes, said.tags, host.containers))
         if unfit and not rooms:
             raise Permanent("no host can run containers now: " + "; ".join(unfit[:3]))
+        if suspect and not rooms:
+            raise Transient("no host is alive just now; heartbeats are missed of " + ", ".join(suspect[:3]))
         return dict(place(template, rooms))
 
     def _epoch(self, last: int) -> int:
         """Above every earlier one, also where the record of an earlier group was deleted or lost."""
-        return max(last + 1, int(time.time() * 1000))
+        return max(last + 1, int(self._controller.wall() * 1000))
 
     # ---- rights
 

@@ -12,7 +12,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -34,6 +34,7 @@ from cotenant.services.running import TaskSet, cancelled
 _log = logging.getLogger(__name__)
 TICK_S = 1.0
 OWNER_AWAY_S = 3.0  # silence after which another controller's groups are taken over
+FORGOTTEN_AFTER_S = 60.0  # a group that was removed; longer than an operator asks again
 _AT_ONCE = 64  # agents that are asked at the same time
 
 
@@ -60,21 +61,25 @@ class Controller:
         store: Store,
         settings: ControllerSettings | None = None,
         now: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        awake: Awake | None = None,
     ) -> None:
+        """`now`: a steady clock; `wall`: Unix time, from which the epochs of groups begin."""
         self.bus = bus
         self.settings = settings or ControllerSettings()
         self.id = secrets.token_hex(6)
         self.registry = Registry()
         self.stored = Stored(store)
-        self.now = now
+        self.now, self.wall = now, wall
         self._peers: dict[str, float] = {}  # other controllers: when they were heard last
         self._started_s = now()
+        self._gone: dict[int, float] = {}  # records of removed groups, by revision: since when
         self._drivers: dict[str, tuple[GroupDriver, asyncio.Task[None]]] = {}
         self._beginning: dict[str, tuple[asyncio.Lock, int]] = {}  # groups whose record is written here; by how many
         self._asking: set[str] = set()  # agents that are being asked who they are, or configured
         self._limit = asyncio.Semaphore(_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._awake = Awake()
+        self._awake = awake or Awake()
         self._dispatcher: Dispatcher | None = None
         self._subscriptions: list[Subscription] = []
         self._decode = msgspec.json.Decoder(Heartbeat).decode
@@ -93,7 +98,7 @@ class Controller:
 
     async def serve(self, verbs: dict[str, Verb]) -> None:
         """Hear agents and answer operators from now on."""
-        self._dispatcher = Dispatcher(verbs, self.bus, may_act=self._awake.check)
+        self._dispatcher = Dispatcher(verbs, self.bus, self.now, self._awake.check)
         self._subscriptions += [
             await self.bus.subscribe("hb.*", self._heartbeat),
             await self.bus.subscribe("fleet.register.*", self._registration, "controllers"),
@@ -124,6 +129,7 @@ class Controller:
                     self._asking.add(guid)
                     self._start(self._push(guid, wanted))
         await self._take_over(now_s)
+        await self._forget(now_s)
 
     # ---- groups
 
@@ -150,7 +156,7 @@ class Controller:
     def driver_of(self, record: GroupRecord, revision: int, *, is_new: bool = False) -> GroupDriver:
         """A driver of a stored record; `is_new`: nothing of it was asked of any agent before."""
         deadlines, issue = self.settings.deadlines, self.settings.issue
-        return GroupDriver(self.bus, self.stored, record, revision, deadlines, is_new=is_new, issue=issue)
+        return GroupDriver(self.bus, self.stored, record, revision, deadlines, self.now, is_new=is_new, issue=issue)
 
     def drive(self, driver: GroupDriver) -> None:
         """Bring a group where its record says."""
@@ -190,6 +196,15 @@ class Controller:
                     continue
                 _log.info("group %s is taken over: %s", record.name, record.goal)
                 self.drive(self.driver_of(taken, revision))
+
+    async def _forget(self, now_s: float) -> None:
+        """Delete records of groups that operators removed a while ago."""
+        gone = {found.revision: found for found in self.stored.groups() if found.record.is_forgotten}
+        self._gone = {revision: self._gone.get(revision, now_s) for revision in gone}
+        for revision, since_s in list(self._gone.items()):
+            if now_s - since_s >= FORGOTTEN_AFTER_S:
+                with suppress(Conflict):  # it is brought up again
+                    await self.stored.forget_group(gone[revision])
 
     # ---- agents
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from cotenant.drivers.nats.contract import Bus, Conflict
@@ -68,9 +68,9 @@ class GroupDriver:
         self._is_new, self._issue = is_new, issue
         self._machine: GroupMachine | None = None
         self._poked = asyncio.Event()
-        self._abandoned = ""
+        self._abandoned: tuple[str, str] | None = None
         self.settled = asyncio.Event()
-        self.is_lost = False  # another controller has the group
+        self.is_lost = False  # the group goes on elsewhere, or later
 
     @property
     def record(self) -> GroupRecord:
@@ -83,30 +83,53 @@ class GroupDriver:
             return GroupOutcome(self._record.name, {}, "taken over by another controller")
         return self._machine.outcome()
 
-    def abandon(self, reason: str) -> None:
-        """Undo the group."""
-        self._abandoned = reason
+    def abandon(self, reason: str, key: str) -> None:
+        """Undo the group, as the request with this key asks."""
+        self._abandoned = reason, key
         self.settled.clear()
         self._poked.set()
 
     async def run(self) -> None:
         """Until the goal is reached, or another controller has the group."""
         try:
-            machine = self._machine = GroupMachine(self._record, {} if self._is_new else await self._survey())
-            await self._drive(machine)
-        except (Conflict, Fenced) as error:
+            while True:
+                try:
+                    machine = self._machine = GroupMachine(self._record, {} if self._is_new else await self._survey())
+                    await self._drive(machine)
+                    return
+                except Fenced as error:
+                    await self._outbid(error)
+        except Conflict as error:
             self.is_lost = True
             _log.warning("group %s goes on elsewhere: %s", self._record.name, error)
+        except BaseException:
+            self.is_lost = True
+            raise
         finally:
             self.settled.set()
+
+    async def _outbid(self, fenced: Fenced) -> None:
+        """Whose record is stored has the group. So where it is still ours, an agent that has seen a higher epoch has it
+        from a controller whose clock is ahead, or that asked and stored nothing. Raises `Conflict` where it is not.
+        """
+        record = self.record
+        self._record = replace(record, epoch=max(record.epoch, fenced.epoch) + 1)
+        self._is_new = False
+        while True:
+            try:
+                self._revision = await self._stored.put_group(self._record, self._revision)
+                return
+            except Transient as error:
+                _log.warning("group %s waits for its store: %s", record.name, error)
+                await asyncio.sleep(1.0)
 
     async def _drive(self, machine: GroupMachine) -> None:
         tasks: dict[asyncio.Task[Step | CotenantError], Instruction] = {}
         try:
             while True:
                 if self._abandoned:
-                    machine.abandon(self._abandoned)
-                    self._abandoned = ""
+                    machine.abandon(*self._abandoned)
+                    self._abandoned = None
                 if not machine.stored:
                     await self._store(machine)
                     continue

@@ -11,7 +11,7 @@ import msgspec
 
 from cotenant.drivers.nats.contract import Message
 from cotenant.engine.fleet.registry import Host
-from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.fleet.figures import Measure, Measured, Top, TopPage
 from cotenant.model.fleet.identity import check_guid
 from cotenant.model.fleet.logs import FindLogs, FoundLogs, LogPage, ReadLogs
@@ -123,8 +123,10 @@ class Relaying:
             answer = await call(self._controller.bus, subject, request.arguments, msgspec.Raw, deadline_s, key)
         except NobodyAnswers:  # for this method; the program may be there
             found = await call(self._controller.bus, f"{program}.{METHODS}", Methods(), MethodList, _FIND_S)
-            known = ", ".join(method.name for method in found.methods)
-            raise InvalidInput("method", request.method, f"one of {known}") from None
+            known = [method.name for method in found.methods]
+            if request.method in known:  # the program comes or goes
+                raise Transient(f"{request.guid} does not answer for {request.method} just now; ask again") from None
+            raise InvalidInput("method", request.method, "one of " + ", ".join(known)) from None
         return Called(answer)
 
     def _program(self, guid: str, verb: str, message: Message) -> str:

@@ -65,6 +65,7 @@ class ContainerFunction:
         self._environment: Mapping[str, str] = {}
         self._listed: tuple[Listed, ...] = ()
         self._stopping: set[str] = set()
+        self._making: dict[str, str] = {}  # guid -> group: an image may be pulled for longer than room is kept
         self._stale = asyncio.Event()
         self._locks: dict[str, asyncio.Lock] = {}
         self._following: asyncio.Task[None] | None = None
@@ -149,7 +150,9 @@ class ContainerFunction:
     async def _survey(self, request: Survey, _: Message) -> Surveyed:
         self._check(request)
         listed = await self._runtime.list(self._label)
-        steps = dict.fromkeys(self._room.of_group(request.fence.group, self._now()), Step.RESERVED)
+        making = (guid for guid, group in self._making.items() if group == request.fence.group)
+        kept = self._room.of_group(request.fence.group, self._now())
+        steps = dict.fromkeys((*making, *kept), Step.RESERVED)
         for entry in listed:
             if entry.labels.get(names.GROUP) == request.fence.group:
                 steps[entry.labels[names.GUID]] = _step(entry.status)
@@ -176,6 +179,7 @@ class ContainerFunction:
                 if (entry.labels.get(names.GROUP), entry.labels.get(names.APPKEY)) == (request.fence.group, appkey):
                     raise Permanent(f"{appkey} of group {request.fence.group} is here already, as {entry.name}")
             self._keep_room(request, listed)
+            self._making[guid] = request.fence.group
             environment = names.environment_of(request.container, self._environment, request.credentials)
             try:
                 await self._runtime.create(
@@ -184,6 +188,7 @@ class ContainerFunction:
             except InUse as error:
                 raise Permanent(f"a container that is not of this fleet has the name {guid}") from error
             finally:
+                del self._making[guid]
                 self._stale.set()
             self._room.release(guid)  # from here on its labels say what it takes
             return Moved(Step.CREATED)

@@ -33,7 +33,7 @@ class Fences:
         """Let a request through. Raises `Fenced`."""
         seen = self._epochs.get(fence.group, 0)
         if fence.epoch < seen:
-            raise Fenced(f"group {fence.group} belongs to a later controller (epoch {seen}, not {fence.epoch})")
+            raise Fenced(f"group {fence.group} belongs to a later controller (epoch {seen}, not {fence.epoch})", seen)
         if fence.epoch == seen:
             return
         self._epochs.pop(fence.group, None)

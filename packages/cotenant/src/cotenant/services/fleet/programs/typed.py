@@ -83,7 +83,7 @@ class TypedMethod:
             given = self._arguments.decode(data or b"{}")
         except msgspec.ValidationError as error:
             raise _refusal(error) from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:  # the latter from within a text
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # the second from within a text
             raise InvalidInput("arguments", str(error), "a JSON object") from error
         values = {name: getattr(given, name) for name in self._form.__struct_fields__}
         async with asyncio.timeout(self.deadline_s):

@@ -131,5 +131,5 @@ def _health(name: str, given: object) -> HealthCheck | None:
         duration_s(f"{where}.interval", check.get("interval", "30s")),
         duration_s(f"{where}.timeout", check.get("timeout", "30s")),
         duration_s(f"{where}.start_period", check.get("start_period", 0)),
-        int(check.get("retries", 3)),
+        values.number(f"{where}.retries", check.get("retries", 3), "a number of tries, as 3"),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.template import PortMapping
@@ -17,6 +18,7 @@ from cotenant.model.quantities import milli
 _VARIABLE = re.compile(r"\$(?:\$|(\w+)|\{(\w+)(?:(:?[-?])([^}]*))?\})")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)i?b?", re.IGNORECASE)
 _POWERS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_MAX_BYTES = (1 << 63) - 1
 
 
 def refuse_unknown(where: str, given: JsonMapping, known: Iterable[str]) -> None:
@@ -112,7 +114,18 @@ def size_bytes(where: str, given: object) -> int:
     match = _SIZE.fullmatch(str(given).strip())
     if match is None:
         raise InvalidInput(where, given, "a size, as 512M")
-    return int(float(match[1]) * 2 ** _POWERS[match[2].lower()])
+    found = int(Decimal(match[1]) * 2 ** _POWERS[match[2].lower()])
+    if found > _MAX_BYTES:
+        raise InvalidInput(where, given, "a size below 8 EiB, as 512M")
+    return found
+
+
+def number(where: str, given: object, expected: str, hint: str = "") -> int:
+    """A number of at most five digits, also as text: variables become texts."""
+    digits = "" if isinstance(given, bool) else str(given)
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 5):
+        raise InvalidInput(where, given, expected, hint)
+    return int(digits)
 
 
 def interpolated(given: object, ours: Mapping[str, str], where: str = "") -> JsonValue:
@@ -157,6 +170,4 @@ def _port(where: str, given: object) -> PortMapping:
 
 
 def _number(where: str, given: object) -> int:
-    if not str(given).isdecimal():
-        raise InvalidInput(where, given, "a port number", "ranges are not supported")
-    return int(str(given))
+    return number(where, given, "a port number", "ranges are not supported")

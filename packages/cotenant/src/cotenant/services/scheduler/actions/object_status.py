@@ -11,7 +11,12 @@ from datetime import UTC, datetime
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.custom.pod_group import write_pod_group
 from cotenant.drivers.kube.kinds.custom.workload_pod_group import write_workload_pod_group
-from cotenant.drivers.kube.kinds.custom.workload_profile import WORKLOAD_PROFILES, axes_fields, overall_fields
+from cotenant.drivers.kube.kinds.custom.workload_profile import (
+    WORKLOAD_PROFILES,
+    axes_fields,
+    bound_fields,
+    overall_fields,
+)
 from cotenant.engine.plugins.quotas.status import QuotaStatus
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus
 from cotenant.engine.workloads.profiles import WorkloadProfileStatus
@@ -38,6 +43,7 @@ async def write_profile_status(client: Client, status: WorkloadProfileStatus) ->
         "message": status.problem,
         "overall": overall_fields(status.overall),
         "axes": axes_fields(status.axes),
+        "boundBy": bound_fields(status.bound),
     }
     namespace, _, name = status.key.partition("/")
     await client.set_status(WORKLOAD_PROFILES, namespace, name, status.uid, fields, keeps=True)

@@ -170,6 +170,8 @@ def test_home_then_in_cluster(tmp_path: Path) -> None:
         ({"contexts": [{"name": "c", "context": {"cluster": "k", "user": "x"}}]}, "contexts[c].user"),
         ({"contexts": [{"name": "c"}]}, "contexts[c].cluster"),
         ({"cluster": {"server": "h:6443"}}, "clusters[k].server"),
+        ({"cluster": {"server": "https://[::1"}}, "clusters[k].server"),
+        ({"cluster": {"server": "https://h:65536"}}, "clusters[k].server"),
         ({"cluster": {"server": 5}}, "clusters[0].cluster.server"),
         ({"cluster": {"certificate-authority": "absent"}}, "clusters[k].certificate-authority"),
         ({"cluster": {"certificate-authority-data": "%"}}, "clusters[k].certificate-authority-data"),

@@ -545,3 +545,32 @@ def test_a_latency_that_becomes_silent_is_replaced_by_a_signal_with_its_own_thre
     holding = run.until(Stage.HOLDING)
     assert holding.proofs[-1].during is not None
     assert holding.proofs[-1].during.level_ppm <= holding.threshold_ppm
+
+
+def frozen(state: NodeState) -> NodeState:
+    return replace(state, held={entry.pod.namespace: "frozen by eve: checkout is down" for entry in state.pods})
+
+
+def test_while_it_is_frozen_nothing_is_begun_and_after_that_it_is() -> None:
+    run = Run()
+    run.change = frozen
+    run.seconds(60)
+    incident = run.memory.incidents[0]
+    assert incident.stage is Stage.SUSPECTED
+    assert incident.proofs == ()
+    told = [event.text for event in incident.events if event.text.startswith("nothing is begun")]
+    assert told == ["nothing is begun: frozen by eve: checkout is down"]
+    assert limits(run.verdict) == {}
+    run.change = lambda state: state
+    assert run.until(Stage.ACTING).lease is not None
+
+
+def test_a_freeze_keeps_what_is_in_force_and_gives_it_back_in_time() -> None:
+    run = Run()
+    rung = run.until(Stage.ACTING).lease.rung  # type: ignore[union-attr]
+    run.change = frozen
+    for _ in range(100):
+        run.second()
+        lease = run.memory.incidents[-1].lease if run.memory.incidents else None
+        assert lease is None or lease.rung is rung  # no other one is begun
+    assert all(proof.rung is rung for incident in run.memory.incidents for proof in incident.proofs)

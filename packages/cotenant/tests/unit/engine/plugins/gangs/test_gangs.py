@@ -24,6 +24,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
 from cotenant.engine.framework.pod_state import State
 from cotenant.engine.framework.settings import Settings
+from cotenant.engine.plugins.gangs.topology import topology_of
 from cotenant.model.cluster.observed import Phase
 from cotenant.model.groups.gang import GangPhase, GangTopology, MatchPolicy, Mode, PodGroupStatus
 
@@ -574,3 +575,17 @@ def test_a_gang_without_a_specification_may_hold_no_node() -> None:
     assert gang.wait_s() == 0.0
     c.plugins.gangs.pod_group_seen(group("a", 2, wait_s=30.0), 1.0)
     assert gang.wait_s() == 30.0
+
+
+def test_one_strict_gang_of_a_bundle_gives_it_the_topology_of_the_first_that_has_one() -> None:
+    c = racked({"a1": 2, "b1": 4})
+    both = ("default/a", "default/b")
+    see(c, *members("a", 2, groups=both, mode=Mode.NON_STRICT))
+    see(c, *members("b", 2, groups=both, topology=GangTopology((RACK,), True)))
+    assert racks_of(settle(c, 0.0)) == {"b1"}
+    for mode, expected in ((Mode.NON_STRICT, None), (Mode.STRICT, GangTopology((RACK,)))):
+        lone = racked({"a1": 2})
+        see(lone, *members("x", 3, mode=mode, topology=GangTopology((RACK,))))
+        settle(lone, 0.0)
+        assert topology_of(lone.plugins.gangs, ("default/none", "default/x")) == expected
+    assert topology_of(c.plugins.gangs, ("default/none",)) is None

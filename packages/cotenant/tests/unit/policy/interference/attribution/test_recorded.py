@@ -1,9 +1,12 @@
-"""A Job on lent resources beside a service, as a node with a real kubelet recorded it, at a load of twenty from work
-outside its pods.
+"""A Job on lent resources beside a service, as nodes with a real kubelet recorded it, with other work outside the pods.
 
-Two CPUs; the guard held all best-effort work at 0.2 CPU, start-up graces raised that to 0.6, and the class had far more
-weight than a kubelet gives it, so that the Job harmed the service within two seconds and was held again after the
-third. The agent's own pod used up to nine times as much as before, in samples that it took because of the trouble.
+`recorded_job.json`, at a load of twenty: two CPUs; the guard held all best-effort work at 0.2 CPU, start-up graces
+raised that to 0.6, and the class had far more weight than a kubelet gives it, so that the Job harmed the service within
+two seconds and was held again after the third. The agent's own pod used up to nine times as much as before, in samples
+that it took because of the trouble.
+
+`recorded_starved.json`, at a load of forty, the class with more weight than all services: the agent itself got so
+little CPU that a sample is of ten seconds and the next of nineteen, after looks of less than one.
 """
 
 from __future__ import annotations
@@ -23,22 +26,22 @@ from cotenant.policy.interference.attribution.attribute import Attribution, Cand
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended
 from cotenant.policy.interference.attribution.settings import AttributionSettings
 
-CASE = Path(__file__).with_name("recorded_job.json")
+JOB_AND_AGENT, STARVED = "recorded_job.json", "recorded_starved.json"
 OBJECTIVE_US = 100_000
 JOB = "Job shop/hogs"
 CLASS = "kubepods/besteffort"
 START_MS = 60_000  # of the recording, by the clock of the case
 
 
-def states() -> Iterator[NodeState]:
-    for row in json.loads(CASE.read_text()):
+def states(case: str) -> Iterator[NodeState]:
+    for row in json.loads(Path(__file__).with_name(case).read_text()):
         yield NodeState(
             at_us=(START_MS + row["at_ms"]) * 1000,
             interval_us=row["length_ms"] * 1000,
             host=HostUse(2, row["host_m"], 1, 0, steal_ppm=row["steal_ppm"]),
             pods=tuple(pod_use(name, cpu_m, row["cart"]) for name, cpu_m in row["pods"].items()),
             best_effort_group=CLASS,
-            knobs={Target(CLASS, Knob.CPU_MAX): str(CpuMax(row["quota_m"] * 100))},
+            knobs={Target(CLASS, Knob.CPU_MAX): str(CpuMax(row["quota_m"] and row["quota_m"] * 100))},
         )
 
 
@@ -50,14 +53,16 @@ def pod_use(name: str, cpu_m: int, cart: dict[str, Any]) -> PodUse:
     if name != "cart":
         return PodUse(pod, GroupUse(pod.group, cpu_m=cpu_m))
     use = GroupUse(pod.group, cpu_m=cpu_m, run_delay_ppm=cart["run_delay_ppm"], cpu_stall_ppm=cart["stall_ppm"])
+    if "p99_us" not in cart:
+        return PodUse(replace(pod, objective_p99_us=OBJECTIVE_US), use)
     health = ServiceHealth(cart["window_us"], cart["requests"], cart["p99_us"], cart["bad"], cart["age_us"])
     return PodUse(replace(pod, objective_p99_us=OBJECTIVE_US), use, health=health)
 
 
-def answers(config: AttributionSettings, *, knows_itself: bool = True) -> list[Attribution]:
+def answers(config: AttributionSettings, case: str = JOB_AND_AGENT, *, knows_itself: bool = True) -> list[Attribution]:
     """What is found at each sample while the service is in trouble."""
     history, found = NodeSamples(), []
-    for state in states():
+    for state in states(case):
         if not knows_itself:
             pods = tuple(replace(entry, pod=replace(entry.pod, ours=False)) for entry in state.pods)
             state = replace(state, pods=pods)
@@ -85,8 +90,14 @@ def test_the_job_comes_first_at_every_look() -> None:
     assert all(is_job(answer.candidates[0]) for answer in looks)
 
 
-def test_without_what_it_used_before_and_without_knowing_itself_the_agent_comes_first_and_nobody_is_named() -> None:
+def test_without_what_it_used_before_and_without_knowing_itself_nobody_is_named() -> None:
     """As it was: the recording is a case for both."""
     looks = answers(AttributionSettings(held_ppm=0, min_own_cpu_m=0), knows_itself=False)
-    assert looks[0].candidates[0].name == "shop/agent"
     assert all(answer.culprit is None for answer in looks)
+
+
+def test_samples_of_a_starved_agent_count_by_the_time_that_they_are_of() -> None:
+    """Three short looks, in which the Job had hardly begun, and ten seconds in which it took all that there was."""
+    *_, last = answers(AttributionSettings(), STARVED)
+    assert last.culprit is not None, last.reason.text
+    assert is_job(last.culprit)

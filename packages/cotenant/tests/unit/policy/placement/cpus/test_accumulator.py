@@ -131,3 +131,13 @@ def test_a_topology_that_contradicts_itself_is_refused() -> None:
         CpuTopology.of([LogicalCpu(0, 0, 0, 0), LogicalCpu(1, 0, 0, 1)])
     with pytest.raises(InvalidInput, match="each NUMA node in one socket"):
         CpuTopology.of([LogicalCpu(0, 0, 0, 0), LogicalCpu(1, 1, 1, 0)])
+
+
+def test_a_spread_over_the_numa_nodes_of_a_socket_counts_cores_and_not_cpus() -> None:
+    """No NUMA node has five free CPUs. Socket 0 has seven cores with one free CPU each; socket 1 has six, two of them
+    with both CPUs, so that it is the fuller one although more of its CPUs are free.
+    """
+    wide = machine(sockets=2, nodes=2, cores=4)  # first threads 0-15, second threads 16-31
+    taken = (*range(16, 24), 7, 25, 26, 11, 27, 29, 30, 15, 31)
+    ledger = CpuLedger.empty(wide).given(CpuHolding("a", mask_of(taken)))
+    assert chosen(ledger, CpuAsk(5, BindPolicy.SPREAD)) == (8, 9, 10, 12, 13)

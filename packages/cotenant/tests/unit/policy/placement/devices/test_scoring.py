@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+import pytest
+
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import Device, DeviceType, VirtualFunction
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO, RDMA, Amounts
@@ -57,3 +61,27 @@ def test_what_is_held_twice_is_said() -> None:
         "rdma 0: 120 of 100 koordinator.sh/rdma are held",
         "virtual function 0000:01:00.1 is held by 2 pods",
     ]
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_node_without_the_device_or_without_a_healthy_one_is_worth_nothing(strategy: Strategy) -> None:
+    usual = (UsualPod(50, 1, 2),)
+    card = DeviceAllocation(DeviceType.RDMA, 0, Amounts.of({RDMA: 10}))
+    assert worth(strategy, machine(0), (card,), usual) == 0.0
+    assert worth(strategy, machine(0), (), usual) == 0.0
+    total = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100})
+    broken = DeviceLedger.of([Device(DeviceType.GPU, 0, total, healthy=False)])
+    assert worth(strategy, broken, (part(0, 10),), usual) == 0.0
+
+
+@pytest.mark.parametrize("used", list(product((0, 30, 80, 100), repeat=3)))
+@pytest.mark.parametrize("asked", [20, 100])
+def test_between_nodes_a_choice_is_worth_what_its_strategy_says(used: tuple[int, ...], asked: int) -> None:
+    given, chosen = machine(*used), (part(0, asked),)
+    after = [min(100, used[0] + asked), *used[1:]]
+    idle = 100 * sum(percent > 0 for percent in after) / 3
+    packed = idle if after[0] - used[0] >= 100 else (2 * after[0] + idle) / 3
+    assert worth(Strategy.DEFAULT, given, chosen, ()) == pytest.approx(100 - sum(after) / 3)
+    assert worth(Strategy.BINPACK, given, chosen, ()) == pytest.approx(packed)
+    assert worth(Strategy.FRAGMENTATION, given, chosen, ()) == pytest.approx(packed)
+    assert worth(Strategy.SPREAD, given, chosen, ()) == pytest.approx(100 - packed)

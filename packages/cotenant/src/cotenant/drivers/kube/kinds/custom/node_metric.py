@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from math import nan
+from math import inf, nan
 
 from msgspec import field, to_builtins
 
@@ -83,6 +83,12 @@ class SignalsPart(ApiStruct, frozen=True):
     latency_p99_ms: float | None = field(default=None, name="latencyP99Ms")
     cycles_per_instruction: float | None = None
     wait_per_cpu: float | None = None
+    memory_stall: float | None = None
+    disk_stall: float | None = None
+    disk_use: float | None = None
+    network_use: float | None = None
+    disk_bps: float | None = field(default=None, name="diskBytesPerSecond")
+    network_bps: float | None = field(default=None, name="networkBytesPerSecond")
     use_history: HistoryPart | None = None
 
 
@@ -200,7 +206,26 @@ def _signals(written: ExtensionsPart | None) -> PodSignals:
     found = written.cotenant if written is not None else None
     if found is None:
         return NO_SIGNALS
-    return PodSignals(found.latency_p99_ms, found.cycles_per_instruction, found.wait_per_cpu)
+    return PodSignals(
+        found.latency_p99_ms,
+        found.cycles_per_instruction,
+        found.wait_per_cpu,
+        _share(found.memory_stall),
+        _share(found.disk_stall),
+        _share(found.disk_use),
+        _share(found.network_use),
+        _rate(found.disk_bps),
+        _rate(found.network_bps),
+    )
+
+
+def _share(written: float | None) -> float | None:
+    """A share of time or of capacity; what cannot be one counts as not measured."""
+    return written if written is not None and 0.0 <= written <= 1.0 else None
+
+
+def _rate(written: float | None) -> int | None:
+    return int(written) if written is not None and 0.0 <= written < inf else None
 
 
 def _history(written: ExtensionsPart | None) -> ReportedHistory | None:

@@ -62,6 +62,12 @@ class PodSignalsInfo(ApiStruct, frozen=True):
     latency_p99_ms: float | None = field(default=None, name="latencyP99Ms")
     cycles_per_instruction: float | None = None
     wait_per_cpu: float | None = None
+    memory_stall: float | None = None
+    disk_stall: float | None = None
+    disk_use: float | None = None
+    network_use: float | None = None
+    disk_bps: int | None = field(default=None, name="diskBytesPerSecond")
+    network_bps: int | None = field(default=None, name="networkBytesPerSecond")
     use_history: UseHistoryInfo | None = None
 
 
@@ -91,6 +97,12 @@ def extensions_of(signals: PodSignals, history: ReportedHistory | None) -> Exten
             signals.latency_p99_ms,
             signals.cycles_per_instruction,
             signals.wait_per_cpu,
+            signals.memory_stall,
+            signals.disk_stall,
+            signals.disk_use,
+            signals.network_use,
+            signals.disk_bps,
+            signals.network_bps,
             None if history is None else _history(history),
         )
     )

@@ -19,6 +19,7 @@ from cotenant.model.cluster.workload_profile import (
     NOT_SEEN,
     Axis,
     AxisReading,
+    Bound,
     Figure,
     Overall,
     Reading,
@@ -72,6 +73,7 @@ def read_workload_profile(obj: WorkloadProfileObject) -> WorkloadProfile:
         declared_overall=_overall(declared.get("overall"), "spec.declared.overall", attempt, _declared),
         learned=_axes(status.get("axes"), "status.axes", attempt),
         learned_overall=_overall(status.get("overall"), "status.overall", attempt, _reading),
+        bound=_bound(status.get("boundBy"), attempt),
         measured=_axes(measured.get("axes"), "status.measured.axes", attempt),
         measured_on=attempt("", lambda: _text(measured, "node", "status.measured.node", "")),
         measured_at=attempt("", lambda: _text(measured, "at", "status.measured.at", "")),
@@ -114,6 +116,21 @@ def overall_fields(overall: Overall) -> dict[str, object]:
         "sensitivity": reading_fields(overall.sensitivity),
         "pressure": reading_fields(overall.pressure),
         "tolerates": reading_fields(overall.tolerates),
+    }
+
+
+def bound_fields(bound: Mapping[Bound, Reading]) -> dict[str, object]:
+    """Shares by what holds the workload, as the object has them."""
+    return {resource.value: reading_fields(bound[resource]) for resource in Bound if resource in bound}
+
+
+def _bound(value: object, attempt: Attempt) -> dict[Bound, Reading]:
+    fields = attempt(JsonObject(), partial(_mapping, value, "status.boundBy"))
+    none: Reading = NOT_SEEN
+    return {
+        resource: attempt(none, partial(_reading, fields[resource.value], f"status.boundBy.{resource.value}"))
+        for resource in Bound
+        if resource.value in fields
     }
 
 

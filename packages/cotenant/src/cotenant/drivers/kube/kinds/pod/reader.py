@@ -53,6 +53,7 @@ K = TypeVar("K")
 _PHASES = {phase.value: phase for phase in Phase}
 
 
+_NO_VOLUMES: tuple[tuple[VolumeNeed, ...], tuple[str, ...]] = ((), ())
 _NOTHING_OWN = PodsOfScheduler()
 
 
@@ -129,7 +130,6 @@ class PodReader:
         scheduler, created_s = spec.scheduler_name or "default-scheduler", _unix(meta.creation_timestamp)
         settled = _settled(labels, annotations)
         relabelled: tuple[str, ...] = ()
-        brought: tuple[str, ...] = ()
         if spec.node_name and self._seals.checks:
             statement = annotations.settled if annotations is not None else None
             counts = self._seals.settled(meta.uid or "", spec.node_name, scheduler, created_s, settled, statement or "")
@@ -138,28 +138,20 @@ class PodReader:
                 labels, annotations = _as_settled(labels, annotations, counts)
                 settled = counts
         template = self._template(spec, status, labels)
-        hints, annotated = NO_HINTS, ""
-        if annotations is not None:
-            if annotations.kueue_workload:
-                annotated = annotations.kueue_workload
-                annotations = replace_fields(annotations, kueue_workload=None)
-            if annotations.settled:  # each pod's own: equal pods share the rest
-                annotations, brought = replace_fields(annotations, settled=None), (SETTLED,)
-            found = self._hints.get(annotations)
-            hints = found or _remember(self._hints, annotations, read_hints(annotations))
+        annotated = (annotations.kueue_workload or "") if annotations is not None else ""
+        hints = NO_HINTS if annotations is None else self._hints_of(annotations)
+        brought = (SETTLED,) if annotations is not None and annotations.settled else ()
         own = self._by_scheduler.get(scheduler, _NOTHING_OWN)
         unsupported = template.unsupported + hints.wrong if hints.wrong else template.unsupported
         if type(spec) is not PodSpec:
             unsupported += tuple(f"{path}: {_UNKNOWN}" for path in set_fields(spec))
         by_group = self.groups.of(namespace, spec.scheduling_group) if spec.scheduling_group is not None else NO_TERMS
-        needs: tuple[VolumeNeed, ...] = ()
-        if spec.volumes:
-            needs, beyond = self.volumes.needs(meta, spec.volumes)
-            unsupported += beyond
+        needs, beyond = self.volumes.needs(meta, spec.volumes) if spec.volumes else _NO_VOLUMES
+        unsupported += beyond
         fellows, spread = self._spread(own, namespace, labels, owners, template.spread)
         responders = tuple(responder.name for responder in spec.eviction_responders) if spec.eviction_responders else ()
-        ends_s, started_s = _unix(meta.deletion_timestamp), _unix(status.start_time)
         demands = self._demands(obj, hints, template, member, own)
+        affinity = template.node_affinity
         pod = Pod(
             name=meta.name or "?",
             namespace=namespace,
@@ -172,9 +164,7 @@ class PodReader:
             sub_priority=template.sub_priority,
             labels=self._label_set(labels),
             node_selector=template.node_selector,
-            node_affinity=template.node_affinity
-            if own.added_affinity is None
-            else with_added(template.node_affinity, own.added_affinity),
+            node_affinity=affinity if (added := own.added_affinity) is None else with_added(affinity, added),
             tolerations=template.tolerations,
             affinity=template.affinity,
             anti_affinity=template.anti_affinity,
@@ -201,12 +191,12 @@ class PodReader:
             created_s=created_s,
             node=spec.node_name or "",
             phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
-            ends_s=ends_s,
+            ends_s=_unix(meta.deletion_timestamp),
             grace_s=meta.deletion_grace_period_seconds or 0,
             gates=template.gates,
             nominated_node=status.nominated_node_name or "",
             expected_room=hints.expected_room,
-            started_s=started_s,
+            started_s=_unix(status.start_time),
             preempts=own.preempts and by_group.preempts and spec.preemption_policy != "Never",
             volumes=needs,
             demands=demands,
@@ -228,6 +218,13 @@ class PodReader:
             responders=responders,
             unsupported=unsupported,
         )
+
+    def _hints_of(self, annotations: PodAnnotations) -> Hints:
+        """What the annotations ask for, without those that are each pod's own: equal pods share the rest."""
+        if annotations.kueue_workload or annotations.settled:
+            annotations = replace_fields(annotations, kueue_workload=None, settled=None)
+        found = self._hints.get(annotations)
+        return found or _remember(self._hints, annotations, read_hints(annotations))
 
     def _spread(
         self,

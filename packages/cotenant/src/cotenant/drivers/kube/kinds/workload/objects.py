@@ -67,5 +67,5 @@ def controller_of(meta: ObjectMeta) -> OwnedBy | None:
 def _decoded(raw: msgspec.Raw) -> object:
     try:
         return msgspec.json.decode(raw)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None

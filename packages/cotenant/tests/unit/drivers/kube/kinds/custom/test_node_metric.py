@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isnan
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 
 from cotenant.drivers.kube.kinds.custom.node_metric import NodeMetricObject, read_node_metric
+from cotenant.drivers.kube.kinds.custom.node_metric_writing import extensions_of
 from cotenant.drivers.kube.kinds.node import NodeObject, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
@@ -136,3 +138,21 @@ def test_of_a_nodes_annotations_the_known_ones_are_kept() -> None:
     obj = {"metadata": {"name": "n", "annotations": notes}, "status": {"allocatable": {"cpu": "1", "memory": "1Gi"}}}
     found = read_node(msgspec.json.decode(msgspec.json.encode(obj), type=NodeObject))
     assert dict(found.annotations) == {USAGE_THRESHOLDS: "{}", RAW_ALLOCATABLE: "{}"}
+
+
+def test_what_a_pod_waits_for_is_read_as_it_was_written_and_what_cannot_be_counts_as_not_measured() -> None:
+    signals = PodSignals(None, 1.5, 0.25, 0.01, 0.6, 0.4, 0.2, 123_456, 7)
+    written = extensions_of(signals, None)
+    assert written is not None
+    fields = msgspec.to_builtins(written)["cotenant"]
+    assert fields["diskBytesPerSecond"] == 123_456
+    for change, expected in (
+        ({}, signals),
+        ({"diskStall": 1.5, "diskUse": -0.1}, replace(signals, disk_stall=None, disk_use=None)),
+        ({"networkBytesPerSecond": -1}, replace(signals, network_bps=None)),
+    ):
+        pod = {"namespace": "a", "name": "b", "podUsage": {"resources": {"cpu": "1"}}}
+        status = {"podsMetric": [{**pod, "extensions": {"cotenant": fields | change}}]}
+        read = read_node_metric(msgspec.convert({"metadata": {"name": "n"}, "status": status}, NodeMetricObject))
+        assert read.pods is not None
+        assert read.pods["a/b"].signals == expected

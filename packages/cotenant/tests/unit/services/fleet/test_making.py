@@ -1,0 +1,37 @@
+"""A container that is being made while its controller changes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+from tests.fakes.cluster.restless_fleet import RestlessFleet
+from tests.fakes.virtual_time import run_virtually
+
+from cotenant.model.fleet.group import PlannedContainer, Step
+from cotenant.model.fleet.requests import Fence, Make, Move, Moved, Survey, Surveyed
+from cotenant.model.fleet.template import ContainerTemplate
+from cotenant.services.fleet.functions.room import KEPT_S
+from cotenant.services.fleet.rpc import call
+
+
+def test_one_whose_image_is_pulled_for_longer_than_room_is_kept_is_found_and_undone(tmp_path: Path) -> None:
+    async def play() -> None:
+        world = RestlessFleet(tmp_path, Random(1), controllers=0)
+        runtime, bus = world.runtimes["agent-0"], world.hub
+        runtime.pull_s = KEPT_S + 60.0
+        await asyncio.sleep(1)
+        web = PlannedContainer("web-1", "agent-0", ContainerTemplate("web", "image"))
+        making = asyncio.create_task(
+            call(bus, "guid.agent-0.rpc.create", Make(Fence("shop", 1), web), Moved, 600.0, "key")
+        )
+        await asyncio.sleep(KEPT_S + 30.0)
+        later = Fence("shop", 2)
+        surveyed = await call(bus, "guid.agent-0.rpc.survey", Survey(later), Surveyed)
+        assert surveyed.steps == {"web-1": Step.RESERVED}
+        gone = await call(bus, "guid.agent-0.rpc.release", Move(later, "web-1"), Moved, 600.0)
+        assert (gone.step, runtime.there, (await making).step) == (Step.ABSENT, {}, Step.CREATED)
+        await world.end()
+
+    run_virtually(play())
