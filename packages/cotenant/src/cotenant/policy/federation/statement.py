@@ -33,7 +33,7 @@ class TenantSums(msgspec.Struct, frozen=True, array_like=True):
     used: Vector
     guaranteed: Vector = NONE
     credit: int = 0  # its standing there, -1000 to 1000
-    violations: int = 0  # pods that wait while the tenant uses less than its guarantee
+    violations: int = 0  # 1: pods wait while the tenant uses less than its guarantee
 
 
 class Room(msgspec.Struct, frozen=True):

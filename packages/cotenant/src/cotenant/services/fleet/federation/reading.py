@@ -138,7 +138,7 @@ def summed(
     for name, of_tenant in sums.items():
         guaranteed = vector_of(tenants[name].quota.minimum)
         owed = any(least > amount for least, amount in zip(guaranteed, of_tenant.used, strict=True))
-        violations = of_tenant.waiting if owed else 0
+        violations = int(owed and of_tenant.waiting > 0)  # not how many: one pod may change `owed`, and so all of them
         stated.append(TenantSums(name, of_tenant.stated, guaranteed, tenants[name].standing, violations))
     return ReadCluster(_room(nodes, on_nodes, price_micro, objectives), tuple(stated), _weighed(quota_objects))
 
