@@ -40,6 +40,7 @@ TOGETHER = (
 LONG = (
     "tests/e2e/test_app.py",
     "tests/e2e/test_charts.py",
+    "tests/e2e/test_federation.py",
     "tests/e2e/test_gangs.py",
     "tests/e2e/test_loop.py",
     "tests/e2e/test_manager.py",

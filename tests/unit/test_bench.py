@@ -29,6 +29,7 @@ APART = {
     "churn",
     "credit",
     "evidence",
+    "federation",
     "lending",
     "listing",  # memory
     "load_forecast",

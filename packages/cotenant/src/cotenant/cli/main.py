@@ -64,6 +64,7 @@ _register(
     credit="cluster.credit:app",
     traces="traces.commands:app",
     console="cluster.console:console",
+    federate="fleet.federate:app",
 )
 _register(
     FLEET,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -30,6 +32,35 @@ def signature(seed: str, data: bytes) -> bytes:
     """By a seed. Raises `InvalidInput`."""
     found: bytes = _pair(seed).sign(data)
     return found
+
+
+def is_signed_by(public: str, data: bytes, signed: bytes) -> bool:
+    """Whether the owner of a public key (U...) signed the data. Raises `InvalidInput` for what is no public key."""
+    _library()
+    from nacl.exceptions import BadSignatureError
+    from nacl.signing import VerifyKey
+
+    check_public_key("public key", public)
+    raw = base64.b32decode(public + "=" * (-len(public) % 8))
+    try:
+        VerifyKey(raw[1:33]).verify(data, signed)
+    except (BadSignatureError, ValueError):  # the second: of another length
+        return False
+    return True
+
+
+def check_public_key(field: str, public: str) -> None:
+    """Raises `InvalidInput` for what is no user's public key; a slip of a letter is noticed by the checksum."""
+    nkeys = _library()
+    expected = "an nkey's public key (U... of 56 letters)"
+    try:
+        raw = base64.b32decode(public + "=" * (-len(public) % 8))
+    except (binascii.Error, ValueError):
+        raise InvalidInput(field, public[:60], expected) from None
+    if len(raw) != 35 or raw[0] != nkeys.PREFIX_BYTE_USER:
+        raise InvalidInput(field, public[:60], expected)
+    if nkeys.crc16(bytearray(raw[:33])) != int.from_bytes(raw[33:], "little"):
+        raise InvalidInput(field, public[:60], expected, "its checksum is wrong")
 
 
 def made_seed(kind: KeyKind = KeyKind.USER) -> str:

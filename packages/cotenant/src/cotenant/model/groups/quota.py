@@ -44,6 +44,7 @@ CHILD_REQUEST = PREFIX + "child-request"
 ALLOCATED = PREFIX + "allocated"
 GUARANTEED = PREFIX + "guaranteed"
 STANDING = "cotenant.io/credit"  # written by `cotenant credit serve`: -1000 to 1000, see docs/guide/credit.md
+FEDERATION = "cotenant.io/federation"  # by `cotenant federate join`: the weight before and the one it wrote, as JSON
 PROBLEM = "cotenant.io/quota-problem"  # why the quota is not used, or which problem is tolerated; absent = none
 
 NO_LIMIT = MAX_AMOUNT - 1

@@ -44,6 +44,7 @@ class QuotaAnnotations(ApiStruct, frozen=True):
     total_resource: str | None = field(default=None, name=names.TOTAL_RESOURCE)
     admission: str | None = field(default=None, name=names.ADMISSION)
     standing: str | None = field(default=None, name=names.STANDING)
+    federation: str | None = field(default=None, name=names.FEDERATION)
 
 
 class QuotaMeta(ApiStruct, frozen=True):
@@ -138,6 +139,18 @@ def read_admission(obj: ElasticQuota) -> Amounts | None:
     if wrong:
         raise InvalidInput(f"annotation {names.ADMISSION}", text, "a JSON object of quantities")
     return amounts
+
+
+def amounts_of_weight(text: str) -> Amounts | None:
+    """The amounts of a weight's text; None where not all of it can be read."""
+    wrong: list[str] = []
+    amounts = _amounts_of(text, names.SHARED_WEIGHT, wrong)
+    return None if wrong else amounts
+
+
+def weight_text(amounts: Amounts) -> str:
+    """A weight as the annotation has it."""
+    return _text(amounts.items)
 
 
 def has_koordinator_labels(obj: ElasticQuota) -> bool:

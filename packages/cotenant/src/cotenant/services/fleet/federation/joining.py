@@ -1,0 +1,258 @@
+"""The joiner's process: each period it reads its cluster, states it to the hub, and brings quotas to the weights that
+are in force.
+
+Whatever fails, the next period tries again: no bus, no hub, no API server. Without an answer the weights that stand
+expire, and are given back; so they are when the process ends by a signal. Nothing else of the cluster is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from cotenant.drivers.kube.client.access import load_access
+from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.client.errors import Conflict, NotFound
+from cotenant.drivers.kube.kinds.custom.elastic_quota import place_of, weight_text
+from cotenant.drivers.nats.client import Access, NatsBus, connect
+from cotenant.drivers.nats.contract import Bus
+from cotenant.drivers.nats.keys import kept_seed, public_key
+from cotenant.engine.federation.hub import Weights
+from cotenant.engine.federation.joined import Joined, Kept, WeighedQuota, WriteWeight, writes
+from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
+from cotenant.model.groups.quota import FEDERATION, SHARED_WEIGHT
+from cotenant.policy.federation.noise import Stated
+from cotenant.policy.federation.statement import MAX_LASTS_MS, MAX_TENANTS, Statement, TenantSums, check_name, fit_to
+from cotenant.policy.federation.weights import dominant_ppm
+from cotenant.services.fleet.federation.envelopes import STATEMENT_SUBJECT, Kind, is_by, opened, sealed
+from cotenant.services.fleet.federation.members import federation_dir, hub_key
+from cotenant.services.fleet.federation.reading import ReadCluster, read_cluster, read_quotas
+from cotenant.services.fleet.places import BusOptions, access_of
+from cotenant.services.logs import log_to_stderr
+from cotenant.services.running import run_until_signal
+
+_log = logging.getLogger(__name__)
+_ANSWER_S = 5.0
+_PERIODS = 3  # a statement counts, and weights stand, for so many periods
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOptions:
+    """`price`: of a core-hour; 0: not stated. `epsilon` 0: no noise."""
+
+    bus: BusOptions
+    cluster: str
+    hub_key: str = ""
+    kubeconfig: Path | None = None
+    context: str = ""
+    period_s: float = 30.0
+    epsilon: float = 1.0
+    price: float = 0.0
+    log_level: str = "info"
+    log_format: str = "text"
+
+
+class Joiner:
+    """One cluster's. `bus` may be set later, and again."""
+
+    def __init__(self, options: JoinOptions, client: Client, seed: str, hub: str, rng: np.random.Generator) -> None:
+        self._options = options
+        self._client = client
+        self._seed = seed
+        self._hub = hub
+        self._session = secrets.token_hex(8)
+        self._epsilon_milli = round(options.epsilon * 1000)
+        self._stated = Stated(self._epsilon_milli, rng)
+        self.joined = Joined(options.cluster)
+        self.bus: Bus | None = None
+
+    async def step(self) -> None:
+        """One period."""
+        try:
+            found = await read_cluster(
+                self._client, round(self._options.price * 1e6), is_clamped=bool(self._epsilon_milli)
+            )
+        except CotenantError as error:
+            _log.warning("the cluster cannot be read: %s", error)
+            return  # without it nothing can be given back either
+        await self._state(found)
+        await self._apply(found.quotas)
+
+    async def give_back(self) -> int:
+        """Original weights everywhere; how many were given back. Raises `CotenantError`."""
+        return await _write(self._client, writes(await read_quotas(self._client), {}))
+
+    async def _state(self, found: ReadCluster) -> None:
+        bus = self.bus
+        if bus is None:
+            _log.warning("no bus yet: nothing is stated")
+            return
+        wait_s = min(_ANSWER_S, self._options.period_s)  # so that waiting delays no giving back by more than a period
+        sent_ms, epoch = _now_ms(), self.joined.next_epoch(int(time.time() * 1000))
+        statement = self._statement(found, epoch)
+        try:
+            data = sealed(Kind.STATEMENT, statement, self._seed)
+            answer = (await bus.request(STATEMENT_SUBJECT, data, timeout_s=wait_s)).data
+            if not is_by(Kind.WEIGHTS, answer, self._hub):
+                raise InvalidInput("answer", "", "the hub's signature", "is --hub-key the key of this hub?")
+            why = self.joined.answered(opened(Kind.WEIGHTS, answer, Weights), epoch, sent_ms)
+        except TimeoutError:
+            why = f"no answer within {wait_s:g} s"
+        except CotenantError as error:
+            why = str(error)
+        if why:
+            _log.warning("the hub's weights are not renewed: %s", why)
+
+    def _statement(self, found: ReadCluster, epoch: int) -> Statement:
+        tenants = _statable(found)
+        return Statement(
+            self._options.cluster,
+            self._session,
+            epoch,
+            int(time.time() * 1000),
+            lasts_ms(self._options.period_s),
+            self._epsilon_milli,
+            found.room,
+            fit_to(found.room.capacity, self._stated.of(tenants)),
+        )
+
+    async def _apply(self, quotas: tuple[WeighedQuota, ...]) -> None:
+        wanted = writes(quotas, self.joined.in_force(_now_ms()))
+        try:
+            written = await _write(self._client, wanted)
+        except CotenantError as error:
+            _log.warning("weights are not all written: %s", error)
+            return
+        if written:
+            back = sum(write.weight is None for write in wanted)
+            _log.info("%d weights written, %d of them given back", written, back)
+
+
+def _statable(found: ReadCluster) -> list[TenantSums]:
+    """The tenants that fit into a statement, the larger ones first where there are too many, by name."""
+    named = []
+    for sums in found.tenants:
+        with contextlib.suppress(InvalidInput):
+            check_name("tenant", sums.tenant)
+            named.append(sums)
+    if len(named) > MAX_TENANTS:
+        named.sort(key=lambda sums: (-dominant_ppm(sums.used, found.room.capacity), sums.tenant))
+        del named[MAX_TENANTS:]
+    if len(named) < len(found.tenants):
+        _log.warning("%d tenants are not stated, and keep their weights", len(found.tenants) - len(named))
+    return sorted(named, key=lambda sums: sums.tenant)
+
+
+async def _write(client: Client, wanted: list[WriteWeight]) -> int:
+    written = 0
+    for write in wanted:
+        kind, namespace, name = place_of(write.key)
+        text = write.before if write.weight is None else weight_text(write.weight)
+        kept = None
+        if write.weight is not None and text is not None:
+            kept = msgspec.json.encode(Kept(write.before, text)).decode()
+        meta: dict[str, object] = {"uid": write.uid, "annotations": {SHARED_WEIGHT: text, FEDERATION: kept}}
+        if write.version:
+            meta["resourceVersion"] = write.version
+        try:
+            await client.patch(kind, namespace, name, {"metadata": meta}, content_type=MERGE_PATCH)
+            written += 1
+        except (Conflict, NotFound):
+            continue  # it changed since it was read: next period
+    return written
+
+
+def lasts_ms(period_s: float) -> int:
+    """For how long a statement counts."""
+    return min(MAX_LASTS_MS, int(period_s * 1000) * _PERIODS)
+
+
+def key_of(cluster: str, state_dir: Path) -> str:
+    """The cluster's seed on this machine; made where there is none. Raises `InvalidInput`, `Permanent`."""
+    check_name("--cluster", cluster)
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return kept_seed(state_dir / f"{cluster}.nk")
+    except OSError as error:
+        raise Permanent(f"{state_dir} cannot be written: {error.strerror}") from error
+
+
+def run(options: JoinOptions) -> int:
+    """Until a signal. Raises `InvalidInput`, `Permanent`."""
+    if not 1 <= options.period_s <= 600:
+        raise InvalidInput("--period-s", options.period_s, "1 to 600 seconds")
+    if not 0 <= options.epsilon <= 1000:
+        raise InvalidInput("--epsilon", options.epsilon, "0 (no noise) to 1000")
+    if not 0 <= options.price <= 1e6:
+        raise InvalidInput("--price", options.price, "0 to 1000000, of a core-hour")
+    state_dir = federation_dir(options.bus.state_dir)
+    seed = key_of(options.cluster, state_dir)
+    hub = hub_key(options.hub_key, state_dir)
+    named = BusOptions(options.bus.url, options.bus.key, options.bus.ca, options.bus.name or options.cluster, state_dir)
+    access = load_access(options.kubeconfig, options.context)
+    log_to_stderr(options.log_level, options.log_format)
+    _log.info("cluster %s signs with %s", options.cluster, public_key(seed))
+
+    async def main(stop: asyncio.Event) -> None:
+        async with Client(access, qps=20.0, burst=50, in_flight=4, user_agent="cotenant-federate") as client:
+            joiner = Joiner(options, client, seed, hub, np.random.default_rng())
+            following = asyncio.create_task(_follow_bus(joiner, named))
+            try:
+                while not stop.is_set():
+                    await joiner.step()
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(stop.wait(), options.period_s)
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+            try:
+                _log.info("%d weights given back", await joiner.give_back())
+            except CotenantError as error:
+                _log.warning("weights are not given back: %s; `cotenant federate leave` does it", error)
+
+    run_until_signal(main)
+    return 0
+
+
+def leave(kubeconfig: Path | None, context: str) -> int:
+    """Give back what a joiner that was killed left; how many. Raises `CotenantError`."""
+    access = load_access(kubeconfig, context)
+
+    async def given_back() -> int:
+        async with Client(access, qps=20.0, burst=50, in_flight=4, user_agent="cotenant-federate") as client:
+            return await _write(client, writes(await read_quotas(client), {}))
+
+    return asyncio.run(given_back())
+
+
+async def _follow_bus(joiner: Joiner, options: BusOptions) -> None:
+    """Connect, and connect anew where the address of an embedded hub's bus changed."""
+    bus: NatsBus | None = None
+    known: Access | None = None
+    try:
+        while True:
+            try:
+                found = access_of(options)
+                if found != known:
+                    fresh = await connect(found, within_s=_ANSWER_S)
+                    if bus is not None:
+                        await bus.close()
+                    bus, known, joiner.bus = fresh, found, fresh
+            except (InvalidInput, Transient, Permanent) as error:
+                _log.info("no bus: %s", error)
+            await asyncio.sleep(1.0)
+    finally:
+        if bus is not None:
+            await bus.close()
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,151 @@
+"""Three whole clusters under one hub: quotas are weighed by the share of all three, and the hub's end takes that back
+everywhere, and nothing else.
+
+Bare clusters: API server and store, whose pods are on their nodes from the start, since no scheduler is asked here.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.e2e.manifests import node, pod
+from tests.e2e.running import ENVIRONMENT, Client, Up, eventually, run
+from tests.fakes.waiting import patience
+
+pytest.importorskip("nats", reason="nats-py is not installed")
+pytestmark = pytest.mark.slow
+
+KIND = "ElasticQuota"
+PREFIX = "quota.scheduling.koordinator.sh/"
+WEIGHT, OURS = PREFIX + "shared-weight", "cotenant.io/federation"
+CLUSTERS = ("east", "north", "west")
+QUOTAS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/elasticquotas"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@contextmanager
+def process(log: Path, *words: object) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("ab") as out:
+        started = subprocess.Popen(
+            [sys.executable, "-m", "cotenant", *map(str, words)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=ENVIRONMENT,
+        )
+    try:
+        yield started
+    finally:
+        if started.poll() is None:
+            started.terminate()
+        started.wait(patience(30))
+
+
+def quota(name: str, weight: str | None) -> dict[str, Any]:
+    meta: dict[str, Any] = {"name": name, "annotations": {WEIGHT: weight} if weight else {}}
+    spec = {"min": {"cpu": "1"}, "max": {"cpu": "40"}}
+    return {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": meta, "spec": spec}
+
+
+def notes(api: Client, name: str) -> dict[str, str]:
+    found: dict[str, str] = api.get(f"{QUOTAS}/{name}")["metadata"].get("annotations") or {}
+    return found
+
+
+def cpu_of(api: Client, name: str) -> float:
+    text = str(json.loads(notes(api, name).get(WEIGHT, "{}")).get("cpu", "0"))
+    return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
+
+
+def weighs(api: Client, name: str, above: float, below: float) -> bool:
+    return above < cpu_of(api, name) < below
+
+
+def has_none(api: Client, name: str, *annotations: str) -> bool:
+    return not set(annotations) & set(notes(api, name))
+
+
+def serves_quotas(api: Client) -> bool:
+    return api.exchange("GET", QUOTAS)[0] == 200
+
+
+def stored(api: Client) -> dict[str, Any]:
+    """All that a joiner could have changed beside weights, with versions."""
+    rest = [*api.items("/api/v1/nodes"), *api.items(PODS)]
+    found = {one["metadata"]["uid"]: one["metadata"]["resourceVersion"] for one in rest}
+    return found | {one["metadata"]["uid"]: one["spec"] for one in api.items(QUOTAS)}
+
+
+def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path) -> None:
+    with ExitStack() as opened:
+        ups = {name: opened.enter_context(Up(tmp_path / name / "up", "--bare")) for name in made(tmp_path)}
+        apis = {name: up.ready() for name, up in ups.items()}
+        definitions = [one for one in yaml.safe_load_all(run("crds").stdout) if one["spec"]["names"]["kind"] == KIND]
+        for name, api in apis.items():
+            for definition in definitions:
+                api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+            eventually("quotas are served", partial(serves_quotas, api))
+            api.create("/api/v1/nodes", node("n1", 16))
+            api.create(QUOTAS, quota("rich", '{"cpu":"8"}'))
+            api.create(QUOTAS, quota("poor", None))
+            for i in range(4 if name != "west" else 1):
+                rich = pod(f"rich-{i}", "2", nodeName="n1")
+                rich["metadata"]["labels"] = {PREFIX + "name": "rich"}
+                api.create(PODS, rich)
+            poor = pod("poor", "1", nodeName="n1")
+            poor["metadata"]["labels"] = {PREFIX + "name": "poor"}
+            api.create(PODS, poor)
+        state = tmp_path / "federation"
+        members = "clusters:\n"
+        for name in CLUSTERS:
+            key = run("federate", "key", name, "--state-dir", state).stdout.strip()
+            members += f"  {name}: {{key: {key}, cpu: 10000, memory: 100Ti}}\n"
+        file = tmp_path / "members.yaml"
+        file.write_text(members)
+        log = tmp_path / "hub.log"
+        hub = opened.enter_context(
+            process(log, "federate", "hub", file, "--embedded", "--round-s", "1", "--state-dir", state)
+        )
+        eventually("the hub listens", lambda: hub.poll() is None and "the hub listens" in log.read_text(), 60.0)
+        joiners = {
+            name: opened.enter_context(
+                process(tmp_path / f"{name}.log", "federate", "join", name, "--kubeconfig", up.kubeconfig,
+                        "--state-dir", state, "--period-s", "1", "--epsilon", "0")
+            )
+            for name, up in ups.items()
+        }  # fmt: skip
+        for name, api in apis.items():
+            eventually(f"rich weighs less in {name}", partial(weighs, api, "rich", 0, 8), 60.0)
+            eventually(f"poor weighs more in {name}", partial(weighs, api, "poor", 40, 81), 60.0)
+            assert json.loads(notes(api, "rich")[OURS])["before"] == '{"cpu":"8"}'
+        shown = run("federate", "show", "--state-dir", state, "--json")
+        assert {found["cluster"] for found in json.loads(shown.stdout)["clusters"] if found["room"]} == set(CLUSTERS)
+        job = tmp_path / "job.yaml"
+        job.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", **pod("new", "1")}))
+        asked = run("federate", "where", job, "--state-dir", state, "--json")
+        assert json.loads(asked.stdout)["best"] == "west"  # the emptiest
+        before = {name: stored(api) for name, api in apis.items()}
+
+        hub.kill()
+        for name, api in apis.items():
+            eventually(f"{name} has its own weights", partial(has_none, api, "rich", OURS), 60.0)
+            eventually(f"{name} has none again", partial(has_none, api, "poor", OURS, WEIGHT), 60.0)
+            assert notes(api, "rich")[WEIGHT] == '{"cpu":"8"}'
+        assert {name: stored(api) for name, api in apis.items()} == before
+        assert all(joiner.poll() is None for joiner in joiners.values())
+
+
+def made(folder: Path) -> tuple[str, ...]:
+    """The clusters, each with a folder."""
+    for name in CLUSTERS:
+        (folder / name).mkdir()
+    return CLUSTERS
