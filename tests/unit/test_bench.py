@@ -28,6 +28,7 @@ APART = {
     "chaos",
     "churn",
     "credit",
+    "disk_neighbours",  # minutes
     "evidence",
     "federation",
     "lending",

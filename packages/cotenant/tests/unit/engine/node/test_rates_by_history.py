@@ -41,6 +41,10 @@ def drawn(random: Random, at_us: int) -> NodeSample:
         network_received_bytes=level(),
         network_sent_bytes=level(),
         pressure=pressure(),
+        disk_read_bytes=level(),
+        disk_written_bytes=level(),
+        disk_busy_us=random.choice((None, level())),
+        disks=("8:0", "8:16")[: random.randrange(3)],
     )
     groups = tuple(
         GroupCounters(
@@ -139,8 +143,14 @@ class Reference:
             return use
         before, cpus = last.host, max(1, now.cpus)
         steal = self._grown(before.cpu_steal_us, now.cpu_steal_us)
+        busy = self._grown(before.disk_busy_us, now.disk_busy_us)
+        moved = now.disk_read_bytes + now.disk_written_bytes
+        time_us = interval_us * max(1, len(now.disks))
         return replace(
             use,
+            disk_bps=self._rate(before.disk_read_bytes + before.disk_written_bytes, moved, interval_us),
+            disks=now.disks,
+            disk_busy_ppm=None if busy is None or not interval_us else min(SECOND, busy * SECOND // time_us),
             cpu_m=_cpu_m(self._grown(before.cpu_busy_us, now.cpu_busy_us), interval_us, now.cpus),
             steal_ppm=None if steal is None else min(SECOND, steal * SECOND // (interval_us * cpus)),
             network_received_bps=self._rate(before.network_received_bytes, now.network_received_bytes, interval_us),
