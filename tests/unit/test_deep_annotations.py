@@ -30,7 +30,8 @@ from cotenant.services.fleet.rpc import decode
 
 _NAME = re.compile(r'"((?:[a-z0-9-]+\.)+[a-z]{2,}/[A-Za-z0-9._-]+)"')
 NAMES = sorted({name for path in PACKAGES["cotenant"].rglob("*.py") for name in _NAME.findall(Path(path).read_text())})
-DEEP = ("[" * 1100, '{"x":' + "[" * 1100, '{"x":' * 1100, '{"x":' + "[" * 1100 + "]" * 1100 + "}")
+_DEPTH = 20_000  # beyond the limit of recursion, also where a test raised it
+DEEP = ("[" * _DEPTH, '{"x":' + "[" * _DEPTH, '{"x":' * _DEPTH, '{"x":' + "[" * _DEPTH + "]" * _DEPTH + "}")
 FOUND = NodePod("u", "", "u", "kubepods/burstable/podu")
 
 
