@@ -171,7 +171,7 @@ class Moves:
             phase=job.phase.value,
             paused=job.paused,
             trigger=job.trigger,
-            why=job.reason,
+            why="; ".join(filter(None, (job.reason, job.allowed_by and f"allowed by {job.allowed_by}"))),
             outcome=": ".join(filter(None, (job.status_reason, job.message)))
             if job.phase in (JobPhase.FAILED, JobPhase.ABORTED)
             else "",
