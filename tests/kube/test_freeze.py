@@ -97,10 +97,12 @@ def test_a_freeze_is_in_force_in_the_agent_the_manager_and_the_rebalancer_within
             own.cancel()
         return took_s
 
-    took_s = sorted(asyncio.run(scenario()))
-    record_property("freeze_s", [round(value, 3) for value in took_s])
-    print(f"freeze in force after: median {took_s[FREEZES // 2]:.3f} s, longest {took_s[-1]:.3f} s of {FREEZES}")
-    assert took_s[FREEZES // 2] < MAX_S  # the median: a loaded machine may stall one of them
+    first, *later = asyncio.run(scenario())  # the first one is while everything starts, in one event loop
+    took_s = sorted(later)
+    median_s = took_s[len(took_s) // 2]
+    record_property("freeze_s", [round(value, 3) for value in (first, *later)])
+    print(f"freeze in force after: the first {first:.3f} s, then median {median_s:.3f} s, longest {took_s[-1]:.3f} s")
+    assert median_s < MAX_S  # a loaded machine may stall one of them
 
 
 def agent_knows(agent: ClusterAutonomy) -> bool:
