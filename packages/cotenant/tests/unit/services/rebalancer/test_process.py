@@ -95,6 +95,30 @@ def test_frozen_it_moves_nothing_and_thawed_it_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_below_approve_a_move_is_an_event_of_its_pod(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("dryRun: false" + ONE_ROUND)
+    options = options_of(RunArguments(config=tmp_path / "config.yaml", interval_s=0.2), Address("127.0.0.1", 0))
+
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            await hot(api)
+            api.put("autonomies", {"metadata": {"name": "low"}, "spec": {"ceiling": "suggest"}})
+            access = Access(api.url, FixedCredential(Credential("")))
+            process = RebalancerProcess(access, options, "one", lambda client: Alone())
+            stop = asyncio.Event()
+            running = asyncio.create_task(process.run(stop))
+            try:
+                await soon("an event", lambda: bool(api.events("MoveSuggested")))
+            finally:
+                stop.set()
+                await running
+            assert api.events("MoveSuggested")[0]["involvedObject"]["name"] == "p0"
+            assert not any("podmigrationjobs" in path for method, path in api.requests if method != "GET")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
 def test_in_mode_approve_a_job_waits_for_a_person(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("dryRun: false" + ONE_ROUND)
     arguments = RunArguments(config=tmp_path / "config.yaml", interval_s=0.2, mode="approve")

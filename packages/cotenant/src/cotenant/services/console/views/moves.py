@@ -6,8 +6,8 @@
 A move has a reason, a prediction and, minutes later, a verdict, and these are spread over annotations, conditions and
 status of an object. The jobs are watched like everything else on the page; nothing is asked of the rebalancer, so jobs
 of users and of other controllers are shown as well.
-Limits: jobs are deleted some hours after they ended; a dry run of the rebalancer creates none, so its plans are not
-here.
+Limits: jobs are deleted some hours after they ended, unless they are kept as receipts; a dry run of the rebalancer
+creates none, so its plans are not here.
 """
 
 from __future__ import annotations
