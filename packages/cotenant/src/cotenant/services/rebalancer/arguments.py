@@ -55,16 +55,6 @@ class RunArguments:
             group=COMMON,
         ),
     ] = None
-    mode: Annotated[
-        str,
-        Parameter(
-            help=(
-                "How far --act goes: act; approve: each move waits for `cotenant receipts approve`; earned: for each "
-                "namespace as far as its moves have helped, beginning as approve."
-            ),
-            group=COMMON,
-        ),
-    ] = "act"
     config: Annotated[
         Path | None, Parameter(help="DeschedulerConfiguration (YAML), as for `cotenant rebalancer plan`.", group=COMMON)
     ] = None
@@ -87,6 +77,16 @@ class RunArguments:
         float | None,
         Parameter(help="Seconds for which the nodes of a move are watched afterwards. Default: 180.", group=WORK),
     ] = None
+    mode: Annotated[
+        str,
+        Parameter(
+            help=(
+                "How far --act goes: act; approve: each move waits for `cotenant receipts approve`; earned: for each "
+                "namespace as far as its moves have helped, beginning as approve."
+            ),
+            group=WORK,
+        ),
+    ] = "act"
     context: Context = ""
     profile: Annotated[
         str, Parameter(help="The scheduler's placement profile, by which landings are simulated.", group=WORK)
