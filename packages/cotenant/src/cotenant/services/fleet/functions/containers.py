@@ -55,7 +55,7 @@ class ContainerFunction:
     ) -> None:
         """`socket`: of Docker, unless another runtime is `opened`."""
         self._agent = agent
-        self._label = f"{names.AGENT}={agent}"
+        self._label = names.label_of(agent)
         self._opened = opened or (lambda: DockerRuntime(socket))
         self._state_dir = state_dir
         self._now = now
