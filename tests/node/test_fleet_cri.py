@@ -138,7 +138,7 @@ def test_what_fails_takes_all_back_and_says_why(tmp_path: Path) -> None:
             (one("web", "sh", "-c", "exit 3", after=("store",)), "ended with status 3"),
             (
                 one("web", "sh", "-c", "exit 3", restart="always"),
-                "was restarted 1 times; the last: ended with status 3",
+                "times; the last: ended with status 3",
             ),
             (
                 one("web", "sleep", "9", health=checked("sleep", "30", retries=1)),
@@ -215,8 +215,17 @@ def test_one_that_ends_is_started_again_and_not_once_it_was_asked_to_stop(tmp_pa
     played(tmp_path, scene)
 
 
-def test_restarts_of_failures_are_bounded_and_a_killed_agent_starts_none_twice(tmp_path: Path) -> None:
-    """The agent dies right before or after a step of a restart; the next one goes on."""
+@pytest.mark.parametrize(
+    ("deaths", "least"),
+    [
+        ((("CreateContainer", "before"), ("CreateContainer", "after"), ("StartContainer", "after")), 5),
+        ((("CreateContainer", "within"), ("StartContainer", "within")), 4),  # a start that is cut off may have failed
+    ],
+)
+def test_restarts_of_failures_are_bounded_and_a_killed_agent_starts_none_twice(
+    tmp_path: Path, deaths: tuple[tuple[str, str], ...], least: int
+) -> None:
+    """The agent dies at a step of a restart; the next one goes on."""
 
     async def play(socket: str) -> None:
         labels = {"cotenant.io/agent": "agent-a", "cotenant.io/guid": "web-1"}
@@ -225,9 +234,9 @@ def test_restarts_of_failures_are_bounded_and_a_killed_agent_starts_none_twice(t
         await first.create("web-1", template, {}, labels)
         await first.start("web-1")
         await first.close()
-        for method, is_after in (("CreateContainer", False), ("CreateContainer", True), ("StartContainer", True)):
+        for method, when in deaths:
             client = DyingClient(socket, kinds=making_messages)
-            client.dies_at, client.is_after = method, is_after
+            client.dies_at, client.dies = method, when
             agent = SupervisedCri(Path(socket), OURS, tmp_path / "logs", client=client).begin()
             await soon(f"killed at {method}", partial(getattr, client, "dead"))
             await agent.close()
@@ -236,7 +245,7 @@ def test_restarts_of_failures_are_bounded_and_a_killed_agent_starts_none_twice(t
         found = await last.inspect("web-1")
         assert found is not None
         assert (found.restarts, found.exit_code) == (4, 3)
-        assert Path(found.log_path).read_text().count("it runs") == 5
+        assert least <= Path(found.log_path).read_text().count("it runs") <= 5
         await last.remove("web-1")
         await last.close()
 
@@ -257,17 +266,19 @@ async def restarted(function: ContainerFunction, guid: str, times: int) -> bool:
 
 
 class DyingClient(CriClient):
-    """After this call, or instead of it, no other reaches the runtime."""
+    """Before, within or after this call its process is killed: no other reaches the runtime."""
 
-    dies_at, is_after, dead = "", False, False
+    dies_at, dies, dead = "", "before", False
 
     def call(self, method: str, service: str = SERVICE, timeout_s: float = 0.0, **fields: object) -> Any:
         if self.dead:
             raise Transient("killed")
-        self.dead = method == self.dies_at
-        if self.dead and not self.is_after:
+        is_last = method == self.dies_at
+        self.dead = is_last and self.dies != "after"
+        if self.dead and self.dies == "before":
             raise Transient("killed")
         answer = super().call(method, service, timeout_s, **fields)
+        self.dead = self.dead or is_last
         if self.dead:
             raise Transient("killed")
         return answer
