@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ class Host:
                 self.runtime.end(ends_with)
             try:
                 await agent.look()
-                await agent.settled()
+                await asyncio.gather(*agent._acting.values())
             except Transient:
                 assert self.client.is_dead
                 return

@@ -112,10 +112,6 @@ class SupervisedCri(SupervisedContainers):
                     wait_s = min(wait_s, supervisor.due_s - self._now())
         return max(wait_s, _SOON_S)
 
-    async def settled(self) -> None:
-        """Wait until what was begun has ended."""
-        await asyncio.gather(*self._acting.values())
-
     async def _run(self) -> None:
         while True:
             try:
