@@ -162,7 +162,9 @@ class ContainerFunction:
         self._check(request)
         found = await self._found(request.container.guid)
         if found is None:
-            self._keep_room(request, await self._runtime.list(self._label))
+            listed = await self._runtime.list(self._label)
+            self._check(request)
+            self._keep_room(request, listed)
             return Moved(Step.RESERVED)
         return Moved(_step(found.status))
 
@@ -178,6 +180,7 @@ class ContainerFunction:
             for entry in listed:
                 if (entry.labels.get(names.GROUP), entry.labels.get(names.APPKEY)) == (request.fence.group, appkey):
                     raise Permanent(f"{appkey} of group {request.fence.group} is here already, as {entry.name}")
+            self._check(request)  # a later controller that has looked meanwhile was not told of this one
             self._keep_room(request, listed)
             self._making[guid] = request.fence.group
             environment = names.environment_of(request.container, self._environment, request.credentials)
