@@ -100,7 +100,7 @@ class CriContainers:
         except Vanished:
             return None
         is_running = status.state == _RUNNING
-        ended = await self._status(earlier[-1].id) if is_running and earlier else status
+        ended = await self._status(earlier[-1].id) if status.state != _EXITED and earlier else status
         return Container(
             name=name,
             id=str(status.id),

@@ -60,3 +60,22 @@ def test_what_a_later_controller_was_not_told_of_is_not_made(tmp_path: Path, ver
         await world.end()
 
     run_virtually(play())
+
+
+def test_one_that_waits_to_be_started_again_is_not_ready(tmp_path: Path) -> None:
+    async def play() -> None:
+        world = RestlessFleet(tmp_path, Random(1), controllers=0)
+        runtime, bus, fence = world.runtimes["agent-0"], world.hub, Fence("shop", 1)
+        await asyncio.sleep(1)
+        make = Make(fence, PlannedContainer("web-1", "agent-0", ContainerTemplate("web", "image", restart="always")))
+        await call(bus, "guid.agent-0.rpc.create", make, Moved, 600.0)
+        await call(bus, "guid.agent-0.rpc.start", Move(fence, "web-1"), Moved, 60.0)
+        runtime.there["web-1"].status = "restarting"
+        probing = asyncio.create_task(call(bus, "guid.agent-0.rpc.probe", Move(fence, "web-1"), Moved, 60.0))
+        await asyncio.sleep(30.0)
+        assert not probing.done()
+        runtime.there["web-1"].status = "running"
+        assert (await probing).step is Step.READY
+        await world.end()
+
+    run_virtually(play())

@@ -123,6 +123,9 @@ def test_stopped_between_making_and_starting_it_is_not_started(tmp_path: Path) -
         await host.rounds(agent, 2, ends_with=1)
         assert host.runtime.attempts(CREATED) == [1]
         assert [listed.status for listed in await agent.list(OURS)] == ["restarting"]
+        found = await agent.inspect("web-1")
+        assert found is not None
+        assert (found.status, found.restarts, found.exit_code) == ("restarting", 1, 1), "of the last end"
         host.runtime.refused = ""
         await agent.stop("web-1")
         await host.rounds(host.agent(), 5)

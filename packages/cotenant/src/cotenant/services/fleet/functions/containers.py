@@ -223,7 +223,8 @@ class ContainerFunction:
                 raise Permanent(f"it ended and was restarted {found.restarts} times; the last: {_why_ended(found)}")
             if found.health == "unhealthy":
                 raise Permanent(f"its health check fails: {found.health_said or 'without a word'}")
-            if found.health == "healthy" or (not found.health and self._now() - found.started_s >= STEADY_S):
+            is_steady = found.status != "restarting" and self._now() - found.started_s >= STEADY_S
+            if found.health == "healthy" or (not found.health and is_steady):
                 return Moved(Step.READY)
             await asyncio.sleep(_POLL_S)
 
