@@ -40,6 +40,7 @@ class PretendedCri:
     most_running: int = 0
     check: Callable[[list[str]], tuple[int, bytes]] = lambda _: (0, b"")
     refused: str = ""  # a method that fails
+    ended_pods: set[str] = field(default_factory=set)
 
     def end(self, code: int) -> None:
         """What runs ends now."""
@@ -93,11 +94,20 @@ class PretendedCri:
         assert self.containers.pop(asked.container_id).state != RUNNING
         return {}
 
+    def answer_StopPodSandbox(self, asked: Any) -> dict[str, Any]:  # noqa: N802
+        self.ended_pods.add(asked.pod_sandbox_id)
+        return {}
+
     def answer_ListPodSandbox(self, asked: Any) -> dict[str, Any]:  # noqa: N802
         wanted = dict(asked.filter.label_selector).items()
         return {
             "items": [
-                {"id": pod, "labels": dict(config.labels), "annotations": dict(config.annotations), "state": 0}
+                {
+                    "id": pod,
+                    "labels": dict(config.labels),
+                    "annotations": dict(config.annotations),
+                    "state": int(pod in self.ended_pods),
+                }
                 for pod, config in self.pods.items()
                 if wanted <= dict(config.labels).items()
             ]

@@ -154,11 +154,17 @@ class CriContainers:
                 await self._made("StartContainer", container_id=container.id)
 
     async def stop(self, name: str) -> None:
-        """As the Protocol. Noted first, where it may be started again, so that it is not, whoever is killed when."""
+        """As the Protocol. Noted first, where it may be started again, so that it is not, whoever is killed when; where
+        that cannot be written, its pod ends too.
+        """
         pods, containers = await self._both({NAME: name})
-        if any(SUPERVISED in pod.labels for pod in pods):
-            self._hold(name).parent.mkdir(parents=True, exist_ok=True)
-            self._hold(name).touch()
+        unnoted = []
+        try:
+            if any(SUPERVISED in pod.labels for pod in pods):
+                self._hold(name).parent.mkdir(parents=True, exist_ok=True)
+                self._hold(name).touch()
+        except OSError:
+            unnoted = [*pods]
         for container in containers:
             if container.state == _CREATED and attempt_of(container):
                 await self._made("RemoveContainer", container_id=container.id)
@@ -166,6 +172,8 @@ class CriContainers:
             grace_s = int(dict(container.labels).get(GRACE, "10"))
             with suppress(Vanished):
                 await self._ask("StopContainer", grace_s + _STOP_MARGIN_S, container_id=container.id, timeout=grace_s)
+        for pod in unnoted:
+            await self._made("StopPodSandbox", pod_sandbox_id=pod.id)
 
     async def remove(self, name: str) -> None:
         """As the Protocol."""

@@ -10,6 +10,7 @@ Source: Kubernetes cri-api, ExecSync; containerd, names of containers.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,9 +23,10 @@ from cotenant.drivers.cri.containers import LOGS, NAME, CriContainers, attempt_o
 from cotenant.drivers.cri.messages import SANDBOX_READY, SERVICE
 from cotenant.drivers.cri.recipe import QUICK_ENDS, RECIPE, SUPERVISED, read_recipe
 from cotenant.model.errors import Permanent, Transient
-from cotenant.model.fleet.supervision import SupervisedContainer
+from cotenant.model.fleet.supervision import SupervisedContainer, Supervision
 from cotenant.model.machine.knob import Vanished
 
+_log = logging.getLogger(__name__)
 _MAX_PROBES = 16  # at once; others wait for their turn
 _KILLED_S = 10.0  # within it a runtime ends a check that has taken too long
 _SAID = 200  # characters
@@ -36,6 +38,7 @@ class SupervisedContainers(CriContainers):
     def __init__(self, socket: Path, logs: Path = LOGS, client: CriClient | None = None) -> None:
         super().__init__(socket, logs, client)
         self._probing = ThreadPoolExecutor(_MAX_PROBES, "health check")
+        self._unreadable: set[str] = set()
 
     async def close(self) -> None:
         """As the Protocol; checks that run are given up."""
@@ -64,10 +67,22 @@ class SupervisedContainers(CriContainers):
                     finished_s=status.finished_at / 1e9,
                     quick_ends=int(quick_ends) if quick_ends.isdecimal() else 0,
                     is_held=pod.state != SANDBOX_READY or self._hold(name).exists(),
-                    supervision=read_recipe(dict(pod.annotations).get(RECIPE, "")).supervision,
+                    supervision=self._supervision(name, dict(pod.annotations).get(RECIPE, "")),
                 )
             )
         return tuple(found)
+
+    def _supervision(self, name: str, text: str) -> Supervision:
+        """Nothing is done for one whose annotation somebody has changed; said once."""
+        try:
+            supervision = read_recipe(text).supervision
+        except Permanent as error:
+            if name not in self._unreadable:
+                self._unreadable.add(name)
+                _log.warning("%s is not supervised: %s", name, error)
+            return Supervision()
+        self._unreadable.discard(name)
+        return supervision
 
     async def restart(self, found: SupervisedContainer, quick_ends: int) -> None:
         """Make and start the attempt after this one. Raises `Transient`, `Permanent`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from tests.fakes.virtual_time import run_virtually
 pytest.importorskip("google.protobuf")
 from tests.fakes.node.pretended_cri import CREATED, EXITED, RUNNING, PretendedClient, PretendedCri
 
-from cotenant.model.errors import CotenantError, Transient
+from cotenant.model.errors import Transient
 from cotenant.model.fleet.template import ContainerTemplate, HealthCheck
 from cotenant.services.fleet.functions.supervised_cri import SupervisedCri
 
@@ -208,12 +209,31 @@ def test_containers_of_others_and_those_with_nothing_to_do_are_left_alone(tmp_pa
     played(scene)
 
 
-def test_a_recipe_that_somebody_changed_is_refused(tmp_path: Path) -> None:
+def test_one_whose_recipe_somebody_changed_is_left_alone_and_others_go_on(tmp_path: Path) -> None:
     async def scene() -> None:
         host = Host(tmp_path)
         agent = await host.made(FAILING)
+        await agent.create("web-2", FAILING, {"A": "b"}, LABELS)
+        await agent.start("web-2")
         host.runtime.pods["pod-0"].annotations["cotenant.io/recipe"] = "{"
-        with pytest.raises(CotenantError, match=r"annotation cotenant\.io/recipe"):
-            await agent.look()
+        await host.rounds(agent, 9, ends_with=3)
+        assert {listed.name: listed.status for listed in await agent.list(OURS)} == dict.fromkeys(
+            ("web-1", "web-2"), "exited"
+        )
+        restarts = [found.restarts for name in ("web-1", "web-2") if (found := await agent.inspect(name)) is not None]
+        assert restarts == [0, 3]
+
+    played(scene)
+
+
+def test_one_that_is_stopped_while_no_file_can_be_written_is_not_started_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        host = Host(tmp_path)
+        agent = await host.made(ContainerTemplate("web", "image", restart="always"))
+        shutil.rmtree(tmp_path / "web-1")
+        (tmp_path / "web-1").write_text("in the way")
+        await agent.stop("web-1")
+        await host.rounds(host.agent(), 5)
+        assert (dict(host.runtime.starts), host.runtime.attempts(EXITED)) == ({0: 1}, [0])
 
     played(scene)
