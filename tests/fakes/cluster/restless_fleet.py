@@ -50,6 +50,7 @@ class PretendedRuntime:
         self._world, self._agent, self._random = world, agent, random
         self.there: dict[str, _There] = {}
         self.pull_s = 0.0  # before each container is made
+        self.list_s = 0.0  # before each list
         self._changed = asyncio.Event()
 
     async def close(self) -> None:
@@ -59,6 +60,7 @@ class PretendedRuntime:
         return 64_000, 64 << 30
 
     async def list(self, label: str) -> tuple[Listed, ...]:
+        await asyncio.sleep(self.list_s)
         await self._takes(0.02)
         return tuple(
             Listed(name, name, there.template.image, there.status, "", 0 if there.status == "exited" else None,

@@ -2,8 +2,10 @@
 
 A pod is made before its container; one that has none yet, because its maker was killed, counts as a container that has
 died, so that it is removed and made anew.
-Limits: the runtime restarts nothing and runs no health checks, so templates that want these are refused; ports of a
-container need the runtime's network (CNI) with its portmap. It tells no events: changes are looked for.
+The runtime restarts nothing and runs no health checks: what these take is noted at the pod (`supervised`), and a
+restart is one more container in it, an attempt, of which the last one counts.
+Limits: ports of a container need the runtime's network (CNI) with its portmap. It tells no events: changes are looked
+for.
 
 Source: Kubernetes cri-api, pkg/apis/runtime/v1/api.proto.
 """
@@ -22,7 +24,8 @@ from cotenant.drivers.cri.client import CriClient
 from cotenant.drivers.cri.exec import CriExec, children, open_cri_exec, parent_of
 from cotenant.drivers.cri.making import IMAGES, making_messages
 from cotenant.drivers.cri.messages import NETWORK_OF_NODE, SERVICE
-from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
+from cotenant.drivers.cri.recipe import RECIPE, SUPERVISED, recipe_of
+from cotenant.model.errors import CotenantError, Permanent, Transient
 from cotenant.model.fleet.containers import Container, Listed
 from cotenant.model.fleet.template import ContainerTemplate
 from cotenant.model.json_object import JsonObject
@@ -41,8 +44,8 @@ _PROTOCOLS = {"tcp": 0, "udp": 1, "sctp": 2}
 class CriContainers:
     """Implements `ContainerRuntime`. `logs`: the folder for their files."""
 
-    def __init__(self, socket: Path, logs: Path = LOGS) -> None:
-        self._client = CriClient(str(socket), kinds=making_messages)
+    def __init__(self, socket: Path, logs: Path = LOGS, client: CriClient | None = None) -> None:
+        self._client = client or CriClient(str(socket), kinds=making_messages)
         self._logs = logs
         self._opening = asyncio.Lock()  # terminals, one after another
 
@@ -60,13 +63,13 @@ class CriContainers:
         name, _, value = label.partition("=")
         pods, containers = await self._both({name: value})
         found = []
-        for container in containers:
+        for container in last_attempts(containers):
             status = await self._status(container.id)
             if status is not None:
                 labels = dict(container.labels)
                 code = int(status.exit_code) if status.state == _EXITED else None
                 image = str(container.image.image)
-                state = _STATUS.get(status.state, "dead")
+                state = status_of(status)
                 found.append(Listed(labels.get(NAME, ""), container.id, image, state, "", code, labels))
         made = {container.pod_sandbox_id for container in containers}
         for pod in pods:
@@ -77,9 +80,9 @@ class CriContainers:
 
     async def changes(self, label: str) -> AsyncIterator[str]:
         """As the Protocol."""
-        before: dict[str, str] | None = None
+        before: dict[str, tuple[str, str]] | None = None
         while True:
-            now = {listed.id: listed.status for listed in await self.list(label)}
+            now = {listed.id: (listed.status, listed.health) for listed in await self.list(label)}
             if before is not None and now != before:
                 yield "changed"
             before = now
@@ -90,40 +93,42 @@ class CriContainers:
         pods, containers = await self._both({NAME: name})
         if not containers:
             return _without_container(name, pods[0]) if pods else None
+        *earlier, last = sorted(containers, key=attempt_of)
         try:
-            answer = await self._ask("ContainerStatus", container_id=containers[0].id, verbose=True)
-            pid = (await asyncio.to_thread(self._client.limits, containers[0].id)).pid
+            status = (await self._ask("ContainerStatus", container_id=last.id)).status
+            pid = (await asyncio.to_thread(self._client.limits, last.id)).pid
         except Vanished:
             return None
-        status = answer.status
+        is_running = status.state == _RUNNING
+        ended = await self._status(earlier[-1].id) if status.state != _EXITED and earlier else status
         return Container(
             name=name,
             id=str(status.id),
             image=str(status.image.image),
-            status=_STATUS.get(status.state, "dead"),
+            status=status_of(status),
             health="",
             health_said="",
-            exit_code=int(status.exit_code),
-            error=str(status.message),
-            pid=(pid or 0) if status.state == _RUNNING else 0,
+            exit_code=int((ended or status).exit_code),
+            error=str((ended or status).message),
+            pid=(pid or 0) if is_running else 0,
             started_s=status.started_at / 1e9,
-            restarts=0,
-            out_of_memory=status.reason == "OOMKilled",
+            restarts=attempt_of(last),
+            out_of_memory=(ended or status).reason == "OOMKilled",
             log_path=str(status.log_path),
+            log_id=str(last.pod_sandbox_id),
             labels=dict(status.labels),
         )
 
     async def create(
         self, name: str, template: ContainerTemplate, environment: Mapping[str, str], labels: Mapping[str, str]
     ) -> None:
-        """As the Protocol. Raises `InvalidInput` for what only Docker does."""
-        if template.restart != "no":
-            raise InvalidInput("restart", template.restart, "no", "a runtime by CRI restarts nothing by itself")
-        if template.health is not None:
-            raise InvalidInput("healthcheck", template.appkey, "none", "a runtime by CRI runs no health checks")
+        """As the Protocol."""
         await self._image(template.image)
         own = {**labels, NAME: name, GRACE: str(template.stop_grace_s)}
         folder = self._logs / name
+        recipe = recipe_of(template)
+        if recipe is not None:
+            own[SUPERVISED] = "true"
         pod = _pod(name, template, own, folder)
         container: JsonObject = {
             "metadata": {"name": template.appkey},
@@ -135,7 +140,10 @@ class CriContainers:
             "log_path": f"{template.appkey}/0.log",
             "linux": {"resources": _resources(template)},
         }
+        if recipe is not None:
+            pod["annotations"] = {RECIPE: recipe.noted(pod, container)}
         (folder / template.appkey).mkdir(parents=True, exist_ok=True)
+        self._hold(name).unlink(missing_ok=True)
         made = await self._made("RunPodSandbox", config=pod)
         await self._made("CreateContainer", pod_sandbox_id=made.pod_sandbox_id, config=container, sandbox_config=pod)
 
@@ -146,11 +154,26 @@ class CriContainers:
                 await self._made("StartContainer", container_id=container.id)
 
     async def stop(self, name: str) -> None:
-        """As the Protocol."""
-        for container in (await self._both({NAME: name}))[1]:
+        """As the Protocol. Noted first, where it may be started again, so that it is not, whoever is killed when; where
+        that cannot be written, its pod ends too.
+        """
+        pods, containers = await self._both({NAME: name})
+        unnoted = []
+        try:
+            if any(SUPERVISED in pod.labels for pod in pods):
+                self._hold(name).parent.mkdir(parents=True, exist_ok=True)
+                self._hold(name).touch()
+        except OSError:
+            unnoted = [*pods]
+        for container in containers:
+            if container.state == _CREATED and attempt_of(container):
+                await self._made("RemoveContainer", container_id=container.id)
+                continue
             grace_s = int(dict(container.labels).get(GRACE, "10"))
             with suppress(Vanished):
                 await self._ask("StopContainer", grace_s + _STOP_MARGIN_S, container_id=container.id, timeout=grace_s)
+        for pod in unnoted:
+            await self._made("StopPodSandbox", pod_sandbox_id=pod.id)
 
     async def remove(self, name: str) -> None:
         """As the Protocol."""
@@ -170,6 +193,10 @@ class CriContainers:
             opened = await open_cri_exec(str(answer.url), columns, rows)
             await opened.hold(shim, before, command)
             return opened
+
+    def _hold(self, name: str) -> Path:
+        """A file that is there once a container was asked to stop."""
+        return self._logs / name / "stopped"
 
     async def _both(self, labels: Mapping[str, str]) -> tuple[Sequence[Any], Sequence[Any]]:
         """Pods and containers with these labels."""
@@ -203,6 +230,21 @@ class CriContainers:
 
     async def _ask(self, method: str, timeout_s: float = 0.0, **fields: object) -> Any:
         return await asyncio.to_thread(partial(self._client.call, method, SERVICE, timeout_s, **fields))
+
+
+def status_of(status: Any) -> str:
+    """As Docker's words."""
+    return _STATUS.get(status.state, "dead")
+
+
+def attempt_of(container: Any) -> int:
+    """How often the container of this pod was made before."""
+    return int(container.metadata.attempt)
+
+
+def last_attempts(containers: Sequence[Any]) -> Sequence[Any]:
+    """One of each pod."""
+    return tuple({container.pod_sandbox_id: container for container in sorted(containers, key=attempt_of)}.values())
 
 
 def _pod(name: str, template: ContainerTemplate, labels: Mapping[str, str], folder: Path) -> JsonObject:

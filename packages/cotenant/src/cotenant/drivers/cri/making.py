@@ -38,6 +38,7 @@ MAKING: Fields = {
         "envs": (6, "*KeyValue"),
         "mounts": (7, "*Mount"),
         "labels": (9, "map"),
+        "annotations": (10, "map"),
         "log_path": (11, "string"),
         "linux": (15, "LinuxContainerConfig"),
     },
@@ -63,10 +64,11 @@ MAKING: Fields = {
     "ListPodSandboxRequest": {"filter": (1, "PodSandboxFilter")},
     "ContainerFilter": {"label_selector": (4, "map")},
     "ListContainersRequest": {"filter": (1, "ContainerFilter")},
-    "Container": {**FIELDS["Container"], "image": (4, "ImageSpec")},
+    "Container": {**FIELDS["Container"], "image": (4, "ImageSpec"), "annotations": (9, "map")},
     "ContainerStatus": {
         **FIELDS["ContainerStatus"],
         "started_at": (5, "int64"),
+        "finished_at": (6, "int64"),
         "exit_code": (7, "int32"),
         "image": (8, "ImageSpec"),
         "reason": (10, "string"),
@@ -88,6 +90,8 @@ MAKING: Fields = {
         "stderr": (6, "bool"),
     },
     "ExecResponse": {"url": (1, "string")},
+    "ExecSyncRequest": {"container_id": (1, "string"), "cmd": (2, "*string"), "timeout": (3, "int64")},
+    "ExecSyncResponse": {"stdout": (1, "bytes"), "stderr": (2, "bytes"), "exit_code": (3, "int32")},
 }
 
 

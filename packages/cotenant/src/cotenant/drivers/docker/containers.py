@@ -145,7 +145,7 @@ def _seconds(text: str) -> float:
 
 
 def _body(template: ContainerTemplate, environment: Mapping[str, str], labels: Mapping[str, str]) -> JsonObject:
-    host: JsonObject = {"RestartPolicy": {"Name": template.restart}}
+    host: JsonObject = {"RestartPolicy": {"Name": template.restart, "MaximumRetryCount": template.max_restarts}}
     if template.network:
         host["NetworkMode"] = template.network
     if template.cpu_milli:

@@ -37,4 +37,5 @@ class Container:
     out_of_memory: bool
     log_path: str = ""  # of the runtime's file; empty where its log driver writes none
     log_driver: str = ""
+    log_id: str = ""  # what its file belongs to, where that is not the container
     labels: Mapping[str, str] = field(default_factory=dict)

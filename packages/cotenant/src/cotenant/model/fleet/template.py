@@ -66,7 +66,8 @@ class ContainerTemplate:
     cpu_limit_milli: int = 0  # 0: none
     memory_limit_bytes: int = 0
     stop_grace_s: int = 10  # from SIGTERM to SIGKILL
-    restart: str = "no"  # the runtime's own policy: no, always, unless-stopped, on-failure
+    restart: str = "no"  # by Docker, or by the agent where the runtime does not: no, always, unless-stopped, on-failure
+    max_restarts: int = 0  # of on-failure; 0: any number
     health: HealthCheck | None = None
     network: str = ""  # "": the runtime's usual one; host
     host_tags: tuple[str, ...] = ()  # it runs on hosts with all of these

@@ -63,6 +63,21 @@ def test_a_compose_file() -> None:
     assert db.health == HealthCheck(("CMD-SHELL", "pg_isready"), interval_s=90.0, retries=5)
 
 
+def test_restarts_of_compose_may_be_bounded() -> None:
+    def restart(policy: str) -> tuple[str, int]:
+        (web,) = read(f"services: {{web: {{image: x, restart: {policy}}}}}").containers
+        return web.restart, web.max_restarts
+
+    assert [restart(policy) for policy in ("no", "'no'", "always", "unless-stopped", "on-failure", "on-failure:5")] == [
+        ("no", 0),
+        ("no", 0),
+        ("always", 0),
+        ("unless-stopped", 0),
+        ("on-failure", 0),
+        ("on-failure", 5),
+    ]
+
+
 def test_health_checks_of_compose_have_its_defaults() -> None:
     def health(check: str) -> HealthCheck | None:
         (web,) = read(f"services: {{web: {{image: x, healthcheck: {check}}}}}", TRIES="7").containers
@@ -104,6 +119,10 @@ def test_health_checks_of_compose_have_its_defaults() -> None:
         (
             f"services: {{web: {{image: x, deploy: {{resources: {{limits: {{memory: '{'9' * 400}'}}}}}}}}}}",
             "memory: '999",
+        ),
+        *(
+            (f"services: {{web: {{image: x, restart: '{policy}'}}}}", "services.web.restart: ")
+            for policy in ("often", "always:3", "on-failure:", "on-failure:0", "on-failure:-1", "on-failure:99999999")
         ),
         ("services: {web: {image: x, healthcheck: {test: []}}}", "healthcheck.test: []: expected a text, or a list"),
         ("services: {web: {image: x, healthcheck: {test: [pg]}}}", "healthcheck.test: ['pg']: expected a text"),

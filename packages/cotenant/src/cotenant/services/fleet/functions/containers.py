@@ -55,7 +55,7 @@ class ContainerFunction:
     ) -> None:
         """`socket`: of Docker, unless another runtime is `opened`."""
         self._agent = agent
-        self._label = f"{names.AGENT}={agent}"
+        self._label = names.label_of(agent)
         self._opened = opened or (lambda: DockerRuntime(socket))
         self._state_dir = state_dir
         self._now = now
@@ -162,7 +162,9 @@ class ContainerFunction:
         self._check(request)
         found = await self._found(request.container.guid)
         if found is None:
-            self._keep_room(request, await self._runtime.list(self._label))
+            listed = await self._runtime.list(self._label)
+            self._check(request)
+            self._keep_room(request, listed)
             return Moved(Step.RESERVED)
         return Moved(_step(found.status))
 
@@ -178,6 +180,7 @@ class ContainerFunction:
             for entry in listed:
                 if (entry.labels.get(names.GROUP), entry.labels.get(names.APPKEY)) == (request.fence.group, appkey):
                     raise Permanent(f"{appkey} of group {request.fence.group} is here already, as {entry.name}")
+            self._check(request)  # a later controller that has looked meanwhile was not told of this one
             self._keep_room(request, listed)
             self._making[guid] = request.fence.group
             environment = names.environment_of(request.container, self._environment, request.credentials)
@@ -220,7 +223,8 @@ class ContainerFunction:
                 raise Permanent(f"it ended and was restarted {found.restarts} times; the last: {_why_ended(found)}")
             if found.health == "unhealthy":
                 raise Permanent(f"its health check fails: {found.health_said or 'without a word'}")
-            if found.health == "healthy" or (not found.health and self._now() - found.started_s >= STEADY_S):
+            is_steady = found.status != "restarting" and self._now() - found.started_s >= STEADY_S
+            if found.health == "healthy" or (not found.health and is_steady):
                 return Moved(Step.READY)
             await asyncio.sleep(_POLL_S)
 

@@ -13,6 +13,11 @@ CREDENTIALS = "COTENANT_CREDENTIALS"
 AFTER, CPU, MEMORY, PORTS = f"{PREFIX}after", f"{PREFIX}cpu-milli", f"{PREFIX}memory-bytes", f"{PREFIX}ports"
 
 
+def label_of(agent: str) -> str:
+    """What all containers of this agent have."""
+    return f"{AGENT}={agent}"
+
+
 def labels_of(container: PlannedContainer, fence: Fence) -> dict[str, str]:
     """The template's own labels, and ours."""
     template = container.template

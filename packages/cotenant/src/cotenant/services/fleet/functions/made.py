@@ -15,6 +15,7 @@ from cotenant.services.fleet.functions.exporter import ExporterFunction
 from cotenant.services.fleet.functions.figures import FigureFunction
 from cotenant.services.fleet.functions.forwarding import ForwardFunction
 from cotenant.services.fleet.functions.gateway import GatewayFunction
+from cotenant.services.fleet.functions.labels import label_of
 from cotenant.services.fleet.functions.limits import LimitFunction
 from cotenant.services.fleet.functions.logs.function import LogFunction
 from cotenant.services.fleet.functions.profiles import ProfileFunction
@@ -26,7 +27,7 @@ def made_functions(
     agent: str, docker: Path, state_dir: Path, bus: Bus, cri: Path | None = None
 ) -> tuple[Function, ...]:
     """The functions of this agent, all off. `cri`: socket of another runtime than Docker."""
-    containers = ContainerFunction(agent, docker, state_dir, opened=runtime_at(docker, cri))
+    containers = ContainerFunction(agent, docker, state_dir, opened=runtime_at(docker, cri, label_of(agent)))
     figures = FigureFunction(agent, containers)
     limits = LimitFunction(containers, state_dir)
     return (

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from cotenant.drivers.cri.containers import CriContainers
 from cotenant.drivers.cri.exec import CriExec
 from cotenant.drivers.docker.client import DockerClient
 from cotenant.drivers.docker.containers import Containers
 from cotenant.drivers.docker.exec import Exec, open_exec
 from cotenant.model.fleet.containers import Container, Listed
 from cotenant.model.fleet.template import ContainerTemplate
+from cotenant.services.fleet.functions.supervised_cri import SupervisedCri
 
 
 class ContainerRuntime(Protocol):
@@ -67,9 +67,9 @@ class DockerRuntime(Containers):
         return await open_exec(self._client, container, command, columns, rows)
 
 
-def runtime_at(docker: Path, cri: Path | None) -> Callable[[], ContainerRuntime]:
-    """The runtime at one of these sockets: that of CRI where it is given."""
+def runtime_at(docker: Path, cri: Path | None, label: str) -> Callable[[], ContainerRuntime]:
+    """The runtime at one of these sockets: that of CRI where it is given. `label`: of this agent's containers."""
     if cri is not None:
         socket = cri
-        return lambda: CriContainers(socket)
+        return lambda: SupervisedCri(socket, label).begin()
     return lambda: DockerRuntime(docker)

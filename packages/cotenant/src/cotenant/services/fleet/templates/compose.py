@@ -22,6 +22,7 @@ KEYS = (
 )  # fmt: skip
 _HEALTH_KEYS = ("test", "interval", "timeout", "retries", "start_period", "disable")
 _MAX_GRACE_S = 600
+_MAX_RESTARTS_DIGITS = 7
 _RESTART = ("no", "always", "unless-stopped", "on-failure")
 
 
@@ -40,11 +41,7 @@ def _service(name: str, given: JsonMapping, ours: Mapping[str, str]) -> Containe
     network = values.text(f"services.{name}.network_mode", given.get("network_mode", ""))
     if network not in ("", "host", "bridge", "none"):
         raise InvalidInput(f"services.{name}.network_mode", network, "host, bridge or none")
-    restart = values.text(f"services.{name}.restart", given.get("restart", "no"))
-    if restart == "false":  # YAML reads a bare `no` as false
-        restart = "no"
-    if restart not in _RESTART:
-        raise InvalidInput(f"services.{name}.restart", restart, ", ".join(_RESTART))
+    restart, max_restarts = _restart(f"services.{name}.restart", given.get("restart", "no"))
     return ContainerTemplate(
         appkey=name,
         image=values.text(f"services.{name}.image", given["image"]),
@@ -62,10 +59,23 @@ def _service(name: str, given: JsonMapping, ours: Mapping[str, str]) -> Containe
         ),
         stop_grace_s=_grace_s(f"services.{name}.stop_grace_period", given.get("stop_grace_period", "10s")),
         restart=restart,
+        max_restarts=max_restarts,
         health=_health(name, given.get("healthcheck")),
         network=network,
         host_tags=values.names(f"services.{name}.x-tags", given.get("x-tags")),
     )
+
+
+def _restart(where: str, given: object) -> tuple[str, int]:
+    """(policy, most restarts): `on-failure:3` bounds them."""
+    said = values.text(where, given)
+    policy, colon, most = said.partition(":")
+    policy = "no" if policy == "false" else policy  # YAML reads a bare `no` as false
+    if policy in _RESTART and not colon:
+        return policy, 0
+    if policy == "on-failure" and most.isdecimal() and len(most) <= _MAX_RESTARTS_DIGITS and int(most):
+        return policy, int(most)
+    raise InvalidInput(where, said, f"{', '.join(_RESTART)}, or on-failure:N")
 
 
 def _grace_s(where: str, given: str | float) -> int:

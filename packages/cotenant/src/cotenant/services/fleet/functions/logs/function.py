@@ -185,7 +185,7 @@ class LogFunction:
         if log is None:
             return
         if found.log_path and found.log_driver in ("", "json-file", "k8s-file"):
-            self._open(log, found.id, Path(found.log_path))
+            self._open(log, found.log_id or found.id, Path(found.log_path))
         else:
             log.fault = f"a log driver that writes files (json-file, k8s-file), not {found.log_driver or 'none'}"
 
