@@ -15,8 +15,7 @@ rejected.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,16 +25,15 @@ from cotenant.engine.cycle.admission import refusals
 from cotenant.engine.cycle.eviction.simulated_evictions import trial
 from cotenant.engine.cycle.placing import Judgement
 from cotenant.engine.framework.budget import FILTER
-from cotenant.engine.framework.instructions import Preempt, Victim
 from cotenant.engine.framework.plugin import Refused
-from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Group, Verdict
 from cotenant.engine.plugins.gangs.directory import NAME, GangDirectory
 from cotenant.engine.plugins.gangs.nested import is_nested, place_nested
+from cotenant.engine.plugins.gangs.nominations import GangNominations
 from cotenant.engine.plugins.gangs.preemption import GangPreempting, Plan, place_each
 from cotenant.engine.plugins.gangs.topology import Place, may_be_together, places, topology_of
 from cotenant.engine.state.narrowing import EVERYWHERE
-from cotenant.model.arrays import Mask
 
 _PREEMPTIONS_A_ROUND = 1
 _SEARCHES_A_ROUND = 4  # for victims
@@ -55,11 +53,11 @@ class GangJudging:
         self._components = components = cycle.components
         self._pods = cycle.pods
         self._outbox = cycle.outbox
-        self._waiting = cycle.waiting
         self._placer = cycle.placer
         self._assume = cycle.assume
         self._gangs = gangs
         self._preempting = GangPreempting(components, gangs, cycle.placer)
+        self._nominations = GangNominations(cycle)
         self._rejected: list[_Rejected] = []
 
     def judge(self, group: Group, now_s: float) -> None:
@@ -73,7 +71,7 @@ class GangJudging:
             self._rejected.append(_Rejected(group, self._unevaluated(entries[0], Refused(NAME, words), now_s), False))
             return
         entries = self._in_order(keys, entries)
-        with self._without_nominations(entries):
+        with self._nominations.hidden(entries):
             admitted, why = self._admitted(entries, now_s)
         if why is not None and (not admitted or self._gangs.lacking(keys, admitted)):
             self._withdraw(admitted)
@@ -86,7 +84,7 @@ class GangJudging:
             self._post_filter(keys, entries, admitted, replace(verdict, subject=self._name(keys)), now_s)
             self._rejected.append(_Rejected(group, verdict, False))
             return
-        with self._without_nominations(admitted):
+        with self._nominations.hidden(admitted):
             found = self._try(group, keys, admitted, now_s)
             if isinstance(found, Verdict):
                 self._withdraw(admitted)
@@ -106,7 +104,7 @@ class GangJudging:
             if not group.pods or FILTER in verdict.filters:  # the cycle sets it aside
                 continue
             entries = [self._pods.by_uid[uid] for uid in group.pods]
-            self._reconsider_nominations(entries)
+            self._nominations.reconsider(entries)
             late = self._components.preempting.late(entries)
             plan: Plan | None = None
             # the search for a large gang's victims is not limited
@@ -118,7 +116,7 @@ class GangJudging:
                 plan, words = self._plan(entries, now_s)
                 if plan is not None:
                     allowance -= 1
-                    self._forget_nominations(entries)
+                    self._nominations.forget(entries)
                 elif not self._fits_later(group, entries, now_s, True):
                     for entry in entries:  # room that the rebalancer makes is kept until it says
                         if self._components.nominations.victims_of(entry.seen.uid):
@@ -142,7 +140,7 @@ class GangJudging:
                 held = verdict.is_held or bool(self._components.nominations.moving_of(entry.seen.uid))
                 self._outbox.waits(entry, verdict.message, verdict.record, verdict.missing, held=held, nominated=node)
             if plan is not None:
-                self._preempt(plan, now_s)
+                self._nominations.evict(plan, now_s)
 
     # ---- one transaction
 
@@ -156,7 +154,7 @@ class GangJudging:
         failure: Verdict | None = None
         nominations = self._components.nominations
         closed = nominations.closed_to(entries)
-        for entry in places(self._components.assignments, self._gangs, keys, entries, self._nominated(entries)):
+        for entry in places(self._components.assignments, self._gangs, keys, entries, self._nominations.rows(entries)):
             place = entry._replace(only=nominations.without(entry.only, closed))
             found = self._attempt(keys, entries, place, now_s)
             if (
@@ -177,7 +175,7 @@ class GangJudging:
     def _on_nominated(self, keys: tuple[str, ...], entries: list[PodInfo], now_s: float) -> list[Judgement] | None:
         """Place each on its nominated node, as the simulated eviction did, and members without one beside them."""
         placing, assignments = self._components.placing, self._components.assignments
-        nominated, topology = self._nominated(entries), topology_of(self._gangs, keys)
+        nominated, topology = self._nominations.rows(entries), topology_of(self._gangs, keys)
         if (
             not len(nominated)
             or is_nested(self._gangs, keys)
@@ -329,7 +327,7 @@ class GangJudging:
         }
         leaving = [self._pods.by_uid[uid] for uid in sorted(going) if uid in self._pods.by_uid]
         mark = placing.mark()
-        with self._without_nominations(entries), trial(self._components.assignments) as off:
+        with self._nominations.hidden(entries), trial(self._components.assignments) as off:
             off.remove(
                 pod_info for pod_info in leaving if pod_info.node and (overdue or not preempting.is_overdue(pod_info))
             )
@@ -343,102 +341,11 @@ class GangJudging:
                 self._placer.undo(now_s)
         return not isinstance(found, Verdict)
 
-    def _forget_nominations(self, entries: list[PodInfo]) -> None:
-        """Others take their place."""
-        for entry in entries:
-            self._components.nominations.drop(entry.seen.uid)
-
     def _plan(self, entries: list[PodInfo], now_s: float) -> tuple[Plan | None, str]:
-        with self._without_nominations(entries):
+        with self._nominations.hidden(entries):
             keys = self._keys(entries)
             found = self._preempting.attempt(keys, self._in_order(keys, entries), now_s)
         return (found, "") if isinstance(found, Plan) else (None, found)
-
-    def _preempt(self, plan: Plan, now_s: float) -> None:
-        """Nominate every member for its node and evict the victims; the first member waits for all of them."""
-        components, going = self._components, {victim.seen.uid for victim in plan.victims}
-        lost = ", and gangs that cannot do without them" if plan.fallen else ""
-        at: dict[str, list[Victim]] = {}
-        for victim in plan.victims:
-            if victim.state is not State.WAITING and not components.preempting.is_going(victim):
-                at.setdefault(victim.node, []).append(Victim(victim.seen.uid, victim.seen.pod.key, victim.node))
-        nodes = [components.assignments.names[row] for _, row in plan.rows]
-        elsewhere = [victim for node in at if node not in nodes for victim in at[node]]
-        for (entry, _), node in zip(plan.rows, nodes, strict=True):
-            for other in components.nominations.add(entry, node, going):
-                self._pods.drop_nomination(self._pods.by_uid[other])
-                self._pods.requeue(self._pods.by_uid[other], now_s)
-            victims = (*at.pop(node, ()), *elsewhere)
-            components.nominations.ask((victim.uid for victim in victims), entry.seen.uid, now_s)
-            self._outbox.say(
-                Preempt(
-                    entry.seen.uid,
-                    entry.seen.pod.key,
-                    node,
-                    victims,
-                    plan.breaks_budgets,
-                    f"lower priority, for a whole gang{lost}",
-                )
-            )
-            going, elsewhere = set(), []
-        for victim in plan.victims:
-            self._waiting.preempted(victim.seen.uid, now_s)
-
-    # ---- nominations
-
-    @contextmanager
-    def _without_nominations(self, entries: list[PodInfo]) -> Iterator[None]:
-        """Hide the nominations of the bundle and of less important pods; those that are still valid are restored at
-        the end.
-        """
-        assignments, nominations = self._components.assignments, self._components.nominations
-        if not assignments.reserved:
-            yield
-            return
-        lowest = min(entry.seen.pod.priority for entry in entries)
-        own = [entry for entry in entries if entry.seen.uid in assignments.reserved]
-        for entry in own:
-            assignments.release(entry, freed=False)
-        lifted = [entry for entry in assignments.reserved.values() if entry.seen.pod.priority < lowest]
-        assignments.suspend(lifted)
-        try:
-            if any(assignments.narrowing.is_narrowed(entry.number) for entry in entries):
-                assignments.narrowing.expect(
-                    tuple(
-                        (entry.number, entry.row)
-                        for entry in assignments.reserved.values()
-                        if entry.seen.pod.priority >= lowest
-                    )
-                )
-            yield
-        finally:
-            assignments.narrowing.expect(())
-            assignments.resume(entry for entry in lifted if entry.seen.uid in assignments.reserved)
-            for entry in own:
-                node = nominations.node_of(entry.seen.uid)
-                if node and not entry.node:
-                    assignments.reserve(entry, node)
-
-    def _nominated(self, entries: list[PodInfo]) -> Mask:
-        """The rows that members are nominated for."""
-        nominations, assignments = self._components.nominations, self._components.assignments
-        if not len(nominations):
-            return EVERYWHERE
-        rows = [assignments.encoder.node_rows.get(nominations.node_of(entry.seen.uid), -1) for entry in entries]
-        rows = [row for row in rows if row >= 0]
-        if not rows:
-            return EVERYWHERE
-        mask = np.zeros(len(assignments.names), dtype=np.bool_)
-        mask[rows] = True
-        return mask
-
-    def _reconsider_nominations(self, entries: list[PodInfo]) -> None:
-        """Keep the nominations of a bundle that did not fit only while victims are still ending."""
-        nominations = self._components.nominations
-        nominated = [entry for entry in entries if entry.seen.uid in nominations]
-        if nominated and not any(nominations.wait_for(entry.seen.uid, set()) for entry in nominated):
-            for entry in nominated:
-                self._pods.drop_nomination(entry)
 
     # ---- messages
 
