@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cotenant.cli.tables import print_folded, print_words
-from cotenant.model.autonomy.autonomy import Autonomy
+from cotenant.model.autonomy.autonomy import Action, Autonomy
 from cotenant.policy.autonomy.ladder import Earned
 
 
-def show(objects: Sequence[Autonomy], earned: Mapping[str, Earned], as_json: bool) -> int:
+def show(objects: Sequence[Autonomy], earned: Mapping[Action, Mapping[str, Earned]], as_json: bool) -> int:
     """Print; returns the exit status."""
     if as_json:
         rows = [
@@ -27,10 +27,12 @@ def show(objects: Sequence[Autonomy], earned: Mapping[str, Earned], as_json: boo
             }
             for found in objects
         ]
-        sizes = {
-            namespace: {**msgspec.to_builtins(one), "rung": one.rung.name.lower()} for namespace, one in earned.items()
-        }
-        print(msgspec.json.encode({"objects": rows, "earned": sizes}).decode())
+        found_by = {action: {name: _fields(one) for name, one in found.items()} for action, found in earned.items()}
+        print(
+            msgspec.json.encode(
+                {"objects": rows, "earned": found_by[Action.SIZES], "earnedMoves": found_by[Action.MOVES]}
+            ).decode()
+        )
         return 0
     if not objects:
         print("no Autonomy objects: movers go as far as their own settings say, at any time")
@@ -52,13 +54,18 @@ def show(objects: Sequence[Autonomy], earned: Mapping[str, Earned], as_json: boo
     for found in objects:
         for wrong in found.wrong:
             print_folded(f"{found.name}: {wrong}")
-    if earned:
-        print()
-        print_words(
-            ("sizes in", "earned", "held", "at least", "because"),
-            [
-                (namespace, one.rung.name.lower(), f"{one.hits} of {one.trials}", f"{100 * one.low:.0f} %", one.why)
-                for namespace, one in earned.items()
-            ],
-        )
+    for action, stands in earned.items():
+        if stands:
+            print()
+            print_words(
+                (f"{action} in", "earned", "held", "at least", "because"),
+                [
+                    (namespace, one.rung.name.lower(), f"{one.hits} of {one.trials}", f"{100 * one.low:.0f} %", one.why)
+                    for namespace, one in stands.items()
+                ],
+            )
     return 0
+
+
+def _fields(one: Earned) -> dict[str, object]:
+    return {**msgspec.to_builtins(one), "rung": one.rung.name.lower()}

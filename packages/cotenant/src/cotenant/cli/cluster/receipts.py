@@ -1,4 +1,5 @@
-"""`cotenant receipts`: what was suggested and done to sizes, by whose leave, and what came of it; approve and undo.
+"""`cotenant receipts`: what was suggested and done to sizes and by moves, by whose leave, and what came of it; approve
+and undo.
 
 Only signatures and help texts are here; what a command does is imported when it runs, so that `--help` stays fast.
 """
@@ -14,10 +15,10 @@ from cotenant.services.options import Context, Kubeconfig
 
 app = App(
     name="receipts",
-    help="What was suggested and done to sizes of containers, by whose leave, and what came of it.",
+    help="What was suggested and done to sizes of containers and by moves of pods, by whose leave, what came of it.",
     help_format="plaintext",
 )
-Sizing = Annotated[str, Parameter(help="NAMESPACE/NAME of the RightSizing.")]
+Sizing = Annotated[str, Parameter(help="NAMESPACE/NAME of a RightSizing, or the name of a move (a PodMigrationJob).")]
 
 
 @app.default
@@ -28,11 +29,13 @@ def receipts(
     context: Context = "",
     json: Json = False,
 ) -> int:
-    """List RightSizings with what stands, and the receipts of their changes, the newest first."""
+    """List RightSizings with what stands, and the receipts of their changes and of moves, the newest first."""
     from cotenant.cli.cluster import receipts_showing
+    from cotenant.services.autonomy.moves import MoveReceipts
     from cotenant.services.sizes.receipts import SizingClient
 
-    return receipts_showing.show(SizingClient(kubeconfig, context).all(namespace), json)
+    moves = MoveReceipts(kubeconfig, context).all(namespace)
+    return receipts_showing.show(SizingClient(kubeconfig, context).all(namespace), moves, json)
 
 
 @app.command
@@ -45,11 +48,16 @@ def approve(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
 ) -> int:
-    """Allow what is suggested to be carried out (mode approve)."""
+    """Allow what is suggested to be carried out (mode approve, or earned)."""
     from getpass import getuser
 
+    from cotenant.services.autonomy.moves import MoveReceipts
     from cotenant.services.sizes.receipts import SizingClient
 
+    if "/" not in sizing:
+        MoveReceipts(kubeconfig, context).approve(sizing, by or getuser())
+        print(f"{sizing} is approved")
+        return 0
     found = SizingClient(kubeconfig, context).approve(sizing, suggestion, by or getuser())
     assert found.status.suggestion is not None
     print(f"{sizing}: {found.status.suggestion.id} is approved")
@@ -59,14 +67,21 @@ def approve(
 @app.command
 def undo(
     sizing: Sizing,
-    change: Annotated[str, Parameter(name="ID", help="Of the receipt.")],
+    change: Annotated[str, Parameter(name="ID", help="Of the receipt.")] = "",
     /,
     *,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
 ) -> int:
-    """Take the last change back: every pod gets the size that it had."""
+    """Take the last change back: every pod gets the size that it had. A move has no undo: that would be another move,
+    and the scheduler places pods.
+    """
+    from cotenant.model.errors import InvalidInput
     from cotenant.services.sizes.receipts import SizingClient
+
+    if "/" not in sizing:
+        hint = "a move has no undo: to bring the pod back is another eviction, and the scheduler says where it goes"
+        raise InvalidInput("NAMESPACE/NAME", sizing, "a RightSizing", hint)
 
     SizingClient(kubeconfig, context).undo(sizing, change)
     print(f"{sizing}: {change} is taken back")

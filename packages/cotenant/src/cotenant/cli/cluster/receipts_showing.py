@@ -1,4 +1,4 @@
-"""Prints RightSizings and their receipts, as tables or as one JSON document."""
+"""Prints RightSizings, moves and their receipts, as tables or as one JSON document."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cotenant.cli.tables import print_folded, print_words
+from cotenant.model.groups.migration import JobPhase, MigrationJob, Step
 from cotenant.model.quantities import format_bytes, format_milli
 from cotenant.model.sizes.container import ContainerSize
 from cotenant.model.sizes.right_sizing import RightSizing
@@ -25,14 +26,46 @@ class _Row(msgspec.Struct, rename="camel"):
     receipts: object
 
 
-def show(sizings: Sequence[RightSizing], as_json: bool) -> int:
+class _MoveRow(msgspec.Struct, rename="camel"):
+    """One move, for `--json`."""
+
+    move: str
+    pod: str
+    state: str
+    before: str
+    after: str
+    why: str
+    allowed_by: str
+    result: str
+    undo: str
+
+
+def show(sizings: Sequence[RightSizing], moves: Sequence[MigrationJob], as_json: bool) -> int:
     """Print; returns the exit status."""
     if as_json:
-        print(msgspec.json.encode([_row(sizing) for sizing in sizings]).decode())
+        rows = [*(_row(sizing) for sizing in sizings), *(_move_row(job) for job in moves)]
+        print(msgspec.json.encode(rows).decode())
         return 0
-    if not sizings:
+    if sizings:
+        _show_sizings(sizings)
+    else:
         print("no RightSizings")
-        return 0
+    if moves:
+        print()
+        found = [_move_row(job) for job in moves]
+        print_words(
+            ("move", "pod", "state", "from", "to"),
+            [(row.move, row.pod, row.state, row.before or "-", row.after or "-") for row in found],
+        )
+        for row in found:
+            print_folded(f"{row.move}: {row.why}; allowed by {row.allowed_by or 'nobody yet'}")
+            if row.result:
+                print_folded(f"{row.move}: {row.result}")
+        print_folded("a move has no undo: to bring a pod back is another eviction")
+    return 0
+
+
+def _show_sizings(sizings: Sequence[RightSizing]) -> None:
     print_words(
         ("sizing", "workload", "mode", "state", "suggested", "id"),
         [
@@ -58,13 +91,12 @@ def show(sizings: Sequence[RightSizing], as_json: bool) -> int:
         for receipt in sizing.status.receipts
     ]
     if not rows:
-        return 0
+        return
     print()
     print_words(("at", "sizing", "id", "outcome", "change"), sorted(rows, reverse=True))
     for sizing in sizings:
         for receipt in sizing.status.receipts:
             print_folded(f"{receipt.id}: {receipt.why}; {receipt.pods} pods; allowed by {receipt.allowed_by}")
-    return 0
 
 
 def changed(before: ContainerSize, after: ContainerSize) -> str:
@@ -93,3 +125,20 @@ def _row(sizing: RightSizing) -> _Row:
         status.applied,
         status.receipts,
     )
+
+
+def _move_row(job: MigrationJob) -> _MoveRow:
+    helped, note = job.condition(Step.HELPED), job.note
+    after = note.target if note is not None else ""
+    if job.phase is JobPhase.SUCCEEDED and helped is not None:
+        state = {"True": "helped", "False": "did not help"}.get(helped.status, "not measured")
+    elif job.phase.is_final:
+        state = "failed"
+    elif job.paused and job.suggested:
+        state = "suggested"
+    else:
+        state = job.phase.value.lower()
+    result = helped.message if helped is not None else job.message
+    allowed_by = job.allowed_by or (f"whoever made it ({job.created_by or 'a user'})" if not job.is_ours else "")
+    before = job.node or (note.node if note is not None else "")
+    return _MoveRow(job.name, job.pod.key, state, before, after, job.reason, allowed_by, result, "none")

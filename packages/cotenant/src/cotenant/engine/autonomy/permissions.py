@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from cotenant.model.autonomy.autonomy import Action, Autonomy, Permission
+from cotenant.model.autonomy.autonomy import Action, Autonomy, Permission, Rung
 from cotenant.policy.autonomy.permission import permission
+
+_UNKNOWN = Permission(
+    Rung.SHADOW, may_begin=False, is_frozen=True, why="the cluster's Autonomy objects are not known yet"
+)
 
 
 class Permissions:
     """Objects by name. Times are Unix seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Callable[[], bool] = lambda: True) -> None:
+        """`known`: whether the objects have been listed once; before, nothing may be begun."""
         self._objects: dict[str, Autonomy] = {}
+        self._known = known
 
     def seen(self, found: Autonomy) -> None:
         """An object as it is stored."""
@@ -24,11 +30,11 @@ class Permissions:
 
     def of(self, action: Action, namespace: str, now_s: float) -> Permission:
         """What may be done of this kind there."""
-        return permission(self._objects.values(), action, namespace, now_s)
+        return permission(self._objects.values(), action, namespace, now_s) if self._known() else _UNKNOWN
 
     def held(self, action: Action, namespaces: Iterable[str], now_s: float) -> dict[str, str]:
         """Of these namespaces, those in which nothing of this kind may be begun now, and why."""
-        if not self._objects:
+        if not self._objects and self._known():
             return {}
         asked = {namespace: self.of(action, namespace, now_s) for namespace in set(namespaces)}
         return {namespace: found.why for namespace, found in asked.items() if not found.may_act}

@@ -22,6 +22,7 @@ class MigrationSettings:
     per_workload: ObjectLimit = field(default_factory=ObjectLimit)
     kept_s: float = 6 * 3600.0  # an ended job is kept so long after its time limit
     watch_s: float = 180.0  # nodes of a move after it
+    receipts: int = 0  # jobs with an outcome that are kept beyond `kept_s`, of each namespace
 
 
 class Arbiter(Protocol):

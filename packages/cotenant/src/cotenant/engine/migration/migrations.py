@@ -25,8 +25,9 @@ from cotenant.engine.migration.instructions import (
     WithdrawEviction,
     WriteStatus,
 )
+from cotenant.engine.migration.outcomes import kept_receipts
 from cotenant.engine.migration.pending import PendingJob
-from cotenant.engine.migration.proof import Measure, Proofs, Purpose, ended_s, rests
+from cotenant.engine.migration.proof import Broken, Measure, Proofs, Purpose, ended_s, no_purpose, none_broke, rests
 from cotenant.engine.migration.rates import EvictionRates, begins_evicting
 from cotenant.engine.migration.steps import SCAVENGED_AFTER_S, JobFacts, Simulated, is_scavenged, next_step
 from cotenant.model.cluster.eviction_request import REBALANCER, EvictionProgress, EvictionRequest
@@ -56,9 +57,10 @@ class Migrations:
         measure: Measure = lambda node, resource: None,
         settings: MigrationSettings | None = None,
         what_if: WhatIf | None = None,
-        purpose: Purpose | None = None,
+        purpose: Purpose = no_purpose,
+        broken: Broken = none_broke,
     ) -> None:
-        """`what_if` None: requested moves wait. `purpose` None: only moves for a node's use are judged."""
+        """`what_if` None: requested moves wait. Without a purpose only moves for a node's use are judged."""
         self._what_if = what_if
         self._simulations = 0  # in this turn
         self.settings = settings or MigrationSettings()
@@ -70,11 +72,8 @@ class Migrations:
         self._pending: dict[str, PendingJob] = {}  # by what an instruction is about
         self._orphaned: dict[str, float] = {}  # reservations and requests without a job, since when
         self._rates = EvictionRates(self.settings)
-        self._proofs = (
-            Proofs(measure, self.settings.watch_s)
-            if purpose is None
-            else Proofs(measure, self.settings.watch_s, purpose=purpose)
-        )
+        self._proofs = Proofs(measure, self.settings.watch_s, purpose=purpose, broken=broken)
+        self._receipts: frozenset[str] = frozenset()  # names of jobs that are kept
 
     # ---- events
 
@@ -154,6 +153,7 @@ class Migrations:
             self._pending.setdefault(name, PendingJob())
         evictions, intended = self._rates.recent(self.jobs.values(), now_s), self._intended()
         self._simulations = 0
+        self._receipts = kept_receipts(self.jobs.values(), self.settings.receipts, now_s)
         for name in sorted(self.jobs):
             job, pending = self.jobs[name], self._pending[name]
             if not pending.is_due(now_s):
@@ -360,6 +360,8 @@ class Migrations:
             return WriteStatus(judged)
         kept_s = self.settings.kept_s if job.is_ours else SCAVENGED_AFTER_S
         age_s = now_s - job.limit_from_s(now_s)
+        if job.name in self._receipts:
+            return None
         return DeleteJob(job) if is_scavenged(job.phase, age_s, job.ttl_s, kept_s) else None
 
     def _orphans(self, now_s: float) -> list[Instruction]:

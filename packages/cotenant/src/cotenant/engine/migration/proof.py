@@ -24,6 +24,7 @@ WATCH_S = 180.0
 MIN_SHARE = 0.5  # of the expected change
 FIRST_REST_S = 600.0
 LONGEST_REST_S = 4 * 3600.0
+OBJECTIVE_BROKEN = "ObjectiveBroken"
 HELPED, NOT_HELPED, NOT_MEASURED = "SourceRelieved", "SourceNotRelieved", "NotMeasured"
 
 PURPOSE_SERVED, PURPOSE_NOT_SERVED = "PurposeServed", "PurposeNotServed"
@@ -47,7 +48,17 @@ class Served:
 Purpose = Callable[[MigrationJob, bool], Served | None]
 
 
-def _no_purpose(job: MigrationJob, is_due: bool) -> Served | None:
+# Which objective that the move touches burns since; "" = none. Such a move did not help, whatever else it did.
+Broken = Callable[[MigrationJob, float], str]
+
+
+def none_broke(job: MigrationJob, now_s: float) -> str:
+    """Objectives are not known."""
+    return ""
+
+
+def no_purpose(job: MigrationJob, is_due: bool) -> Served | None:
+    """Only a node's use is judged."""
     return None
 
 
@@ -65,9 +76,15 @@ class Proofs:
     """Watches the nodes of moves that ended."""
 
     def __init__(
-        self, measure: Measure, watch_s: float = WATCH_S, every_s: float = 5.0, purpose: Purpose = _no_purpose
+        self,
+        measure: Measure,
+        watch_s: float = WATCH_S,
+        every_s: float = 5.0,
+        purpose: Purpose = no_purpose,
+        broken: Broken = none_broke,
     ) -> None:
         self._measure, self._watch_s, self._every_s, self._purpose = measure, watch_s, every_s, purpose
+        self._broken = broken
         self._samples: dict[str, _Samples] = {}  # by UID of the job
 
     def forget(self, uid: str) -> None:
@@ -76,6 +93,15 @@ class Proofs:
 
     def judge(self, job: MigrationJob, now_s: float) -> MigrationJob | None:
         """The job with its verdict when the time has come; None before, and for jobs without a plan of ours."""
+        judged = self._judge(job, now_s)
+        verdict = judged.condition(Step.HELPED) if judged is not None else None
+        broke = self._broken(job, now_s) if judged is not None else ""
+        if judged is None or verdict is None or not broke:
+            return judged
+        figures = f"{broke} burns its budget since the move; {verdict.message}"
+        return job.with_condition(Step.HELPED, "False", now_s, OBJECTIVE_BROKEN, figures)
+
+    def _judge(self, job: MigrationJob, now_s: float) -> MigrationJob | None:
         note, end_s = job.note, ended_s(job)
         if job.phase is not JobPhase.SUCCEEDED or note is None or job.condition(Step.HELPED):
             return None

@@ -44,6 +44,7 @@ from cotenant.model.groups.reservation import SCHEDULED, CurrentOwner, Phase, Re
 from cotenant.policy.rebalance.migration.arbitration import BUDGET, Verdict
 
 SETTLES_S = 10.0  # objects of different kinds are seen at different times
+SUGGESTED_S = 1800.0  # for which a suggestion waits: the plan that it belongs to is then made anew
 SCAVENGED_AFTER_S = 300.0  # after the end of its time limit
 SCAVENGED_WITHOUT_TTL_S = 1800.0
 _EXPIRED = "Expired"  # reason of a reservation's condition Ready
@@ -95,7 +96,10 @@ def next_step(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
     if job.phase.is_final:
         return Next(None)
     if job.paused:
-        return Next(None, "it is paused", WaitReason.PAUSED)
+        if job.suggested and now_s - job.created_s >= SUGGESTED_S:
+            return _fail(job, JobReason.NOT_APPROVED, f"nobody approved it within {SUGGESTED_S / 60:.0f} minutes")
+        waits = f"cotenant receipts approve {job.name}" if job.suggested else "it is paused"
+        return Next(None, waits, WaitReason.PAUSED)
     if job.ttl_s > 0 and now_s - job.limit_from_s(now_s) >= job.ttl_s:
         waiting = job.condition(Step.WAITING)
         why = f": {waiting.message}" if waiting is not None and waiting.status == "True" else ""

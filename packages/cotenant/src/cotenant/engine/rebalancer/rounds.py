@@ -8,9 +8,10 @@ Limits: scales and amplified nodes are read by the driver before it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cotenant.engine.migration.migrations import Migrations
+from cotenant.engine.rebalancer.broken import burning
 from cotenant.engine.rebalancer.jobs import job_of
 from cotenant.engine.rebalancer.missed import MISSED
 from cotenant.engine.rebalancer.plan import Plan, PlannedMove
@@ -51,7 +52,7 @@ def plan_round(
         migrations.kinds_since(now_s - (objectives.misses.rest_s if objectives is not None else 0.0)),
         migrations.begun_by(MISSED),
     )
-    resting = migrations.resting(now_s)
+    resting, burns = migrations.resting(now_s), burning(planner.standings, now_s)
     intents = []
     for move in plan.moves:
         entry = planner.cluster.find(move.pod)
@@ -60,10 +61,11 @@ def plan_round(
         owner = controller(entry)
         replicas = planner.replicas.get(owner.uid, 1) if owner is not None else 1
         job = job_of(move, owner.uid if owner is not None else "", replicas, settings.acting, now_s)
-        assert job.note is not None
-        kind = job.note.kind
+        note = job.note
+        assert note is not None
+        kind = note.kind
         stays = f"moves of {kind} did not help, none for {resting[kind] - now_s:.0f} s" if kind in resting else ""
-        intents.append(Intent(move, job, stays))
+        intents.append(Intent(move, replace(job, note=replace(note, burning=burns)), stays))
     return plan, tuple(intents)
 
 

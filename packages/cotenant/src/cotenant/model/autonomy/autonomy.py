@@ -25,6 +25,14 @@ class Rung(IntEnum):
     ACT = 3
 
 
+class MoveMode(StrEnum):
+    """How far a rebalancer goes by itself, where it acts at all."""
+
+    APPROVE = "approve"  # every move waits for a person
+    ACT = "act"
+    EARNED = "earned"  # as far as the moves of the namespace have helped; begins as `approve`
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """When something may be begun, by a wall clock. `until_min` at or before `from_min` is of the next day."""

@@ -26,6 +26,9 @@ WHAT_IF = "cotenant.io/what-if"
 REQUIRED = "required"
 # annotation of jobs: namespace/name, separated by commas: any of these may move instead, the one that costs least
 OR_PODS = "cotenant.io/or-pods"
+ALLOWED_BY = "cotenant.io/allowed-by"  # annotation of our jobs: who allowed it, or what earned it
+SUGGESTED = "cotenant.io/suggested"  # annotation of our jobs, value TRUE: paused until a person approves
+TRUE = "true"
 SURGED = "cotenant.io/surge"  # label of a Deployment's pod template: UID of the job that rolled it out
 COMPONENT = "cotenant-rebalancer"  # value of `CREATED_BY`
 
@@ -74,7 +77,7 @@ class Step(StrEnum):
     HELPED = "Helped"  # ours: what the move changed, measured after it
     WAITING = "Waiting"  # ours: on what it waits now
     SURGE = "Surge"  # ours: the pod's replacement is rolled out first, and the rollout ends the pod; False = undone
-    QUEUED = "Queued"  # ours: it waits for its turn among other moves; such time does not count toward its time limit
+    QUEUED = "Queued"  # ours: it waits for its turn, or is paused; such time does not count toward its time limit
 
 
 # Conditions that say nothing about how far a move has come.
@@ -97,6 +100,7 @@ class JobReason(StrEnum):
     EVICTING = "Evicting"
     SURGING = "ReplacementFirst"  # ours
     UNDONE = "Undone"  # ours
+    NOT_APPROVED = "NotApproved"  # ours
     EVICT_COMPLETE = "EvictComplete"
     WAIT_BOUND = "WaitForPodBindReservation"
     WAIT_READY = "WaitForBoundPodReady"
@@ -119,8 +123,8 @@ class WaitReason(StrEnum):
 
     @property
     def is_queue(self) -> bool:
-        """Whether this is a turn among other moves."""
-        return self in (WaitReason.LIMIT, WaitReason.WORKLOAD)
+        """Whether this is a turn among other moves, or a person's."""
+        return self in (WaitReason.LIMIT, WaitReason.WORKLOAD, WaitReason.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +186,7 @@ class MoveNote:
     target_before: Mapping[str, float] = field(default_factory=dict)
     target_after: Mapping[str, float] = field(default_factory=dict)
     aim: MoveAim | None = None
+    burning: tuple[str, ...] = ()  # namespace/name of the objectives of which an alert fired when it was planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +212,8 @@ class MigrationJob:
     what_if: bool = False  # a request: `note` is written by the rebalancer once the landing was simulated
     alternatives: tuple[str, ...] = ()  # namespace/name of pods that may move instead of `pod`
     created_by: str = ""  # label: what asked for it
+    suggested: bool = False  # nothing is done before a person ends its pause
+    allowed_by: str = ""
     wrong: tuple[str, ...] = ()  # what of its spec cannot be used
     # --- from its status
     phase: JobPhase = JobPhase.PENDING

@@ -244,12 +244,13 @@ def _permissions(
     client: Client | None, background: dict[str, Callable[[], Coroutine[object, object, None]]]
 ) -> Permissions:
     """What may act here, by the cluster's Autonomy objects; without a cluster everything may."""
-    permissions = Permissions()
-    if client is not None:
-        from cotenant.services.agent.discovery.cluster_pods import ClusterAutonomy
+    if client is None:
+        return Permissions()
+    from cotenant.services.agent.discovery.cluster_pods import ClusterAutonomy
 
-        background["what may act"] = ClusterAutonomy(client, permissions).run
-    return permissions
+    autonomy = ClusterAutonomy(client)
+    background["what may act"] = autonomy.run
+    return autonomy.permissions
 
 
 def _held(permissions: Permissions, namespace: str, now_s: float) -> str:

@@ -1,33 +1,53 @@
-"""What the changes of sizes have earned, by namespace, from the receipts that are stored."""
+"""What changes of sizes and moves have earned, by namespace, from the receipts that are stored."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+from cotenant.drivers.kube.cache.cache import ApiObject
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import NotFound
+from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS
 from cotenant.drivers.kube.kinds.custom.right_sizing import RIGHT_SIZINGS, read_right_sizing
+from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.engine.migration.outcomes import outcome_of
 from cotenant.engine.sizing.outcomes import judged
+from cotenant.model.autonomy.autonomy import Action
 from cotenant.policy.autonomy.ladder import Earned, Judged, LadderSettings, earned
+from cotenant.services.autonomy.moves import read_jobs
+
+T = TypeVar("T", bound=ApiObject)
 
 
-def earned_by_namespace(kubeconfig: Path | None, context: str) -> Mapping[str, Earned]:
-    """Namespaces with a RightSizing; none where the kind is not installed."""
+def earned_by_namespace(kubeconfig: Path | None, context: str) -> Mapping[Action, Mapping[str, Earned]]:
+    """Namespaces with a RightSizing, and those with a move that was judged; none where a kind is not installed."""
 
-    async def ask() -> Mapping[str, Earned]:
+    async def ask() -> Mapping[Action, Mapping[str, Earned]]:
         access = load_access(kubeconfig, context)
         async with Client(access, qps=50.0, burst=10, in_flight=2, user_agent="cotenant-autonomy") as client:
-            try:
-                objects = await client.all_of(RIGHT_SIZINGS)
-            except NotFound:
-                return {}
-        outcomes: dict[str, list[Judged]] = {}
-        for sizing in map(read_right_sizing, objects):
-            outcomes.setdefault(sizing.namespace, []).extend(judged(sizing.status.receipts, time.time()))
-        return {namespace: earned(found, LadderSettings()) for namespace, found in sorted(outcomes.items())}
+            sizes: dict[str, list[Judged]] = {}
+            for sizing in map(read_right_sizing, await _installed(client, RIGHT_SIZINGS)):
+                sizes.setdefault(sizing.namespace, []).extend(judged(sizing.status.receipts, time.time()))
+            moved: dict[str, list[Judged]] = {}
+            for job in read_jobs(await _installed(client, MIGRATION_JOBS)):
+                if (found := outcome_of(job)) is not None:
+                    moved.setdefault(job.pod.namespace, []).append(found)
+        return {Action.SIZES: _earned(sizes), Action.MOVES: _earned(moved)}
 
     return asyncio.run(ask())
+
+
+def _earned(outcomes: Mapping[str, Sequence[Judged]]) -> Mapping[str, Earned]:
+    return {namespace: earned(found, LadderSettings()) for namespace, found in sorted(outcomes.items())}
+
+
+async def _installed(client: Client, kind: Kind[T]) -> Sequence[T]:
+    try:
+        return await client.all_of(kind)
+    except NotFound:
+        return ()

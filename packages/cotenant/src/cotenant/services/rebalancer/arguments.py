@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.leaderelection.election import Timing
+from cotenant.model.autonomy.autonomy import MoveMode
 from cotenant.model.errors import InvalidInput
 from cotenant.services.kube_process.identity import check_lease_namespace
 from cotenant.services.kube_process.span_target import span_target
@@ -76,6 +77,16 @@ class RunArguments:
         float | None,
         Parameter(help="Seconds for which the nodes of a move are watched afterwards. Default: 180.", group=WORK),
     ] = None
+    mode: Annotated[
+        str,
+        Parameter(
+            help=(
+                "How far --act goes: act; approve: each move waits for `cotenant receipts approve`; earned: for each "
+                "namespace as far as its moves have helped, beginning as approve."
+            ),
+            group=WORK,
+        ),
+    ] = "act"
     context: Context = ""
     profile: Annotated[
         str, Parameter(help="The scheduler's placement profile, by which landings are simulated.", group=WORK)
@@ -159,6 +170,8 @@ def check(request: RunArguments) -> Address:
     for option, value in (("--interval-s", request.interval_s), ("--watch-s", request.watch_s)):
         if value is not None and not (value > 0 and isfinite(value)):
             raise InvalidInput(option, value, "more than 0 seconds")
+    if request.mode not in set(MoveMode):
+        raise InvalidInput("--mode", request.mode, ", ".join(MoveMode))
     check_lease_namespace(request.lease_namespace)
     check_logging(request.log_level, request.log_format)
     read_names(request.scheduler_names, by_requests(cluster_profile("--profile", request.profile)))

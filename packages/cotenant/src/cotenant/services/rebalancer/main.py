@@ -10,6 +10,8 @@ from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.kinds.workload.declarations import workload_kinds
 from cotenant.drivers.seals.seals import read_seals
+from cotenant.engine.migration.outcomes import MAX_RECEIPTS
+from cotenant.model.autonomy.autonomy import MoveMode
 from cotenant.services.heap import settle
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.kube_process.replica import open_replica
@@ -51,6 +53,9 @@ def options_of(request: RunArguments, address: Address) -> RebalancerOptions:
     if request.watch_s is not None:
         migration = replace(acting.migration, watch_s=request.watch_s)
         acting = replace(acting, migration=migration)
+    mode = MoveMode(request.mode)
+    if mode is not MoveMode.ACT:
+        acting = replace(acting, migration=replace(acting.migration, receipts=MAX_RECEIPTS))
     acts = request.act if request.act is not None else acting.acts
     return RebalancerOptions(
         profile=profile,
@@ -62,5 +67,6 @@ def options_of(request: RunArguments, address: Address) -> RebalancerOptions:
         workload_kinds=workload_kinds(request.workload_kinds),
         seals=read_seals(request.seal_certificate),
         acts=bool(acts),
+        mode=mode,
         span_target=span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca),
     )

@@ -9,6 +9,7 @@ from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.engine.rebalancer.plan import Plan
 from cotenant.engine.rebalancer.settings import RebalancerSettings
+from cotenant.model.autonomy.autonomy import MoveMode
 from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import PlacementProfile
@@ -33,6 +34,7 @@ class RebalancerOptions:
     workload_kinds: tuple[WorkloadKind, ...] = ()
     seals: Seals = NO_SEALS
     acts: bool = False  # False = dry run
+    mode: MoveMode = MoveMode.ACT
     span_target: SpanTarget | None = None  # of rounds and moves; None = no spans
 
 

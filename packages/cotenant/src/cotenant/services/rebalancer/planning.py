@@ -174,7 +174,7 @@ class ClusterReading:
             ),
             optional=True,
         )
-        if settings.kinds.objectives is not None:
+        if settings.kinds.objectives is not None or not once:  # what moves break is judged by them too
             watches.handle(
                 OBJECTIVE_STATUSES,
                 ObjectHandler(

@@ -47,13 +47,15 @@ from cotenant.engine.migration.instructions import (
 )
 from cotenant.engine.migration.migrations import Migrations
 from cotenant.engine.rebalancer.arbiter import ClusterArbiter
+from cotenant.engine.rebalancer.broken import BrokenObjectives
+from cotenant.engine.rebalancer.permitting import Leave, MovePermits
 from cotenant.engine.rebalancer.plan import Plan, PlannedMove
 from cotenant.engine.rebalancer.purposes import Purposes
 from cotenant.engine.rebalancer.requested import RequestedMoves
 from cotenant.engine.rebalancer.room import DEFRAGMENTATION
 from cotenant.engine.rebalancer.round_limits import controller
 from cotenant.engine.rebalancer.rounds import kept_until_s, moved_lately, plan_round
-from cotenant.model.autonomy.autonomy import Action
+from cotenant.model.autonomy.autonomy import Rung
 from cotenant.model.cluster.eviction_request import EvictionRequest
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, JobPhase, MigrationJob, PodRef, Step, WaitReason
@@ -114,10 +116,12 @@ class RebalancerProcess:
             acting.migration,
             RequestedMoves(reading.planner, lambda now_s: moved_lately(self.migrations, now_s)),
             Purposes(reading.cluster, reading.planner),
+            BrokenObjectives(reading.cluster, reading.planner.standings),
         )
         self._scales = Scales(self.client)
         self._reservation = ReservationReader()
         self.permissions = Permissions()
+        self.permits = MovePermits(self.permissions, lambda: self.migrations.jobs.values(), options.mode)
         kube.watches.handle(
             AUTONOMIES, ObjectHandler(read_autonomy, self.permissions.seen, self.permissions.gone), optional=True
         )
@@ -218,21 +222,30 @@ class RebalancerProcess:
         kept_rooms: dict[str, bool] = {}
         for intent in intents:
             move = intent.move
-            allowed = self.permissions.of(Action.MOVES, move.pod.partition("/")[0], now_s)
+            leave = self.permits.leave(move.pod.partition("/")[0], now_s)
             if intent.stays:
                 _log.info("%s is not moved: %s", move.pod, intent.stays)
-            elif self._options.acts and not allowed.may_act:
-                _log.info("%s is not moved from %s to %s: %s", move.pod, move.node, move.target, allowed.why)
+            elif self._options.acts and not leave.may_create:
+                self._not_created(move, leave)
             elif not self._options.acts:
                 _log.info("dry run: %s would move from %s to %s: %s", move.pod, move.node, move.target, move.reason)
-            elif not await self._keep_rooms(plan, move, kept_rooms):
+            elif leave.rung >= Rung.ACT and not await self._keep_rooms(plan, move, kept_rooms):
                 _log.info("%s is not moved: the room for %s could not be kept", move.pod, move.about)
             else:
-                _log.info("%s moves from %s to %s: %s", move.pod, move.node, move.target, move.reason)
+                verb = "moves" if leave.rung >= Rung.ACT else "would move, once approved,"
+                _log.info("%s %s from %s to %s: %s", move.pod, verb, move.node, move.target, move.reason)
                 self.rounds.created += 1
-                self._start(CreateJob(intent.job))
+                self._start(CreateJob(leave.job_of(intent.job)))
         if self._spans is not None:
             self._spans.planned(plan, begun_s, now_s, planned_s, self.kube.now(), self.rounds.created - created)
+
+    def _not_created(self, move: PlannedMove, leave: Leave) -> None:
+        """A plan that is shown only, or not even that."""
+        level = logging.DEBUG if leave.rung <= Rung.SHADOW else logging.INFO
+        _log.log(level, "%s is not moved from %s to %s: %s", move.pod, move.node, move.target, leave.why)
+        if leave.rung is Rung.SUGGEST and not leave.is_held:
+            why = f"would move from {move.node} to {move.target}: {move.reason}"
+            self.kube.events.record(PODS, move.pod, move.uid, NORMAL, "MoveSuggested", why)
 
     async def _keep_rooms(self, plan: Plan, move: PlannedMove, done: dict[str, bool]) -> bool:
         """Write the expected room of the pods that wait for this move before anything moves. Whether that
@@ -267,11 +280,10 @@ class RebalancerProcess:
             if not self.kube.leads:
                 self.migrations.done(what, self.kube.now(), "not leading")
                 return
-            if isinstance(what, _BEGINS):  # what was begun goes on; nothing is taken from a node while frozen
-                allowed = self.permissions.of(Action.MOVES, what.job.pod.namespace, self.kube.now())
-                if allowed.is_frozen:
-                    self.migrations.done(what, self.kube.now(), allowed.why)
-                    return
+            # What was begun goes on; nothing is taken from a node while frozen.
+            if isinstance(what, _BEGINS) and (why := self.permits.holds(what.job, self.kube.now())):
+                self.migrations.done(what, self.kube.now(), why)
+                return
             stored = await carry_out(self.client, what, self.kube.now())
         except Conflict as error:
             self.rounds.writes["conflict"] += 1

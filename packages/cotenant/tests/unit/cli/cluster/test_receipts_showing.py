@@ -5,6 +5,7 @@ import json
 import pytest
 
 from cotenant.cli.cluster.receipts_showing import changed, show
+from cotenant.model.groups.migration import JobCondition, JobPhase, MigrationJob, MoveNote, PodRef, Step
 from cotenant.model.sizes.container import ContainerSize
 from cotenant.model.sizes.right_sizing import Mode, Outcome, Receipt, RightSizing, SizingStatus, Suggestion
 
@@ -22,7 +23,7 @@ SIZING = RightSizing("shop/cart", "u", 1, "Deployment", "cart", Mode.APPROVE, st
 
 
 def test_what_stands_and_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:
-    assert show([SIZING], False) == 0
+    assert show([SIZING], [], False) == 0
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 100
     assert "cpu 3->1150m, memory limit 4Gi->3Gi" in " ".join(said.split())
@@ -32,13 +33,45 @@ def test_what_stands_and_what_was_done(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
-    assert show([SIZING], True) == 0
+    assert show([SIZING], [], True) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["sizing"], row["mode"], row["receipts"][0]["outcome"]) == ("shop/cart", "approve", "undone")
 
 
 def test_nothing_is_said_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    assert show([], False) == 0
+    assert show([], [], False) == 0
     assert capsys.readouterr().out == "no RightSizings\n"
     assert changed(A, A) == "nothing"
     assert changed(ContainerSize(), ContainerSize(100)) == "cpu -->100m"
+
+
+def test_moves_have_receipts_too_without_an_undo(capsys: pytest.CaptureFixture[str]) -> None:
+    note = MoveNote("k", "old", "new", "cpu")
+    waits = MigrationJob(
+        "waits", "u", PodRef("shop", "p"), is_ours=True, paused=True, suggested=True, reason="too hot", note=note
+    )
+    helped = (JobCondition(Step.HELPED, "False", "ObjectiveBroken", "ServiceObjective shop/fast burns"),)
+    ended = MigrationJob(
+        "ended",
+        "v",
+        PodRef("shop", "q"),
+        is_ours=True,
+        allowed_by="ada",
+        reason="hot",
+        note=note,
+        phase=JobPhase.SUCCEEDED,
+        conditions=helped,
+    )
+    assert show([], [waits, ended], False) == 0
+    said = capsys.readouterr().out
+    assert "waits: too hot; allowed by nobody yet" in said
+    assert "ended: hot; allowed by ada" in said
+    assert "ended: ServiceObjective shop/fast burns" in said
+    assert "no undo" in said
+    assert show([SIZING], [waits, ended], True) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row.get("move", row.get("sizing")) for row in rows] == ["shop/cart", "waits", "ended"]
+    assert [(row["state"], row["before"], row["after"], row["undo"]) for row in rows[1:]] == [
+        ("suggested", "old", "new", "none"),
+        ("did not help", "old", "new", "none"),
+    ]

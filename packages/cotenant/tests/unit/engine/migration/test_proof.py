@@ -95,3 +95,16 @@ def test_one_that_helps_ends_the_rest_and_other_kinds_go_on() -> None:
     assert rests(jobs("False", "False", "True"), 201.0) == {}
     assert rests(jobs("False", "Unknown"), 101.0) == {"k": FIRST_REST_S}
     assert set(rests([*jobs("True"), *jobs("False", kind="other")], 1.0)) == {"other"}
+
+
+def test_one_that_helped_and_broke_an_objective_did_not_help() -> None:
+    use = {"old": 60.0, "new": 30.0}
+    broken = ["ServiceObjective shop/fast"]
+    proofs = Proofs(lambda node, resource: use[node], 180.0, broken=lambda job, now_s: broken[0])
+    assert proofs.judge(DONE, 1100.0) is None
+    found = verdict(proofs.judge(DONE, 1180.0))
+    assert (found.status, found.reason) == ("False", "ObjectiveBroken")
+    assert found.message.startswith("ServiceObjective shop/fast burns its budget since the move; cpu of old: 80.0 %")
+    broken[0] = ""
+    proofs.judge(DONE, 1100.0)
+    assert verdict(proofs.judge(DONE, 1180.0)).status == "True"

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from cotenant.engine.migration.instructions import EvictPod, PodFacts, WriteStatus
-from cotenant.engine.migration.steps import JobFacts, next_step
+from cotenant.engine.migration.steps import SUGGESTED_S, JobFacts, next_step
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.groups.migration import JobCondition, JobPhase, JobReason, MigrationJob, PodRef, Step
+from cotenant.model.groups.migration import JobCondition, JobPhase, JobReason, MigrationJob, PodRef, Step, WaitReason
 from cotenant.model.groups.reservation import CurrentOwner, Phase, Reservation
 
 REF = PodRef("default", "web-0", "old")
@@ -95,3 +95,23 @@ def test_the_wait_for_a_replacement_is_a_condition_that_is_written_once(is_bound
         made = bound.write.job.condition(Step.POD_BOUND)
         assert made is not None
         assert (made.status, made.reason, made.since_s) == ("True", "", 62.0)
+
+
+def test_a_suggestion_waits_for_its_approval_and_then_has_its_whole_time() -> None:
+    job = replace(JOB, phase=JobPhase.PENDING, conditions=(), ttl_s=300.0, paused=True, suggested=True)
+    waits = next_step(job, JobFacts(RUNNING), SUGGESTED_S - 1.0)
+    assert (waits.write, waits.waits) == (None, "cotenant receipts approve job")
+    expired = next_step(job, JobFacts(RUNNING), SUGGESTED_S).write
+    assert isinstance(expired, WriteStatus)
+    assert (expired.job.phase, expired.job.status_reason) == (JobPhase.FAILED, JobReason.NOT_APPROVED)
+    said = job.waits(waits.reason, waits.waits, 10.0)
+    approved = replace(said, paused=False)
+    assert not isinstance(next_step(approved, JobFacts(RUNNING), 1500.0).write, WriteStatus)
+    begun = approved.waits(WaitReason.NONE, "", 1500.0)
+    late = next_step(begun, JobFacts(RUNNING), 1799.0).write
+    assert not isinstance(late, WriteStatus)
+    timed_out = next_step(begun, JobFacts(RUNNING), 1800.0).write
+    assert isinstance(timed_out, WriteStatus)
+    assert timed_out.job.status_reason == JobReason.TIMEOUT
+    mine = replace(job, suggested=False)
+    assert next_step(mine, JobFacts(RUNNING), 1e6).waits == "it is paused"

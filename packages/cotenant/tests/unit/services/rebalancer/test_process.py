@@ -5,6 +5,7 @@ metrics say so.
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.model.errors import InvalidInput
+from cotenant.services.autonomy.moves import MoveReceipts
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.rebalancer.arguments import RunArguments, check
 from cotenant.services.rebalancer.main import options_of
@@ -85,6 +87,72 @@ def test_frozen_it_moves_nothing_and_thawed_it_does(tmp_path: Path) -> None:
                 assert {method for method, _ in api.requests} == {"GET"}
                 api.drop("autonomies", "freeze")
                 await soon("a job", lambda: process.rounds.created > 0)
+            finally:
+                stop.set()
+                await running
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_below_approve_a_move_is_an_event_of_its_pod(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("dryRun: false" + ONE_ROUND)
+    options = options_of(RunArguments(config=tmp_path / "config.yaml", interval_s=0.2), Address("127.0.0.1", 0))
+
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            await hot(api)
+            api.put("autonomies", {"metadata": {"name": "low"}, "spec": {"ceiling": "suggest"}})
+            access = Access(api.url, FixedCredential(Credential("")))
+            process = RebalancerProcess(access, options, "one", lambda client: Alone())
+            stop = asyncio.Event()
+            running = asyncio.create_task(process.run(stop))
+            try:
+                await soon("an event", lambda: bool(api.events("MoveSuggested")))
+            finally:
+                stop.set()
+                await running
+            assert api.events("MoveSuggested")[0]["involvedObject"]["name"] == "p0"
+            assert not any("podmigrationjobs" in path for method, path in api.requests if method != "GET")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_in_mode_approve_a_job_waits_for_a_person(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("dryRun: false" + ONE_ROUND)
+    arguments = RunArguments(config=tmp_path / "config.yaml", interval_s=0.2, mode="approve")
+    options = options_of(arguments, Address("127.0.0.1", 0))
+    kubeconfig = tmp_path / "kubeconfig"
+
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            await hot(api)
+            cluster = {"clusters": [{"name": "c", "cluster": {"server": api.url}}], "current-context": "c"}
+            users = {"users": [{"name": "u", "user": {}}], "contexts": [{"name": "c", "context": {"cluster": "c"}}]}
+            kubeconfig.write_text(json.dumps({**cluster, **users}))
+            access = Access(api.url, FixedCredential(Credential("")))
+            process = RebalancerProcess(access, options, "one", lambda client: Alone())
+            stop = asyncio.Event()
+            running = asyncio.create_task(process.run(stop))
+            try:
+                await soon("a job", lambda: bool(process.migrations.jobs))
+                (name,) = process.migrations.jobs
+                first = process.rounds.number
+                await soon("more rounds", lambda: process.rounds.number > first + 1)
+                assert list(api.objects["podmigrationjobs"]) == [name], "one suggestion, not one a round"
+                assert api.objects["podmigrationjobs"][name]["spec"]["paused"] is True
+                receipts = MoveReceipts(kubeconfig)
+                (waits,) = await asyncio.to_thread(receipts.all)
+                assert (waits.suggested, waits.allowed_by) == (True, "")
+                await asyncio.to_thread(receipts.approve, name, "ada")
+                (begun,) = await asyncio.to_thread(receipts.all)
+                assert (begun.paused, begun.suggested, begun.allowed_by) == (False, True, "ada")
+                await soon("it goes on", lambda: not process.migrations.jobs[name].paused)
+                with pytest.raises(InvalidInput, match="waits for approval"):
+                    await asyncio.to_thread(receipts.approve, name, "eve")
+                with pytest.raises(InvalidInput, match="a move"):
+                    await asyncio.to_thread(receipts.approve, "other", "eve")
             finally:
                 stop.set()
                 await running

@@ -67,13 +67,15 @@ class ClusterNode:
 
 class ClusterAutonomy:
     """What may act, as the cluster's Autonomy objects say. Start `run` as a task. While the API server is away, what
-    was observed last stays in force.
+    was observed last stays in force; before the first answer nothing may be begun, since a freeze may be stored there.
+    An answer that there is no such kind, or no right to read it, is one: then nothing is held back.
     """
 
-    def __init__(self, client: Client, permissions: Permissions) -> None:
+    def __init__(self, client: Client) -> None:
         self._watches = Watches(client)
+        self.permissions = Permissions(lambda: self._watches.synced)
         self._watches.handle(
-            AUTONOMIES, ObjectHandler(read_autonomy, permissions.seen, permissions.gone), optional=True
+            AUTONOMIES, ObjectHandler(read_autonomy, self.permissions.seen, self.permissions.gone), optional=True
         )
 
     async def run(self) -> None:

@@ -6,8 +6,8 @@
 A move has a reason, a prediction and, minutes later, a verdict, and these are spread over annotations, conditions and
 status of an object. The jobs are watched like everything else on the page; nothing is asked of the rebalancer, so jobs
 of users and of other controllers are shown as well.
-Limits: jobs are deleted some hours after they ended; a dry run of the rebalancer creates none, so its plans are not
-here.
+Limits: jobs are deleted some hours after they ended, unless they are kept as receipts; a dry run of the rebalancer
+creates none, so its plans are not here.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Moves:
             phase=job.phase.value,
             paused=job.paused,
             trigger=job.trigger,
-            why=job.reason,
+            why="; ".join(filter(None, (job.reason, job.allowed_by and f"allowed by {job.allowed_by}"))),
             outcome=": ".join(filter(None, (job.status_reason, job.message)))
             if job.phase in (JobPhase.FAILED, JobPhase.ABORTED)
             else "",

@@ -42,3 +42,13 @@ def test_recovery_is_held_by_ceilings_windows_and_freezes_that_are_about_it() ->
     permissions.seen(Autonomy("sale", blackouts=(Blackout(10.0, 20.0, "sale"),)))
     assert permissions.held(Action.RECOVERY, ("a", "b"), 0.0) == {"a": "Autonomy low allows suggest at most"}
     assert set(permissions.held(Action.RECOVERY, ("a", "b"), 15.0)) == {"a", "b"}
+
+
+def test_before_the_objects_are_known_nothing_is_begun() -> None:
+    known = False
+    permissions = Permissions(lambda: known)
+    assert permissions.held(Action.RECOVERY, ("a",), 0.0) == {"a": "the cluster's Autonomy objects are not known yet"}
+    assert permissions.of(Action.MOVES, "a", 0.0).is_frozen
+    known = True
+    assert permissions.held(Action.RECOVERY, ("a",), 0.0) == {}
+    assert permissions.of(Action.MOVES, "a", 0.0).may_act

@@ -25,6 +25,7 @@ from cotenant.drivers.kube.kinds.selectors import one_of
 from cotenant.model.cluster.annotations import FORCED_EVICTION
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.migration import (
+    ALLOWED_BY,
     COMPONENT,
     CREATED_BY,
     EVICT_POLICY,
@@ -34,6 +35,8 @@ from cotenant.model.groups.migration import (
     MOVE,
     OR_PODS,
     REQUIRED,
+    SUGGESTED,
+    TRUE,
     WHAT_IF,
     EvictPolicy,
     JobCondition,
@@ -57,6 +60,8 @@ class JobAnnotations(ApiStruct, frozen=True):
     move: Text = field(default=None, name=MOVE)
     what_if: Text = field(default=None, name=WHAT_IF)
     or_pods: Text = field(default=None, name=OR_PODS)
+    suggested: Text = field(default=None, name=SUGGESTED)
+    allowed_by: Text = field(default=None, name=ALLOWED_BY)
 
 
 class JobMeta(ApiStruct, frozen=True):
@@ -145,6 +150,8 @@ def read_migration_job(obj: MigrationJobObject) -> MigrationJob:
         what_if=notes.what_if == REQUIRED,
         alternatives=tuple(key for name in (notes.or_pods or "").split(",") if (key := name.strip())),
         created_by=labels.get(CREATED_BY, ""),
+        suggested=notes.suggested == TRUE,
+        allowed_by=notes.allowed_by or "",
         phase=attempt(JobPhase.FAILED, lambda: one_of(JobPhase, status.phase or JobPhase.PENDING, "status.phase")),
         status=status.status or "",
         status_reason=status.reason or "",
@@ -180,11 +187,17 @@ def job_manifest(job: MigrationJob) -> dict[str, object]:
         annotations[WHAT_IF] = REQUIRED
     if job.alternatives:
         annotations[OR_PODS] = ",".join(job.alternatives)
+    if job.suggested:
+        annotations[SUGGESTED] = TRUE
+    if job.allowed_by:
+        annotations[ALLOWED_BY] = job.allowed_by
     created_by = COMPONENT if job.is_ours else job.created_by
     labels = {CREATED_BY: created_by} if created_by else {}
     if job.policy is not None:
         labels[EVICT_POLICY] = job.policy.value
     spec: JsonObject = {"podRef": written_pod_ref(job.pod), "mode": job.mode.value, "ttl": f"{job.ttl_s:.0f}s"}
+    if job.paused:
+        spec["paused"] = True
     if job.grace_s is not None:
         spec["deleteOptions"] = {"gracePeriodSeconds": job.grace_s}
     return {
