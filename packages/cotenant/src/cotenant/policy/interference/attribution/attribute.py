@@ -39,8 +39,7 @@ from cotenant.policy.interference.attribution.evidence import (
     suspects,
 )
 from cotenant.policy.interference.attribution.samples import NodeSamples
-from cotenant.policy.interference.attribution.settings import AttributionSettings, Signal
-from cotenant.policy.interference.attribution.weights import weights_of
+from cotenant.policy.interference.attribution.settings import WEIGHTS, AttributionSettings, Signal
 from cotenant.policy.interference.attribution.workloads import by_workload, max_active, workloads_of
 
 RULE = "attribution"
@@ -241,13 +240,12 @@ def _ranked(
     """All candidates with evidence, by their weighted mean share; a signal without a share of a candidate counts as
     0.
     """
-    weights = weights_of(evidence)
-    total = sum(weights.values())
+    total = sum(WEIGHTS[entry.signal] for entry in evidence)
     names = sorted({name for entry in evidence for name in entry.shares})
     candidates = []
     for name in names:
-        share = sum(weights[entry.signal] * entry.shares.get(name, 0.0) for entry in evidence) / total
-        by_disk = 2 * sum(weights[entry.signal] * entry.by_disk.get(name, 0.0) for entry in evidence) > share * total
+        share = sum(WEIGHTS[entry.signal] * entry.shares.get(name, 0.0) for entry in evidence) / total
+        by_disk = 2 * sum(WEIGHTS[entry.signal] * entry.by_disk.get(name, 0.0) for entry in evidence) > share * total
         terms = tuple(Term(entry.signal.value, round(entry.shares.get(name, 0.0) * PPM), "ppm") for entry in evidence)
         if name == Own.LOAD:
             found = Candidate(Cause.OWN_LOAD, "", "its own load", round(share * PPM), terms)

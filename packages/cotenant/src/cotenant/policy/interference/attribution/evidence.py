@@ -380,11 +380,14 @@ def _mean_at(values: Sequence[float], places: Sequence[int], amounts: Sequence[f
 
 
 def _measured(signal: Signal, sample: Sample, service: ServiceSample) -> float:
-    """How much a level was measured over: seconds, or CPU seconds where it is a ratio to them. A look between two
-    ticks is short, and what a service waited for each of three milliseconds of CPU time is hardly anything but noise.
+    """How much a level was measured over: seconds, or, for waiting per CPU time, how long the service would have run.
+    A look between two ticks is short, and what a service waited for each of three milliseconds that it needed is hardly
+    anything but noise. One that got eight milliseconds of the second that it asked for is the clearest sample there is.
     """
     seconds = sample.length_us / 1_000_000
-    return seconds * max(1, service.cpu_m) / 1000 if signal in _PER_CPU_TIME else seconds
+    if signal not in _PER_CPU_TIME:
+        return seconds
+    return seconds * max(1, service.cpu_m) / 1000 * (1 + service.levels[signal] / PPM)
 
 
 def mean_over_time(pairs: Pairs, amount: Callable[[Sample], float]) -> float:
