@@ -397,7 +397,15 @@ def status_writes(uid: str, name: str) -> dict[str, tuple[Callable[[Client, Any]
         "workloadprofiles": (
             write_profile_status,
             WorkloadProfileStatus(
-                f"default/{name}", uid, 1, 2, AxisMoments().readings(), NO_OVERALL, 1_700_000_000.0, "odd"
+                f"default/{name}",
+                uid,
+                1,
+                2,
+                AxisMoments().readings(),
+                NO_OVERALL,
+                AxisMoments().bounds(),
+                1_700_000_000.0,
+                "odd",
             ),
         ),
         "reservations": (

@@ -469,7 +469,7 @@ def test_what_is_answered_without_work_imports_little(words: str) -> None:
         "heavy = {'numba', 'numpy', 'polars', 'ortools', 'scipy', 'aiohttp', 'prometheus_client', 'uvicorn'} & "
         "set(sys.modules)\n"
         "assert not heavy, heavy\n"
-        "assert len(sys.modules) < 500, len(sys.modules)"
+        "assert len(sys.modules) < 510, len(sys.modules)"
     )
     command = [sys.executable, "-c", code, *words.split()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
