@@ -31,8 +31,8 @@ class MoveReceipts:
     context: str = ""
 
     def all(self, namespace: str = "") -> Sequence[MigrationJob]:
-        """Every move of a pod of this namespace, the newest first; no namespace = of all. None where the kind is not
-        installed.
+        """Every move of a pod of this namespace, the newest first; no namespace = of all. Empty where the kind is
+        not installed.
         """
 
         async def ask(client: Client) -> Sequence[MigrationJob]:
