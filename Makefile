@@ -19,7 +19,7 @@ setup: $(STAMP) ## make .venv with everything the lab and the tests need
 $(STAMP): $(wildcard packages/*/pyproject.toml)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  -e 'packages/cotenant[cluster,node,fleet,traces,credit,png,dev]' -e 'packages/cotenant-lab[compare,tune]' -e packages/cotenant-local
+	  -e 'packages/cotenant[cluster,node,fleet,openstack,traces,credit,png,dev]' -e 'packages/cotenant-lab[compare,tune]' -e packages/cotenant-local
 	$(BIN)/cotenant warm
 	@touch $@
 

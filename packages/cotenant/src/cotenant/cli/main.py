@@ -56,6 +56,7 @@ _register(
 _register(
     CLUSTER,
     app="cluster.app:app",
+    vm="cluster.vm:app",
     scheduler="cluster.scheduler:scheduler",
     extender="cluster.extender:extender",
     manager="cluster.manager:manager",

@@ -3,7 +3,7 @@
 A profile selects what the workload's own selector selects: Kubernetes requires that no two workloads of a namespace
 share those pods, so it means the release's pods and no others, whatever labels a chart has. It works on pods as they
 are created (`cotenant webhook`), translates what they ask for into what the class lends, and needs the right to write
-profiles, which are the cluster's. Why no labels on the templates: docs/adr/0062.
+profiles, which are the cluster's. Why no labels on the templates: docs/adr/0057.
 """
 
 from __future__ import annotations
@@ -13,27 +13,15 @@ from hashlib import sha256
 
 from cotenant.model.apps.objects import ref_of
 from cotenant.model.apps.release import ReleaseName
+from cotenant.model.cluster.class_names import CLASSES
 from cotenant.model.cluster.labels import QOS_CLASS
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonMapping, JsonObject
 
-CLASSES = {
-    "prod": ("LS", "koord-prod"),
-    "mid": ("LS", "koord-mid"),
-    "batch": ("BE", "koord-batch"),
-    "free": ("BE", "koord-free"),
-}
 _VERSION = "config.koordinator.sh/v1alpha1"
 _KIND = "ClusterColocationProfile"
 _NAMESPACE = "kubernetes.io/metadata.name"
 _OTHER = re.compile(r"[^a-z0-9.-]+")
-
-
-def check_class(name: str) -> str:
-    """The class, or an empty text. Raises `InvalidInput`."""
-    if name and name not in CLASSES:
-        raise InvalidInput("--class", name, ", ".join(CLASSES))
-    return name
 
 
 def profiles_of(documents: list[JsonObject], release: ReleaseName, class_name: str) -> list[JsonObject]:

@@ -15,12 +15,13 @@ from cotenant.drivers.kube.client.objects import Objects, Served
 from cotenant.engine.apps.run import Finished, RunPlan
 from cotenant.model.apps.release import ReleaseName, check_release_name, deployed, possibly_there
 from cotenant.model.assess.prices import PriceTable
+from cotenant.model.cluster.class_names import check_class
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.json_object import JsonObject
 from cotenant.services.apps import charts, releases, running
 from cotenant.services.apps.carrying import Carrier, Say
 from cotenant.services.apps.charts import Chart
-from cotenant.services.apps.classes import check_class, profiles_of
+from cotenant.services.apps.classes import profiles_of
 from cotenant.services.apps.records import Records
 from cotenant.services.apps.releases import How
 from cotenant.services.apps.sources import Source, placed, read_source, source_of

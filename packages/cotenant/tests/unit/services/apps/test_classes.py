@@ -8,9 +8,10 @@ import pytest
 from cotenant.drivers.kube.kinds.custom.colocation_profile import ColocationProfileObject, read_colocation_profile
 from cotenant.model.apps.objects import apply_order, ref_of
 from cotenant.model.apps.release import ReleaseName
+from cotenant.model.cluster.class_names import CLASSES, check_class
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonObject
-from cotenant.services.apps.classes import CLASSES, check_class, has_class, profiles_of
+from cotenant.services.apps.classes import has_class, profiles_of
 
 RELEASE = ReleaseName("shop", "web")
 

@@ -1,0 +1,54 @@
+"""When a machine may be told a verb, and when what was told has come about: the same for every platform.
+
+A platform refuses by itself what does not fit, but not always, and not in words that say what to do: Nova answers a
+start of a running server with a conflict, KubeVirt accepts a pause of a machine that stops.
+"""
+
+from __future__ import annotations
+
+from cotenant.model.vms.machine import Machine, MachineState, Verb
+
+_UP = frozenset({MachineState.RUNNING, MachineState.PAUSED})
+_FROM = {
+    Verb.START: frozenset({MachineState.STOPPED, MachineState.FAILED}),
+    Verb.STOP: frozenset(MachineState) - {MachineState.STOPPED},
+    Verb.RESTART: _UP | {MachineState.STARTING, MachineState.FAILED},
+    Verb.PAUSE: frozenset({MachineState.RUNNING}),
+    Verb.UNPAUSE: frozenset({MachineState.PAUSED}),
+    Verb.MIGRATE: frozenset({MachineState.RUNNING}),
+    Verb.RESIZE: frozenset(MachineState) - {MachineState.MIGRATING},
+}
+
+
+def why_not(verb: Verb, machine: Machine) -> str:
+    """Why the machine cannot be told this now; empty = it can."""
+    allowed = _FROM[verb]
+    if machine.state in allowed:
+        return ""
+    states = " or ".join(state.value for state in MachineState if state in allowed)
+    return f"it is {machine.state.value}, and {verb.value} needs one that is {states}"
+
+
+def is_done(verb: Verb, before: Machine, now: Machine) -> bool:
+    """Whether what was told has come about."""
+    match verb:
+        case Verb.START:
+            return now.state is MachineState.RUNNING
+        case Verb.STOP:
+            return now.state is MachineState.STOPPED
+        case Verb.RESTART:
+            return now.state is MachineState.RUNNING and now.incarnation != before.incarnation
+        case Verb.PAUSE:
+            return now.state is MachineState.PAUSED
+        case Verb.UNPAUSE:
+            return now.state is MachineState.RUNNING
+        case Verb.MIGRATE:
+            arrived = now.node != before.node if before.node else now.incarnation != before.incarnation
+            return now.state is MachineState.RUNNING and arrived
+        case Verb.RESIZE:
+            return bool(now.pending) or now.size != before.size
+
+
+def has_failed(verb: Verb, before: Machine, now: Machine) -> bool:
+    """Whether it will not come about."""
+    return verb is not Verb.STOP and now.state is MachineState.FAILED and before.state is not MachineState.FAILED

@@ -1,0 +1,116 @@
+"""KubeVirt's objects read as machines, odd ones too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant.engine.vms.kubevirt import machine_of, request_of, run_strategy, why_kubevirt_not
+from cotenant.model.errors import InvalidInput
+from cotenant.model.vms.machine import MachineState, Size, Verb
+
+META = {"namespace": "shop", "name": "db", "uid": "u1"}
+
+
+def vm(spec: Any = None, **status: Any) -> dict[str, Any]:
+    return {"metadata": META, "spec": spec if spec is not None else {"runStrategy": "Always"}, "status": status}
+
+
+def vmi(phase: Any = "Running", *, spec: Any = None, **status: Any) -> dict[str, Any]:
+    return {"metadata": {**META, "uid": "i1"}, "spec": spec or {}, "status": {"phase": phase, **status}}
+
+
+def pod(name: str, node: str, *, owner: str = "i1", phase: str = "Running", **status: Any) -> dict[str, Any]:
+    owners = [{"uid": owner, "controller": True}]
+    meta = {"name": name, "namespace": "shop", "ownerReferences": owners, "labels": {"koordinator.sh/qosClass": "BE"}}
+    return {"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": phase, **status}}
+
+
+@pytest.mark.parametrize(
+    ("objects", "state"),
+    [
+        ((vm({"runStrategy": "Halted"}), None), MachineState.STOPPED),
+        ((vm({"running": False}), None), MachineState.STOPPED),
+        ((vm(printableStatus="Provisioning"), None), MachineState.WAITING),
+        ((vm(printableStatus="Stopped"), None), MachineState.STOPPED),
+        ((vm(), vmi("Pending")), MachineState.WAITING),
+        ((vm(), vmi("Scheduled")), MachineState.STARTING),
+        ((vm(), vmi()), MachineState.RUNNING),
+        ((vm(), vmi(conditions=[{"type": "Paused", "status": "True"}])), MachineState.PAUSED),
+        ((vm(), vmi(migrationState={"targetNode": "b"})), MachineState.MIGRATING),
+        ((vm(), vmi(migrationState={"completed": True})), MachineState.RUNNING),
+        ((vm(), vmi(migrationState={"failed": True})), MachineState.RUNNING),
+        ((vm(), vmi("Failed")), MachineState.FAILED),
+        ((vm(), vmi("Succeeded")), MachineState.STOPPED),
+        ((vm(), vmi("WaitForSync")), MachineState.UNKNOWN),
+        ((None, vmi()), MachineState.RUNNING),
+        ((vm(), vmi(None)), MachineState.WAITING),
+    ],
+)
+def test_states(objects: tuple[Any, Any], state: MachineState) -> None:
+    assert machine_of(*objects).state is state
+
+
+def test_an_instance_that_is_being_deleted_stops() -> None:
+    going = vmi()
+    going["metadata"] = {**going["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    assert machine_of(vm(), going).state is MachineState.STOPPING
+
+
+def test_the_pod_is_the_one_on_the_instance_s_node_and_owned_by_it() -> None:
+    pods = [pod("a-target", "b"), pod("a-now", "a"), pod("forged", "a", owner="other"), pod("old", "a", phase="Failed")]
+    machine = machine_of(vm(), vmi(nodeName="a"), pods)
+    assert (machine.pod, machine.node, machine.class_name) == ("a-now", "a", "BE")
+
+
+def test_why_it_waits_is_the_scheduler_s_sentence() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "message": "0 of 3 nodes fit: cpu"}
+    assert machine_of(vm(), vmi("Scheduling"), [pod("p", "", conditions=[condition])]).why == "0 of 3 nodes fit: cpu"
+    assert machine_of(vm(printableStatus="ErrorPvcNotFound"), None).why == "ErrorPvcNotFound"
+
+
+@pytest.mark.parametrize("odd", [None, [], "x", 7, {"cores": "two"}, {"cores": True, "sockets": -1}])
+def test_odd_sizes_are_read_as_one(odd: Any) -> None:
+    spec = {"runStrategy": "Halted", "template": {"spec": {"domain": {"cpu": odd, "memory": {"guest": "lots"}}}}}
+    assert machine_of(vm(spec), None).size == Size(1, 0)
+
+
+def test_conditions_of_any_form() -> None:
+    for conditions in (None, {}, "x", [None, 3, {"type": 3}]):
+        assert machine_of(vm(conditions=conditions), vmi(conditions=conditions)).state is MachineState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("verb", "strategy", "part"),
+    [
+        (Verb.START, "Always", "KubeVirt starts it by itself"),
+        (Verb.RESTART, "Halted", "restarts nothing"),
+        (Verb.RESTART, "Once", "restarts nothing"),
+        (Verb.START, "Manual", ""),
+        (Verb.RESTART, "RerunOnFailure", ""),
+    ],
+)
+def test_run_strategies(verb: Verb, strategy: str, part: str) -> None:
+    why = why_kubevirt_not(verb, vm({"runStrategy": strategy}), vmi())
+    assert part in why if part else why == ""
+
+
+def test_what_an_instance_says_against_a_verb() -> None:
+    assert "has not said that it can" in why_kubevirt_not(Verb.MIGRATE, vm(), vmi())
+    probed = vmi(spec={"livenessProbe": {"tcpSocket": {"port": 80}}})
+    assert "liveness probe" in why_kubevirt_not(Verb.PAUSE, vm(), probed)
+    assert "without a VirtualMachine" in why_kubevirt_not(Verb.START, None, vmi())
+    assert run_strategy({"spec": {"running": True}}) == "Always"
+
+
+def test_requests() -> None:
+    start = request_of(Verb.START, vm(), None, Size())
+    base = "/apis/subresources.kubevirt.io/v1/namespaces/shop"
+    assert (start.method, start.path) == ("PUT", f"{base}/virtualmachines/db/start")
+    assert request_of(Verb.PAUSE, vm(), vmi(), Size()).path == f"{base}/virtualmachineinstances/db/pause"
+    assert request_of(Verb.STOP, None, vmi(), Size()).method == "DELETE"
+    resized = request_of(Verb.RESIZE, vm({"instancetype": {"name": "s", "revisionName": "r"}}), None, Size(flavor="l"))
+    assert resized.body == {"spec": {"instancetype": {"name": "l", "revisionName": None}}}
+    with pytest.raises(InvalidInput, match="a machine with an instance type"):
+        request_of(Verb.RESIZE, vm({}), None, Size(flavor="l"))

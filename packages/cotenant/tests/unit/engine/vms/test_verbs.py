@@ -1,0 +1,49 @@
+"""Which verb fits which state, and when it has come about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cotenant.engine.vms.verbs import has_failed, is_done, why_not
+from cotenant.model.vms.machine import Machine, MachineState, Size, Verb
+
+UP = Machine("shop", "db", "u", MachineState.RUNNING, Size(2, 2048), node="a", incarnation="i1")
+
+
+@pytest.mark.parametrize(
+    ("verb", "now"),
+    [
+        (Verb.STOP, replace(UP, state=MachineState.STOPPED, node="")),
+        (Verb.RESTART, replace(UP, incarnation="i2")),
+        (Verb.PAUSE, replace(UP, state=MachineState.PAUSED)),
+        (Verb.MIGRATE, replace(UP, node="b")),
+        (Verb.RESIZE, replace(UP, size=Size(4, 2048))),
+        (Verb.RESIZE, replace(UP, pending="at the next start")),
+    ],
+)
+def test_a_verb_is_done_by_what_it_changes(verb: Verb, now: Machine) -> None:
+    assert why_not(verb, UP) == ""
+    assert not is_done(verb, UP, UP)
+    assert is_done(verb, UP, now)
+
+
+def test_a_migration_whose_node_is_not_told_is_seen_by_the_incarnation() -> None:
+    hidden = replace(UP, node="")
+    assert not is_done(Verb.MIGRATE, hidden, hidden)
+    assert not is_done(Verb.MIGRATE, hidden, replace(hidden, state=MachineState.MIGRATING, incarnation="i2"))
+    assert is_done(Verb.MIGRATE, hidden, replace(hidden, incarnation="i2"))
+
+
+def test_what_does_not_fit_says_what_would() -> None:
+    assert why_not(Verb.START, UP) == "it is running, and start needs one that is stopped or failed"
+    assert why_not(Verb.UNPAUSE, UP) == "it is running, and unpause needs one that is paused"
+    assert why_not(Verb.STOP, replace(UP, state=MachineState.STOPPED)).startswith("it is stopped, and stop needs")
+
+
+def test_a_machine_that_fails_is_not_waited_for() -> None:
+    failed = replace(UP, state=MachineState.FAILED)
+    assert has_failed(Verb.MIGRATE, UP, failed)
+    assert not has_failed(Verb.STOP, UP, failed)
+    assert not has_failed(Verb.START, failed, failed)  # it was so before it was told to start
