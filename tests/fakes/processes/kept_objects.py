@@ -29,8 +29,9 @@ _KINDS = {
     ("batch/v1", "CronJob"): "cronjobs",
     ("slo.cotenant.io/v1alpha1", "ServiceObjective"): "serviceobjectives",
     ("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota"): "elasticquotas",
+    ("config.koordinator.sh/v1alpha1", "ClusterColocationProfile"): "clustercolocationprofiles",
 }
-_OF_CLUSTER = frozenset({"nodes", "namespaces"})
+_OF_CLUSTER = frozenset({"nodes", "namespaces", "clustercolocationprofiles"})
 
 
 class KeptObjects(Objects):

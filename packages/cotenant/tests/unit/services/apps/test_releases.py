@@ -304,8 +304,8 @@ def test_a_stopped_release_runs_no_pod_and_starts_as_it_was() -> None:
     assert shop.objects.named("deployments", "web")["spec"]["replicas"] == 0
     assert shop.objects.named("cronjobs", "night")["spec"]["suspend"] is True
     assert shop.run(stop(shop.carrier, documents, True, 60.0, False)).changed == 0
+    shop.run(shop.carrier.records.write("web", Revision(1, RevisionState.DEPLOYED, tuple(documents), 0.0), True))
     with pytest.raises(InvalidInput, match=r"for an upgrade.*start it first"):
-        shop.run(shop.carrier.records.write("web", Revision(1, RevisionState.DEPLOYED, tuple(documents), 0.0), True))
         shop.upgrade(*documents)
     with pytest.raises(InvalidInput, match="for a roll-back"):
         shop.run(roll_back(shop.carrier, 1, HOW))

@@ -112,8 +112,8 @@ def test_variables_are_replaced_wherever_texts_are() -> None:
     given = {"k": ["$A", {"d": "${A}-$$A"}], "n": 5, "none": None, "plain": "a"}
     assert values.interpolated(given, ours) == {"k": ["1", {"d": "1-$A"}], "n": 5, "none": None, "plain": "a"}
     for written, found in (
-        ("${B:-x}", "x"), ("${B-x}", "x"), ("${EMPTY:-x}", "x"), ("${EMPTY-x}", ""), ("${A:-x}", "1"), ("${A:?no}", "1"),
-        ("${EMPTY?no}", ""), ("${B:-}", ""),
+        ("${B:-x}", "x"), ("${B-x}", "x"), ("${EMPTY:-x}", "x"), ("${EMPTY-x}", ""), ("${A:-x}", "1"),
+        ("${A:?no}", "1"), ("${EMPTY?no}", ""), ("${B:-}", ""),
     ):  # fmt: skip
         assert values.interpolated(written, ours) == found, written
 

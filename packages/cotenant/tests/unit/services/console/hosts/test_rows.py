@@ -148,7 +148,7 @@ def test_a_groups_line_and_its_reason_is_longer_than_other_texts() -> None:
     [("up", False, "to-make"), ("up", True, "Unknown"), ("gone", False, "undone"), ("gone", True, "undone")],
 )
 def test_a_member_that_no_host_reports_is_shown_by_where_its_group_goes(goal: str, is_done: bool, state: str) -> None:
-    members = (Member("c-web", "front", "agent-1", "shop/web:1"), Member("c-db", "db", "agent-2", "db:1"))
+    members = (Member("c-web", "agent-1", "front", "shop/web:1"), Member("c-db", "agent-2", "db", "db:1"))
     row = GroupRow("shop", goal, is_done, "create of db (c-db) on agent-2: no room", 2, members)
     web, db = rows.members_view(row, [(ROW, WEB)], {"agent-1": ROW})
     assert (web["state"], web["hasFailed"]) == ("Ready", False)
@@ -171,7 +171,7 @@ def test_a_member_that_no_host_reports_is_shown_by_where_its_group_goes(goal: st
 
 
 def test_a_members_host_is_named_where_it_is_known() -> None:
-    row = GroupRow("shop", "up", False, "", 1, (Member("c-db", "db", "agent-1", "db:1"),))
+    row = GroupRow("shop", "up", False, "", 1, (Member("c-db", "agent-1", "db", "db:1"),))
     (db,) = rows.members_view(row, [], {"agent-1": ROW})
     assert db["host"] == "node.example"
 
