@@ -39,7 +39,8 @@ class KeptHelm(Helm):
     async def _done(self, words: str, chart: str) -> None:
         self.said.append(words)
         state = "failed" if self.fails else "deployed"
-        self.history = [(text, "superseded" if was == "deployed" else was) for text, was in self.history]
+        if not self.fails:
+            self.history = [(text, "superseded" if was == "deployed" else was) for text, was in self.history]
         self.history.append((chart, state))
         if self.fails:
             why, self.fails = self.fails, ""
