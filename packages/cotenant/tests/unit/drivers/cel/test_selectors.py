@@ -73,7 +73,10 @@ def test_a_text_that_doubles_is_given_up() -> None:
 @pytest.mark.parametrize(
     ("expression", "words"),
     [
-        ('device.attributes["a"].?b.orValue(1) == 1', 'optional values are not read here: utes["a"].?b.orValue(1) == 1'),
+        (
+            'device.attributes["a"].?b.orValue(1) == 1',
+            'optional values are not read here: utes["a"].?b.orValue(1) == 1',
+        ),
         ('device.attributes[?"a"] == 1', 'optional values are not read here: ttributes[?"a"] == 1'),
         ('device.driver == "?" b', 'it cannot be read: er == "?" b'),
         ("1 +", "it cannot be read: 1 +"),
