@@ -97,8 +97,7 @@ class Expression:
             self.tree = environment.compile(text)
             self._activation = environment.program(self.tree, functions=dict(FUNCTIONS)).new_activation()
         except (CELParseError, RecursionError) as error:
-            line = str(error).splitlines()[-1].strip(" .^|") if str(error) else ""
-            raise InvalidInput("selector", text, "an expression in CEL", line[:200]) from None
+            raise InvalidInput("selector", text, "an expression in CEL", _unreadable(text, error)) from None
 
     def evaluate(self, device: Any, meter: Meter) -> bool:
         """Whether the expression holds. Raises `InvalidInput` where it has no value, or none that is true or false."""
@@ -106,14 +105,25 @@ class Expression:
         try:
             value = _Metered(self.tree, self._activation, meter).evaluate({"device": device})
         except OutOfSteps:
-            raise InvalidInput("selector", self.text, f"an expression of at most {MAX_STEPS} steps") from None
+            takes = f"it takes more than {MAX_STEPS} steps for a device"
+            raise InvalidInput("selector", self.text, f"an expression of at most {MAX_STEPS} steps", takes) from None
         except RecursionError:
-            raise InvalidInput("selector", self.text, "an expression that is nested less") from None
+            raise InvalidInput("selector", self.text, "an expression", "it is nested too deeply") from None
         except (CELEvalError, ValueError, TypeError, ArithmeticError, InvalidInput) as error:
             raise InvalidInput("selector", self.text, "a value for every device", _reason(error)) from None
         if not isinstance(value, celtypes.BoolType | bool):
             raise InvalidInput("selector", self.text, "true or false", f"it is a {type(value).__name__}")
         return bool(value)
+
+
+def _unreadable(text: str, error: Exception) -> str:
+    """Where the parser stopped: it marks the place under the line."""
+    lines = str(error).splitlines()
+    if not isinstance(error, CELParseError) or len(lines) < 2 or lines[-1].strip(" ") != "^":
+        return "it cannot be read"
+    at = lines[-1].index("^")
+    what = "optional values are not read here" if "?" in lines[-2][max(0, at - 1) : at + 1] else "it cannot be read"
+    return f"{what}: {lines[-2][max(0, at - 10) : at + 20].strip()}"
 
 
 def _reason(error: Exception) -> str:

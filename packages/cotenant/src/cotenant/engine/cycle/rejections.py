@@ -189,7 +189,7 @@ class Rejector:
 
 def near_misses(checks: tuple[Check, ...], near: Mask) -> tuple[NearestMiss, ...]:
     """Of nodes that only one check rejects: the smallest missing amount of each resource, most nodes first, then
-    the other reasons likewise.
+    the other reasons likewise, those with figures first: of the rest the headline says all.
     """
     by_resource: list[tuple[int, NearestMiss]] = []
     by_reason: dict[str, int] = {}
@@ -208,7 +208,7 @@ def near_misses(checks: tuple[Check, ...], near: Mask) -> tuple[NearestMiss, ...
         nodes = int((check.missing[only] == least).sum())
         by_resource.append((times, NearestMiss(nodes, check.reason, check.resource, least)))
     by_resource.sort(key=lambda pair: -pair[0])
-    others = sorted(by_reason.items(), key=lambda pair: -pair[1])
+    others = sorted(by_reason.items(), key=lambda pair: (not figures.get(pair[0]), -pair[1]))
     return (
         *(miss for _, miss in by_resource),
         *(NearestMiss(times, reason, figures=figures.get(reason, "")) for reason, times in others),

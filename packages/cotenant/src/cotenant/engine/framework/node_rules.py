@@ -120,6 +120,23 @@ class Vacating(Protocol):
 
 
 @runtime_checkable
+class Outlasting(Protocol):
+    """For node rules whose allocations outlast the pods that use them: in a trial, those of departed pods are free."""
+
+    def trial_begins(self) -> None:
+        """What nobody uses any more counts as free."""
+        ...
+
+    def departs(self, number: int) -> None:
+        """A pod is gone, and unassigned."""
+        ...
+
+    def trial_ends(self) -> None:
+        """Everything is as before; departed pods are assigned again afterwards."""
+        ...
+
+
+@runtime_checkable
 class Widening(Protocol):
     """For node rules that begin to apply to pods which were added before, as when a first node gets a policy for
     all pods.

@@ -141,12 +141,14 @@ class _Search:
                 sizes.append(self._size(number, alternative))
             least += min(sizes, default=0)
         if least > MAX_DEVICES:
-            raise CannotAllocate(f"a claim is for {least} devices, more than the {MAX_DEVICES} of one allocation")
+            what = f"{least} devices, more than the {MAX_DEVICES} of one allocation"
+            raise CannotAllocate(f"node(s) on which a claim is for {what}")
 
     def _every(self, request: ExactRequest) -> list[tuple[int, int]]:
         for pool in self._pools:
             if pool.state is not PoolState.USABLE:
-                raise CannotAllocate(f"request {request.full_name} is for all devices, and pools are {pool.state}")
+                asked = f"request {request.full_name}, which is for all devices"
+                raise CannotAllocate(f"node(s) whose pools of devices are {pool.state} for {asked}")
         return [
             place
             for place in self._places
@@ -269,7 +271,8 @@ class _Search:
         for done, chosen in enumerate(self._chosen[claim]):
             if not chosen.add(request, device):
                 if must:
-                    raise CannotAllocate(f"request {request.full_name} is for all devices, and a constraint forbids it")
+                    asked = f"request {request.full_name}, which is for all devices"
+                    raise CannotAllocate(f"node(s) on which a constraint forbids {asked}")
                 for before in self._chosen[claim][:done]:
                     before.remove(request)
                 return False

@@ -68,3 +68,21 @@ def test_a_text_that_doubles_is_given_up() -> None:
         doubled = f"cel.bind({name}, {doubled}, {name} + {name})"
     with pytest.raises(InvalidInput, match=f"{MAX_STEPS}"):
         CelSelectors().matches(f"size({doubled}) > 0", DRIVER, OfferedDevice("gpu-0", ()))
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        (
+            'device.attributes["a"].?b.orValue(1) == 1',
+            'optional values are not read here: utes["a"].?b.orValue(1) == 1',
+        ),
+        ('device.attributes[?"a"] == 1', 'optional values are not read here: ttributes[?"a"] == 1'),
+        ('device.driver == "?" b', 'it cannot be read: er == "?" b'),
+        ("1 +", "it cannot be read: 1 +"),
+    ],
+)
+def test_what_cannot_be_read_says_where(expression: str, words: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        CelSelectors().matches(expression, DRIVER, OfferedDevice("gpu-0", ()))
+    assert raised.value.hint == words

@@ -329,7 +329,14 @@ def test_slices_that_disagree_count_by_their_newest_generation() -> None:
     assert world.settle() == {}
     world.facts.slice_seen(Slice("new-1", DRIVER, "n", 2, 2, Reach("n"), (OfferedDevice("gpu-0"),)))
     assert world.settle() == {}
-    assert "contradict themselves" in world.reason("web") or "invalid" in world.reason("web")
+    assert "1 node(s) with resource pools that contradict themselves" in world.reason("web")
+    told = [entry.message for entry in world.told if isinstance(entry, Unschedulable)]
+    assert "(n: pool n: two devices are called gpu-0)" in told[-1]
+    world.own("all", spec(DeviceRequest("gpu", (ExactRequest("gpu", "gpu", mode=AllocationMode.ALL),))))
+    assert world.settle() == {}
+    of_all = "1 node(s) whose pools of devices are invalid for request gpu, which is for all devices"
+    assert of_all in world.reason("all")
+    world.end("all")
     world.facts.slice_seen(Slice("new-1", DRIVER, "n", 2, 2, Reach("n"), (OfferedDevice("gpu-7"),)))
     assert world.settle() == {"web": "n"}
 
@@ -433,6 +440,59 @@ def test_pods_of_lower_priority_are_evicted_for_devices() -> None:
     world.end("low")
     assert world.settle() == {"mid": "n", "high": "n"}
     assert not [told for told in world.told[before:] if isinstance(told, Preempt)]
+
+
+def test_pods_are_evicted_for_the_devices_of_a_gang() -> None:
+    world = ClaimsWorld()
+    for name in ("n", "m"):
+        world.node(name, gpus(2))
+    for at in range(4):
+        world.own(f"low{at}", priority=1)
+    assert len(world.settle()) == 4
+    for at in range(2):
+        world.claim(f"g{at}", spec(request("gpu", 2)), owner=f"uid-g{at}")
+        world.pod(f"g{at}", f"g{at}", gang="train", members=2, priority=9)
+    world.settle()
+    victims = {victim.key for told in world.told if isinstance(told, Preempt) for victim in told.victims}
+    assert victims == {f"default/low{at}" for at in range(4)}
+    world.engine.validate()
+    before = len(world.told)
+    for at in range(4):
+        world.end(f"low{at}")
+        world.settle(3)
+    assert sorted(world.settle()) == ["g0", "g1"]
+    assert not [told for told in world.told[before:] if isinstance(told, Preempt)]
+    world.engine.validate()
+
+
+def test_no_gang_evicts_for_devices_that_are_about_to_be_free() -> None:
+    """Its victims are gone, and the controller of claims has not looked yet."""
+    world = ClaimsWorld()
+    world.node("n", gpus(2))
+    world.node("m", gpus(2))
+    for at in range(4):
+        world.claim(f"low{at}")
+        world.pod(f"low{at}", f"low{at}", priority=1)
+    world.settle()
+    for at in range(2):
+        world.claim(f"g{at}", owner=f"uid-g{at}")
+        world.pod(f"g{at}", f"g{at}", gang="train", members=2, priority=9)
+    world.settle()
+    victims = {victim.key for told in world.told if isinstance(told, Preempt) for victim in told.victims}
+    assert len(victims) == 2
+    before = len(world.told)
+    for key in victims:
+        uid = f"uid-{key.partition('/')[2]}"
+        del world.pods[uid]
+        world.engine.pod_gone(uid, world.now_s)  # its claim stays reserved
+        world.settle(3)
+    world.settle()
+    assert not [told for told in world.told[before:] if isinstance(told, Preempt)]
+    assert "g0" not in world.nodes()
+    for key in victims:
+        world.put(replace(world.claims[key], reserved_for=(), allocation=None))
+    assert {"g0", "g1"} <= world.settle().keys()
+    world.engine.validate()
 
 
 def test_nobody_is_evicted_for_a_claim_that_pods_of_higher_priority_share() -> None:

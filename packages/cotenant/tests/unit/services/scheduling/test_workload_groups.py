@@ -13,7 +13,7 @@ from tests.fakes.cluster.gang_world import BLOCK, RACK, binds, cluster, node, po
 from cotenant.drivers.kube.kinds.pod.groups import GroupIndex, GroupTerms
 from cotenant.drivers.kube.kinds.pod.schema import SchedulingGroup
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.instructions import Bind, Preempt
+from cotenant.engine.framework.instructions import Bind, Preempt, Unschedulable
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.groups.gang import (
     K8S_GROUP,
@@ -96,6 +96,19 @@ def test_a_lowered_minimum_lets_the_members_go() -> None:
     assert why(c) == "gang default/g has 3 of 4 members; waits for 1 more"
     groups.seen(a_group(least=3), 2.0)
     assert len(binds(settle(c, 3.0))) == 3
+
+
+def test_a_member_is_told_that_its_group_is_gone() -> None:
+    c = cluster(3)
+    groups = Groups(c)
+    groups.seen(a_group(least=2), 0.0)
+    see(c, member(0))
+    told = [one.message for one in (*settle(c, 1.0), *settle(c, 5.0)) if isinstance(one, Unschedulable)]
+    assert told == ["gang default/g has 1 of 2 members; waits for 1 more"]
+    groups.gone("default/g", 6.0, "v1beta1")
+    told = [one.message for one in settle(c, 6.0) if isinstance(one, Unschedulable)]
+    assert len(told) == 1
+    assert told[0].endswith("there is no PodGroup default/g of scheduling.k8s.io")
 
 
 def test_a_group_that_is_recreated_while_binds_are_under_way() -> None:

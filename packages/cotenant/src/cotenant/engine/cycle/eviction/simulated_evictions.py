@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from cotenant.engine.framework.node_rules import Outlasting
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.state.assignments import Assignments
 
@@ -24,6 +25,9 @@ class Trial:
     def __init__(self, assignments: Assignments) -> None:
         self._assignments = assignments
         self._gone: list[tuple[PodInfo, int]] = []
+        self._outlasting = [rule for rule in assignments.narrowing.node_rules if isinstance(rule, Outlasting)]
+        for rule in self._outlasting:
+            rule.trial_begins()
 
     def gone(self) -> tuple[PodInfo, ...]:
         """The removed pods, in order."""
@@ -42,11 +46,15 @@ class Trial:
             if row >= 0:
                 assignments.ledger.remove(np.array([entry.number]))
                 assignments.narrowing.unassign(entry.number)
+                for rule in self._outlasting:
+                    rule.departs(entry.number)
                 assignments.verdict_cache.changed(row)
 
     def restore(self) -> None:
         """Restore all removed pods."""
         assignments = self._assignments
+        for rule in self._outlasting:
+            rule.trial_ends()
         while self._gone:
             entry, row = self._gone.pop()
             if row >= 0:

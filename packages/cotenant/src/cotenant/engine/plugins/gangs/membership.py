@@ -275,7 +275,7 @@ class GangMembership(Plugin):
         if before is not None:
             self._back_offs.forget(gang.key)
         for key in (gang.key, *self._dependents(gang.key)):
-            if key != gang.key or gang.group is not None or len(gang.members) > 1:
+            if key != gang.key or gang.group is not group or group is not None or len(gang.members) > 1:
                 self._reconsidered[key] = None
         self._counts_changed(gang)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cotenant.model.claims.requests import AllocationMode, ClaimSpec, DeviceClass, DeviceRequest, ExactRequest
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.claims.allocator import Matches, Refusal, Usage, fitting
+from cotenant.policy.claims.allocator import INVALID_POOLS, Matches, Refusal, Usage, fitting
 from cotenant.policy.claims.pools import Pool, PoolDevice, PoolState
 
 TOGETHER = "node(s) whose devices satisfy each request of the pod's claims, but not all of them together"
@@ -39,13 +39,18 @@ def diagnose(
 ) -> Why:
     """What of these claims the pools of one node lack."""
     if not refusal.yields:
-        return Why(refusal.reason)
+        return Why(refusal.reason, _invalid(pools) if refusal.reason == INVALID_POOLS else "", 1)
     for claim in claims:
         for request in claim.requests:
             why = _of_request(request, pools, usage, matches, selects, classes)
             if why is not None:
                 return why
     return Why(TOGETHER, "", 1, True)
+
+
+def _invalid(pools: Sequence[Pool]) -> str:
+    """What contradicts itself."""
+    return next(f"pool {pool.id.pool}: {pool.why}" for pool in pools if pool.state is PoolState.INVALID)
 
 
 def _of_request(

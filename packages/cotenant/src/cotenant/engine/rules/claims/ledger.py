@@ -42,6 +42,7 @@ class ClaimLedger:
         self.holders: dict[DeviceId, dict[str, None]] = {}  # -> UIDs of claims, of devices that they have alone
         self._shares: dict[DeviceId, dict[tuple[str, int], AllocatedDevice]] = {}  # by claim and position
         self._counted: dict[str, Allocation] = {}  # by claim: what is entered
+        self._aside: set[str] = set()  # claims that count as deallocated in a trial
         self.outside: set[DeviceId] = set()  # held by pods that have them by a Device object
         self._touched = touched
         self._freed = freed
@@ -154,11 +155,23 @@ class ClaimLedger:
                 self.assumed[uid] = Assumed(known.allocation, set(known.pods))
             self._recount(uid)
 
+    def set_aside(self, uid: str) -> None:
+        """The devices of a claim are free until `put_all_back`; nobody is told."""
+        if uid in self._counted and uid not in self._aside:
+            self._aside.add(uid)
+            self._recount(uid)
+
+    def put_all_back(self) -> None:
+        """Claims have what they had before `set_aside`."""
+        aside, self._aside = self._aside, set()
+        for uid in aside:
+            self._recount(uid)
+
     # ---- devices
 
     def _recount(self, uid: str) -> None:
         """Enter what a claim has instead of what is entered."""
-        now = self.allocation(uid) or _NO_DEVICES
+        now = _NO_DEVICES if uid in self._aside else self.allocation(uid) or _NO_DEVICES
         before = self._counted.get(uid, _NO_DEVICES)
         if now.devices == before.devices:
             return
@@ -174,7 +187,7 @@ class ClaimLedger:
             del self._counted[uid]
         for id_ in {device.id for device in (*before.devices, *now.devices)}:
             self._touched(id_)
-        if before.devices:
+        if before.devices and uid not in self._aside:
             self._freed()
 
     def _enter(self, uid: str, position: int, device: AllocatedDevice) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.rules.claims.departed import DepartedUsers
 from cotenant.engine.rules.claims.extended import ExtendedResources
 from cotenant.engine.rules.claims.facts import ClaimFacts
 from cotenant.engine.rules.claims.ledger import Assumed, extended_uid
@@ -47,7 +48,7 @@ _WEIGHT = 2.0  # of the preference for earlier alternatives, as in kube-schedule
 
 
 class ClaimRules:
-    """Implements `NodeRules` and `Vacating` of engine/framework/node_rules.py."""
+    """Implements `NodeRules`, `Vacating` and `Outlasting` of engine/framework/node_rules.py."""
 
     name = PLUGIN
 
@@ -59,6 +60,7 @@ class ClaimRules:
         self.pods: dict[int, PodClaims] = {}
         self.number_of: dict[str, int] = {}  # by the pod's UID
         self.users: dict[str, set[int]] = {}  # claim, by namespace/name -> pods that need it
+        self._departed = DepartedUsers(self.facts, self.pods, self.users, self.number_of)
         self._keys: dict[Hashable, int] = {}
         self._rows = RowsOfSelectors()
         self.facts.changed = self._classes_changed
@@ -247,9 +249,21 @@ class ClaimRules:
             self.facts.ledger,
             self.facts.inventories.at(row),
             verdicts,
-            self._users_of,
+            self._departed.users_of,
             tuple(found for found in others if found is not None),
         )
+
+    def trial_begins(self) -> None:
+        """See `Outlasting`."""
+        self._departed.begin()
+
+    def departs(self, number: int) -> None:
+        """See `Outlasting`."""
+        self._departed.add(number)
+
+    def trial_ends(self) -> None:
+        """See `Outlasting`."""
+        self._departed.end()
 
     # ---- one pod
 
@@ -362,18 +376,6 @@ class ClaimRules:
             self.facts.ledger.assume(uid, allocation, number)
             if uid in self.facts.ledger.assumed:
                 pod.relies_on.add(uid)
-
-    def _users_of(self, uid: str) -> frozenset[int] | None:
-        """The pods that use a claim; None where one of them may not be known."""
-        found: set[int] = set()
-        claim, assumed = self.facts.ledger.by_uid.get(uid), self.facts.ledger.assumed.get(uid)
-        for consumer in claim.reserved_for if claim is not None else ():
-            number = self.number_of.get(consumer)
-            if number is not None:
-                found.add(number)
-            elif consumer not in self.facts.ended:
-                return None
-        return frozenset(found | (assumed.pods if assumed is not None else set()))
 
 
 def _share(uid: str, pod_uid: str, position: int) -> str:

@@ -232,7 +232,7 @@ async def write_workload_pod_group(client: Client, status: PodGroupStatus) -> No
         "type": scheduled_condition(kind.version),
         "status": "True" if done else "False",
         "reason": "Scheduled" if done else "Unschedulable",
-        "message": "The minimum of pods has nodes." if done else "Fewer pods than the minimum have nodes.",
+        "message": "The minimum of pods got nodes." if done else "Fewer pods than the minimum have nodes.",
         "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     body: dict[str, object] = {"metadata": {"uid": status.uid}, "status": {"conditions": [condition]}}
