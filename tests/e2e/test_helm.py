@@ -68,6 +68,17 @@ def test_helm_installs_upgrades_rolls_back_and_removes_the_chart(tmp_path: Path)
 
 
 @helm_only
+def test_helm_takes_over_what_a_lending_cluster_of_ours_has_made(tmp_path: Path) -> None:
+    with Up(tmp_path / "up", "--nodes=1", "--manager", "--lend=peak") as up:
+        up.ready()
+        access = [f"--kubeconfig={tmp_path / 'up' / 'kubeconfig'}", "--namespace=cotenant-system", "--create-namespace"]
+        done = subprocess.run(
+            [helm(), "install", "cotenant", str(CHART), *access], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+@helm_only
 def test_the_key_of_seals_stays_and_its_certificates_follow_the_schedulers_names(tmp_path: Path) -> None:
     up = Up(tmp_path / "up", "--bare")
     with up:

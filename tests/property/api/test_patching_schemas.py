@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from cotenant.drivers.kube.manifests import tree
 from cotenant.drivers.kube.manifests.document import copied
 from cotenant.drivers.kube.manifests.errors import ApiError
-from cotenant.drivers.kube.manifests.openapi import _names
 from cotenant.drivers.kube.manifests.tree import SchemaNode
+from cotenant_local.apiserver.kinds.built_in import BUILT_IN, DEVICE_API, EVICTION_API, WORKLOAD_API
 from cotenant_local.apiserver.schema.builtin import BuiltinSchema, builtin_schema
 from cotenant_local.apiserver.schema.kinds.registry import _RULES
 
 SCHEMAS = [
-    builtin_schema(group, version, kind)
-    for group, version, kind in sorted(_names())
-    if (group, kind) in _RULES and version == "v1"
+    builtin_schema(served.group, served.version, served.kind)
+    for served in (*BUILT_IN, *WORKLOAD_API, *EVICTION_API, *DEVICE_API)
+    if (served.group, served.kind) in _RULES
 ]
 WORDS = [
     "",

@@ -167,7 +167,7 @@ class LocalCluster:
             return
         config = config_map(self.config.lend)
         name = config["metadata"]["namespace"]
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        namespace: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **_OF_THE_CHART}}
         await self._create_missing(self.api.target("", "namespaces"), namespace)
         await self._create_missing(self.api.target("", "configmaps", name), config)
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cotenant.model.errors import InvalidInput
 from cotenant.services.logs import FORMATS, TEXT
 from cotenant_local.nodes.devices.shapes import MAX_GPUS, NO_DEVICES, DeviceShape
 from cotenant_local.nodes.fleet import Shape
-from cotenant_local.nodes.topologies import CpuShape
+
+if TYPE_CHECKING:
+    from cotenant_local.nodes.topologies import CpuShape
 
 MAX_NODES = 20_000
 FASTEST = 3600.0
@@ -208,4 +211,8 @@ class UpConfig:
 
     def cpus(self) -> CpuShape | None:
         """The CPU topology that simulated nodes report."""
-        return CpuShape.parse(self.cpu_topology, Shape().cores, "--cpu-topology") if self.cpu_topology else None
+        if not self.cpu_topology:
+            return None
+        from cotenant_local.nodes.topologies import CpuShape
+
+        return CpuShape.parse(self.cpu_topology, Shape().cores, "--cpu-topology")

@@ -17,6 +17,7 @@ from cotenant.cli.groups import LAB, TRY
 from cotenant.model.errors import Unsupported
 
 GROUP = "cotenant.commands"
+HELP = ("--help", "-h")
 GROUPS = {"demo": TRY, "up": TRY, "lab": LAB}  # in `cotenant --help`
 PACKAGES = {
     "demo": "cotenant-local",
@@ -30,6 +31,8 @@ def add_further(app: App, tokens: Sequence[str]) -> None:
     """Add what these words may mean and `app` does not have. Raises `Unsupported` for a command whose package is
     not installed.
     """
+    if tokens and tokens[0].startswith("-") and tokens[0] not in HELP:
+        return  # `cotenant --version`: no command's words, and no list of commands
     words: list[str] = []
     at, asked = app, ""
     for token in tokens:

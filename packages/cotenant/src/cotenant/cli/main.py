@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError, Group
 
 from cotenant import __version__
 from cotenant.cli.defaults import COMMON
-from cotenant.cli.further import add_further
+from cotenant.cli.further import HELP, add_further
 from cotenant.cli.groups import ASK, CLUSTER, FLEET, INSTALL, NODE, TRY
 from cotenant.cli.interrupted import Interrupted
 from cotenant.model.errors import CotenantError, InvalidInput
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     try:
         add_further(app, tokens)
-        if not tokens or tokens[0] in ("--help", "-h"):
+        if not tokens or tokens[0] in HELP:
             for name in app:
                 app[name]  # imports it: the list of commands has the first sentence of each
         status = app(tokens, exit_on_error=False, print_error=False)

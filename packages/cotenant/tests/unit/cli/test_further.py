@@ -55,7 +55,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "words", [["scheduler"], ["scheduler", "--help"], ["scheduler", "lab"], ["node", "status", "--json"]]
+    "words",
+    [["--version"], ["scheduler"], ["scheduler", "--help"], ["scheduler", "lab"], ["node", "status", "--json"]],
 )
 def test_a_command_of_the_product_looks_for_no_other(app: App, asked: list[str], words: list[str]) -> None:
     add_further(app, words)

@@ -90,3 +90,14 @@ def test_a_command_imports_no_other() -> None:
         "cotenant.cli.interrupted",
         "cotenant.cli.main",
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["--version", "up --nope", "demo --nope", "lab compare --nope"])
+def test_what_is_no_option_costs_the_command_line_only(line: str) -> None:
+    script = (
+        "import sys\nfrom cotenant.cli.main import main\nmain(sys.argv[1:])\n"
+        "print(*(name for name in sys.modules if name.startswith('cotenant.drivers.kube.kinds.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, *line.split()], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == ""

@@ -146,8 +146,9 @@ def _named(name: str) -> tuple[str, str]:
 
 def _print_answer(answer: PodAnswer) -> None:
     tables.print_folded(f"{answer.pod}: {answer.headline}")
-    amounts = ", ".join(f"{amount} {name}" for name, amount in answer.requests) or "nothing"
-    tables.print_folded(f"It requests {amounts}; priority {answer.priority}; state {answer.state}.")
+    if answer.uid:  # else it is gone, and only why is known
+        amounts = ", ".join(f"{amount} {name}" for name, amount in answer.requests) or "nothing"
+        tables.print_folded(f"It requests {amounts}; priority {answer.priority}; state {answer.state}.")
     if not answer.leads:
         why = f" ({answer.standing})" if answer.standing else ""
         tables.print_folded(f"The scheduler that answered makes no decisions now{why}, and has no record of another's.")

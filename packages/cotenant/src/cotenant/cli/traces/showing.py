@@ -75,6 +75,11 @@ def services(url: str, token_file: Path | None, ca: Path | None, as_json: bool) 
     print(f"of the last {page.window_s:.0f} s")
     if page.silent:
         print(_without_requests(page.silent))
+    if page.old:
+        print(
+            f"spans that came more than a minute after their end: {page.old} since the start; they are in traces, and "
+            "no requests of now"
+        )
     return 0
 
 

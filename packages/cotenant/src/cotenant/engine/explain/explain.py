@@ -39,6 +39,7 @@ from cotenant.engine.framework.queueing import Group
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.observed import NamespaceFacts
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.decisions.answers import (
     NO_WHAT_IF,
     Concern,
@@ -167,7 +168,7 @@ class Explain:
                 question.draft,
                 headline=headline(entry, waiting, what_if, self._settings.schedulers),
                 priority=view.pod.priority,
-                requests=tuple((name, format_amount(name, amount)) for name, amount in view.pod.requests),
+                requests=_shown_amounts(view.pod),
                 waiting=waiting,
                 candidates=shown(entry, ranks),
                 asked_about=about,
@@ -189,7 +190,7 @@ class Explain:
             state=entry.state.name.lower(),
             headline="",
             priority=entry.seen.pod.priority,
-            requests=(),
+            requests=_shown_amounts(entry.seen.pod),
             node=entry.node,
             promised=self._components.nominations.node_of(entry.seen.uid),
             supposed=what_if.words(),
@@ -382,3 +383,7 @@ class Explain:
             preemption=self._evictions.why_none(entry, view, held) if none or held_back else "",
             retry=self._retry(entry, group, now_s),
         )
+
+
+def _shown_amounts(pod: Pod) -> tuple[tuple[str, str], ...]:
+    return tuple((name, format_amount(name, amount)) for name, amount in pod.requests)

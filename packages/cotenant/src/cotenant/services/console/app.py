@@ -119,7 +119,7 @@ class Application:
         elif answer is None and method not in ("GET", "HEAD") and not path.startswith(TERMINAL):
             answer = Answer(405, b"only GET: the console changes nothing\n", TEXT, ((b"allow", b"GET, HEAD"),))
         elif answer is None and path in _OPEN:
-            answer = self._log_in_page(scope) if path == "/login" else self._file(scope, path)
+            answer = await self._log_in_page(scope) if path == "/login" else self._file(scope, path)
         elif answer is None:
             session = await self._sessions.find(scope)
             if session is None:
@@ -201,10 +201,12 @@ class Application:
             return wrong(401, "log in first", "console")
         return Answer(303, b"", TEXT, ((b"location", b"/login"), *_NO_STORE))
 
-    def _log_in_page(self, scope: Scope) -> Answer:
+    async def _log_in_page(self, scope: Scope) -> Answer:
         token = _field(scope, "token")
         if token:
             cookie = self._sessions.follow(token)
+            if cookie is None and await self._sessions.find(scope) is not None:
+                return _entered()  # who is logged in follows the printed link again
             return _entered(cookie) if cookie is not None else _failed(b"used")
         return self._file(scope, "/login")
 
@@ -230,8 +232,9 @@ class Application:
         return _entered(cookie) if cookie is not None else _failed(b"refused")
 
 
-def _entered(cookie: bytes) -> Answer:
-    return Answer(303, b"", TEXT, ((b"location", b"/"), (b"set-cookie", cookie), *_NO_STORE))
+def _entered(cookie: bytes = b"") -> Answer:
+    cookies = ((b"set-cookie", cookie),) if cookie else ()
+    return Answer(303, b"", TEXT, ((b"location", b"/"), *cookies, *_NO_STORE))
 
 
 def _failed(how: bytes) -> Answer:

@@ -28,12 +28,14 @@ class SilentRow(msgspec.Struct, frozen=True, rename="camel"):
 
 class ServicesPage(msgspec.Struct, frozen=True, rename="camel"):
     """`window_s`: what the rows cover. `silent`: services that sent spans since the start and no request among
-    them, the first ones, each with the spans by kind.
+    them, the first ones, each with the spans by kind. `old`: spans since the start that came too late to count as
+    requests of now.
     """
 
     window_s: float
     operations: list[OperationRow]
     silent: list[SilentRow] = []
+    old: int = 0
 
 
 class SketchSlot(msgspec.Struct, frozen=True, rename="camel"):

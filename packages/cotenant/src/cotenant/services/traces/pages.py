@@ -127,7 +127,7 @@ class TracePages:
                 )
             )
         rows.sort(key=lambda row: (-row.requests, row.service, row.operation))
-        return ServicesPage(window_s, rows, self._silent())
+        return ServicesPage(window_s, rows, self._silent(), self.engine.counts.old)
 
     def _silent(self) -> list[SilentRow]:
         spans: dict[str, dict[str, int]] = {}

@@ -14,9 +14,10 @@ import msgspec
 import pytest
 from tests.fakes.cluster.questions import carry_out, cluster, node, pod
 
+from cotenant.cli.cluster import explain_showing
 from cotenant.cli.main import main
 from cotenant.engine.cluster import Cluster
-from cotenant.model.decisions.answers import Concern, WhatIf
+from cotenant.model.decisions.answers import Concern, PodAnswer, WhatIf
 from cotenant.services.clients import scheduler as asking
 
 
@@ -211,3 +212,11 @@ def test_a_token_is_sent(served: Scheduler, tmp_path: Path, capsys: pytest.Captu
     assert "only callers on this machine; --token-file names a file" in only_line(capsys)
     (tmp_path / "token").write_text(served.refuses)
     assert main(["explain", "pod", "large", "--scheduler", served.url, "--token-file", str(tmp_path / "token")]) == 0
+
+
+def test_of_a_pod_that_is_gone_only_why_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    headline = "it is gone: evicted from n0 for default/high 12 s ago (lower priority)"
+    explain_showing._print_answer(PodAnswer("default/low", "", 12.0, "gone", headline, priority=0, requests=()))
+    text = output(capsys)
+    assert text.startswith(f"default/low: {headline}")
+    assert "requests" not in text

@@ -70,6 +70,7 @@ def test_a_pod_that_costs_too_much_is_set_aside_with_a_reason_and_delays_nobody(
     cluster.validate()
     answer = cluster.why.pod("default/big", 1.0)
     assert answer is not None
+    assert ("cpu", "10m") in answer.requests
     assert answer.waiting is not None
     assert answer.waiting.because == told.message
     assert answer.waiting.retry is not None

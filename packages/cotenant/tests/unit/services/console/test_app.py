@@ -91,6 +91,8 @@ def test_the_link_logs_in_once_and_the_form_with_the_token(world: ConsoleWorld) 
     cookie = answer.headers["Set-Cookie"].partition(";")[0]
     assert ask(world, "/api/state", Cookie=cookie)[0] == 200
     assert ask(world, f"/login?token={token}")[1].headers["Location"] == "/login?used"
+    again = ask(world, f"/login?token={token}", Cookie=cookie)[1]  # in the browser that is logged in
+    assert (again.headers["Location"], again.headers["Set-Cookie"]) == ("/", None)
     status, answer, _ = ask(world, "/login", "POST", b"token=wrong")
     assert answer.headers["Location"] == "/login?refused"
     status, answer, _ = ask(world, "/login", "POST", f"token={TOKEN}".encode())

@@ -254,6 +254,20 @@ def test_a_service_of_which_no_request_comes_is_named_with_what_came(
     assert "a span of kind SERVER or CONSUMER" in words
 
 
+def test_spans_that_came_late_are_why_a_service_has_no_requests(
+    running: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = Given(1, kind=SERVER, start_ms=-120_000.0, end_ms=-119_000.0)
+    running.post(request_of([late]))
+    assert main(["traces", "services", "--url", running.url]) == 0
+    assert "spans that came more than a minute after their end: 1 since the start" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    running.post(request_of([Given(2, kind=SERVER, trace=2)]))
+    assert main(["traces", "services", "--url", running.url, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["old"] == 1
+
+
 def test_ids_of_64_bits_are_shown_and_found_as_their_clients_write_them(
     running: Running, capsys: pytest.CaptureFixture[str]
 ) -> None:
