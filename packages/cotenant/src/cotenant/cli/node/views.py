@@ -301,7 +301,7 @@ def print_agent(agent: str, answer: JsonMapping) -> None:
         tables.print_folded(answer["said"])
         return
     state = answer["state"]
-    for line in (state.get("remark"), state.get("kubelet"), state.get("holdings")):
+    for line in (state.get("remark"), *state.get("failing", ()), state.get("kubelet"), state.get("holdings")):
         if line:
             tables.print_folded(line)
     keeper = {

@@ -31,7 +31,7 @@ from cotenant.engine.node.knobs.readings import Readings
 from cotenant.engine.node.knobs.rejected_requests import RejectedRequests
 from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import NodePolicy, enabled_policies
-from cotenant.engine.node.policy_runner import PolicyResults, PolicyRunner
+from cotenant.engine.node.policy_runner import PolicyFailure, PolicyResults, PolicyRunner
 from cotenant.engine.node.rates import Rates
 from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.engine.node.recovery.story import ServiceStory, story
@@ -381,6 +381,10 @@ class Agent:
     def decisions(self, since: int = 0) -> tuple[KnobDecision, ...]:
         """Decisions with a number above `since`, oldest first; limited to those kept."""
         return self._log.since(since)
+
+    def failing_policies(self) -> tuple[PolicyFailure, ...]:
+        """Policies that failed when they last ran."""
+        return self._runner.failures()
 
     def counts(self) -> AgentCounts:
         """Counters since the start; a copy."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from traceback import extract_tb
 from typing import Any
 
 from cotenant.engine.node.instructions import AgentCounts
@@ -36,6 +37,20 @@ class _Running:
     failed: int = 0  # in a row
     failed_since_us: int = 0
     failure: str = ""
+    where: str = ""  # the line that raised it
+    reads_failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFailure:
+    """What is wrong with a policy now."""
+
+    policy: str
+    error: str
+    where: str  # file and line that raised it
+
+    def __str__(self) -> str:
+        return f"policy {self.policy} fails: {self.error} ({self.where})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +88,24 @@ class PolicyRunner:
         """The memory of the policy of this name; None where it is not enabled."""
         return next((running.memory for running in self._running if running.policy.name == name), None)
 
+    def failures(self) -> tuple[PolicyFailure, ...]:
+        """The policies that failed when they last ran, in order."""
+        return tuple(
+            PolicyFailure(running.policy.name, running.failure or running.reads_failure, running.where)
+            for running in self._running
+            if running.failure or running.reads_failure
+        )
+
     def reads(self, outline: NodeState) -> set[Target]:
         """The knobs that policies read. A policy that fails to say so reads none."""
         found: set[Target] = set()
         for running in self._running:
             try:
                 found.update(running.policy.reads(outline))
-            except Exception:  # as in `_run_policy`
+                running.reads_failure = ""
+            except Exception as error:  # as in `_run_policy`
                 self._counts.policy_failures += 1
+                running.reads_failure, running.where = _described(error), _place(error)
         return found
 
     def run(self, state: NodeState, now_us: int, urgent_only: bool = False) -> PolicyResults:
@@ -128,7 +153,7 @@ class PolicyRunner:
         if running.failed == 0:
             running.failed_since_us = now_us
         running.failed += 1
-        running.failure = f"{type(error).__name__}: {error}"[:200]
+        running.failure, running.where = _described(error), _place(error)
         if running.failed % _FAILURES == 0:
             running.memory = running.policy.memory
         if now_us - running.failed_since_us >= self._lease_us:
@@ -142,6 +167,15 @@ class PolicyRunner:
         for running in self._running:
             if (running.failed > 0) != bool(running.failure):
                 raise Permanent(f"{running.policy.name} failed {running.failed} times in a row: {running.failure!r}")
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
+
+
+def _place(error: Exception) -> str:
+    frames = extract_tb(error.__traceback__)
+    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "?"
 
 
 def _marks(running: _Running) -> list[tuple[str, str]]:

@@ -92,6 +92,7 @@ class StatePage(msgspec.Struct, frozen=True):
     cpu_ratio_milli: int = 1000  # the CPU normalization ratio that quotas are divided by, thousandths
     remark: str = ""  # conflicts that were found at the start
     kubelet: str = ""  # who gives CPUs on this node
+    failing: tuple[str, ...] = ()  # policies that failed when they last ran, and how
     holdings: str = ""  # how far pods' holdings are believed, where that is not by the scheduler's seal
 
 

@@ -42,5 +42,6 @@ def state_page(view: View, state: NodeState) -> StatePage:
         cpu_ratio_milli=state.cpu_ratio_milli,
         remark=view.remark(),
         kubelet=view.components.kubelet().sentence,
+        failing=tuple(str(failure) for failure in view.agent.failing_policies()),
         holdings=view.components.holdings,
     )

@@ -262,15 +262,17 @@ def test_nothing_is_put_back_beside_a_living_keeper_nor_made_where_there_was_non
         held.close()
 
 
-def test_status_says_who_gives_cpus_whose_word_stands_and_why_an_agent_observes(
+def test_status_says_who_gives_cpus_whose_word_stands_what_fails_and_why_an_agent_observes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     state = {"node": "n", "mode": "observe", "pods": [], "keeper_up": None, "keeper_said": ""}
     said = {"remark": "mode is observe, not act", "kubelet": "the kubelet's static CPU manager gives CPUs on this node"}
     said["holdings"] = unsealed(None)
-    print_agent("here", {"up": True, "state": state | said, "holds": []})
-    *three, last = capsys.readouterr().out.splitlines()
-    assert three == [*said.values()]
+    failing = "policy burst fails: KeyError: 'cpu' (burst.py:12)"
+    print_agent("here", {"up": True, "state": state | said | {"failing": [failing]}, "holds": []})
+    remark, failure, *two, last = capsys.readouterr().out.splitlines()
+    assert failure == failing
+    assert [remark, *two] == [*said.values()]
     assert last.startswith("agent: n, mode observe")
     print_agent("here", {"up": True, "state": state, "holds": []})  # of an agent of an earlier version
     assert capsys.readouterr().out.startswith("agent: n")

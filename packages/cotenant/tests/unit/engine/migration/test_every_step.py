@@ -120,18 +120,30 @@ def test_a_job_that_ran_out_of_time_says_what_it_waited_for() -> None:
 @pytest.mark.parametrize(
     ("job", "facts", "expected"),
     [
-        (replace(NEW, pod=PodRef("shop", "")), {}, ("fails", JobReason.INVALID_POD_REF, "spec.podRef needs namespace and name")),
-        (replace(NEW, pod=PodRef("", "web")), {}, ("fails", JobReason.INVALID_POD_REF, "spec.podRef needs namespace and name")),
+        (
+            replace(NEW, pod=PodRef("shop", "")),
+            {},
+            ("fails", JobReason.INVALID_POD_REF, "spec.podRef needs namespace and name"),
+        ),
+        (
+            replace(NEW, pod=PodRef("", "web")),
+            {},
+            ("fails", JobReason.INVALID_POD_REF, "spec.podRef needs namespace and name"),
+        ),
         (replace(NEW, wrong=("a", "b")), {}, ("fails", JobReason.INVALID_POD_REF, "a; b")),
         (replace(NEW, created_s=NOW_S - 9.0), {}, ("waits", "pod shop/web-0 is not known yet", WaitReason.POD)),
         (NEW, {}, ("fails", JobReason.MISSING_POD, "pod shop/web-0 does not exist")),
-        (NEW, {"pod": replace(THERE, ref=PodRef("shop", "web-0", "new"))}, ("fails", JobReason.MISSING_POD, "pod shop/web-0 does not exist")),
+        (
+            NEW,
+            {"pod": replace(THERE, ref=PodRef("shop", "web-0", "new"))},
+            ("fails", JobReason.MISSING_POD, "pod shop/web-0 does not exist"),
+        ),
         (NEW, {"pod": THERE, "verdict": Verdict.FAILED, "why": "no"}, ("fails", JobReason.FORBIDDEN, "no")),
         (NEW, {"pod": THERE, "why": "one at a time"}, ("waits", "one at a time", WaitReason.LIMIT)),
         (NEW, {"pod": THERE, "why": f"{BUDGET} web"}, ("waits", f"{BUDGET} web", WaitReason.BUDGET)),
         (replace(NEW, pod=PodRef("shop", "web-0")), {"pod": THERE, "verdict": Verdict.PASSED}, (SetPodUid,)),
     ],
-)  # fmt: skip
+)
 def test_a_job_begins_with_a_pod_that_is_there_and_may_move(
     job: MigrationJob, facts: dict[str, object], expected: object
 ) -> None:
@@ -161,24 +173,72 @@ def test_a_requested_move_is_simulated_before_anything_else() -> None:
     [
         (at(), {"pod": THERE}, (CreateReservation,)),
         (at(), {}, ("fails", JobReason.MISSING_POD, "pod shop/web-0 is gone")),
-        (at(), {"pod": replace(THERE, ref=PodRef("shop", "web-0", "new"))}, ("fails", JobReason.MISSING_POD, "pod shop/web-0 is gone")),
+        (
+            at(),
+            {"pod": replace(THERE, ref=PodRef("shop", "web-0", "new"))},
+            ("fails", JobReason.MISSING_POD, "pod shop/web-0 is gone"),
+        ),
         (at(), {"pod": THERE, "cannot_reserve": "refused"}, ("fails", JobReason.FAILED_CREATE, "refused")),
         (at(), {"pod": THERE, "holds_reservation": "rolls out"}, ("waits", "rolls out", WaitReason.WORKLOAD)),
         (at(), {"pod": THERE, "holds_back": "too many"}, ("waits", "too many", WaitReason.LIMIT)),
-        (replace(at(), reservation="own"), {"pod": THERE}, ("fails", JobReason.MISSING_RESERVATION, "reservation own does not exist")),
+        (
+            replace(at(), reservation="own"),
+            {"pod": THERE},
+            ("fails", JobReason.MISSING_RESERVATION, "reservation own does not exist"),
+        ),
         (at(), {"pod": THERE, "reservation": PLACED}, (Step.RESERVATION_CREATED, "True", "", "reservation job-uid")),
-        (at(Step.RESERVATION_CREATED), {"pod": THERE}, ("fails", JobReason.MISSING_RESERVATION, "reservation job-uid was deleted")),
-        (at(Step.RESERVATION_CREATED), {"pod": THERE, "reservation": refused("")}, ("waits", "reservation job-uid has no node yet", WaitReason.RESERVATION)),
-        (at(Step.RESERVATION_CREATED), {"pod": THERE, "reservation": refused("no room")}, (Step.RESERVATION_SCHEDULED, "False", JobReason.UNSCHEDULABLE, "no room")),
-        (at(Step.RESERVATION_CREATED), {"pod": THERE, "reservation": refused("old news", scheduled=True)}, ("waits", "reservation job-uid has no node yet", WaitReason.RESERVATION)),
-        (at(Step.RESERVATION_CREATED), {"pod": THERE, "reservation": refused("no room", phase=Phase.FAILED)}, ("fails", JobReason.UNSCHEDULABLE, "no room")),
-        (at(Step.RESERVATION_CREATED), {"pod": THERE, "reservation": refused("", phase=Phase.FAILED)}, ("fails", JobReason.UNSCHEDULABLE, "reservation job-uid has no node")),
-        (at(Step.RESERVATION_CREATED), {"pod": THERE, "reservation": refused("no room", phase=Phase.FAILED, ready="Expired")}, ("fails", JobReason.EXPIRED, "reservation job-uid expired without a node")),
-        (at(Step.RESERVATION_CREATED), {"pod": THERE, "reservation": PLACED}, (Step.RESERVATION_SCHEDULED, "True", "", "on n2")),
-        (at(Step.RESERVATION_CREATED), {"pod": THERE, "reservation": replace(PLACED, node="n1")}, ("fails", JobReason.FORBIDDEN, "reservation job-uid is on the pod's own node n1")),
-        (RESERVED, {"pod": THERE, "reservation": replace(PLACED, phase=Phase.FAILED)}, ("fails", JobReason.EXPIRED, "reservation job-uid ended before the pod was replaced")),
+        (
+            at(Step.RESERVATION_CREATED),
+            {"pod": THERE},
+            ("fails", JobReason.MISSING_RESERVATION, "reservation job-uid was deleted"),
+        ),
+        (
+            at(Step.RESERVATION_CREATED),
+            {"pod": THERE, "reservation": refused("")},
+            ("waits", "reservation job-uid has no node yet", WaitReason.RESERVATION),
+        ),
+        (
+            at(Step.RESERVATION_CREATED),
+            {"pod": THERE, "reservation": refused("no room")},
+            (Step.RESERVATION_SCHEDULED, "False", JobReason.UNSCHEDULABLE, "no room"),
+        ),
+        (
+            at(Step.RESERVATION_CREATED),
+            {"pod": THERE, "reservation": refused("old news", scheduled=True)},
+            ("waits", "reservation job-uid has no node yet", WaitReason.RESERVATION),
+        ),
+        (
+            at(Step.RESERVATION_CREATED),
+            {"pod": THERE, "reservation": refused("no room", phase=Phase.FAILED)},
+            ("fails", JobReason.UNSCHEDULABLE, "no room"),
+        ),
+        (
+            at(Step.RESERVATION_CREATED),
+            {"pod": THERE, "reservation": refused("", phase=Phase.FAILED)},
+            ("fails", JobReason.UNSCHEDULABLE, "reservation job-uid has no node"),
+        ),
+        (
+            at(Step.RESERVATION_CREATED),
+            {"pod": THERE, "reservation": refused("no room", phase=Phase.FAILED, ready="Expired")},
+            ("fails", JobReason.EXPIRED, "reservation job-uid expired without a node"),
+        ),
+        (
+            at(Step.RESERVATION_CREATED),
+            {"pod": THERE, "reservation": PLACED},
+            (Step.RESERVATION_SCHEDULED, "True", "", "on n2"),
+        ),
+        (
+            at(Step.RESERVATION_CREATED),
+            {"pod": THERE, "reservation": replace(PLACED, node="n1")},
+            ("fails", JobReason.FORBIDDEN, "reservation job-uid is on the pod's own node n1"),
+        ),
+        (
+            RESERVED,
+            {"pod": THERE, "reservation": replace(PLACED, phase=Phase.FAILED)},
+            ("fails", JobReason.EXPIRED, "reservation job-uid ended before the pod was replaced"),
+        ),
     ],
-)  # fmt: skip
+)
 def test_room_is_reserved_before_a_pod_goes(job: MigrationJob, facts: dict[str, object], expected: object) -> None:
     assert after(job, **facts) == expected
 
@@ -200,19 +260,31 @@ def test_why_a_reservation_has_no_node_is_written_once_for_each_reason() -> None
         (EVICTING, {"pod": THERE, "holds_back": "too many"}, (EvictPod,)),  # it has begun
         (RESERVED, {}, ("fails", JobReason.MISSING_POD, "pod shop/web-0 was gone before it was evicted")),
         (EVICTING, {}, (Step.EVICTION, "True", JobReason.EVICT_COMPLETE, "")),
-        (EVICTING, {"pod": replace(THERE, ref=PodRef("shop", "web-0", "new"))}, (Step.EVICTION, "True", JobReason.EVICT_COMPLETE, "")),
+        (
+            EVICTING,
+            {"pod": replace(THERE, ref=PodRef("shop", "web-0", "new"))},
+            (Step.EVICTION, "True", JobReason.EVICT_COMPLETE, ""),
+        ),
         (EVICTING, {"pod": replace(THERE, terminating=True)}, ("waits", "the pod is terminating", WaitReason.POD)),
         (RESERVED, {"pod": replace(THERE, terminating=True)}, (Step.EVICTION, "False", JobReason.EVICTING, "")),
         (EVICTING, {"pod": THERE, "cannot_evict": "a budget of 0"}, ("fails", JobReason.FAILED_EVICT, "a budget of 0")),
         (EVICTING, {"pod": replace(THERE, policy=EvictPolicy.SOFT)}, (EvictPod,)),
-        (EVICTING, {"pod": replace(THERE, policy=EvictPolicy.SOFT, softly_evicted=True)}, ("waits", "another controller is to delete the pod", WaitReason.POD)),
+        (
+            EVICTING,
+            {"pod": replace(THERE, policy=EvictPolicy.SOFT, softly_evicted=True)},
+            ("waits", "another controller is to delete the pod", WaitReason.POD),
+        ),
         (EVICTING, {"pod": replace(THERE, softly_evicted=True)}, (EvictPod,)),
         (EVICTING, {"pod": replace(THERE, takes_requests=True)}, (RequestEviction,)),
         (EVICTING, {"pod": replace(THERE, takes_requests=True, policy=EvictPolicy.DELETE)}, (EvictPod,)),
-        (at(Step.SURGE, Step.RESERVATION_CREATED, Step.RESERVATION_SCHEDULED), {"pod": THERE}, (Step.EVICTION, "False", JobReason.SURGING, "")),
+        (
+            at(Step.SURGE, Step.RESERVATION_CREATED, Step.RESERVATION_SCHEDULED),
+            {"pod": THERE},
+            (Step.EVICTION, "False", JobReason.SURGING, ""),
+        ),
         (EVICTING.with_condition(Step.SURGE, "True", NOW_S), {"pod": THERE}, (StartSurge,)),
     ],
-)  # fmt: skip
+)
 def test_an_eviction_is_written_before_it_begins_and_confirmed_when_the_pod_is_gone(
     job: MigrationJob, facts: dict[str, object], expected: object
 ) -> None:
@@ -251,11 +323,15 @@ def request(failed: str = "") -> EvictionRequest:
     ("found", "progress", "expected"),
     [
         (request(), None, ("waits", "EvictionRequest shop/r: no Eviction has begun yet", WaitReason.RESPONDER)),
-        (request(), EvictionProgress("shop/e", "old"), ("waits", "EvictionRequest shop/r: no responder has begun yet", WaitReason.RESPONDER)),
+        (
+            request(),
+            EvictionProgress("shop/e", "old"),
+            ("waits", "EvictionRequest shop/r: no responder has begun yet", WaitReason.RESPONDER),
+        ),
         (request(INVALID), None, (EvictPod,)),
         (request("Denied"), None, ("fails", JobReason.FAILED_EVICT, "EvictionRequest shop/r: Denied: because")),
     ],
-)  # fmt: skip
+)
 def test_a_requested_eviction_is_followed(
     found: EvictionRequest, progress: EvictionProgress | None, expected: object
 ) -> None:
@@ -267,15 +343,31 @@ def test_a_requested_eviction_is_followed(
     ("job", "facts", "expected"),
     [
         (EVICTED, {}, (Step.POD_BOUND, "False", JobReason.WAIT_BOUND, "")),
-        (EVICTED.with_condition(Step.POD_BOUND, "False", NOW_S), {}, ("waits", "its replacement is not placed yet", WaitReason.REPLACEMENT)),
-        (EVICTED, {"reservation": replace(PLACED, current=(CurrentOwner("shop", "web-1", "new"),))}, (Step.POD_BOUND, "True", "", "shop/web-1")),
+        (
+            EVICTED.with_condition(Step.POD_BOUND, "False", NOW_S),
+            {},
+            ("waits", "its replacement is not placed yet", WaitReason.REPLACEMENT),
+        ),
+        (
+            EVICTED,
+            {"reservation": replace(PLACED, current=(CurrentOwner("shop", "web-1", "new"),))},
+            (Step.POD_BOUND, "True", "", "shop/web-1"),
+        ),
         (BOUND.with_condition(Step.POD_BOUND, "True", NOW_S), {}, ("succeeds",)),
         (BOUND, {}, ("succeeds",)),
-        (BOUND, {"new_pod": PodFacts(PodRef("shop", "web-1", "new"), "n2")}, (Step.POD_READY, "False", JobReason.WAIT_READY, "")),
-        (BOUND.with_condition(Step.POD_READY, "False", NOW_S), {"new_pod": PodFacts(PodRef("shop", "web-1", "new"), "n2")}, ("waits", "its replacement is not ready yet", WaitReason.REPLACEMENT)),
+        (
+            BOUND,
+            {"new_pod": PodFacts(PodRef("shop", "web-1", "new"), "n2")},
+            (Step.POD_READY, "False", JobReason.WAIT_READY, ""),
+        ),
+        (
+            BOUND.with_condition(Step.POD_READY, "False", NOW_S),
+            {"new_pod": PodFacts(PodRef("shop", "web-1", "new"), "n2")},
+            ("waits", "its replacement is not ready yet", WaitReason.REPLACEMENT),
+        ),
         (BOUND, {"new_pod": PodFacts(PodRef("shop", "web-1", "new"), "n2", ready=True)}, ("succeeds",)),
     ],
-)  # fmt: skip
+)
 def test_a_replacement_is_followed_until_it_is_ready(
     job: MigrationJob, facts: dict[str, object], expected: object
 ) -> None:

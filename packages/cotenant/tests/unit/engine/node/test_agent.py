@@ -282,8 +282,11 @@ def test_a_failing_policy_keeps_its_values_for_one_lease_and_affects_no_other() 
     assert [d.reason.text for d in one.agent.decisions() if d.what is DecisionKind.FAILED] == [
         "ValueError: broken on purpose"
     ]
+    (failure,) = one.agent.failing_policies()
+    assert str(failure).startswith("policy a fails: ValueError: broken on purpose (fake_node.py:")
     broken.fails = False
     assert one.tick().hold
+    assert not one.agent.failing_policies()
 
 
 def test_policies_decide_at_their_own_period_and_their_values_stay_in_force() -> None:

@@ -27,7 +27,7 @@ NEVER = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {s
 
 
 class KeptHelm(Helm):
-    """Makes the objects of a chart whose name is its manifest, and keeps revisions; `fails` makes the next call fail."""
+    """Makes the objects of a chart whose name is its manifest, and keeps revisions; `fails`: the next call does."""
 
     def __init__(self, objects: KeptObjects) -> None:
         super().__init__("helm", "shop", None, "")

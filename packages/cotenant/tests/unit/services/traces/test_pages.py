@@ -27,10 +27,20 @@ def request(trace: int, begin_ms: float, length_ms: float, failed: bool = False)
         Given(first, 0, "GET /", SERVER, begin_ms, end_ms, "web", "shop", "a", trace, pod="web-1"),
         Given(first + 1, first, "call", CLIENT, begin_ms + 5, end_ms - 5, "web", "shop", "a", trace),
         Given(
-            first + 2, first + 1, "POST", SERVER, begin_ms + 10, end_ms - 10, "cart", "shop", "b", trace,
-            failed=failed, tags={"user": f"u{trace}"},
+            first + 2,
+            first + 1,
+            "POST",
+            SERVER,
+            begin_ms + 10,
+            end_ms - 10,
+            "cart",
+            "shop",
+            "b",
+            trace,
+            failed=failed,
+            tags={"user": f"u{trace}"},
         ),
-    )  # fmt: skip
+    )
 
 
 class World:
@@ -60,9 +70,13 @@ def shop() -> World:
 
 
 def test_operations_are_listed_the_busiest_first() -> None:
-    world = World(*request(1, 0, 100), *request(2, 0, 200, failed=True), Given(90, 0, "GET", SERVER, 0, 50, "a", trace=9))
+    world = World(
+        *request(1, 0, 100), *request(2, 0, 200, failed=True), Given(90, 0, "GET", SERVER, 0, 50, "a", trace=9)
+    )
     page = world.page("services")
-    rows = [(row["service"], row["operation"], row["kind"], row["requests"], row["errors"]) for row in page["operations"]]
+    rows = [
+        (row["service"], row["operation"], row["kind"], row["requests"], row["errors"]) for row in page["operations"]
+    ]
     assert rows == [
         ("shop/cart", "POST", "server", 2, 1),
         ("shop/web", "GET /", "server", 2, 0),
@@ -78,9 +92,11 @@ def test_operations_are_listed_the_busiest_first() -> None:
 
 def test_services_that_serve_nothing_are_named_with_what_they_sent() -> None:
     kinds = (
-        Given(2, 1, "call", CLIENT, 0, 1, "job"), Given(3, 1, "call", CLIENT, 0, 1, "job"),
-        Given(4, 1, "other", CLIENT, 0, 1, "job"), Given(5, 1, "work", INTERNAL, 0, 1, "job"),
-    )  # fmt: skip
+        Given(2, 1, "call", CLIENT, 0, 1, "job"),
+        Given(3, 1, "call", CLIENT, 0, 1, "job"),
+        Given(4, 1, "other", CLIENT, 0, 1, "job"),
+        Given(5, 1, "work", INTERNAL, 0, 1, "job"),
+    )
     world = World(*request(1, 0, 100), *kinds)
     assert world.page("services")["silent"] == [{"service": "job", "spans": {"client": 3, "internal": 1}}]
     crowd = [Given(n, 0, "w", INTERNAL, 0, 1, f"s{n:03d}", trace=n) for n in range(1, MAX_SILENT + 3)]
@@ -143,13 +159,29 @@ def test_a_wrong_question_is_named(shop: World, path: str, query: str, said: str
 
 def test_one_trace_is_shown_with_its_spans(shop: World) -> None:
     page = shop.page(f"traces/{1:032x}")
-    assert (page["size"], page["partial"], page["durationMs"], page["startNs"]) == (3, False, 100.0, EPOCH_S * SECOND_NS)
+    assert (page["size"], page["partial"], page["durationMs"], page["startNs"]) == (
+        3,
+        False,
+        100.0,
+        EPOCH_S * SECOND_NS,
+    )
     web, call, cart = page["spans"]
     assert (web["parent"], call["parent"], cart["parent"]) == (-1, 0, 1)
-    assert (web["service"], web["operation"], web["kind"], web["pod"], web["host"]) == ("shop/web", "GET /", "server", "web-1", "a")
+    assert (web["service"], web["operation"], web["kind"], web["pod"], web["host"]) == (
+        "shop/web",
+        "GET /",
+        "server",
+        "web-1",
+        "a",
+    )
     assert (cart["startMs"], cart["durationMs"], cart["selfMs"], cart["shiftMs"]) == (10.0, 80.0, 80.0, 0.0)
     assert (web["selfMs"], call["selfMs"], web["startMs"], call["kind"]) == (10.0, 10.0, 0.0, "client")
-    assert (cart["spanId"], cart["tags"], cart["failed"], cart["orphan"]) == (f"{12:016x}", {"user": "u1"}, False, False)
+    assert (cart["spanId"], cart["tags"], cart["failed"], cart["orphan"]) == (
+        f"{12:016x}",
+        {"user": "u1"},
+        False,
+        False,
+    )
     assert shop.page(f"traces/{2:032X}")["spans"][2]["failed"] is True
 
 
@@ -182,7 +214,12 @@ def test_where_the_time_of_a_services_requests_goes(shop: World) -> None:
     page = shop.page("critical", "service=shop/web")
     assert (page["service"], page["requests"], page["represented"], page["meanMs"]) == ("shop/web", 2, 2.0, 160.0)
     first = page["path"][0]
-    assert (first["service"], first["operation"], first["kind"], first["requests"]) == ("shop/cart", "POST", "server", 2)
+    assert (first["service"], first["operation"], first["kind"], first["requests"]) == (
+        "shop/cart",
+        "POST",
+        "server",
+        2,
+    )
     assert (first["meanMs"], first["share"]) == (140.0, pytest.approx(140 / 160))
     assert sum(row["share"] for row in page["path"]) == pytest.approx(1.0)
     slow = shop.page("critical", "service=shop/web&slowest=0.5")

@@ -62,6 +62,7 @@ class Ticker:
         self._is_slow = False
         self._began_s = float("-inf")
         self._lock = asyncio.Lock()
+        self._logged: set[tuple[str, str]] = set()  # policies that failed, with the line
 
     async def run(self, period_s: Callable[[], float], stop: asyncio.Event) -> None:
         """Tick until `stop`. The period may change."""
@@ -123,6 +124,13 @@ class Ticker:
 
         await self.actor.exchange(decide)
         self._observe("turn", self._monotonic() - read_s)
+        self._log_failing_policies()
+
+    def _log_failing_policies(self) -> None:
+        for failure in self.agent.failing_policies():
+            if (failure.policy, failure.where) not in self._logged:  # once: one that fails in turns would fill the log
+                self._logged.add((failure.policy, failure.where))
+                _log.error("%s; its last values stay for one lease", failure)
 
     async def _read(self, groups: Sequence[str], targets: Sequence[Target]) -> tuple[NodeSample, Mapping[Target, str]]:
         if self._is_slow:
