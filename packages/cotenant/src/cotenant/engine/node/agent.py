@@ -22,7 +22,7 @@ from cotenant.engine.node.decision_log import DecisionKind, DecisionLog, HeldKno
 from cotenant.engine.node.evictions import Evictions
 from cotenant.engine.node.explanation import explain_group
 from cotenant.engine.node.history import NodeHistory
-from cotenant.engine.node.instructions import NOTHING, AgentCounts, Instructions
+from cotenant.engine.node.instructions import NOTHING, AgentCounts, Instructions, PolicyFailure
 from cotenant.engine.node.knobs.external_cpusets import ExternalCpusets
 from cotenant.engine.node.knobs.knob_entry import Changes, KnobEntry, KnobStatus
 from cotenant.engine.node.knobs.knob_tracker import KnobTracker
@@ -31,7 +31,7 @@ from cotenant.engine.node.knobs.readings import Readings
 from cotenant.engine.node.knobs.rejected_requests import RejectedRequests
 from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import NodePolicy, enabled_policies
-from cotenant.engine.node.policy_runner import PolicyFailure, PolicyResults, PolicyRunner
+from cotenant.engine.node.policy_runner import PolicyResults, PolicyRunner
 from cotenant.engine.node.rates import Rates
 from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.engine.node.recovery.story import ServiceStory, story
@@ -230,7 +230,8 @@ class Agent:
         chosen = self._evictions.choose(verdicts, self._view.pods, now_us)
         for policy, desired_knob in chosen:
             self._log.note(now_us, DecisionKind.EVICTED, policy, "", desired_knob.reason, pod=desired_knob.key)
-        return self._emit(changes, tuple(desired_knob for _, desired_knob in chosen), now_us)
+        emitted = self._emit(changes, tuple(desired_knob for _, desired_knob in chosen), now_us)
+        return replace(emitted, failing=results.failing) if results.failing else emitted
 
     def _update_plan(self, verdicts: Sequence[tuple[str, Verdict]]) -> None:
         """Make a new plan where the requests changed."""

@@ -14,6 +14,18 @@ from cotenant.model.machine.node_decision import EvictPod
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyFailure:
+    """What is wrong with a policy now."""
+
+    policy: str
+    error: str
+    where: str  # file and line that raised it
+
+    def __str__(self) -> str:
+        return f"policy {self.policy} fails: {self.error} ({self.where})"
+
+
+@dataclass(frozen=True, slots=True)
 class Instructions:
     """Execute `give_back`, then `hold`, each in order; then `evict`. Contains only what is new, changed or due for
     renewal.
@@ -23,6 +35,7 @@ class Instructions:
     give_back: tuple[GiveBack, ...] = ()
     evict: tuple[EvictPod, ...] = ()
     dry: bool = False  # evictions must only be recorded; the keeper is a dry-run one
+    failing: tuple[PolicyFailure, ...] = ()  # policies that failed when they last ran
 
     def __bool__(self) -> bool:
         return bool(self.hold or self.give_back or self.evict)

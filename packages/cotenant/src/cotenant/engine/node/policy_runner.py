@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from traceback import extract_tb
 from typing import Any
 
-from cotenant.engine.node.instructions import AgentCounts
+from cotenant.engine.node.instructions import AgentCounts, PolicyFailure
 from cotenant.engine.node.policies import NodePolicy
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.knob import Target
@@ -42,18 +42,6 @@ class _Running:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyFailure:
-    """What is wrong with a policy now."""
-
-    policy: str
-    error: str
-    where: str  # file and line that raised it
-
-    def __str__(self) -> str:
-        return f"policy {self.policy} fails: {self.error} ({self.where})"
-
-
-@dataclass(frozen=True, slots=True)
 class PolicyResults:
     """The results of one run."""
 
@@ -62,6 +50,7 @@ class PolicyResults:
         tuple[str, tuple[Reason, ...]], ...
     ]  # reasons that are new; by rule, or by text where `log_every_text`
     failed: tuple[tuple[str, str], ...]  # policies that failed for the first time or with another error, and the error
+    failing: tuple[PolicyFailure, ...]
 
 
 class PolicyRunner:
@@ -126,7 +115,7 @@ class PolicyRunner:
                     changed.append((running.policy.name, new_reasons))
             elif running.failure != failure:
                 failed.append((running.policy.name, running.failure))
-        return PolicyResults(frozenset(fresh), tuple(changed), tuple(failed))
+        return PolicyResults(frozenset(fresh), tuple(changed), tuple(failed), self.failures())
 
     def _due(self, running: _Running, now_us: int) -> bool:
         # Half a period early rather than a whole one late: ticks are not exact.

@@ -120,14 +120,14 @@ class Ticker:
             began_s = self._monotonic()
             instructions = self.agent.sampled(sample, values, self._cpus)
             self._observe("judge", self._monotonic() - began_s)
+            self._log_failing(instructions)
             return instructions
 
         await self.actor.exchange(decide)
         self._observe("turn", self._monotonic() - read_s)
-        self._log_failing_policies()
 
-    def _log_failing_policies(self) -> None:
-        for failure in self.agent.failing_policies():
+    def _log_failing(self, instructions: Instructions) -> None:
+        for failure in instructions.failing:
             if (failure.policy, failure.where) not in self._logged:  # once: one that fails in turns would fill the log
                 self._logged.add((failure.policy, failure.where))
                 _log.error("%s; its last values stay for one lease", failure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from cotenant.model.errors import Permanent
 from cotenant.model.results.forms import MachineFrames, Series, Words, frames_in, series_in
 
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile)  # msgspec's errors are ValueErrors
+_PARSING = threading.Lock()
 
 
 class _Run(msgspec.Struct):
@@ -39,5 +41,7 @@ def load_frames(path: Path) -> MachineFrames | None:
 
 
 def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
-    with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
+    # NumPy parses an array's head as Python, and in CPython 3.11.7 parsers of two threads were seen to fail over one
+    # another ("AST constructor recursion depth mismatch").
+    with _PARSING, np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
         return dict(arrays)
