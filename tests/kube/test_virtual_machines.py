@@ -32,9 +32,17 @@ class Machines:
     namespace: str
     said: list[str] = field(default_factory=list)
 
-    def make(self, name: str, strategy: str = "Halted", *, domain: dict[str, Any] | None = None, **spec: Any) -> None:
+    def make(
+        self,
+        name: str,
+        strategy: str = "Halted",
+        *,
+        domain: dict[str, Any] | None = None,
+        hostname: str = "",
+        **spec: Any,
+    ) -> None:
         size = {"cpu": {"cores": 2, "sockets": 1}, "memory": {"guest": "2Gi"}, **(domain or {})}
-        template = {"metadata": {"labels": {"app": name}}, "spec": {"domain": size}}
+        template = {"metadata": {"labels": {"app": name}}, "spec": {"domain": size, "hostname": hostname}}
         vm = {
             "apiVersion": "kubevirt.io/v1",
             "kind": "VirtualMachine",
@@ -129,13 +137,16 @@ def test_a_class_is_a_profile_of_its_launcher_pods(machines: Machines, capsys: p
     assert "expected prod, mid, batch, free or none" in capsys.readouterr().err
     with definitions.installed(machines.kube):
         assert machines.command("class", "hog", "batch") == 0
+        assert "by `cotenant webhook`" in capsys.readouterr().out
         profiles = definitions.collection("clustercolocationprofiles")
         (made,) = machines.kube.get(profiles)["items"]
         assert made["spec"]["qosClass"] == "BE"
         assert made["spec"]["selector"]["matchLabels"]["vm.kubevirt.io/name"] == "hog"
+        machines.make("twin", "Manual", hostname="hog")
+        assert machines.command("class", "twin", "batch") == 1
+        assert "hog has the same host name, hog" in capsys.readouterr().err
         assert machines.command("class", "hog", "none") == 0
         assert machines.kube.get(profiles)["items"] == []
-    assert "by `cotenant webhook`" in capsys.readouterr().out
 
 
 def test_without_kubevirt(kube: Any, namespace: str, capsys: pytest.CaptureFixture[str]) -> None:

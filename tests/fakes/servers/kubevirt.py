@@ -67,13 +67,17 @@ class KubeVirt:
                 return 404, f'virtualmachine.kubevirt.io "{name}" not found'
             strategy = vm["spec"].get("runStrategy")
             if verb == "start":
-                if vmi is not None or strategy == "Always":
+                if vmi is not None:
                     return 409, "VM is already running"
+                if strategy in ("Always", "Once"):
+                    return 409, f"{strategy} does not support manual start requests"
                 self._ask(vm, "Start")
             elif verb == "stop":
                 self._ask(vm, "Stop")
             elif verb == "restart":
-                if vmi is None or strategy == "Halted":
+                if strategy in ("Halted", "Once"):
+                    return 409, f"RunStrategy {strategy} does not support manual restart requests"
+                if vmi is None:
                     return 409, "VM is not running: Halted"
                 self._ask(vm, "Restart")
             return 202, ""
@@ -117,7 +121,7 @@ class KubeVirt:
             self._remove(vmi)
             left = [{"action": action} for action in asked[1:]]
             self._status("VirtualMachine", vm, printableStatus="Stopped", stateChangeRequests=left)
-        elif vmi is None and (strategy == "Always" or asked[:1] == ["Start"]):
+        elif vmi is None and (strategy in ("Always", "Once") or asked[:1] == ["Start"]):
             instance = {
                 "apiVersion": f"{GROUP}/v1",
                 "kind": "VirtualMachineInstance",
@@ -189,7 +193,7 @@ class KubeVirt:
                     **meta.get("labels", {}),
                     "kubevirt.io": "virt-launcher",
                     "kubevirt.io/created-by": meta["uid"],
-                    "vm.kubevirt.io/name": meta["name"],
+                    "vm.kubevirt.io/name": vmi["spec"].get("hostname") or meta["name"],
                 },
                 "ownerReferences": [_owner(vmi)],
             },
@@ -199,7 +203,9 @@ class KubeVirt:
                 "containers": [{"name": "compute", "image": "registry.example/virt-launcher:1"}],
             },
         }
-        self._kube.create(f"/api/v1/namespaces/{meta['namespace']}/pods", pod)
+        made = self._kube.create(f"/api/v1/namespaces/{meta['namespace']}/pods", pod)
+        active = {**vmi["status"].get("activePods", {}), made["metadata"]["uid"]: node}
+        self._status("VirtualMachineInstance", vmi, activePods=active)
 
     def _launchers(self, vmi: Any) -> list[Any]:
         listed = self._kube.get(

@@ -34,7 +34,7 @@ class Nova:
         self.url = ""
         self.servers: dict[str, dict[str, Any]] = {}
         self.groups: list[dict[str, Any]] = []
-        self.asked: list[tuple[str, str]] = []
+        self.gives_up = False  # on migrations and resizes: the server is as before
         self._due: dict[str, dict[str, Any]] = {}
         self._clock = 0
 
@@ -46,7 +46,6 @@ class Nova:
 
     def answer(self, method: str, target: str, body: Any) -> tuple[int, Any]:
         parts = urlsplit(target)
-        self.asked.append((method, parts.path))
         match [word for word in parts.path.split("/") if word]:
             case ["identity", "v3", "auth", "tokens"]:
                 return 201, self._token()
@@ -75,10 +74,10 @@ class Nova:
         return 404, {"itemNotFound": {"message": f"{target} is not there", "code": 404}}
 
     def _page(self, query: dict[str, list[str]]) -> dict[str, Any]:
-        for uid, change in self._due.items():
+        rows = [dict(server) for server in self.servers.values()]
+        for uid, change in self._due.items():  # what this look does not show yet
             self.servers[uid].update({**change, "OS-EXT-STS:task_state": None, "updated": self._now()})
         self._due = {}
-        rows = list(self.servers.values())
         if "marker" in query:
             rows = rows[[row["id"] for row in rows].index(query["marker"][0]) + 1 :]
         page: dict[str, Any] = {"servers": rows[:PAGE]}
@@ -106,6 +105,8 @@ class Nova:
             return 204, None
         else:
             return 409, self._conflict(action, server)
+        if self.gives_up:
+            change = {"status": "ACTIVE"}
         server["OS-EXT-STS:task_state"] = task
         self._due[server["id"]] = change
         return 202, None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from cotenant.cli.cluster.app import Waiting
 from cotenant.cli.options import Json
 from cotenant.services.options import Context, Kubeconfig
 
@@ -25,7 +26,7 @@ app = App(
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
-class Platform:
+class Machines:
     """Where the machines are."""
 
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"], help="Default: the kubeconfig's.")] = ""
@@ -40,16 +41,7 @@ class Platform:
         return Where(self.kubeconfig, self.context, self.namespace, self.cloud)
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """How long a change is waited for."""
-
-    wait: Annotated[bool, Parameter(help="Wait until it has come about.")] = True
-    timeout_s: Annotated[float, Parameter(name="--timeout-s", help="Seconds to wait.")] = 300.0
-
-
-_PLATFORM, _WAITING = Platform(), Waiting()
+_MACHINES, _WAITING = Machines(), Waiting()
 
 
 @app.command(name="list")
@@ -58,72 +50,72 @@ def list_(
     all_: Annotated[
         bool, Parameter(name=["--all", "-A"], negative=(), help="Of all namespaces, or with --cloud all projects.")
     ] = False,
-    platform: Platform = _PLATFORM,
+    machines: Machines = _MACHINES,
     json: Json = False,
 ) -> int:
     """All machines with state, node, size and class."""
     from cotenant.cli.cluster import vm_running
 
-    return vm_running.every(platform.where(), all_, json)
+    return vm_running.every(machines.where(), all_, json)
 
 
 @app.command
-def show(name: str, /, *, platform: Platform = _PLATFORM, json: Json = False) -> int:
+def show(name: str, /, *, machines: Machines = _MACHINES, json: Json = False) -> int:
     """One machine: its state and why, its node and pod, what has not taken hold."""
     from cotenant.cli.cluster import vm_running
 
-    return vm_running.show(platform.where(), name, json)
+    return vm_running.show(machines.where(), name, json)
 
 
 @app.command
-def start(name: str, /, *, waiting: Waiting = _WAITING, platform: Platform = _PLATFORM) -> int:
+def start(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MACHINES) -> int:
     """Start a machine that is stopped.
 
     Exit status, here and below: 0 it came about, 1 it did not, with the reason, 2 bad input.
     """
     from cotenant.cli.cluster import vm_running
 
-    return vm_running.change(platform.where(), "start", name, waiting.wait, waiting.timeout_s)
+    return vm_running.change(machines.where(), "start", name, waiting.wait, waiting.timeout_s)
 
 
 @app.command
-def stop(name: str, /, *, waiting: Waiting = _WAITING, platform: Platform = _PLATFORM) -> int:
+def stop(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MACHINES) -> int:
     """Stop a machine."""
     from cotenant.cli.cluster import vm_running
 
-    return vm_running.change(platform.where(), "stop", name, waiting.wait, waiting.timeout_s)
+    return vm_running.change(machines.where(), "stop", name, waiting.wait, waiting.timeout_s)
 
 
 @app.command
-def restart(name: str, /, *, waiting: Waiting = _WAITING, platform: Platform = _PLATFORM) -> int:
+def restart(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MACHINES) -> int:
     """Stop it and start it again; changes that wait for a start take hold."""
     from cotenant.cli.cluster import vm_running
 
-    return vm_running.change(platform.where(), "restart", name, waiting.wait, waiting.timeout_s)
+    return vm_running.change(machines.where(), "restart", name, waiting.wait, waiting.timeout_s)
 
 
 @app.command
-def pause(name: str, /, *, waiting: Waiting = _WAITING, platform: Platform = _PLATFORM) -> int:
+def pause(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MACHINES) -> int:
     """Freeze its vCPUs; it keeps its memory and its node."""
     from cotenant.cli.cluster import vm_running
 
-    return vm_running.change(platform.where(), "pause", name, waiting.wait, waiting.timeout_s)
+    return vm_running.change(machines.where(), "pause", name, waiting.wait, waiting.timeout_s)
 
 
 @app.command
-def unpause(name: str, /, *, waiting: Waiting = _WAITING, platform: Platform = _PLATFORM) -> int:
+def unpause(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MACHINES) -> int:
     """Let it go on."""
     from cotenant.cli.cluster import vm_running
 
-    return vm_running.change(platform.where(), "unpause", name, waiting.wait, waiting.timeout_s)
+    return vm_running.change(machines.where(), "unpause", name, waiting.wait, waiting.timeout_s)
 
 
 @app.command
-def migrate(name: str, /, *, waiting: Waiting = _WAITING, platform: Platform = _PLATFORM) -> int:
+def migrate(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MACHINES) -> int:
     """Move it to another node while it runs."""
     from cotenant.cli.cluster import vm_running
 
-    return vm_running.change(platform.where(), "migrate", name, waiting.wait, waiting.timeout_s)
+    return vm_running.change(machines.where(), "migrate", name, waiting.wait, waiting.timeout_s)
 
 
 @app.command
@@ -135,12 +127,12 @@ def resize(
     vcpus: Annotated[int, Parameter(help="vCPUs of a KubeVirt machine without an instance type.")] = 0,
     memory: Annotated[str, Parameter(help="Its memory, such as 4Gi.")] = "",
     waiting: Waiting = _WAITING,
-    platform: Platform = _PLATFORM,
+    machines: Machines = _MACHINES,
 ) -> int:
     """Give it another size, and say when that takes hold."""
     from cotenant.cli.cluster import vm_running
 
-    return vm_running.resize(platform.where(), name, flavor, vcpus, memory, waiting.wait, waiting.timeout_s)
+    return vm_running.resize(machines.where(), name, flavor, vcpus, memory, waiting.wait, waiting.timeout_s)
 
 
 @app.command(name="class")
@@ -149,9 +141,9 @@ def class_(
     class_name: Annotated[str, Parameter(name="CLASS", help="prod, mid, batch, free, or none.")],
     /,
     *,
-    platform: Platform = _PLATFORM,
+    machines: Machines = _MACHINES,
 ) -> int:
     """Give it a class: KubeVirt's launcher pods by a profile, OpenStack's servers in their metadata."""
     from cotenant.cli.cluster import vm_running
 
-    return vm_running.set_class(platform.where(), name, class_name)
+    return vm_running.set_class(machines.where(), name, class_name)

@@ -8,7 +8,7 @@ from math import isfinite
 import msgspec
 
 from cotenant.cli.tables import print_line, print_words
-from cotenant.model.cluster.class_names import CLASSES, check_class
+from cotenant.model.cluster.class_names import CLASSES
 from cotenant.model.errors import InvalidInput
 from cotenant.model.printable import printable
 from cotenant.model.quantities import whole
@@ -88,13 +88,13 @@ def resize(where: Where, name: str, flavor: str, vcpus: int, memory: str, waits:
 
 def set_class(where: Where, name: str, class_name: str) -> int:
     """Give it a class."""
-    wanted = "" if class_name == "none" else class_name
-    if not class_name or wanted not in ("", *CLASSES):
+    if class_name not in (*CLASSES, "none"):
         raise InvalidInput("CLASS", class_name, f"{', '.join(CLASSES)} or none")
+    wanted = "" if class_name == "none" else class_name
 
     async def run() -> str:
         async with connected(where) as platform:
-            return await platform.set_class(await platform.machine(name), check_class(wanted, "CLASS"))
+            return await platform.set_class(await platform.machine(name), wanted)
 
     _say(f"{name} has class {class_name}: {asyncio.run(run())}")
     return 0

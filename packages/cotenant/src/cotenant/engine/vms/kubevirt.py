@@ -3,6 +3,8 @@
 A VirtualMachine is what is wanted; its VirtualMachineInstance exists while it runs, with the phase, the node and the
 conditions; a pod named virt-launcher-* runs it, two during a migration.
 Limits: a machine without a VirtualMachine object (a bare instance) can be shown, paused and migrated, not started.
+What KubeVirt refuses, and the label and `activePods` of launcher pods, were read in its source at 008b6e6b
+(virt-api's rest handlers, virt-controller's pod template).
 Source: KubeVirt user guide, "Run Strategies", "Lifecycle", "Live Migration", "Instance types and preferences"; API
 kubevirt.io/v1 and subresources.kubevirt.io/v1.
 """
@@ -24,12 +26,13 @@ _SUBRESOURCES = "/apis/subresources.kubevirt.io/v1"
 _BEFORE = {"Pending": MachineState.WAITING, "Scheduling": MachineState.WAITING, "Scheduled": MachineState.STARTING}
 _ENDED = {"Succeeded": MachineState.STOPPED, "Failed": MachineState.FAILED}
 _OF_PHASE = {**_BEFORE, "Running": MachineState.RUNNING, **_ENDED}
-_MANUAL_START = frozenset({"Halted", "Manual", "RerunOnFailure", "Once"})
+_MANUAL_START = frozenset({"Halted", "Manual", "RerunOnFailure"})
+_MAX_LABEL = 63  # characters
 _RESTARTS = frozenset({"Always", "Manual", "RerunOnFailure"})
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """A request to the API server."""
 
     method: str
@@ -64,7 +67,9 @@ def why_kubevirt_not(verb: Verb, vm: JsonMapping | None, vmi: JsonMapping | None
     if vm is None and verb in (Verb.START, Verb.RESTART, Verb.RESIZE):
         return "it is an instance without a VirtualMachine, which would be gone once it is stopped"
     if verb is Verb.START and strategy not in _MANUAL_START:
-        return f"its runStrategy is {strategy}: KubeVirt starts it by itself"
+        return f"its runStrategy is {strategy}, with which KubeVirt starts nothing on request"
+    if verb is Verb.START and strategy == "RerunOnFailure" and _part(vmi, "status").get("phase") == "Failed":
+        return "it has failed, and its runStrategy is RerunOnFailure: KubeVirt starts it again by itself"
     if verb is Verb.RESTART and strategy not in _RESTARTS:
         return f"its runStrategy is {strategy}, with which KubeVirt restarts nothing"
     if verb is Verb.MIGRATE:
@@ -76,15 +81,15 @@ def why_kubevirt_not(verb: Verb, vm: JsonMapping | None, vmi: JsonMapping | None
     return ""
 
 
-def request_of(verb: Verb, vm: JsonMapping | None, vmi: JsonMapping | None, to: Size) -> Request:
+def request_of(verb: Verb, vm: JsonMapping | None, vmi: JsonMapping | None, to: Size) -> ApiRequest:
     """The request; `to` is read for a resize. Raises `InvalidInput`."""
     metadata = (vm or vmi or {})["metadata"]
     namespace, name = metadata["namespace"], metadata["name"]
     if verb is Verb.RESIZE:
         path = f"/apis/{VERSION}/namespaces/{namespace}/virtualmachines/{name}"
-        return Request("PATCH", path, _resized(vm or {}, to))
+        return ApiRequest("PATCH", path, _resized(vm or {}, to))
     if verb is Verb.STOP and vm is None:
-        return Request("DELETE", f"/apis/{VERSION}/namespaces/{namespace}/virtualmachineinstances/{name}", {})
+        return ApiRequest("DELETE", f"/apis/{VERSION}/namespaces/{namespace}/virtualmachineinstances/{name}", {})
     if verb is Verb.MIGRATE:
         body: JsonObject = {
             "apiVersion": VERSION,
@@ -92,9 +97,9 @@ def request_of(verb: Verb, vm: JsonMapping | None, vmi: JsonMapping | None, to: 
             "metadata": {"generateName": f"{name}-"},
             "spec": {"vmiName": name},
         }
-        return Request("POST", f"/apis/{VERSION}/namespaces/{namespace}/virtualmachineinstancemigrations", body)
+        return ApiRequest("POST", f"/apis/{VERSION}/namespaces/{namespace}/virtualmachineinstancemigrations", body)
     plural = "virtualmachineinstances" if verb in (Verb.PAUSE, Verb.UNPAUSE) else "virtualmachines"
-    return Request("PUT", f"{_SUBRESOURCES}/namespaces/{namespace}/{plural}/{name}/{verb.value}", {})
+    return ApiRequest("PUT", f"{_SUBRESOURCES}/namespaces/{namespace}/{plural}/{name}/{verb.value}", {})
 
 
 def run_strategy(vm: JsonMapping | None) -> str:
@@ -104,6 +109,13 @@ def run_strategy(vm: JsonMapping | None) -> str:
     if strategy:
         return str(strategy)
     return "Always" if spec.get("running") is True else "Halted"
+
+
+def name_on_pods(vm: JsonMapping | None, vmi: JsonMapping | None) -> str:
+    """The value of `vm.kubevirt.io/name` on its launcher pods: its host name, which two machines may share."""
+    spec = _part(_part(_part(vm, "spec"), "template"), "spec") or _part(vmi, "spec")
+    name = str((vm or vmi or {})["metadata"]["name"])
+    return str(spec.get("hostname") or name.partition(".")[0][:_MAX_LABEL])
 
 
 def failed_migration(migrations: Sequence[JsonMapping], name: str) -> str:
@@ -167,18 +179,10 @@ def _why(vm: JsonMapping | None, vmi: JsonMapping | None, pod: JsonMapping | Non
 
 
 def _launcher(vmi: JsonMapping | None, pods: Sequence[JsonMapping]) -> JsonMapping | None:
-    """The pod that runs it now: owned by the instance, on the instance's node, the newest that has not ended."""
-    uid, node = _part(vmi, "metadata").get("uid"), _part(vmi, "status").get("nodeName")
-    if not uid:
-        return None
-    mine = [
-        pod
-        for pod in pods
-        if any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences") or ())
-        and _part(pod, "status").get("phase") not in ("Succeeded", "Failed")
-    ]
-    here = [pod for pod in mine if _part(pod, "spec").get("nodeName") == node]
-    return max(here or mine, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
+    """The pod that runs it, by what KubeVirt's controller states: labels and owners of a pod are its writer's words."""
+    status = _part(vmi, "status")
+    node, active = status.get("nodeName") or "", _part(status, "activePods")
+    return next((pod for pod in pods if active.get(str(pod["metadata"].get("uid"))) == node), None)
 
 
 def _size(vm: JsonMapping | None, vmi: JsonMapping | None) -> Size:

@@ -46,9 +46,14 @@ def is_done(verb: Verb, before: Machine, now: Machine) -> bool:
             arrived = now.node != before.node if before.node else now.incarnation != before.incarnation
             return now.state is MachineState.RUNNING and arrived
         case Verb.RESIZE:
-            return bool(now.pending) or now.size != before.size
+            changed = bool(now.pending) or now.size != before.size
+            return changed and now.state is not MachineState.MIGRATING
 
 
-def has_failed(verb: Verb, before: Machine, now: Machine) -> bool:
-    """Whether it will not come about."""
-    return verb is not Verb.STOP and now.state is MachineState.FAILED and before.state is not MachineState.FAILED
+def why_failed(verb: Verb, before: Machine, now: Machine, has_moved: bool) -> str:
+    """Why it will not come about; empty = it may. `has_moved`: the machine was seen on its way to a node."""
+    if verb is not Verb.STOP and now.state is MachineState.FAILED and before.state is not MachineState.FAILED:
+        return f"it has failed: {now.why}" if now.why else "it has failed"
+    if has_moved and now.state is before.state and verb in (Verb.MIGRATE, Verb.RESIZE):
+        return "it is back where it was: the platform has given up"
+    return ""

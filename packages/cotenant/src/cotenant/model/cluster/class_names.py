@@ -12,8 +12,8 @@ CLASSES = {
 }
 
 
-def check_class(name: str, field: str = "--class") -> str:
-    """The class, or an empty text. Raises `InvalidInput` on `field`."""
+def check_class(name: str) -> str:
+    """The class, or an empty text. Raises `InvalidInput`."""
     if name and name not in CLASSES:
-        raise InvalidInput(field, name, ", ".join(CLASSES))
+        raise InvalidInput("--class", name, ", ".join(CLASSES))
     return name

@@ -12,9 +12,9 @@ from pathlib import Path
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.openstack.compute import Compute
-from cotenant.engine.vms.verbs import has_failed, is_done, why_not
+from cotenant.engine.vms.verbs import is_done, why_failed, why_not
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.vms.machine import Machine, Size, Verb
+from cotenant.model.vms.machine import Machine, MachineState, Size, Verb
 from cotenant.services.vms.kubevirt import MANAGER, KubeVirt
 from cotenant.services.vms.openstack import OpenStack
 from cotenant.services.vms.platform import Platform
@@ -55,7 +55,7 @@ async def change(
     if not timeout_s:
         return Outcome(before)
     until = time.monotonic() + timeout_s
-    told = ""
+    told, has_moved = "", False
     while True:
         now = await platform.machine(name)
         if is_done(verb, before, now):
@@ -66,9 +66,10 @@ async def change(
         if shown != told:
             say(shown)
             told = shown
-        failure = await platform.failure()
-        if failure or has_failed(verb, before, now):
-            return Outcome(now, failure or shown)
+        failure = await platform.failure() or why_failed(verb, before, now, has_moved)
+        if failure:
+            return Outcome(now, failure)
+        has_moved = has_moved or now.state is MachineState.MIGRATING
         if time.monotonic() >= until:
             return Outcome(now, f"after {timeout_s:g} s {shown}")
         await asyncio.sleep(look_s)

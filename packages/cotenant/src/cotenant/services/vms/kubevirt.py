@@ -2,6 +2,7 @@
 
 The class of a machine is a ClusterColocationProfile that selects its launcher pods by the label that KubeVirt gives
 them: the pods of the next start or migration have the class, and KubeVirt's objects stay as their owner wrote them.
+Limits: that label is the machine's host name, so a machine that gets the same one later gets the class, too.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from cotenant.drivers.kube.client.objects import MERGE_PATCH, Objects, Served
 from cotenant.engine.vms.kubevirt import (
     LAUNCHER,
     VERSION,
-    Request,
+    ApiRequest,
     failed_migration,
     machine_of,
+    name_on_pods,
     request_of,
     why_kubevirt_not,
 )
@@ -28,7 +30,7 @@ from cotenant.model.json_object import JsonObject
 from cotenant.model.vms.machine import Machine, Size, Verb
 
 MANAGER = "cotenant-vm"
-NAME_OF_LAUNCHER = "vm.kubevirt.io/name"  # label of launcher pods
+NAME_ON_POD = "vm.kubevirt.io/name"  # label of launcher pods
 _MACHINES = Served(VERSION, "virtualmachines", True)
 _INSTANCES = Served(VERSION, "virtualmachineinstances", True)
 _MIGRATIONS = Served(VERSION, "virtualmachineinstancemigrations", True)
@@ -95,11 +97,21 @@ class KubeVirt:
         if not class_name:
             await self._objects.delete(_PROFILES, "", name)
         else:
+            label = await self._own_label(machine)
             try:
-                await self._objects.apply(_PROFILES, _profile(name, machine, class_name))
+                await self._objects.apply(_PROFILES, _profile(name, machine.namespace, label, class_name))
             except NotFound:
                 raise Unsupported("a machine's class", _PROFILES_NEEDED) from None
         return "it takes hold where the machine starts or migrates next, by `cotenant webhook`"
+
+    async def _own_label(self, machine: Machine) -> str:
+        """The label of its launcher pods. Raises `Permanent` where another machine's pods have it."""
+        label = name_on_pods(*await self._pair(machine.name))
+        for vm in await self._every(_MACHINES, self._namespace):
+            other = str(vm["metadata"]["name"])
+            if other != machine.name and name_on_pods(vm, None) == label:
+                raise Permanent(f"{machine.key}: {other} has the same host name, {label}: it would get the class, too")
+        return label
 
     async def _pair(self, name: str) -> tuple[JsonObject | None, JsonObject | None]:
         vm = await self._objects.get(_MACHINES, self._namespace, name)
@@ -119,7 +131,7 @@ class KubeVirt:
         except NotFound:
             raise Unsupported("a list of virtual machines", f"a cluster with KubeVirt ({VERSION})") from None
 
-    async def _send(self, request: Request) -> bytes:
+    async def _send(self, request: ApiRequest) -> bytes:
         body = msgspec.json.encode(request.body)
         if request.method == "PATCH":
             query = {"fieldManager": MANAGER}
@@ -127,15 +139,15 @@ class KubeVirt:
         return await self._client.request(request.method, request.path, body)
 
 
-def _profile(name: str, machine: Machine, class_name: str) -> JsonObject:
+def _profile(name: str, namespace: str, label: str, class_name: str) -> JsonObject:
     qos, priority = CLASSES[class_name]
     return {
         "apiVersion": _PROFILES.api_version,
         "kind": "ClusterColocationProfile",
         "metadata": {"name": name},
         "spec": {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": machine.namespace}},
-            "selector": {"matchLabels": {**LAUNCHER, NAME_OF_LAUNCHER: machine.name[:63]}},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "selector": {"matchLabels": {**LAUNCHER, NAME_ON_POD: label}},
             "qosClass": qos,
             "priorityClassName": priority,
         },

@@ -94,4 +94,13 @@ def test_a_server_that_fails(nova: Nova) -> None:
         return done
 
     nova._act = fail  # type: ignore[assignment,method-assign]
-    assert tell(Verb.START, "db").failure.endswith("is failed: No valid host was found")
+    assert tell(Verb.START, "db").failure == "it has failed: No valid host was found"
+
+
+@pytest.mark.parametrize(("verb", "to"), [(Verb.MIGRATE, SAME), (Verb.RESIZE, Size(flavor="m1.large"))])
+def test_a_server_that_no_host_takes_is_not_waited_for(nova: Nova, verb: Verb, to: Size) -> None:
+    nova.server("s1", "db")
+    nova.gives_up = True
+    outcome = tell(verb, "db", to)
+    assert outcome.failure == "it is back where it was: the platform has given up"
+    assert outcome.machine.state is MachineState.RUNNING

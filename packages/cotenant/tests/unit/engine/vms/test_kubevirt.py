@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.engine.vms.kubevirt import machine_of, request_of, run_strategy, why_kubevirt_not
+from cotenant.engine.vms.kubevirt import machine_of, name_on_pods, request_of, run_strategy, why_kubevirt_not
 from cotenant.model.errors import InvalidInput
 from cotenant.model.vms.machine import MachineState, Size, Verb
 
@@ -21,10 +21,9 @@ def vmi(phase: Any = "Running", *, spec: Any = None, **status: Any) -> dict[str,
     return {"metadata": {**META, "uid": "i1"}, "spec": spec or {}, "status": {"phase": phase, **status}}
 
 
-def pod(name: str, node: str, *, owner: str = "i1", phase: str = "Running", **status: Any) -> dict[str, Any]:
-    owners = [{"uid": owner, "controller": True}]
-    meta = {"name": name, "namespace": "shop", "ownerReferences": owners, "labels": {"koordinator.sh/qosClass": "BE"}}
-    return {"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": phase, **status}}
+def pod(name: str, node: str, **status: Any) -> dict[str, Any]:
+    meta = {"name": name, "uid": f"uid-{name}", "namespace": "shop", "labels": {"koordinator.sh/qosClass": "BE"}}
+    return {"metadata": meta, "spec": {"nodeName": node}, "status": status}
 
 
 @pytest.mark.parametrize(
@@ -58,16 +57,27 @@ def test_an_instance_that_is_being_deleted_stops() -> None:
     assert machine_of(vm(), going).state is MachineState.STOPPING
 
 
-def test_the_pod_is_the_one_on_the_instance_s_node_and_owned_by_it() -> None:
-    pods = [pod("a-target", "b"), pod("a-now", "a"), pod("forged", "a", owner="other"), pod("old", "a", phase="Failed")]
-    machine = machine_of(vm(), vmi(nodeName="a"), pods)
-    assert (machine.pod, machine.node, machine.class_name) == ("a-now", "a", "BE")
+def test_the_pod_is_the_one_that_kubevirt_states_on_the_instance_s_node() -> None:
+    pods = [pod("target", "b"), pod("forged", "a"), pod("now", "a")]
+    active = {"uid-target": "b", "uid-now": "a"}
+    machine = machine_of(vm(), vmi(nodeName="a", activePods=active), pods)
+    assert (machine.pod, machine.node, machine.class_name) == ("now", "a", "BE")
+    assert machine_of(vm(), vmi(nodeName="a"), pods).pod == ""
 
 
 def test_why_it_waits_is_the_scheduler_s_sentence() -> None:
     condition = {"type": "PodScheduled", "status": "False", "message": "0 of 3 nodes fit: cpu"}
-    assert machine_of(vm(), vmi("Scheduling"), [pod("p", "", conditions=[condition])]).why == "0 of 3 nodes fit: cpu"
+    waiting = vmi("Scheduling", activePods={"uid-p": ""})
+    assert machine_of(vm(), waiting, [pod("p", "", conditions=[condition])]).why == "0 of 3 nodes fit: cpu"
     assert machine_of(vm(printableStatus="ErrorPvcNotFound"), None).why == "ErrorPvcNotFound"
+
+
+def test_the_name_on_its_pods_is_its_host_name() -> None:
+    long = {**META, "name": "db.shop." + "x" * 70}
+    assert name_on_pods({"metadata": long, "spec": {}}, None) == "db"
+    assert name_on_pods({"metadata": {**META, "name": "y" * 70}, "spec": {}}, None) == "y" * 63
+    assert name_on_pods(vm({"template": {"spec": {"hostname": "primary"}}}), None) == "primary"
+    assert name_on_pods(None, vmi(spec={"hostname": "bare"})) == "bare"
 
 
 @pytest.mark.parametrize("odd", [None, [], "x", 7, {"cores": "two"}, {"cores": True, "sockets": -1}])
@@ -84,7 +94,8 @@ def test_conditions_of_any_form() -> None:
 @pytest.mark.parametrize(
     ("verb", "strategy", "part"),
     [
-        (Verb.START, "Always", "KubeVirt starts it by itself"),
+        (Verb.START, "Always", "starts nothing on request"),
+        (Verb.START, "Once", "starts nothing on request"),
         (Verb.RESTART, "Halted", "restarts nothing"),
         (Verb.RESTART, "Once", "restarts nothing"),
         (Verb.START, "Manual", ""),
@@ -100,6 +111,8 @@ def test_what_an_instance_says_against_a_verb() -> None:
     assert "has not said that it can" in why_kubevirt_not(Verb.MIGRATE, vm(), vmi())
     probed = vmi(spec={"livenessProbe": {"tcpSocket": {"port": 80}}})
     assert "liveness probe" in why_kubevirt_not(Verb.PAUSE, vm(), probed)
+    failed = why_kubevirt_not(Verb.START, vm({"runStrategy": "RerunOnFailure"}), vmi("Failed"))
+    assert "starts it again by itself" in failed
     assert "without a VirtualMachine" in why_kubevirt_not(Verb.START, None, vmi())
     assert run_strategy({"spec": {"running": True}}) == "Always"
 

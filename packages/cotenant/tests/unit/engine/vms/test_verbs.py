@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.engine.vms.verbs import has_failed, is_done, why_not
+from cotenant.engine.vms.verbs import is_done, why_failed, why_not
 from cotenant.model.vms.machine import Machine, MachineState, Size, Verb
 
 UP = Machine("shop", "db", "u", MachineState.RUNNING, Size(2, 2048), node="a", incarnation="i1")
@@ -44,6 +44,17 @@ def test_what_does_not_fit_says_what_would() -> None:
 
 def test_a_machine_that_fails_is_not_waited_for() -> None:
     failed = replace(UP, state=MachineState.FAILED)
-    assert has_failed(Verb.MIGRATE, UP, failed)
-    assert not has_failed(Verb.STOP, UP, failed)
-    assert not has_failed(Verb.START, failed, failed)  # it was so before it was told to start
+    assert why_failed(Verb.MIGRATE, UP, replace(failed, why="no host"), False) == "it has failed: no host"
+    assert why_failed(Verb.STOP, UP, failed, False) == ""
+    assert why_failed(Verb.START, failed, failed, False) == ""  # it was so before it was told to start
+
+
+def test_a_machine_that_is_back_where_it_was_is_not_waited_for() -> None:
+    assert why_failed(Verb.MIGRATE, UP, UP, False) == ""
+    assert "given up" in why_failed(Verb.MIGRATE, UP, UP, True)
+    assert why_failed(Verb.RESIZE, UP, replace(UP, state=MachineState.MIGRATING), True) == ""
+
+
+def test_a_resize_is_done_when_the_machine_has_stopped_moving() -> None:
+    on_its_way = replace(UP, state=MachineState.MIGRATING, size=Size(4, 2048))
+    assert not is_done(Verb.RESIZE, UP, on_its_way)

@@ -65,6 +65,8 @@ class DepartedUsers:
         self._facts.ledger.put_all_back()
 
     def _set_aside(self, uid: str) -> None:
+        if not self._facts.ledger.has_devices(uid):
+            return
         users = self.users_of(uid)
         if users is not None and users <= self._gone:
             self._facts.ledger.set_aside(uid)

@@ -155,6 +155,10 @@ class ClaimLedger:
                 self.assumed[uid] = Assumed(known.allocation, set(known.pods))
             self._recount(uid)
 
+    def has_devices(self, uid: str) -> bool:
+        """Whether devices of a claim are counted as taken."""
+        return uid in self._counted
+
     def set_aside(self, uid: str) -> None:
         """The devices of a claim are free until `put_all_back`; nobody is told."""
         if uid in self._counted and uid not in self._aside:
