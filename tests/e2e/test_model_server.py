@@ -18,8 +18,8 @@ from tests.fakes.servers.trace_process import Running
 from tests.fakes.waiting import becomes, eventually, patience
 
 from cotenant.drivers.http.ports import free_port
-from cotenant.services.traces import model_servers
 from cotenant.services.traces.arguments import TraceSettings
+from cotenant.services.traces.model_servers import reading_servers
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def answer(url: str) -> bytes:
 def test_requests_count_once_from_metrics_and_from_spans(
     stand_in: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_servers, "PERIOD_S", 0.1)
+    monkeypatch.setattr(reading_servers, "PERIOD_S", 0.1)
     servers = tmp_path / "servers.yaml"
     address = stand_in.address  # type: ignore[attr-defined]
     servers.write_text(f"servers: [{{service: shop/llm, url: 'http://{address}/metrics', pod: llm-0}}]")

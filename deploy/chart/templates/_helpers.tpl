@@ -446,6 +446,19 @@ koord-free: {value: 3000, description: work without any claim}
 {{- end }}
 {{- end }}
 
+{{/* Egress to the ports of the model servers that are read. */}}
+{{- define "cotenant.modelServersEgress" -}}
+{{- $ports := list }}
+{{- range .Values.traces.modelServers.pods }}{{ $ports = append $ports (int .port) }}{{ end }}
+{{- range .Values.traces.modelServers.servers }}
+{{- $default := ternary 443 80 (hasPrefix "https:" .url) }}
+{{- $ports = append $ports (regexFind ":[0-9]+$" (urlParse .url).host | trimPrefix ":" | default $default | int) }}
+{{- end }}
+{{- range uniq $ports }}
+- ports: [{port: {{ . }}}]
+{{- end }}
+{{- end }}
+
 {{- define "cotenant.schedulerLease" -}}
 {{ first (include "cotenant.schedulerNames" . | fromJsonArray) }}-scheduler
 {{- end }}

@@ -140,7 +140,8 @@ PROCESSES = {
         "traces/rbac.yaml",
         # with --request-moves, which the manifests leave out as their rebalancer makes a dry run; the chart's test has
         # it
-        unused=frozenset({Use("get", "", "pods"), Use("create", "scheduling.koordinator.sh", "podmigrationjobs")}),
+        unused=frozenset({Use("get", "", "pods"), Use("create", "scheduling.koordinator.sh", "podmigrationjobs")})
+        | frozenset({Use("list", "", "pods"), Use("watch", "", "pods")}),  # with pods in --model-servers
     ),
     "withdraw": Process(
         "cotenant.cli.cluster.withdraw",

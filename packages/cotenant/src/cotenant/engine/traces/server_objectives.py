@@ -52,6 +52,11 @@ class ServerObjectives:
             if tracked.objective.qualified_service == source.qualified_service:
                 self._objectives.cannot_count(tracked, source, why, now_s)
 
+    def gone(self, source: SpanSource) -> None:
+        """A replica is no more: it is not missed either."""
+        for tracked in self._of_metrics():
+            tracked.uncounted.pop(source, None)
+
     def _count(self, tracked: Tracked, source: SpanSource, new: Sequence[NewObservations], now_s: float) -> bool:
         goal, measure, limit_us = _only(tracked.objective)
         for observations in new:

@@ -23,7 +23,7 @@ from cotenant.services.reporting.accounts import parse_account
 
 if TYPE_CHECKING:
     from cotenant.model.traces.objective import ServiceObjective
-    from cotenant.services.traces.model_servers import ModelServer
+    from cotenant.services.traces.model_servers.server_file import ModelServerFile
     from cotenant.services.traces.senders import NamespaceTokens
 
 
@@ -192,7 +192,7 @@ class Checked:
     sender_tokens: NamespaceTokens | None = None
     collectors: frozenset[str] = frozenset()  # as user names
     trusts_senders: bool = False
-    model_servers: tuple[ModelServer, ...] = ()
+    model_servers: ModelServerFile | None = None
 
 
 def check(settings: TraceSettings) -> Checked:
@@ -260,11 +260,13 @@ def check(settings: TraceSettings) -> Checked:
 
         by_namespace = NamespaceTokens(settings.sender_tokens)
     proves = by_namespace is not None or settings.review_senders
-    servers: tuple[ModelServer, ...] = ()
+    servers = None
     if settings.model_servers is not None:
-        from cotenant.services.traces.model_servers import read_servers
+        from cotenant.services.traces.model_servers.server_file import OPTION, read_model_servers
 
-        servers = read_servers(settings.model_servers)
+        servers = read_model_servers(settings.model_servers)
+        if servers.pods and not (settings.cluster or settings.kubeconfig or settings.context):
+            raise InvalidInput(OPTION, "pods", "--cluster or --kubeconfig beside it", "or servers, by their addresses")
     listens = [entry for entry in (http, grpc, jaeger_udp) if entry is not None]
     return Checked(
         http,

@@ -43,7 +43,8 @@ if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
     from cotenant.drivers.kube.client.client import Client
     from cotenant.services.traces.cluster import ClusterObjectives
     from cotenant.services.traces.kept_forwarding import KeptForwarder
-    from cotenant.services.traces.model_servers import ModelServer
+    from cotenant.services.traces.model_servers.reading_servers import ModelServers
+    from cotenant.services.traces.model_servers.server_file import ModelServerFile
 
 TICK_S = 1.0
 SAVE_S = 60.0
@@ -136,7 +137,9 @@ async def serve(
             jaeger = str(await udp_server.start(checked.jaeger_udp))
             stack.push_async_callback(udp_server.stop)
         tasks, end = TaskSet(), asyncio.Event()
-        await _start_model_servers(checked.model_servers, stack, engine, metrics, clock, tasks)
+        if checked.model_servers is not None:
+            reading = _model_servers(checked.model_servers, stack, engine, metrics, clock, cluster)
+            tasks.start("model servers", reading.run())
         forwarder = _forwarder(settings, engine, metrics, tasks)
         tasks.start("traces", _tick(engine, clock, forwarder.take if forwarder is not None else _nothing))
         tasks.start("signals", app.streams.run())
@@ -192,24 +195,29 @@ async def _cluster(
     return ClusterObjectives(await stack.enter_async_context(client), board, saved)
 
 
-async def _start_model_servers(
-    servers: tuple[ModelServer, ...],
+def _model_servers(
+    file: ModelServerFile,
     stack: AsyncExitStack,
     engine: TraceEngine,
     metrics: TraceMetrics,
     clock: Callable[[], float],
-    tasks: TaskSet,
-) -> None:
-    if not servers:
-        return
+    cluster: ClusterObjectives | None,
+) -> ModelServers:
+    """Reads those that the file names, and the pods that it selects; before the cluster's watches run."""
     from cotenant.drivers.modelserver.client import ModelServerClient
-    from cotenant.services.traces.model_servers import ModelServers
+    from cotenant.services.traces.model_servers.reading_servers import ModelServers
 
     client = ModelServerClient()
     stack.push_async_callback(client.close)
-    read = ModelServers(servers, client.read, engine.objectives, clock)
-    metrics.registry.register(read)
-    tasks.start("model servers", read.run())
+    reading = ModelServers(file.servers, client.read, engine.objectives, clock)
+    metrics.registry.register(reading)
+    if cluster is not None and file.pods:
+        from cotenant.services.traces.model_servers.serving_pods import FoundServers
+
+        found = FoundServers(file, reading.follow)
+        found.watch(cluster.watches)
+        metrics.registry.register(found)
+    return reading
 
 
 async def _save(saved: CountsFile, engine: TraceEngine, clock: Callable[[], float]) -> None:

@@ -23,15 +23,20 @@ from cotenant.model.errors import InvalidInput, Transient
 from cotenant.model.traces.model_server import ModelGoal, ModelMeasure, ModelServerReading
 from cotenant.model.traces.objective import Indicator, ServiceObjective
 from cotenant.services.objectives.files import read_file
-from cotenant.services.traces import model_servers as model_servers_module
 from cotenant.services.traces.arguments import TraceSettings
-from cotenant.services.traces.model_servers import PERIOD_S, ModelServer, ModelServers, read_servers
+from cotenant.services.traces.model_servers import reading_servers
+from cotenant.services.traces.model_servers.reading_servers import PERIOD_S, ModelServers
+from cotenant.services.traces.model_servers.server_file import ModelServer, read_model_servers
 from cotenant.services.traces.objective_board import ConditionRow, ObjectiveBoard
 
-EXAMPLES = Path(__file__).parents[6] / "examples"
+EXAMPLES = Path(__file__).parents[7] / "examples"
 GOAL = ModelGoal({ModelMeasure.TIME_TO_FIRST_TOKEN: 500_000})
 FIRST_TOKEN = ServiceObjective("shop/llm", "shop", "llm", "", Indicator.MODEL_SERVER, 500_000, GOAL, budget_ppm=50_000)
 SERVER = ModelServer("shop/llm", "http://10.0.0.1:8000/metrics", "llm-0", "n1")
+
+
+class Ended(Exception):
+    """The test has seen enough."""
 
 
 @dataclass
@@ -60,7 +65,7 @@ class World:
         self.waited.append(wait_s)
         self.now_s += wait_s
         if len(self.waited) >= 8:
-            raise asyncio.CancelledError
+            raise Ended
 
     def look(self, answer: str | Exception) -> None:
         self.answers[SERVER.url] = answer
@@ -132,7 +137,8 @@ def test_a_page_that_is_none_loses_nothing_that_was_counted(world: World) -> Non
 
 def test_one_that_fails_is_asked_less_and_less(world: World) -> None:
     world.answers[SERVER.url] = Transient("gone")
-    asyncio.run(world.servers.run())
+    with pytest.raises(ExceptionGroup):
+        asyncio.run(world.servers.run())
     assert world.waited == [4.0, 8.0, 16.0, 32.0, 32.0, 32.0, 32.0, 32.0]
 
 
@@ -149,7 +155,7 @@ def test_the_examples_fit_together() -> None:
         "shop/llm-queue",
         "shop/llm-goodput",
     ]
-    servers = read_servers(EXAMPLES / "17-model-servers.yaml")
+    servers = read_model_servers(EXAMPLES / "17-model-servers.yaml").servers
     assert {server.source.qualified_service for server in servers} == {
         objective.qualified_service for objective in objectives
     }
@@ -171,7 +177,7 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, text: str, said: 
     file = tmp_path / "servers.yaml"
     file.write_text(text)
     with pytest.raises(InvalidInput, match=said):
-        read_servers(file)
+        read_model_servers(file)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -198,7 +204,7 @@ def served() -> Iterator[ThreadingHTTPServer]:
 def test_the_process_reads_a_server_over_http_and_the_command_shows_it(
     served: ThreadingHTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(model_servers_module, "PERIOD_S", 0.05)
+    monkeypatch.setattr(reading_servers, "PERIOD_S", 0.05)
     monkeypatch.setattr(_Handler, "shown", vllm())
     url = f"http://127.0.0.1:{served.server_address[1]}/metrics"
     servers = tmp_path / "servers.yaml"

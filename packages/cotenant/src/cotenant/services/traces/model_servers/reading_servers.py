@@ -1,81 +1,32 @@
 """Reading the metrics of model servers, so that objectives are counted where no spans come.
 
-Which servers, the operator of this process says in a file: an address out of a tenant's object could be anything that
-this process reaches. Each server is read by itself every `PERIOD_S`, `_AT_ONCE` at a time, so a few slow ones delay no
-other; one that fails is asked less often. Its counts are those of the namespace that the file gives it, as if a sender
-had proven it.
+Each server is read by itself every `PERIOD_S`, `_AT_ONCE` at a time, so a few slow ones delay no other; one that fails
+is asked less often. Its counts are those of the namespace that the operator's file gives it, as if a sender had proven
+it. Servers may come and go while it runs (`follow`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from cotenant.engine.traces.objectives import TrackedObjectives
 from cotenant.engine.traces.server_counts import ServerCounts
 from cotenant.engine.traces.server_objectives import ServerObjectives
-from cotenant.model.document import read_struct
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.model.traces.model_server import ModelServerReading
-from cotenant.model.traces.spans import SpanSource
-from cotenant.model.urls import split_url
+from cotenant.services.traces.model_servers.server_file import ModelServer
 
 PERIOD_S = 2.0
-MAX_SERVERS = 500
 _SLOWEST_S = 32.0  # between two tries of one that fails
 _AT_ONCE = 8  # answers that are read and parsed at one time: each up to 8 MiB
-_MAX_FILE_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
 
 Read = Callable[[str], Awaitable[ModelServerReading]]
-
-
-class ModelServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One replica. `service` is NAMESPACE/NAME; without `pod` no node can act for it."""
-
-    service: str
-    url: str
-    pod: str = ""
-    node: str = ""
-
-    @property
-    def source(self) -> SpanSource:
-        """As whose counts they are counted."""
-        namespace, _, name = self.service.partition("/")
-        pod = self.pod or urlsplit(self.url).netloc.rpartition("@")[2]
-        return SpanSource(name, namespace, pod, host=self.node, pod_namespace=namespace, sender=namespace)
-
-
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    servers: list[ModelServer]
-
-
-def read_servers(path: Path) -> tuple[ModelServer, ...]:
-    """The file of `--model-servers`. Raises `InvalidInput`."""
-    option = "--model-servers"
-    try:
-        text = path.read_bytes() if path.stat().st_size <= _MAX_FILE_BYTES else b""
-    except OSError as error:
-        raise InvalidInput(option, str(path), str(error.strerror or error)) from None
-    found = read_struct(_File, text, f"{option} {path}", "servers: a list of service, url, pod and node").servers
-    if not 1 <= len(found) <= MAX_SERVERS:
-        raise InvalidInput(option, f"{len(found)} servers", f"1 to {MAX_SERVERS}")
-    for server in found:
-        namespace, slash, name = server.service.partition("/")
-        if not (namespace and slash and name) or "/" in name:
-            raise InvalidInput(f"{option}: service", server.service, "NAMESPACE/NAME")
-        if split_url(server.url) is None:
-            raise InvalidInput(f"{option}: url", server.url, "http://HOST:PORT/metrics")
-    if len({server.url for server in found}) < len(found):
-        raise InvalidInput(option, str(path), "each url once")
-    return tuple(found)
 
 
 class ModelServers(Collector):
@@ -83,13 +34,16 @@ class ModelServers(Collector):
 
     def __init__(
         self,
-        servers: tuple[ModelServer, ...],
+        servers: Iterable[ModelServer],
         read: Read,
         objectives: TrackedObjectives,
         now: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._servers, self._read, self._now, self._sleep = servers, read, now, sleep
+        self._servers = {server.url: server for server in servers}
+        self._read, self._now, self._sleep = read, now, sleep
+        self._group: asyncio.TaskGroup | None = None
+        self._following: dict[str, asyncio.Task[None]] = {}
         self._counts = ServerCounts()
         self._objectives = ServerObjectives(objectives)
         self._last: dict[str, ModelServerReading] = {}
@@ -100,8 +54,37 @@ class ModelServers(Collector):
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for server in self._servers:
-                group.create_task(self._follow(server))
+            self._group = group
+            for server in self._servers.values():
+                self._begin(server)
+            await asyncio.Event().wait()
+
+    def follow(self, servers: Iterable[ModelServer]) -> None:
+        """Read these from now on, and no others. What is known of one that goes on is kept; an address that another
+        replica has taken over begins anew.
+        """
+        wanted = {server.url: server for server in servers}
+        for url, server in list(self._servers.items()):
+            if wanted.get(url) != server:
+                self._end(server)
+        for url, server in wanted.items():
+            if url not in self._servers:
+                self._servers[url] = server
+                self._begin(server)
+
+    def _begin(self, server: ModelServer) -> None:
+        if self._group is not None:
+            self._following[server.url] = self._group.create_task(self._follow(server))
+
+    def _end(self, server: ModelServer) -> None:
+        url = server.url
+        del self._servers[url]
+        if (task := self._following.pop(url, None)) is not None:
+            task.cancel()
+        self._last.pop(url, None)
+        self._said.pop(url, None)
+        self._counts.forget(url)
+        self._objectives.gone(server.source)
 
     async def _follow(self, server: ModelServer) -> None:
         wait_s = PERIOD_S
@@ -150,7 +133,7 @@ class ModelServers(Collector):
         )
         running = GaugeMetricFamily("cotenant_model_server_running", "Requests that it works on.", labels=labels)
         waiting = GaugeMetricFamily("cotenant_model_server_waiting", "Requests in its queue.", labels=labels)
-        for server in self._servers:
+        for server in self._servers.values():
             if (reading := self._last.get(server.url)) is None:
                 continue
             of = (server.service, server.source.pod, reading.server)

@@ -1,0 +1,231 @@
+"""Replicas found by the labels of pods: when one is read, from where, and when no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.fakes.servers.model_servers import page
+
+from cotenant.drivers.kube.kinds.parts import ObjectMeta
+from cotenant.drivers.kube.kinds.pod.serving import (
+    PodReadiness,
+    ServingPod,
+    ServingPodObject,
+    ServingPodSpec,
+    ServingPodStatus,
+    read_serving_pod,
+)
+from cotenant.drivers.modelserver.exposition import read_exposition
+from cotenant.engine.traces.objectives import TrackedObjectives
+from cotenant.engine.traces.operations import Operations
+from cotenant.model.errors import InvalidInput
+from cotenant.model.traces.model_server import ModelGoal, ModelMeasure, ModelServerReading
+from cotenant.model.traces.objective import Indicator, ServiceObjective
+from cotenant.services.traces.arguments import TraceSettings, check
+from cotenant.services.traces.model_servers.reading_servers import ModelServers
+from cotenant.services.traces.model_servers.server_file import (
+    MAX_SERVERS,
+    ModelServer,
+    ModelServerFile,
+    ServingPods,
+    read_model_servers,
+)
+from cotenant.services.traces.model_servers.serving_pods import FoundServers
+
+LLM = ServingPods("shop/llm", {"app": "llm"}, 8000)
+POD = ServingPod("uid-0", "shop", "llm-0", {"app": "llm", "tier": "gpu"}, "n1", "10.0.0.1", True, False)
+FOUND = ModelServer("shop/llm", "http://10.0.0.1:8000/metrics", "llm-0", "n1")
+
+
+class Follower:
+    """What is to be read, at each change."""
+
+    def __init__(self, file: ModelServerFile) -> None:
+        self.told: list[tuple[ModelServer, ...]] = []
+        self.found = FoundServers(file, self.follow)
+
+    def follow(self, servers: Sequence[ModelServer]) -> None:
+        self.told.append(tuple(servers))
+
+    @property
+    def counts(self) -> dict[str, float]:
+        (family,) = self.found.collect()
+        return {sample.labels["read"]: sample.value for sample in family.samples}
+
+
+def test_a_pod_is_read_from_when_it_is_ready_until_it_is_gone() -> None:
+    follower = Follower(ModelServerFile(pods=(LLM,)))
+    follower.found.seen(replace(POD, is_ready=False))
+    assert follower.told == []
+    follower.found.seen(POD)
+    follower.found.seen(replace(POD, is_ready=False))  # overloaded: its figures matter now
+    assert follower.told == [(FOUND,)]
+    follower.found.gone("shop/llm-0")
+    assert follower.told[1:] == [()]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"ended": True},
+        {"address": ""},
+        {"labels": {"app": "other"}},
+        {"uid": "uid-1", "is_ready": False},  # a StatefulSet's next pod of this name
+    ],
+)
+def test_what_serves_no_more_is_not_read(changed: dict[str, object]) -> None:
+    follower = Follower(ModelServerFile(pods=(LLM,)))
+    follower.found.seen(POD)
+    follower.found.seen(replace(POD, **changed))
+    assert follower.told[-1] == ()
+
+
+@pytest.mark.parametrize("changed", [{"labels": {"tier": "gpu"}}, {"namespace": "other"}, {"ended": True}])
+def test_what_is_not_selected_is_not_read(changed: dict[str, object]) -> None:
+    follower = Follower(ModelServerFile(pods=(LLM,)))
+    follower.found.seen(replace(POD, **changed))
+    assert follower.told == []
+
+
+def test_named_servers_stay_and_a_pod_at_a_named_address_is_the_named_one() -> None:
+    named = ModelServer("shop/llm", FOUND.url, "by-hand")
+    follower = Follower(ModelServerFile((named,), (LLM, replace_pods(LLM, service="shop/chat", port=9000))))
+    follower.found.seen(POD)
+    chat = ModelServer("shop/chat", "http://10.0.0.1:9000/metrics", "llm-0", "n1")
+    assert follower.told == [(named, chat)]
+    follower.found.gone("shop/llm-0")
+    assert follower.told[-1] == (named,)
+
+
+def replace_pods(pods: ServingPods, *, service: str, port: int) -> ServingPods:
+    return ServingPods(service, pods.labels, port)
+
+
+def test_an_address_of_ipv6_is_put_in_brackets() -> None:
+    follower = Follower(ModelServerFile(pods=(LLM,)))
+    follower.found.seen(replace(POD, address="fd00::1"))
+    assert follower.told[-1][0].url == "http://[fd00::1]:8000/metrics"
+
+
+def test_too_many_are_counted_and_take_the_place_of_those_that_go() -> None:
+    follower = Follower(ModelServerFile(pods=(LLM,)))
+    for i in range(MAX_SERVERS + 1):
+        follower.found.seen(replace(POD, uid=f"u{i}", name=f"llm-{i:03}", address=f"10.1.{i // 250}.{i % 250}"))
+    assert (len(follower.told[-1]), follower.counts) == (MAX_SERVERS, {"True": 500.0, "False": 1.0})
+    follower.found.gone("shop/llm-000")
+    assert follower.told[-1][-1].pod == "llm-500"
+    assert follower.counts == {"True": 500.0, "False": 0.0}
+
+
+def test_a_pod_as_the_api_server_shows_it() -> None:
+    status = ServingPodStatus(
+        phase="Running", pod_ip="10.0.0.1", conditions=(PodReadiness(type="Ready", status="True"),)
+    )
+    meta = ObjectMeta(name="llm-0", namespace="shop", uid="uid-0", labels={"app": "llm", "tier": "gpu"})
+    obj = ServingPodObject(metadata=meta, spec=ServingPodSpec(node_name="n1"), status=status)
+    assert read_serving_pod(obj) == POD
+    assert read_serving_pod(ServingPodObject(metadata=meta)) == replace(POD, node="", address="", is_ready=False)
+    assert read_serving_pod(ServingPodObject(metadata=meta, status=ServingPodStatus(phase="Failed"))).ended
+
+
+class World:
+    """Readings that a test sets, while servers come and go."""
+
+    def __init__(self) -> None:
+        self.now_s, self.shown = 1_800_000_000.0, vllm()
+        goal = ModelGoal({ModelMeasure.TIME_TO_FIRST_TOKEN: 500_000})
+        self.objectives = TrackedObjectives(Operations())
+        self.objectives.set(
+            ServiceObjective("shop/llm", "shop", "llm", "", Indicator.MODEL_SERVER, 500_000, goal, budget_ppm=50_000),
+            self.now_s,
+        )
+        self.asked: list[str] = []
+        self.turn = asyncio.Event()
+        self.servers = ModelServers((), self.read, self.objectives, lambda: self.now_s, self.sleep)
+
+    async def read(self, url: str) -> ModelServerReading:
+        self.asked.append(url)
+        return read_exposition(self.shown)
+
+    async def sleep(self, wait_s: float) -> None:
+        await self.turn.wait()
+
+    async def next(self) -> None:
+        """Every server that is followed is read once more."""
+        turn, self.turn = self.turn, asyncio.Event()
+        self.now_s += 2.0
+        turn.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    @property
+    def requests(self) -> int:
+        tracked = self.objectives.get("shop/llm")
+        assert tracked is not None
+        return tracked.requests
+
+
+def vllm(*seconds: float) -> str:
+    return page("vllm-0.11", {"timeToFirstToken": seconds})
+
+
+def test_servers_come_and_go_while_others_are_read_on() -> None:
+    async def scenario() -> None:
+        world = World()
+        running = asyncio.create_task(world.servers.run())
+        await world.next()
+        assert world.asked == []
+        second = ModelServer("shop/llm", "http://10.0.0.2:8000/metrics", "llm-1", "n2")
+        world.servers.follow((FOUND, second))
+        await world.next()
+        world.shown = vllm(0.1)
+        await world.next()
+        assert world.requests == 2  # one of each
+        world.asked.clear()
+        world.servers.follow((FOUND,))
+        world.shown = vllm(0.1, 0.1)
+        await world.next()
+        assert (world.asked, world.requests) == ([FOUND.url], 3)
+        heir = ModelServer("shop/llm", FOUND.url, "llm-9", "n3")  # another pod has the address now
+        world.servers.follow((heir,))
+        await world.next()
+        assert world.requests == 3  # what it shows first is where counting begins
+        world.shown = vllm(0.1, 0.1, 0.1)
+        await world.next()
+        assert world.requests == 4
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("pods: [{service: shop/llm, labels: {}, port: 8000}]", "at least one label"),
+        ("pods: [{service: llm, labels: {app: llm}, port: 8000}]", "NAMESPACE/NAME"),
+        ("pods: [{service: shop/llm, labels: {app: llm}, port: 0}]", "1 to 65535"),
+        ("pods: [{service: shop/llm, labels: {app: llm}, port: 8000, path: metrics}]", "a path such as /metrics"),
+        ("pods: [{service: shop/llm, labels: {app: llm}, port: 8000, scheme: ftp}]", "scheme"),
+        ("pods: [{service: shop/llm, labels: [app], port: 8000}]", "labels"),
+        ("pods: [{service: shop/llm, labels: {app: llm}}]", "port"),
+    ],
+)
+def test_pods_that_cannot_be_found_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "servers.yaml"
+    file.write_text(text)
+    with pytest.raises(InvalidInput, match=said):
+        read_model_servers(file)
+
+
+def test_pods_are_of_a_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "servers.yaml"
+    file.write_text("pods: [{service: shop/llm, labels: {app: llm}, port: 8000}]")
+    with pytest.raises(InvalidInput, match="--cluster or --kubeconfig beside it"):
+        check(TraceSettings(model_servers=file))
+    checked = check(TraceSettings(model_servers=file, cluster=True))
+    assert checked.model_servers == ModelServerFile(pods=(LLM,))
