@@ -146,5 +146,5 @@ def test_java_names_its_methods_once_they_were_asked_for(tmp_path: Path) -> None
 def test_a_process_that_is_gone_is_said() -> None:
     with running(["sleep", "0"]) as process:
         process.wait()
-    with pytest.raises(Permanent, match=f"process {process.pid}: No such file"):
+    with pytest.raises(Permanent, match=f"process {process.pid}: there is none"):
         sampled(process)

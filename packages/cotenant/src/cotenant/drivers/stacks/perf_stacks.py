@@ -131,7 +131,7 @@ def _samples(lines: Iterable[str]) -> Iterator[tuple[int, list[Frame]]]:
             pid = int(begun["pid"]) if begun else 0
         elif found := _FRAME.fullmatch(line):
             frames.append(_frame(found["symbol"], found["file"] or ""))
-        elif (place := _LINE.fullmatch(line)) and frames:
+        elif (place := _LINE.fullmatch(line)) and frames and place["file"] != "??":
             frames[-1] = Frame(frames[-1].function, place["file"], int(place["line"]))
     if pid:
         yield pid, frames

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from cotenant.drivers.stacks.programs import RunningProgram, program_of, programs_of
+from cotenant.drivers.stacks.programs import Language, RunningProgram, program_of, programs_of
 from cotenant.drivers.stacks.pstats import CallProfile
 from cotenant.drivers.stacks.sampling import SampledStacks, record_programs
 from cotenant.model.errors import InvalidInput, Permanent
@@ -103,12 +103,15 @@ def _program(pid: int) -> RunningProgram:
     try:
         return program_of(pid)
     except OSError as error:
-        raise Permanent(f"process {pid}: {error.strerror}") from error
+        why = "there is none" if isinstance(error, FileNotFoundError) else error.strerror
+        raise Permanent(f"process {pid}: {why}") from error
 
 
 def python_ones(target: str, seconds: int, rate_hz: int, find: Callable[[str], list[int]]) -> list[int]:
     """Processes that can be sampled over time. Raises `InvalidInput`, and `Permanent` where there is none."""
     check_target(target, seconds, rate_hz)
+    if target.isdecimal() and (program := _program(int(target))).language is not Language.PYTHON:
+        raise Permanent(f"{program}: only Python programs are joined with requests, since perf does not see waiting")
     pids = [int(target)] if target.isdecimal() else find(target)
     if not pids:
         raise Permanent(f"no Python process of {target} on this host that this user may read")

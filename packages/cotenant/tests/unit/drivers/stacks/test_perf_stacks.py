@@ -18,7 +18,7 @@ NATIVE = """15563/15563  1912.980777:
 \t           27304 __libc_start_main_impl
   libc-start.c:360 (inlined)
 \t            1060 _start (/srv/spin)
-  spin[1060]
+  ??:0
 
 15563/15564  1912.990777:
 \tffffffff81234567 do_syscall_64 ([kernel.kallsyms])
