@@ -39,8 +39,8 @@ public class Busy {
 
 
 @contextmanager
-def running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def running(command: Sequence[str], folder: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
     try:
         yield process
     finally:
@@ -106,7 +106,8 @@ def test_node_names_its_functions_where_it_writes_them(tmp_path: Path) -> None:
         found = sampled(process)
     assert found.samples > 0
     assert "--perf-basic-prof" in found.notes[0]
-    with running([node, "--perf-basic-prof", "--interpreted-frames-native-stack", str(script)]) as process:
+    words = [node, "--perf-basic-prof", "--interpreted-frames-native-stack", str(script)]
+    with running(words, tmp_path) as process:  # it writes a log where it runs
         written = Path(f"/tmp/perf-{process.pid}.map")
         try:
             eventually("it was compiled", lambda: written.exists() and "inner" in written.read_text())

@@ -26,7 +26,8 @@ def show_code(found: CodeProfile, rows: int, as_json: bool) -> int:
     for note in found.notes:
         print(printable(note))
     if not found.samples:
-        print("it did nothing: --idle counts waiting threads too" if found.seconds else "it did nothing")
+        hint = ": --idle counts threads that wait too, of Python programs"
+        print("it did nothing" + (hint if found.seconds else ""))
     else:
         print(" own %  total %  frame")
     for hot in found.frames[:rows]:

@@ -13,7 +13,7 @@ from tests.fakes.waiting import soon
 
 from cotenant.drivers.nats.file_store import FileStore
 from cotenant.drivers.nats.memory import MemoryBus
-from cotenant.model.errors import InvalidInput, Unsupported
+from cotenant.model.errors import CotenantError, InvalidInput, Transient, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.host import Registration
 from cotenant.model.fleet.pods import PodContainer, PodName
@@ -71,6 +71,7 @@ class Pods:
     """Pods of one node, as NAMESPACE/NAME, each with a container `app`."""
 
     def __init__(self, *names: str) -> None:
+        self.error: CotenantError | None = None
         self.there, self.socket, self.commands = [*names], "", list[tuple[str, tuple[str, ...], Size]]()
 
     def configure(self, socket: str) -> None:
@@ -81,6 +82,8 @@ class Pods:
     async def names(self, name: PodName) -> tuple[str, ...]:
         if not self.socket:
             raise Unsupported("terminals into pods", "a runtime")
+        if self.error is not None:
+            raise self.error
         return tuple(
             pod for pod in self.there if name.namespace in ("", pod.split("/")[0]) and pod.endswith(f"/{name.pod}")
         )
@@ -208,6 +211,24 @@ def test_a_pod_that_came_back_on_another_node_is_found_there(tmp_path: Path) -> 
         assert (await world.read("shop/db-0", after, 0)).data == b"hello"
         assert (await world.read("shop/db-0", before, 0)).data == b"hello"  # whoever sat there still reads its end
         assert [name for name, _, _ in world.pods["agent-b"].commands] == ["shop/db-0/app"]
+
+    played(tmp_path, scene)
+
+
+def test_a_runtime_that_does_not_answer_is_the_agent_s_fault(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        world.pods["agent-a"].error = Transient("c.sock: nobody answers")
+        with pytest.raises(NoSuchGuid, match="no host's terminals reach a pod shop/web-1"):
+            await world.open("shop/web-1")
+
+        def faults() -> list[str]:
+            beats = [host.beat for host in world.controller.registry.hosts() if host.beat is not None]
+            return [function.fault for beat in beats for function in beat.functions if function.fault]
+
+        await soon("it is told", lambda: faults() == ["pods: c.sock: nobody answers"])
+        world.pods["agent-a"].error = None
+        await world.open("shop/web-1")
+        await soon("it is well again", lambda: not faults())
 
     played(tmp_path, scene)
 

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from cotenant.drivers.nats.contract import Message
 from cotenant.engine.fleet.terminal import TerminalLimits, TerminalState
-from cotenant.model.errors import CotenantError, Permanent, Transient
+from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.pods import FIND, FindPods, FoundPods, PodContainer, PodName
 from cotenant.model.fleet.refusal import NoSuchGuid
@@ -120,7 +120,6 @@ class TerminalFunction:
     """Implements `Function`. `now`: a steady clock; `look_s`: between two looks at what is due."""
 
     name = "terminals"
-    fault = ""
 
     def __init__(
         self,
@@ -138,6 +137,7 @@ class TerminalFunction:
         self._limits = limits or TerminalLimits()
         self._now, self._look_s = now, look_s
         self._terminals: dict[str, _Terminal] = {}
+        self.fault = ""
         self.verbs: Mapping[str, Verb] = {
             EXEC: Verb(OpenTerminal, self._open),
             READ: Verb(ReadTerminal, self._read),
@@ -222,11 +222,24 @@ class TerminalFunction:
     async def _find(self, request: FindPods, _: Message) -> FoundPods:
         name = PodName.read("name", request.name)
         if not request.session:
-            return FoundPods(await self._pods.names(name))
+            return FoundPods(await self._names(name))
         terminal = self._terminals.get(request.session)
         return FoundPods(() if terminal is None or "/" not in terminal.request.guid else (terminal.request.guid,))
 
     # ----
+
+    async def _names(self, name: PodName) -> tuple[str, ...]:
+        """A runtime that does not answer is a fault, which hosts show: a controller asks others meanwhile."""
+        try:
+            found = await self._pods.names(name)
+        except Unsupported:
+            self.fault = ""  # no runtime is named
+            raise
+        except CotenantError as error:
+            self.fault = f"pods: {error}"
+            raise
+        self.fault = ""
+        return found
 
     def _of(self, request: ReadTerminal | WriteTerminal) -> _Terminal:
         found = self._terminals.get(request.session)
