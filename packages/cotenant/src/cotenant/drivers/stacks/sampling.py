@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from cotenant.drivers.stacks.perf_stacks import grouped, perf_path, record_perf
 from cotenant.drivers.stacks.programs import Language, RunningProgram
 from cotenant.drivers.stacks.py_spy import py_spy_path, record
-from cotenant.model.errors import Unsupported
+from cotenant.model.errors import Permanent, Unsupported
 from cotenant.model.machine.stacks import Stack
 
 
@@ -49,7 +49,13 @@ def record_programs(
         by_py_spy = [threads.submit(record, program.pid, seconds, rate_hz, with_idle) for program in python]
         stacks = [stack for future in by_py_spy for stack in future.result()]
         for future in by_perf:
-            found = future.result()
+            try:
+                found = future.result()
+            except Permanent as error:
+                if not python:
+                    raise
+                notes.append(str(error))
+                continue
             stacks += found.stacks
             notes += [
                 f"{program}: {program.lacks}" for program in others if program.lacks and program.pid in found.pids

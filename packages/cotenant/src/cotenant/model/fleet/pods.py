@@ -27,11 +27,17 @@ class PodName:
     def read(cls, field: str, text: str) -> PodName:
         """Raises `InvalidInput`."""
         parts = text.split("/")
-        if len(parts) > 3 or any(len(part) > _MAX_NAME or not _PART.fullmatch(part) for part in parts):
+        if not is_pod_name(text):
             expected = "a container's guid, or a pod as NAME, NAMESPACE/NAME or NAMESPACE/NAME/CONTAINER"
             raise InvalidInput(field, text[:64], expected)
         namespace, pod, container = ("", *parts, "") if len(parts) == 1 else (*parts, "")[:3]
         return cls(pod, namespace, container)
+
+
+def is_pod_name(text: str) -> bool:
+    """Whether it can be read."""
+    parts = text.split("/")
+    return len(parts) <= 3 and all(len(part) <= _MAX_NAME and _PART.fullmatch(part) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)

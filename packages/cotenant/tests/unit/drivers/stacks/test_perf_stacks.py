@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from cotenant.drivers.stacks.perf_stacks import PerfStacks, grouped, parse_script
 from cotenant.drivers.stacks.programs import Language, RunningProgram
 from cotenant.drivers.stacks.sampling import record_programs, samplers
-from cotenant.model.errors import Unsupported
+from cotenant.model.errors import Permanent, Unsupported
 from cotenant.model.machine.stacks import Frame, Stack
 
 NATIVE = """15563/15563  1912.980777:
@@ -63,6 +64,21 @@ def test_programs_are_sampled_together_by_how_callers_are_found() -> None:
         [Language.NATIVE],
     ]
     assert samplers(programs) == 3
+
+
+def test_python_is_sampled_also_where_perf_may_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    spy = 'while [ "$1" != --output ]; do shift; done; echo "main (a.py:1) 7" > "$2"'
+    for name, text in (("perf", "echo no permission >&2; exit 1"), ("py-spy", spy)):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))  # beside which py-spy is
+    shell = RunningProgram(8, Language.NATIVE, "sh")
+    found = record_programs([RunningProgram(7, Language.PYTHON), shell], 1, 10)
+    assert found.stacks == (Stack((Frame("main", "a.py", 1),), 7),)
+    assert found.notes == ("perf cannot sample process 8: no permission",)
+    with pytest.raises(Permanent, match="no permission"):
+        record_programs([shell], 1, 10)
 
 
 def test_who_cannot_be_sampled_is_named_with_what_it_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

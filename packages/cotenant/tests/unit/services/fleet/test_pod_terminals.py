@@ -194,6 +194,8 @@ def test_what_cannot_be_meant_is_said(tmp_path: Path) -> None:
             await world.open("web-1")
         with pytest.raises(NoSuchGuid, match="no container has the guid nobody, and no host's terminals reach a pod"):
             await world.open("nobody")
+        with pytest.raises(NoSuchGuid, match="no container has the guid no_pod"):
+            await world.open("no_pod")
         with pytest.raises(NoSuchGuid, match="no host's terminals reach a pod shop/nobody"):
             await world.open("shop/nobody")
         with pytest.raises(InvalidInput, match="NAMESPACE/NAME/CONTAINER"):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.fleet.logs import FindLogs, FoundLogs
-from cotenant.model.fleet.pods import FIND, FindPods, FoundPods, PodName
+from cotenant.model.fleet.pods import FIND, FindPods, FoundPods, PodName, is_pod_name
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.model.fleet.states import AgentState
 from cotenant.services.fleet.controller.controller import Controller
@@ -37,6 +37,8 @@ class Searching:
         """The agent of a running pod's node, and the pod's name with its namespace. With a `session`, those of that
         terminal, also where the pod is gone. Raises as `agent_with_log`.
         """
+        if "/" not in text and not is_pod_name(text):
+            raise NoSuchGuid(f"no container has the guid {text}")
         name = PodName.read("guid", text)
         if session:
             return await self._searched(FIND, _asked_for(name), "this terminal is not there any more", session)
@@ -48,6 +50,8 @@ class Searching:
 
     def forget_pod(self, text: str) -> bool:
         """Look for it anew the next time; whether it was known."""
+        if not is_pod_name(text):
+            return False
         return self._known.pop((FIND, _asked_for(PodName.read("guid", text)), ""), None) is not None
 
     async def _searched(self, verb: str, name: str, without: str, session: str = "") -> tuple[str, str]:

@@ -224,7 +224,7 @@ class TerminalFunction:
         if not request.session:
             return FoundPods(await self._names(name))
         terminal = self._terminals.get(request.session)
-        return FoundPods(() if terminal is None or "/" not in terminal.request.guid else (terminal.request.guid,))
+        return FoundPods(() if terminal is None else (terminal.request.guid,))
 
     # ----
 
