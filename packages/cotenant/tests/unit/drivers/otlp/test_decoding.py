@@ -136,8 +136,8 @@ def test_an_answer_of_5xx_without_a_status_is_a_failure(reader: Callable[[bytes]
         (SpanKind.SERVER, "http.response.status_code", "5030", 0, False),
     ]
     for kind, key, value, status, _ in cases:
-        span = spans.add(kind=int(kind), trace_id=b"t" * 16, span_id=b"s" * 8, name="GET")  # type: ignore[arg-type]
-        span.start_time_unix_nano, span.end_time_unix_nano, span.status.code = 1, 2, status  # type: ignore[assignment]
+        span = spans.add(kind=int(kind), trace_id=b"t" * 16, span_id=b"s" * 8, name="GET")
+        span.start_time_unix_nano, span.end_time_unix_nano, span.status.code = 1, 2, status
         if not status:
             span.ClearField("status")
         span.attributes.add(key="http.request.method").value.string_value = "GET"
