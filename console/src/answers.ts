@@ -21,6 +21,8 @@ export interface PodRow {
   latencyMs: number | null;
   /** Whether it misses its objective. */
   late: boolean;
+  /** Of one pod's answer only: whether the console opens terminals into it. */
+  hasTerminal?: boolean;
 }
 
 export interface PodList {

@@ -8,6 +8,7 @@ import { fleet } from "./live";
 import { Logs } from "./hosts/logs";
 import { NUMA } from "./machines/layout";
 import { Old } from "./old";
+import { Terminal } from "./terminal/tab";
 import { Wide } from "./parts";
 import { param, set, to } from "./route";
 import { Timeline } from "./timeline";
@@ -20,7 +21,8 @@ export function Story({ pod }: { pod: string }) {
   const row = seen.value;
   const asked = useAsked<PodAnswer>(namespaced ? `/api/scheduler/pod/${path}` : "", 5);
   const answer = asked.value;
-  const hasLogs = param("tab") === "logs";
+  const tab = param("tab");
+  const tabs = ["logs", ...(row?.hasTerminal ? ["terminal"] : [])] as ("logs" | "terminal")[];
   const [namespace, name] = namespaced ? pod.split("/") : ["", pod];
   if (!namespaced)
     return <article class="story"><p class="crumb"><a href={to("pods")}>← {t("pods")}</a></p><p class="error" role="alert">{t("pod.name", { name: pod })}</p></article>;
@@ -29,8 +31,9 @@ export function Story({ pod }: { pod: string }) {
       <p class="crumb"><a href={to("pods", { q: param("q"), state: param("state") })}>← {t("pods")}</a> · <span class="soft">{namespace}</span></p>
       <h1>{name}</h1>
       {answer && <p class={`headline${answer.node ? "" : " waits"}`} data-headline>{answer.headline}</p>}
-      <p class="chips"><button type="button" aria-expanded={hasLogs} onClick={() => set({ tab: hasLogs ? "" : "logs", grep: "" })}>{t("logs")}</button></p>
-      {hasLogs && <Logs name={pod} />}
+      <p class="chips">{tabs.map((part) => <button type="button" key={part} aria-expanded={tab === part} onClick={() => set({ tab: tab === part ? "" : part, grep: "" })}>{t(part)}</button>)}</p>
+      {tab === "logs" && <Logs name={pod} />}
+      {tab === "terminal" && row?.hasTerminal && <Terminal guid={pod} />}
       <Old asked={asked} />
       {asked.error && !answer && <p class="error" role="alert">{asked.error}</p>}
       {!answer && asked.isLoading && <p class="soft">{t("loading")}</p>}

@@ -70,6 +70,33 @@ def test_keys_go_there_and_output_comes_here_until_the_end(tab: Tab, terminals: 
     page.wait_for_selector(".terminal .screen >> text=once more")
 
 
+def test_a_pod_s_terminal_is_behind_a_button_of_its_story(
+    tab: Tab, world: ConsoleWorld, terminals: FakeTerminals
+) -> None:
+    for name, node in (("web-1", "node-1"), ("waits", "")):
+        spec = {"nodeName": node, "containers": [{"name": "app", "image": "web:1"}]}
+        pod = {
+            "metadata": {"name": name, "namespace": "shop", "uid": name},
+            "spec": spec,
+            "status": {"phase": "Pending"},
+        }
+        world.do(lambda written=pod: world.api.put("pods", written))
+    world.wait(lambda: {"shop/web-1", "shop/waits"} <= set(world.process.fleet.pods))
+    tab.asks_in_vain = True  # of the scheduler, which knows neither
+    page = tab.open("pods?pod=shop/web-1")
+    page.get_by_role("button", name="Terminal").click()
+    page.locator(".terminal .screen >> text=$").first.wait_for()
+    assert terminals.opened[-1].guid == "shop/web-1"
+    page.keyboard.type("bye")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[role=status] >> text=Ended with status 3.")
+    assert {request.guid for request in terminals.written[-3:]} == {"shop/web-1"}
+    shot(tab, "terminal-pod")
+    page = tab.open("pods?pod=shop/waits")
+    page.get_by_role("button", name="Logs").wait_for()
+    assert page.get_by_role("button", name="Terminal").count() == 0  # it runs nowhere
+
+
 def test_the_screen_is_drawn_as_the_command_says(tab: Tab, world: ConsoleWorld, terminals: FakeTerminals) -> None:
     session = begin(tab, terminals)
     said = "\x1b[2J\x1b[H\x1b[1;31mred\x1b[0m \x1b[38;5;46mgreen\x1b[m\x1b[3;5Hhere\x1b[1K\x1b]0;title\x07 中文e\u0301"

@@ -46,6 +46,31 @@ def test_a_failing_one_is_named_and_nothing_is_left(docker: Docker, fleet: Fleet
     assert docker.of_agent(fleet.guid) == []
 
 
+def test_a_failing_one_is_restarted_so_often_and_no_more(docker: Docker, fleet: Fleet, tmp_path: Path) -> None:
+    worker = """
+services:
+  worker:
+    image: "localhost/cotenant-test:latest"
+    network_mode: host
+    entrypoint: [/busybox, sh, -c, "/busybox sleep 2; exit 3"]
+    restart: on-failure:2
+"""
+    (tmp_path / "worker.yml").write_text(worker)
+    up = fleet.run("up", str(tmp_path / "worker.yml"), "--json")
+    assert up.returncode == 0, up.stderr
+    guid = json.loads(up.stdout)["guids"]["worker"]
+
+    def ended() -> bool:
+        state = docker.get(f"/containers/{guid}/json")
+        return (state["RestartCount"], state["State"]["Status"]) == (2, "exited")
+
+    eventually("it was restarted twice and ended", ended)
+    made = docker.get(f"/containers/{guid}/json")
+    assert made["HostConfig"]["RestartPolicy"] == {"Name": "on-failure", "MaximumRetryCount": 2}
+    assert made["State"]["ExitCode"] == 3
+    eventually("a heartbeat says that it failed", lambda: "ended with status 3" in _with(fleet.run("ps").stdout, guid))
+
+
 def test_a_limit_is_held_and_given_back(docker: Docker, fleet: Fleet, tmp_path: Path) -> None:
     guids = json.loads(fleet.run("up", str(tmp_path / "chain.yml"), "--json").stdout)["guids"]
     (group,) = group_paths(detect(), {"web": docker.get(f"/containers/{guids['web']}/json")["Id"]}).values()

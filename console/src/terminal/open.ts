@@ -35,9 +35,9 @@ export function sent(event: KeyboardEvent, hasApplicationKeys: boolean): string 
   return event.altKey && !event.ctrlKey ? `\x1b${event.key}` : null;
 }
 
-/** Open one in `box`; what is returned ends it. */
+/** Open one in `box`, into the container of this guid or into a pod's (NAMESPACE/NAME); what is returned ends it. */
 export function open(box: HTMLElement, guid: string, words: Words): () => void {
-  const base = `/api/terminal/${encodeURIComponent(guid)}`;
+  const base = `/api/terminal/${encodeURIComponent(guid.replaceAll("/", "~"))}`;
   const rows = make("div", "screen");
   const keys = make("textarea", "typed");
   const note = make("p", "soft");

@@ -28,6 +28,7 @@ class FakeDocker:
         self.starts: Counter[str] = Counter()
         self.fails: set[tuple[str, str]] = set()
         self.unhealthy: set[str] = set()  # appkeys
+        self.lists = 0  # that were asked for
         self._changed = asyncio.Condition()
         self._runner: web.AppRunner | None = None
 
@@ -61,12 +62,18 @@ class FakeDocker:
             container["labels"][APPKEY] for container in self.containers.values() if container["status"] == "running"
         }
 
-    async def end(self, appkey: str, exit_code: int) -> None:
-        """A container ends by itself."""
+    async def end(self, appkey: str, exit_code: int, *, is_listed_late: bool = False) -> None:
+        """A container ends by itself. `is_listed_late`: the list that its event brings still has it as it was."""
+        lists = self.lists
+        if is_listed_late:
+            await self._tell()
+            while self.lists == lists:
+                await asyncio.sleep(0.01)
         for container in self.containers.values():
             if container["labels"][APPKEY] == appkey:
                 container.update(status="exited", exit_code=exit_code)
-        await self._tell()
+        if not is_listed_late:
+            await self._tell()
 
     async def _tell(self) -> None:
         async with self._changed:
@@ -84,6 +91,7 @@ class FakeDocker:
             await answer.write(b'{"Action":"change"}\n')
 
     async def _list(self, request: web.Request) -> web.Response:
+        self.lists += 1
         (label,) = json.loads(request.query["filters"])["label"]
         name, _, value = label.partition("=")
         return web.json_response(

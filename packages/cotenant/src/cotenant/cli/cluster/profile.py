@@ -206,11 +206,11 @@ def code(
     rows: Annotated[int, Parameter(help="Lines of the table.")] = 20,
     json: Json = False,
 ) -> int:
-    """In which lines a running Python program spends its time, without a change of it.
+    """In which lines a running program spends its time, without a change of it.
 
-    Samples by py-spy, which needs root for another user's process. A guid or pod is found by its containers'
-    environment on this host. With --slow the stacks are joined with the spans of the requests that `cotenant traces`
-    kept meanwhile: which frames hold the slow ones' time.
+    Samples Python by py-spy, other programs by perf while they run on a CPU; both need root for another user's process.
+    A guid or pod is found by its containers' environment on this host. With --slow Python's stacks are joined with the
+    spans of the requests that `cotenant traces` kept meanwhile: which frames hold the slow ones' time.
     """
     from cotenant.services.profiling.code import check_sampling
 

@@ -23,8 +23,11 @@ def show_code(found: CodeProfile, rows: int, as_json: bool) -> int:
         print(f"{found.samples} samples of {printable(found.target)} (pid {_pids(found.pids)}) in {found.seconds} s")
     else:
         print(f"{found.samples / found.rate_hz:.3f} s of {printable(found.target)}, as it sent them by cProfile")
+    for note in found.notes:
+        print(printable(note))
     if not found.samples:
-        print("it did nothing: --idle counts waiting threads too" if found.seconds else "it did nothing")
+        hint = ": --idle counts threads that wait too, of Python programs"
+        print("it did nothing" + (hint if found.seconds else ""))
     else:
         print(" own %  total %  frame")
     for hot in found.frames[:rows]:

@@ -34,11 +34,11 @@ def profile(
     connection: Bus = _BUS,
     json: Json = False,
 ) -> int:
-    """In which lines the Python programs of a container spend their time, without a change of them.
+    """In which lines the programs of a container spend their time, without a change of them.
 
-    Needs the verb `profile`, the agent's function `profiles`, which is off unless its configuration names it, and
-    py-spy there. With --slow the stacks are joined with the spans of the requests that `cotenant traces` kept
-    meanwhile: which frames hold the slow ones' time.
+    Needs the verb `profile`, the agent's function `profiles`, which is off unless its configuration names it, and there
+    py-spy for Python, perf for other programs. With --slow Python's stacks are joined with the spans of the requests
+    that `cotenant traces` kept meanwhile: which frames hold the slow ones' time.
     """
     from cotenant.cli.fleet.profile_running import profile as run_profile
     from cotenant.services.profiling.output import Output

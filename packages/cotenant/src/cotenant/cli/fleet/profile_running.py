@@ -37,7 +37,7 @@ def profile(
         found = ask_controller(bus, "profile", request, Profiled, seconds + _ANSWER_S)
         if found.left_out:
             print(f"cotenant: {found.left_out} samples of rare stacks are left out", file=sys.stderr)
-        profiled = merged(guid, found.pids, found.stacks, found.at_s, seconds, rate, output)
+        profiled = merged(guid, found.pids, found.stacks, found.at_s, seconds, rate, output, found.notes)
         return show_code(profiled, rows, as_json)
     if idle:
         raise InvalidInput("--slow", "with --idle", "by itself: it counts threads that wait")

@@ -1,4 +1,4 @@
-"""`cotenant fleet exec`: a terminal into a container."""
+"""`cotenant fleet exec`: a terminal into a container of the fleet or of a pod."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BUS = Bus()
 
 @app.command(name="exec")
 def execute(
-    guid: Annotated[str, Parameter(help="Guid of a container.")],
+    guid: Annotated[str, Parameter(help="Guid of a container, or a pod: [NAMESPACE/]NAME, NAMESPACE/NAME/CONTAINER.")],
     command: Annotated[tuple[str, ...], Parameter(help="A program and its arguments, after -- ; default: sh.")] = (),
     /,
     *,
@@ -21,8 +21,9 @@ def execute(
 ) -> int:
     """Open a terminal in a container: run a command there, by default a shell.
 
-    Needs the verb `exec` and the agent's function `terminals`, which is off unless its configuration names it. The
-    agent records what is shown. Exit status: the command's; 1 where the terminal was ended.
+    Needs the verb `exec` and the agent's function `terminals`, which is off unless its configuration names it; for a
+    pod also `pod_runtime` there. The agent records what is shown. Exit status: the command's; 1 where the terminal was
+    ended.
     """
     from cotenant.model.fleet.terminals import USUAL_COMMAND
     from cotenant.services.fleet.terminal_here import run_terminal

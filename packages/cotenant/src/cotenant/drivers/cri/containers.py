@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.drivers.cri.client import CriClient
-from cotenant.drivers.cri.exec import CriExec, children, open_cri_exec, parent_of
+from cotenant.drivers.cri.commands import CriCommands
+from cotenant.drivers.cri.exec import CriExec
 from cotenant.drivers.cri.making import IMAGES, making_messages
 from cotenant.drivers.cri.messages import NETWORK_OF_NODE, SERVICE
 from cotenant.drivers.cri.recipe import RECIPE, SUPERVISED, recipe_of
@@ -47,7 +48,7 @@ class CriContainers:
     def __init__(self, socket: Path, logs: Path = LOGS, client: CriClient | None = None) -> None:
         self._client = client or CriClient(str(socket), kinds=making_messages)
         self._logs = logs
-        self._opening = asyncio.Lock()  # terminals, one after another
+        self._commands = CriCommands(self._client)
 
     async def close(self) -> None:
         """As the Protocol."""
@@ -184,15 +185,7 @@ class CriContainers:
 
     async def command(self, container: str, command: Sequence[str], columns: int, rows: int) -> CriExec:
         """As the Protocol."""
-        streams = {"tty": True, "stdin": True, "stdout": True}
-        async with self._opening:
-            first = (await asyncio.to_thread(self._client.limits, container)).pid or 0
-            shim = parent_of(first)
-            before = await asyncio.to_thread(children, shim)
-            answer = await self._made("Exec", container_id=container, cmd=list(command), **streams)
-            opened = await open_cri_exec(str(answer.url), columns, rows)
-            await opened.hold(shim, before, command)
-            return opened
+        return await self._commands.open(container, command, columns, rows)
 
     def _hold(self, name: str) -> Path:
         """A file that is there once a container was asked to stop."""

@@ -1,8 +1,7 @@
 """A command with a terminal in a container of a CRI runtime: its exec, whose stream is a WebSocket of the runtime.
 
 Closing the stream ends nothing at containerd, and the interface tells no process. So the command's process is looked
-for when it begins: a new child of the process that the container's first one is a child of (its shim), with these
-words.
+for when it begins: a new one with these words in the cgroup and the process namespace of the container's first one.
 Limits: two that begin the same words in one container at the same moment, one of them not by us, are not told apart.
 Source: Kubernetes, "v4.channel.k8s.io": the first byte of a message is its channel (0 input, 1 output, 2 errors, 3 the
 outcome as a Status, 4 the window's size).
@@ -91,11 +90,11 @@ class CriExec:
             await self._line.close()
             await self._session.close()
 
-    async def hold(self, parent: int, before: frozenset[int], command: Sequence[str]) -> None:
-        """Find the command's process, unless it has ended already."""
+    async def hold(self, first: int, before: frozenset[int], command: Sequence[str]) -> None:
+        """Find the command's process `beside` the container's first one, unless it has ended already."""
         async with suppressed_timeout(_FOUND_S):
             while not self._line.closed:
-                for process in children(parent) - before:
+                for process in await asyncio.to_thread(beside, first) - before:
                     if words(process) == tuple(command):
                         with suppress(OSError):  # it has ended
                             self._process = os.pidfd_open(process)
@@ -123,21 +122,20 @@ async def suppressed_timeout(within_s: float) -> AsyncIterator[None]:
             yield
 
 
-def children(parent: int) -> frozenset[int]:
-    """Processes of this host whose parent this is."""
-    return frozenset(
-        int(folder.name)
-        for folder in _PROC.iterdir()
-        if folder.name.isdecimal() and parent_of(int(folder.name)) == parent
-    )
+def beside(first: int, proc: Path = _PROC) -> frozenset[int]:
+    """Processes of the container whose first one this is; none where it has ended."""
+    home = _home(first, proc)
+    others = (int(folder.name) for folder in proc.iterdir() if folder.name.isdecimal())
+    return frozenset(process for process in others if _home(process, proc) == home) if home else frozenset()
 
 
-def parent_of(process: int) -> int:
-    """0 where it has ended."""
+def _home(process: int, proc: Path) -> tuple[str, str] | None:
+    """Its process namespace and its cgroups: a pod's containers may share either. None where it has ended."""
+    folder = proc / str(process)
     try:
-        return int((_PROC / str(process) / "stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
+        return os.readlink(folder / "ns/pid"), (folder / "cgroup").read_text()
+    except OSError:
+        return None
 
 
 def words(process: int) -> tuple[str, ...]:

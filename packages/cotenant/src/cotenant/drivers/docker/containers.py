@@ -88,9 +88,12 @@ class Containers:
         if not colon or "/" in tag or "@" in image:
             name, tag = image, "" if "@" in image else "latest"
         parameters = {"fromImage": name, "tag": tag} if tag else {"fromImage": name}
-        async for line in self._docker.lines("POST", "/images/create", parameters, _PULL_S):
-            if "error" in line:
-                raise Permanent(f"image {image}: {line['error']}")
+        try:
+            async for line in self._docker.lines("POST", "/images/create", parameters, _PULL_S):
+                if "error" in line:
+                    raise Permanent(str(line["error"]))
+        except (NotThere, Permanent) as error:
+            raise Permanent(f"image {image}: {error}") from error
 
 
 def _listed(found: JsonMapping) -> Listed:

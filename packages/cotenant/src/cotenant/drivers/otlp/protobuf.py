@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from cotenant.drivers.otlp.resources import peer_of, source_of
+from cotenant.drivers.otlp.resources import FAILED_FROM, answer_code, peer_of, source_of
 from cotenant.drivers.otlp.validity import (
     BAD_PARENT_ID,
     BAD_SPAN_ID,
@@ -27,7 +27,8 @@ from cotenant.drivers.otlp.validity import (
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.spans import SpanBatch, SpanKind, SpanSource, columns_of
 
-_ERROR = 2  # Status.StatusCode
+_UNSET, _ERROR = 0, 2  # Status.StatusCode
+_ANSWERED = (SpanKind.SERVER, SpanKind.CLIENT)
 _LATEST_NS = (1 << 63) - 1
 
 
@@ -61,6 +62,8 @@ def _batch(spans: list[tuple[int, Span]], sources: tuple[SpanSource, ...]) -> Sp
         columns.name[row] = names.setdefault(span.name, len(names))
         columns.kind[row] = span.kind if 0 <= span.kind <= SpanKind.CONSUMER else SpanKind.UNSPECIFIED
         columns.failed[row] = span.status.code == _ERROR
+        if span.status.code == _UNSET and columns.kind[row] in _ANSWERED:
+            columns.failed[row] = answer_code(span.attributes) >= FAILED_FROM
         if columns.kind[row] in (SpanKind.CLIENT, SpanKind.PRODUCER):
             peer, columns.to_database[row] = peer_of(span.attributes)
             columns.peer[row] = names.setdefault(peer, len(names)) if peer else -1

@@ -23,6 +23,8 @@ from cotenant.model.traces.spans import UNKNOWN_SERVICE, SpanSource
 
 DATABASE_KEYS = ("db.namespace", "db.name", "db.system.name", "db.system")
 PEER_KEYS = ("peer.service", "server.address", "net.peer.name")
+CODE_KEYS = ("http.response.status_code", "http.status_code")
+FAILED_FROM = 500  # of an answer, where a proxy sets no status (linkerd)
 _MAX_TEXT = 200  # characters of a name that become part of keys and labels
 _MAX_SHOWN = 4096
 _REMEMBERED, _REMEMBERED_BYTES = 4096, 8 << 10  # sources, and bytes of the resource of each
@@ -92,6 +94,17 @@ def peer_of(attributes: Iterable[KeyValue]) -> tuple[str, bool]:
         if found.get(key):
             return found[key], key in DATABASE_KEYS
     return "", False
+
+
+def answer_code(attributes: Iterable[KeyValue]) -> int:
+    """The HTTP status of an answer, as a number or three digits; 0 where there is none."""
+    return max((_code(attribute.value) for attribute in attributes if attribute.key in CODE_KEYS), default=0)
+
+
+def _code(value: AnyValue) -> int:
+    text = value.string_value
+    number = int(text) if len(text) == 3 and text.isascii() and text.isdecimal() else value.int_value
+    return number if 0 <= number < 1000 else 0
 
 
 def _first(found: dict[str, str], *keys: str) -> str:

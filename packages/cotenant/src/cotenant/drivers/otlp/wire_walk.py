@@ -4,7 +4,8 @@ Objects of the protobuf library cost 1.5 us a span, five times what everything a
 that fills the columns and numbers the distinct names; attributes, events and links are skipped by their lengths. What
 is malformed, or unusual (groups, a resource that is sent in parts), is left to the library, which then accepts or
 refuses the request.
-Limits: the inside of an attribute is not checked; of names whose hashes meet on purpose some get several numbers.
+Limits: the inside of an attribute is not checked, and an answer's code is seen where its key stands first, as encoders
+write it; of names whose hashes meet on purpose some get several numbers.
 
 Source: protobuf encoding, "Message structure"; field numbers from opentelemetry-proto, trace.proto.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cotenant.drivers.otlp.resources import DATABASE_KEYS, PEER_KEYS, source_of
+from cotenant.drivers.otlp.resources import CODE_KEYS, DATABASE_KEYS, FAILED_FROM, PEER_KEYS, source_of
 from cotenant.drivers.otlp.validity import (
     BAD_PARENT_ID,
     BAD_SPAN_ID,
@@ -41,7 +42,10 @@ from cotenant.drivers.otlp.wire_fields import (
 from cotenant.model.compiled import njit
 from cotenant.model.traces.spans import SpanBatch, SpanColumns, SpanKind, columns_of
 
-_CLIENT, _PRODUCER = int(SpanKind.CLIENT), int(SpanKind.PRODUCER)
+_CLIENT, _PRODUCER, _SERVER = int(SpanKind.CLIENT), int(SpanKind.PRODUCER), int(SpanKind.SERVER)
+_CODE_BYTES = np.frombuffer("".join(CODE_KEYS).encode(), np.uint8)
+_CODE_SIZES = tuple(len(key) for key in CODE_KEYS)  # one byte of length each
+_KEY_FIRST = 10  # the byte with which an attribute begins whose key stands first, as every encoder writes it
 _KEYS = (*DATABASE_KEYS, *PEER_KEYS)  # the first that a span has names its peer
 _KEY_BYTES = np.frombuffer("".join(_KEYS).encode(), np.uint8)
 _KEY_ENDS = np.cumsum([len(key) for key in _KEYS])
@@ -150,6 +154,7 @@ def _fill_span(
     good_trace = good_span = False
     good_parent = True
     attributes = events = links = 0
+    status, answer = np.int32(0), np.int64(0)
     while at < end:
         number, wire, value, at = read_field(data, at, end)
         if wire == LENGTH:
@@ -175,7 +180,9 @@ def _fill_span(
                     field, kind, content, value = read_field(data, value, at)
                     if field == 3 and kind == VARINT:
                         code, _ = read_varint(data, content, value)
-                        columns.failed[row] = np.int32(code & np.uint64(0xFFFFFFFF)) == 2
+                        status = np.int32(code & np.uint64(0xFFFFFFFF))
+            elif number == 9 and at - value > 2 and data[value] == _KEY_FIRST and data[value + 1] in _CODE_SIZES:
+                answer = max(answer, _answer_code(data, value, at))
         elif wire == FIXED64:
             if number == 7:
                 start_ns = _little_endian(data, value)
@@ -185,6 +192,8 @@ def _fill_span(
             given, _ = read_varint(data, value, at)
             kind_number = given & np.uint64(0xFFFFFFFF)
             columns.kind[row] = np.uint8(kind_number) if kind_number <= np.uint64(5) else np.uint8(0)
+    has_answer = columns.kind[row] == _SERVER or columns.kind[row] == _CLIENT
+    columns.failed[row] = status == 2 or (status == 0 and has_answer and answer >= FAILED_FROM)
     columns.name[row], names = _number_of_name(data, name, name_end, name_at, table, names)
     if not good_trace or (columns.trace_high[row] == 0 and columns.trace_low[row] == 0):
         faults[row] = BAD_TRACE_ID
@@ -200,6 +209,34 @@ def _fill_span(
         faults[row] = VALID
         columns.start_ns[row], columns.end_ns[row] = np.int64(start_ns), np.int64(end_ns)
     return names
+
+
+@njit
+def _answer_code(data: Bytes, at: Whole, end: Whole) -> np.int64:
+    """The HTTP status of an answer that an attribute says; 0 where it says none."""
+    _, _, key, at = read_field(data, at, end)
+    begin = np.int64(0) if at - key == _CODE_SIZES[0] else np.int64(_CODE_SIZES[0])
+    for index in range(at - key):
+        if data[key + index] != _CODE_BYTES[begin + index]:
+            return np.int64(0)
+    found = np.int64(0)
+    while 0 <= at < end:
+        number, wire, value, at = read_field(data, at, end)
+        if number != 2 or wire != LENGTH or at < 0:
+            continue
+        while 0 <= value < at:
+            number, wire, text, value = read_field(data, value, at)
+            found = np.int64(0)
+            if number == 1 and wire == LENGTH and value - text == 3:
+                for index in range(3):
+                    if data[text + index] < 48 or data[text + index] > 57:
+                        found = np.int64(0)
+                        break
+                    found = 10 * found + np.int64(data[text + index]) - 48
+            elif number == 3 and wire == VARINT:
+                given, _ = read_varint(data, text, value)
+                found = np.int64(given) if given < np.uint64(1000) else np.int64(0)
+    return found
 
 
 @njit

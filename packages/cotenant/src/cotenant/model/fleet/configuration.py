@@ -40,6 +40,7 @@ class AgentConfiguration:
     log_ring_bytes: int = 4 << 20  # of each container's log that is kept in the agent
     log_age_s: float = 3600.0
     pod_logs: str = "/var/log/pods"  # folder of the logs of a Kubernetes node's pods
+    pod_runtime: str = ""  # CRI socket of a Kubernetes node's runtime: terminals go into its pods; "": into none
     collector: str = ""  # base URL of an OTLP/HTTP collector that gets logs and figures; "": none
     exporter: str = "127.0.0.1:9477"  # where figures are served to Prometheus; :9477 for every address
     exporter_host: str = ""  # by which Prometheus reaches it; "": the host's usual address

@@ -12,13 +12,13 @@ MAX_SECONDS, MAX_RATE_HZ = 60, 1000
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Sample the Python programs of a container. Answered by `Profiled`."""
+    """Sample the programs of a container. Answered by `Profiled`."""
 
     guid: str
     seconds: int = 10
     rate_hz: int = 100
     with_idle: bool = False
-    over_time: bool = False  # a timeline instead of counts
+    over_time: bool = False  # a timeline instead of counts, of Python programs only
 
     def __post_init__(self) -> None:
         if not 1 <= self.seconds <= MAX_SECONDS:
@@ -30,7 +30,7 @@ class Profile:
 @dataclass(frozen=True, slots=True)
 class Profiled:
     """`stacks`: those with the most samples, as many as a message holds. `left_out`: samples of the others. `timeline`:
-    its beginning, as much as a message holds.
+    its beginning, as much as a message holds. `notes`: what they do not tell.
     """
 
     pids: tuple[int, ...]
@@ -38,3 +38,4 @@ class Profiled:
     stacks: tuple[Stack, ...]
     left_out: int = 0
     timeline: Timeline | None = None
+    notes: tuple[str, ...] = ()

@@ -166,7 +166,11 @@ class ConsoleProcess:
             is_secure=options.tls is not None,
             kept=options.kept_sessions,
         )
-        facts = {"title": options.title or access.server, "kubernetesLogin": options.kubernetes_login}
+        facts = {
+            "title": options.title or access.server,
+            "kubernetesLogin": options.kubernetes_login,
+            "terminals": options.terminals is not None,
+        }
         sections: dict[str, Section] = {
             "moves": self.moves,
             "profiles": self.profiles,

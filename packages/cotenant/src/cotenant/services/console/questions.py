@@ -176,7 +176,8 @@ class Questions:
         row = self._fleet.pods.get(key)
         if row is None:
             return wrong(404, f"pod {key} does not exist", "cluster")
-        return _json(self._view(row))
+        has_terminal = bool(row.node) and bool(self._facts.get("terminals"))
+        return _json({**self._view(row), "hasTerminal": has_terminal})
 
     def _node(self, name: str) -> Answer:
         row = self._fleet.nodes.get(name)

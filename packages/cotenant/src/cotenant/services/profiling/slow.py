@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from cotenant.drivers.stacks.processes import python_processes
+from cotenant.drivers.stacks.programs import python_processes
 from cotenant.drivers.stacks.py_spy import record_timeline
 from cotenant.engine.profiling.slow_frames import RequestSpan, SlowFrames, slow_frames
 from cotenant.engine.profiling.timelines import merged_timeline
 from cotenant.engine.traces.open_spans import QUIET_S
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.stacks import Timeline
-from cotenant.services.profiling.code import MICROSECONDS, sampled_processes
+from cotenant.services.profiling.code import MICROSECONDS, python_ones
 from cotenant.services.profiling.output import NO_OUTPUT, Output
 
 Requests = Callable[[str, int, int], tuple[list[RequestSpan], int]]
@@ -75,7 +75,7 @@ def profile_slow(
     """Sample and join. Raises `InvalidInput`, `Permanent`, `Transient`, `Unsupported`."""
     question.check()
     output.check()
-    pids = sampled_processes(question.target, question.seconds, question.rate_hz, find)
+    pids = python_ones(question.target, question.seconds, question.rate_hz, find)
     of = question.of or question.target
     ask(of, 0, 0)  # nobody waits in vain for a process that does not answer
     with ThreadPoolExecutor(len(pids)) as threads:

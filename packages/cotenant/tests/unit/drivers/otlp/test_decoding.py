@@ -25,7 +25,7 @@ from cotenant.drivers.otlp.decoding import (
     decode_protobuf,
     gunzip,
 )
-from cotenant.drivers.otlp.resources import span_tags
+from cotenant.drivers.otlp.resources import CODE_KEYS, span_tags
 from cotenant.drivers.otlp.validity import MAX_NAME, MAX_PARTS
 from cotenant.drivers.otlp.wire_fields import (
     MAX_RESOURCE_ATTRIBUTES,
@@ -38,7 +38,7 @@ from cotenant.drivers.otlp.wire_fields import (
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.spans import SpanBatch, SpanKind, SpanSource
 
-KEYS = ("db.system", "db.namespace", "peer.service", "server.address", "http.method", "", "db.name")
+KEYS = ("db.system", "db.namespace", "peer.service", "server.address", "http.method", "", "db.name", *CODE_KEYS)
 
 
 def random_request(random: Random) -> bytes:
@@ -66,9 +66,9 @@ def random_request(random: Random) -> bytes:
                     attribute = span.attributes.add(key=random.choice(KEYS))
                     match random.randrange(5):
                         case 0:
-                            attribute.value.string_value = random.choice(("redis", "", "cart"))
+                            attribute.value.string_value = random.choice(("redis", "", "cart", "503", "499", "5o3"))
                         case 1:
-                            attribute.value.int_value = random.randrange(-5, 5)
+                            attribute.value.int_value = random.choice((random.randrange(-5, 5), 499, 500, 1000))
                         case 2:
                             attribute.value.array_value.values.add().bool_value = True
                         case 3:
@@ -118,6 +118,35 @@ def test_the_walk_equals_the_library_on_valid_requests() -> None:
     for _ in range(400):
         body = random_request(random)
         assert walked(body) == outcome(body)
+
+
+@pytest.mark.parametrize("reader", [wire_walk.walk, protobuf.decode])
+def test_an_answer_of_5xx_without_a_status_is_a_failure(reader: Callable[[bytes], SpanBatch]) -> None:
+    request = ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    cases: list[tuple[int, str, str | int, int, bool]] = [
+        (SpanKind.SERVER, "http.response.status_code", "503", 0, True),  # as linkerd says it
+        (SpanKind.SERVER, "http.response.status_code", 500, 0, True),
+        (SpanKind.CLIENT, "http.status_code", "502", 0, True),
+        (SpanKind.SERVER, "http.response.status_code", "404", 0, False),
+        (SpanKind.SERVER, "http.response.status_code", "503", 1, False),  # the service says that it is well
+        (SpanKind.SERVER, "http.response.status_code", "200", 2, True),
+        (SpanKind.INTERNAL, "http.response.status_code", "503", 0, False),
+        (SpanKind.SERVER, "http.response.body.size1", "503", 0, False),
+        (SpanKind.SERVER, "http.response.status_code", "5030", 0, False),
+    ]
+    for kind, key, value, status, _ in cases:
+        span = spans.add(kind=int(kind), trace_id=b"t" * 16, span_id=b"s" * 8, name="GET")
+        span.start_time_unix_nano, span.end_time_unix_nano, span.status.code = 1, 2, status
+        if not status:
+            span.ClearField("status")
+        span.attributes.add(key="http.request.method").value.string_value = "GET"
+        said = span.attributes.add(key=key).value
+        if isinstance(value, str):
+            said.string_value = value
+        else:
+            said.int_value = value
+    assert reader(request.SerializeToString()).columns.failed.tolist() == [failed for *_, failed in cases]
 
 
 def test_the_walk_accepts_nothing_else_where_the_library_accepts_a_damaged_request() -> None:

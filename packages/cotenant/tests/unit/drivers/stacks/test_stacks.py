@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gzip
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from cotenant.drivers.stacks.pprof import encode_pprof
-from cotenant.drivers.stacks.processes import python_processes
 from cotenant.drivers.stacks.py_spy import parse_events, parse_raw
 from cotenant.model.errors import Permanent
 from cotenant.model.machine.stacks import Frame, HotFrame, Run, Stack, hottest
@@ -111,23 +109,3 @@ def test_a_profile_is_what_pprof_reads() -> None:
     ]
     assert (profile.time_nanos, profile.duration_nanos, profile.period) == (1_500_000_000, 10_000_000_000, 10_000_000)
     assert not len(UnknownFieldSet(profile))
-
-
-def test_processes_of_a_guid_are_the_uppermost_python_ones(tmp_path: Path) -> None:
-    for pid, parent, variable, maps in (
-        (10, 1, "COTENANT_GUID=cam-1", "/bin/sh"),
-        (11, 10, "COTENANT_GUID=cam-1", "/usr/bin/python3"),
-        (12, 11, "COTENANT_GUID=cam-1", "/usr/bin/python3"),
-        (20, 1, "COTENANT_GUID=cam-10", "/usr/bin/python3"),
-        (30, 1, "HOSTNAME=web-0", "/usr/lib/libpython3.11.so"),
-    ):
-        folder = tmp_path / str(pid)
-        folder.mkdir()
-        (folder / "environ").write_text(f"PATH=/bin\0{variable}\0")
-        (folder / "maps").write_text(maps)
-        (folder / "stat").write_text(f"{pid} (a ) b) S {parent} 1 1")
-    (tmp_path / "self").mkdir()
-    (tmp_path / "40").mkdir()  # ended meanwhile
-    assert python_processes("cam-1", tmp_path) == [11]
-    assert python_processes("web-0", tmp_path) == [30]
-    assert python_processes("web", tmp_path) == []

@@ -32,6 +32,7 @@ from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
 from cotenant.model.fleet.states import ContainerState
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.services.fleet.controller.controller import FORGOTTEN_AFTER_S, Controller
+from cotenant.services.fleet.functions import containers
 from cotenant.services.fleet.rpc import call, encode
 
 pytestmark = pytest.mark.slow
@@ -110,10 +111,27 @@ def test_one_that_fails_leaves_nothing_and_is_named(tmp_path: Path, what: str) -
         assert outcome.guids == {}
         assert outcome.left == ()
         assert "of web (" in outcome.reason
+        assert what != "image" or "image nowhere: nowhere is not to be had" in outcome.reason
         assert docker.containers == {}
         docker.fails.clear()
         docker.unhealthy.clear()
         assert set((await up(world, SHOP)).guids) == {"store", "web"}
+
+    played(scene, tmp_path)
+
+
+def test_a_list_that_was_older_than_its_event_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(containers, "_REFRESH_S", 1e6)
+
+    async def scene(world: FleetWorld) -> None:
+        await up(world, ONE)
+        await world.dockers["agent-a"].end("web", 3, is_listed_late=True)
+
+        def details() -> list[str]:
+            assert world.controller is not None
+            return [status.detail for _, status in world.controller.registry.of_group("one").values()]
+
+        await soon("its end is told", lambda: details() == ["ended with status 3"])
 
     played(scene, tmp_path)
 

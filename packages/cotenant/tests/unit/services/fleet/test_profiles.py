@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.stacks.programs import Language, RunningProgram
+from cotenant.drivers.stacks.sampling import SampledStacks
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.containers import Container
@@ -28,8 +31,15 @@ async def process_of(guid: str) -> Container:
     return Container("web-1", "id", "web:1", "running", "", "", 0, "", 4242, 1.0, 0, out_of_memory=False)
 
 
+def python(pid: int) -> RunningProgram:
+    return RunningProgram(pid, Language.PYTHON)
+
+
 def asked(request: Profile, stacks: dict[int, list[Stack]]) -> Profiled:
-    function = ProfileFunction(process_of, lambda _: sorted(stacks), lambda pid, *_: stacks[pid])
+    def take(programs: Sequence[RunningProgram], *_: object) -> SampledStacks:
+        return SampledStacks(tuple(stack for program in programs for stack in stacks[program.pid]), ("a note",))
+
+    function = ProfileFunction(process_of, lambda _: [python(pid) for pid in sorted(stacks)], take)
     found = asyncio.run(function.verbs["profile"].handle(request, Message("guid.agent-a.rpc.profile")))
     return decode(Profiled, encode(found), "answer")
 
@@ -37,6 +47,7 @@ def asked(request: Profile, stacks: dict[int, list[Stack]]) -> Profiled:
 def test_processes_are_merged_and_shown_as_those_of_this_host(tmp_path: Path) -> None:
     found = asked(Profile("web-1"), {7: [Stack((MAIN, WORK), 30)], 8: [Stack((MAIN, WORK), 10), Stack((MAIN,), 2)]})
     assert (found.pids, found.stacks, found.left_out) == ((7, 8), (Stack((MAIN, WORK), 40), Stack((MAIN,), 2)), 0)
+    assert found.notes == ("a note",)
     profile = merged("web-1", found.pids, found.stacks, found.at_s, 10, 100, Output(tmp_path / "out.pb.gz"))
     assert [(hot.frame, hot.own, hot.total) for hot in profile.frames] == [(WORK, 40, 40), (MAIN, 2, 42)]
     assert (tmp_path / "out.pb.gz").read_bytes()[:2] == b"\x1f\x8b"
@@ -55,7 +66,7 @@ def test_a_timeline_has_room_in_a_message_and_is_cut_at_its_end() -> None:
     frames = tuple(Frame("f" * 100, "d" * 100, k) for k in range(2000))
     runs = tuple(Run(7, 1, k, k + 1, k) for k in range(2000))
     long = Timeline(frames, tuple((k,) for k in range(2000)), runs, 0, 2000)
-    function = ProfileFunction(process_of, lambda _: [7], take_timeline=lambda *_: long)
+    function = ProfileFunction(process_of, lambda _: [python(7)], take_timeline=lambda *_: long)
     request = Profile("web-1", over_time=True)
     answer = asyncio.run(function.verbs["profile"].handle(request, Message("guid.agent-a.rpc.profile")))
     assert len(encode(answer)) < 600 << 10
@@ -68,8 +79,12 @@ def test_a_timeline_has_room_in_a_message_and_is_cut_at_its_end() -> None:
 def test_what_cannot_be_is_said() -> None:
     with pytest.raises(NoSuchGuid):
         asked(Profile("web-2"), {7: []})
-    with pytest.raises(Permanent, match="no Python process"):
+    with pytest.raises(Permanent, match="no process"):
         asked(Profile("web-1"), {})
+    other = ProfileFunction(process_of, lambda _: [RunningProgram(7, Language.GO)])
+    message = Message("guid.agent-a.rpc.profile")
+    with pytest.raises(Permanent, match="no Python process"):
+        asyncio.run(other.verbs["profile"].handle(Profile("web-1", over_time=True), message))
     with pytest.raises(Exception, match="5 more are asked for"):
         asked(Profile("web-1"), {pid: [] for pid in range(5)})
     with pytest.raises(InvalidInput, match="1 to 60"):

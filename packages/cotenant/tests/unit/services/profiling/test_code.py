@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from cotenant.cli.cluster.profile_code_showing import show_code
+from cotenant.drivers.stacks.programs import Language, RunningProgram
 from cotenant.drivers.stacks.py_spy import py_spy_path
+from cotenant.drivers.stacks.sampling import SampledStacks
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.machine.stacks import Frame, Stack
 from cotenant.services.profiling.code import profile_code
@@ -52,12 +54,16 @@ def test_a_running_program_is_seen_by_its_guid_to_the_line(tmp_path: Path) -> No
 def test_processes_are_merged_and_the_table_fits(capsys: pytest.CaptureFixture[str]) -> None:
     long = Frame("f" * 50, "/" + "d" * 90 + "/x.py", 7)
     given = {1: [Stack((Frame("a", "a.py", 1), long), 30)], 2: [Stack((Frame("a", "a.py", 1), long), 10)]}
-    found = profile_code("web-1", 5, 10, NO_OUTPUT, False, lambda _: [1, 2], lambda pid, *_: given[pid])
+    programs = [RunningProgram(1, Language.PYTHON), RunningProgram(2, Language.GO)]
+    taken = SampledStacks((*given[1], *given[2]), ("pid 2 lacks \x1bnames",))
+    found = profile_code("web-1", 5, 10, NO_OUTPUT, False, lambda _: programs, lambda *_: taken)
     assert (found.samples, found.frames[0].own, found.pids) == (40, 40, (1, 2))
     show_code(found, 1, False)
     shown = capsys.readouterr().out
     assert "40 samples of web-1 (pid 1, 2) in 5 s" in shown
     assert "1 more frames" in shown
+    assert "pid 2 lacks" in shown
+    assert "\x1b" not in shown
     assert max(len(line) for line in shown.splitlines()) <= 100
     assert "x.py:7" in shown
 
@@ -66,5 +72,5 @@ def test_bad_input_and_nothing_to_sample() -> None:
     for words, said in (((0, 100), "--seconds"), ((1, 0), "--rate")):
         with pytest.raises(InvalidInput, match=said):
             profile_code("1", *words)
-    with pytest.raises(Permanent, match="no Python process of nobody-1"):
+    with pytest.raises(Permanent, match="no process of nobody-1"):
         profile_code("nobody-1", 1, 100, NO_OUTPUT, False, lambda _: [])

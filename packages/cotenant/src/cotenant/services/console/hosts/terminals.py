@@ -1,4 +1,4 @@
-"""Terminals into a fleet's containers.
+"""Terminals into a fleet's containers, and into those of its nodes' pods: as GUID, or NAMESPACE~NAME[~CONTAINER].
 
     POST /api/terminal/GUID            {"columns", "rows", "command"}: open one; {"session"}
     GET  /api/terminal/GUID/SESSION    what it shows, as server-sent events; ids are positions, so that a browser that
@@ -33,6 +33,7 @@ _WAIT_S = 5.0  # of one question for output; then a comment keeps the stream ali
 _AWAY_S = 20.0  # without an answer of the fleet
 _AGAIN_S = 0.5
 _BODY_BYTES = 256 << 10
+_SLASH = "~"  # in the page's addresses; neither a guid nor a name of Kubernetes has one
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -74,7 +75,7 @@ class Terminals:
         if self._host is None:
             return wrong(404, "terminals are switched off: cotenant console --fleet ... --terminals", FLEET)
         try:
-            match scope["method"], names:
+            match scope["method"], [names[0].replace(_SLASH, "/"), *names[1:]]:
                 case "GET", [guid, session]:
                     at = header(scope, b"last-event-id").decode("latin-1")
                     position = int(at) if at.isdecimal() and len(at) < 19 else 0

@@ -14,7 +14,7 @@ from cotenant.engine.fleet.registry import Host
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.fleet.figures import Measure, Measured, Top, TopPage
 from cotenant.model.fleet.identity import check_guid
-from cotenant.model.fleet.logs import FindLogs, FoundLogs, LogPage, ReadLogs
+from cotenant.model.fleet.logs import LogPage, ReadLogs
 from cotenant.model.fleet.methods import METHODS, Call, Called, MethodList, Methods, check_deadline, check_method
 from cotenant.model.fleet.profiles import Profile, Profiled
 from cotenant.model.fleet.refusal import Forbidden, NobodyAnswers, NoSuchGuid
@@ -32,13 +32,12 @@ from cotenant.model.fleet.terminals import (
     WrittenTerminal,
 )
 from cotenant.services.fleet.controller.controller import Controller
+from cotenant.services.fleet.controller.searching import Searching
 from cotenant.services.fleet.rpc import KEY_HEADER, Verb, call
 
 T = TypeVar("T")
 Allow = Callable[..., str]
-_AT_ONCE = 64
 _FIND_S = 2.0
-_KNOWN_FOR_S = 60.0
 _TOP_PAGE = 32  # hosts
 
 
@@ -48,7 +47,7 @@ class Relaying:
     def __init__(self, controller: Controller, allow: Allow) -> None:
         self._controller = controller
         self._allow = allow
-        self._agents_of: dict[str, tuple[str, float]] = {}  # what is no guid -> agent, and when it was found
+        self._searching = Searching(controller)
 
     def verbs(self) -> dict[str, Verb]:
         """By name."""
@@ -75,24 +74,43 @@ class Relaying:
         return await call(self._controller.bus, f"guid.{agent}.rpc.{verb}", request, Limited, 15.0, key)
 
     async def _open_terminal(self, request: OpenTerminal, message: Message) -> OpenedTerminal:
-        subject, operator = self._of_container(request.guid, EXEC, message)
-        asked, key = replace(request, operator=operator), message.headers.get(KEY_HEADER, "")
+        try:
+            return await self._opened(request, message)
+        except NoSuchGuid:
+            if self._searching.forget_pod(request.guid):  # it may be on another node by now
+                return await self._opened(request, message)
+            raise
+
+    async def _opened(self, request: OpenTerminal, message: Message) -> OpenedTerminal:
+        subject, operator, guid = await self._of_terminal(request.guid, message)
+        asked, key = replace(request, guid=guid, operator=operator), message.headers.get(KEY_HEADER, "")
         return await call(self._controller.bus, f"{subject}.{EXEC}", asked, OpenedTerminal, 20.0, key)
 
     async def _read_terminal(self, request: ReadTerminal, message: Message) -> TerminalPage:
-        subject, operator = self._of_container(request.guid, EXEC, message)
-        asked = replace(request, operator=operator)
+        subject, operator, guid = await self._of_terminal(request.guid, message, request.session)
+        asked = replace(request, guid=guid, operator=operator)
         return await call(self._controller.bus, f"{subject}.{READ}", asked, TerminalPage, request.wait_s + 5.0)
 
     async def _write_terminal(self, request: WriteTerminal, message: Message) -> WrittenTerminal:
-        subject, operator = self._of_container(request.guid, EXEC, message)
-        asked, key = replace(request, operator=operator), message.headers.get(KEY_HEADER, "")
+        subject, operator, guid = await self._of_terminal(request.guid, message, request.session)
+        asked, key = replace(request, guid=guid, operator=operator), message.headers.get(KEY_HEADER, "")
         return await call(self._controller.bus, f"{subject}.{WRITE}", asked, WrittenTerminal, 10.0, key)
 
     async def _profile(self, request: Profile, message: Message) -> Profiled:
         subject, _ = self._of_container(request.guid, "profile", message)
         key = message.headers.get(KEY_HEADER, "")
         return await call(self._controller.bus, f"{subject}.profile", request, Profiled, request.seconds + 40.0, key)
+
+    async def _of_terminal(self, guid: str, message: Message, session: str = "") -> tuple[str, str, str]:
+        """As `_of_container`, with the name by which the agent knows it: a pod's has its namespace and a slash."""
+        self._allow(message, EXEC)  # before agents are searched for it
+        if "/" not in guid:
+            try:
+                return *self._of_container(guid, EXEC, message), guid
+            except NoSuchGuid:
+                pass  # a pod's name, then
+        agent, pod = await self._searching.pod(guid, session)
+        return f"guid.{agent}.rpc", self._allow(message, EXEC, agent), pod
 
     def _of_container(self, guid: str, verb: str, message: Message) -> tuple[str, str]:
         """The subject of the container's agent, and the operator, whose right is asked for each time."""
@@ -186,38 +204,7 @@ class Relaying:
         try:
             agent = self._controller.registry.agent_for(name)
         except NoSuchGuid:
-            return await self._searched(name)
+            return await self._searching.agent_with_log(name)
         if agent == name:
             raise InvalidInput("guid", name, "a container's guid or a pod's name", "this is an agent's")
         return agent
-
-    async def _searched(self, name: str) -> str:
-        """The agent with a log of this name: a pod's, or of a container that is gone."""
-        found, now_s = self._agents_of.get(name), self._controller.now()
-        if found is not None and now_s - found[1] < _KNOWN_FOR_S:
-            return found[0]
-        limit = asyncio.Semaphore(_AT_ONCE)
-
-        async def ask(agent: str) -> bool:
-            async with limit:
-                try:
-                    subject = f"guid.{agent}.rpc.find-logs"
-                    return bool((await call(self._controller.bus, subject, FindLogs(name), FoundLogs, _FIND_S)).names)
-                except CotenantError:
-                    return False
-
-        agents = [
-            host.registration.guid
-            for host in self._controller.registry.hosts()
-            if host.state is AgentState.ALIVE and "find-logs" in host.registration.capabilities
-        ]
-        answers = await asyncio.gather(*(ask(agent) for agent in agents))
-        having = [agent for agent, has in zip(agents, answers, strict=True) if has]
-        if not having:
-            raise NoSuchGuid(f"no host of this fleet has a log of {name}")
-        if len(having) > 1:
-            raise InvalidInput("guid", name, "NAMESPACE/NAME", f"{', '.join(having)} have a log of this name")
-        if len(self._agents_of) > 1000:
-            self._agents_of.clear()
-        self._agents_of[name] = (having[0], now_s)
-        return having[0]

@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 STEADY_S = 0.5  # a container without a health check is ready when it has run for this long
 _POLL_S = 0.1
 _REFRESH_S = 10.0  # the list is read again this often where no event says so
+_AGAIN_S = 1.0  # and this long after an event: a list that is read with it may be from before its end
 
 
 class ContainerFunction:
@@ -306,10 +307,13 @@ class ContainerFunction:
         """Keep the list as the runtime has it."""
         watching = asyncio.create_task(self._watch(), name="events of containers")
         try:
+            wait_s = _REFRESH_S
             while True:
+                is_told = False
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_REFRESH_S):
-                        await self._stale.wait()
+                    async with asyncio.timeout(wait_s):
+                        is_told = await self._stale.wait()
+                wait_s = _AGAIN_S if is_told else _REFRESH_S
                 self._stale.clear()
                 try:
                     self._listed = await self._runtime.list(self._label)

@@ -1,4 +1,4 @@
-"""In which lines the Python programs of a container spend their time: sampled on request by py-spy.
+"""In which lines the programs of a container spend their time: sampled on request, Python's by py-spy, others by perf.
 
 Off unless the configuration names it: stacks name what a program is and does.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from cotenant.drivers.nats.contract import Message
-from cotenant.drivers.stacks.processes import python_processes
-from cotenant.drivers.stacks.py_spy import record, record_timeline
+from cotenant.drivers.stacks.programs import Language, RunningProgram, programs_of
+from cotenant.drivers.stacks.py_spy import record_timeline
+from cotenant.drivers.stacks.sampling import SampledStacks, record_programs, samplers
 from cotenant.engine.profiling.timelines import cut_to_runs, merged_timeline
 from cotenant.model.errors import Permanent, Transient
 from cotenant.model.fleet.configuration import AgentConfiguration
@@ -24,7 +26,7 @@ from cotenant.model.machine.stacks import Frame, Stack, Timeline
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.rpc import Verb
 
-MAX_AT_ONCE = 4  # processes that are sampled
+MAX_AT_ONCE = 4  # processes that sample
 _MAX_BYTES = 512 << 10  # of an answer's stacks
 
 
@@ -37,12 +39,12 @@ class ProfileFunction:
     def __init__(
         self,
         process_of: Callable[[str], Awaitable[Container]],
-        find: Callable[[str], list[int]] = python_processes,
-        take: Callable[[int, int, int, bool], list[Stack]] = record,
+        find: Callable[[str], list[RunningProgram]] = programs_of,
+        take: Callable[[Sequence[RunningProgram], int, int, bool], SampledStacks] = record_programs,
         take_timeline: Callable[[int, int, int], Timeline] = record_timeline,
     ) -> None:
         self._process_of, self._find, self._take, self._take_timeline = process_of, find, take, take_timeline
-        self._sampled = 0
+        self._sampling = 0
         self.verbs: Mapping[str, Verb] = {"profile": Verb(Profile, self._profile)}
 
     def configure(self, configuration: AgentConfiguration) -> None:
@@ -59,32 +61,31 @@ class ProfileFunction:
 
     async def _profile(self, request: Profile, _: Message) -> Profiled:
         await self._process_of(request.guid)  # it is ours, and runs
-        pids = await asyncio.to_thread(self._find, request.guid)
-        if not pids:
-            raise Permanent(f"{request.guid} has no Python process that this agent may read")
-        if self._sampled + len(pids) > MAX_AT_ONCE:
-            raise Transient(f"{self._sampled} processes are being sampled, and {len(pids)} more are asked for")
-        self._sampled += len(pids)
-        at_s = time.time()
+        programs = await asyncio.to_thread(self._find, request.guid)
+        if request.over_time:
+            programs = [program for program in programs if program.language is Language.PYTHON]
+        if not programs:
+            kind = "Python process" if request.over_time else "process"
+            raise Permanent(f"{request.guid} has no {kind} that this agent may read")
+        count = samplers(programs)
+        if self._sampling + count > MAX_AT_ONCE:
+            raise Transient(f"{self._sampling} samplers run on this host, and {count} more are asked for")
+        self._sampling += count
+        at_s, pids = time.time(), tuple(program.pid for program in programs)
         try:
             if request.over_time:
                 timelines = await asyncio.gather(
                     *(asyncio.to_thread(self._take_timeline, pid, request.seconds, request.rate_hz) for pid in pids)
                 )
-                return Profiled(tuple(pids), at_s, (), 0, _short(merged_timeline(timelines)))
-            taken = await asyncio.gather(
-                *(
-                    asyncio.to_thread(self._take, pid, request.seconds, request.rate_hz, request.with_idle)
-                    for pid in pids
-                )
-            )
+                return Profiled(pids, at_s, (), 0, _short(merged_timeline(timelines)))
+            asked = programs, request.seconds, request.rate_hz, request.with_idle
+            taken = await asyncio.to_thread(self._take, *asked)
         finally:
-            self._sampled -= len(pids)
+            self._sampling -= count
         counts: Counter[tuple[Frame, ...]] = Counter()
-        for stacks in taken:
-            for stack in stacks:
-                counts[stack.frames] += stack.samples
-        return _bounded(tuple(pids), at_s, counts)
+        for stack in taken.stacks:
+            counts[stack.frames] += stack.samples
+        return replace(_bounded(pids, at_s, counts), notes=taken.notes)
 
 
 def _short(timeline: Timeline) -> Timeline:

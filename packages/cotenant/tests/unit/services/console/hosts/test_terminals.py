@@ -81,6 +81,21 @@ def test_a_stream_has_positions_and_goes_on_where_it_was() -> None:
     asyncio.run(scene())
 
 
+def test_a_pod_is_named_with_tildes() -> None:
+    async def scene() -> None:
+        host = FakeTerminals()
+        browser = Browser(host)
+        opened = await browser.ask("POST", "shop~web-1~app", {"columns": 80, "rows": 24}, **JSON)
+        assert opened is not None
+        session = json.loads(opened.body)["session"]
+        await browser.ask("POST", f"shop~web-1~app/{session}", {"text": "bye\r"}, **JSON)
+        await browser.ask("GET", f"shop~web-1~app/{session}")
+        assert {host.opened[0].guid, host.written[0].guid} == {"shop/web-1/app"}
+        assert browser.events()[-1][0] == "end"
+
+    asyncio.run(scene())
+
+
 def test_a_session_that_ends_ends_the_stream() -> None:
     async def scene() -> None:
         browser = Browser(FakeTerminals(), stays=1)

@@ -1,5 +1,6 @@
-"""Terminals into this host's containers. Off unless the configuration names it.
+"""Terminals into this host's containers, and into those of its pods. Off unless the configuration names it.
 
+A container is named by its guid, a pod's by a name with a slash, as the controller writes it.
 A terminal belongs to the operator that opened it, and ends when nobody reads it, when no key was pressed for long, when
 its recording is full or cannot be written, and with the agent.
 """
@@ -12,13 +13,15 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from cotenant.drivers.nats.contract import Message
 from cotenant.engine.fleet.terminal import TerminalLimits, TerminalState
-from cotenant.model.errors import CotenantError, Permanent, Transient
+from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
+from cotenant.model.fleet.pods import FIND, FindPods, FoundPods, PodContainer, PodName
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.model.fleet.terminals import (
     EXEC,
@@ -33,6 +36,7 @@ from cotenant.model.fleet.terminals import (
     WrittenTerminal,
 )
 from cotenant.services.fleet.functions.contract import Beat
+from cotenant.services.fleet.functions.terminals.pods import NodePods
 from cotenant.services.fleet.functions.terminals.records import Recording, Records
 from cotenant.services.fleet.rpc import Verb
 from cotenant.services.running import cancelled
@@ -74,6 +78,30 @@ class Commands(Protocol):
         ...
 
 
+class PodCommands(Protocol):
+    """Who runs commands in containers of pods."""
+
+    def configure(self, socket: str) -> None:
+        """Ask this runtime from now on."""
+        ...
+
+    def close(self) -> None:
+        """End the connection; it may be asked again."""
+        ...
+
+    async def names(self, name: PodName) -> tuple[str, ...]:
+        """Pods that run here, as NAMESPACE/NAME. Raises `CotenantError`."""
+        ...
+
+    async def container(self, name: PodName) -> PodContainer:
+        """The running container. Raises `CotenantError`."""
+        ...
+
+    async def command(self, container: PodContainer, command: Sequence[str], size: Size) -> Line:
+        """Run one with a terminal. Raises `CotenantError`."""
+        ...
+
+
 class _Terminal:
     """One that is open."""
 
@@ -92,7 +120,6 @@ class TerminalFunction:
     """Implements `Function`. `now`: a steady clock; `look_s`: between two looks at what is due."""
 
     name = "terminals"
-    fault = ""
 
     def __init__(
         self,
@@ -102,20 +129,25 @@ class TerminalFunction:
         records: Records | None = None,
         now: Callable[[], float] = time.monotonic,
         look_s: float = 1.0,
+        pods: PodCommands | None = None,
     ) -> None:
         self._containers = containers
+        self._pods = pods or NodePods()
         self._records = records or Records(state_dir / "terminals")
         self._limits = limits or TerminalLimits()
         self._now, self._look_s = now, look_s
         self._terminals: dict[str, _Terminal] = {}
+        self.fault = ""
         self.verbs: Mapping[str, Verb] = {
             EXEC: Verb(OpenTerminal, self._open),
             READ: Verb(ReadTerminal, self._read),
             WRITE: Verb(WriteTerminal, self._write),
+            FIND: Verb(FindPods, self._find),
         }
 
     def configure(self, configuration: AgentConfiguration) -> None:
         """As the Protocol."""
+        self._pods.configure(configuration.pod_runtime)
 
     async def start(self) -> None:
         """As the Protocol."""
@@ -124,6 +156,7 @@ class TerminalFunction:
         """As the Protocol: every terminal is hung up."""
         await cancelled([terminal.living for terminal in self._terminals.values() if terminal.living is not None])
         self._terminals.clear()
+        self._pods.close()
 
     async def add_to(self, beat: Beat) -> None:
         """As the Protocol."""
@@ -134,12 +167,18 @@ class TerminalFunction:
         if sum(not terminal.state.is_over for terminal in self._terminals.values()) >= MAX_TERMINALS:
             raise Transient(f"{MAX_TERMINALS} terminals are open on this host")
         session = secrets.token_hex(16)
+        container = await self._pods.container(PodName.read("guid", request.guid)) if "/" in request.guid else None
+        shown = request if container is None else replace(request, guid=str(container))
         try:
-            recording = self._records.begin(session, request, time.time())
+            recording = self._records.begin(session, shown, time.time())
         except OSError as error:
             raise Permanent(f"no terminal is opened where it cannot be recorded: {error.strerror}") from error
         try:
-            line = await self._containers.command(request.guid, request.command, request.size)
+            line = await (
+                self._containers.command(request.guid, request.command, request.size)
+                if container is None
+                else self._pods.command(container, request.command, request.size)
+            )
         except BaseException as error:
             self._closed(session, recording, str(error) or type(error).__name__, None)
             raise
@@ -180,7 +219,27 @@ class TerminalFunction:
         terminal.wake()
         return WrittenTerminal()
 
+    async def _find(self, request: FindPods, _: Message) -> FoundPods:
+        name = PodName.read("name", request.name)
+        if not request.session:
+            return FoundPods(await self._names(name))
+        terminal = self._terminals.get(request.session)
+        return FoundPods(() if terminal is None else (terminal.request.guid,))
+
     # ----
+
+    async def _names(self, name: PodName) -> tuple[str, ...]:
+        """A runtime that does not answer is a fault, which hosts show: a controller asks others meanwhile."""
+        try:
+            found = await self._pods.names(name)
+        except Unsupported:
+            self.fault = ""  # no runtime is named
+            raise
+        except CotenantError as error:
+            self.fault = f"pods: {error}"
+            raise
+        self.fault = ""
+        return found
 
     def _of(self, request: ReadTerminal | WriteTerminal) -> _Terminal:
         found = self._terminals.get(request.session)
