@@ -6,7 +6,7 @@ import inspect
 import os
 import shutil
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -230,8 +230,14 @@ def package(tmp_path: Path) -> Path:
 def test_a_key_is_read_once_while_no_source_changes(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory, reads = tmp_path / "cache", []
-    monkeypatch.setattr(compiled_sources, "key_sources", lambda of: reads.append(1) or key_sources(of))
+    memory = tmp_path / "cache"
+    reads: list[Sequence[Path]] = []
+
+    def read(packages: Sequence[Path]) -> dict[str, bytes]:
+        reads.append(packages)
+        return key_sources(packages)
+
+    monkeypatch.setattr(compiled_sources, "key_sources", read)
     first = remembered_key(memory, [package], "1.0")
     assert remembered_key(memory, [package], "1.0") == first == sources_key([package], "1.0")
     assert len(reads) == 2  # the second is this test's own

@@ -125,7 +125,8 @@ def count(api: FakeApi, node: str) -> Any:
 
 
 def test_work_whose_loop_does_not_turn_is_not_healthy() -> None:
-    now_s, stop, said = [0.0], asyncio.Event(), []
+    now_s, stop = [0.0], asyncio.Event()
+    said: list[str] = []
 
     async def work() -> None:
         now_s[0] += 60.0
