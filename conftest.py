@@ -32,6 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
     termination.end_like_an_interruption()
     folder = tempfile.mkdtemp(prefix="cotenant-test-state-")
     os.environ["XDG_STATE_HOME"] = folder
+    # No case trusts the machine's own certificate authorities, and each process that imports aiohttp reads them twice.
+    os.environ.setdefault("SSL_CERT_FILE", os.devnull)
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     record = os.environ.get("COTENANT_RECORD", "")
     if record and not hasattr(config, "workerinput"):

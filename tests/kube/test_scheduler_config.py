@@ -63,6 +63,47 @@ def extender(**verbs: Any) -> Iterator[FakeExtender]:
         thread.join(patience(10))
 
 
+PACKING = "scoringStrategy: {type: MostAllocated, resources: [{name: cpu}]}"
+ONLY_FIT = "plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit}]}}"
+CONSTRAINT = "{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule}"
+PROFILES = f"""
+parallelism: 3
+profiles:
+- schedulerName: packs
+  {ONLY_FIT}
+  pluginConfig: [{{name: NodeResourcesFit, args: {{{PACKING}}}}}]
+- schedulerName: spreads
+  {ONLY_FIT}
+- schedulerName: listed
+  {ONLY_FIT}
+  pluginConfig:
+  - {{name: PodTopologySpread, args: {{defaultingType: List, defaultConstraints: [{CONSTRAINT}]}}}}
+  - {{name: NodeResourcesFit, args: {{{PACKING}}}}}
+- schedulerName: usual
+- schedulerName: careless
+  plugins: {{filter: {{disabled: [{{name: TaintToleration}}]}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def profiles(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One scheduler with the profiles of all cases but the extender's; its log."""
+    with scheduler(kube, tmp_path_factory.mktemp("profiles"), PROFILES) as log:
+        yield log
+
+
+@pytest.fixture(scope="module")
+def extended(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeExtender]:
+    """A scheduler's extender, whose filter each case sets."""
+    with extender() as server:
+        text = f"""
+profiles: [{{schedulerName: extended}}]
+extenders: [{{urlPrefix: "{server.url}", filterVerb: filter, nodeCacheCapable: true}}]
+"""
+        with scheduler(kube, tmp_path_factory.mktemp("extended"), text):
+            yield server
+
+
 @pytest.fixture
 def nodes(kube: Kube, namespace: str) -> Iterator[tuple[str, ...]]:
     """Four nodes in two zones, for this case's pods alone."""
@@ -100,100 +141,65 @@ def node_of(kube: Kube, namespace: str, name: str) -> str:
 
 
 def test_two_profiles_place_by_their_own_scores(
-    kube: Kube, namespace: str, nodes: tuple[str, ...], tmp_path: Path
+    kube: Kube, namespace: str, nodes: tuple[str, ...], profiles: Path
 ) -> None:
-    packing = "{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu}]}}}"
-    only_fit = "plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit}]}}"
-    text = f"""
-parallelism: 3
-profiles:
-- schedulerName: {namespace}-packs
-  {only_fit}
-  pluginConfig: [{packing}]
-- schedulerName: {namespace}-spreads
-  {only_fit}
-"""
-    with scheduler(kube, tmp_path, text) as log:
-        for i in range(4):
-            pod(kube, namespace, f"packed-{i}", f"{namespace}-packs")
-        packed = {node_of(kube, namespace, f"packed-{i}") for i in range(4)}
-        assert len(packed) == 1
-        for i in range(3):
-            pod(kube, namespace, f"apart-{i}", f"{namespace}-spreads")
-        apart = {node_of(kube, namespace, f"apart-{i}") for i in range(3)}
-        assert len(apart) == 3
-        assert not apart & packed
-    assert "parallelism: irrelevant here" in log.read_text()
+    for i in range(4):
+        pod(kube, namespace, f"packed-{i}", "packs")
+    packed = {node_of(kube, namespace, f"packed-{i}") for i in range(4)}
+    assert len(packed) == 1
+    for i in range(3):
+        pod(kube, namespace, f"apart-{i}", "spreads")
+    apart = {node_of(kube, namespace, f"apart-{i}") for i in range(3)}
+    assert len(apart) == 3
+    assert not apart & packed
+    assert "parallelism: irrelevant here" in profiles.read_text()
 
 
 def test_pods_of_a_service_are_spread_by_the_listed_constraints(
-    kube: Kube, namespace: str, nodes: tuple[str, ...], tmp_path: Path
+    kube: Kube, namespace: str, nodes: tuple[str, ...], profiles: Path
 ) -> None:
-    constraint = "{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule}"
-    text = f"""
-profiles:
-- schedulerName: {namespace}
-  plugins: {{score: {{disabled: [{{name: '*'}}], enabled: [{{name: NodeResourcesFit}}]}}}}
-  pluginConfig:
-  - {{name: PodTopologySpread, args: {{defaultingType: List, defaultConstraints: [{constraint}]}}}}
-  - {{name: NodeResourcesFit, args: {{scoringStrategy: {{type: MostAllocated, resources: [{{name: cpu}}]}}}}}}
-"""
     service = {"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}, "metadata": {"name": "web"}}
     kube.create(f"/api/v1/namespaces/{namespace}/services", {"apiVersion": "v1", "kind": "Service", **service})
-    with scheduler(kube, tmp_path, text):
-        for i in range(4):
-            pod(kube, namespace, f"web-{i}", namespace, app="web")
-        assert {node_of(kube, namespace, f"web-{i}") for i in range(4)} == set(nodes)
-        for i in range(3):
-            pod(kube, namespace, f"other-{i}", namespace, app="other")
-        assert len({node_of(kube, namespace, f"other-{i}") for i in range(3)}) == 1
+    for i in range(4):
+        pod(kube, namespace, f"web-{i}", "listed", app="web")
+    assert {node_of(kube, namespace, f"web-{i}") for i in range(4)} == set(nodes)
+    for i in range(3):
+        pod(kube, namespace, f"other-{i}", "listed", app="other")
+    assert len({node_of(kube, namespace, f"other-{i}") for i in range(3)}) == 1
 
 
-def test_an_extender_of_the_file_is_asked(kube: Kube, namespace: str, nodes: tuple[str, ...], tmp_path: Path) -> None:
-    with extender(filter=keeping(nodes[2])) as server:
-        text = f"""
-profiles: [{{schedulerName: {namespace}}}]
-extenders: [{{urlPrefix: "{server.url}", filterVerb: filter, nodeCacheCapable: true}}]
-"""
-        with scheduler(kube, tmp_path, text):
-            pod(kube, namespace, "p", namespace)
-            assert node_of(kube, namespace, "p") == nodes[2]
-        (_, asked) = server.asked[0]
-        assert asked["NodeNames"] == sorted(nodes)
-        assert asked["Pod"]["metadata"]["name"] == "p"
+def test_an_extender_of_the_file_is_asked(
+    kube: Kube, namespace: str, nodes: tuple[str, ...], extended: FakeExtender
+) -> None:
+    extended.asked.clear()
+    extended.verbs["filter"] = keeping(nodes[2])
+    pod(kube, namespace, "p", "extended")
+    assert node_of(kube, namespace, "p") == nodes[2]
+    (_, asked) = extended.asked[0]
+    assert asked["NodeNames"] == sorted(nodes)
+    assert asked["Pod"]["metadata"]["name"] == "p"
 
 
 def test_a_gang_goes_through_the_extender_whole(
-    kube: Kube, namespace: str, nodes: tuple[str, ...], tmp_path: Path
+    kube: Kube, namespace: str, nodes: tuple[str, ...], extended: FakeExtender
 ) -> None:
-    with extender(filter=keeping(nodes[1])) as server:
-        text = f"""
-profiles: [{{schedulerName: {namespace}}}]
-extenders: [{{urlPrefix: "{server.url}", filterVerb: filter, nodeCacheCapable: true}}]
-"""
-        gang = {"gang.scheduling.koordinator.sh/name": "g", "gang.scheduling.koordinator.sh/min-available": "3"}
-        with scheduler(kube, tmp_path, text):
-            for i in range(3):
-                pod(kube, namespace, f"m{i}", namespace, gang)
-            assert {node_of(kube, namespace, f"m{i}") for i in range(3)} == {nodes[1]}
-        assert {asked["Pod"]["metadata"]["name"] for _, asked in server.asked} == {"m0", "m1", "m2"}
+    extended.asked.clear()
+    extended.verbs["filter"] = keeping(nodes[1])
+    gang = {"gang.scheduling.koordinator.sh/name": "g", "gang.scheduling.koordinator.sh/min-available": "3"}
+    for i in range(3):
+        pod(kube, namespace, f"m{i}", "extended", gang)
+    assert {node_of(kube, namespace, f"m{i}") for i in range(3)} == {nodes[1]}
+    assert {asked["Pod"]["metadata"]["name"] for _, asked in extended.asked} == {"m0", "m1", "m2"}
 
 
 def test_filters_that_a_profile_disables_let_its_pods_pass(
-    kube: Kube, namespace: str, nodes: tuple[str, ...], tmp_path: Path
+    kube: Kube, namespace: str, nodes: tuple[str, ...], profiles: Path
 ) -> None:
     for name in nodes:
         kube.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": [{"key": "busy", "effect": "NoSchedule"}]}})
-    text = f"""
-profiles:
-- schedulerName: {namespace}-usual
-- schedulerName: {namespace}-careless
-  plugins: {{filter: {{disabled: [{{name: TaintToleration}}]}}}}
-"""
-    with scheduler(kube, tmp_path, text):
-        pod(kube, namespace, "usual", f"{namespace}-usual")
-        pod(kube, namespace, "careless", f"{namespace}-careless")
-        assert node_of(kube, namespace, "careless") in nodes
-        path = f"/api/v1/namespaces/{namespace}/pods/usual"
-        waits = kube.eventually(path, lambda obj: bool(obj["status"].get("conditions")), timeout_s=60.0)
-        assert "untolerated taint" in waits["status"]["conditions"][0]["message"]
+    pod(kube, namespace, "usual", "usual")
+    pod(kube, namespace, "careless", "careless")
+    assert node_of(kube, namespace, "careless") in nodes
+    path = f"/api/v1/namespaces/{namespace}/pods/usual"
+    waits = kube.eventually(path, lambda obj: bool(obj["status"].get("conditions")), timeout_s=60.0)
+    assert "untolerated taint" in waits["status"]["conditions"][0]["message"]

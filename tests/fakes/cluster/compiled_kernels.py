@@ -55,8 +55,8 @@ def random_cluster(policy: PlacementProfile | RoundPolicy, seed: int) -> None:
         labels = Labels.of({HOSTNAME: name, ZONE: "ab"[i % 2]})
         cluster.node_seen(Node(name, Amounts.of({"cpu": 4000, "memory": 8 << 30, "pods": 9}), labels, taints=taints))
     for name, most, least in (("team", 9000, 2000), ("other", 9000, 4000)):
-        least_of = Amounts.of({"cpu": least})
-        quota = Quota(name, Amounts.of({"cpu": most}), least_of if rng.random() < 0.8 else NOTHING)
+        min_of = Amounts.of({"cpu": least})
+        quota = Quota(name, Amounts.of({"cpu": most}), min_of if rng.random() < 0.8 else NOTHING)
         cluster.plugins.quotas.quota_seen(QuotaObject(f"quotas/{name}", name, quota), 0.0)
     cluster.budget_seen(DisruptionBudget("default", "b", LabelSelector.of({"app": "x"}), 1))
     for step in range(STEPS):

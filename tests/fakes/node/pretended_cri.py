@@ -37,7 +37,7 @@ class PretendedCri:
     pods: dict[str, Any] = field(default_factory=dict)
     containers: dict[str, MadeContainer] = field(default_factory=dict)
     starts: Counter[int] = field(default_factory=Counter)  # by attempt
-    most_running: int = 0
+    max_running: int = 0
     check: Callable[[list[str]], tuple[int, bytes]] = lambda _: (0, b"")
     refused: str = ""  # a method that fails
     ended_pods: set[str] = field(default_factory=set)
@@ -82,7 +82,7 @@ class PretendedCri:
             raise Transient("not in created state")
         found.state, found.started_s = RUNNING, self.now_s
         self.starts[found.config.metadata.attempt] += 1
-        self.most_running = max(self.most_running, len(self.attempts(RUNNING)))
+        self.max_running = max(self.max_running, len(self.attempts(RUNNING)))
         return {}
 
     def answer_StopContainer(self, asked: Any) -> dict[str, Any]:  # noqa: N802

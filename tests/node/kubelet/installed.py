@@ -33,8 +33,8 @@ SPINS = ("sh", "-c", "while :; do :; done")
 LATE = """
 import importlib, pkgutil
 import cotenant.services.agent, cotenant.services.nodeview.doctor
-for each in pkgutil.walk_packages(cotenant.services.agent.__path__, "cotenant.services.agent."):
-    importlib.import_module(each.name)
+for module in pkgutil.walk_packages(cotenant.services.agent.__path__, "cotenant.services.agent."):
+    importlib.import_module(module.name)
 """
 BATCH = {"labels": {"koordinator.sh/qosClass": "BE", "koordinator.sh/priority-class": "koord-batch"}}
 

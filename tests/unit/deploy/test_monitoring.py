@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.unit.deploy.objects import DEPLOY
-from tests.unit.test_metric_names import EXPORTED
+from tests.unit.test_metric_names import exported
 
 FILES = DEPLOY / "chart/files"
 DOCS = DEPLOY.parent / "docs"
@@ -58,7 +58,7 @@ def test_metrics_are_found_in_expressions() -> None:
 def test_an_alert_names_metrics_that_exist_and_a_section_of_a_runbook(alert: dict[str, Any]) -> None:
     named = metrics(alert["expr"])
     assert named
-    assert named <= EXPORTED | PROCESS
+    assert named <= exported() | PROCESS
     page, _, anchor = alert["annotations"]["runbook_url"].partition("#")
     assert anchor in anchors(DOCS.parent / page)
     assert alert["labels"]["severity"] in ("info", "warning", "critical")
@@ -70,7 +70,7 @@ def test_a_dashboard_names_metrics_that_exist(path: Path) -> None:
     board = json.loads(path.read_text())
     named = {name for expression in expressions(board) for name in metrics(expression)}
     assert len(named) > 5
-    assert named <= EXPORTED | PROCESS
+    assert named <= exported() | PROCESS
     ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)
     assert board["uid"] == f"cotenant-{path.stem}"

@@ -15,7 +15,7 @@ from cotenant.drivers.http.address import Address, AddressUnusable, bind
 from cotenant.drivers.http.private_files import write_private
 from cotenant.drivers.http.tokens import new_token
 from cotenant.model.errors import InvalidInput
-from cotenant.services.console.main import link
+from cotenant.services.console.login_link import link
 from cotenant_local.up.children import ChildSpec
 
 HOST = "127.0.0.1"

@@ -12,7 +12,7 @@ import msgspec
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.policy.overcommit.facts import Policy
 from cotenant.policy.overcommit.strategy import KEY, Strategy
-from cotenant.services.manager.watches import ConfigSource
+from cotenant.services.offers.reading import CONFIG_NAME, CONFIG_NAMESPACE
 
 POLICIES = tuple(entry.value for entry in Policy if entry is not Policy.REQUEST)  # of CPU
 
@@ -22,10 +22,9 @@ def config_map(policy: str) -> Manifest:
     strategy = Strategy(enable=True, cpu_calculate_policy=policy)
     if Policy(policy).is_at_risk:
         strategy = msgspec.structs.replace(strategy, memory_calculate_policy=policy)
-    source = ConfigSource()
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": source.name, "namespace": source.namespace},
+        "metadata": {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE},
         "data": {KEY: msgspec.json.encode(strategy).decode()},
     }

@@ -20,7 +20,7 @@ from math import inf
 
 import numpy as np
 
-from cotenant.engine.cluster_state import ClusterState
+from cotenant.engine.cluster_measurements import ClusterMeasurements
 from cotenant.engine.cycle.closed_nodes import ClosedNodes
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.eviction.preemption import Budgets
@@ -39,22 +39,15 @@ from cotenant.engine.framework.plugin import Host, Plugin
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
-from cotenant.engine.state.estimates import Learned
-from cotenant.engine.state.learned_profiles import ProfileStore
-from cotenant.engine.workloads.measured import MeasuredPods
-from cotenant.model.arrays import Float, Int
-from cotenant.model.cluster.interference_profile import InterferenceProfile
+from cotenant.model.arrays import Float
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, NodeStorage, ObservedPod
-from cotenant.model.cluster.pod import Pod
-from cotenant.model.cluster.workload_profile import WorkloadProfile
 from cotenant.model.errors import Permanent
-from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile
 
 
-class Cluster(ClusterState):
+class Cluster(ClusterMeasurements):
     """One scheduler of one cluster. Times are seconds of the owner's clock: Unix time in a cluster, simulated time
     in the lab.
     """
@@ -68,7 +61,7 @@ class Cluster(ClusterState):
     ) -> None:
         self.settings = settings or Settings()
         self._rng = rng
-        self.plugins = plugins or PluginRegistry()
+        plugins = plugins or PluginRegistry()
         self._nodes: dict[str, Node] = {}
         self._budgets = Budgets()
         self._namespaces: dict[str, NamespaceFacts] = {}
@@ -78,23 +71,24 @@ class Cluster(ClusterState):
             rng,
             self.settings,
             self._budgets,
-            self.plugins.node_rules(),
-            self.plugins.in_order(),
+            plugins.node_rules(),
+            plugins.in_order(),
         )
-        self.profile = profile = self._components.profile
+        profile = self._components.profile
         self._pods = Pods(self._components, profile, self.settings, self._outbox)
-        super().__init__(self._components, self._pods, self._nodes, self._namespaces, self._budgets)
+        super().__init__(
+            self._components, self._pods, self._nodes, self._namespaces, self._budgets, self._outbox, plugins
+        )
         self.closed = ClosedNodes(self._components, self._pods)
         self._roster = self._components.roster
         self._rounds = Rounds(self._components, self._pods, self._outbox, self.settings.schedulers)
-        self._measured = MeasuredPods(profile, self._components, self._pods, self._outbox, self._nodes)
         self._past = DecisionHistory()
         self.why = Explain(
             self._components,
             self._pods,
             self._past,
             self._budgets,
-            self.plugins,
+            plugins,
             profile,
             self.settings,
             self._namespaces,
@@ -221,79 +215,6 @@ class Cluster(ClusterState):
         """Reports of several nodes: `float64[len(nodes), len(Report)]`, a row of NaN for a node without one."""
         self._components.assignments.report_all(nodes, values)
 
-    # ---- measurements
-
-    @property
-    def wants_measurements(self) -> bool:
-        """Whether the policy reads the measured use or latency of pods."""
-        profile = self.profile
-        return profile.reads_metrics or profile.weighs_slack or profile.moves_victims
-
-    def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
-        """The NodeMetric of a node. Estimates are corrected by all of them together, once a minute, before a round."""
-        self._measured.metric_seen(metric, now_s)
-
-    def workload_profile_seen(self, profile: WorkloadProfile, now_s: float) -> None:
-        """A WorkloadProfile was created or changed: it is the prior of its workload's interference, and its status
-        follows what is measured.
-        """
-        self._measured.workload_profile_seen(profile)
-        self.plugins.neighbours.profile_seen(profile)
-
-    def workload_profile_gone(self, key: str, now_s: float) -> None:
-        """A WorkloadProfile was deleted."""
-        self._measured.workload_profile_gone(key)
-        self.plugins.neighbours.profile_gone(key)
-
-    def usage_measured(self, numbers: Int, cpu_cores: Float, memory_bytes: Float, now_s: float) -> None:
-        """Measured use of running pods, columns aligned with their `numbers`; pods on no node are skipped.
-
-        Corrects the estimates of their shapes where the profile asks for it.
-        """
-        self._measured.usage(numbers, cpu_cores, memory_bytes, now_s)
-
-    def adopt(self, learned: tuple[Learned, ...], now_s: float, profiles: ProfileStore | None = None) -> None:
-        """Take over what another engine has measured of equal shapes, and learned of applications; the store is not
-        copied.
-        """
-        self._measured.adopt(learned, now_s, profiles)
-
-    def correct(self, now_s: float) -> None:
-        """Correct estimates by the NodeMetrics so far, where a minute has passed. `decide` does it too; an engine
-        that only simulates calls this.
-        """
-        self._measured.use_new_priors(now_s)
-        if now_s >= self._measured.due_s:
-            self._measured.correct(now_s)
-
-    def latency_measured(self, numbers: Int, p99_ratio: Float, requests: Int, now_s: float) -> None:
-        """The last window of replicas, by number: p99 over objective, and the number of its requests. Replicas
-        worth moving are evicted (`Evict`) where the profile says so.
-        """
-        self._measured.latency(numbers, p99_ratio, requests, now_s)
-
-    def interference_measured(self, numbers: Int, cpu_cores: Float, signal: Float, now_s: float) -> None:
-        """One window of running pods, columns aligned with their `numbers`; pods on no node are skipped. Call before
-        `usage_measured`.
-
-        `signal` is p99 over objective of a service's replica; of another pod time per unit of progress, or cycles per
-        instruction; NaN where it was not measured. Values that are not finite or absurd are refused and counted
-        (`ProfileStore.refused`).
-        """
-        self._measured.interference(numbers, cpu_cores, signal, now_s)
-
-    def workload_profile(self, pod: Pod) -> InterferenceProfile | None:
-        """What was learned of the pod's application, or its prior; None where the policy does not learn. The pod
-        need not exist.
-        """
-        return self._measured.workload_profile(pod)
-
-    def outgrew(self, uid: str, memory_bytes: float) -> None:
-        """A pod that is being evicted for memory used this much: the estimate of its shape is raised to it. Call
-        before the pod is gone.
-        """
-        self._measured.outgrew(uid, memory_bytes)
-
     # ---- events: pods
 
     def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
@@ -363,8 +284,8 @@ class Cluster(ClusterState):
             self._measured.correct(now_s)
         self._components.assignments.write()
         self._rounds.round(self.settings.max_pods, now_s, only)
+        self._past.note(self._outbox.pending, now_s)
         given = self._outbox.take()
-        self._past.note(given, now_s)
         for plugin in self._roster.bind:
             if not plugin.is_idle:
                 given = plugin.bind(given, now_s)

@@ -10,15 +10,23 @@ for itself (numba then falls back to a temporary folder).
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+# Numba imports coverage.py wherever it is installed, to report compiled lines to it: an eighth of a scheduler's start.
+# Where coverage is measured, it was imported before.
+if _is_unmeasured := "coverage" not in sys.modules:
+    sys.modules["coverage"] = None  # type: ignore[assignment]
 import numba
 
-from cotenant.model.compiled_sources import sources_key
+if _is_unmeasured:
+    del sys.modules["coverage"]
+
+from cotenant.model.compiled_sources import remembered_key
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +41,7 @@ def cache_directory() -> Path:
     """
     base = os.environ.get("COTENANT_CACHE")
     root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cotenant"
-    return root / sources_key(packages(), numba.__version__)
+    return root / remembered_key(root, packages(), numba.__version__)
 
 
 def packages() -> tuple[Path, ...]:

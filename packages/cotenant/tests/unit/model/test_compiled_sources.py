@@ -3,15 +3,17 @@
 import ast
 import importlib
 import inspect
+import os
 import shutil
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 import pytest
 from numba.core.dispatcher import Dispatcher
 
+from cotenant.model import compiled_sources
 from cotenant.model.compiled import cache_directory, packages
 from cotenant.model.compiled_sources import (
     compiling,
@@ -19,6 +21,7 @@ from cotenant.model.compiled_sources import (
     key_sources,
     module_path,
     read_packages,
+    remembered_key,
     sources_key,
     with_imports,
 )
@@ -212,6 +215,60 @@ def test_every_module_that_uses_a_decorator_is_found():
     for path, source in SOURCES.items():
         uses = {node.id for node in _nodes(source) if isinstance(node, ast.Name)} & {"njit", "inlined", "numba"}
         assert path in roots or not uses, f"{path}: {uses}"
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with one compiled function and one source that it does not need."""
+    made = tmp_path / "cotenant"
+    (made / "model").mkdir(parents=True)
+    (made / "model" / "kernel.py").write_text("import numba\nSHARE = 0.5\n")
+    (made / "other.py").write_text("x = 1\n")
+    return made
+
+
+def test_a_key_is_read_once_while_no_source_changes(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = tmp_path / "cache"
+    reads: list[Sequence[Path]] = []
+
+    def read(packages: Sequence[Path]) -> dict[str, bytes]:
+        reads.append(packages)
+        return key_sources(packages)
+
+    monkeypatch.setattr(compiled_sources, "key_sources", read)
+    first = remembered_key(memory, [package], "1.0")
+    assert remembered_key(memory, [package], "1.0") == first == sources_key([package], "1.0")
+    assert len(reads) == 2  # the second is this test's own
+    assert remembered_key(memory, [package], "1.1") == sources_key([package], "1.1") != first
+
+
+def test_a_source_of_the_same_size_and_date_is_noticed(package: Path, tmp_path: Path) -> None:
+    memory, kernel = tmp_path / "cache", package / "model" / "kernel.py"
+    first, before = remembered_key(memory, [package]), kernel.stat()
+    kernel.write_text("import numba\nSHARE = 0.6\n")
+    os.utime(kernel, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert kernel.stat().st_size == before.st_size
+    assert remembered_key(memory, [package]) == sources_key([package]) != first
+    (package / "more.py").write_text("import numba\n")
+    assert remembered_key(memory, [package]) == sources_key([package])
+
+
+@pytest.mark.parametrize("text", ["", "one", "a b c", "\xff"])
+def test_a_damaged_memory_is_made_again(package: Path, tmp_path: Path, text: str) -> None:
+    memory = tmp_path / "cache"
+    key = remembered_key(memory, [package])
+    (file,) = memory.iterdir()
+    good = file.read_text()
+    file.write_bytes(text.encode("latin-1"))
+    assert remembered_key(memory, [package]) == key
+    assert file.read_text() == good
+
+
+def test_without_a_memory_the_key_is_read(package: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert remembered_key(tmp_path / "file" / "cache", [package]) == sources_key([package])
 
 
 def test_the_cache_of_this_process_bears_the_key():

@@ -13,7 +13,7 @@ from dataclasses import replace
 import aiohttp
 import pytest
 from tests.fakes.servers.http_servers import SERVERS, TOKEN, serving
-from tests.unit.test_metric_names import EXPORTED
+from tests.unit.test_metric_names import exported
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import DEFAULTS
@@ -112,9 +112,9 @@ async def scraped(url: str, facts: object) -> str:
 @pytest.mark.parametrize("name", PREFIXES)
 def test_a_scrape_finds_the_names_that_the_sources_declare(name: str) -> None:
     found = {entry for entry in names(asyncio.run(page(name))) if not entry.startswith(FOREIGN)}
-    assert sorted(found - EXPORTED) == []
+    assert sorted(found - exported()) == []
     assert not [entry for entry in found if entry.endswith("_created")]
-    declared = {entry for entry in EXPORTED if PREFIXES[name] and entry.startswith(PREFIXES[name])}
+    declared = {entry for entry in exported() if PREFIXES[name] and entry.startswith(PREFIXES[name])}
     histograms = {entry.removesuffix("_bucket") for entry in declared if entry.endswith("_bucket")}
     parts = {f"{histogram}{end}" for histogram in histograms for end in ("", "_count", "_sum")}
     assert declared - found - parts == WITH_AN_OPTION.get(name, set())

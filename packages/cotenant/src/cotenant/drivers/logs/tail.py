@@ -221,10 +221,10 @@ def _digest(head: bytes) -> str:
     return hashlib.sha256(head).hexdigest()[:32]
 
 
-def _begins_with(path: Path, head: bytes, least_bytes: int) -> bool:
+def _begins_with(path: Path, head: bytes, min_bytes: int) -> bool:
     try:
         with path.open("rb") as stream:
-            return os.fstat(stream.fileno()).st_size >= least_bytes and stream.read(len(head)) == head
+            return os.fstat(stream.fileno()).st_size >= min_bytes and stream.read(len(head)) == head
     except OSError:
         return False
 

@@ -24,7 +24,7 @@ class DecisionHistory:
     """The newest decisions."""
 
     def __init__(self, max_records: int = MAX_RECORDS, max_preemptions: int = MAX_PREEMPTIONS) -> None:
-        self._most = max_records
+        self._max = max_records
         self._records: OrderedDict[str, DecisionRecord] = OrderedDict()  # by uid, the oldest first
         self._preemptions: deque[Preempted] = deque(maxlen=max_preemptions)
 
@@ -37,7 +37,7 @@ class DecisionHistory:
             if isinstance(instruction, Bind):
                 self._records.pop(instruction.uid, None)
                 self._records[instruction.uid] = instruction.record
-                if len(self._records) > self._most:
+                if len(self._records) > self._max:
                     self._records.popitem(last=False)
             elif isinstance(instruction, Preempt):
                 self._preemptions.extend(_preempted(instruction, now_s))

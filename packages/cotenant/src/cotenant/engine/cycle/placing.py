@@ -20,6 +20,7 @@ from cotenant.engine.cycle.refusals import REPORTED, Refusals
 from cotenant.engine.cycle.rejections import Checked, Rejector
 from cotenant.engine.cycle.runs import place_in_runs
 from cotenant.engine.cycle.score_parts import ScoreListener, Seen
+from cotenant.engine.framework.budget import OverBudget
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Verdict
 from cotenant.engine.state.assignments import Assignments
@@ -151,17 +152,29 @@ class Placing:
                 chosen.append(evaluation.rows)
             return np.concatenate(chosen)
 
-        rows = place_in_runs(
-            assignments.narrowing, numbers, run, preferring, repeating if self.witness is None else None
-        )
+        if pods and self._is_unconstrained(numbers):
+            rows = run(np.arange(len(pods)), EVERYWHERE)
+            placed = rows >= 0
+            assignments.narrowing.place_all(numbers[placed].tolist(), rows[placed].tolist())
+        else:
+            rows = place_in_runs(
+                assignments.narrowing, numbers, run, preferring, repeating if self.witness is None else None
+            )
+            placed = rows >= 0
         if self.witness is not None:
             no_rows = np.zeros(len(assignments.names), dtype=np.bool_)
             for entry, judgement in zip(pods, found, strict=True):
                 if judgement is CLOSED:
                     self._notify(entry, no_rows, now_s)
-        placed = rows >= 0
         assignments.ledger.note_placed(numbers[placed], rows[placed], shapes[placed])
         return found
+
+    def _is_unconstrained(self, numbers: Int) -> bool:
+        """Whether no pod needs to be placed apart. A judgement over its budget is found again, pod by pod."""
+        try:
+            return self._assignments.narrowing.is_unconstrained(numbers.tolist())
+        except OverBudget:
+            return False
 
     def profile_of(self, shape: int) -> PlacementProfile:
         """The profile that scores pods of a shape."""

@@ -71,14 +71,9 @@ class _Queue:
     def place(self) -> Int:
         """Place all pods."""
         start = 0
-        try:
-            is_constrained = not self._narrowing.is_unconstrained(self._numbers)
-        except OverBudget:
-            is_constrained = True
-        if is_constrained:
-            for position in range(len(self._numbers)):
-                if position >= start:
-                    start = self._place_apart(start, position)
+        for position in range(len(self._numbers)):
+            if position >= start:
+                start = self._place_apart(start, position)
         self._run(np.arange(start, len(self._numbers)), EVERYWHERE, self._compiled)
         return self._rows
 

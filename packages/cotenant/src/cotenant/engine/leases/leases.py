@@ -39,7 +39,7 @@ class Leases:
     """All live leases. `most` bounds their number, `bound` the values by what stood before."""
 
     def __init__(self, most: int = 4096, retries: Backoff | None = None, bound: Bound = unbounded) -> None:
-        self._most = most
+        self._max = most
         self._bound = bound
         self._table = LeaseTable(retries or Backoff(first_s=0.25, max_s=10.0))
         self._round = Round(self._table, (), 0, 0.0, OWN, most)
@@ -98,7 +98,7 @@ class Leases:
     def _open(self, requests: list[Request], now_us: int, wall_s: float, who: str) -> None:
         if self._round.is_under_way:
             raise Permanent("a round of leases is under way")
-        self._round = Round(self._table, requests, now_us, wall_s, who, self._most, self._bound)
+        self._round = Round(self._table, requests, now_us, wall_s, who, self._max, self._bound)
 
     # What a round yields
 

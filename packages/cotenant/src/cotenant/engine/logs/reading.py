@@ -26,9 +26,9 @@ class Reading:
         self._ring_id = ring_id
         self._matches = matches
         self._is_tail = request.cursor is None and request.tail is not None
-        self._most = max(1, min(request.max_lines, MAX_PAGE_LINES))
+        self._max = max(1, min(request.max_lines, MAX_PAGE_LINES))
         if self._is_tail and request.tail is not None:
-            self._most = max(1, min(request.tail, self._most))
+            self._max = max(1, min(request.tail, self._max))
         self._number, self._at_ns, self._missed = self._begin(request)
         self._found: deque[tuple[LogLine, int]] = deque()
         self._bytes = 0
@@ -53,7 +53,7 @@ class Reading:
         """Look at some lines; whether the page is whole, or nothing more is there now."""
         self._is_end = True
         for number, line in islice(self._ring.after(self._number), _SLICE):
-            if not self._is_tail and (len(self._found) >= self._most or self._bytes >= _PAGE_BYTES):
+            if not self._is_tail and (len(self._found) >= self._max or self._bytes >= _PAGE_BYTES):
                 self._is_end = False
                 return True
             self._number, self._at_ns = number, line.at_ns
@@ -68,7 +68,7 @@ class Reading:
         size = 2 * len(shown) + _LINE_BYTES  # JSON escapes some characters
         self._found.append((found, size))
         self._bytes += size
-        while self._is_tail and (len(self._found) > self._most or self._bytes > _PAGE_BYTES + size):
+        while self._is_tail and (len(self._found) > self._max or self._bytes > _PAGE_BYTES + size):
             self._bytes -= self._found.popleft()[1]
 
     def page(self, lost: int) -> LogPage:

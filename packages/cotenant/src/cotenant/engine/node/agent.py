@@ -20,7 +20,7 @@ from cotenant.engine.leases.write_order import order_writes
 from cotenant.engine.node.clock import NodeClock
 from cotenant.engine.node.decision_log import DecisionKind, DecisionLog, HeldKnob, KnobDecision, NodeExplanation
 from cotenant.engine.node.evictions import Evictions
-from cotenant.engine.node.explanation import explain_group
+from cotenant.engine.node.explanation import explain_group, held_knob
 from cotenant.engine.node.history import NodeHistory
 from cotenant.engine.node.instructions import NOTHING, AgentCounts, Instructions, PolicyFailure
 from cotenant.engine.node.knobs.external_cpusets import ExternalCpusets
@@ -338,22 +338,8 @@ class Agent:
 
     def held_knobs(self) -> tuple[HeldKnob, ...]:
         """Every knob that is held, requested, being given back or backing off, sorted by target."""
-        return tuple(self._held_knob(entry) for entry in self._tracker.entries())
-
-    def _held_knob(self, entry: KnobEntry) -> HeldKnob:
-        policy = self._runner.policy(entry.policy)
-        observed = self.settings.mode is Mode.OBSERVE and not entry.status.is_backing_off
-        return HeldKnob(
-            entry.target,
-            entry.value,
-            "would be held" if observed else entry.status.value,
-            entry.policy,
-            entry.reason,
-            entry.since_us,
-            entry.overruled,
-            policy.lifts if policy else "",
-            entry.detail,
-        )
+        runner, mode = self._runner, self.settings.mode
+        return tuple(held_knob(entry, runner.policy(entry.policy), mode) for entry in self._tracker.entries())
 
     def explain(self, requested: str) -> NodeExplanation | None:
         """The explanation of a group (its path), or of a pod (namespace/name or UID); None where it is not known."""

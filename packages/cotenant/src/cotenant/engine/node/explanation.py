@@ -13,12 +13,31 @@ from dataclasses import replace
 
 from cotenant.engine.node.decision_log import DecisionLog, HeldKnob, NodeExplanation, sentences
 from cotenant.engine.node.evictions import NOT_NAMED, Evictions
+from cotenant.engine.node.knobs.knob_entry import KnobEntry
 from cotenant.engine.node.knobs.plan import within
+from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.policies import NodePolicy
 from cotenant.engine.node.view import NodeView
 from cotenant.model.machine.knob import Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.verdict import Verdict
+
+
+def held_knob(entry: KnobEntry, policy: NodePolicy | None, mode: Mode) -> HeldKnob:
+    """A knob as a person sees it; `policy` is the one that wants it, where that is still on."""
+    observed = mode is Mode.OBSERVE and not entry.status.is_backing_off
+    return HeldKnob(
+        entry.target,
+        entry.value,
+        "would be held" if observed else entry.status.value,
+        entry.policy,
+        entry.reason,
+        entry.since_us,
+        entry.overruled,
+        policy.lifts if policy else "",
+        entry.detail,
+    )
 
 
 def explain_group(

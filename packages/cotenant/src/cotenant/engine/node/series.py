@@ -53,7 +53,7 @@ class SeriesStore:
         self._times = array("q", bytes(points * _POINT_BYTES))
         self._tick = -1
         self._points = points
-        self._most = max_series
+        self._max = max_series
         self._rings: OrderedDict[Key, _Ring] = OrderedDict()  # least recently written first
         self.evicted = 0  # series dropped for new ones
 
@@ -79,7 +79,7 @@ class SeriesStore:
             raise InvalidInput("series", key, "a tick before the first value")
         ring = self._rings.get(key)
         if ring is None:
-            if len(self._rings) >= self._most:
+            if len(self._rings) >= self._max:
                 self._rings.popitem(last=False)
                 self.evicted += 1
             ring = self._rings[key] = _Ring(min(points, self._points), self._tick)

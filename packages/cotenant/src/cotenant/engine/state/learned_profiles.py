@@ -58,7 +58,7 @@ class ProfileStore:
         self.refused = 0  # windows and uses that were absurd
         self.changes = 0  # of priors
         self._priors: dict[str, Prior] = {}  # by WorkloadProfile
-        self._most = most
+        self._max = most
         self._rows: dict[Shape, int] = {}
         self._shapes: list[Shape] = []  # by row
         self._dropped: list[Shape] = []
@@ -68,7 +68,7 @@ class ProfileStore:
 
     def copy(self) -> ProfileStore:
         """An independent store with the same content."""
-        made = ProfileStore(self.settings, self._most)
+        made = ProfileStore(self.settings, self._max)
         made.table, made.sibling = self.table.copy(), self.sibling.copy()
         made.windows, made.refused = self.windows, self.refused
         made.changes, made._priors = self.changes, dict(self._priors)
@@ -85,7 +85,7 @@ class ProfileStore:
         if row is not None:
             return row
         row = len(self._shapes)
-        if row < self._most:
+        if row < self._max:
             self._shapes.append(shape)
             if row == len(self.table):
                 self.table = np.concatenate([self.table, np.zeros_like(self.table)])

@@ -21,7 +21,7 @@ class NamespaceTenants:
     """The tenants that the pods of each namespace name. `beyond`: pods whose name does not count, by namespace."""
 
     def __init__(self, most: int = MAX_TENANTS) -> None:
-        self._most = most
+        self._max = most
         self._named: dict[str, Counter[str]] = {}  # namespace -> tenant -> pods
         self._of: dict[str, tuple[str, str, bool]] = {}  # uid -> namespace, tenant, whether it counts
         self.beyond: Counter[str] = Counter()
@@ -37,7 +37,7 @@ class NamespaceTenants:
             return seen
         if known is None:
             names = self._named.setdefault(namespace, Counter())
-            counts = tenant in names or len(names) < self._most
+            counts = tenant in names or len(names) < self._max
             known = self._of[seen.uid] = (namespace, tenant, counts)
             if counts:
                 names[tenant] += 1

@@ -26,7 +26,7 @@ class Reports:
         if max_nodes < 1:
             raise InvalidInput("most nodes that may report", max_nodes, "1 or more")
         self.ttl_s = ttl_s
-        self._most = max_nodes
+        self._max = max_nodes
         self._last: dict[str, NodeReport] = {}  # in order of arrival
 
     def __len__(self) -> int:
@@ -48,12 +48,10 @@ class Reports:
         before = self._last.get(report.node)
         if before is not None and before.at_s > report.at_s:
             return False
-        if before is None and len(self._last) >= self._most:
+        if before is None and len(self._last) >= self._max:
             self.expire(now_s)
-            if len(self._last) >= self._most:
-                raise Transient(
-                    f"{self._most} nodes report already, the maximum that is kept", retry_after_s=self.ttl_s
-                )
+            if len(self._last) >= self._max:
+                raise Transient(f"{self._max} nodes report already, the maximum that is kept", retry_after_s=self.ttl_s)
         self._last.pop(report.node, None)
         self._last[report.node] = report if report.at_s <= now_s else replace(report, at_s=now_s)
         return True

@@ -54,7 +54,7 @@ class TrackedObjectives:
     """All objectives of the process. Times are Unix seconds."""
 
     def __init__(self, operations: Operations, channels: Channels | None = None, most: int = MOST) -> None:
-        self._operations, self._most = operations, most
+        self._operations, self._max = operations, most
         self.channels = Channels() if channels is None else channels
         self._tracked: dict[str, Tracked] = {}
         self._in_order: list[Tracked] = []
@@ -82,8 +82,8 @@ class TrackedObjectives:
         `InvalidInput`.
         """
         before = self._tracked.get(objective.key)
-        if before is None and len(self._tracked) >= self._most:
-            raise InvalidInput(objective.key, f"{len(self._tracked)} objectives", f"at most {self._most}")
+        if before is None and len(self._tracked) >= self._max:
+            raise InvalidInput(objective.key, f"{len(self._tracked)} objectives", f"at most {self._max}")
         if before is not None and _counted(before.objective) == _counted(objective):
             before.objective = objective
         else:

@@ -88,7 +88,7 @@ class ServiceGraph:
     """The edges."""
 
     def __init__(self, most: int = MAX_EDGES) -> None:
-        self._most = most
+        self._max = most
         self.edges: dict[Edge, EdgeFigures] = {}
         self._of_client: dict[str, int] = {}  # edges
 
@@ -167,7 +167,7 @@ class ServiceGraph:
         if figures is None:
             if edge.client != USER and self._of_client.get(edge.client, 0) >= MAX_EDGES_OF_CLIENT:
                 edge = Edge(edge.client, OTHER, edge.connection)
-            if edge not in self.edges and len(self.edges) >= self._most:
+            if edge not in self.edges and len(self.edges) >= self._max:
                 edge = Edge(OTHER, OTHER, Connection.CALL)
             if edge not in self.edges:
                 self._of_client[edge.client] = self._of_client.get(edge.client, 0) + 1

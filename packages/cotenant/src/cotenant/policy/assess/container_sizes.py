@@ -121,16 +121,16 @@ def _with_limits(found: ContainerSize, now: ContainerSize, cpu: Basis, memory: B
 
 def _floored(found: ContainerSize, now: ContainerSize, floor: HeapFloor, why: list[str]) -> ContainerSize:
     request, limit = found.memory_request_bytes, found.memory_limit_bytes
-    least_request, least_limit = floor.bytes, floor.bytes
+    min_request, min_limit = floor.bytes, floor.bytes
     if floor.keeps_all:
-        least_request = max(least_request, now.memory_request_bytes or 0)
-        least_limit = max(least_limit, now.memory_limit_bytes or 0)
+        min_request = max(min_request, now.memory_request_bytes or 0)
+        min_limit = max(min_limit, now.memory_limit_bytes or 0)
     if floor.keeps_limit:
-        least_limit = max(least_limit, now.memory_limit_bytes or 0)
+        min_limit = max(min_limit, now.memory_limit_bytes or 0)
         if now.is_guaranteed:
-            least_request = least_limit
-    raised_request = None if request is None else up(max(request, least_request), 1)
-    raised_limit = None if limit is None else max(limit, least_limit, raised_request or 0)
+            min_request = min_limit
+    raised_request = None if request is None else up(max(request, min_request), 1)
+    raised_limit = None if limit is None else max(limit, min_limit, raised_request or 0)
     if (raised_request, raised_limit) != (request, limit):
         why.append(floor.why)
     return replace(found, memory_request_bytes=raised_request, memory_limit_bytes=raised_limit)

@@ -6,7 +6,6 @@ import asyncio
 import os
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import quote
 
 from cotenant.drivers.http.address import bind
 from cotenant.drivers.http.tls import Tls
@@ -19,6 +18,7 @@ from cotenant.services.console.access import OneTimeToken
 from cotenant.services.console.arguments import ConsoleArguments, check
 from cotenant.services.console.hosts.contract import FleetReader, TerminalHost
 from cotenant.services.console.kept_sessions import KeptSessions
+from cotenant.services.console.login_link import link
 from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
 from cotenant.services.console.proxy_login import ProxyLogin
 from cotenant.services.console.upstream import address_in
@@ -104,8 +104,3 @@ def keep_link_out_of_logs(options: ConsoleOptions, access: Access) -> None:
             "a printed link would stand in its log",
         )
     options.login.withdraw()
-
-
-def link(url: str, token: str) -> str:
-    """The address with which a browser logs in."""
-    return f"{url}/login?token={quote(token)}"

@@ -148,7 +148,7 @@ class CreditProcess:
         period = self._period()  # the running one: its part before this replica led is not ours
         retry_s = 0.0
         while True:
-            kube.heartbeat.beat()
+            kube.turn()
             self._observed.sample(self.facts.uses(), int(kube.now() * 1000))
             if kube.leads and self._period() > period and kube.now() >= retry_s:
                 try:

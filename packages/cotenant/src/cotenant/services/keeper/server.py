@@ -46,13 +46,13 @@ class Allowance:
     """
 
     def __init__(self, most: int, every_s: float, now: Callable[[], float] = monotonic) -> None:
-        self._most, self._every_s, self._now = most, every_s, now
+        self._max, self._every_s, self._now = most, every_s, now
         self._left, self._counted_s = float(most), now()
 
     def take(self) -> bool:
         """Whether one more may be opened."""
         now_s = self._now()
-        self._left = min(self._most, self._left + max(0.0, now_s - self._counted_s) / self._every_s)
+        self._left = min(self._max, self._left + max(0.0, now_s - self._counted_s) / self._every_s)
         self._counted_s = now_s
         if self._left < 1:
             return False

@@ -1,48 +1,18 @@
 """What `/healthz` and `/readyz` answer: named checks that say what is wrong.
 
 A loop that hangs must restart the process, and a replica that has not listed everything must not get traffic yet; both
-are a sentence to a person. A check is a function that returns what is wrong, or "" where nothing is; `Heartbeat` is the
-check of a loop that must turn.
+are a sentence to a person. A check is a function that returns what is wrong, or "" where nothing is.
 Limits: checks run in the event loop, so a loop blocked for good does not answer at all, which a probe counts as a
 failure too.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 Check = Callable[[], str]
 
-STUCK_S = 60.0
-
-
-class Heartbeat:
-    """A loop that calls `beat` at every turn; it is stuck after `stuck_s` without one. Not checked until `start`
-    and after `stop`.
-    """
-
-    def __init__(self, stuck_s: float = STUCK_S, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._stuck_s = stuck_s
-        self._monotonic = monotonic
-        self._last_s: float | None = None
-
-    def start(self) -> None:
-        """The loop begins to turn."""
-        self._last_s = self._monotonic()
-
-    def beat(self) -> None:
-        """The loop has turned."""
-        self._last_s = self._monotonic()
-
-    def stop(self) -> None:
-        """The loop has ended."""
-        self._last_s = None
-
-    def __call__(self) -> str:
-        """The check."""
-        silent_s = 0.0 if self._last_s is None else self._monotonic() - self._last_s
-        return f"the loop has not turned for {silent_s:.0f} s" if silent_s > self._stuck_s else ""
+STUCK_S = 60.0  # a loop that has not turned for so long hangs
 
 
 class Health:

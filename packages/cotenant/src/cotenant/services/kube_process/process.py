@@ -35,7 +35,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import EventRecorder
-from cotenant.services.kube_process.health import Health, Heartbeat
+from cotenant.services.kube_process.health import STUCK_S, Health
 from cotenant.services.kube_process.leadership import Alone, Leadership
 from cotenant.services.kube_process.statuses import StatusWriter, Writer
 from cotenant.services.kube_process.watches import Watches
@@ -80,9 +80,8 @@ class KubeProcess:
         self.metrics = metrics or MetricsRegistry()
         self.watches = Watches(client, streaming=streaming_lists, delivered=self.wake)
         self.events = EventRecorder(client, component, identity, per_s=events_per_s)
-        self.heartbeat = Heartbeat()
         self.health = Health()
-        self.health.must_live(self.heartbeat)
+        self.health.must_live(self._stuck)
         self.health.must_be_ready(lambda: "" if self.watches.synced else "not everything has been listed yet")
         self.metrics.read(
             GaugeMetricFamily,
@@ -106,6 +105,7 @@ class KubeProcess:
         self._preparations: list[Callable[[], Awaitable[None]]] = []
         self._awake = asyncio.Event()
         self._working = False
+        self._turned_s: float | None = None  # None = no work, so no loop that must turn
 
     # ---- before `run`
 
@@ -161,9 +161,17 @@ class KubeProcess:
         """End the present or the next `sleep`; every delivery of a watch does."""
         self._awake.set()
 
-    def awake(self) -> None:
-        """Forget earlier calls of `wake`: to be called before looking at what may have changed."""
+    def turn(self) -> float:
+        """A turn of the work's loop begins, now: earlier calls of `wake` are forgotten, so call it before looking at
+        what may have changed. Work that begins none for `STUCK_S` is reported as hanging.
+        """
         self._awake.clear()
+        self._turned_s = now_s = self.now()
+        return now_s
+
+    def _stuck(self) -> str:
+        silent_s = 0.0 if self._turned_s is None else self.now() - self._turned_s
+        return f"the loop has not turned for {silent_s:.0f} s" if silent_s > STUCK_S else ""
 
     async def sleep(self, at_most_s: float) -> None:
         """Until `wake`, at most so long."""
@@ -219,11 +227,11 @@ class KubeProcess:
     async def _work(self, work: Callable[[], Awaitable[None]]) -> None:
         _log.info("%s leads", self.identity)
         self._working = True
-        self.heartbeat.start()
+        self._turned_s = self.now()
         try:
             await work()
         finally:
-            self.heartbeat.stop()
+            self._turned_s = None
             if self.leads:
                 await asyncio.gather(*(writer.flush(FLUSH_S) for writer in self._writers))
             self._working = False

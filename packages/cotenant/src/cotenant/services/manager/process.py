@@ -165,8 +165,7 @@ class ManagerProcess:
             self.sizes.engine.leads_now()
             engines.append(self.sizes.engine)
         while True:
-            self.kube.heartbeat.beat()
-            self.kube.awake()
+            self.kube.turn()
             self._decide(self.manager)
             if self._decide(self.profiles):
                 self._report_profiles()

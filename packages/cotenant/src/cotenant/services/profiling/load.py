@@ -67,12 +67,12 @@ class _Memory:
     """Maps, touches and unmaps pages: faults, zeroing, and as much of the memory at a time as is allowed."""
 
     def __init__(self, max_bytes: int) -> None:
-        self._most = max(_CHUNK_BYTES, max_bytes)
+        self._max = max(_CHUNK_BYTES, max_bytes)
         self._held: list[mmap.mmap] = []
 
     def __call__(self, until_s: float) -> None:
         while monotonic() < until_s:
-            if len(self._held) * _CHUNK_BYTES >= self._most:
+            if len(self._held) * _CHUNK_BYTES >= self._max:
                 self._held.pop(0).close()
             chunk = mmap.mmap(-1, _CHUNK_BYTES)
             for at in range(0, _CHUNK_BYTES, _PAGE):

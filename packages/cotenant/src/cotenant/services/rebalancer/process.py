@@ -180,12 +180,10 @@ class RebalancerProcess:
         due_s = self.kube.now()
         try:
             while True:
-                self.kube.heartbeat.beat()
-                self.kube.awake()
+                now_s = self.kube.turn()
                 if not self.kube.leads:  # the lease could not be renewed
                     await self.kube.sleep(_LONGEST_SLEEP_S)
                     continue
-                now_s = self.kube.now()
                 self.reading.cluster.correct(now_s)
                 if now_s >= due_s:
                     due_s = now_s + self._settings.acting.interval_s

@@ -291,11 +291,9 @@ class SchedulerProcess:
         while True:
             if beside is not None and beside.done():
                 beside.result()  # a defect of ours: it never ends by itself
-            kube.heartbeat.beat()
-            kube.awake()
-            begun_s, now_s = loop.time(), kube.now()
+            begun_s, now_s = loop.time(), kube.turn()
             # Where only an answer or leadership can help, the longest sleep: an answer wakes the loop.
-            may_decide = self._leads and self.binder.backlog < ahead
+            may_decide = kube.leads and self.binder.backlog < ahead
             left_s = self.cluster.next_s() - now_s if may_decide else _LONGEST_SLEEP_S
             if left_s > 0:
                 await kube.sleep(min(_LONGEST_SLEEP_S, max(0.001, left_s)))

@@ -137,7 +137,7 @@ class WebhookProcess:
 
     async def _beat(self) -> None:
         while True:
-            self.kube.heartbeat.beat()
+            self.kube.turn()
             await asyncio.sleep(5.0)
 
 

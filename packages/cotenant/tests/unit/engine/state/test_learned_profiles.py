@@ -229,7 +229,7 @@ def test_a_copy_of_the_engine_has_what_was_learned_and_changes_nothing_of_the_or
 def test_the_application_measured_longest_ago_is_dropped_when_memory_is_full() -> None:
     world = World()
     profiles = world.learned
-    profiles.store._most = 3
+    profiles.store._max = 3
     numbers = [world.pod(f"p{i}", f"t{i}") for i in range(4)]
     for i in (0, 1, 2):
         world.measure({numbers[i]: (1.0, 0.6)}, 60.0 * i)

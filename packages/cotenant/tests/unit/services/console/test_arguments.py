@@ -11,7 +11,8 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.model.errors import InvalidInput
 from cotenant.services.clients.scheduler_address import DEFAULT_URL, URL_FILE
 from cotenant.services.console.arguments import ConsoleArguments
-from cotenant.services.console.main import keep_link_out_of_logs, link, options_of
+from cotenant.services.console.login_link import link
+from cotenant.services.console.main import keep_link_out_of_logs, options_of
 
 
 def test_the_scheduler_is_the_named_one_or_the_one_beside_the_kubeconfig_in_use(

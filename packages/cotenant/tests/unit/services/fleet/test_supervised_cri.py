@@ -72,7 +72,7 @@ def test_an_agent_that_is_killed_at_any_call_starts_no_attempt_twice(
         last = host.agent()
         await host.rounds(last, 30, ends_with=3)
         assert dict(host.runtime.starts) == dict.fromkeys(range(4), 1)
-        assert host.runtime.most_running == 1
+        assert host.runtime.max_running == 1
         assert host.runtime.attempts(EXITED) == [2, 3]
         found = await last.inspect("web-1")
         assert found is not None

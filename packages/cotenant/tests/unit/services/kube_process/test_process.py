@@ -27,6 +27,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
+from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import NORMAL
 from cotenant.services.kube_process.leadership import Alone, Leadership, leadership
 from cotenant.services.kube_process.process import KubeProcess
@@ -78,8 +79,7 @@ class PodCounter:
         counted: Tally[str] = Tally()
         try:
             while True:
-                self.process.heartbeat.beat()
-                self.process.awake()
+                self.process.turn()
                 counts = Tally(node for node in self.nodes.values() if node)
                 for node in sorted((counts.keys() | counted.keys()) if counts != counted else ()):
                     self.statuses.put(node, PodCount(node, counts[node]))
@@ -122,6 +122,38 @@ async def get(counter: PodCounter, path: str) -> tuple[int, str]:
 
 def count(api: FakeApi, node: str) -> Any:
     return api.objects["nodes"][node]["status"].get("podCount")
+
+
+def test_work_whose_loop_does_not_turn_is_not_healthy() -> None:
+    now_s, stop = [0.0], asyncio.Event()
+    said: list[str] = []
+
+    async def work() -> None:
+        now_s[0] += 60.0
+        said.append(process.health.unhealthy())
+        now_s[0] += 1.0
+        said.append(process.health.unhealthy())
+        process.turn()
+        said.append(process.health.unhealthy())
+        stop.set()
+        await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        nonlocal process
+        async with FakeApi() as api:
+            client = Client(
+                Access(api.url, FixedCredential(Credential(""))), qps=10.0, burst=1, in_flight=1, user_agent="t"
+            )
+            process = KubeProcess("t", "one", client, clock=SteadyClock(lambda: 0.0, lambda: now_s[0]))
+            now_s[0] += 1000.0
+            said.append(process.health.unhealthy())  # not leading: there is no loop
+            await process.run(stop, work)
+            now_s[0] += 100.0
+            said.append(process.health.unhealthy())
+
+    process: KubeProcess
+    asyncio.run(scenario())
+    assert said == ["", "", "the loop has not turned for 61 s", "", ""]
 
 
 def test_a_controller_of_a_few_lines_leads_watches_writes_and_serves() -> None:

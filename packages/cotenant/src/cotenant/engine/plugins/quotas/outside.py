@@ -19,8 +19,8 @@ class Outside:
         """`limited`: the resources that the default tree counts; these pods reduce its total."""
         self.name = name
         self._forest = forest
-        self._most = forest.quota(name).maximum
-        self._counted = limited | frozenset(self._most.names())
+        self._max = forest.quota(name).maximum
+        self._counted = limited | frozenset(self._max.names())
         self._booked: dict[str, int] = {}  # admitted, but not assigned yet
 
     def add(self, account: Account) -> None:
@@ -42,7 +42,7 @@ class Outside:
 
     def admit(self, accounts: Sequence[Account]) -> list[bool]:
         """Admit in order the pods that fit."""
-        if not self._most:
+        if not self._max:
             return [True] * len(accounts)
         admitted = []
         for account in accounts:
@@ -61,11 +61,11 @@ class Outside:
 
     def has_room(self, account: Account) -> bool:
         """Whether the pod would be admitted now."""
-        return not compare(self.name, Limit.MAXIMUM, self._most.items, self._used(), account.asked)
+        return not compare(self.name, Limit.MAXIMUM, self._max.items, self._used(), account.asked)
 
     def refusal(self, account: Account) -> tuple[str, str]:
         """Why the pod is refused: a stable message, and the current figures."""
-        return rejection(self.name, compare(self.name, Limit.MAXIMUM, self._most.items, self._used(), account.asked))
+        return rejection(self.name, compare(self.name, Limit.MAXIMUM, self._max.items, self._used(), account.asked))
 
     def _used(self) -> Levels:
         used = dict(self._forest.used(self.name))

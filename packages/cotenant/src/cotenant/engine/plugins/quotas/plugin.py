@@ -24,7 +24,8 @@ from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.plugin import Host, Refused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Verdict
-from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts, gang_of
+from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts
+from cotenant.engine.plugins.quotas.admitting import Admitting
 from cotenant.engine.plugins.quotas.credit import advance_s, surcharge
 from cotenant.engine.plugins.quotas.preemption import QuotaPreempting
 from cotenant.engine.plugins.quotas.revocation import Revoking
@@ -57,11 +58,10 @@ class Quotas(Evicting):
         self._is_stale = False  # objects have changed: the world must be rebuilt
         self._has_moved = False  # sums have changed since overuse was last checked
         self._has_unsent_status = False
-        self._refused_classes: set[tuple[object, ...]] = set()  # classes of pods refused since the last turn
         self._preempting = QuotaPreempting(settings.rules)
         self._revoking = Revoking(settings)
+        self._admitting = Admitting(self.name, settings, self._preempting, self._revoking)
         self._last_statuses = LastStatuses(settings.status_every_s)
-        self._now_s = 0.0
 
     def capture(self) -> Callable[[], Quotas]:
         """A maker of quotas with the same objects and no nodes or pods, for a copy of the engine; it reads nothing
@@ -80,7 +80,7 @@ class Quotas(Evicting):
     def snapshot(self) -> Callable[[], None]:
         """See `Plugin`. Sums follow from the pods' events."""
         world = self._settled()
-        memento = Memento((self, self._preempting, self._revoking, self._last_statuses))
+        memento = Memento((self, self._admitting, self._preempting, self._revoking, self._last_statuses))
         accounts = world.order() if world is not None else None
 
         def put_back() -> None:
@@ -204,69 +204,13 @@ class Quotas(Evicting):
         if not self._objects:
             return {}
         world = self._settled()
-        if world is None:
-            return {}
-        refused: dict[int, Refused] = {}
-        lots: dict[int, list[tuple[int, Account]]] = {}
-        for position, entry in enumerate(pods):
-            account = world.accounts[entry.seen.uid]
-            why = account.held or self._obstacle(account)
-            if why:
-                refused[position] = Refused(self.name, why if why.endswith(".") else f"{why}.")
-            else:
-                lots.setdefault(id(account.accounting), []).append((position, account))
-        for lot in lots.values():
-            accounting = lot[0][1].accounting
-            fit_flags = accounting.admit([account for _, account in lot])
-            words: dict[tuple[object, ...], Refused] = {}
-            if self._preempting.let_through([a for (_, a), fits in zip(lot, fit_flags, strict=True) if fits]):
-                self.host.happened(Event.QUOTA)
-            for (position, account), fits in zip(lot, fit_flags, strict=True):
-                if fits:
-                    continue
-                sort = _class_of(account)
-                if sort not in words:
-                    words[sort] = Refused(self.name, *accounting.refusal(account))
-                    self._refused_classes.add(sort)
-                    alike = (a for (_, a), fit in zip(lot, fit_flags, strict=True) if not fit and _class_of(a) == sort)
-                    self._preempt(tuple(alike))
-                refused[position] = words[sort]
-            for position, account in lot:
-                # admitted before a more important pod of the batch was found to need the quota
-                if account.admitted and (why := self._preempting.obstacle(account)):
-                    accounting.withdraw(account)
-                    refused[position] = Refused(self.name, why)
-        for position, entry in enumerate(pods):
-            # its gang may have been evicted for a pod of the batch, also in another quota
-            account = world.accounts[entry.seen.uid]
-            if position not in refused and (why := self._falling_gang(account)):
-                account.accounting.withdraw(account)
-                refused[position] = Refused(self.name, why)
-        return refused
-
-    def _obstacle(self, account: Account) -> str:
-        """Why the pod must wait for evictions in its quota, or of its own gang; empty if it need not."""
-        return self._preempting.obstacle(account) or self._falling_gang(account)
-
-    def _falling_gang(self, account: Account) -> str:
-        """Why a member of a Strict gang must not be placed beside members that all leave: alone it is of no use.
-        Empty if it may be.
-        """
-        if not self._preempting.is_evicting and not self._revoking.is_evicting:
-            return ""
-        job = self.host.job_of(account.entry)
-        if job is None or job.members:
-            return ""
-        return f"Gang {job.keys[0]} is being evicted; its members are placed together after that."
+        return self._admitting.admit(world, pods, self.host) if world is not None else {}
 
     def _withdraw(self, entry: PodInfo) -> None:
         """Undo the admission of a pod that found no node."""
         account = self._world.accounts.get(entry.seen.uid) if self._world is not None else None
-        if account is None or not account.admitted:
-            return
-        account.accounting.withdraw(account)
-        if self._refused_classes - {_class_of(account)}:
-            self.host.happened(Event.QUOTA)  # other pods were refused because this one was counted
+        if account is not None and account.admitted:
+            self._admitting.withdraw(account, self.host)
 
     def post_filter(self, pods: Sequence[PodInfo], verdict: Verdict, now_s: float) -> Verdict:
         """Where it refused a whole group, evict pods of lower priority from the same quotas, if that admits all of
@@ -283,7 +227,7 @@ class Quotas(Evicting):
         by_quota: dict[str, list[Account]] = {}
         for entry in pods:
             account = world.accounts[entry.seen.uid]
-            if account.held or self._obstacle(account):
+            if account.held or self._admitting.obstacle(account, self.host):
                 return
             by_quota.setdefault(account.quota, []).append(account)
         lots: list[tuple[TreeAccounts, list[Account]]] = []
@@ -306,7 +250,7 @@ class Quotas(Evicting):
         if world is None:
             return True
         account = world.accounts[entry.seen.uid]
-        if account.held or self._obstacle(account):
+        if account.held or self._admitting.obstacle(account, self.host):
             return False
         if self._preempting.may_try(account) or account.accounting.has_room(account):
             return True
@@ -318,8 +262,7 @@ class Quotas(Evicting):
 
     def turn(self, now_s: float) -> None:
         """Run due work before each scheduling round: expiry of promises, revocation, status updates."""
-        self._now_s = now_s
-        self._refused_classes.clear()
+        self._admitting.start_turn(now_s)
         if not self._objects and self._world is None:
             self._is_stale = False
             return
@@ -445,13 +388,6 @@ class Quotas(Evicting):
     def _is_watching(self) -> bool:
         return self._has_moved or self._revoking.is_watching
 
-    def _preempt(self, alike: tuple[Account, ...]) -> None:
-        """Evict for as many of these pods of one class as evictions can admit."""
-        first = alike[0]
-        if self.settings.preempt and isinstance(first.accounting, TreeAccounts) and not gang_of(first):
-            for evict in self._preempting.attempt_most(first.accounting, alike, self._now_s, self.host):
-                self.host.say(evict)
-
     def _emit_status(self, world: QuotaWorld, now_s: float) -> None:
         """Emit the status of each object whose status has changed."""
         self._last_statuses.schedule(now_s)
@@ -459,11 +395,3 @@ class Quotas(Evicting):
             status = status_of(world, written, self.settings.guarantee_use)
             if self._last_statuses.is_new(status):
                 self.host.say(status)
-
-
-def _class_of(account: Account) -> tuple[object, ...]:
-    """The class of pods that get the same refusal; a gang is refused as a whole."""
-    gang = gang_of(account)
-    if gang:
-        return (gang,)
-    return (account.quota, account.requests, account.preemptible, account.entry.seen.pod.priority)

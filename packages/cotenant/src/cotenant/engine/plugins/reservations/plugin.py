@@ -20,18 +20,19 @@ from math import inf
 
 from cotenant.engine.cycle.access import CycleAccess, GroupPlacer
 from cotenant.engine.framework.contracts import Grouping
-from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
+from cotenant.engine.framework.instructions import Instruction
 from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.plugin import Host, Refused
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.queueing import Segment
 from cotenant.engine.plugins.reservations.gangs import GangDrafts
-from cotenant.engine.plugins.reservations.instructions import ReservationView, Reserve, is_stand_in
+from cotenant.engine.plugins.reservations.instructions import ReservationView
 from cotenant.engine.plugins.reservations.judging import OwnersFirst
 from cotenant.engine.plugins.reservations.lifecycle import EngineAccess, Lifecycle
 from cotenant.engine.plugins.reservations.preallocation import PreAllocating
-from cotenant.engine.plugins.reservations.records import Record, given, owner_of
-from cotenant.engine.plugins.reservations.views import PLUGIN, nothing_for, sentences, view
+from cotenant.engine.plugins.reservations.records import Record, given
+from cotenant.engine.plugins.reservations.translation import Translation
+from cotenant.engine.plugins.reservations.views import PLUGIN, nothing_for, view
 from cotenant.engine.plugins.reservations.waiting import Waiters, insists
 from cotenant.model.arrays import NodeArrays
 from cotenant.model.cluster.demands import Demands
@@ -63,6 +64,7 @@ class Reservations(Grouping):
         self._preallocating = PreAllocating(self._records, self._lifecycle)
         self._owners = OwnersFirst(self._records, self._waiters, self._lifecycle, self._preallocating)
         self.for_gangs = GangDrafts(self._waiters, self._lifecycle)
+        self._translation = Translation(self._records, self._waiters, self._lifecycle, self._preallocating)
 
     def capture(self) -> Callable[[], Reservations]:
         """A maker of the reservations that hold something, without pods, for a copy of the engine; it reads nothing
@@ -317,58 +319,7 @@ class Reservations(Grouping):
         """Replace instructions about stand-ins by instructions about their reservations."""
         if not self._records:
             return instructions
-        told: list[Instruction] = []
-        for instruction in instructions:
-            if isinstance(instruction, (Bind, Unschedulable, ClearNomination, Preempt)) and is_stand_in(
-                instruction.key
-            ):
-                told += self._translated(instruction, now_s)
-            elif isinstance(instruction, Evict) and is_stand_in(instruction.victim.key):
-                self.host.count("a reservation cannot be evicted")
-            elif isinstance(instruction, Unschedulable) and instruction.uid in self._waiters:
-                told.append(
-                    replace(instruction, message=f"{instruction.message} {' '.join(self.about(instruction.uid))}")
-                )
-            else:
-                told.append(instruction)
-        return tuple(told)
-
-    def _translated(
-        self, instruction: Bind | Unschedulable | ClearNomination | Preempt, now_s: float
-    ) -> list[Instruction]:
-        record = self._records.get(instruction.uid)
-        if record is None:
-            return []
-        if isinstance(instruction, Bind):
-            record.refusal = ""
-            granted = record.granted(instruction.node, now_s)
-            has = None if record.decided_before else record.reservation.holds
-            record.decided_before = True
-            takes = tuple(owner_of(entry) for entry in record.taken.values())
-            return [
-                Reserve(
-                    record.reservation.name,
-                    instruction.uid,
-                    instruction.node,
-                    granted,
-                    instruction.record,
-                    instruction.holds,
-                    has,
-                    takes,
-                )
-            ]
-        if isinstance(instruction, Unschedulable):
-            record.refusal = " ".join(
-                filter(None, (instruction.message, self._preallocating.sentence(instruction.uid)))
-            )
-            status = record.status(now_s)
-            if status is not None and not record.is_written(status):
-                record.last_status, record.last_status_s = status, now_s
-                self._lifecycle.schedule(record, now_s)
-                return [status]
-            return []
-        self.host.count("a reservation does not preempt")
-        return []
+        return self._translation.of(instructions, now_s, self.host)
 
     # ---- queries
 
@@ -388,8 +339,7 @@ class Reservations(Grouping):
 
     def about(self, uid: str) -> tuple[str, ...]:
         """Why a waiting pod does not draw from its reservations, in sentences."""
-        entry = self._waiters.find(uid)
-        return sentences(entry, self._waiters.kept_for(uid)) if entry is not None else ()
+        return self._waiters.about(uid)
 
     def would_hide(self, entry: PodInfo, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
         """Numbers of the stand-ins that this pod may draw from, at most one per node. For queries: no state is

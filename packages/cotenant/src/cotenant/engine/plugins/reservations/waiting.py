@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.reservations.records import Index, Record
+from cotenant.engine.plugins.reservations.views import sentences
 from cotenant.policy.placement.reservations.owners import is_owner, obstacle
 
 _NONE: tuple[Record, ...] = ()
@@ -42,6 +43,11 @@ class Waiters:
     def find(self, uid: str) -> PodInfo | None:
         """The waiting pod with this UID, if any."""
         return self._pods.get(uid)
+
+    def about(self, uid: str) -> tuple[str, ...]:
+        """Why a waiting pod does not draw from its reservations, in sentences."""
+        entry = self._pods.get(uid)
+        return sentences(entry, self.kept_for(uid)) if entry is not None else ()
 
     # ---- pods
 

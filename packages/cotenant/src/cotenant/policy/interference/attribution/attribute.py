@@ -21,18 +21,15 @@ from itertools import pairwise
 
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
+from cotenant.policy.interference.attribution.activity import Means, Own, mean, mean_over_time
 from cotenant.policy.interference.attribution.bystanders import bystanders, without_activity
 from cotenant.policy.interference.attribution.evidence import (
     Evidence,
-    Means,
-    Own,
     Split,
     activity_of,
     by_blame,
     by_fit,
     highest_of,
-    mean,
-    mean_over_time,
     min_activity,
     rise_from,
     split,

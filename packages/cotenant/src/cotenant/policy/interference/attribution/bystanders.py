@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cotenant.policy.interference.attribution.evidence import Split, mean, split
+from cotenant.policy.interference.attribution.activity import mean
+from cotenant.policy.interference.attribution.evidence import Split, split
 from cotenant.policy.interference.attribution.samples import NodeSamples, Sample
 from cotenant.policy.interference.attribution.settings import AttributionSettings, Signal
 from cotenant.policy.interference.series import BlameSample

@@ -11,41 +11,35 @@ Where a service executes slower, and does not wait, neighbours count by their wo
 time for the same.
 Limits: without calm samples only blame is evidence.
 
-Latency describes the window in which it was measured, so activity is averaged over that window before the fit.
+What candidates did at each sample: activity.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from math import log, sqrt
 from statistics import pstdev
 
 from cotenant.model.machine.node_state import PPM
+from cotenant.policy.interference.attribution.activity import (
+    Means,
+    Own,
+    Pairs,
+    column,
+    demand_of,
+    mean,
+    of_pod,
+    window,
+    work_of,
+)
 from cotenant.policy.interference.attribution.regression import explained, nonnegative_fit
 from cotenant.policy.interference.attribution.samples import NodeSamples, Sample, ServiceSample
 from cotenant.policy.interference.attribution.settings import FLOORS_PPM, AttributionSettings, Signal
 
-Pairs = Sequence[tuple[Sample, ServiceSample]]
 _OF_REQUESTS = (Signal.LATENCY, Signal.SELF_TIME)
 _PER_CPU_TIME = (Signal.RUN_DELAY,)
 _MAX_RELUCTANCE = 1000.0
-
-
-class Means(StrEnum):
-    """What a pod takes from a service, by which its activity is measured."""
-
-    CPU = "CPU"  # milli-CPU
-    WORK = "work"  # milli-CPU as if its cycles per instruction never changed, where they are known
-    DISK = "disk"  # bytes per second, read and written
-
-
-class Own(StrEnum):
-    """Candidates that are no pod; a pod's is its uid."""
-
-    LOAD = "own load"
-    OUTSIDE = "outside"  # work in no pod, and time stolen by the hypervisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +84,9 @@ class Split:
         """
         if not self.calm:
             return None
-        demand = _demand(self.pairs)
+        demand = demand_of(self.pairs)
         before, during = (mean([demand(sample) for _, sample in part]) for part in (self.calm, self.bad))
         return round((during - before) * PPM / before) if before > 0 else None
-
-
-def _demand(pairs: Pairs) -> Callable[[ServiceSample], float]:
-    """What a service is asked for, by what is known of all its samples.
-
-    The same work takes more CPU time where it waits for memory or a cache.
-    """
-    if all(sample.rate_milli is not None for _, sample in pairs):
-        return lambda sample: float(sample.rate_milli or 0)
-    if all(sample.levels.get(Signal.CPI) for _, sample in pairs):
-        return lambda sample: sample.cpu_m / sample.levels[Signal.CPI]
-    return lambda sample: float(sample.cpu_m)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +218,7 @@ def by_fit(
     pods = [(uid, means) for means in ways for uid in suspects(parts, settings, means)]
     on_cpu = Means.WORK if Means.WORK in ways else Means.CPU
     names: list[tuple[str, Means]] = [*pods, *((name, on_cpu) for name in (Own.LOAD, Own.OUTSIDE, "stolen"))]
-    columns = [_from_calm(_column(name, known, parts.pairs, averaged, means), calm, amounts) for name, means in names]
+    columns = [_from_calm(column(name, known, parts.pairs, averaged, means), calm, amounts) for name, means in names]
     rises = [_mean_at(column, bad, amounts) for column in columns]
     target, *columns = (
         [value * sqrt(amount) for value, amount in zip(values, amounts, strict=True)] for values in (target, *columns)
@@ -291,82 +273,22 @@ def rise_from(parts: Split, signal: Signal, usual_ppm: int, settings: Attributio
 def activity_of(parts: Split, uid: str, means: Means) -> list[float]:
     """A pod's activity at each sample over the window that the deciding signal describes."""
     averaged = parts.signal in _OF_REQUESTS
-    return _column(uid, parts.pairs, parts.pairs, averaged, means)
+    return column(uid, parts.pairs, parts.pairs, averaged, means)
 
 
 def highest_of(parts: Split, uid: str, means: Means) -> list[float]:
     """A pod's highest activity at each sample within the window that the deciding signal describes."""
     if parts.signal not in _OF_REQUESTS:
         return activity_of(parts, uid, means)
-    amount = _of_pod(uid, means) if means is not Means.WORK else _work_of(uid, parts.pairs)
+    amount = of_pod(uid, means) if means is not Means.WORK else work_of(uid, parts.pairs)
     found = []
     for sample, service in parts.pairs:
-        begin_us, end_us = _window(sample, service)
+        begin_us, end_us = window(sample, service)
         inside = (
             other for other, _ in parts.pairs if begin_us < other.at_us and other.at_us - other.length_us < end_us
         )
         found.append(max(map(amount, inside), default=amount(sample)))
     return found
-
-
-def _column(name: str, known: Pairs, pairs: Pairs, averaged: bool, means: Means = Means.CPU) -> list[float]:
-    """One candidate's activity at each sample, over the window that the latency of the sample describes."""
-    if name == Own.LOAD:
-        demand = _demand(known)
-        return [demand(service) for _, service in known]
-    amount: Callable[[Sample], float]
-    if name == Own.OUTSIDE:
-        amount = _outside
-    elif name == "stolen":
-        amount = _stolen
-    else:
-        amount = _of_pod(name, means) if means is not Means.WORK else _work_of(name, pairs)
-    if not averaged:
-        return [amount(sample) for sample, _ in known]
-    return [_over_window(sample, service, pairs, amount) for sample, service in known]
-
-
-def _outside(sample: Sample) -> float:
-    return float(sample.outside_m)
-
-
-def _stolen(sample: Sample) -> float:
-    """In milli-CPU."""
-    return sample.steal_ppm * sample.cpus / 1000
-
-
-def _of_pod(uid: str, means: Means) -> Callable[[Sample], float]:
-    if means is Means.DISK:
-        return lambda sample: float(sample.disk.get(uid, 0))
-    return lambda sample: float(sample.activity.get(uid, 0))
-
-
-def _work_of(uid: str, pairs: Pairs) -> Callable[[Sample], float]:
-    """The same work takes a pod more CPU time while a neighbour slows it down: what it uses more is no cause."""
-    usual = mean([float(sample.cpi_milli[uid]) for sample, _ in pairs if uid in sample.cpi_milli])
-    return lambda sample: (
-        sample.activity.get(uid, 0) * (usual / sample.cpi_milli[uid] if uid in sample.cpi_milli else 1.0)
-    )
-
-
-def _over_window(sample: Sample, service: ServiceSample, pairs: Pairs, amount: Callable[[Sample], float]) -> float:
-    """Mean activity over the latency window, by the overlap of each interval with it; of the sample itself where
-    none overlaps.
-    """
-    begin_us, end_us = _window(sample, service)
-    total = weight = 0.0
-    for other, _ in pairs:
-        overlap = min(end_us, other.at_us) - max(begin_us, other.at_us - other.length_us)
-        if overlap > 0:
-            total += overlap * amount(other)
-            weight += overlap
-    return total / weight if weight else amount(sample)
-
-
-def _window(sample: Sample, service: ServiceSample) -> tuple[int, int]:
-    """From when to when the latency of a sample was measured."""
-    end_us = sample.at_us - service.age_us
-    return end_us - max(service.window_us, sample.length_us), end_us
 
 
 def _from_calm(values: Sequence[float], calm: Sequence[int], amounts: Sequence[float]) -> list[float]:
@@ -388,14 +310,3 @@ def _measured(signal: Signal, sample: Sample, service: ServiceSample) -> float:
     if signal not in _PER_CPU_TIME:
         return seconds
     return seconds * max(1, service.cpu_m) / 1000 * (1 + service.levels[signal] / PPM)
-
-
-def mean_over_time(pairs: Pairs, amount: Callable[[Sample], float]) -> float:
-    """The mean of a sample's amount by the time that each sample is of; 0 without samples."""
-    total_us = sum(sample.length_us for sample, _ in pairs)
-    return sum(amount(sample) * sample.length_us for sample, _ in pairs) / total_us if total_us else 0.0
-
-
-def mean(values: Sequence[float]) -> float:
-    """The mean; 0 without values."""
-    return sum(values) / len(values) if values else 0.0

@@ -66,7 +66,7 @@ class PressureTriggers:
     ) -> None:
         self._opens = opens
         self._resources = tuple(resources)
-        self._most = most
+        self._max = most
         self._wanted: tuple[Key, ...] = ()
         self._triggers: dict[Key, Trigger] = {}
         self._unavailable: dict[Key, None] = {}  # unavailable triggers; the least recently tried first
@@ -82,7 +82,7 @@ class PressureTriggers:
 
     def watch(self, services: Sequence[str], best_effort: Sequence[str] = ()) -> None:
         """Set the services' groups."""
-        self._wanted = tuple((group, resource) for group in services for resource in self._resources)[: self._most]
+        self._wanted = tuple((group, resource) for group in services for resource in self._resources)[: self._max]
         self._sync_needed = True
         self._event.set()
 

@@ -136,9 +136,7 @@ class ShadowProcess:
 
     async def _work(self) -> None:
         while True:
-            self.kube.heartbeat.beat()
-            self.kube.awake()
-            now_s = self.kube.now()
+            now_s = self.kube.turn()
             left_s = self.shadow.next_s(now_s) - now_s
             if left_s > 0:
                 await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.001, left_s)))

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from cotenant.model.resources import Amounts
+from cotenant.policy.interference.attribution.activity import Means, Own
 from cotenant.policy.interference.attribution.bystanders import fellow_sufferers, without_activity
 from cotenant.policy.interference.attribution.evidence import (
-    Means,
-    Own,
     Split,
     activity_of,
     by_blame,

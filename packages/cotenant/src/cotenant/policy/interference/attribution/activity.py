@@ -1,0 +1,114 @@
+"""What each candidate did at each sample: the columns of a fit.
+
+A candidate is another pod, the service's own load, or work outside the pods. Latency describes the window in which it
+was measured, so activity is averaged over that window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+
+from cotenant.policy.interference.attribution.samples import Sample, ServiceSample
+from cotenant.policy.interference.attribution.settings import Signal
+
+Pairs = Sequence[tuple[Sample, ServiceSample]]
+
+
+class Means(StrEnum):
+    """What a pod takes from a service, by which its activity is measured."""
+
+    CPU = "CPU"  # milli-CPU
+    WORK = "work"  # milli-CPU as if its cycles per instruction never changed, where they are known
+    DISK = "disk"  # bytes per second, read and written
+
+
+class Own(StrEnum):
+    """Candidates that are no pod; a pod's is its uid."""
+
+    LOAD = "own load"
+    OUTSIDE = "outside"  # work in no pod, and time stolen by the hypervisor
+
+
+def demand_of(pairs: Pairs) -> Callable[[ServiceSample], float]:
+    """What a service is asked for, by what is known of all its samples.
+
+    The same work takes more CPU time where it waits for memory or a cache.
+    """
+    if all(sample.rate_milli is not None for _, sample in pairs):
+        return lambda sample: float(sample.rate_milli or 0)
+    if all(sample.levels.get(Signal.CPI) for _, sample in pairs):
+        return lambda sample: sample.cpu_m / sample.levels[Signal.CPI]
+    return lambda sample: float(sample.cpu_m)
+
+
+def column(name: str, known: Pairs, pairs: Pairs, averaged: bool, means: Means = Means.CPU) -> list[float]:
+    """One candidate's activity at each sample, over the window that the latency of the sample describes."""
+    if name == Own.LOAD:
+        demand = demand_of(known)
+        return [demand(service) for _, service in known]
+    amount: Callable[[Sample], float]
+    if name == Own.OUTSIDE:
+        amount = _outside
+    elif name == "stolen":
+        amount = _stolen
+    else:
+        amount = of_pod(name, means) if means is not Means.WORK else work_of(name, pairs)
+    if not averaged:
+        return [amount(sample) for sample, _ in known]
+    return [_over_window(sample, service, pairs, amount) for sample, service in known]
+
+
+def _outside(sample: Sample) -> float:
+    return float(sample.outside_m)
+
+
+def _stolen(sample: Sample) -> float:
+    """In milli-CPU."""
+    return sample.steal_ppm * sample.cpus / 1000
+
+
+def of_pod(uid: str, means: Means) -> Callable[[Sample], float]:
+    """How much a pod takes, of its CPU or its disk."""
+    if means is Means.DISK:
+        return lambda sample: float(sample.disk.get(uid, 0))
+    return lambda sample: float(sample.activity.get(uid, 0))
+
+
+def work_of(uid: str, pairs: Pairs) -> Callable[[Sample], float]:
+    """The same work takes a pod more CPU time while a neighbour slows it down: what it uses more is no cause."""
+    usual = mean([float(sample.cpi_milli[uid]) for sample, _ in pairs if uid in sample.cpi_milli])
+    return lambda sample: (
+        sample.activity.get(uid, 0) * (usual / sample.cpi_milli[uid] if uid in sample.cpi_milli else 1.0)
+    )
+
+
+def _over_window(sample: Sample, service: ServiceSample, pairs: Pairs, amount: Callable[[Sample], float]) -> float:
+    """Mean activity over the latency window, by the overlap of each interval with it; of the sample itself where
+    none overlaps.
+    """
+    begin_us, end_us = window(sample, service)
+    total = weight = 0.0
+    for other, _ in pairs:
+        overlap = min(end_us, other.at_us) - max(begin_us, other.at_us - other.length_us)
+        if overlap > 0:
+            total += overlap * amount(other)
+            weight += overlap
+    return total / weight if weight else amount(sample)
+
+
+def window(sample: Sample, service: ServiceSample) -> tuple[int, int]:
+    """From when to when the latency of a sample was measured."""
+    end_us = sample.at_us - service.age_us
+    return end_us - max(service.window_us, sample.length_us), end_us
+
+
+def mean_over_time(pairs: Pairs, amount: Callable[[Sample], float]) -> float:
+    """The mean of a sample's amount by the time that each sample is of; 0 without samples."""
+    total_us = sum(sample.length_us for sample, _ in pairs)
+    return sum(amount(sample) * sample.length_us for sample, _ in pairs) / total_us if total_us else 0.0
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean; 0 without values."""
+    return sum(values) / len(values) if values else 0.0
