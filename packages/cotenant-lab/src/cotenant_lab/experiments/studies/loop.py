@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -103,11 +104,15 @@ class Loop:
         def hear(second: int, live: JsonMapping) -> None:
             if second == self.calm_s and arm != ALONE:
                 hogs.extend(site.start(_HOG, [sys.executable, "-c", _BURN], f"hog-{number}") for number in range(4))
+                if arm == UNREGULATED:
+                    stretch.enter_context(site.measured())  # from here on the plant wants its whole core
             if second == seconds - self.steady_s:
                 offline_us.append(site.cgroups.cpu_us(_HOG))
             watched.append({"second": second, **live, **self._looked(agent)})
 
-        with site.measured(may_be_used_idle=arm != UNREGULATED):
+        with ExitStack() as stretch:
+            if arm != UNREGULATED:
+                stretch.enter_context(site.measured(may_be_used_idle=True))
             slots = self._load(site, seconds, seed, round(self.threshold_ms * 1000), hear)
             offline_us.append(site.cgroups.cpu_us(_HOG))
         story: JsonObject = {}

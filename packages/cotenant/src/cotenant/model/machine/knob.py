@@ -52,6 +52,7 @@ class Knob(StrEnum):
         Scope.CGROUP,
         False,
     )  # bytes to reclaim now: a one-time action, nothing to restore
+    CGROUP_FREEZE = "cgroup.freeze"  # "1": no process of the group runs, and all keep what they hold
     IO_WEIGHT = "io.weight"  # "default N", N 1..10000
     IO_MAX = "io.max"  # "MAJOR:MINOR rbps=N wbps=N riops=N wiops=N", one device; each N may be "max"
     SCHEMATA = "schemata", Scope.RESCTRL  # resctrl: one line per resource, as "L3:0=ff;1=ff"

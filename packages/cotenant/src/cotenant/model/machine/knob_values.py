@@ -159,7 +159,13 @@ def is_default(knob: Knob, value: str) -> bool:
         case Knob.CPUSET_CPUS | Knob.IO_MAX:
             return value == ""
         case (
-            Knob.CPU_IDLE | Knob.CPU_BURST | Knob.MEMORY_MIN | Knob.MEMORY_LOW | Knob.NETWORK_DELAY | Knob.NETWORK_LOSS
+            Knob.CPU_IDLE
+            | Knob.CPU_BURST
+            | Knob.CGROUP_FREEZE
+            | Knob.MEMORY_MIN
+            | Knob.MEMORY_LOW
+            | Knob.NETWORK_DELAY
+            | Knob.NETWORK_LOSS
         ):
             return value == "0"
         case _:
@@ -176,7 +182,7 @@ def canonical(knob: Knob, text: str) -> str:
             return str(_number(knob, text.strip(), 0, MAX_BYTES // 1000, "microseconds"))
         case Knob.CPU_WEIGHT:
             return str(_number(knob, text.strip(), 1, 10_000, "a weight of 1 to 10000"))
-        case Knob.CPU_IDLE:
+        case Knob.CPU_IDLE | Knob.CGROUP_FREEZE:
             return str(_number(knob, text.strip(), 0, 1, "0 or 1"))
         case Knob.CPUSET_CPUS:
             return format_cpus(parse_cpus(text, field))

@@ -113,6 +113,14 @@ class KeeperArguments:
             group=WORK,
         ),
     ] = False
+    freeze: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Also suspend all processes of a group for the time of a lease (cgroup.freeze).",
+            group=WORK,
+        ),
+    ] = False
     knobs: Annotated[
         tuple[str, ...],
         Parameter(name="--knob", help="A knob that may be written, e.g. cpu.max; default: all.", group=WORK),

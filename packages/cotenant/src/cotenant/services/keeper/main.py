@@ -162,6 +162,7 @@ def rules_of(request: KeeperArguments) -> Rules:
         interfaces=frozenset(request.interfaces),
         classes=frozenset(request.resctrl_classes),
         raises_roots=request.raise_roots,
+        freezes=request.freeze,
         longest_ttl_us=round(request.longest_ttl_s * 1e6),
     )
 

@@ -5,7 +5,8 @@ through it. Rules fixed at start. Whatever a knob's kind, it must be named: a cg
 a resctrl class. The trees' roots are never written, nor a group that contains the keeper or the client (their own
 groups and all above): a throttled process cannot undo its own throttling in time. A root's own knobs are never raised
 above what stood before (`border.py`). Limits with which nothing can run are refused: a group that cannot run cannot
-release its locks either, and what a memory limit kills is not restored.
+release its locks either, and what a memory limit kills is not restored. A freeze is granted only where that was allowed
+(`freezes`): what waits for a frozen process waits until the lease ends.
 Limits: within the rules the agent decides whether a group is the right one to throttle. How a path is resolved is the
 port's matter (`drivers/cgroup` follows no links).
 """
@@ -55,6 +56,7 @@ class Rules:
     interfaces: frozenset[str] | None = frozenset()  # network interfaces for tc.rate; None: any
     classes: frozenset[str] = frozenset()  # resctrl classes for schemata
     raises_roots: bool = False  # whether a root's own knobs may be set above what stood before
+    freezes: bool = False  # whether processes of a group may be suspended
     facts: Callable[[], KubeletFacts] = KubeletFacts  # what is known of the kubelet and systemd of this node
     restores_all: bool = False  # whether leases that an earlier process left outside of the roots are restored too
     longest_ttl_us: int = 600_000_000
@@ -116,6 +118,8 @@ class Rules:
         """Why this knob may not be written, whatever the value."""
         if target.knob not in self.knobs:
             return f"{target.knob} is not among the allowed knobs"
+        if target.knob is Knob.CGROUP_FREEZE and not self.freezes:
+            return "no group is frozen here (--freeze): a frozen process releases none of its locks"
         outside = self.outside(target)
         if outside is not None or target.knob.scope not in (Scope.CGROUP, Scope.NETWORK):
             return outside

@@ -7,7 +7,7 @@ asked for the mixture.
 
     quota, burst, weights, memory.high, memory.max       less is more restrictive; "max" is least
     io.max                                               more limits over all devices, then smaller ones
-    cpu.idle                                             idle is more restrictive
+    cpu.idle, cgroup.freeze                              idle, frozen is more restrictive
     cpuset.cpus                                          fewer CPUs; "" (the parent's) is least
     memory.min, memory.low                               more protection wins: it restricts all other groups
     memory.reclaim                                       more is reclaimed
@@ -128,6 +128,7 @@ _RANKS: dict[Knob, Callable[[str], Rank]] = {
     Knob.CPU_BURST: _less,
     Knob.CPU_WEIGHT: _less,
     Knob.CPU_IDLE: _more,
+    Knob.CGROUP_FREEZE: _more,
     Knob.CPUSET_CPUS: _cpus,
     Knob.MEMORY_MIN: _more_bytes_of(Knob.MEMORY_MIN),
     Knob.MEMORY_LOW: _more_bytes_of(Knob.MEMORY_LOW),
