@@ -233,7 +233,12 @@ class DeviceNodes:
             self.shared.tell(node.name, _in_use(node))
 
     def _form(self, ledger: DeviceLedger) -> int:
-        likeness = (tuple(pool.inventory.likeness() for pool in ledger.pools), ledger.table, ledger.honor)
+        likeness = (
+            tuple(pool.inventory.likeness() for pool in ledger.pools),
+            ledger.table,
+            ledger.honor,
+            ledger.isolation,
+        )
         return self._forms.setdefault(likeness, len(self._forms) + 1)
 
     def _start_over(self) -> None:
@@ -256,7 +261,8 @@ class DeviceNodes:
             labels = encoder.node(node.row).labels
             if labels != node.labels:
                 node.labels = labels
-                if node.facts is not None and node.facts.partitions(labels) != (node.ledger.table, node.ledger.honor):
+                stood = node.ledger.table, node.ledger.honor, node.ledger.isolation
+                if node.facts is not None and (*node.facts.partitions(labels), node.facts.isolation(labels)) != stood:
                     self._refresh(node)
             self._rows[node.row] = node.state
 
@@ -285,7 +291,7 @@ def _ledger(facts: NodeDevices | None, labels: Labels) -> DeviceLedger:
     if facts is None:
         return _NOTHING
     table, honor = facts.partitions(labels)
-    return DeviceLedger.of(facts.devices, table, honor)
+    return DeviceLedger.of(facts.devices, table, honor, facts.isolation(labels))
 
 
 def _in_use(node: DeviceNode) -> frozenset[str]:

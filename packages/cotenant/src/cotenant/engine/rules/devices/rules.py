@@ -39,13 +39,14 @@ from cotenant.engine.rules.devices.verdicts import VerdictsByAsk, hints_of
 from cotenant.engine.rules.devices.victims import DeviceVacate, device_columns, device_vacate, ledger_without
 from cotenant.engine.rules.devices.views import NodeDeviceSummary, summary
 from cotenant.model.arrays import Int
-from cotenant.model.cluster.demands import Demands, Holdings
+from cotenant.model.cluster.demands import UNENFORCED, Demands, Holdings
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.devices.request import asks_devices
 from cotenant.model.errors import Permanent
+from cotenant.policy.placement.devices.allocation import asks_share
 from cotenant.policy.placement.numa import Hints
 from cotenant.policy.placement.preemption import Column
 from cotenant.policy.placement.preference import Part
@@ -235,9 +236,14 @@ class DeviceRules:
             pod.ask.pods.discard(number)
 
     def holdings(self, number: int, holds: Holdings) -> Holdings:
-        """`holds` with the pod's devices."""
+        """`holds` with the pod's devices, and what enforces its share of a GPU."""
         pod = self._pods[number]
-        return replace(holds, devices=pod.given) if pod.given and not pod.is_guess else holds
+        if not pod.given or pod.is_guess:
+            return holds
+        if not isinstance(pod.ask, Ask) or not asks_share(pod.ask.wanted):
+            return replace(holds, devices=pod.given)
+        found = self.nodes.by_name.get(pod.node)
+        return replace(holds, devices=pod.given, gpu_share=(found.ledger.isolation if found else "") or UNENFORCED)
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
         """What of these residents blocks the pod on devices."""
