@@ -29,6 +29,8 @@ class Scope(StrEnum):
     RESCTRL = "resctrl"
     TC = "tc"
     NETWORK = "network"  # of the network namespace of a cgroup's processes
+    GPU = "gpu"  # of a card, by NVML; the group is its UUID
+    MPS = "mps"  # of an MPS control daemon; the group is a server's process id, or "default" for servers to come
 
 
 class Knob(StrEnum):
@@ -60,6 +62,11 @@ class Knob(StrEnum):
     NETWORK_RATE = "network.rate", Scope.NETWORK  # bits per second that leave a group's network namespace, or "max"
     NETWORK_DELAY = "network.delay", Scope.NETWORK  # microseconds that each packet from there is delayed, "0" is usual
     NETWORK_LOSS = "network.loss", Scope.NETWORK  # of a million packets from there so many are lost, "0" is usual
+    GPU_POWER = "gpu.power", Scope.GPU  # milliwatts at most
+    GPU_CLOCKS = "gpu.clocks", Scope.GPU  # "MIN MAX" of the graphics clock in MHz, or "max" without a lock
+    # of clients that start from now on; those that run keep what they have
+    MPS_THREADS = "mps.threads", Scope.MPS  # percent of a card's threads for each client
+    MPS_MEMORY = "mps.memory", Scope.MPS  # MiB of a device for each client; the group is SERVER/DEVICE
 
     def __new__(cls, file: str, scope: Scope = Scope.CGROUP, undoable: bool = True) -> Knob:
         """A knob of this file."""

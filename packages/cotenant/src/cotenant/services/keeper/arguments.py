@@ -113,6 +113,27 @@ class KeeperArguments:
             group=WORK,
         ),
     ] = False
+    gpus: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--gpu",
+            help=(
+                "UUID of an NVIDIA GPU whose power and clocks may be limited; says too that nobody else locks its "
+                "clocks."
+            ),
+            group=WORK,
+        ),
+    ] = ()
+    mps: Annotated[
+        Path | None,
+        Parameter(
+            help=(
+                "Pipe directory of the MPS control daemon whose clients may be limited, such as /tmp/nvidia-mps: all "
+                "that start from then on."
+            ),
+            group=WORK,
+        ),
+    ] = None
     freeze: Annotated[
         bool,
         Parameter(

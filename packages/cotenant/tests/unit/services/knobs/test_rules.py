@@ -39,6 +39,10 @@ GOOD = {
     Knob.NETWORK_RATE: "8000000",
     Knob.NETWORK_DELAY: "20000",
     Knob.NETWORK_LOSS: "10000",
+    Knob.GPU_POWER: "350000",
+    Knob.GPU_CLOCKS: "210 1200",
+    Knob.MPS_THREADS: "30",
+    Knob.MPS_MEMORY: "4096",
 }
 
 

@@ -13,6 +13,7 @@ asked for the mixture.
     memory.reclaim                                       more is reclaimed
     schemata, tc.rate                                    fewer ways and less bandwidth; a smaller ceiling, then a
                                                          smaller floor
+    gpu.power, gpu.clocks, mps.threads, mps.memory       less; without a lock of clocks is least
 
 Source of the canonical forms: `model/machine/knob_values.py`; of the others `model/machine/knob.py`.
 """
@@ -29,6 +30,7 @@ from cotenant.model.machine.knob_values import (
     MAX_PERIOD_US,
     canonical,
     parse_bytes,
+    parse_clocks,
     parse_cpu_max,
     parse_io_max,
     parse_io_weight,
@@ -123,6 +125,11 @@ def _rate(value: str) -> Rank:
     return (_UNLIMITED if most == UNLIMITED else int(most), int(least))
 
 
+def _clocks(value: str) -> Rank:
+    clocks = parse_clocks(value)
+    return (_UNLIMITED,) if clocks is None else (clocks[1], clocks[0])
+
+
 _RANKS: dict[Knob, Callable[[str], Rank]] = {
     Knob.CPU_MAX: _quota,
     Knob.CPU_BURST: _less,
@@ -139,4 +146,8 @@ _RANKS: dict[Knob, Callable[[str], Rank]] = {
     Knob.IO_MAX: _io_max,
     Knob.SCHEMATA: _schemata,
     Knob.RATE: _rate,
+    Knob.GPU_POWER: _less,
+    Knob.GPU_CLOCKS: _clocks,
+    Knob.MPS_THREADS: _less,
+    Knob.MPS_MEMORY: _less,
 }
