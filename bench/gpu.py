@@ -4,9 +4,9 @@
 
 1. `nvidia-smi -q -x` and our NVML reader name the same cards, memory and processes.
 2. A keeper that holds `mps.threads` dies by kill -9; the next one gives back what stood before.
-3. A service of small kernels beside offline work of large ones (bench/gpu_load.py): alone, sharing time, and as clients
-   of an MPS daemon with the offline client at `--percent` of the threads. Lines: p99 <= 1.1 times alone, with >= 50 % of
-   what the offline work does alone.
+3. A service of small kernels beside offline work of large ones (bench/gpu_load.py): alone, sharing time, and as
+   clients of an MPS daemon with the offline client at `--percent` of the threads. Lines: p99 <= 1.1 times alone, with
+   >= 50 % of what the offline work does alone.
 
 MPS daemons are this script's own, in a folder of its own, and are ended. Nothing else of the card is set, unless with
 `--power`: a limit of the power is held at 90 % and given back, which needs root.
@@ -60,10 +60,9 @@ class Shared:
 
 def differences(told: Sequence[GpuUse], read: Sequence[GpuCounters]) -> list[str]:
     """What nvidia-smi and our reader do not agree on, a sentence each."""
-    found = []
     cards = {use.uuid: use for use in told if not use.instance}
-    for missing in sorted(cards.keys() ^ {gpu.uuid for gpu in read}):
-        found.append(f"{missing}: only {'nvidia-smi' if missing in cards else 'our reader'} names it")
+    alone = sorted(cards.keys() ^ {gpu.uuid for gpu in read})
+    found = [f"{uuid}: only {'nvidia-smi' if uuid in cards else 'our reader'} names it" for uuid in alone]
     for gpu in read:
         use = cards.get(gpu.uuid)
         if use is None:

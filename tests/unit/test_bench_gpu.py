@@ -6,10 +6,9 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from runpy import run_module
 
 import pytest
-from bench.gpu import Shared, differences, given_back, shared, verdicts
+from bench.gpu import Shared, differences, given_back, main, shared, verdicts
 from bench.gpu_load import PTX
 from tests.fakes.node.mps_control import FakeMps
 
@@ -103,8 +102,8 @@ def test_without_a_gpu_it_is_skipped_and_says_why(
             pytest.skip("a GPU is here")
     except (Unsupported, Permanent):
         pass
-    monkeypatch.setattr(sys, "argv", ["", "--json"])
-    run_module("bench.gpu", run_name="__main__", alter_sys=True)
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--json"])
+    main()
     told = json.loads(capsys.readouterr().out)
     assert told["rows"] == []
     assert told["notes"][0].startswith("skipped: ")
