@@ -7,6 +7,7 @@ engine or a client.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,6 +19,9 @@ from cotenant.model.machine.knob import Knob
 from cotenant.services.knobs.slice_ms import checked_slice_ms
 from cotenant.services.logs import check_logging
 from cotenant.services.options import COMMON, LISTENING, WORK, LogFormat, LogLevel
+
+_GPU = re.compile(r"GPU-[0-9a-f-]{1,64}")
+_OWNED_BY_PLUGINS = frozenset({"nvidia.com", "gpu.nvidia.com"})  # folders in the paths of their pipe directories
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +216,12 @@ def check(request: KeeperArguments) -> None:
         )
     if not 1 <= request.max_zones <= 64:
         raise InvalidInput("--max-zones", request.max_zones, "1 to 64")
+    for uuid in request.gpus:
+        if not _GPU.fullmatch(uuid):
+            raise InvalidInput("--gpu", uuid, "the UUID of a GPU, GPU-…, as nvidia-smi -L says")
+    if request.mps is not None and _OWNED_BY_PLUGINS & set(request.mps.parts):
+        hint = "NVIDIA's device plugin and DRA driver set the limits of their daemons: give offline work one of its own"
+        raise InvalidInput("--mps", str(request.mps), "the pipe directory of a daemon that nobody else limits", hint)
     known = {str(knob): knob for knob in Knob}
     for group in request.allow_groups:
         if group < 0:
