@@ -13,7 +13,7 @@ from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import DeviceRules
-from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, UNENFORCED, Demands, Holdings
+from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -21,7 +21,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.hints import JointAllocation
-from cotenant.model.devices.inventory import GPU_ISOLATION, NODE_ISOLATION, NodeDevices
+from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, RDMA, Amounts
 from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
 from cotenant.policy.placement.profiles import profile
@@ -52,10 +52,8 @@ def pod(
     holds: Holdings = NO_HOLDINGS,
     demands: Demands = NO_DEMANDS,
     cpu: int = 100,
-    isolation: str = "",
 ) -> ObservedPod:
-    labels = Labels.of({GPU_ISOLATION: isolation} if isolation else {})
-    value = Pod(name, requests=Amounts.of({"cpu": cpu, "memory": 1 << 20, **asks}), priority=priority, labels=labels)
+    value = Pod(name, requests=Amounts.of({"cpu": cpu, "memory": 1 << 20, **asks}), priority=priority)
     return ObservedPod(value, f"uid-{name}", "cotenant", 0.0, node=on, holds=holds, demands=demands)
 
 
@@ -389,55 +387,3 @@ def test_a_node_that_goes_and_returns_under_another_row_keeps_its_devices(count:
     c.node_seen(node("a"))
     c.pod_seen(pod("x", {NVIDIA_GPU: count}), 1.0)
     assert decided(c, 1.0)["x"].node == "b"
-
-
-# ---- shares that something enforces, or nothing
-
-
-def isolating(name: str, by: str) -> NodeDevices:
-    return replace(gpus(name), labels=Labels.of({NODE_ISOLATION: by}))
-
-
-def test_a_share_that_has_to_be_enforced_is_given_only_where_the_node_says_by_what() -> None:
-    c = cluster("a", "b", "c")
-    c.plugins.devices.seen(isolating("a", "mps"))
-    c.plugins.devices.seen(gpus("b"))
-    c.pod_seen(pod("x", {GPU: 50}, isolation="HAMi-core"), 0.0)
-    (waits,) = unschedulable(c.decide(0.0)).values()
-    assert "2 shares of a GPU are not enforced by HAMi-core" in waits.message
-    assert "(a: label cotenant.io/gpu-isolation-provider is mps)" in waits.message
-    c.plugins.devices.seen(isolating("c", "HAMi-core"))
-    bind = decided(c, 400.0)["x"]
-    assert (bind.node, bind.holds.gpu_share) == ("c", "HAMi-core")
-
-
-def test_whole_gpus_need_nothing_that_enforces_a_share() -> None:
-    c = cluster("a", settings=DeviceSettings(only_isolated=True))
-    c.plugins.devices.seen(gpus("a"))
-    c.pod_seen(pod("x", {GPU: 100}, isolation="HAMi-core"), 0.0)
-    assert decided(c, 0.0)["x"].holds.gpu_share == ""
-
-
-def test_a_share_that_nothing_enforces_is_named_on_its_pod() -> None:
-    c = cluster("a")
-    c.plugins.devices.seen(gpus("a"))
-    c.pod_seen(pod("x", {GPU: 50}), 0.0)
-    assert decided(c, 0.0)["x"].holds.gpu_share == UNENFORCED
-
-
-def test_shares_that_nothing_enforces_are_not_sold_where_that_is_wanted() -> None:
-    c = cluster("a", settings=DeviceSettings(only_isolated=True))
-    c.plugins.devices.seen(gpus("a"))
-    c.pod_seen(pod("x", {GPU: 50}), 0.0)
-    (waits,) = unschedulable(c.decide(0.0)).values()
-    assert "shares of a GPU are not enforced" in waits.message
-    assert "(a: no label cotenant.io/gpu-isolation-provider)" in waits.message
-
-
-def test_a_label_of_the_node_counts_when_it_comes_later() -> None:
-    c = cluster("a", settings=DeviceSettings(only_isolated=True))
-    c.plugins.devices.seen(gpus("a"))
-    c.pod_seen(pod("x", {GPU: 50}), 0.0)
-    assert not decided(c, 0.0)
-    c.node_seen(replace(node("a"), labels=Labels.of({HOSTNAME: "a", NODE_ISOLATION: "HAMi-core"})))
-    assert decided(c, 400.0)["x"].holds.gpu_share == "HAMi-core"

@@ -126,6 +126,11 @@ class DeviceNodes:
         self._restate(node)
         self._compare(node)
 
+    def isolation(self, name: str) -> str:
+        """What enforces shares of a node's GPUs; empty where nothing is said to."""
+        node = self.by_name.get(name)
+        return node.ledger.isolation if node is not None else ""
+
     # ---- holders
 
     def _claimed(self, name: str) -> None:

@@ -16,7 +16,7 @@ from cotenant.model.devices.inventory import GPU_ISOLATION
 from cotenant.model.devices.request import CARDS, RESOURCES, device_requests, type_of
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement.devices.allocation import ANY_ISOLATION, DeviceAsk
+from cotenant.policy.placement.devices.allocation import ANY_ISOLATION, DeviceAsk, asks_share
 from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
 
 _MAX_UNUSED = 256
@@ -43,6 +43,11 @@ class Ask:
     wanted: DeviceAsk
     plain: bool
     pods: set[int] = field(default_factory=set, repr=False)  # numbers of the pods with this ask
+
+    @property
+    def is_share(self) -> bool:
+        """Whether others may use the rest of a GPU that it is given."""
+        return asks_share(self.wanted)
 
     @property
     def name(self) -> str:

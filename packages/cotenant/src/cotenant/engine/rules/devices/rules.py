@@ -46,7 +46,6 @@ from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.devices.request import asks_devices
 from cotenant.model.errors import Permanent
-from cotenant.policy.placement.devices.allocation import asks_share
 from cotenant.policy.placement.numa import Hints
 from cotenant.policy.placement.preemption import Column
 from cotenant.policy.placement.preference import Part
@@ -240,10 +239,9 @@ class DeviceRules:
         pod = self._pods[number]
         if not pod.given or pod.is_guess:
             return holds
-        if not isinstance(pod.ask, Ask) or not asks_share(pod.ask.wanted):
-            return replace(holds, devices=pod.given)
-        found = self.nodes.by_name.get(pod.node)
-        return replace(holds, devices=pod.given, gpu_share=(found.ledger.isolation if found else "") or UNENFORCED)
+        is_share = isinstance(pod.ask, Ask) and pod.ask.is_share
+        share = (self.nodes.isolation(pod.node) or UNENFORCED) if is_share else ""
+        return replace(holds, devices=pod.given, gpu_share=share)
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
         """What of these residents blocks the pod on devices."""
