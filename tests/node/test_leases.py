@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.fakes.waiting import eventually
 from tests.node.burning import burning
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
@@ -29,13 +31,14 @@ WISHES = {
     Knob.CPU_WEIGHT: "50",
     Knob.CPU_IDLE: "1",
     Knob.CPUSET_CPUS: "0",
+    Knob.CGROUP_FREEZE: "1",
     Knob.MEMORY_MIN: "1048576",
     Knob.MEMORY_LOW: "2097152",
     Knob.MEMORY_HIGH: "67108864",
     Knob.MEMORY_MAX: "134217728",
     Knob.IO_WEIGHT: "default 50",
 }
-KILLED_WITH = (Knob.CPU_MAX, Knob.CPU_IDLE, Knob.MEMORY_MAX)  # at every step of these
+KILLED_WITH = (Knob.CPU_MAX, Knob.CPU_IDLE, Knob.CGROUP_FREEZE, Knob.MEMORY_MAX)  # at every step of these
 MAX_STEPS = 200
 
 
@@ -76,7 +79,7 @@ def targets(knobs: CgroupKnobs, group: str) -> list[Target]:
 def executor(knobs: object, folder: Path, group: str) -> tuple[LeaseExecutor, LeaseFile]:
     file = LeaseFile(folder, "this boot")
     now = Clock(lambda: 1_000_000, lambda: 1.0)
-    rules = Rules((group.split("/")[0],))
+    rules = Rules((group.split("/")[0],), freezes=True)
     return LeaseExecutor({Scope.CGROUP: knobs}, file, AuditTrail(folder), now, rules), file  # type: ignore[dict-item]
 
 
@@ -112,6 +115,51 @@ def test_everything_is_held_and_given_back(
     assert {target: knobs.raw(target) for target in targets} == before
     assert keeper.leases() == ()
     file.close()
+
+
+def test_a_frozen_groups_processes_stand_still_until_a_later_keeper_thaws_them(
+    knobs: CgroupKnobs, groups: Groups, layout: Layout, group: str, tmp_path: Path
+) -> None:
+    """The keeper dies by kill -9 while it holds the freeze."""
+    target = Target(group, Knob.CGROUP_FREEZE)
+    gap = knobs.supported(Knob.CGROUP_FREEZE)
+    if gap is not None:
+        pytest.skip(f"{gap.what} needs {gap.needs}")
+
+    def hold_and_die() -> None:
+        keeper, _ = executor(knobs, tmp_path, group)
+        (answer,) = keeper.hold([SetKnob(target, "1", WHY)])
+        assert answer.state is LeaseState.HELD, answer
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with burning(groups, group) as (pid,):
+        eventually("the process burns", lambda: cpu_ticks(pid) > 2)
+        assert not in_a_process_of_its_own(hold_and_die)
+        eventually("it stands still", lambda: is_frozen(layout, group))
+        stood = cpu_ticks(pid)
+        end_s = time.process_time() + 0.2
+        while time.process_time() < end_s:  # it would have had its share
+            pass
+        assert cpu_ticks(pid) == stood
+        keeper, file = executor(knobs, tmp_path, group)
+        (answer,) = keeper.restart(file.found.leases)
+        assert answer.state is LeaseState.RESTORED
+        eventually("it burns again", lambda: cpu_ticks(pid) > stood + 2)
+        file.close()
+
+
+def cpu_ticks(pid: int) -> int:
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return int(user) + int(system)
+
+
+def is_frozen(layout: Layout, group: str) -> bool:
+    """What the kernel says, some milliseconds after it was asked."""
+    tree = layout.by_controller.get("freezer") or layout.unified
+    assert tree is not None
+    if tree.version == 1:
+        return Path(tree.path, group, "freezer.state").read_text() == "FROZEN\n"
+    return "frozen 1" in Path(tree.path, group, "cgroup.events").read_text()
 
 
 @pytest.mark.slow

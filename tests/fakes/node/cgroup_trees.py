@@ -53,6 +53,12 @@ V1: dict[str, dict[str, str]] = {
         "blkio.throttle.write_iops_device": "",
     },
     "pids": {"cgroup.procs": "", "pids.current": "3\n", "pids.max": "max\n"},
+    "freezer": {
+        "cgroup.procs": "",
+        "freezer.state": "THAWED\n",
+        "freezer.self_freezing": "0\n",
+        "freezer.parent_freezing": "0\n",
+    },
 }
 PRESSURE = {
     "cpu.pressure": STALLS.format(some=1500, full=0),
@@ -64,6 +70,8 @@ UNIFIED = {
     "cgroup.threads": "",
     "cgroup.controllers": "\n",
     "cgroup.subtree_control": "\n",
+    "cgroup.events": "populated 1\nfrozen 0\n",
+    "cgroup.freeze": "0\n",
     "cpu.stat": "usage_usec 9\nuser_usec 4\nsystem_usec 5\n",
     **PRESSURE,
 }
@@ -94,7 +102,7 @@ V2 = {
     "pids.current": "3\n",
     "pids.max": "max\n",
 }
-JOINED = ("cpu,cpuacct", "cpuset", "memory", "blkio", "pids")
+JOINED = ("cpu,cpuacct", "cpuset", "memory", "blkio", "pids", "freezer")
 KINDS = ("v1", "joined", "v2", "hybrid")
 DEVICE = "254:0"
 
@@ -185,6 +193,21 @@ class KernelTree(Tree):
             self._put(group, "cpu.shares", "3" if text == "1" else "1024")
             self._put(group, "cpu.weight", "0" if text == "1" else "100")
         return text
+
+    def _freezer_state(self, group: str, text: str) -> str:
+        """What stands is of the group and of all above it."""
+        self._put(group, "freezer.self_freezing", "1" if text == "FROZEN" else "0")
+        self._freeze_below(group)
+        return self.read(group, "freezer.state")
+
+    def _freeze_below(self, group: str) -> None:
+        parent = group.rpartition("/")[0]
+        above = "1" if parent and self.read(parent, "freezer.state") == "FROZEN" else "0"
+        self._put(group, "freezer.parent_freezing", above)
+        is_frozen = "1" in (above, self.read(group, "freezer.self_freezing"))
+        self._put(group, "freezer.state", "FROZEN" if is_frozen else "THAWED")
+        for name in self.children(group):
+            self._freeze_below(f"{group}/{name}")
 
     def _cpu_shares(self, group: str, text: str) -> str:
         if self.read(group, "cpu.idle") == "1":

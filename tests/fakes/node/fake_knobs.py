@@ -24,6 +24,7 @@ DEFAULTS = {
     Knob.CPU_WEIGHT: "100",
     Knob.CPU_IDLE: "0",
     Knob.CPUSET_CPUS: "",
+    Knob.CGROUP_FREEZE: "0",
     Knob.MEMORY_MIN: "0",
     Knob.MEMORY_LOW: "0",
     Knob.MEMORY_HIGH: "max",

@@ -26,14 +26,19 @@ class Gpu:
     compute: list[tuple[int, int | None]] = field(default_factory=list)
     graphics: list[tuple[int, int | None]] = field(default_factory=list)
     bus: str = "00000000:17:00.0"
+    power_mw: int = 700_000
+    power_range_mw: tuple[int, int] = (200_000, 700_000)
+    clocks_mhz: tuple[int, int] | None = None
     fails: dict[str, int] = field(default_factory=dict)  # function's name without the prefix -> error
 
 
 class FakeNvml:
     NVMLError = NVMLError
     NVML_ERROR_UNINITIALIZED = 1
+    NVML_ERROR_INVALID_ARGUMENT = 2
     NVML_ERROR_NOT_SUPPORTED = 3
     NVML_ERROR_NO_PERMISSION = 4
+    NVML_ERROR_NOT_FOUND = 6
     NVML_ERROR_DRIVER_NOT_LOADED = 9
     NVML_ERROR_TIMEOUT = 10
     NVML_ERROR_LIBRARY_NOT_FOUND = 12
@@ -121,3 +126,32 @@ class FakeNvml:
             raise NVMLError(self.NVML_ERROR_TIMEOUT)
         gpu, xid = self.events.popleft()
         return SimpleNamespace(device=gpu, eventData=xid)
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: bytes) -> Gpu:  # noqa: N802
+        for gpu in self.gpus:
+            if gpu.uuid.encode() == uuid:
+                self._said(gpu, "HandleByUUID")
+                return gpu
+        raise NVMLError(self.NVML_ERROR_NOT_FOUND)
+
+    def nvmlDeviceGetPowerManagementLimit(self, gpu: Gpu) -> int:  # noqa: N802
+        self._said(gpu, "PowerManagementLimit")
+        return gpu.power_mw
+
+    def nvmlDeviceGetPowerManagementLimitConstraints(self, gpu: Gpu) -> list[int]:  # noqa: N802
+        return list(gpu.power_range_mw)
+
+    def nvmlDeviceSetPowerManagementLimit(self, gpu: Gpu, limit_mw: int) -> None:  # noqa: N802
+        self._said(gpu, "SetPowerManagementLimit")
+        low, high = gpu.power_range_mw
+        if not low <= limit_mw <= high:
+            raise NVMLError(self.NVML_ERROR_INVALID_ARGUMENT)
+        gpu.power_mw = limit_mw
+
+    def nvmlDeviceSetGpuLockedClocks(self, gpu: Gpu, low_mhz: int, high_mhz: int) -> None:  # noqa: N802
+        self._said(gpu, "SetGpuLockedClocks")
+        gpu.clocks_mhz = (low_mhz, high_mhz)
+
+    def nvmlDeviceResetGpuLockedClocks(self, gpu: Gpu) -> None:  # noqa: N802
+        self._said(gpu, "ResetGpuLockedClocks")
+        gpu.clocks_mhz = None

@@ -23,6 +23,7 @@ STEPS = {
     Knob.CPU_WEIGHT: ("1", "50", "1000"),
     Knob.CPU_IDLE: ("1", "0", "1"),
     Knob.CPUSET_CPUS: ("0",),
+    Knob.CGROUP_FREEZE: ("1", "0", "1"),
     Knob.MEMORY_MIN: ("1048576",),
     Knob.MEMORY_LOW: ("2097152",),
     Knob.MEMORY_HIGH: ("67108864", "max"),

@@ -88,6 +88,8 @@ class TroubledNode:
             if wish.target.knob is Knob.IO_MAX
         }
         for wish in verdict.knobs:
+            if wish.target.knob is Knob.CGROUP_FREEZE and wish.value == "1":
+                self.limits[wish.target.group] = 0.0
             if wish.target.knob is Knob.CPU_IDLE and wish.value == "1":
                 self.limits[wish.target.group] = min(0.02, self.limits.get(wish.target.group, 1.0))
         for eviction in verdict.evictions:

@@ -120,4 +120,5 @@ def test_a_capability_is_needed_only_where_an_argument_calls_for_it() -> None:
     assert {Capability.BPF, Capability.PERFMON, Capability.SYS_ADMIN, Capability.SYS_CHROOT} <= of_zones
     assert needed(KeeperArguments(interfaces=("eth0",))) == set(Capability) - of_zones
     assert needed(KeeperArguments(idle_slice_ms=1)) == needed(KeeperArguments()) | {Capability.SYS_NICE}
+    assert needed(KeeperArguments(gpus=("GPU-a",))) == needed(KeeperArguments()) | {Capability.SYS_ADMIN}
     assert needed(KeeperArguments(zones=True)) == needed(KeeperArguments()) | of_zones

@@ -26,7 +26,7 @@ from cotenant_lab.experiments.measures.histogram import Histogram
 
 WINDOW_US = 50_000
 LATE_US = 1_000
-_TIMES_ALONE = 3.0  # a round whose p99 alone is above this many times the median was disturbed
+TIMES_ALONE = 3.0  # a round whose p99 alone is above this many times the median was disturbed
 MIN_CALM = 0.2  # of a block's windows; with fewer it is run again
 MIN_REQUESTS = 500  # in calm windows, likewise
 
@@ -130,14 +130,14 @@ def p99_us(windows: Iterable[Window]) -> float:
     return float(latencies(windows).quantile_us(0.99) or "nan")
 
 
-def disturbed_alone(tails_us: Mapping[int, float]) -> Mapping[int, str]:
-    """The rounds, by number, in which the service's p99 alone was far above the median of all, and why they do not
-    count.
+def disturbed_alone(tails_us: Mapping[int, float], times: float = TIMES_ALONE) -> Mapping[int, str]:
+    """The rounds, by number, in which the service's p99 alone was more than so many times the median of all, and why
+    they do not count.
     """
     known = [tail for tail in tails_us.values() if not isnan(tail)]
     usual = median(known) if known else nan
     return {
         number: f"alone, p99 was {tail / 1000:.2f} ms, {tail / usual:.1f} times the usual"
         for number, tail in tails_us.items()
-        if tail > _TIMES_ALONE * usual
+        if tail > times * usual
     }

@@ -7,7 +7,7 @@ the load's core. What differs is in one value: its processes, a request, and whe
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
@@ -39,15 +39,28 @@ class Application:
     services: tuple[str, ...]
     frontend: str  # the one that has the objective
     path: str  # of a request; {} is a number
-    objective: str  # namespace/name
+    objective: str  # namespace/name; the one that is judged
     note: str  # what its objective is of
     check: Callable[[], None]  # raises `Unsupported` where it cannot run
     start: Callable[[Site], Running]  # each service in a group of its own; spans go to a port that nothing serves yet
     start_traces: Callable[[Site, Running, float, str], Child]  # with a threshold in ms, as the load sees it; a target
+    beside: tuple[str, ...] = ()  # further objectives of the frontend, whose burn is shown
 
 
-def serve_traces(site: Site, running: Running, objective: str, spec: JsonMapping, more: Sequence[str] = ()) -> Child:
-    """Start the trace process with one objective."""
+def serve_traces(
+    site: Site, running: Running, objectives: Mapping[str, JsonMapping], more: Sequence[str] = ()
+) -> Child:
+    """Start the trace process with these specs by objective."""
+    file = site.scratch / "objectives.yaml"
+    file.write_bytes(b"---\n".join(_manifest(name, spec) for name, spec in objectives.items()))
+    address = running.traces.removeprefix("http://")
+    command = [sys.executable, "-m", "cotenant", "traces", "--http", address, "--grpc", "", "--objectives", str(file)]
+    child = site.start(OWN, [*command, *more], "traces")
+    site.wait_for("the trace process", lambda: answers(f"{running.traces}/readyz"), _TRACES_S)
+    return child
+
+
+def _manifest(objective: str, spec: JsonMapping) -> bytes:
     namespace, _, name = objective.partition("/")
     manifest = {
         "apiVersion": "slo.cotenant.io/v1alpha1",
@@ -55,13 +68,7 @@ def serve_traces(site: Site, running: Running, objective: str, spec: JsonMapping
         "metadata": {"namespace": namespace, "name": name},
         "spec": spec,
     }
-    file = site.scratch / "objectives.yaml"
-    file.write_bytes(msgspec.yaml.encode(manifest))
-    address = running.traces.removeprefix("http://")
-    command = [sys.executable, "-m", "cotenant", "traces", "--http", address, "--grpc", "", "--objectives", str(file)]
-    child = site.start(OWN, [*command, *more], "traces")
-    site.wait_for("the trace process", lambda: answers(f"{running.traces}/readyz"), _TRACES_S)
-    return child
+    return msgspec.yaml.encode(manifest)
 
 
 def objective_of(running: Running, objective: str) -> JsonObject:

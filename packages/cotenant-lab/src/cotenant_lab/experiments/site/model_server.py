@@ -1,6 +1,7 @@
-"""The stand-in for a model server (`examples/llm`) in a group of its own, judged by its time to first token.
+"""The stand-in for a model server (`examples/llm`) in a group of its own, judged by its time to first token; the time
+per output token has an objective beside.
 
-Its objective is counted from /metrics, so the limit has to be an edge of the histogram: the first one that is at least
+Objectives are counted from /metrics, so a limit has to be an edge of its histogram: the first one that is at least
 `MARGIN` times the 99th percentile alone, which is itself known to an edge.
 Limits: a checkout of the repository.
 """
@@ -23,6 +24,7 @@ from cotenant_lab.experiments.site.site import Child, Site, in_plant
 MARGIN = 1.5
 NAME = "llm"
 OBJECTIVE = f"{NAMESPACE}/first-token"
+PER_TOKEN = f"{NAMESPACE}/per-token"
 _SERVER = EXAMPLES / "llm" / "server.py"
 _READY_S = 60.0
 
@@ -54,16 +56,22 @@ def _start_traces(site: Site, running: Running, threshold_ms: float, target: str
             reading = read_exposition(answer.read().decode())
     except (URLError, OSError) as error:
         raise Permanent(f"the model server does not answer: {error}") from error
-    first = next(found for found in reading.histograms if found.measure is ModelMeasure.TIME_TO_FIRST_TOKEN)
-    spec = {
-        "service": {"name": NAME},
-        "indicator": {"modelServer": {"timeToFirstToken": f"{limit_us(first)}us"}},
-        "target": target,
-        "protect": {"maxAction": "idle"},
+    measured = {found.measure: found for found in reading.histograms}
+    specs = {
+        name: {
+            "service": {"name": NAME},
+            "indicator": {"modelServer": {limit: f"{limit_us(measured[measure])}us"}},
+            "target": target,
+            "protect": {"maxAction": "idle"},
+        }
+        for name, limit, measure in (
+            (OBJECTIVE, "timeToFirstToken", ModelMeasure.TIME_TO_FIRST_TOKEN),
+            (PER_TOKEN, "timePerOutputToken", ModelMeasure.TIME_PER_OUTPUT_TOKEN),
+        )
     }
     file = site.scratch / "model-servers.yaml"
     file.write_bytes(msgspec.yaml.encode({"servers": [{"service": f"{NAMESPACE}/{NAME}", "url": url, "pod": NAME}]}))
-    return serve_traces(site, running, OBJECTIVE, spec, ["--model-servers", str(file)])
+    return serve_traces(site, running, specs, ["--model-servers", str(file)])
 
 
 def limit_us(first: ServerHistogram, share: float = 0.99) -> int:
@@ -84,9 +92,11 @@ MODEL_SERVER = Application(
     objective=OBJECTIVE,
     note=(
         "A stand-in for a model server, continuous batching on one core without a GPU. The objective is of its time "
-        "to first token, counted from its /metrics; the latencies shown are of whole answers"
+        "to first token, counted from its /metrics, as that of its time per output token beside; the latencies shown "
+        "are of whole answers"
     ),
     check=_check,
     start=_start,
     start_traces=_start_traces,
+    beside=(PER_TOKEN,),
 )

@@ -69,7 +69,7 @@ def _start_traces(site: Site, running: Running, threshold_ms: float, target: str
         "target": target,
         "protect": {"maxAction": "idle"},
     }
-    return serve_traces(site, running, OBJECTIVE, spec)
+    return serve_traces(site, running, {OBJECTIVE: spec})
 
 
 RIDE = Application(

@@ -9,6 +9,9 @@ hardly disturbs and no cause need be found. The hog, a batch group with ten time
 `calm_s`. Another batch group that works a little is innocent. The threshold is set before the rounds, at `MARGIN` times
 the service's p99 alone on this machine. Recovered is where the first `STEADY_S` begin in which the share of requests
 over the threshold is within the budget.
+What the plant leaves idle others may use, alone and where the hog is held; what they take while it is wanted is
+measured in the unregulated arm, in which the hog wants all of it. So that others' work does not make the comparison
+easy, a round counts only where the application alone keeps its objective and its usual p99.
 Limits: the arm ends before the first lease of the action, so the later test without the limit is not in it; one core
 for the application; what other work the machine does is in every arm.
 
@@ -20,6 +23,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -31,6 +35,7 @@ from cotenant_lab.experiments.harness import Judgement, Record, Round
 from cotenant_lab.experiments.loads.ride_load import SLOT_US
 from cotenant_lab.experiments.measures.histogram import Histogram
 from cotenant_lab.experiments.measures.statistics import middle, ratio
+from cotenant_lab.experiments.measures.windows import disturbed_alone
 from cotenant_lab.experiments.outcome import Check, Curve, Picture
 from cotenant_lab.experiments.site import agent_process
 from cotenant_lab.experiments.site.agent_process import AgentProcess
@@ -93,15 +98,23 @@ class Loop:
         seconds = self.calm_s + {ALONE: self.steady_s, UNREGULATED: self.steady_s, REGULATED: self.trouble_s}[arm]
         hogs: list[Child] = []
         watched: list[JsonObject] = []
+        offline_us: list[int] = []  # CPU time of the hog where the compared stretch begins, and at its end
         other = site.start(_OTHER, [sys.executable, "-c", _LIGHT], "backup")
 
         def hear(second: int, live: JsonMapping) -> None:
             if second == self.calm_s and arm != ALONE:
                 hogs.extend(site.start(_HOG, [sys.executable, "-c", _BURN], f"hog-{number}") for number in range(4))
+                if arm == UNREGULATED:
+                    stretch.enter_context(site.measured())  # from here on the plant wants its whole core
+            if second == seconds - self.steady_s:
+                offline_us.append(site.cgroups.cpu_us(_HOG))
             watched.append({"second": second, **live, **self._looked(agent)})
 
-        with site.measured():
+        with ExitStack() as stretch:
+            if arm != UNREGULATED:
+                stretch.enter_context(site.measured(may_be_used_idle=True))
             slots = self._load(site, seconds, seed, round(self.threshold_ms * 1000), hear)
+            offline_us.append(site.cgroups.cpu_us(_HOG))
         story: JsonObject = {}
         if agent is not None:
             story = {"agent": agent.record(), "story": self._story(agent)}
@@ -116,6 +129,7 @@ class Loop:
             "watched": watched,
             "status": status,
             "threshold_ms": self.threshold_ms,
+            "offline_us": offline_us[-1] - offline_us[0],
             **story,
         }
 
@@ -124,8 +138,9 @@ class Loop:
         return ""
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        """Rounds in which the application alone already misses its objective."""
-        found = {}
+        """Rounds in which the application alone already misses its objective, or is far slower than usual."""
+        tails_us = {round_.number: self._tail(round_.record(ALONE), ALONE) for round_ in rounds}
+        found = dict(disturbed_alone(tails_us, MARGIN))
         for round_ in rounds:
             alone = _slots(round_.record(ALONE))
             share = _over(_pooled(alone, self.calm_s, self.calm_s + self.steady_s), self.threshold_ms)
@@ -145,6 +160,7 @@ class Loop:
         against = ratio(tails[REGULATED], tails[ALONE])
         unregulated = ratio(tails[UNREGULATED], tails[ALONE])
         slowest = max(known) if len(known) == len(rounds) else None
+        kept = [_offline_share(round_) for round_ in rounds]
         checks = [
             Check(
                 "burn rate under the hog, unregulated, of the trace process",
@@ -171,6 +187,11 @@ class Loop:
             "p99_ms": {arm: round(middle(tails[arm]).value / 1000, 2) for arm in self.arms},
             "p99_to_alone": {UNREGULATED: round(unregulated.value, 3), REGULATED: round(against.value, 3)},
             "burn_unregulated": burns,
+            "burn_beside": {
+                name: [_worst_burn(round_.record(UNREGULATED), self.calm_s, name) for round_ in rounds]
+                for name in self.application.beside
+            },
+            "offline_share": kept,
             "named": named,
             "recovered_s": took,
             "last_action": [
@@ -183,18 +204,22 @@ class Loop:
                 str(round_.number),
                 *(f"{tails[arm][place] / 1000:.1f}" for arm in self.arms),
                 f"{burns[place]:.1f}",
+                *(f"{beside[place]:.1f}" for beside in figures["burn_beside"].values()),
                 named[place] or "nothing",
                 "never" if took[place] is None else f"{took[place]:.1f}",
+                f"{kept[place]:.0%}",
             )
             for place, round_ in enumerate(rounds)
         ]
-        columns = ("round", *(f"p99 {arm} ms" for arm in self.arms), "burn", "named", "recovered s")
+        beside = (f"burn {name.rpartition('/')[2]}" for name in self.application.beside)
+        columns = ("round", *(f"p99 {arm} ms" for arm in self.arms), "burn", *beside, "named", "recovered s", "offline")
         notes = (
             f"{self.application.note}. {self.rate:g} requests a second, open loop; threshold {MARGIN:g} times p99 "
             f"alone, target {100 * (1 - BUDGET):g} %. Latency of the load counts from when a request was due. p99 is "
-            f"of the last {self.steady_s} s of an arm. No service reports on itself to the agent.",
+            f"of the last {self.steady_s} s of an arm. No service reports on itself to the agent. offline: the hog's "
+            "CPU time in that stretch, regulated, of what it had unregulated.",
         )
-        return Judgement(figures, checks, columns, rows, notes, (self._picture(rounds[0]),))
+        return Judgement(figures, checks, columns, rows, notes, (self._picture(rounds[0]), self._burning(rounds[0])))
 
     def _agent(self, site: Site) -> AgentProcess:
         services = {in_plant(name): None for name in self.application.services}
@@ -222,9 +247,10 @@ class Loop:
         raise Permanent(f"the load ended early: {generator.last_line()}")
 
     def _looked(self, agent: AgentProcess | None) -> dict[str, object]:
-        """The objective's worst replica, and the frontend as its agent sees it."""
-        status = objective_of(self._running, self.application.objective)
-        found: JsonObject = {"burn": (status.get("worstReplica") or {}).get("burn")}
+        """The worst replica by each objective, and the frontend as its agent sees it."""
+        found: JsonObject = {"burn": self._burn(self.application.objective)}
+        if self.application.beside:
+            found["beside"] = {name: self._burn(name) for name in self.application.beside}
         if agent is not None:
             try:
                 pods = agent.client.get("/v1/state")["pods"]
@@ -232,6 +258,10 @@ class Loop:
                 return found
             found["signals"] = next((pod["signals"] for pod in pods if pod["pod"] == self._frontend), [])
         return found
+
+    def _burn(self, objective: str) -> float | None:
+        burn = (objective_of(self._running, objective).get("worstReplica") or {}).get("burn")
+        return None if burn is None else float(burn)
 
     def _story(self, agent: AgentProcess) -> dict[str, object]:
         try:
@@ -263,6 +293,15 @@ class Loop:
             ]
             curves.append(Curve(arm, [x for x, _ in points], [y / 1000 for _, y in points], _COLOURS[arm]))
         return Picture(f"p95 by half second; the hog arrives at {self.calm_s} s", "s", "ms", (("first round", curves),))
+
+    def _burning(self, first: Round) -> Picture:
+        """Above 1 the budget of the objective is used up before its time."""
+        curves = []
+        for arm in self.arms:
+            watched = first.record(arm)["watched"]
+            burns = [entry["burn"] for entry in watched]
+            curves.append(Curve(arm, [float(entry["second"]) for entry in watched], burns, _COLOURS[arm]))
+        return Picture("How fast the budget burns", "s", "times", (("first round", curves),))
 
 
 def recovered_s(
@@ -301,8 +340,15 @@ def _over(found: Histogram, threshold_ms: float) -> float:
     return found.above(round(threshold_ms * 1000)) / max(1, found.total)
 
 
-def _worst_burn(record: Record, calm_s: int) -> float:
-    return max((entry["burn"] or 0.0 for entry in record["watched"] if entry["second"] > calm_s), default=0.0)
+def _worst_burn(record: Record, calm_s: int, beside: str = "") -> float:
+    late = [entry for entry in record["watched"] if entry["second"] > calm_s]
+    return max(((entry["beside"][beside] if beside else entry["burn"]) or 0.0 for entry in late), default=0.0)
+
+
+def _offline_share(round_: Round) -> float:
+    """The hog's CPU time regulated, of what it had unregulated."""
+    regulated, unregulated = (int(round_.record(arm)["offline_us"]) for arm in (REGULATED, UNREGULATED))
+    return regulated / max(1, unregulated)
 
 
 def _culprit(record: Record) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from cotenant.model.errors import Permanent
 from cotenant_lab.experiments.harness import Block, Round
 from cotenant_lab.experiments.loads.ride_load import Dispatch
 from cotenant_lab.experiments.measures.histogram import Histogram
+from cotenant_lab.experiments.site.model_server import MODEL_SERVER
 from cotenant_lab.experiments.site.site import Conditions
 from cotenant_lab.experiments.studies.loop import ALONE, REGULATED, UNREGULATED, Loop, recovered_s
 
@@ -48,16 +50,18 @@ def record(p99_us: Mapping[int, int], loop: Loop, seconds_: int, **more: Any) ->
         for _ in range(10):
             found.add(p99_us.get(index // 2, 10_000))
         slots.append([index, found.pairs()])
-    return {"slots": slots, "watched": [], "status": {}, "threshold_ms": 20.0, **more}
+    return {"slots": slots, "watched": [], "status": {}, "threshold_ms": 20.0, "offline_us": 8_000_000, **more}
 
 
-def one_round(culprit: str) -> Round:
+def one_round(culprit: str, number: int = 0, **alone: int) -> Round:
     loop = Loop()
     late = dict.fromkeys(range(loop.calm_s, loop.calm_s + loop.steady_s), 90_000)
-    burning = [{"second": loop.calm_s + 1, "burn": 12.5}]
+    burning = [{"second": loop.calm_s + 1, "burn": 12.5, "beside": {"shop/per-token": 3.5}}]
     story = {"text": ["x"], "incidents": [{"culprit": culprit}] if culprit else []}
     blocks = {
-        ALONE: record({}, loop, loop.calm_s + loop.steady_s),
+        ALONE: record(
+            dict.fromkeys(range(99), alone.get("us", 10_000)), loop, loop.calm_s + loop.steady_s, offline_us=0
+        ),
         UNREGULATED: record(late, loop, loop.calm_s + loop.steady_s, watched=burning),
         REGULATED: record(
             dict.fromkeys(range(loop.calm_s, loop.calm_s + 6), 90_000),
@@ -65,9 +69,10 @@ def one_round(culprit: str) -> Round:
             loop.calm_s + loop.trouble_s,
             story=story,
             agent={"decisions": []},
+            offline_us=2_000_000,
         ),
     }
-    return Round(0, {arm: Block(arm, found, CALM) for arm, found in blocks.items()})
+    return Round(number, {arm: Block(arm, found, CALM) for arm, found in blocks.items()})
 
 
 def test_a_round_that_recovers_passes() -> None:
@@ -75,6 +80,16 @@ def test_a_round_that_recovers_passes() -> None:
     assert all(check.passed for check in judged.checks), [(check.what, check.measured) for check in judged.checks]
     assert judged.figures["recovered_s"] == [6.0]
     assert judged.figures["p99_to_alone"]["unregulated"] > 8
+    assert judged.figures["offline_share"] == [0.25]
+
+
+def test_an_objective_beside_has_its_burn_and_decides_nothing() -> None:
+    application = replace(MODEL_SERVER, beside=("shop/per-token",))
+    judged = Loop(threshold_ms=20.0, application=application).judge([one_round("experiment/hog")])
+    assert judged.figures["burn_beside"] == {"shop/per-token": [3.5]}
+    assert dict(zip(judged.columns, judged.rows[0], strict=True))["burn per-token"] == "3.5"
+    plain = Loop(threshold_ms=20.0).judge([one_round("experiment/hog")])
+    assert [check.what for check in judged.checks] == [check.what for check in plain.checks]
 
 
 def test_an_innocent_or_no_cause_fails() -> None:
@@ -90,6 +105,12 @@ def test_a_round_whose_application_alone_misses_is_left_out() -> None:
     blocks = {**bad.blocks, ALONE: bad.blocks[UNREGULATED]}
     assert list(loop.discard([Round(3, blocks)])) == [3]
     assert loop.discard([bad]) == {}
+
+
+def test_a_round_whose_application_alone_was_far_slower_than_usual_is_left_out() -> None:
+    """It keeps its objective, and would make the comparison with the regulated arm easy."""
+    rounds = [one_round("", number) for number in range(3)] + [one_round("", 3, us=19_000)]
+    assert Loop(threshold_ms=20.0).discard(rounds) == {3: "alone, p99 was 19.07 ms, 1.9 times the usual"}
 
 
 def test_answers_are_separated_and_errors_end_the_load() -> None:

@@ -127,6 +127,30 @@ def knobs(
 
 
 @app.command
+def hold(
+    knob: Annotated[str, Parameter(help="The knob, such as cgroup.freeze, gpu.power or mps.threads.")],
+    group: Annotated[
+        str, Parameter(help="A group's path, a GPU's UUID, or an MPS server: default, or its process id.")
+    ],
+    value: Annotated[str, Parameter(help="The value.", show_default=False)] = "",
+    /,
+    *,
+    give_back: Annotated[
+        bool, Parameter(negative=(), help="End the lease instead: the original value returns.")
+    ] = False,
+    seconds: Annotated[float, Parameter(name="--for", help="Seconds after which the original value returns.")] = 60.0,
+    keeper: Annotated[Path, Parameter(help="Socket of the keeper.")] = Path("/run/cotenant/keeper.sock"),
+    json: Json = False,
+) -> int:
+    """Set one knob by hand for a time: a lease of the keeper, which puts the original value back, also after kill -9.
+    Exit status 1 where the keeper refuses.
+    """
+    from cotenant.cli.node import holding
+
+    return holding.hold(knob, group, None if give_back else value, seconds, keeper, json)
+
+
+@app.command
 def doctor(
     *,
     config: Annotated[

@@ -27,7 +27,7 @@ from cotenant.model.machine.knob import Knob, Target, Vanished
 
 PREFIX = "cotenant-experiment-"
 # Above other work on this machine, for all arms equally, so that a neighbour's build disturbs them less.
-_TOP_WEIGHT = "2000"
+_TOP_WEIGHT = "10000"
 _ENTER = 'while [ "$1" != -- ]; do echo $$ > "$1" || exit 97; shift; done; shift; exec "$@"'
 _TIMEOUT_S = 5.0
 _RATION_TIMEOUT_S = 1.0

@@ -10,7 +10,7 @@ Limits: `memory.reclaim` blocks while the kernel reclaims, and reclaims what it 
 Special cases: setting cpu.idle makes the kernel forget the weight, so `raw` of cpu.idle includes it and `restore`
 clears idle first. A cpuset that was empty cannot be emptied again while tasks are in it: on v2 it is set to every
 possible CPU, which is limited to the parent's and so is equivalent; on v1, where an empty one could hold no tasks, to a
-copy of the parent's.
+copy of the parent's. What v1's freezer.state shows may be of the group above, so a group's own state is read beside it.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from cotenant.drivers.cgroup.translation import (
     memory_max_of,
     parse_shares,
     shares_of,
+    v1_frozen,
     weight_of_shares,
 )
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
@@ -141,6 +142,8 @@ class CgroupKnobs:
                     tree.write(group, names[0], "-1" if value == "max" else value)
                 case Knob.MEMORY_RECLAIM:
                     reclaim(tree, group, names[0], value)
+                case Knob.CGROUP_FREEZE if version == 1:
+                    tree.write(group, names[1], v1_frozen(value))
                 case Knob.IO_WEIGHT:
                     for name in names:
                         tree.write(group, name, io_weight_text(name, parse_io_weight(value)))
@@ -179,6 +182,8 @@ class CgroupKnobs:
                     set_cpus(
                         tree, target, hierarchy.version, names[0], texts[names[0]], self._possible, is_restore=True
                     )
+                case Knob.CGROUP_FREEZE if hierarchy.version == 1:
+                    tree.write(group, names[1], v1_frozen(texts[names[0]]))
                 case Knob.IO_WEIGHT:
                     for name, text in texts.items():
                         tree.write(group, name, text.splitlines()[0])
@@ -224,8 +229,10 @@ class CgroupKnobs:
             raise InvalidInput("knob", str(knob), "one of a cgroup")
         spec = FILES[knob]
         hierarchy = self.layout.by_controller.get(spec.controller)
+        if hierarchy is None and spec.is_core:
+            hierarchy = self.layout.unified
         if hierarchy is None:
-            raise Unsupported(str(knob), f"the {spec.controller} controller")
+            raise Unsupported(str(knob), spec.needs if spec.is_core else f"the {spec.controller} controller")
         names = spec.files(hierarchy.version)
         if not names:
             raise Unsupported(str(knob), spec.needs)

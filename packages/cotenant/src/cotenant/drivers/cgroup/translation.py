@@ -42,12 +42,15 @@ class KnobFiles:
     v2: tuple[str, ...]
     needs: str  # what is required where the files are missing
     any_of: bool = False
+    is_core: bool = False  # v2 has it in every group, without a controller
 
     def files(self, version: int) -> tuple[str, ...]:
         """The files of one version."""
         return self.v1 if version == 1 else self.v2
 
 
+V1_FROZEN = "FROZEN"
+V1_THAWED = "THAWED"
 _CPU = ("cpu.shares", "cpu.weight")
 _MEMORY = ("memory.limit_in_bytes", "memory.max")
 _IO = ("blkio.reset_stats", "io.stat")
@@ -78,10 +81,24 @@ FILES: Mapping[Knob, KnobFiles] = {
         "a kernel with BFQ or I/O cost control (CONFIG_BFQ_GROUP_IOSCHED, CONFIG_BLK_CGROUP_IOCOST)",
         any_of=True,
     ),
+    # freezer.state is written, and shows what the group above does too; freezer.self_freezing what was written
+    Knob.CGROUP_FREEZE: KnobFiles(
+        "freezer",
+        ("freezer.state", "cgroup.events"),
+        ("freezer.self_freezing", "freezer.state"),
+        ("cgroup.freeze",),
+        "the freezer controller of cgroup v1, or cgroup v2 with Linux 5.2",
+        is_core=True,
+    ),
     Knob.IO_MAX: KnobFiles(
         "io", _IO, THROTTLE_FILES, ("io.max",), "a kernel with I/O throttling (CONFIG_BLK_DEV_THROTTLING)"
     ),
 }
+
+
+def v1_frozen(text: str) -> str:
+    """What is written to freezer.state for a canonical value, or for what freezer.self_freezing shows."""
+    return V1_THAWED if text == "0" else V1_FROZEN
 
 
 def shares_of(weight: int) -> int:

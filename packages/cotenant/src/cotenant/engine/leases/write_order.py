@@ -75,6 +75,8 @@ def _rank(write: PlannedWrite) -> tuple[int, int]:
     match write.target.knob:
         case Knob.CPU_IDLE:
             return (11, -depth) if write.value == "1" else (0, depth)
+        case Knob.CGROUP_FREEZE:
+            return (13, -depth) if write.value == "1" else (0, depth)
         case Knob.CPU_BURST:
             return (4, depth) if rises else (1, -depth)
         case Knob.CPU_MAX:

@@ -42,8 +42,11 @@ class Holdings:
     cpus: ResourceStatus | None = None
     devices: tuple[DeviceAllocation, ...] = ()
     reservation: Allocated | None = None  # from which it drew
+    gpu_share: str = ""  # what enforces its share of a GPU, or `UNENFORCED`; empty: it has none
     claims: tuple[ClaimHolding, ...] = ()  # what is written into its claims before the bind; in no annotation
 
 
+GPU_SHARE = "cotenant.io/gpu-share-enforced-by"  # annotation of a pod
+UNENFORCED = "nothing"
 NO_DEMANDS = Demands()
 NO_HOLDINGS = Holdings()

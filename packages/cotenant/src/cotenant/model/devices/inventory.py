@@ -18,6 +18,8 @@ from cotenant.model.devices.partition import GPU_MODEL, PARTITION_POLICY, Partit
 from cotenant.model.devices.request import NVIDIA, RESOURCES, VENDORS, type_of
 
 LINK_DOMAIN = "cotenant.io/link-domain"  # label of a device: devices with equal values are connected directly
+GPU_ISOLATION = "koordinator.sh/gpu-isolation-provider"  # label of a pod: what is to enforce its share of a GPU
+NODE_ISOLATION = "cotenant.io/gpu-isolation-provider"  # label of a Device object or a node: what enforces shares there
 GPU_VENDOR = "node.koordinator.sh/gpu-vendor"  # label of a Device object or a node
 HONOR = "Honor"  # value of PARTITION_POLICY: only sets of the table may be allocated
 
@@ -56,6 +58,10 @@ class NodeDevices:
     def judged_resources(self) -> JudgedResources:
         """The resources that these devices serve, by the node."""
         return JudgedResources(frozenset(device.type for device in self.devices), self.labels.get(GPU_VENDOR) or "")
+
+    def isolation(self, node_labels: Labels) -> str:
+        """What enforces shares of these GPUs; empty where nothing is said to."""
+        return self.labels.get(NODE_ISOLATION) or node_labels.get(NODE_ISOLATION) or ""
 
     def partitions(self, node_labels: Labels) -> tuple[PartitionTable | None, bool]:
         """The sets of GPUs that can be allocated together, and whether only those may be."""

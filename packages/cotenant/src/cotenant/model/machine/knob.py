@@ -29,6 +29,8 @@ class Scope(StrEnum):
     RESCTRL = "resctrl"
     TC = "tc"
     NETWORK = "network"  # of the network namespace of a cgroup's processes
+    GPU = "gpu"  # of a card, by NVML; the group is its UUID
+    MPS = "mps"  # of an MPS control daemon; the group is a server's process id, or "default" for servers to come
 
 
 class Knob(StrEnum):
@@ -52,6 +54,7 @@ class Knob(StrEnum):
         Scope.CGROUP,
         False,
     )  # bytes to reclaim now: a one-time action, nothing to restore
+    CGROUP_FREEZE = "cgroup.freeze"  # "1": no process of the group runs, and all keep what they hold
     IO_WEIGHT = "io.weight"  # "default N", N 1..10000
     IO_MAX = "io.max"  # "MAJOR:MINOR rbps=N wbps=N riops=N wiops=N", one device; each N may be "max"
     SCHEMATA = "schemata", Scope.RESCTRL  # resctrl: one line per resource, as "L3:0=ff;1=ff"
@@ -59,6 +62,11 @@ class Knob(StrEnum):
     NETWORK_RATE = "network.rate", Scope.NETWORK  # bits per second that leave a group's network namespace, or "max"
     NETWORK_DELAY = "network.delay", Scope.NETWORK  # microseconds that each packet from there is delayed, "0" is usual
     NETWORK_LOSS = "network.loss", Scope.NETWORK  # of a million packets from there so many are lost, "0" is usual
+    GPU_POWER = "gpu.power", Scope.GPU  # milliwatts at most
+    GPU_CLOCKS = "gpu.clocks", Scope.GPU  # "MIN MAX" of the graphics clock in MHz, or "max" without a lock
+    # of clients that start from now on; those that run keep what they have
+    MPS_THREADS = "mps.threads", Scope.MPS  # percent of a card's threads for each client
+    MPS_MEMORY = "mps.memory", Scope.MPS  # MiB of a device for each client; the group is SERVER/DEVICE
 
     def __new__(cls, file: str, scope: Scope = Scope.CGROUP, undoable: bool = True) -> Knob:
         """A knob of this file."""

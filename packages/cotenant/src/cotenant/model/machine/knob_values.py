@@ -26,6 +26,9 @@ MAX_BYTES = 2**63 - 1
 MAX_RATE_BITS = 30_000_000_000  # the token bucket counts bytes in 32 bits
 MAX_DELAY_US = 10_000_000
 MAX_LOSS_PPM = 999_999
+MAX_POWER_MW = 10_000_000
+MAX_CLOCK_MHZ = 20_000
+MAX_DEVICE_MIB = 1 << 24
 DEVICE_LIMITS = ("rbps", "wbps", "riops", "wiops")  # in the order the kernel prints them
 
 _NUMBER = re.compile(r"[0-9]{1,19}")
@@ -110,6 +113,18 @@ def parse_rate(text: str) -> int | None:
     return _number(Knob.NETWORK_RATE, text, 8_000, MAX_RATE_BITS, expected) // 8 * 8
 
 
+def parse_clocks(text: str) -> tuple[int, int] | None:
+    """The least and the highest clock in MHz; None without a lock."""
+    expected = f'"MIN MAX" in MHz, 1 to {MAX_CLOCK_MHZ}, MIN not above MAX, or "max"'
+    if text.strip() == UNLIMITED:
+        return None
+    low, _, high = text.strip().partition(" ")
+    clocks = tuple(_number(Knob.GPU_CLOCKS, part, 1, MAX_CLOCK_MHZ, expected) for part in (low, high))
+    if clocks[0] > clocks[1]:
+        raise InvalidInput(str(Knob.GPU_CLOCKS), text, expected)
+    return clocks[0], clocks[1]
+
+
 def parse_io_weight(text: str) -> int:
     """The default weight of "default N" (or "N")."""
     expected = '"default N", N 1 to 10000'
@@ -154,12 +169,20 @@ def is_default(knob: Knob, value: str) -> bool:
             return value == "100"
         case Knob.IO_WEIGHT:
             return value == "default 100"
-        case Knob.NETWORK_RATE:
+        case Knob.NETWORK_RATE | Knob.GPU_CLOCKS:
             return value == UNLIMITED
+        case Knob.MPS_THREADS:
+            return value == "100"
         case Knob.CPUSET_CPUS | Knob.IO_MAX:
             return value == ""
         case (
-            Knob.CPU_IDLE | Knob.CPU_BURST | Knob.MEMORY_MIN | Knob.MEMORY_LOW | Knob.NETWORK_DELAY | Knob.NETWORK_LOSS
+            Knob.CPU_IDLE
+            | Knob.CPU_BURST
+            | Knob.CGROUP_FREEZE
+            | Knob.MEMORY_MIN
+            | Knob.MEMORY_LOW
+            | Knob.NETWORK_DELAY
+            | Knob.NETWORK_LOSS
         ):
             return value == "0"
         case _:
@@ -176,7 +199,7 @@ def canonical(knob: Knob, text: str) -> str:
             return str(_number(knob, text.strip(), 0, MAX_BYTES // 1000, "microseconds"))
         case Knob.CPU_WEIGHT:
             return str(_number(knob, text.strip(), 1, 10_000, "a weight of 1 to 10000"))
-        case Knob.CPU_IDLE:
+        case Knob.CPU_IDLE | Knob.CGROUP_FREEZE:
             return str(_number(knob, text.strip(), 0, 1, "0 or 1"))
         case Knob.CPUSET_CPUS:
             return format_cpus(parse_cpus(text, field))
@@ -192,6 +215,15 @@ def canonical(knob: Knob, text: str) -> str:
             return str(_number(knob, text.strip(), 0, MAX_DELAY_US, f"0 to {MAX_DELAY_US} microseconds"))
         case Knob.NETWORK_LOSS:
             return str(_number(knob, text.strip(), 0, MAX_LOSS_PPM, f"0 to {MAX_LOSS_PPM} of a million packets"))
+        case Knob.GPU_POWER:
+            return str(_number(knob, text.strip(), 1, MAX_POWER_MW, "milliwatts"))
+        case Knob.GPU_CLOCKS:
+            clocks = parse_clocks(text)
+            return UNLIMITED if clocks is None else f"{clocks[0]} {clocks[1]}"
+        case Knob.MPS_THREADS:
+            return str(_number(knob, text.strip(), 1, 100, "1 to 100 percent"))
+        case Knob.MPS_MEMORY:
+            return str(_number(knob, text.strip(), 1, MAX_DEVICE_MIB, "MiB"))
         case Knob.IO_WEIGHT:
             return f"default {parse_io_weight(text)}"
         case Knob.IO_MAX:

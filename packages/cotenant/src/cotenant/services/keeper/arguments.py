@@ -7,6 +7,7 @@ engine or a client.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,6 +19,9 @@ from cotenant.model.machine.knob import Knob
 from cotenant.services.knobs.slice_ms import checked_slice_ms
 from cotenant.services.logs import check_logging
 from cotenant.services.options import COMMON, LISTENING, WORK, LogFormat, LogLevel
+
+_GPU = re.compile(r"GPU-[0-9a-f-]{1,64}")
+_OWNED_BY_PLUGINS = frozenset({"nvidia.com", "gpu.nvidia.com"})  # folders in the paths of their pipe directories
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,35 @@ class KeeperArguments:
             group=WORK,
         ),
     ] = False
+    gpus: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--gpu",
+            help=(
+                "UUID of an NVIDIA GPU whose power and clocks may be limited; says too that nobody else locks its "
+                "clocks."
+            ),
+            group=WORK,
+        ),
+    ] = ()
+    mps: Annotated[
+        Path | None,
+        Parameter(
+            help=(
+                "Pipe directory of the MPS control daemon whose clients may be limited, such as /tmp/nvidia-mps: all "
+                "that start from then on."
+            ),
+            group=WORK,
+        ),
+    ] = None
+    freeze: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Also suspend all processes of a group for the time of a lease (cgroup.freeze).",
+            group=WORK,
+        ),
+    ] = False
     knobs: Annotated[
         tuple[str, ...],
         Parameter(name="--knob", help="A knob that may be written, e.g. cpu.max; default: all.", group=WORK),
@@ -183,6 +216,12 @@ def check(request: KeeperArguments) -> None:
         )
     if not 1 <= request.max_zones <= 64:
         raise InvalidInput("--max-zones", request.max_zones, "1 to 64")
+    for uuid in request.gpus:
+        if not _GPU.fullmatch(uuid):
+            raise InvalidInput("--gpu", uuid, "the UUID of a GPU, GPU-…, as nvidia-smi -L says")
+    if request.mps is not None and _OWNED_BY_PLUGINS & set(request.mps.parts):
+        hint = "NVIDIA's device plugin and DRA driver set the limits of their daemons: give offline work one of its own"
+        raise InvalidInput("--mps", str(request.mps), "the pipe directory of a daemon that nobody else limits", hint)
     known = {str(knob): knob for knob in Knob}
     for group in request.allow_groups:
         if group < 0:

@@ -67,7 +67,9 @@ def run(request: KeeperArguments) -> int:
     log_to_stderr(request.log_level, request.log_format)
     join_group(peers.socket_group)
     give_up(needed(request))
-    with machine_knobs(request.cgroup_root, owners=OwnerPaths(request.bus, request.cpu_manager)) as machine:
+    with machine_knobs(
+        request.cgroup_root, owners=OwnerPaths(request.bus, request.cpu_manager, request.mps)
+    ) as machine:
         rules = replace(rules, facts=machine.facts)
         if request.dry_run:
             return asyncio.run(_serve_dry(request, machine.ports, rules, peers))
@@ -162,6 +164,9 @@ def rules_of(request: KeeperArguments) -> Rules:
         interfaces=frozenset(request.interfaces),
         classes=frozenset(request.resctrl_classes),
         raises_roots=request.raise_roots,
+        gpus=frozenset(request.gpus),
+        mps=request.mps is not None,
+        freezes=request.freeze,
         longest_ttl_us=round(request.longest_ttl_s * 1e6),
     )
 

@@ -52,6 +52,7 @@ class Capability(IntEnum):
 ALWAYS = frozenset({Capability.DAC_OVERRIDE, Capability.SYS_RESOURCE})
 OF_INTERFACES = frozenset({Capability.NET_ADMIN})
 OF_TASKS = frozenset({Capability.SYS_NICE})  # slices of other users' tasks
+OF_GPUS = frozenset({Capability.SYS_ADMIN})  # NVIDIA's driver asks for it where a limit of a card is set
 OF_ZONES = frozenset(Capability) - ALWAYS - OF_INTERFACES
 
 
@@ -60,6 +61,8 @@ def needed(request: KeeperArguments) -> frozenset[Capability]:
     found = ALWAYS
     if request.interfaces:
         found |= OF_INTERFACES
+    if request.gpus:
+        found |= OF_GPUS
     if request.idle_slice_ms > 0:
         found |= OF_TASKS
     return found | OF_ZONES if request.zones else found

@@ -31,7 +31,7 @@ def exceeds(knob: Knob, value: str, before: str) -> bool:
         match knob:
             case Knob.MEMORY_RECLAIM:
                 return False
-            case Knob.CPU_IDLE:
+            case Knob.CPU_IDLE | Knob.CGROUP_FREEZE:
                 return int(value) < int(before)
             case Knob.CPUSET_CPUS:
                 return _is_wider(value, before)

@@ -20,6 +20,9 @@ from cotenant.drivers.cgroup.layout import Layout, detect
 from cotenant.drivers.cgroup.processes import first_process
 from cotenant.drivers.cgroup.slices import TaskSlices
 from cotenant.drivers.cgroup.watch import KnobWatch
+from cotenant.drivers.gpu.knobs import GpuKnobs
+from cotenant.drivers.gpu.mps import MpsControl
+from cotenant.drivers.gpu.mps_knobs import MpsKnobs
 from cotenant.drivers.kubelet.cpu_manager import STATE
 from cotenant.drivers.leasefile import file as leasefile
 from cotenant.drivers.leasefile.audit import AuditTrail
@@ -68,12 +71,13 @@ def groups_of(pid: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class OwnerPaths:
-    """Where the other owners of knobs are asked: the system bus of systemd, and the checkpoint of the kubelet's CPU
-    manager.
+    """Where the other owners of knobs are asked: the system bus of systemd, the checkpoint of the kubelet's CPU
+    manager, and the MPS control daemon.
     """
 
     bus: Path = SOCKET
     cpu_manager: Path = STATE
+    mps: Path | None = None  # pipe directory of an MPS control daemon; None: the one that CUDA looks for
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,8 @@ def machine_knobs(
             Scope.RESCTRL: classes,
             Scope.TC: TcKnobs(),
             Scope.NETWORK: GroupNetworkKnobs(lambda group: first_process(layout, group)),
+            Scope.GPU: opened.enter_context(closing(GpuKnobs())),
+            Scope.MPS: MpsKnobs(MpsControl(owners.mps)),
         }
         yield Machine(ports, facts, watch)
 

@@ -5,7 +5,8 @@ through it. Rules fixed at start. Whatever a knob's kind, it must be named: a cg
 a resctrl class. The trees' roots are never written, nor a group that contains the keeper or the client (their own
 groups and all above): a throttled process cannot undo its own throttling in time. A root's own knobs are never raised
 above what stood before (`border.py`). Limits with which nothing can run are refused: a group that cannot run cannot
-release its locks either, and what a memory limit kills is not restored.
+release its locks either, and what a memory limit kills is not restored. A freeze is granted only where that was allowed
+(`freezes`): what waits for a frozen process waits until the lease ends.
 Limits: within the rules the agent decides whether a group is the right one to throttle. How a path is resolved is the
 port's matter (`drivers/cgroup` follows no links).
 """
@@ -27,6 +28,10 @@ from cotenant.services.knobs.border import exceeds
 
 _SCHEMATA = re.compile(r"[A-Z0-9]{1,8}:[0-9]{1,4}=[0-9a-f]{1,16}(;[0-9]{1,4}=[0-9a-f]{1,16}){0,63}")
 _RATE = re.compile(r"([0-9]{1,13}) ([0-9]{1,13})")
+_MPS_GROUP = {
+    Knob.MPS_THREADS: re.compile(r"default|[1-9][0-9]{0,9}"),
+    Knob.MPS_MEMORY: re.compile(r"(default|[1-9][0-9]{0,9})/[0-9A-Za-z-]{1,64}"),
+}
 _INTERFACE = re.compile(r"[!-.0-~]{1,15}")  # IFNAMSIZ less the closing zero; printable, without a slash
 _MAX_VALUE = 4096  # characters
 _MAX_GROUP = 4096  # PATH_MAX
@@ -55,6 +60,9 @@ class Rules:
     interfaces: frozenset[str] | None = frozenset()  # network interfaces for tc.rate; None: any
     classes: frozenset[str] = frozenset()  # resctrl classes for schemata
     raises_roots: bool = False  # whether a root's own knobs may be set above what stood before
+    gpus: frozenset[str] = frozenset()  # UUIDs of cards whose power and clocks may be limited
+    mps: bool = False  # whether limits of MPS clients may be set
+    freezes: bool = False  # whether processes of a group may be suspended
     facts: Callable[[], KubeletFacts] = KubeletFacts  # what is known of the kubelet and systemd of this node
     restores_all: bool = False  # whether leases that an earlier process left outside of the roots are restored too
     longest_ttl_us: int = 600_000_000
@@ -116,6 +124,8 @@ class Rules:
         """Why this knob may not be written, whatever the value."""
         if target.knob not in self.knobs:
             return f"{target.knob} is not among the allowed knobs"
+        if target.knob is Knob.CGROUP_FREEZE and not self.freezes:
+            return "no group is frozen here (--freeze): a frozen process releases none of its locks"
         outside = self.outside(target)
         if outside is not None or target.knob.scope not in (Scope.CGROUP, Scope.NETWORK):
             return outside
@@ -139,6 +149,10 @@ class Rules:
                 return f"{target.group or 'the root'} is not an allowed class (--resctrl-class)"
             case Scope.RESCTRL:
                 return None
+            case Scope.GPU:
+                return None if target.group in self.gpus else f"{target.group} is not an allowed GPU (--gpu)"
+            case Scope.MPS:
+                return self._outside_mps(target)
         if not any(_within(target.group, root) for root in self.roots):
             return f"/{target.group} is not below an allowed group"
         return None
@@ -148,6 +162,14 @@ class Rules:
         if self.interfaces is not None and device not in self.interfaces:
             return f"{device} is not an allowed network interface (--interface)"
         return None if name in MINORS else f"{name} is not a class of {device}: one of {', '.join(MINORS)}"
+
+    def _outside_mps(self, target: Target) -> str | None:
+        if not self.mps:
+            return "no limit of MPS clients is set here (--mps)"
+        if _MPS_GROUP[target.knob].fullmatch(target.group) is None:
+            device = "/DEVICE" if target.knob is Knob.MPS_MEMORY else ""
+            return f"{target.group!r} is not default{device}, or a server's process id{device}"
+        return None
 
     def _is_border(self, group: str) -> bool:
         """Whether the group is a root that is not below another one."""

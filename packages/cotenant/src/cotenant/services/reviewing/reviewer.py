@@ -26,6 +26,7 @@ from random import Random
 
 from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, X_ELASTIC_QUOTAS
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS
+from cotenant.model.devices.inventory import GPU_ISOLATION, NODE_ISOLATION
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import NAME, PREEMPTIBLE
 from cotenant.policy.admission.devices import check_devices, default_devices
@@ -53,7 +54,6 @@ from cotenant.services.reviewing.rules import Rules
 
 MASTERS = "system:masters"
 NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # of a token that is bound to a pod; Kubernetes 1.30
-GPU_ISOLATION = "koordinator.sh/gpu-isolation-provider"  # of a pod, for HAMi-core
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class Reviewer:
             )
         if GPU_ISOLATION in labels:
             found.append(
-                f"the label {GPU_ISOLATION} is not read: the pod may be placed where nothing enforces its share"
+                f"a share of a GPU is given on nodes only whose label {NODE_ISOLATION} is {labels[GPU_ISOLATION]}"
             )
         return tuple(found)
 

@@ -206,6 +206,17 @@ class SchedulerArguments:
             group=WORK,
         ),
     ] = ""
+    only_enforced_gpu_shares: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help=(
+                "Give shares of a GPU only on nodes whose label cotenant.io/gpu-isolation-provider says what "
+                "enforces them."
+            ),
+            group=WORK,
+        ),
+    ] = False
     default_spread: Annotated[
         str,
         Parameter(

@@ -1,7 +1,7 @@
-"""`--device-strategy` and `--usual-gpu-pods`: how devices are chosen, from the command line.
+"""`--device-strategy`, `--usual-gpu-pods`, `--only-enforced-gpu-shares`: the choice of devices, from the command line.
 
 A misspelt strategy that is skipped fills a cluster in the wrong way for weeks, and the strategy that goes by the usual
-pods does nothing without them. Both options are read together, and a combination that makes no sense is refused by the
+pods does nothing without them. They are read together, and a combination that makes no sense is refused by the
 option's name.
 Limits: one strategy for parts of devices and for whole ones.
 """
@@ -18,8 +18,8 @@ STRATEGY, USUAL = "--device-strategy", "--usual-gpu-pods"
 _FORM = re.compile(r"(\d{1,3})(?:x(\d{1,3}))?(?::(\d{1,9}))?", re.ASCII)
 
 
-def device_settings(strategy: str, usual: str) -> DeviceSettings:
-    """The settings of both options. Raises `InvalidInput` with the option's name."""
+def device_settings(strategy: str, usual: str, only_isolated: bool = False) -> DeviceSettings:
+    """The settings of these options. Raises `InvalidInput` with the option's name."""
     if strategy not in [entry.value for entry in Strategy]:
         raise InvalidInput(STRATEGY, strategy, "one of " + ", ".join(entry.value for entry in Strategy))
     known = Strategy(strategy)
@@ -29,7 +29,7 @@ def device_settings(strategy: str, usual: str) -> DeviceSettings:
         raise InvalidInput(STRATEGY, strategy, f"{USUAL} beside it", hint)
     if pods and known is not Strategy.FRAGMENTATION:
         raise InvalidInput(USUAL, usual, f"{STRATEGY} {Strategy.FRAGMENTATION.value} beside it", "no other asks for it")
-    return DeviceSettings(known, known, usual=pods)
+    return DeviceSettings(known, known, only_isolated=only_isolated, usual=pods)
 
 
 def usual_pods(text: str) -> tuple[UsualPod, ...]:

@@ -63,6 +63,21 @@ def v2(tmp_path: Path) -> CgroupTrees:
     return trees
 
 
+def test_what_the_group_above_froze_is_not_the_groups_own(v1: CgroupTrees) -> None:
+    """On v1 freezer.state shows both; written back as read, the group would stay frozen when the other thaws."""
+    above = POD.rpartition("/")[0]
+    with CgroupKnobs(v1.layout, KernelTree) as knobs:
+        frozen = Target(POD, Knob.CGROUP_FREEZE)
+        knobs.write(Target(above, Knob.CGROUP_FREEZE), "1")
+        assert v1.path(POD, "freezer.state").read_text() == "FROZEN\n"
+        raw = knobs.raw(frozen)
+        assert knobs.read(frozen) == "0"
+        knobs.write(frozen, "1")
+        knobs.restore(frozen, raw)
+        knobs.write(Target(above, Knob.CGROUP_FREEZE), "0")
+        assert v1.path(POD, "freezer.state").read_text() == "THAWED\n"
+
+
 def failing(code: int, file: str, times: int = 1) -> type[KernelTree]:
     """A tree whose writes to a file end so."""
     left = [times]

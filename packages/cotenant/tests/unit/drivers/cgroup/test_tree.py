@@ -72,7 +72,7 @@ def test_the_trees_that_lack_a_group_are_listed(tmp_path: Path) -> None:
     with Groups(trees.layout) as groups:
         assert groups.exists("pod")
         missing = {Path(path).name for path in groups.missing("pod")}
-        assert missing == {"cpuacct", "cpuset", "blkio", "pids", "unified"}
+        assert missing == {"cpuacct", "cpuset", "blkio", "pids", "freezer", "unified"}
         groups.remove("pod")
         assert not (tmp_path / "memory/pod").exists()
         groups.remove("pod")

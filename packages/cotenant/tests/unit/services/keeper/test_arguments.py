@@ -50,3 +50,16 @@ def test_the_command_takes_the_names_of_the_groups() -> None:
     _, bound, unused, *_ = app.parse_known_args(["keeper", "--kubelet-groups=best-effort"])
     assert not unused
     assert KubeletGroups(bound.arguments["request"].kubelet_groups) is KubeletGroups.BEST_EFFORT
+
+
+def test_gpus_are_named_by_their_uuid_and_daemons_of_nvidias_plugins_are_left_to_them(tmp_path: Path) -> None:
+    (tmp_path / "cgroup").mkdir()
+    request = replace(arguments(tmp_path, "", "batch.slice"), gpus=("GPU-5ce1a2",), mps=Path("/tmp/offline-mps"))
+    check(request)
+    assert (rules_of(request).gpus, rules_of(request).mps) == (frozenset({"GPU-5ce1a2"}), True)
+    for uuid in ("0", "GPU-../../etc", "MIG-5ce1a2"):
+        with pytest.raises(InvalidInput, match="--gpu"):
+            check(replace(request, gpus=(uuid,)))
+    for owned in ("/run/nvidia/mps/nvidia.com/gpu/pipe", "/var/lib/kubelet/plugins/gpu.nvidia.com/mps/1/pipe"):
+        with pytest.raises(InvalidInput, match="device plugin and DRA driver set the limits"):
+            check(replace(request, mps=Path(owned)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cotenant.model.errors import InvalidInput
@@ -24,6 +26,7 @@ GOOD = {
     Knob.CPU_WEIGHT: "50",
     Knob.CPU_IDLE: "1",
     Knob.CPUSET_CPUS: "0",
+    Knob.CGROUP_FREEZE: "1",
     Knob.MEMORY_MIN: "1048576",
     Knob.MEMORY_LOW: "1048576",
     Knob.MEMORY_HIGH: "67108864",
@@ -36,6 +39,10 @@ GOOD = {
     Knob.NETWORK_RATE: "8000000",
     Knob.NETWORK_DELAY: "20000",
     Knob.NETWORK_LOSS: "10000",
+    Knob.GPU_POWER: "350000",
+    Knob.GPU_CLOCKS: "210 1200",
+    Knob.MPS_THREADS: "30",
+    Knob.MPS_MEMORY: "4096",
 }
 
 
@@ -64,7 +71,7 @@ def refusal(
     ],
 )
 def test_a_cgroups_knob_is_granted_at_and_below_a_root_only(knob: Knob, group: str, why: str | None) -> None:
-    rules = Rules(("demo",), interfaces=frozenset({"eth0"}), classes=frozenset({"BE"}))
+    rules = Rules(("demo",), interfaces=frozenset({"eth0"}), classes=frozenset({"BE"}), freezes=True)
     told = refusal(group, GOOD[knob], knob, rules=rules)
     assert told is None if why is None else why in (told or "")
 
@@ -107,6 +114,15 @@ def test_the_schemata_of_named_classes_only_are_granted(group: str, why: str | N
     told = refusal(group, GOOD[Knob.SCHEMATA], Knob.SCHEMATA)
     assert told is None if why is None else why in (told or "")
     assert refusal(group, GOOD[Knob.SCHEMATA], Knob.SCHEMATA, rules=Rules(("demo", "BE"))) is not None
+
+
+def test_a_group_is_frozen_only_where_that_was_allowed_and_never_the_one_that_asks() -> None:
+    assert "no group is frozen here (--freeze)" in (refusal("demo/x", "1", Knob.CGROUP_FREEZE) or "")
+    rules = replace(RULES, freezes=True)
+    assert refusal("demo/x", "1", Knob.CGROUP_FREEZE, rules=rules) is None
+    wish = SetKnob(Target("demo/x", Knob.CGROUP_FREEZE), "1", REASON, 10)
+    told = rules.refusal(wish, Requester("agent", ("demo/x/agent",)))
+    assert told == "/demo/x contains /demo/x/agent, which is never written"
 
 
 def test_every_knob_is_refused_by_a_keeper_that_names_nothing() -> None:

@@ -149,7 +149,7 @@ def test_what_a_pod_asks_for_and_does_not_get_is_a_warning() -> None:
     assert answer["allowed"]
     quota_words, label_words = answer["warnings"]
     assert "there is no quota nowhere" in quota_words
-    assert "gpu-isolation-provider is not read" in label_words
+    assert "on nodes only whose label cotenant.io/gpu-isolation-provider is HAMi-core" in label_words
 
 
 def test_what_is_not_asked_for_is_allowed_as_it_is() -> None:

@@ -7,12 +7,13 @@ asked for the mixture.
 
     quota, burst, weights, memory.high, memory.max       less is more restrictive; "max" is least
     io.max                                               more limits over all devices, then smaller ones
-    cpu.idle                                             idle is more restrictive
+    cpu.idle, cgroup.freeze                              idle, frozen is more restrictive
     cpuset.cpus                                          fewer CPUs; "" (the parent's) is least
     memory.min, memory.low                               more protection wins: it restricts all other groups
     memory.reclaim                                       more is reclaimed
     schemata, tc.rate                                    fewer ways and less bandwidth; a smaller ceiling, then a
                                                          smaller floor
+    gpu.power, gpu.clocks, mps.threads, mps.memory       less; without a lock of clocks is least
 
 Source of the canonical forms: `model/machine/knob_values.py`; of the others `model/machine/knob.py`.
 """
@@ -29,6 +30,7 @@ from cotenant.model.machine.knob_values import (
     MAX_PERIOD_US,
     canonical,
     parse_bytes,
+    parse_clocks,
     parse_cpu_max,
     parse_io_max,
     parse_io_weight,
@@ -123,11 +125,17 @@ def _rate(value: str) -> Rank:
     return (_UNLIMITED if most == UNLIMITED else int(most), int(least))
 
 
+def _clocks(value: str) -> Rank:
+    clocks = parse_clocks(value)
+    return (_UNLIMITED,) if clocks is None else (clocks[1], clocks[0])
+
+
 _RANKS: dict[Knob, Callable[[str], Rank]] = {
     Knob.CPU_MAX: _quota,
     Knob.CPU_BURST: _less,
     Knob.CPU_WEIGHT: _less,
     Knob.CPU_IDLE: _more,
+    Knob.CGROUP_FREEZE: _more,
     Knob.CPUSET_CPUS: _cpus,
     Knob.MEMORY_MIN: _more_bytes_of(Knob.MEMORY_MIN),
     Knob.MEMORY_LOW: _more_bytes_of(Knob.MEMORY_LOW),
@@ -138,4 +146,8 @@ _RANKS: dict[Knob, Callable[[str], Rank]] = {
     Knob.IO_MAX: _io_max,
     Knob.SCHEMATA: _schemata,
     Knob.RATE: _rate,
+    Knob.GPU_POWER: _less,
+    Knob.GPU_CLOCKS: _clocks,
+    Knob.MPS_THREADS: _less,
+    Knob.MPS_MEMORY: _less,
 }

@@ -4,8 +4,8 @@ it, or back down.
 An action on the wrong pod, or a useless one on the right pod, must end by itself, and a culprit that returns must not
 be found anew each time. A pure function over the incident and the node's samples. After an action only samples that lie
 wholly behind it count; their mean is compared with the level before. Recovered: the lease lasts on for its time.
-Improved: the next rung. Not improved: the lease ends and the pod is cleared for this service; the first rung, which is
-not aimed at the culprit, goes on to the next one where the same pod is still named. When the trouble returns after a
+Improved: the next rung. Not improved: the lease ends and the pod is cleared for this service; the mild rungs go on to
+the next one where the same pod is still named. When the trouble returns after a
 lease, the same rung is used again for twice as long, and the next one after some recurrences. Before each stronger rung
 the cause is asked again, so a cause that was the service's own ends the action.
 Limits: two actions for one service are never in force at once; where two services have the same culprit, each has its
@@ -29,9 +29,9 @@ from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.attribution.attribute import Attribution, Cause
 from cotenant.policy.interference.attribution.settings import Signal
 
-# A culprit that these did not help against is not cleared while it is still named: the one leaves it its CPU, the
-# other is not aimed at it.
-_MILD = frozenset({Rung.DISK, Rung.TIGHTEN})
+# A culprit that these did not help against is not cleared while it is still named: the first leaves it its CPU, the
+# second is not aimed at it, and a cap leaves it a burst of its quota in each period, at its own weight.
+_MILD = frozenset({Rung.DISK, Rung.TIGHTEN, Rung.CAP})
 
 
 def step(incident: Incident, facts: Facts) -> tuple[Incident, tuple[Cleared, ...]]:

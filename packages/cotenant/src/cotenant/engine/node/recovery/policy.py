@@ -133,8 +133,11 @@ def _verdict(state: NodeState, settings: RecoverySettings, memory: RecoveryMemor
                 continue
             part_m = lease.group_m if len(groups) == 1 else max(_MIN_PART_M, lease.group_m // len(groups))
             _restrict(knobs, Target(group, Knob.CPU_MAX), part_m, reason)
-            if (lease.rung is Rung.IDLE or lease.rung in LEAVING) and Knob.CPU_IDLE in state.supported:
+            if (lease.rung in (Rung.IDLE, Rung.FREEZE) or lease.rung in LEAVING) and Knob.CPU_IDLE in state.supported:
                 target = Target(group, Knob.CPU_IDLE)
+                knobs[target] = SetKnob(target, "1", reason)
+            if lease.rung is Rung.FREEZE:
+                target = Target(group, Knob.CGROUP_FREEZE)
                 knobs[target] = SetKnob(target, "1", reason)
         for entry in members if lease.rung is Rung.EVICT else ():
             pod, use = entry.pod, entry.use

@@ -69,7 +69,17 @@ def _is_possible(rung: Rung, facts: Facts, culprit: str, incident: Incident) -> 
         return bool(group) and all(entry.pod.group.startswith(f"{group}/") for entry in members)
     if rung is Rung.EVICT:
         return may_leave
+    if rung is Rung.FREEZE and not _may_be_frozen(facts):
+        return False
     return any(entry.pod.group for entry in members)
+
+
+def _may_be_frozen(facts: Facts) -> bool:
+    """A frozen pod keeps its memory, which is nobody else's while it lasts."""
+    host = facts.state.host
+    available_bytes = host.memory_total_bytes - host.memory_used_bytes
+    is_roomy = available_bytes * PPM >= facts.settings.freeze_memory_ppm * host.memory_total_bytes
+    return is_roomy and Knob.CGROUP_FREEZE in facts.state.supported
 
 
 def no_rung(incident: Incident, facts: Facts, culprit: str) -> str:
@@ -91,7 +101,7 @@ def cap_m(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | N
     if rung is Rung.MOVE:
         held = any(entry.pod.best_effort and entry.pod.group for entry in facts.members(culprit))
         return settings.idle_cap_m if held else None
-    if rung in (Rung.IDLE, Rung.EVICT):
+    if rung in (Rung.IDLE, Rung.FREEZE, Rung.EVICT):
         return settings.idle_cap_m
     bad = _bad(incident, facts)
     if rung is Rung.CAP:
@@ -159,6 +169,8 @@ def described(lease: Lease, victim: str) -> str:
             return f"{lease.called} is capped{cap}"
         case Rung.IDLE:
             return f"{lease.called} is put into the idle class{cap}"
+        case Rung.FREEZE:
+            return f"the processes of {lease.called} are suspended"
         case Rung.EVICT:
             return f"{lease.called} is to be evicted"
         case Rung.MOVE:

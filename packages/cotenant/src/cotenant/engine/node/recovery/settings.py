@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.engine.node.recovery.stages import Rung
+from cotenant.engine.node.recovery.stages import USUAL, Rung
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.replica_signal import MaxAction
 from cotenant.policy.interference.attribution.settings import SECOND_US, AttributionSettings
@@ -23,7 +23,7 @@ class RecoverySettings:
     """Raises `InvalidInput`. Times in microseconds, shares in millionths (ppm)."""
 
     attribution: AttributionSettings = DEFAULT_ATTRIBUTION
-    rungs: tuple[Rung, ...] = tuple(Rung)
+    rungs: tuple[Rung, ...] = USUAL
     max_action: MaxAction = MaxAction.IDLE  # for services without an objective measured from spans
     tighten_ppm: int = 500_000  # share of best-effort use that the first rung leaves
     cap_ppm: int = 300_000  # share of the culprit's use that a cap leaves
@@ -39,6 +39,7 @@ class RecoverySettings:
     longest_lease_us: int = 600 * SECOND_US
     after_us: int = 10 * SECOND_US  # without trouble after a lease: recovered
     recurrences: int = 3  # leases that helped, after which the next rung is used
+    freeze_memory_ppm: int = 100_000  # share of the node's memory that is available, below which nothing is frozen
     longest_gap_us: int = 10 * SECOND_US  # between two attributions of one incident, which costs milliseconds
     cleared_us: int = 600 * SECOND_US  # a culprit whose limits did not help is not named for the service for this long
     leave_us: int = 60 * SECOND_US  # for an eviction to be done
@@ -66,6 +67,6 @@ class RecoverySettings:
                 raise InvalidInput(f"recovery.{name}", 0, "more than 0")
         if self.longest_lease_us < self.lease_us:
             raise InvalidInput("recovery.longest_lease_us", self.longest_lease_us, f"at least {self.lease_us}")
-        for name in ("tighten_ppm", "cap_ppm", "disk_ppm"):
+        for name in ("tighten_ppm", "cap_ppm", "disk_ppm", "freeze_memory_ppm"):
             if getattr(self, name) > 1_000_000:
                 raise InvalidInput(f"recovery.{name}", getattr(self, name), "at most 1000000")

@@ -54,6 +54,7 @@ class Rung(StrEnum):
     TIGHTEN = "tighten"  # all best-effort work is cut to a share of its use
     CAP = "cap"  # the culprit is capped to a share of its use
     IDLE = "idle"  # the culprit is in the kernel's idle class, with a small cap
+    FREEZE = "freeze"  # the culprit's processes are suspended, and keep their memory; only where it is configured
     EVICT = "evict"
     MOVE = "move"  # the rebalancer is asked to move the culprit or the service, whichever costs less
 
@@ -63,9 +64,11 @@ _NEEDS = {
     Rung.TIGHTEN: MaxAction.CAP,
     Rung.CAP: MaxAction.CAP,
     Rung.IDLE: MaxAction.IDLE,
+    Rung.FREEZE: MaxAction.EVICT,
     Rung.EVICT: MaxAction.EVICT,
     Rung.MOVE: MaxAction.EVICT,  # either pod is evicted for it
 }
+USUAL = tuple(rung for rung in Rung if rung is not Rung.FREEZE)
 LEAVING = frozenset({Rung.EVICT, Rung.MOVE})  # proven by the absence of the culprit
 
 

@@ -126,6 +126,11 @@ class DeviceNodes:
         self._restate(node)
         self._compare(node)
 
+    def isolation(self, name: str) -> str:
+        """What enforces shares of a node's GPUs; empty where nothing is said to."""
+        node = self.by_name.get(name)
+        return node.ledger.isolation if node is not None else ""
+
     # ---- holders
 
     def _claimed(self, name: str) -> None:
@@ -233,7 +238,12 @@ class DeviceNodes:
             self.shared.tell(node.name, _in_use(node))
 
     def _form(self, ledger: DeviceLedger) -> int:
-        likeness = (tuple(pool.inventory.likeness() for pool in ledger.pools), ledger.table, ledger.honor)
+        likeness = (
+            tuple(pool.inventory.likeness() for pool in ledger.pools),
+            ledger.table,
+            ledger.honor,
+            ledger.isolation,
+        )
         return self._forms.setdefault(likeness, len(self._forms) + 1)
 
     def _start_over(self) -> None:
@@ -256,7 +266,8 @@ class DeviceNodes:
             labels = encoder.node(node.row).labels
             if labels != node.labels:
                 node.labels = labels
-                if node.facts is not None and node.facts.partitions(labels) != (node.ledger.table, node.ledger.honor):
+                stood = node.ledger.table, node.ledger.honor, node.ledger.isolation
+                if node.facts is not None and (*node.facts.partitions(labels), node.facts.isolation(labels)) != stood:
                     self._refresh(node)
             self._rows[node.row] = node.state
 
@@ -285,7 +296,7 @@ def _ledger(facts: NodeDevices | None, labels: Labels) -> DeviceLedger:
     if facts is None:
         return _NOTHING
     table, honor = facts.partitions(labels)
-    return DeviceLedger.of(facts.devices, table, honor)
+    return DeviceLedger.of(facts.devices, table, honor, facts.isolation(labels))
 
 
 def _in_use(node: DeviceNode) -> frozenset[str]:

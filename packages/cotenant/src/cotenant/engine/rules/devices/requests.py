@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.pod import Pod
+from cotenant.model.devices.inventory import GPU_ISOLATION
 from cotenant.model.devices.request import CARDS, RESOURCES, device_requests, type_of
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement.devices.allocation import DeviceAsk
+from cotenant.policy.placement.devices.allocation import ANY_ISOLATION, DeviceAsk, asks_share
 from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
 
 _MAX_UNUSED = 256
@@ -29,6 +30,7 @@ class DeviceSettings:
     whole: Strategy = Strategy.BINPACK  # for whole devices
     # of the strategy's 0 to 100 in a node's score; the profile's own has 1: it decides between otherwise equal nodes
     weight: float = 2.0
+    only_isolated: bool = False  # a share of a GPU is given only where something is said to enforce it
     usual: tuple[UsualPod, ...] = ()  # typical pods, for Strategy.FRAGMENTATION; without them it packs
 
 
@@ -41,6 +43,11 @@ class Ask:
     wanted: DeviceAsk
     plain: bool
     pods: set[int] = field(default_factory=set, repr=False)  # numbers of the pods with this ask
+
+    @property
+    def is_share(self) -> bool:
+        """Whether others may use the rest of a GPU that it is given."""
+        return asks_share(self.wanted)
 
     @property
     def name(self) -> str:
@@ -69,6 +76,7 @@ def read_ask(pod: Pod, demands: Demands, settings: DeviceSettings) -> DeviceAsk 
         demands.partition,
         settings.shared if any(request.shared for request in requests) else settings.whole,
         settings.usual,
+        pod.labels.get(GPU_ISOLATION) or (ANY_ISOLATION if settings.only_isolated else ""),
     )
 
 
@@ -82,7 +90,8 @@ class Asks:
 
     def read(self, number: int, pod: Pod, demands: Demands) -> Ask | str:
         """The ask of a pod with device requests, registered for the pod; or a message."""
-        key = (pod.requests, (demands.device_hints, demands.joint_devices, demands.partition))
+        isolation = pod.labels.get(GPU_ISOLATION)
+        key = (pod.requests, (demands.device_hints, demands.joint_devices, demands.partition, isolation))
         found = self._known.get(key)
         if found is None:
             if len(self._known) > 2 * _MAX_UNUSED:

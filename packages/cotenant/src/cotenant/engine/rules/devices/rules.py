@@ -39,7 +39,7 @@ from cotenant.engine.rules.devices.verdicts import VerdictsByAsk, hints_of
 from cotenant.engine.rules.devices.victims import DeviceVacate, device_columns, device_vacate, ledger_without
 from cotenant.engine.rules.devices.views import NodeDeviceSummary, summary
 from cotenant.model.arrays import Int
-from cotenant.model.cluster.demands import Demands, Holdings
+from cotenant.model.cluster.demands import UNENFORCED, Demands, Holdings
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.devices.allocation import DeviceAllocation
@@ -235,9 +235,13 @@ class DeviceRules:
             pod.ask.pods.discard(number)
 
     def holdings(self, number: int, holds: Holdings) -> Holdings:
-        """`holds` with the pod's devices."""
+        """`holds` with the pod's devices, and what enforces its share of a GPU."""
         pod = self._pods[number]
-        return replace(holds, devices=pod.given) if pod.given and not pod.is_guess else holds
+        if not pod.given or pod.is_guess:
+            return holds
+        is_share = isinstance(pod.ask, Ask) and pod.ask.is_share
+        share = (self.nodes.isolation(pod.node) or UNENFORCED) if is_share else ""
+        return replace(holds, devices=pod.given, gpu_share=share)
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
         """What of these residents blocks the pod on devices."""

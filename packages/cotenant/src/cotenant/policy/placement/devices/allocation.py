@@ -21,6 +21,7 @@ from cotenant.model.cpus.topology import mask_of, numbers_in
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import DeviceType
 from cotenant.model.devices.hints import CountBy, DeviceHint, JointAllocation, PartitionSpec, Scope
+from cotenant.model.devices.inventory import NODE_ISOLATION
 from cotenant.model.devices.partition import Partition
 from cotenant.model.devices.request import WHOLE, DeviceRequest
 from cotenant.model.resources import Amounts
@@ -33,6 +34,7 @@ from cotenant.policy.placement.devices.strategy import Rank, Strategy, UsualPod,
 from cotenant.policy.placement.refusal import Refusal
 
 _Serving = tuple[Pool, DeviceRequest, Fitting]
+ANY_ISOLATION = "*"
 TypedMinors = tuple[tuple[DeviceType, int], ...]  # a mask of minors per type
 
 
@@ -46,6 +48,7 @@ class DeviceAsk:
     partition: PartitionSpec | None = None  # set: only a partition is accepted
     strategy: Strategy = Strategy.DEFAULT
     usual: tuple[UsualPod, ...] = ()  # for the fragmentation strategy
+    isolation: str = ""  # what has to enforce a share of a GPU; ANY_ISOLATION: whatever does
     numa: int | None = None  # mask of NUMA ids; None = any
     required: TypedMinors = ()  # only these devices, e.g. a reservation's
     preferred: TypedMinors = ()  # these devices first
@@ -63,6 +66,8 @@ def allocate(ledger: DeviceLedger, ask: DeviceAsk) -> DeviceChoice | Refusal:
     """The allocation of everything requested, or the reason why not. The ledger is unchanged; `ledger.given`
     records the result.
     """
+    if not is_isolated(ledger, ask):
+        return _unenforced(ledger, ask)
     work = _Work(ledger.without(ask.preemptible), ask)
     joint = _asked_types(ask)
     for type_ in joint[:1]:
@@ -79,6 +84,24 @@ def allocate(ledger: DeviceLedger, ask: DeviceAsk) -> DeviceChoice | Refusal:
             if refusal is not None:
                 return refusal
     return DeviceChoice(tuple(allocation for request in ask.requests for allocation in work.chosen[request.type]))
+
+
+def asks_share(ask: DeviceAsk) -> bool:
+    """Whether others may use the rest of a GPU that it is given."""
+    return any(request.type is DeviceType.GPU and request.shared for request in ask.requests)
+
+
+def is_isolated(ledger: DeviceLedger, ask: DeviceAsk) -> bool:
+    """Whether what the ask wants to enforce its share is there; True where it wants nothing, or there is no GPU."""
+    if not ask.isolation or not asks_share(ask) or ledger.pool(DeviceType.GPU) is None:
+        return True
+    return bool(ledger.isolation) if ask.isolation == ANY_ISOLATION else ledger.isolation == ask.isolation
+
+
+def _unenforced(ledger: DeviceLedger, ask: DeviceAsk) -> Refusal:
+    by = "" if ask.isolation == ANY_ISOLATION else f" by {ask.isolation}"
+    here = f"label {NODE_ISOLATION} is {ledger.isolation}" if ledger.isolation else f"no label {NODE_ISOLATION}"
+    return Refusal(f"shares of a GPU are not enforced{by}", here)
 
 
 def _asked_types(ask: DeviceAsk) -> tuple[DeviceType, ...]:

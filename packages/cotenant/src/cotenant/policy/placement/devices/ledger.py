@@ -73,19 +73,22 @@ class Pool:
 @dataclass(frozen=True, slots=True)
 class DeviceLedger:
     """One node's devices and their holders. `table`: sets of GPUs that can be allocated together, and whether only
-    those (`honor`).
+    those (`honor`). `isolation`: what enforces shares of its GPUs; empty where nothing is said to.
     """
 
     pools: tuple[Pool, ...]
     holdings: tuple[DeviceHolding, ...] = ()
     table: PartitionTable | None = None
     honor: bool = False
+    isolation: str = ""
 
     @classmethod
-    def of(cls, devices: Sequence[Device], table: PartitionTable | None = None, honor: bool = False) -> DeviceLedger:
+    def of(
+        cls, devices: Sequence[Device], table: PartitionTable | None = None, honor: bool = False, isolation: str = ""
+    ) -> DeviceLedger:
         """A ledger without holdings. Raises `InvalidInput` on a duplicate minor."""
         types = [type_ for type_ in DeviceType if any(device.type is type_ for device in devices)]
-        return cls(tuple(Pool.empty(Inventory.of(type_, devices)) for type_ in types), (), table, honor)
+        return cls(tuple(Pool.empty(Inventory.of(type_, devices)) for type_ in types), (), table, honor, isolation)
 
     def idle(self) -> DeviceLedger:
         """The same devices without holdings."""
@@ -100,7 +103,7 @@ class DeviceLedger:
 
     def with_devices(self, devices: Sequence[Device]) -> DeviceLedger:
         """The same holders with changed devices: unhealthy, healthy again, removed, added."""
-        ledger = DeviceLedger.of(devices, self.table, self.honor)
+        ledger = DeviceLedger.of(devices, self.table, self.honor, self.isolation)
         for holding in self.holdings:
             ledger = ledger.observed(holding)
         return ledger
@@ -117,7 +120,7 @@ class DeviceLedger:
         if any(other.uid == holding.uid for other in self.holdings):
             raise InvalidInput("uid", holding.uid, "a pod without devices")
         pools = self._changed(holding.allocations, 1)
-        return DeviceLedger(pools, (*self.holdings, holding), self.table, self.honor)
+        return replace(self, pools=pools, holdings=(*self.holdings, holding))
 
     def returned(self, uid: str) -> DeviceLedger:
         """Without this pod's holding; unchanged where there is none."""
@@ -132,7 +135,7 @@ class DeviceLedger:
         pools = self._changed(gone, -1)
         if any(allocation.functions for allocation in gone):
             pools = tuple(replace(pool, functions=_functions(pool.inventory.type, left)) for pool in pools)
-        return DeviceLedger(pools, left, self.table, self.honor)
+        return replace(self, pools=pools, holdings=left)
 
     def without(self, allocations: Sequence[DeviceAllocation]) -> DeviceLedger:
         """For evaluation only: as if these parts were free, e.g. those of pods that may be preempted. The holdings
@@ -142,7 +145,7 @@ class DeviceLedger:
 
     def validate(self) -> None:
         """Recompute the sums from the holdings; raises `InvalidInput` on a difference."""
-        fresh = DeviceLedger(tuple(Pool.empty(pool.inventory) for pool in self.pools), (), self.table, self.honor)
+        fresh = self.idle()
         for holding in self.holdings:
             fresh = fresh.observed(holding)
         for pool, summed in zip(self.pools, fresh.pools, strict=True):

@@ -132,6 +132,7 @@ def _rules(config: AgentConfig, machine: Machine) -> Rules:
         interfaces=None,
         classes=frozenset(CLASSES),
         raises_roots=True,
+        freezes=True,
         facts=machine.facts,
         restores_all=True,
         longest_ttl_us=LONGEST_TTL_MS * 1000,

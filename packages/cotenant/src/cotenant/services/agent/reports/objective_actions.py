@@ -18,6 +18,7 @@ from cotenant.model.machine.node_state import NodeState
 from cotenant.services.reporting.signals import MOVE_ACTION, ActionTaken
 
 POLICIES = ("best-effort-cpu", "interference", "recovery")
+_ACTIONS = {Knob.CPU_IDLE: "idle", Knob.CGROUP_FREEZE: "freeze"}
 _MAX_TEXT = 500
 
 
@@ -61,4 +62,4 @@ def _action(decision: KnobDecision) -> str:
         return "released"
     if decision.what is not DecisionKind.HELD:
         return ""
-    return "idle" if decision.target.knob is Knob.CPU_IDLE else "cap"
+    return _ACTIONS.get(decision.target.knob, "cap")

@@ -127,6 +127,16 @@ def test_a_mild_neighbour_is_tightened_held_released_and_the_service_recovers() 
     }
 
 
+def test_a_culprit_that_is_still_named_after_a_cap_in_vain_is_idled() -> None:
+    """A cap leaves it a burst of its quota in each period, at its own weight."""
+    run = Run(replace(SETTINGS, rungs=(Rung.CAP, Rung.IDLE)), harm=4.0)
+    run.obeys = lambda verdict: (
+        verdict if any(wish.target.knob is Knob.CPU_IDLE for wish in verdict.knobs) else replace(verdict, knobs=())
+    )
+    proofs = run.until(Stage.HOLDING).proofs
+    assert [(proof.rung, proof.helped) for proof in proofs] == [(Rung.CAP, False), (Rung.IDLE, True)]
+
+
 def test_a_strong_neighbour_is_capped_then_idled_and_each_proof_is_of_its_own_rung() -> None:
     run = Run(harm=6.0)
     run.until(Stage.ACTING, Rung.CAP)

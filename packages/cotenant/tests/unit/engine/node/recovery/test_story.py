@@ -46,7 +46,7 @@ def test_stronger_actions_for_one_culprit_stand_under_one_cause_with_its_latest_
 
 def test_an_action_in_vain_keeps_its_cause_and_what_is_found_since_is_told_as_later() -> None:
     run = Run(stays_slow=True)
-    run.until(Stage.ACTING, Rung.CAP)
+    run.until(Stage.ACTING, Rung.IDLE)
     acted = told(run)
     run.until(Stage.SUSPECTED)
     run.seconds(5)

@@ -15,7 +15,7 @@ from cotenant.drivers.kube.kinds.attempting import AttemptText
 from cotenant.drivers.kube.kinds.pod.gang import read_gang
 from cotenant.drivers.kube.kinds.pod.reservation_affinity import read_affinity
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations
-from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
+from cotenant.model.cluster.demands import GPU_SHARE, NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.cluster.seal import SEAL
 from cotenant.model.cpus.spec import RESOURCE_STATUS, NumaTopologySpec, ResourceSpec, ResourceStatus
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, format_allocations, parse_allocations
@@ -53,6 +53,7 @@ def read_holdings(written: PodAnnotations, wrong: list[str]) -> Holdings:
         cpus=attempt(ResourceStatus.parse, written.resource_status or None),
         devices=attempt(parse_allocations, written.device_allocated or None) or (),
         reservation=attempt(Allocated.parse, written.reservation_allocated or None),
+        gpu_share=(written.gpu_share or "") if written.device_allocated else "",
     )
     return found if found != NO_HOLDINGS else NO_HOLDINGS
 
@@ -81,6 +82,8 @@ def written_holdings(holds: Holdings, written: Iterable[str] = ()) -> dict[str, 
         annotations[DEVICE_ALLOCATED] = format_allocations(holds.devices)
     if holds.reservation is not None:
         annotations[ALLOCATED] = holds.reservation.format()
+    if holds.gpu_share:
+        annotations[GPU_SHARE] = holds.gpu_share
     return annotations
 
 

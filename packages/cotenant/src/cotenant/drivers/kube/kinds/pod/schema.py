@@ -16,6 +16,7 @@ from cotenant.drivers.kube.kinds.pod.gang import GangAnnotations
 from cotenant.drivers.kube.kinds.storage.inline_disks import ISCSI, RBD, AWSElasticBlockStore, GCEPersistentDisk
 from cotenant.drivers.kube.kinds.taints import Toleration
 from cotenant.model.cluster import annotations as names
+from cotenant.model.cluster.demands import GPU_SHARE
 from cotenant.model.cluster.seal import SEAL, SETTLED
 from cotenant.model.cpus.spec import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
@@ -46,6 +47,7 @@ class PodAnnotations(GangAnnotations, frozen=True):
     exact_match_reservation: Text = field(default=None, name=EXACT_MATCH)
     pre_allocatable_priority: Text = field(default=None, name=PRE_ALLOCATABLE_PRIORITY)
     reservation_allocated: Text = field(default=None, name=ALLOCATED)
+    gpu_share: Text = field(default=None, name=GPU_SHARE)
     seal: Text = field(default=None, name=SEAL)
     extended_spec: Text = field(default=None, name=names.EXTENDED_SPEC)
     settled: Text = field(default=None, name=SETTLED)

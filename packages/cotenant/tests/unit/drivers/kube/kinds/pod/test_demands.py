@@ -9,8 +9,11 @@ from cotenant.drivers.kube.kinds.pod.demands import read_demands, read_holdings,
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Holdings
 from cotenant.model.cpus.spec import ResourceStatus
+from cotenant.model.devices.allocation import DEVICE_ALLOCATED, DeviceAllocation
+from cotenant.model.devices.device import DeviceType
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.gang import GangNotes, MatchPolicy, Mode
+from cotenant.model.resources import GPU_CORE, Amounts
 
 
 def test_a_gang_in_annotations() -> None:
@@ -51,3 +54,14 @@ def test_holdings_come_back_as_they_were_written() -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(InvalidInput, match="duration"):
         duration_s(text, "waiting-time")
+
+
+def test_what_enforces_a_share_of_a_gpu_is_written_with_the_share_and_read_back() -> None:
+    share = DeviceAllocation(DeviceType.GPU, 0, Amounts.of({GPU_CORE: 50}))
+    holds = Holdings(devices=(share,), gpu_share="nothing")
+    texts = written_holdings(holds)
+    assert texts["cotenant.io/gpu-share-enforced-by"] == "nothing"
+    wrong: list[str] = []
+    written = PodAnnotations(device_allocated=texts[DEVICE_ALLOCATED], gpu_share="nothing")
+    assert (read_holdings(written, wrong), wrong) == (holds, [])
+    assert read_holdings(PodAnnotations(gpu_share="nothing"), wrong) == NO_HOLDINGS  # a copied note, without a share
