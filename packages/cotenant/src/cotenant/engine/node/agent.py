@@ -23,6 +23,7 @@ from cotenant.engine.node.evictions import Evictions
 from cotenant.engine.node.explanation import explain_group
 from cotenant.engine.node.history import NodeHistory
 from cotenant.engine.node.instructions import NOTHING, AgentCounts, Instructions, PolicyFailure
+from cotenant.engine.node.knobs.binding_limits import POLICY, binding_limits
 from cotenant.engine.node.knobs.external_cpusets import ExternalCpusets
 from cotenant.engine.node.knobs.knob_entry import Changes, KnobEntry, KnobStatus
 from cotenant.engine.node.knobs.knob_tracker import KnobTracker
@@ -183,7 +184,8 @@ class Agent:
         self._counts.counter_resets += rates.resets
         values = self._readings.values()
         owners = self._external_cpusets.seen(values, self._tracker)
-        state = self._view.state(rates, values, cpus, self._supported, now, owners, sample.wall_s)
+        limits = binding_limits(self._tracker, self._runner.memory(POLICY))
+        state = self._view.state(rates, values, cpus, self._supported, now, owners, sample.wall_s, limits)
         self._state = state
         self._history.record(state)
         return self._act(self._runner.run(state, now), now, rates.interval_us > 0)

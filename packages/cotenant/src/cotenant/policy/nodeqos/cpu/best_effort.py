@@ -65,6 +65,8 @@ class BestEffortCpuMemory:
     guard: GuardMemory = field(default_factory=GuardMemory)
     wanted: tuple[SetKnob, ...] = ()  # without the grace of starting pods
     grace: startup_grace.StartupGraceMemory = field(default_factory=startup_grace.StartupGraceMemory)
+    binding: Reason | None = None  # why best-effort work has less than the node: the guard's, or the allowance's
+    binding_us: int = 0  # since when that rule is the one that binds
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ def decide(
     )
     reasons = [ceiling.reason]
     wanted: list[SetKnob] = []
+    binding: Reason | None = None
     if not held:
         reasons.append(Reason("best-effort-cpu", "no best-effort work on this node"))
     else:
@@ -98,6 +101,7 @@ def decide(
             wanted += [
                 knob for knob in memory.wanted if knob.target.knob is not Knob.CPU_IDLE and knob.target.group in groups
             ]
+            binding = memory.binding
         else:
             budget = _budget(granted.cpu_m, granted.reason, ceiling) if granted else _ceiling_only(ceiling, state)
             if granted:
@@ -105,8 +109,13 @@ def decide(
             limits = _limits(budget, held, state, config, memory, granted is not None, ceiling)
             reasons.append(limits[0].reason if limits else budget.without_limits(state))
             wanted += limits
+            if limits and budget.cpu_m < state.host.capacity_cpu_m:
+                binding = granted.reason if granted and granted.cpu_m <= ceiling.cpu_m else ceiling.reason
     final, graces, grace = startup_grace.raised(tuple(wanted), state, config.grace, memory.grace)
-    return Verdict((*reasons, *graces), final), BestEffortCpuMemory(guard, tuple(wanted), grace)
+    is_same = binding is not None and memory.binding is not None and binding.rule == memory.binding.rule
+    since_us = memory.binding_us if is_same else state.at_us
+    after = BestEffortCpuMemory(guard, tuple(wanted), grace, binding, since_us)
+    return Verdict((*reasons, *graces), final), after
 
 
 def pressed(
