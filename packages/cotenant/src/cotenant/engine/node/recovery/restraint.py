@@ -18,7 +18,7 @@ from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant.model.machine.node_state import BindingLimit, NodeState
 
 _NAMED = 4
-_CALLED = {"cpu-guard": "the guard", "best-effort-cpu": "the node's budget"}  # by the rule that binds
+_CALLED = {"cpu-guard": "the guard", "cpu-suppress": "the budget of best-effort work"}  # by the rule that binds
 _UNKNOWN = "another policy"
 
 
