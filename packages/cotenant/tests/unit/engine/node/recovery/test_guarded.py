@@ -33,7 +33,8 @@ class Guarded:
     """The node under the guard, whose quota stands in the sample after; nothing obeys the ladder."""
 
     def __init__(self, seed: int = 3, **planted: Any) -> None:
-        self.node = TroubledNode(Random(seed), **({"guilty": "b", "harm": 6.0} | planted))
+        options: dict[str, Any] = {"guilty": "b", "harm": 6.0, **planted}
+        self.node = TroubledNode(Random(seed), **options)
         self.guard, self.memory = best_effort.BestEffortCpuMemory(), RecoveryMemory()
         self.quota = CpuMax(None)
 
