@@ -65,7 +65,8 @@ def with_restraint(incident: Incident, facts: Facts) -> Incident:
     found, before = now_held(facts), incident.restraint
     if found is None or (found.by == _UNKNOWN and incident.lease is not None):
         return incident
-    if before is None or (found.held and not before.held):
+    is_first_known = before is not None and before.by == _UNKNOWN != found.by
+    if before is None or is_first_known or (found.held and not before.held):
         return replace(incident, restraint=found)
     names = dict(before.held)
     for name, cpu_m in found.held:

@@ -20,6 +20,7 @@ from cotenant.engine.node.recovery.stages import Stage
 from cotenant.engine.node.recovery.story import story
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
+from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_state import BindingLimit, NodeState
 from cotenant.policy.credit.pricing import Verdict as Price
 from cotenant.policy.nodeqos.cpu import best_effort
@@ -139,3 +140,18 @@ def test_late_requests_while_nobody_was_cut_are_not_the_guards() -> None:
     (incident,) = run.memory.incidents
     assert incident.stage is not Stage.GUARDED
     assert incident.restraint is None or incident.restraint.held == ()
+
+
+def test_a_limit_whose_owner_becomes_known_is_told_as_the_owners() -> None:
+    """While the keeper answers, a quota that stands is nobody's for a moment."""
+    run = Guarded(guilty=None, spans=True, callee_slow=20.0)
+    for _ in range(26):
+        _, run.memory = decide(run.node.second(), SETTINGS, run.memory)
+    limit = BindingLimit("best-effort-cpu", Reason("cpu-guard", "guard holds at 0.2 CPU"), 5 * SECOND_US)
+    nobodys: dict[str, BindingLimit] = {}
+    for limits in (nobodys, {"batch": limit}):
+        state = replace(run.node.second(), knobs={TARGET: "20000 100000"}, limits=limits)
+        _, run.memory = decide(state, SETTINGS, run.memory)
+    (incident,) = run.memory.incidents
+    assert incident.restraint is not None
+    assert (incident.restraint.by, incident.restraint.since_us) == ("the guard", 5 * SECOND_US)
