@@ -252,7 +252,7 @@ class Agent:
             for gone in evict:
                 self._evictions.answered(gone.uid, True, "observe only", now_us)
             return NOTHING
-        hold = order_writes(changes.hold, self._readings.values())
+        hold = order_writes(changes.hold, self._readings.stands(wanted.target for wanted in changes.hold))
         requested = {(desired_knob.target, desired_knob.value) for desired_knob in changes.hold}
         for desired_knob in hold:
             if (desired_knob.target, desired_knob.value) not in requested:
