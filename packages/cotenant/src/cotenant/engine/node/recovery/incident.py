@@ -87,11 +87,13 @@ class Restraint:
     cpu_m: int  # the least
     held: tuple[tuple[str, int], ...] = ()  # pods and workloads, and what they used before, the largest first
     during: Reading | None = None  # the service's level while they are held
+    under: tuple[tuple[str, int], ...] = ()  # where nobody was cut just before: who runs below the limit, and its use
 
     @property
     def who(self) -> str:
         """Who is held, for people."""
-        return ", ".join(f"{called} ({cpu_m / 1000:.2f} CPU before)" for called, cpu_m in self.held)
+        parts = ((self.held, " before"), (() if self.held else self.under, ""))
+        return ", ".join(f"{called} ({cpu_m / 1000:.2f} CPU{when})" for some, when in parts for called, cpu_m in some)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ Limits: quotas, not CPU sets; who never ran before the limit stood is held, too,
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from cotenant.engine.node.recovery.facts import Facts
@@ -46,16 +47,24 @@ def now_held(facts: Facts) -> Restraint | None:
     found = standing(facts.state)
     if found is None:
         return None
+    if found.by == _UNKNOWN and not facts.history.samples[-1].held:
+        return found
     sample = facts.history.samples[-1]
     keys = {entry.pod.uid: entry.pod.key for entry in facts.state.pods}
-    used: dict[str, int] = {}
-    for uid, held in sample.held.items():
-        name = sample.workloads.get(uid) or keys.get(uid, uid)
-        used[name] = used.get(name, 0) + held.cpu_m
-    if not used:
-        return found
+
+    def by_name(amounts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+        used: dict[str, int] = {}
+        for uid, cpu_m in amounts.items():
+            name = sample.workloads.get(uid) or keys.get(uid, uid)
+            used[name] = used.get(name, 0) + cpu_m
+        return _largest(used)
+
+    if not sample.held:
+        least_m = facts.settings.attribution.min_suspect_cpu_m
+        uses = {entry.pod.uid: entry.use.cpu_m or 0 for entry in facts.state.best_effort_pods}
+        return replace(found, under=by_name({uid: cpu_m for uid, cpu_m in uses.items() if cpu_m >= least_m}))
     since_us = min(held.since_us for held in sample.held.values())
-    return replace(found, since_us=since_us, held=_largest(used))
+    return replace(found, since_us=since_us, held=by_name({uid: held.cpu_m for uid, held in sample.held.items()}))
 
 
 def with_restraint(incident: Incident, facts: Facts) -> Incident:
@@ -68,19 +77,17 @@ def with_restraint(incident: Incident, facts: Facts) -> Incident:
     is_first_known = before is not None and before.by == _UNKNOWN != found.by
     if before is None or is_first_known or (found.held and not before.held):
         return replace(incident, restraint=found)
-    names = dict(before.held)
-    for name, cpu_m in found.held:
-        names[name] = max(cpu_m, names.get(name, 0))
     told = found if found.by != _UNKNOWN and found.cpu_m < before.cpu_m else before
     cpu_m = min(found.cpu_m, before.cpu_m)
-    merged = replace(before, by=told.by, why=told.why, cpu_m=cpu_m, held=_largest(names))
+    held, under = _joined(before.held, found.held), _joined(before.under, found.under)
+    merged = replace(before, by=told.by, why=told.why, cpu_m=cpu_m, held=held, under=under)
     return replace(incident, restraint=merged)
 
 
 def described(restraint: Restraint) -> str:
     """What is held, by whom and why, for people."""
     why = f": {restraint.why}" if restraint.why else ""
-    what = f" and with it {restraint.who}" if restraint.held else ""
+    what = f" and with it {restraint.who}" if restraint.who else ""
     return f"{restraint.by} holds all best-effort work at {restraint.cpu_m / 1000:g} CPU{what}{why}"
 
 
@@ -88,7 +95,7 @@ def described_after(restraint: Restraint, opened_us: int) -> str:
     """The same when it is over, or from afar: since when, and what it brought."""
     after_s = (restraint.since_us - opened_us) / 1e6
     since = f"from {after_s:.1f} s after" if after_s >= 0 else f"from {-after_s:.1f} s before"
-    what = f" and with it {restraint.who}" if restraint.held else ""
+    what = f" and with it {restraint.who}" if restraint.who else ""
     text = f"{restraint.by} held all best-effort work at {restraint.cpu_m / 1000:g} CPU{what}"
     return f"{text}, {since} the first bad sample: {restraint.why}" if restraint.why else text
 
@@ -96,6 +103,13 @@ def described_after(restraint: Restraint, opened_us: int) -> str:
 def _quota_m(state: NodeState, group: str) -> int | None:
     value = state.knobs.get(Target(group, Knob.CPU_MAX))
     return None if value is None else parse_cpu_max(value).cpu_m
+
+
+def _joined(before: Iterable[tuple[str, int]], now: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    names = dict(before)
+    for name, cpu_m in now:
+        names[name] = max(cpu_m, names.get(name, 0))
+    return _largest(names)
 
 
 def _largest(used: dict[str, int]) -> tuple[tuple[str, int], ...]:

@@ -155,3 +155,19 @@ def test_a_limit_whose_owner_becomes_known_is_told_as_the_owners() -> None:
     (incident,) = run.memory.incidents
     assert incident.restraint is not None
     assert (incident.restraint.by, incident.restraint.since_us) == ("the guard", 5 * SECOND_US)
+
+
+def test_who_runs_below_a_limit_that_stood_before_is_told_without_a_claim() -> None:
+    run = Guarded(guilty=None, spans=True, callee_slow=20.0)
+    limits = {"batch": BindingLimit("best-effort-cpu", Reason("cpu-guard", "guard holds at 0.2 CPU"), SECOND_US)}
+    for _ in range(40):
+        run.node.limits = {"batch": 0.2}
+        state = replace(run.node.second(), knobs={TARGET: "20000 100000"}, limits=limits)
+        _, run.memory = decide(state, SETTINGS, run.memory)
+    (incident,) = run.memory.incidents
+    assert incident.restraint is not None
+    assert incident.restraint.held == ()
+    assert "batch/a (" in incident.restraint.who
+    assert "before" not in incident.restraint.who
+    told = run.told()
+    assert "  action    none; the guard held all best-effort work at 0.2 CPU and with it batch/" in told
