@@ -6,7 +6,8 @@ leaves a wrong value behind. One pure order for writing and for restoring. Write
 off; then decreasing bursts, decreasing quotas (children first), increasing quotas (parents first), increasing bursts;
 CPU sets widen from the top, then narrow from the bottom; memory limits so that the softer one is reached first, in the
 order of quotas; weights; idle on; reclaim last. A CPU set that neither contains the old one nor is contained in it, and
-whose relatives change too, is first set to the union of both.
+whose relatives change too, is first set to the union of both. A quota whose old value is not known goes with the quotas
+above it: it may need their rise.
 Limits: a value that a group outside the batch forbids is still refused by the kernel. The empty CPU set counts as no
 CPU (v1); on v2, where it means the parent's, no order is wrong.
 
@@ -16,7 +17,7 @@ kernel/cgroup/cpuset-v1.c.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -59,16 +60,17 @@ def order_writes(wanted: Sequence[SetKnob], current: Mapping[Target, str]) -> tu
 def plan_steps(writes: Sequence[PlannedWrite]) -> tuple[WriteStep, ...]:
     """The steps of all writes in order. Writes that do not affect one another keep their order."""
     moved = {write.target.group for write in writes if write.target.knob is Knob.CPUSET_CPUS}
+    rising = frozenset(write.target.group for write in writes if write.target.knob is Knob.CPU_MAX and _rises(write))
     keyed: list[tuple[tuple[int, int], WriteStep]] = []
     for index, write in enumerate(writes):
         if write.target.knob is Knob.CPUSET_CPUS:
             keyed += _cpuset_steps(index, write, moved)
         else:
-            keyed.append((_rank(write), WriteStep(index)))
+            keyed.append((_rank(write, rising), WriteStep(index)))
     return tuple(step for _, step in sorted(keyed, key=lambda entry: entry[0]))
 
 
-def _rank(write: PlannedWrite) -> tuple[int, int]:
+def _rank(write: PlannedWrite, rising: Set[str]) -> tuple[int, int]:
     """Phase, and position in it."""
     depth = write.target.group.count("/")
     rises = _rises(write)
@@ -80,7 +82,8 @@ def _rank(write: PlannedWrite) -> tuple[int, int]:
         case Knob.CPU_BURST:
             return (4, depth) if rises else (1, -depth)
         case Knob.CPU_MAX:
-            return (3, depth) if rises else (2, -depth)
+            follows = write.current is None and any(write.target.group.startswith(f"{above}/") for above in rising)
+            return (3, depth) if rises or follows else (2, -depth)
         case Knob.MEMORY_MAX | Knob.MEMORY_HIGH as knob:
             at = _MEMORY.index(knob) * _MAX_DEPTH
             return (7, at + depth) if rises else (8, -at - depth)

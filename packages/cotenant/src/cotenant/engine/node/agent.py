@@ -23,6 +23,7 @@ from cotenant.engine.node.evictions import Evictions
 from cotenant.engine.node.explanation import explain_group, held_knob
 from cotenant.engine.node.history import NodeHistory
 from cotenant.engine.node.instructions import NOTHING, AgentCounts, Instructions, PolicyFailure
+from cotenant.engine.node.knobs.binding_limits import POLICY, binding_limits
 from cotenant.engine.node.knobs.external_cpusets import ExternalCpusets
 from cotenant.engine.node.knobs.knob_entry import Changes, KnobEntry, KnobStatus
 from cotenant.engine.node.knobs.knob_tracker import KnobTracker
@@ -183,7 +184,8 @@ class Agent:
         self._counts.counter_resets += rates.resets
         values = self._readings.values()
         owners = self._external_cpusets.seen(values, self._tracker)
-        state = self._view.state(rates, values, cpus, self._supported, now, owners, sample.wall_s)
+        limits = binding_limits(self._tracker, self._runner.memory(POLICY))
+        state = self._view.state(rates, values, cpus, self._supported, now, owners, sample.wall_s, limits)
         self._state = state
         self._history.record(state)
         return self._act(self._runner.run(state, now), now, rates.interval_us > 0)
@@ -250,7 +252,7 @@ class Agent:
             for gone in evict:
                 self._evictions.answered(gone.uid, True, "observe only", now_us)
             return NOTHING
-        hold = order_writes(changes.hold, self._readings.values())
+        hold = order_writes(changes.hold, self._readings.stands(wanted.target for wanted in changes.hold))
         requested = {(desired_knob.target, desired_knob.value) for desired_knob in changes.hold}
         for desired_knob in hold:
             if (desired_knob.target, desired_knob.value) not in requested:

@@ -30,11 +30,20 @@ from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.node_pod import NodePod, Phase
-from cotenant.model.machine.node_state import Allocatable, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
+from cotenant.model.machine.node_state import (
+    Allocatable,
+    BindingLimit,
+    GroupUse,
+    HostUse,
+    NodeState,
+    PodUse,
+    ServiceHealth,
+)
 from cotenant.model.machine.replica_signal import ReplicaSignal
 
 LONGEST_LATENCY_US = 3600 * 1_000_000
 NO_OWNERS: Mapping[Target, str] = MappingProxyType({})
+NO_LIMITS: Mapping[str, BindingLimit] = MappingProxyType({})
 
 
 class NodeView:
@@ -125,6 +134,7 @@ class NodeView:
         now_us: int,
         owners: Mapping[Target, str] = NO_OWNERS,
         wall_s: float = 0.0,
+        limits: Mapping[str, BindingLimit] = NO_LIMITS,
     ) -> NodeState:
         """The snapshot for the policies. `wall_s`: Unix time, by which windows and blackouts are open."""
         if cpus:
@@ -149,6 +159,7 @@ class NodeView:
             allocatable=self.allocatable,
             kubelet=self.kubelet,
             held=self.permissions.held(Action.RECOVERY, (pod.namespace for pod in self._pods.values()), wall_s),
+            limits=limits,
         )
 
     def _use(self, pod: NodePod, uses: Mapping[str, GroupUse], now_us: int) -> PodUse:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.replica_signal import ReplicaSignal
 from cotenant.model.machine.run_queue import Blame
@@ -122,6 +123,15 @@ class Allocatable:
 
 
 @dataclass(frozen=True, slots=True)
+class BindingLimit:
+    """Why this agent limits the CPU of a group of best-effort work, and since when."""
+
+    policy: str
+    reason: Reason
+    since_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class NodeState:
     """The snapshot that node policies decide on."""
 
@@ -148,6 +158,7 @@ class NodeState:
     held: Mapping[str, str] = field(
         default_factory=dict
     )  # namespaces in which no action of recovery may be begun, and why (a freeze, a ceiling, a window)
+    limits: Mapping[str, BindingLimit] = field(default_factory=dict)  # by group: quotas that the agent holds there
     # The pods, split once: every policy asks for the parts, some once per pod.
     services: tuple[PodUse, ...] = field(init=False, repr=False, compare=False)  # those that are not best effort
     best_effort_pods: tuple[PodUse, ...] = field(init=False, repr=False, compare=False)

@@ -1,4 +1,4 @@
-"""Events on ServiceObjectives: what nodes found and did in an incident that has a culprit.
+"""Events on ServiceObjectives: what nodes found and did in an incident in which somebody is named or held.
 
 Who looks at an objective with kubectl sees its status, and not that a Job was named and held an hour ago: stories are
 asked for by command, and are gone with this process. Each new step of an incident is one Event on its objective.
@@ -22,6 +22,7 @@ from cotenant.services.reporting.stories import StoryReport
 MAX_AGE_S = 60.0
 MOST = 10_000  # services on nodes
 _REASONS = {
+    Stage.GUARDED: (WARNING, "BestEffortHeld"),
     Stage.ACTING: (WARNING, "CulpritHeld"),
     Stage.HOLDING: (NORMAL, "ActionHelped"),
     Stage.RELEASED: (NORMAL, "CulpritReleased"),
@@ -76,7 +77,11 @@ class IncidentEvents:
 
 
 def _steps(report: StoryReport) -> Iterator[tuple[IncidentStory, Event]]:
-    """The steps of incidents in which a pod was named, in their order."""
-    named = [incident for incident in report.story.incidents if incident.culprit or incident.proofs]
+    """The steps of incidents in which a pod was named, or the guard held somebody, in their order."""
+    named = [
+        incident
+        for incident in report.story.incidents
+        if incident.culprit or incident.proofs or (incident.restraint is not None and incident.restraint.held)
+    ]
     found = [(incident, step) for incident in named for step in incident.events]
     yield from sorted(found, key=lambda pair: pair[1].at_us)

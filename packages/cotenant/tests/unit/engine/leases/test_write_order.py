@@ -66,6 +66,13 @@ def test_a_childs_quota_is_never_above_its_parents(before: list[int], after: lis
     assert [stands[group] for group in CHAIN] == after
 
 
+@pytest.mark.parametrize(("new", "order"), [("50000", [PARENT, CHILD]), ("20000", [CHILD, PARENT])])
+def test_a_quota_whose_old_value_is_not_known_goes_with_the_one_above_it(new: str, order: list[str]) -> None:
+    wanted = [set_knob(group, Knob.CPU_MAX, f"{new} 100000") for group in (CHILD, PARENT)]
+    current = {Target(PARENT, Knob.CPU_MAX): "30000 100000"}
+    assert [step.target.group for step in order_writes(wanted, current)] == order
+
+
 @given(st.tuples(quotas, st.integers(0, 80)), st.tuples(quotas, st.integers(0, 80)), st.booleans())
 def test_a_burst_is_never_above_its_quota(before: tuple[int, int], after: tuple[int, int], swapped: bool) -> None:
     stands = {Knob.CPU_MAX: before[0], Knob.CPU_BURST: min(before[0], before[1] * 1000)}

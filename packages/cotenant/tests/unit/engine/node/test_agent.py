@@ -121,6 +121,31 @@ def test_a_refused_knob_backs_off_longer_each_time() -> None:
     assert [d.reason.text for d in one.agent.decisions()][-1] == "EPERM; retried in 160 s"
 
 
+def test_quotas_that_nobody_reads_rise_from_the_top_and_fall_from_the_bottom() -> None:
+    """What the keeper confirmed is what stands: on cgroup v1 no quota may be above its parent's."""
+    above, below = Target("pods/be", Knob.CPU_MAX), Target("pods/be/hog", Knob.CPU_MAX)
+    policy = FixedPolicy("a", {above: "20000 100000", below: "20000 100000"})
+    one = node(policy)
+    one.tick()
+    policy.wants = {above: "50000 100000", below: "50000 100000"}
+    assert [wish.target for wish in one.tick().hold] == [above, below]
+    policy.wants = {above: "10000 100000", below: "10000 100000"}
+    assert [wish.target for wish in one.tick().hold] == [below, above]
+
+
+def test_a_refused_quota_is_cut_at_once() -> None:
+    quota = Target("pods/be/hog", Knob.CPU_MAX)
+    policy = FixedPolicy("a", {quota: "40000 100000"})
+    one = node(policy)
+    one.keeper.refuses = lambda entry: "above the parent's" if entry.value == "40000 100000" else ""
+    one.tick()
+    policy.wants = {quota: "50000 100000"}
+    assert not one.tick().hold
+    policy.wants = {quota: "20000 100000"}
+    assert [wish.value for wish in one.tick().hold] == ["20000 100000"]
+    assert one.keeper.held == {quota: "20000 100000"}
+
+
 def test_after_a_refusal_the_older_value_is_given_back_when_no_longer_desired() -> None:
     policy = FixedPolicy("a", {W: "10"})
     one = node(policy)

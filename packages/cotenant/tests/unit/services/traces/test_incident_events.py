@@ -7,7 +7,9 @@ from random import Random
 
 import msgspec
 import pytest
+from tests.fakes.node.job_of_pods import WORKLOAD
 from tests.fakes.node.troubled_node import SECOND_US, TroubledNode
+from tests.unit.engine.node.recovery.test_guarded import Guarded
 
 from cotenant.drivers.kube.kinds.custom.service_objective import ServiceObjectiveObject
 from cotenant.drivers.kube.kinds.kind import Kind
@@ -21,6 +23,7 @@ from cotenant.services.traces.incident_events import MAX_AGE_S, IncidentEvents
 OBJECTIVE, UID = "shop/web-latency", "uid-of-objective"
 AGENT_AHEAD_S = 1000.0  # Unix time of the agent's zero
 REASONS = {
+    Stage.GUARDED: "BestEffortHeld",
     Stage.ACTING: "CulpritHeld",
     Stage.HOLDING: "ActionHelped",
     Stage.RELEASED: "CulpritReleased",
@@ -81,6 +84,17 @@ def test_each_step_is_told_once_and_in_order(reports: list[StoryReport]) -> None
     assert "caused by batch/b" in recorded.events[0][3]
     assert recorded.events[0][3].startswith("n1: shop/web: ")
     assert all("shop/web" in message for _, _, _, message in recorded.events)
+
+
+def test_what_the_guard_holds_is_told_although_no_pod_is_named() -> None:
+    run, changed, recorded = Guarded(), ChangedStories("n1"), Recorded()
+    for _ in range(60):
+        state = run.second()
+        for report in changed.look(run.memory, state, AGENT_AHEAD_S + state.at_us / 1e6, 1):
+            incidents = tuple(replace(incident, objective=OBJECTIVE, culprit="") for incident in report.story.incidents)
+            recorded.hear(msgspec.structs.replace(report, story=replace(report.story, incidents=incidents)))
+    assert recorded.reasons()[:2] == ["BestEffortHeld", "Recovered"]
+    assert f"and with it {WORKLOAD}" in recorded.events[0][3]
 
 
 def test_after_a_restart_old_steps_are_not_told_again(reports: list[StoryReport]) -> None:

@@ -19,9 +19,10 @@ from collections.abc import Mapping
 from cotenant.engine.node.instructions import AgentCounts
 from cotenant.engine.node.knobs.knob_entry import LEGAL, Changes, KnobEntry, KnobStatus, PendingRequest
 from cotenant.engine.node.knobs.plan import Desired
+from cotenant.engine.node.knobs.restrictiveness import restrictiveness
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.errors import Permanent
-from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason, Term
 
 RELEASE = "release"
@@ -146,7 +147,7 @@ class KnobTracker:
         if entry is not None:
             entry.policy, entry.reason, entry.overruled = winner.policy, desired.reason, winner.overruled
             self._expire_pending(entry, now_us)
-            if entry.status.is_backing_off and now_us < entry.retry_at_us:
+            if entry.status.is_backing_off and now_us < entry.retry_at_us and not _is_cut(entry, desired):
                 return False, None
             if one_shot:
                 if entry.pending:
@@ -359,6 +360,16 @@ class KnobTracker:
     @property
     def _longest_backoff_us(self) -> int:
         return max(self._settings.refused_most_us, self._settings.stand_off_us)
+
+
+def _is_cut(entry: KnobEntry, desired: SetKnob) -> bool:
+    """Whether a refused quota is to be less now: it is tried at once, since one that stands above its parent's new one
+    would have that refused, too (cgroup v1).
+    """
+    if entry.status is not KnobStatus.REFUSED or entry.target.knob is not Knob.CPU_MAX:
+        return False
+    now, before = restrictiveness(Knob.CPU_MAX, desired.value), restrictiveness(Knob.CPU_MAX, entry.value)
+    return now is not None and before is not None and now[0] < before[0]
 
 
 def _place(target: Target) -> tuple[str, str]:

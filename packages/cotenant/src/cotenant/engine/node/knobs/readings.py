@@ -8,7 +8,7 @@ Limits: a foreign write is seen when its knob is read again, or when the keeper 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from cotenant.model.machine.knob import Target
@@ -24,6 +24,7 @@ class Readings:
         self._period_us = period_us
         self._targets: dict[Target, int | None] = {}  # when it was last read or confirmed; None = never
         self._values: dict[Target, str] = {}
+        self._confirmed: dict[Target, str] = {}  # of all knobs that the keeper holds, read or not
         self._view: Mapping[Target, str] | None = None
 
     def __len__(self) -> int:
@@ -57,10 +58,12 @@ class Readings:
 
     def confirmed(self, target: Target, value: str, now_us: int) -> None:
         """The keeper confirmed this value."""
+        self._confirmed[target] = value
         self._set(target, value, now_us)
 
     def forget(self, target: Target) -> None:
         """It changed to an unknown value: read it again."""
+        self._confirmed.pop(target, None)
         if target in self._targets:
             self._targets[target] = None
             if self._values.pop(target, None) is not None:
@@ -78,6 +81,11 @@ class Readings:
             if self._values.get(target) != value:
                 self._values[target] = value
                 self._view = None
+
+    def stands(self, targets: Iterable[Target]) -> Mapping[Target, str]:
+        """What stands of these knobs as far as it is known: as read, else as the keeper confirmed it."""
+        known = ((target, self._values.get(target) or self._confirmed.get(target)) for target in targets)
+        return {target: value for target, value in known if value is not None}
 
     def values(self) -> Mapping[Target, str]:
         """All known values, as an immutable mapping."""

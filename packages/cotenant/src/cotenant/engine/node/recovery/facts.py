@@ -15,6 +15,7 @@ from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.machine.node_state import NodeState, PodUse
 from cotenant.policy.interference.attribution.attribute import Attribution, Cause, attribute
 from cotenant.policy.interference.attribution.samples import NodeSamples
+from cotenant.policy.interference.attribution.settings import Signal
 
 _GAP_SHARE = 10  # of the time since the beginning
 
@@ -74,6 +75,19 @@ class Facts:
     def in_trouble(self, uid: str) -> bool:
         """Whether a service is in trouble."""
         return self.history.in_trouble(uid, self.settings.attribution)
+
+    def is_bad(self, uid: str) -> bool:
+        """Whether the last sample of a service exceeds its threshold."""
+        settings = self.settings.attribution
+        signal = self.history.deciding(uid, settings)
+        threshold = None if signal is None else self.history.threshold_ppm(uid, signal, settings)
+        if signal is None or threshold is None:
+            return False
+        return self.history.samples[-1].services[uid].levels.get(signal, 0) > threshold
+
+    def misses(self, uid: str) -> bool:
+        """Whether the last sample of a service is above an objective of its latency."""
+        return self.history.deciding(uid, self.settings.attribution) is Signal.LATENCY and self.is_bad(uid)
 
     def is_cleared(self, culprit: str, victim: str) -> bool:
         """Whether the pod or workload must not be named for the service now."""

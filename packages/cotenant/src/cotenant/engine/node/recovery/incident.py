@@ -78,6 +78,25 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class Restraint:
+    """What another policy of this agent, the guard above all, held best-effort work at while a service suffered."""
+
+    by: str  # "the guard", or the policy's name; "another policy" where it is not known
+    why: str
+    since_us: int
+    cpu_m: int  # the least
+    held: tuple[tuple[str, int], ...] = ()  # pods and workloads, and what they used before, the largest first
+    during: Reading | None = None  # the service's level while they are held
+    under: tuple[tuple[str, int], ...] = ()  # where nobody was cut just before: who runs below the limit, and its use
+
+    @property
+    def who(self) -> str:
+        """Who is held, for people."""
+        parts = ((self.held, " before"), (() if self.held else self.under, ""))
+        return ", ".join(f"{called} ({cpu_m / 1000:.2f} CPU{when})" for some, when in parts for called, cpu_m in some)
+
+
+@dataclass(frozen=True, slots=True)
 class Incident:
     """One service's incident."""
 
@@ -102,7 +121,7 @@ class Incident:
     calm_us: int | None = None  # since when the service is no longer in trouble
     recovered_us: int | None = None  # the beginning of the first calm, under an action or without one
     ended_us: int | None = None
-    held_m: int | None = None  # least quota of all best-effort work meanwhile, by whichever policy; milli-CPU
+    restraint: Restraint | None = None  # of best-effort work, by another policy
 
     def to(self, stage: Stage, now_us: int, text: str, **changes: object) -> Incident:
         """The incident in another stage, with an event. Raises `Permanent` for an illegal change."""
@@ -112,6 +131,13 @@ class Incident:
         events = (events[0], *events[1:][-(MAX_EVENTS - 1) :])
         ended = now_us if stage in (Stage.RECOVERED, Stage.GONE) else None
         return replace(self, stage=stage, since_us=now_us, events=events, ended_us=ended, **changes)  # type: ignore[arg-type]
+
+    def noting(self, now_us: int, text: str) -> Incident:
+        """With an event of the same stage, told once."""
+        if self.events and self.events[-1].text == text:
+            return self
+        events = (*self.events, Event(now_us, self.stage, text))
+        return replace(self, events=(events[0], *events[1:][-(MAX_EVENTS - 1) :]))
 
     def with_proof(self, proof: Proof) -> Incident:
         """With the last proof replaced where it is of the same action, else added."""

@@ -20,11 +20,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cotenant.engine.node.recovery.facts import Cleared, Facts
-from cotenant.engine.node.recovery.incident import MAX_EVENTS, Event, Incident, Lease, Proof, Reading
+from cotenant.engine.node.recovery.incident import Incident, Lease, Proof, Reading
+from cotenant.engine.node.recovery.restraint import described as described_restraint
+from cotenant.engine.node.recovery.restraint import described_after, with_restraint
 from cotenant.engine.node.recovery.rungs import cap_m, described, disk_bps, longest_proof_us, next_rung, no_rung
 from cotenant.engine.node.recovery.stages import LEAVING, Rung, Stage
-from cotenant.model.machine.knob import Knob, Target
-from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.attribution.attribute import Attribution, Cause
 from cotenant.policy.interference.attribution.settings import Signal
@@ -38,9 +38,9 @@ def step(incident: Incident, facts: Facts) -> tuple[Incident, tuple[Cleared, ...
     """The incident after one more sample, and the pods that are cleared by it."""
     if facts.entry(incident.victim) is None:
         return incident.to(Stage.GONE, facts.now_us, f"{incident.name} left the node", lease=None), ()
-    incident = _with_quota(_with_calm(incident, facts), facts)
+    incident = with_restraint(_with_calm(incident, facts), facts)
     match incident.stage:
-        case Stage.SUSPECTED:
+        case Stage.SUSPECTED | Stage.GUARDED:
             return _suspected(incident, facts), ()
         case Stage.OWN:
             return _own(incident, facts), ()
@@ -58,7 +58,8 @@ def step(incident: Incident, facts: Facts) -> tuple[Incident, tuple[Cleared, ...
 
 def _with_calm(incident: Incident, facts: Facts) -> Incident:
     """Note since when all samples are calm; forget it when the trouble is back."""
-    if facts.in_trouble(incident.victim):
+    single = incident.stage is Stage.GUARDED and facts.is_bad(incident.victim)
+    if single or facts.in_trouble(incident.victim):
         return replace(incident, calm_us=None)
     if incident.calm_us is not None:
         return incident
@@ -74,20 +75,6 @@ def _with_calm(incident: Incident, facts: Facts) -> Incident:
     return replace(incident, calm_us=calm_us)
 
 
-def _with_quota(incident: Incident, facts: Facts) -> Incident:
-    """Note how far best-effort work is held while the trouble lasts: the guard, and not this ladder, may be what
-    ends it.
-    """
-    state = facts.state
-    value = state.knobs.get(Target(state.best_effort_group, Knob.CPU_MAX)) if state.best_effort_group else None
-    if value is None or not facts.in_trouble(incident.victim):
-        return incident
-    quota = parse_cpu_max(value)
-    if quota.cpu_m is None:
-        return incident
-    return replace(incident, held_m=quota.cpu_m if incident.held_m is None else min(incident.held_m, quota.cpu_m))
-
-
 def _is_over(incident: Incident, facts: Facts) -> bool:
     return (
         incident.calm_us is not None
@@ -98,18 +85,37 @@ def _is_over(incident: Incident, facts: Facts) -> bool:
 def _suspected(incident: Incident, facts: Facts) -> Incident:
     if _is_over(incident, facts):
         return _recovered(incident, facts, _ended(incident))
-    if not facts.in_trouble(incident.victim) or not facts.is_due(incident):
+    incident = _guarded(incident, facts)
+    in_trouble = facts.in_trouble(incident.victim)
+    may_ask = in_trouble or (incident.stage is Stage.GUARDED and facts.is_bad(incident.victim))
+    if not may_ask or not facts.is_due(incident):
         return incident
     found = facts.cause(incident)
     incident = replace(incident, asked_us=facts.now_us)
     if found is None:
         return incident
     incident = replace(incident, attribution=found)
+    if not in_trouble:
+        return incident  # what holds is enough so far
     if found.culprit is None:
         if found.cause is Cause.UNKNOWN:
             return incident
         return incident.to(Stage.OWN, facts.now_us, f"no pod is named: {found.reason.text}")
     return _climb(incident, facts, found, None)
+
+
+def _guarded(incident: Incident, facts: Facts) -> Incident:
+    """Told as guarded once another policy holds who ran, with what that brings."""
+    restraint = incident.restraint
+    if restraint is None or not restraint.held:
+        return incident
+    during = _reading(incident, facts, restraint.since_us + facts.settings.settle_us)
+    if during is not None:
+        restraint = replace(restraint, during=during)
+    incident = replace(incident, restraint=restraint)
+    if incident.stage is not Stage.SUSPECTED:
+        return incident
+    return incident.to(Stage.GUARDED, facts.now_us, described_restraint(restraint))
 
 
 def _own(incident: Incident, facts: Facts) -> Incident:
@@ -167,18 +173,15 @@ def _climb(
 
 def _waiting(incident: Incident, now_us: int, why: str) -> Incident:
     """As it is, with the reason why nothing is begun, told once: what is in force stays, and is given back in time."""
-    text = f"nothing is begun: {why}"
-    if incident.events and incident.events[-1].text == text:
-        return incident
-    events = (*incident.events, Event(now_us, incident.stage, text))
-    return replace(incident, events=(events[0], *events[1:][-(MAX_EVENTS - 1) :]))
+    return incident.noting(now_us, f"nothing is begun: {why}")
 
 
 def _reading(incident: Incident, facts: Facts, from_us: int, whole: bool = True) -> Reading | None:
     """The mean over samples that lie behind an instant, `whole` or by their end; before any action (0), over the
     bad ones.
     """
-    signal = incident.attribution.signal if incident.attribution is not None else None
+    found, settings = incident.attribution, facts.settings.attribution
+    signal = facts.history.deciding(incident.victim, settings) if found is None else found.signal
     levels, burns = [], []
     for sample, service in facts.history.of(incident.victim):
         if signal is None or signal not in service.levels:
@@ -336,9 +339,9 @@ def _recovered(incident: Incident, facts: Facts, text: str = "the service is cal
 def _ended(incident: Incident) -> str:
     if incident.proofs:
         return "the trouble ended when no action was in force any more"
-    if incident.held_m is None:
+    if incident.restraint is None:
         return "the trouble ended without an action"
-    return f"the trouble ended while all best-effort work was held at {incident.held_m / 1000:g} CPU by another policy"
+    return f"the trouble ended while {described_after(incident.restraint, incident.opened_us)}"
 
 
 def _exhausted(incident: Incident, facts: Facts) -> Incident:

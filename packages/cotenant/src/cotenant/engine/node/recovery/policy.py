@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from cotenant.engine.node.recovery.facts import Cleared, Facts
 from cotenant.engine.node.recovery.incident import Event, Incident, Proof, Reading
 from cotenant.engine.node.recovery.ladder import step
+from cotenant.engine.node.recovery.restraint import now_held
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.engine.node.recovery.stages import ENDED, LEAVING, Rung, Stage
 from cotenant.model.machine.knob import Knob, SetKnob, Target
@@ -66,15 +67,23 @@ def _advanced(state: NodeState, settings: RecoverySettings, memory: RecoveryMemo
         (ended if incident.stage in ENDED else open_ones).append(incident)
     known = {incident.victim for incident in open_ones}
     for entry in state.services:
-        uid = entry.pod.uid
-        if uid not in known and history.in_trouble(uid, settings.attribution):
+        uid, facts = entry.pod.uid, Facts(state, history, cleared, settings)
+        if uid not in known and (facts.in_trouble(uid) or _is_held_for(uid, facts)):
             opened += 1
-            incident, more = step(
-                _opened(entry, history, state, settings, opened), Facts(state, history, cleared, settings)
-            )
+            incident, more = step(_opened(entry, history, state, settings, opened), facts)
             cleared = (*cleared, *more)
             open_ones.append(incident)
     return RecoveryMemory(history, tuple(open_ones), tuple(ended[-MAX_ENDED:]), cleared, opened, proven)
+
+
+def _is_held_for(uid: str, facts: Facts) -> bool:
+    """Whether a service misses its objective and another policy holds who ran a moment ago: mostly that ends the
+    trouble before it has lasted for an incident, and it is to be told all the same.
+    """
+    if not facts.misses(uid):
+        return False
+    found = now_held(facts)
+    return found is not None and bool(found.held)
 
 
 def _newly_proven(before: Incident, after: Incident) -> list[Proof]:

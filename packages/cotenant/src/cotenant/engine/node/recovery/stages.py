@@ -17,6 +17,7 @@ class Stage(StrEnum):
     """Stages of an incident."""
 
     SUSPECTED = "suspected"  # the service is in trouble; no pod is named yet
+    GUARDED = "guarded"  # another policy holds the best-effort work that ran; no pod is named, or needs to be
     OWN = "own"  # the cause is no pod: no action
     ACTING = "acting"  # a rung's lease is held, and its proof is being measured
     HOLDING = "holding"  # the service recovered under the lease, which lasts on
@@ -28,7 +29,8 @@ class Stage(StrEnum):
 
 ENDED = frozenset({Stage.RECOVERED, Stage.GONE})
 LEGAL: dict[Stage, frozenset[Stage]] = {
-    Stage.SUSPECTED: frozenset({Stage.ACTING, Stage.OWN, Stage.EXHAUSTED, Stage.RECOVERED, Stage.GONE}),
+    Stage.SUSPECTED: frozenset({Stage.GUARDED, Stage.ACTING, Stage.OWN, Stage.EXHAUSTED, Stage.RECOVERED, Stage.GONE}),
+    Stage.GUARDED: frozenset({Stage.ACTING, Stage.OWN, Stage.EXHAUSTED, Stage.RECOVERED, Stage.GONE}),
     Stage.OWN: frozenset({Stage.SUSPECTED, Stage.RECOVERED, Stage.GONE}),
     Stage.ACTING: frozenset(
         {Stage.ACTING, Stage.HOLDING, Stage.RELEASED, Stage.SUSPECTED, Stage.OWN, Stage.EXHAUSTED, Stage.GONE}

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from cotenant.engine.node.recovery.incident import Event, Incident, Proof, Reading
+from cotenant.engine.node.recovery.incident import Event, Incident, Proof, Reading, Restraint
 from cotenant.engine.node.recovery.policy import RecoveryMemory
+from cotenant.engine.node.recovery.restraint import described_after, standing
 from cotenant.engine.node.recovery.stages import Stage
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
@@ -59,6 +60,7 @@ class IncidentStory:
     workload: str = ""  # whose pods are all meant: `culprit` is the most active one; an older agent sends none
     later: str = ""
     owner: str = ""  # what made `culprit`, where it is meant alone
+    restraint: Restraint | None = None  # of best-effort work, by another policy of the agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def story(
     incidents = tuple(_of(incident) for incident in known if asked in (incident.service, incident.name))
     if not entries and not incidents:
         return None
-    text = tuple(_sentences(asked, entries, incidents, memory is not None, now_us))
+    text = tuple(_sentences(asked, state, entries, incidents, memory is not None, now_us))
     return ServiceStory(
         service=asked,
         node=node,
@@ -124,6 +126,7 @@ def _of(incident: Incident) -> IncidentStory:
         events=incident.events,
         later=_later(incident),
         owner=found.culprit.owner if found is not None and found.culprit is not None else "",
+        restraint=incident.restraint,
     )
 
 
@@ -132,12 +135,8 @@ def _chain(incident: Incident) -> Iterable[Link]:
     yield Link("burn", _reading(incident.before, incident.threshold_ppm))
     yield Link("victim", f"{incident.name} ({incident.victim})")
     yield from _causes(incident)
-    if not incident.proofs:
-        held = (
-            ""
-            if incident.held_m is None
-            else f"; another policy held all best-effort work at {incident.held_m / 1000:g} CPU"
-        )
+    if not incident.proofs and (incident.restraint is None or not incident.restraint.held):
+        held = "" if incident.restraint is None else f"; {described_after(incident.restraint, incident.opened_us)}"
         yield Link("action", f"none{held}")
     yield Link("recovery", _recovery(incident))
 
@@ -152,7 +151,9 @@ def _causes(incident: Incident) -> Iterable[Link]:
             yield Link("cause", "not known yet")
         else:
             yield from _cause(found.reason.text, found)
+        yield from _restrained(incident)
         return
+    yield from _restrained(incident)
     groups = [tuple(proofs) for _, proofs in groupby(incident.proofs, lambda proof: proof.called)]
     for proofs in groups:
         yield from _cause(proofs[-1].cause, incident.acted_on if proofs is groups[-1] else None)
@@ -161,6 +162,16 @@ def _causes(incident: Incident) -> Iterable[Link]:
     later = _later(incident)
     if later:
         yield Link("later", later)
+
+
+def _restrained(incident: Incident) -> Iterable[Link]:
+    """What another policy did before, or instead of, the ladder."""
+    restraint = incident.restraint
+    if restraint is None or not restraint.held:
+        return
+    before, during = incident.before, restraint.during
+    outcome = f"before {_short(before)}, since {_short(during)}"
+    yield Link("guard", f"{described_after(restraint, incident.opened_us)}; {outcome}")
 
 
 def _cause(reason: str, found: Attribution | None) -> Iterable[Link]:
@@ -218,7 +229,12 @@ def _recovery(incident: Incident) -> str:
 
 
 def _sentences(
-    asked: str, entries: Sequence[PodUse], incidents: Sequence[IncidentStory], enabled: bool, now_us: int
+    asked: str,
+    state: NodeState | None,
+    entries: Sequence[PodUse],
+    incidents: Sequence[IncidentStory],
+    enabled: bool,
+    now_us: int,
 ) -> Iterable[str]:
     replicas = ", ".join(entry.pod.key for entry in entries) or "none on this node now"
     yield f"service {asked}: replicas {replicas}"
@@ -240,6 +256,13 @@ def _sentences(
                 "best-effort work has it: while it wants more than its share, only a limit of others helps; "
                 "request what it uses"
             )
+    limited = None if state is None else standing(state)
+    if limited is not None and limited.why:
+        ago_s = max(0, now_us - limited.since_us) / 1e6
+        yield (
+            f"{limited.by} holds all best-effort work on this node at {limited.cpu_m / 1000:g} CPU now, for "
+            f"{ago_s:.0f} s: {limited.why}"
+        )
     if enabled and not incidents:
         yield "it has had no trouble since the agent started"
     for incident in incidents:

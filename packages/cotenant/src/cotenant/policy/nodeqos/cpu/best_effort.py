@@ -65,6 +65,8 @@ class BestEffortCpuMemory:
     guard: GuardMemory = field(default_factory=GuardMemory)
     wanted: tuple[SetKnob, ...] = ()  # without the grace of starting pods
     grace: startup_grace.StartupGraceMemory = field(default_factory=startup_grace.StartupGraceMemory)
+    binding: Reason | None = None  # what a quota in `wanted` comes from: the guard's reason, or the allowance's
+    binding_us: int = 0  # since when that rule is the one that binds
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ def decide(
     )
     reasons = [ceiling.reason]
     wanted: list[SetKnob] = []
+    binding: Reason | None = None
     if not held:
         reasons.append(Reason("best-effort-cpu", "no best-effort work on this node"))
     else:
@@ -98,15 +101,19 @@ def decide(
             wanted += [
                 knob for knob in memory.wanted if knob.target.knob is not Knob.CPU_IDLE and knob.target.group in groups
             ]
+            binding = memory.binding
         else:
             budget = _budget(granted.cpu_m, granted.reason, ceiling) if granted else _ceiling_only(ceiling, state)
             if granted:
                 reasons.append(granted.reason)
-            limits = _limits(budget, held, state, config, memory, granted is not None, ceiling)
+            limits, binding = _limits(budget, held, state, config, memory, granted is not None, ceiling)
             reasons.append(limits[0].reason if limits else budget.without_limits(state))
             wanted += limits
     final, graces, grace = startup_grace.raised(tuple(wanted), state, config.grace, memory.grace)
-    return Verdict((*reasons, *graces), final), BestEffortCpuMemory(guard, tuple(wanted), grace)
+    is_same = binding is not None and memory.binding is not None and binding.rule == memory.binding.rule
+    since_us = memory.binding_us if is_same else state.at_us
+    after = BestEffortCpuMemory(guard, tuple(wanted), grace, binding, since_us)
+    return Verdict((*reasons, *graces), final), after
 
 
 def pressed(
@@ -161,6 +168,7 @@ class _Budget:
     cpu_m: int
     text: str
     terms: tuple[Term, ...]
+    source: Reason | None = None  # the reason of the smaller of allowance and ceiling
 
     def becomes(self, set_m: int, form: str) -> Reason:
         """The reason for a total limit of `set_m`; the terms add up to it."""
@@ -179,15 +187,16 @@ class _Budget:
 
 def _budget(allowed_m: int, reason: Reason, ceiling: Ceiling) -> _Budget:
     if ceiling.cpu_m >= allowed_m:
-        return _Budget(allowed_m, reason.text, reason.terms)
+        return _Budget(allowed_m, reason.text, reason.terms, reason)
     text = f"budget {cpu_text(ceiling.cpu_m)} CPU, the guard's ceiling, below {reason.text.removeprefix('budget ')}"
-    return _Budget(ceiling.cpu_m, text, (*reason.terms, Term("guard", ceiling.cpu_m - allowed_m, "mCPU")))
+    terms = (*reason.terms, Term("guard", ceiling.cpu_m - allowed_m, "mCPU"))
+    return _Budget(ceiling.cpu_m, text, terms, ceiling.reason)
 
 
 def _ceiling_only(ceiling: Ceiling, state: NodeState) -> _Budget:
     capacity_m = state.host.capacity_cpu_m
     terms = (Term("node", capacity_m, "mCPU"), Term("guard", ceiling.cpu_m - capacity_m, "mCPU"))
-    return _Budget(ceiling.cpu_m, f"budget {cpu_text(ceiling.cpu_m)} CPU, the guard's ceiling", terms)
+    return _Budget(ceiling.cpu_m, f"budget {cpu_text(ceiling.cpu_m)} CPU, the guard's ceiling", terms, ceiling.reason)
 
 
 def _limits(
@@ -198,13 +207,16 @@ def _limits(
     memory: BestEffortCpuMemory,
     suppressing: bool,
     ceiling: Ceiling,
-) -> list[SetKnob]:
-    """Cpuset or quota, as configured and supported; the guard's ceiling always as a quota."""
+) -> tuple[list[SetKnob], Reason | None]:
+    """Cpuset or quota, as configured and supported; the guard's ceiling always as a quota. With what a quota comes
+    from.
+    """
     wants_cpuset = suppressing and config.suppress.form is Form.CPUSET
     can_cpuset = Knob.CPUSET_CPUS in state.supported and bool(state.cpus) and _may_narrow(held, state)
     can_quota = Knob.CPU_MAX in state.supported
     use_cpuset = can_cpuset and suppressing and (wants_cpuset or not can_quota)
     desired: list[SetKnob] = []
+    source: Reason | None = None
     max_m = state.host.capacity_cpu_m
     if use_cpuset:
         chosen = _chosen(budget.cpu_m, held, state, config.suppress, memory)
@@ -212,15 +224,17 @@ def _limits(
         max_m = len(chosen) * 1000
     if can_quota and suppressing and not use_cpuset:
         desired += _quotas(budget, held, state, config.suppress, memory)
+        source = budget.source if budget.cpu_m < state.host.capacity_cpu_m else None
     elif can_quota and ceiling.cpu_m < max_m:
         # Also where the allowance is less: a list is of whole CPUs, at least two, and would let it pass.
         guard = budget if ceiling.cpu_m == budget.cpu_m else _ceiling_only(ceiling, state)
         desired += _quotas(guard, held, state, config.suppress, memory)
+        source = ceiling.reason
     if not use_cpuset and can_cpuset and exclusive_cpus(state):  # a quota does not restrict which CPUs are used
         free = recovered_cpus(state)
         kept = _Budget(len(free) * 1000, f"all CPUs except those owned by other pods: {format_cpus(free)}", ())
         desired += _cpusets(free, kept, held, state, memory) if free else []
-    return desired
+    return desired, source
 
 
 def _may_narrow(held: tuple[Holder, ...], state: NodeState) -> bool:

@@ -34,6 +34,7 @@ MAX_EVENTS = 300
 MAX_SERIES = 8
 _KINDS = {
     "suspected": "victim",
+    "guarded": "action",
     "own": "cause",
     "acting": "action",
     "holding": "recovery",

@@ -96,7 +96,7 @@ def test_trouble_that_ended_while_another_policy_held_best_effort_work_says_so()
     assert told is not None
     assert "  action    none; another policy held all best-effort work at 0.2 CPU" in told.text
     assert ended.stage is Stage.RECOVERED
-    assert "the trouble ended while all best-effort work was held at 0.2 CPU by another policy" in ended.events[-1].text
+    assert "the trouble ended while another policy held all best-effort work at 0.2 CPU" in ended.events[-1].text
 
 
 def test_the_story_says_why_an_objective_is_only_observed_and_that_a_service_asks_for_the_least_weight() -> None:

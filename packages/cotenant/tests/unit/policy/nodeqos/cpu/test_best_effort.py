@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -224,3 +225,20 @@ def test_a_quota_keeps_off_exclusive_cpus_too() -> None:
     told = values(first(state, QUOTA))
     assert told[f"/{GROUP}:cpuset.cpus"] == "0-3,6-15"
     assert f"/{GROUP}:cpu.max" in told
+
+
+def test_what_a_quota_comes_from_is_kept_with_since_when() -> None:
+    """A list of CPUs is no quota: the allowance binds only where it is one."""
+    _, calm = decide(shared(), CPUSET, BestEffortCpuMemory())
+    assert calm.binding is None
+    _, cut = decide(shared(told=health(2000, over=50)), CPUSET, BestEffortCpuMemory())
+    assert cut.binding is not None
+    assert cut.binding.rule == "cpu-guard"
+    assert "guard cuts best-effort work" in cut.binding.text
+    later = replace(shared(told=health(2000, over=50)), at_us=shared().at_us + 1_000_000)
+    _, held = decide(later, CPUSET, cut)
+    assert held.binding is not None
+    assert held.binding_us == cut.binding_us == shared().at_us
+    _, lent = decide(shared(), QUOTA, BestEffortCpuMemory())
+    assert lent.binding is not None
+    assert lent.binding.rule == "cpu-suppress"
