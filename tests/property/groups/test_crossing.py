@@ -1,0 +1,35 @@
+"""Claims, gangs, quotas, budgets and priorities at once: whom the engine evicts it may evict and must, what it evicted
+for is placed then, and nobody waits whom evictions could help.
+
+`python -m tests.property.groups.test_crossing FIRST LAST` asks the same of many more worlds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+import pytest
+from tests.property.groups.crossing_trial import CrossingTrial
+
+KEPT = (34, 43)  # gangs that waited for devices woke themselves, and every pod that waits for devices, without end
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [*range(30), *KEPT])
+def test_evictions_are_allowed_and_needed_and_help(seed: int) -> None:
+    trial = CrossingTrial(seed)
+    trial.run()
+    assert not trial.wrong
+
+
+if __name__ == "__main__":
+    wrong: list[str] = []
+    counts: Counter[str] = Counter()
+    for number in range(int(sys.argv[1]), int(sys.argv[2])):
+        one = CrossingTrial(number)
+        one.run()
+        wrong += one.wrong
+        counts += one.counts
+    print("\n".join(wrong) or "as documented", dict(sorted(counts.items())), sep="\n")
+    sys.exit(bool(wrong))
