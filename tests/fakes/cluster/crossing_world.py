@@ -12,7 +12,7 @@ import numpy as np
 from tests.fakes.cluster.claims_world import DRIVER, ByModel, request, spec
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Preempt
+from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
@@ -54,6 +54,7 @@ class Member:
     preemptible: bool = True
     preempts: bool = True
     started_s: float = 0.0
+    nominated: str = ""
 
     @property
     def uid(self) -> str:
@@ -293,7 +294,10 @@ class CrossingWorld:
     def carry_out(self, instruction: Instruction) -> None:
         if isinstance(instruction, Bind):
             self._bind(instruction)
+        elif isinstance(instruction, ClearNomination):
+            self._nominate(instruction.key, "")
         elif isinstance(instruction, Preempt):
+            self._nominate(instruction.key, instruction.node)
             for victim in instruction.victims:
                 self._evict(victim.key.partition("/")[2])
         elif isinstance(instruction, Evict):
@@ -315,6 +319,11 @@ class CrossingWorld:
             )
             self.engine.plugins.reservations.seen(self.reservation, self.now_s)
 
+    def _nominate(self, key: str, node: str) -> None:
+        pod = self.facts.pods.get(key.partition("/")[2])
+        if pod is not None:
+            pod.nominated = node
+
     def _bind(self, bind: Bind) -> None:
         if not self.engine.sending(bind.uid, self.now_s):
             return
@@ -328,7 +337,7 @@ class CrossingWorld:
                 wanted.devices = given
             wanted.users.add(pod.name)
             self.put(key)
-        pod.node = bind.node
+        pod.node, pod.nominated = bind.node, ""
         self.engine.bound(bind.uid, self.now_s)
         self.see(replace(self.stored[bind.uid], node=bind.node))
 

@@ -123,6 +123,8 @@ class CrossingTrial:
         facts, plain = self.world.facts, self.plain
         if not plain.fits(pods, len(pods), going | victims, nodes):
             self._fail(f"{job} evicts {sorted(victims)} and does not fit then")
+        if any(other.nominated and other not in pods for other in facts.pods.values()):
+            return  # room is kept for others
         units = {frozenset(name for name in victims if facts.pods[name].gang == gang) for gang in facts.least}
         units |= {frozenset({name}) for name in victims if not facts.pods[name].gang}
         for unit in units - {frozenset()}:

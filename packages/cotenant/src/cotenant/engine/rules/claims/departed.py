@@ -39,6 +39,11 @@ class DepartedUsers:
                 return None
         return frozenset(found | (assumed.pods if assumed is not None else set()))
 
+    def staying_users_of(self, uid: str) -> frozenset[int] | None:
+        """The same, without those that are gone already."""
+        users = self.users_of(uid)
+        return users - self._gone if users is not None else None
+
     def begin(self) -> None:
         """Claims without users count as deallocated from now on."""
         ledger = self._facts.ledger

@@ -249,7 +249,7 @@ class ClaimRules:
             self.facts.ledger,
             self.facts.inventories.at(row),
             verdicts,
-            self._departed.users_of,
+            self._departed.staying_users_of,
             tuple(found for found in others if found is not None),
         )
 
