@@ -192,7 +192,14 @@ class CrossingWorld:
         template = Pod("kept", requests=Amounts.of({"cpu": 1000}), labels=Labels.of({"app": "owner"}))
         owners = (Owner(selector=LabelSelector.of({"app": "owner"})),)
         made = Reservation(
-            "kept", "uid-kept", template, owners, ttl_s=0, node=node, phase=Phase.AVAILABLE, allocatable=template.requests
+            "kept",
+            "uid-kept",
+            template,
+            owners,
+            ttl_s=0,
+            node=node,
+            phase=Phase.AVAILABLE,
+            allocatable=template.requests,
         )
         self.reservation = made
         self.engine.plugins.reservations.seen(made, self.now_s)
@@ -417,9 +424,7 @@ class CrossingWorld:
         quota = rng.choice(("q0", "q1")) if facts.quotas else ""
         preempts, preemptible = rng.random() < 0.9, rng.random() < 0.9
         return [
-            Member(
-                f"p{at}-{i}", cpu, priority, (), gang, quota, preemptible=preemptible, preempts=preempts
-            )
+            Member(f"p{at}-{i}", cpu, priority, (), gang, quota, preemptible=preemptible, preempts=preempts)
             for i in range(size)
         ]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from types import MappingProxyType
 
-from tests.fakes.cluster.crossing_world import Facts, Member
+from tests.fakes.cluster.crossing_world import Facts, Member, Wanted
 
 from cotenant.model.claims.devices import DeviceId
 
@@ -61,10 +61,7 @@ class PlainEvictions:
         """Whether at least so many of these can be placed at once, in any arrangement; those of `nodes` there only."""
         room = {node: self._room(node, gone) for node in self._facts.cpu}
         taken = {
-            device
-            for claim in self._facts.claims.values()
-            if claim.users - gone
-            for device in claim.devices
+            device for claim in self._facts.claims.values() if self._users(claim) - gone for device in claim.devices
         }
         return self._search(list(pods), least, room, taken, {}, gone, nodes)
 
@@ -122,7 +119,11 @@ class PlainEvictions:
         yield from go_on(pod.claims, {})
 
     def _keeps(self, key: str, gone: frozenset[str]) -> bool:
-        return bool(self._facts.claims[key].users - gone)
+        return bool(self._users(self._facts.claims[key]) - gone)
+
+    def _users(self, claim: Wanted) -> set[str]:
+        """Those that exist: what controls claims may not have looked yet."""
+        return claim.users & self._facts.pods.keys()
 
     # ---- quotas
 

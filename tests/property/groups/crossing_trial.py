@@ -94,6 +94,7 @@ class CrossingTrial:
         for job, those in by_job.items():
             pods = [facts.pods[preempt.key.partition("/")[2]] for preempt in those]
             victims = frozenset(v.key.partition("/")[2] for preempt in those for v in preempt.victims)
+            before, going = going, going | victims
             if not victims:
                 continue
             self.counts["preemptions"] += 1
@@ -109,13 +110,13 @@ class CrossingTrial:
             kept = [name for name in victims if not facts.pods[name].preemptible]
             if kept:
                 self._fail(f"{job} evicts {kept}, which are not preemptible")
-            if victims & going:
-                self._fail(f"{job} evicts again {sorted(victims & going)}")
-            gang = plain.broken(going | victims, going)
+            if victims & before:
+                self._fail(f"{job} evicts again {sorted(victims & before)}")
+            gang = plain.broken(going, before)
             if gang:
                 self._fail(f"{job} evicts {sorted(victims)} and breaks {gang}")
             nodes = {preempt.key.partition("/")[2]: preempt.node for preempt in those}
-            self._check_needed(job, pods, victims, going, nodes)
+            self._check_needed(job, pods, victims, before, nodes)
 
     def _check_needed(
         self, job: str, pods: list[Member], victims: frozenset[str], going: frozenset[str], nodes: dict[str, str]
@@ -147,7 +148,8 @@ class CrossingTrial:
                 self._fail(f"{pod.name} is not preemptible, and evicted: {evict.message}")
             if evict.reason == BY_QUOTA:
                 above = [
-                    other for other in facts.pods.values()
+                    other
+                    for other in facts.pods.values()
                     if not other.node and other.quota == pod.quota and other.priority > pod.priority and other.preempts
                 ]
                 if not above:
@@ -214,6 +216,8 @@ class CrossingTrial:
 
     def _is_plain(self, left: list[Member]) -> bool:
         """Whether the order of members and the choice of nodes cannot matter: they are alike and share nothing."""
-        claims = {(self.world.facts.claims[key].count, self.world.facts.claims[key].model) for p in left for key in p.claims}
+        claims = {
+            (self.world.facts.claims[key].count, self.world.facts.claims[key].model) for p in left for key in p.claims
+        }
         keys = [key for pod in left for key in pod.claims]
         return len({pod.cpu for pod in left}) == 1 and len(claims) <= 1 and len(set(keys)) == len(keys)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from collections.abc import Collection
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np

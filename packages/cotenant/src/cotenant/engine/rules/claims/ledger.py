@@ -51,6 +51,7 @@ class ClaimLedger:
         self.outside: set[DeviceId] = set()  # held by pods that have them by a Device object
         self._touched = touched
         self._observed = observed
+        self.recounted: Callable[[str], None] = _ignore  # the devices of a claim, by UID, are others
 
     # ---- Usage
 
@@ -202,6 +203,7 @@ class ClaimLedger:
             self._counted[uid] = now
         else:
             del self._counted[uid]
+        self.recounted(uid)
         for id_ in {device.id for device in (*before.devices, *now.devices)}:
             self._touched(id_)
 
@@ -233,3 +235,7 @@ class ClaimLedger:
             for device in self._counted.get(uid, _NO_DEVICES).devices:
                 if len(self.holders.get(device.id, ())) > 1 and not device.has_admin_access:
                     raise Permanent(f"device {device.id} was given to several claims")
+
+
+def _ignore(_: str) -> None:
+    pass
