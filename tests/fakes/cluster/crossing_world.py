@@ -70,6 +70,7 @@ class Wanted:
     owner: str = ""  # the pod that it was made for
     devices: tuple[DeviceId, ...] = ()
     users: set[str] = field(default_factory=set)  # names of pods that it is reserved for
+    is_kept: bool = False  # reserved for something that is no pod, too
 
 
 @dataclass(slots=True)
@@ -122,12 +123,15 @@ class CrossingWorld:
         for at in range(rng.randint(2, 4)):
             name = f"n{at}"
             facts.cpu[name] = rng.choice((2000, 3000, 4000))
-            room = {"cpu": facts.cpu[name], "memory": 2**36, "pods": 100}
-            self.engine.node_seen(Node(name, Amounts.of(room), Labels.of({HOSTNAME: name})))
+            self.set_node(name)
             for part in range(rng.choice((1, 1, 2))):
                 self._pool(f"{name}-{part}", Reach(name), name, rng.randint(0 if part else 1, 3))
         if rng.random() < 0.1:
             self._pool("far", Reach(all=True), "", rng.randint(1, 2))
+
+    def set_node(self, name: str) -> None:
+        room = {"cpu": self.facts.cpu[name], "memory": 2**36, "pods": 100}
+        self.engine.node_seen(Node(name, Amounts.of(room), Labels.of({HOSTNAME: name})))
 
     def _pool(self, name: str, reach: Reach, node: str, count: int) -> None:
         models = [self.rng.choice("aab") for _ in range(count)]
@@ -144,17 +148,17 @@ class CrossingWorld:
             for name in ("q0", "q1"):
                 least = rng.choice((0, 1000, total // 2000 * 1000))
                 facts.quotas[name] = (least, max(least, rng.choice((3000, total, total))))
-                made = Quota(
-                    name,
-                    Amounts.of({"cpu": facts.quotas[name][1]}),
-                    Amounts.of({"cpu": least}) if least else NOTHING,
-                    ROOT_QUOTA,
-                )
-                self.quotas.quota_seen(QuotaObject(f"quotas/{name}", f"uid-{name}", made), self.now_s)
+                self.set_quota(name)
         if rng.random() < 0.5:
             self.set_allowed(rng.randint(0, 2))
         for gang in ("g0", "g1"):
             facts.least[gang] = rng.randint(1, 3)
+
+    def set_quota(self, name: str) -> None:
+        least, most = self.facts.quotas[name]
+        minimum = Amounts.of({"cpu": least}) if least else NOTHING
+        made = Quota(name, Amounts.of({"cpu": most}), minimum, ROOT_QUOTA)
+        self.quotas.quota_seen(QuotaObject(f"quotas/{name}", f"uid-{name}", made), self.now_s)
 
     def set_allowed(self, allowed: int) -> None:
         self.facts.allowed = allowed
@@ -235,8 +239,13 @@ class CrossingWorld:
     def _store(self, pod: Member) -> None:
         for key in pod.claims:
             self.put(key)
+        self.store(pod)
+
+    def store(self, pod: Member) -> None:
+        """The pod as it is in the facts."""
         facts = self.facts
         named = tuple(NamedClaim(f"default/{key}", bool(facts.claims[key].owner)) for key in pod.claims)
+        made_s = self.stored[pod.uid].created_s if pod.uid in self.stored else float(len(self.stored))
         notes = GangNotes(pod.gang, facts.least[pod.gang], mode=Mode.STRICT) if pod.gang else None
         labels = {NAME: pod.quota} if pod.quota else {}
         labels |= {"app": "x"} if pod.covered else {}
@@ -253,7 +262,7 @@ class CrossingWorld:
                 value,
                 pod.uid,
                 "cotenant",
-                float(len(self.stored)),
+                made_s,
                 node=pod.node,
                 started_s=pod.started_s if pod.node else nan,
                 preempts=pod.preempts,
@@ -284,7 +293,7 @@ class CrossingWorld:
             f"uid-{key}",
             spec(request("gpu", wanted.count, *selectors)),
             allocation,
-            tuple(f"uid-{name}" for name in sorted(wanted.users)),
+            (*(f"uid-{name}" for name in sorted(wanted.users)), *(["uid of a group"] if wanted.is_kept else ())),
             owner_uid=f"uid-{wanted.owner}" if wanted.owner else "",
             version=self._version,
         )
@@ -381,7 +390,7 @@ class CrossingWorld:
                 del self.facts.claims[key], self.claims[key]
                 self.rules.facts.claim_gone(f"default/{key}")
                 continue
-            if not wanted.users:
+            if not wanted.users and not wanted.is_kept:
                 wanted.devices = ()
             self.put(key)
         self.to_free.clear()

@@ -123,7 +123,7 @@ class PlainEvictions:
 
     def _users(self, claim: Wanted) -> set[str]:
         """Those that exist: what controls claims may not have looked yet."""
-        return claim.users & self._facts.pods.keys()
+        return (claim.users & self._facts.pods.keys()) | ({"a group"} if claim.is_kept else set())
 
     # ---- quotas
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from tests.fakes.cluster.crossing_events import happens
 from tests.fakes.cluster.crossing_world import CrossingWorld, Member
 from tests.fakes.cluster.plain_evictions import PlainEvictions, names
+from tests.fakes.cluster.restless_world import not_woken
 
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Preempt
 from cotenant.engine.plugins.quotas.preemption import REASON as BY_QUOTA
@@ -20,8 +22,9 @@ _ROUNDS = 600
 class CrossingTrial:
     """One world, run until nothing more happens."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, events: int = 3) -> None:
+        """`events`: so many things happen once it has come to rest."""
+        self.seed, self.events = seed, events
         self.wrong: list[str] = []
         self.counts: Counter[str] = Counter()
         self.world = CrossingWorld(seed)
@@ -36,6 +39,14 @@ class CrossingTrial:
             world.arrive(*pods)
             if world.rng.random() < 0.5:
                 self._step()
+        self._rest("")
+        for _ in range(self.events):
+            if not self.wrong:
+                self._rest(happens(world))
+
+    def _rest(self, event: str) -> None:
+        """Until nothing more happens; then nobody waits for what has happened."""
+        world = self.world
         quiet_s = world.now_s
         for _ in range(_ROUNDS):
             told = self._step()
@@ -50,6 +61,10 @@ class CrossingTrial:
             self._fail("it does not come to rest")
             return
         self._at_rest()
+        found = not_woken(world.engine, world.now_s)
+        if found:
+            self._fail(f"after {event or 'the first decisions'} nobody woke {found}")
+        self.counts[event] += bool(event)
 
     def _fail(self, what: str) -> None:
         self.wrong.append(f"seed {self.seed}: {what}")
@@ -95,6 +110,9 @@ class CrossingTrial:
             pods = [facts.pods[preempt.key.partition("/")[2]] for preempt in those]
             victims = frozenset(v.key.partition("/")[2] for preempt in those for v in preempt.victims)
             before, going = going, going | victims
+            kept = [other for other in facts.pods.values() if other.nominated and other not in pods]
+            for preempt in those:  # room is kept for them from now on
+                facts.pods[preempt.key.partition("/")[2]].nominated = preempt.node
             if not victims:
                 continue
             self.counts["preemptions"] += 1
@@ -107,16 +125,17 @@ class CrossingTrial:
             higher = [name for name in victims if facts.pods[name].priority >= priority]
             if higher:
                 self._fail(f"{job} of {priority} evicts {higher}")
-            kept = [name for name in victims if not facts.pods[name].preemptible]
-            if kept:
-                self._fail(f"{job} evicts {kept}, which are not preemptible")
+            barred = [name for name in victims if not facts.pods[name].preemptible]
+            if barred:
+                self._fail(f"{job} evicts {barred}, which are not preemptible")
             if victims & before:
                 self._fail(f"{job} evicts again {sorted(victims & before)}")
             gang = plain.broken(going, before)
             if gang:
                 self._fail(f"{job} evicts {sorted(victims)} and breaks {gang}")
             nodes = {preempt.key.partition("/")[2]: preempt.node for preempt in those}
-            self._check_needed(job, pods, victims, before, nodes)
+            if not kept:
+                self._check_needed(job, pods, victims, before, nodes)
 
     def _check_needed(
         self, job: str, pods: list[Member], victims: frozenset[str], going: frozenset[str], nodes: dict[str, str]
@@ -124,8 +143,6 @@ class CrossingTrial:
         facts, plain = self.world.facts, self.plain
         if not plain.fits(pods, len(pods), going | victims, nodes):
             self._fail(f"{job} evicts {sorted(victims)} and does not fit then")
-        if any(other.nominated and other not in pods for other in facts.pods.values()):
-            return  # room is kept for others
         units = {frozenset(name for name in victims if facts.pods[name].gang == gang) for gang in facts.least}
         units |= {frozenset({name}) for name in victims if not facts.pods[name].gang}
         for unit in units - {frozenset()}:
@@ -176,7 +193,7 @@ class CrossingTrial:
     # ---- at rest
 
     def _at_rest(self) -> None:
-        facts, plain, engine = self.world.facts, self.plain, self.world.engine
+        facts, engine = self.world.facts, self.world.engine
         if len(engine._components.nominations):
             self._fail("a nomination stands at rest")
         for pods in self.waiting:
@@ -216,8 +233,7 @@ class CrossingTrial:
 
     def _is_plain(self, left: list[Member]) -> bool:
         """Whether the order of members and the choice of nodes cannot matter: they are alike and share nothing."""
-        claims = {
-            (self.world.facts.claims[key].count, self.world.facts.claims[key].model) for p in left for key in p.claims
-        }
+        wanted = self.world.facts.claims
+        claims = {(wanted[key].count, wanted[key].model) for pod in left for key in pod.claims}
         keys = [key for pod in left for key in pod.claims]
         return len({pod.cpu for pod in left}) == 1 and len(claims) <= 1 and len(set(keys)) == len(keys)
