@@ -185,7 +185,7 @@ class CrossingTrial:
         if self.plain.over_maximum():
             self._fail(f"quota {self.plain.over_maximum()} is above its maximum")
         for pods in self.waiting:
-            if pods[0].gang:
+            if pods[0].gang and all(pod.name in facts.pods for pod in pods):
                 here = sum(bool(pod.node) for pod in facts.members(pods[0].gang))
                 if 0 < here < facts.least[pods[0].gang]:
                     self._fail(f"{here} members of {pods[0].gang} are placed")

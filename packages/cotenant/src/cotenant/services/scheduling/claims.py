@@ -98,13 +98,13 @@ class ClaimBinder:
             "uid": claim.metadata.uid,
             "resourceVersion": claim.metadata.resource_version,
         }
-        written = await self._client.patch(
+        reserved = await self._client.patch(
             PERSISTENT_VOLUMES,
             "",
             choice.volume,
             {"metadata": {"annotations": {BOUND_BY: "yes"}}, "spec": {"claimRef": reference}},
         )
-        return _version(written)
+        return _version(reserved)
 
     def _check(self, choice: ClaimChoice, node: str, asked_at: int) -> None:
         """Raises `Transient` where the claim will get no volume on this node."""
