@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.fakes.cluster.crossing_world import CrossingWorld, Member
+from tests.fakes.cluster.crossing_facts import Member
+from tests.fakes.cluster.crossing_world import CrossingWorld
 
 
 def happens(world: CrossingWorld) -> str:

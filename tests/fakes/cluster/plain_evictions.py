@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from types import MappingProxyType
 
-from tests.fakes.cluster.crossing_world import Facts, Member, Wanted
+from tests.fakes.cluster.crossing_facts import Facts, Member, Wanted
 
 from cotenant.model.claims.devices import DeviceId
 

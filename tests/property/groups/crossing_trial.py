@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tests.fakes.cluster.crossing_events import happens
-from tests.fakes.cluster.crossing_world import CrossingWorld, Member
+from tests.fakes.cluster.crossing_facts import Member
+from tests.fakes.cluster.crossing_world import CrossingWorld
 from tests.fakes.cluster.plain_evictions import PlainEvictions, names
 from tests.fakes.cluster.restless_world import not_woken
 

@@ -183,7 +183,8 @@ def test_a_claim_that_is_being_deleted_is_not_waited_for(binding: Binding, chose
         ending, metadata=msgspec.structs.replace(ending.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     )
     error = Run(claim(), binding, chosen).settle(ending)
-    assert isinstance(error, Transient) and "shop/data is being deleted" in str(error)
+    assert isinstance(error, Transient)
+    assert "shop/data is being deleted" in str(error)
 
 
 def test_a_volume_that_the_node_does_not_reach_sends_the_pod_elsewhere() -> None:
