@@ -112,6 +112,7 @@ LONGEST = (
     "tests/kube/test_shadow.py",
     "tests/kube/test_scheduler_config.py",
     "tests/kube/test_upstream_scores.py",
+    "tests/property/groups/test_crossing.py",
     "tests/property/groups/test_gangs_preempted.py",
     "tests/fault/keeper/test_kill.py",
     "packages/cotenant-lab/tests/lab/test_colocation.py",

@@ -34,7 +34,7 @@ def concerns(
 
     `profiles`: what was learned of applications, None where the policy does not use it.
     """
-    found = [*_quota(plugins, entry, pod), *_gang(plugins, entry, now_s), *_reservation(plugins, entry, now_s)]
+    found = [*_quota(plugins, entry, pod, now_s), *_gang(plugins, entry, now_s), *_reservation(plugins, entry, now_s)]
     found += [*_holdings(entry), *_relabelled(entry), *_load(plugins, entry)]
     if (disks := plugins.neighbours.describe(entry)) is not None:
         found.append(Concern("disk", entry.seen.pod.key, False, disks.sentence()))
@@ -69,7 +69,7 @@ def _member(plugins: PluginRegistry, field: str, name: str) -> Any:
 # ---- quotas
 
 
-def _quota(plugins: PluginRegistry, entry: PodInfo, pod: Pod) -> Iterator[Concern]:
+def _quota(plugins: PluginRegistry, entry: PodInfo, pod: Pod, now_s: float) -> Iterator[Concern]:
     quotas = getattr(plugins, "quotas", None)
     if quotas is None:
         return
@@ -82,6 +82,8 @@ def _quota(plugins: PluginRegistry, entry: PodInfo, pod: Pod) -> Iterator[Concer
     kept = bool(state.kept_for) and waits and not quotas.is_kept_for(entry.seen.uid)
     concern = _quota_concern(state, over, bool(over) or kept)
     lines = (f"the pod belongs to it because {because}", *concern.lines) if because else concern.lines
+    returned = quotas.returned_for(entry.seen.uid, now_s) if waits else ""
+    lines = (returned, *lines) if returned else lines
     yield Concern("quota", name, concern.holds, concern.words, lines)
 
 

@@ -144,6 +144,10 @@ class _Search:
         for kind in (tearing, breaking & ~tearing, self._every & ~(tearing | breaking)):
             removed = self._returned(removed, kind)
         lost = self._with_lost(removed)
+        for job in sorted(self._lost(lost), key=lambda job: jobs.losses[job][1:], reverse=True):
+            kept = lost & ~self._members([job])  # what other jobs free here may suffice
+            if self._fits(kept):
+                lost = kept
         if lost != removed:
             gone = lost & self._members(self._lost(lost))
             for kind in (breaking, ~breaking):

@@ -165,7 +165,7 @@ class SchedulerProcess:
         reader = PodReader(
             by_scheduler=pods_of(self.cluster.profile, options), seals=options.seals, workloads=self._workloads
         )
-        claims = ClaimBinder(self.client, reader.volumes, lambda node: self.cluster.node(node) is not None)
+        claims = ClaimBinder(self.client, reader.volumes, lambda node: self.cluster.node(node))
         per_s = options.notices_per_s
         # The engine reports each status once, so what waits is written even where leadership was lost meanwhile.
         conditions = kube.status_writer("conditions", pod_status.WRITERS, per_s=per_s, only_leading=False)

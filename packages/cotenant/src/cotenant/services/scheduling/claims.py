@@ -5,7 +5,8 @@ provisioned, and the pod must not start before. What kube-scheduler does: a rese
 annotation with the selected node on the claim, then waiting until the claim is bound. It ends at once where that node
 cannot become the volume's any more: a provisioner that has no storage there removes the annotation, another one is
 written over it, or the node is deleted; then the annotation is taken away, as it would keep the pod from every other
-node.
+node. So it does where the claim is being deleted, where the chosen volume is gone or another claim's, and where the
+claim got a volume that the node does not reach: then the pod is placed again, by that volume.
 Limits: the persistent volume controller completes the binding; without one it never completes and the bind is given up;
 resource versions are compared as numbers.
 Source: Kubernetes' VolumeBinding plugin; annotation volume.kubernetes.io/selected-node.
@@ -19,10 +20,14 @@ from contextlib import suppress
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict, NotFound
-from cotenant.drivers.kube.kinds.storage.persistent_volume import PERSISTENT_VOLUMES
-from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import PERSISTENT_VOLUME_CLAIMS
+from cotenant.drivers.kube.kinds.storage.persistent_volume import PERSISTENT_VOLUMES, reach
+from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PersistentVolumeClaim,
+)
 from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.engine.framework.instructions import Bind, ClaimChoice
+from cotenant.model.cluster.node import Node
 from cotenant.model.errors import Permanent, Transient
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -38,9 +43,11 @@ class NodeGone(Transient):
 class ClaimBinder:
     """Binds claims; `volumes` is the index that the watches keep."""
 
-    def __init__(self, client: Client, volumes: VolumeIndex, exists: Callable[[str], bool] = lambda node: True) -> None:
-        """`exists`: whether a node is known."""
-        self._exists = exists
+    def __init__(
+        self, client: Client, volumes: VolumeIndex, node_of: Callable[[str], Node | None] | None = None
+    ) -> None:
+        """`node_of`: a node by name, None where it does not exist; without it every node is there."""
+        self._node_of = node_of
         self._client = client
         self._volumes = volumes
         self._waiters: set[asyncio.Event] = set()
@@ -62,6 +69,8 @@ class ClaimBinder:
                         self._check(choice, bind.node, asked_at[choice.claim])
                     changed.clear()
                     await changed.wait()
+            for choice in bind.claims:
+                self._check_reach(choice, bind.node)
         except NodeGone:
             await self._withdraw(bind)
             raise
@@ -71,7 +80,7 @@ class ClaimBinder:
             self._waiters.discard(changed)
 
     async def _request(self, choice: ClaimChoice, node: str) -> int:
-        """Ask for the claim's volume; returns the version of the claim as of then, 0 = not known."""
+        """Ask for the claim's volume; returns the version of what was written, 0 = not known."""
         claim = self._volumes.claim(choice.claim)
         if claim is None:
             raise Permanent(f"PersistentVolumeClaim {choice.claim} is gone")
@@ -89,25 +98,53 @@ class ClaimBinder:
             "uid": claim.metadata.uid,
             "resourceVersion": claim.metadata.resource_version,
         }
-        await self._client.patch(
+        reserved = await self._client.patch(
             PERSISTENT_VOLUMES,
             "",
             choice.volume,
             {"metadata": {"annotations": {BOUND_BY: "yes"}}, "spec": {"claimRef": reference}},
         )
-        return 0
+        return _version(reserved)
 
     def _check(self, choice: ClaimChoice, node: str, asked_at: int) -> None:
         """Raises `Transient` where the claim will get no volume on this node."""
-        if not self._exists(node):
+        if self._node_of is not None and self._node_of(node) is None:
             raise NodeGone(f"node {node} is gone")
         claim = self._volumes.claim(choice.claim)
-        if choice.volume or claim is None or _volume(claim) or not 0 < asked_at < _version(claim):
+        if claim is None or _volume(claim):
+            return
+        if claim.metadata.deletion_timestamp is not None:
+            raise Transient(f"PersistentVolumeClaim {choice.claim} is being deleted")
+        if choice.volume:
+            self._check_volume(choice, claim, asked_at)
+            return
+        if not 0 < asked_at < _version(claim):
             return
         selected = (claim.metadata.annotations or {}).get(SELECTED_NODE)
         if selected != node:
             instead = f"it is selected for {selected}" if selected else f"its provisioner gave node {node} up"
             raise Transient(f"PersistentVolumeClaim {choice.claim} gets no volume there: {instead}")
+
+    def _check_volume(self, choice: ClaimChoice, claim: PersistentVolumeClaim, asked_at: int) -> None:
+        """Raises `Transient` where the chosen volume will not become the claim's."""
+        volume = self._volumes.volume(choice.volume)
+        if volume is None:
+            raise Transient(f"PersistentVolume {choice.volume} is gone")
+        if not 0 < asked_at <= _version(volume):
+            return  # as it was before it was asked for
+        reference = volume.spec.claim_ref if volume.spec is not None else None
+        if reference is None or (reference.uid and reference.uid != claim.metadata.uid):
+            whose = "nobody's again" if reference is None else f"of {reference.namespace}/{reference.name}"
+            raise Transient(f"PersistentVolumeClaim {choice.claim} does not get {choice.volume}: it is {whose}")
+
+    def _check_reach(self, choice: ClaimChoice, name: str) -> None:
+        """Raises `Transient` where the claim got a volume that the node does not reach."""
+        node = self._node_of(name) if self._node_of is not None else None
+        claim = self._volumes.claim(choice.claim)
+        volume = self._volumes.volume(_volume(claim))
+        nodes = reach(volume) if volume is not None else None
+        if node is not None and nodes is not None and not nodes.matches(node.name, node.labels):
+            raise Transient(f"PersistentVolumeClaim {choice.claim} got {_volume(claim)}, which {name} does not reach")
 
     async def _withdraw(self, bind: Bind) -> None:
         for choice in bind.claims:

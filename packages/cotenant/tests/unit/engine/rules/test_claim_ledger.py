@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import replace
 
@@ -24,10 +25,11 @@ class Noted:
     def __init__(self) -> None:
         self.touched: list[DeviceId] = []
         self.freed = 0
-        self.ledger = ClaimLedger(self.touched.append, self._free)
+        self.ledger = ClaimLedger(self.touched.append, self._observed)
 
-    def _free(self) -> None:
-        self.freed += 1
+    def _observed(self, devices: Collection[DeviceId], freed: bool) -> None:
+        assert devices
+        self.freed += freed
 
     def told(self) -> tuple[set[DeviceId], int]:
         found = set(self.touched), self.freed
@@ -212,3 +214,22 @@ def test_validation_finds_two_claims_with_one_device_and_a_wrong_count() -> None
     ledger.by_uid["u-a"] = claim("a", given(1))
     with pytest.raises(Permanent, match="differ from those that claims have"):
         ledger.validate()
+
+
+def test_devices_that_may_be_freed_by_evictions_from_now_on_are_told() -> None:
+    world = Noted()
+    ledger = world.ledger
+    ledger.seen(replace(claim("a", given(0)), reserved_for=("x", "y")))
+    world.told()
+    ledger.seen(replace(claim("a", given(0), version=5), reserved_for=("y",)))
+    assert world.told() == (set(), 1)
+    ledger.seen(replace(claim("a", given(0), version=6), reserved_for=("y", "z")))
+    assert world.told() == (set(), 0)
+
+
+def test_what_is_tried_and_given_up_again_frees_nothing() -> None:
+    world = Noted()
+    world.ledger.seen(claim("a"))
+    world.ledger.assume("u-a", given(0), 7)
+    world.ledger.release("u-a", 7)
+    assert world.told() == ({DEVICES[0]}, 0)

@@ -426,6 +426,38 @@ def test_a_gang_is_placed_with_all_its_claims_or_not_at_all() -> None:
     assert sorted(world.settle().values()) == ["m", "n", "n"]
 
 
+def test_a_gang_that_waits_for_devices_does_not_wake_itself() -> None:
+    """Each attempt takes devices for the first members, and gives them up again."""
+    world = ClaimsWorld()
+    world.node("n", gpus(1))
+    for at in range(2):
+        world.claim(f"g{at}", owner=f"uid-g{at}")
+        world.pod(f"g{at}", f"g{at}", gang="train", members=2)
+    world.settle()
+    world.engine.why.pod("default/g0", world.now_s)
+    assert world.engine.next_s() > world.now_s + 60.0
+    judged = world.engine.judged
+    world.now_s += 60.0
+    world.decide()
+    assert world.engine.judged == judged
+
+
+def test_a_pod_waits_no_longer_than_until_others_may_be_evicted_for_it() -> None:
+    """A claim was shared with something that is no pod."""
+    world = ClaimsWorld()
+    world.node("n", gpus(1))
+    world.claim("shared")
+    world.pod("low", "shared", priority=1)
+    world.settle()
+    world.put(replace(world.claims["default/shared"], reserved_for=("uid-low", "uid of a group")))
+    world.own("high", priority=9)
+    world.settle()
+    assert not [told for told in world.told if isinstance(told, Preempt)]
+    world.put(replace(world.claims["default/shared"], reserved_for=("uid-low",)))
+    world.settle()
+    assert [told.key for told in world.told if isinstance(told, Preempt)] == ["default/high"]
+
+
 def test_pods_of_lower_priority_are_evicted_for_devices() -> None:
     world = ClaimsWorld()
     world.node("n", gpus(2))

@@ -203,6 +203,16 @@ class Preempting:
         overdue = np.flatnonzero(self._assignments.pods.overdue_s <= self.round_s)
         return replace(found, spared=np.concatenate([found.spared, overdue])) if len(overdue) else found
 
+    def breaks_budgets(self, victims: Sequence[PodInfo]) -> int:
+        """How many of these exceed what their disruption budgets allow, the most important counted first."""
+        if not victims:
+            return 0
+        ordered = sorted(victims, key=lambda entry: (-entry.seen.pod.priority, entry.seen.uid))
+        numbers = np.array([entry.number for entry in ordered], dtype=np.int64)
+        group, covered, bears = self._budgets.covering(self._assignments.encoder, self._assignments.narrowing, numbers)
+        covered = covered[group]
+        return int((covered & (covered.cumsum(axis=0) > bears)).any(axis=1).sum())
+
     def is_going(self, entry: PodInfo) -> bool:
         """Whether a pod is terminating, or a preemptor waits for its end, so it need not be evicted."""
         return entry.seen.terminating or self._nominations.is_doomed(entry.seen.uid)

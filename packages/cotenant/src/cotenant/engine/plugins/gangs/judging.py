@@ -44,6 +44,7 @@ class _Rejected:
     group: Group
     verdict: Verdict
     by_nodes: bool  # nodes were evaluated: evictions may help
+    admitted: tuple[PodInfo, ...] = ()  # members that may be placed
 
 
 class GangJudging:
@@ -92,7 +93,7 @@ class GangJudging:
                 self._accept(group, admitted, found, now_s)
         if isinstance(found, Verdict):
             by_nodes = not is_nested(self._gangs, keys) and not any(map(self._placer.insists, admitted))
-            self._rejected.append(_Rejected(group, found, by_nodes))
+            self._rejected.append(_Rejected(group, found, by_nodes, tuple(admitted)))
         else:
             self._gangs.note(keys, "")
 
@@ -100,20 +101,23 @@ class GangJudging:
         """Queue what was rejected in this round, with a preemption where one helps."""
         rejected, self._rejected = self._rejected, []
         allowance, searches = _PREEMPTIONS_A_ROUND, _SEARCHES_A_ROUND
-        for group, verdict, by_nodes in ((element.group, element.verdict, element.by_nodes) for element in rejected):
+        for rejection in rejected:
+            group, verdict, by_nodes = rejection.group, rejection.verdict, rejection.by_nodes
             if not group.pods or FILTER in verdict.filters:  # the cycle sets it aside
                 continue
             entries = [self._pods.by_uid[uid] for uid in group.pods]
-            self._nominations.reconsider(entries)
-            late = self._components.preempting.late(entries)
-            plan: Plan | None = None
             # the search for a large gang's victims is not limited
             may_preempt = by_nodes and not group.is_large and self._could_help(entries)
-            if may_preempt and not self._fits_later(group, entries, now_s, False):
+            keeps = may_preempt and self._fits_later(group, entries, now_s, False)
+            if not keeps:  # else the last victims are gone, and what they had is not free yet
+                self._nominations.reconsider(entries)
+            late = self._components.preempting.late(entries)
+            plan: Plan | None = None
+            if may_preempt and not keeps and self._could_help(entries):
                 if not (allowance and searches):
                     continue  # the group stays active: its turn is in the next round
                 searches -= 1
-                plan, words = self._plan(entries, now_s)
+                plan, words = self._plan(entries, rejection.admitted, now_s)
                 if plan is not None:
                     allowance -= 1
                     self._nominations.forget(entries)
@@ -341,10 +345,11 @@ class GangJudging:
                 self._placer.undo(now_s)
         return not isinstance(found, Verdict)
 
-    def _plan(self, entries: list[PodInfo], now_s: float) -> tuple[Plan | None, str]:
+    def _plan(self, entries: list[PodInfo], admitted: Sequence[PodInfo], now_s: float) -> tuple[Plan | None, str]:
+        """Whom to evict for a bundle: for those of its members only that may be placed then."""
         with self._nominations.hidden(entries):
             keys = self._keys(entries)
-            found = self._preempting.attempt(keys, self._in_order(keys, entries), now_s)
+            found = self._preempting.attempt(keys, self._in_order(keys, list(admitted)), now_s)
         return (found, "") if isinstance(found, Plan) else (None, found)
 
     # ---- messages

@@ -153,11 +153,54 @@ class GangPreempting:
     def _cheaper(self, task: _Task, found: _Found) -> Plan | str:
         """The first plan, or the one that begins with the gangs that the first evicts whole, if it costs less."""
         first = self._simulate(task, found)
-        if isinstance(first, str) or len(first.fallen) in (0, len(first.victims)):
+        if isinstance(first, str):
             return first
-        anyway = _Found(fallen=list(first.fallen), breaks_budgets=found.of_fallen, of_fallen=found.of_fallen)
-        second = self._simulate(task, anyway)
-        return second if isinstance(second, Plan) and second.loss() < first.loss() else first
+        best = first
+        if len(first.fallen) not in (0, len(first.victims)):
+            anyway = _Found(fallen=list(first.fallen), breaks_budgets=found.of_fallen, of_fallen=found.of_fallen)
+            second = self._simulate(task, anyway)
+            best = second if isinstance(second, Plan) and second.loss() < first.loss() else first
+        return self._spared(task, best)
+
+    def _spared(self, task: _Task, plan: Plan) -> Plan:
+        """The plan without victims that its members do not need on their nodes, the most important spared first: those
+        for a later member may be enough for an earlier one too.
+        """
+        units = self._units(plan)
+        if len(units) < 2:
+            return plan
+        victims = set(plan.victims)
+        for unit in units[:MAX_SEARCHES]:
+            kept = [victim for victim in plan.victims if victim in victims and victim not in unit]
+            if kept and self._suffices(task, plan, kept):
+                victims.difference_update(unit)
+        if len(victims) == len(plan.victims):
+            return plan
+        left = tuple(victim for victim in plan.victims if victim in victims)
+        fallen = tuple(victim for victim in plan.fallen if victim in victims)
+        return Plan(plan.rows, left, self._components.preempting.breaks_budgets(left), fallen)
+
+    def _units(self, plan: Plan) -> list[frozenset[PodInfo]]:
+        """What can be spared by itself: gangs that are evicted whole, then single pods. What ends already is not."""
+        losses, is_going = self._components.losses, self._components.preempting.is_going
+        gangs: dict[tuple[str, ...], set[PodInfo]] = {}
+        for entry in plan.fallen:
+            gangs.setdefault(losses.keys_of(entry), set()).add(entry)
+        single = [victim for victim in plan.victims if victim not in plan.fallen and not is_going(victim)]
+        single.sort(key=lambda entry: entry.seen.pod.priority, reverse=True)
+        return [*map(frozenset, gangs.values()), *(frozenset({entry}) for entry in single)]
+
+    def _suffices(self, task: _Task, plan: Plan, victims: Sequence[PodInfo]) -> bool:
+        """Whether every member of the plan finds its node without these victims."""
+        placing, nodes = self._components.placing, len(self._components.assignments.names)
+        mark = placing.mark()
+        with trial(self._components.assignments) as off:
+            off.remove(victims)
+            judged = place_each(self._placer, nodes, plan.rows, task.place.only, task.now_s, task.drawing)
+            placed = [entry for (entry, _), judgement in zip(plan.rows, judged, strict=True) if judgement.row >= 0]
+            placing.undo(placed, mark)
+            self._placer.undo(task.now_s)
+        return len(placed) == len(plan.rows)
 
     def _simulate(self, task: _Task, found: _Found) -> Plan | str:
         """A plan by simulated evictions; those that are `fallen` already are evicted in any case."""
@@ -233,9 +276,10 @@ class GangPreempting:
             if look.row < 0:
                 return look.headline(len(assignments.encoder.node_rows)), left
             off.remove(assignments.pods.by_number[number] for number in (*look.victims, *look.rest))
-            found.fallen += [
-                assignments.pods.by_number[number] for u in look.fallen for number in stake.jobs.members[u]
-            ]
+            for u in look.fallen:  # with members of it that went before, as it could spare them
+                numbers = set(stake.jobs.members[u])
+                job = next(job for job in task.jobs if not numbers.isdisjoint(m.number for m in job.members))
+                found.fallen += job.members
             found.breaks_budgets += look.violations
             found.of_fallen += sum(int(stake.jobs.violations[u]) for u in look.fallen)
             only = np.zeros(len(assignments.names), dtype=np.bool_)

@@ -311,6 +311,21 @@ class Quotas(Evicting):
         account = world.accounts.get(uid) if world is not None else None
         return (account.quota, account.held or account.because) if account is not None else ("", "")
 
+    def returned_for(self, uid: str, now_s: float) -> str:
+        """That pods of other quotas will be evicted for what waits in this pod's; empty if none will be."""
+        world = self._settled()
+        account = world.accounts.get(uid) if world is not None else None
+        if account is None or account.node or not (self.settings.revoke and self.settings.by_runtime):
+            return ""
+        if not isinstance(account.accounting, TreeAccounts):
+            return ""
+        found, at_s = self._revoking.outlook(account.accounting, account.quota, now_s, self.host)
+        if not found:
+            return ""
+        names = sorted({f"{other.entry.seen.pod.key} of quota {other.quota}" for other in found})
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return f"{names[0]}{more} will be evicted for what quota {account.quota} is owed, in {at_s - now_s:.0f} s"
+
     def tree_of(self, namespace: str, label: str) -> str | None:
         """The tree in which pods with this namespace and quota label are charged; None = in none."""
         world = self._settled()

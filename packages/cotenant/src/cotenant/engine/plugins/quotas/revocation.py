@@ -45,6 +45,7 @@ class _Eviction:
 
     job: Job
     why: str
+    claimant: str = ""  # the quota for which it is, if for one
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,34 @@ class Revoking:
         self._overuse = {quota: state for quota, state in self._overuse.items() if quota in seen}
         return evictions
 
+    def outlook(self, books: TreeAccounts, quota: str, now_s: float, host: Host) -> tuple[tuple[Account, ...], float]:
+        """The pods of other quotas that will be evicted for what waits in this one if nothing changes, and when the
+        first of them.
+        """
+        due = [name for name in books.over() if name != quota]
+        found = [
+            account
+            for eviction, accounts in self._planned(books, due, host)
+            for account in accounts
+            if eviction.claimant == quota and account.quota != quota
+        ]
+        since_us = [self._overuse.get(account.quota, NO_OVERUSE).since_us for account in found]
+        since_s = [now_s if since is None else since / 1e6 for since in since_us]
+        return tuple(found), max(now_s, min(since_s, default=now_s) + self._settings.revoke_after_s)
+
     def _revoke(self, books: TreeAccounts, due: Sequence[str], now_s: float, host: Host) -> list[Evict]:
+        evictions = []
+        for eviction, accounts in self._planned(books, due, host):
+            for account in accounts:
+                self._leaving[account.uid] = now_s + max(LEAVING_S, self._settings.revoke_after_s)
+                message = f"{self._overuse_text(books, eviction.job.quota)}; {eviction.why}"
+                evictions.append(Evict(Victim(account.uid, account.entry.seen.pod.key, account.node), REASON, message))
+        return evictions
+
+    def _planned(
+        self, books: TreeAccounts, due: Sequence[str], host: Host
+    ) -> list[tuple[_Eviction, Sequence[Account]]]:
+        """Whom quotas that are over for long enough have to give up; nothing is changed."""
         waits = who_waits(books)
         if books.tree_id == DEFAULT_TREE and not any(name not in due for name in waits):
             return []
@@ -131,7 +159,7 @@ class Revoking:
         jobs = {key: member.job for key, member in members.items()}
         going: dict[str, _Eviction] = {}
 
-        def take(keys: Iterable[str], why: str, alone: bool = False) -> bool:
+        def take(keys: Iterable[str], why: str, claimant: str, alone: bool = False) -> bool:
             """Evict the jobs of `keys` that have dependent jobs, with those; if `alone`, the jobs that have none.
             Returns whether any was evicted.
             """
@@ -143,7 +171,7 @@ class Revoking:
                 for name in (key, *members[key].evicted_with):
                     if name in jobs:
                         job = jobs.pop(name)
-                        going[name] = _Eviction(job, why)
+                        going[name] = _Eviction(job, why, claimant)
                         tree.release(job.quota, job.held, job.preemptible)
             return found
 
@@ -156,30 +184,24 @@ class Revoking:
             if not result.granted:
                 continue
             chosen = [job.key for job in result.jobs]
-            if take(chosen, why):  # their dependent jobs may make some of the others unnecessary
+            if take(chosen, why, name):  # their dependent jobs may make some of the others unnecessary
                 fewer = reclaim(tree, name, claim, [jobs[key] for key in chosen if key in jobs])
                 chosen = [job.key for job in fewer.jobs] if fewer.granted else chosen
-            take(chosen, why, alone=True)
+            take(chosen, why, name, alone=True)
             tree.use(name, claim)
         for name in due:
-            why = self._reduction_reason(books.tree_id, tree, name, waiting)
+            claimant, why = self._reduction_reason(books.tree_id, tree, name, waiting)
             chosen = _excess_jobs(tree, name, jobs.values()) if why else []
-            if take(chosen, why):
+            if take(chosen, why, claimant):
                 chosen = _excess_jobs(tree, name, jobs.values(), chosen)
-            take(chosen, why, alone=True)
-        evictions = []
-        for eviction in going.values():
-            for account in members[eviction.job.key].accounts:
-                self._leaving[account.uid] = now_s + max(LEAVING_S, self._settings.revoke_after_s)
-                message = f"{self._overuse_text(books, eviction.job.quota)}; {eviction.why}"
-                evictions.append(Evict(Victim(account.uid, account.entry.seen.pod.key, account.node), REASON, message))
-        return evictions
+            take(chosen, why, claimant, alone=True)
+        return [(eviction, members[eviction.job.key].accounts) for eviction in going.values()]
 
     def _reduction_reason(
         self, tree_id: str, tree: QuotaTree, name: str, waiting: Mapping[str, Sequence[Amounts]]
-    ) -> str:
-        """Why a quota still over must be reduced to its runtime: another waits for its share, or the tree exceeds
-        its configured total. Empty if it need not.
+    ) -> tuple[str, str]:
+        """For which quota and why one still over must be reduced to its runtime: another waits for its share, or the
+        tree exceeds its configured total. Empty if it need not.
         """
         runtime = tree.runtime(name)
         beyond = over(tree.used(name), runtime)
@@ -194,8 +216,8 @@ class Revoking:
         total = tree.total()
         is_agreed = tree_id != DEFAULT_TREE and any(total.get(r) < n for r, n in tree.used() if r in beyond)
         if claimant:
-            return f"{claimant} waits for its share"
-        return f"tree {tree_id} uses more than it has to divide" if is_agreed else ""
+            return claimant, f"{claimant} waits for its share"
+        return "", f"tree {tree_id} uses more than it has to divide" if is_agreed else ""
 
     def _overuse_text(self, books: TreeAccounts, quota: str) -> str:
         used, runtime = dict(books.tree.used(quota)), dict(books.tree.runtime(quota))

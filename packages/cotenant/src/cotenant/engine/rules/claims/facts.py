@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import islice
 
 from cotenant.engine.encoding.encoder import Encoder
@@ -28,7 +28,7 @@ class ClaimFacts:
         self.selectors = selectors
         self.classes: dict[str, DeviceClass] = {}
         self.inventories = Inventories()
-        self.ledger = ClaimLedger(self._touched, self._freed)
+        self.ledger = ClaimLedger(self._touched, self._observed)
         self.namespaces: dict[str, Labels] = {}
         # By namespace and UID of the pod: claims for its extended resources. The owner that a claim names is what its
         # writer says; one of another namespace is never the pod's.
@@ -195,8 +195,8 @@ class ClaimFacts:
                 self.ledger.outside.add(device)
             else:
                 self.ledger.outside.discard(device)
-                self.freed()
             self._touched(device)
+            self._observed((device,), device not in self.ledger.outside)
 
     def _tell(self, node: str) -> None:
         """Say which devices of a node claims have."""
@@ -209,17 +209,19 @@ class ClaimFacts:
     def _touched(self, device: DeviceId) -> None:
         if device in self._identities:
             self._tell(self._identities[device][0])
-        inventories, encoder = self.inventories, self._encoder
-        inventories.touched(device)
-        if encoder is None:
-            return
-        for name in islice(inventories.nodes_of(device), _MAX_TOUCHED):
-            row = encoder.node_rows.get(name)
-            if row is not None:
-                encoder.on_row_changed(row)
+        self.inventories.touched(device)
 
-    def _freed(self) -> None:
-        self.freed()
+    def _observed(self, devices: Collection[DeviceId], freed: bool) -> None:
+        """Nodes that can use these devices are not as they were, and pods that wait for them may get them."""
+        encoder = self._encoder
+        if encoder is not None:
+            for device in devices:
+                for name in islice(self.inventories.nodes_of(device), _MAX_TOUCHED):
+                    row = encoder.node_rows.get(name)
+                    if row is not None:
+                        encoder.on_row_changed(row)
+        if freed:
+            self.freed()
 
 
 def _concerns_pods(before: ResourceClaim, claim: ResourceClaim) -> bool:

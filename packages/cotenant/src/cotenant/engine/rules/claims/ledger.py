@@ -8,7 +8,7 @@ answer to a write may arrive before the watch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cotenant.model.claims.claim import AllocatedDevice, Allocation, ResourceClaim
@@ -34,8 +34,13 @@ class Assumed:
 class ClaimLedger:
     """All claims. Implements `Usage` of policy/claims/allocator.py."""
 
-    def __init__(self, touched: Callable[[DeviceId], None], freed: Callable[[], None]) -> None:
-        """`touched`: the use of a device changed; `freed`: devices may be free that were not."""
+    def __init__(
+        self, touched: Callable[[DeviceId], None], observed: Callable[[Collection[DeviceId], bool], None]
+    ) -> None:
+        """`touched`: the use of a device changed. `observed`: that of these did by what was observed, and whether some
+        may be free, or become free by evictions, that could not before. Of what is decided and given up nothing is
+        said: it is tried and undone many times a round, and a pod that leaves is an event of its own.
+        """
         self.by_key: dict[str, ResourceClaim] = {}
         self.by_uid: dict[str, ResourceClaim] = {}
         self.assumed: dict[str, Assumed] = {}
@@ -45,7 +50,8 @@ class ClaimLedger:
         self._aside: set[str] = set()  # claims that count as deallocated in a trial
         self.outside: set[DeviceId] = set()  # held by pods that have them by a Device object
         self._touched = touched
-        self._freed = freed
+        self._observed = observed
+        self.recounted: Callable[[str], None] = _ignore  # the devices of a claim, by UID, are others
 
     # ---- Usage
 
@@ -94,7 +100,12 @@ class ClaimLedger:
                 pending = extended_uid(claim.owner_uid)
                 self.assumed.pop(pending, None)
                 self._recount(pending)
+        had = self._counted.get(claim.uid, _NO_DEVICES).devices
         self._recount(claim.uid)
+        now = self._counted.get(claim.uid, _NO_DEVICES).devices
+        fewer = before is not None and not set(before.reserved_for) <= set(claim.reserved_for)
+        if had != now or (had and fewer):
+            self._observed({device.id for device in (*had, *now)}, bool(had))
         return before
 
     def gone(self, key: str) -> ResourceClaim | None:
@@ -103,7 +114,10 @@ class ClaimLedger:
         if claim is not None:
             self.by_uid.pop(claim.uid, None)
             self.assumed.pop(claim.uid, None)
+            had = self._counted.get(claim.uid, _NO_DEVICES).devices
             self._recount(claim.uid)
+            if had:
+                self._observed({device.id for device in had}, True)
         return claim
 
     def allocation(self, uid: str) -> Allocation | None:
@@ -189,10 +203,9 @@ class ClaimLedger:
             self._counted[uid] = now
         else:
             del self._counted[uid]
+        self.recounted(uid)
         for id_ in {device.id for device in (*before.devices, *now.devices)}:
             self._touched(id_)
-        if before.devices and uid not in self._aside:
-            self._freed()
 
     def _enter(self, uid: str, position: int, device: AllocatedDevice) -> None:
         if device.share:
@@ -222,3 +235,7 @@ class ClaimLedger:
             for device in self._counted.get(uid, _NO_DEVICES).devices:
                 if len(self.holders.get(device.id, ())) > 1 and not device.has_admin_access:
                     raise Permanent(f"device {device.id} was given to several claims")
+
+
+def _ignore(_: str) -> None:
+    pass

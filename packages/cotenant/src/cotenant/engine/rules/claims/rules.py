@@ -80,7 +80,7 @@ class ClaimRules:
 
     def snapshot(self) -> Callable[[], None]:
         """See `Plugin`: which allocations are assumed, and for whom."""
-        memento = Memento((*self.pods.values(), self.pods, self.users, self.number_of))
+        memento = Memento((*self.pods.values(), self.pods, self.users, self.number_of, self._departed.idle))
         ledger = self.facts.ledger
         assumed = {uid: Assumed(found.allocation, set(found.pods)) for uid, found in ledger.assumed.items()}
 
@@ -109,6 +109,7 @@ class ClaimRules:
         self.number_of.clear()
         self.users.clear()
         self.facts.ledger.forget_pods()
+        self._departed.start_over()
         self.facts.attach(encoder)
         self.verdicts.clear()
         self.extended.attach(encoder)
@@ -122,6 +123,7 @@ class ClaimRules:
         self.number_of[needs.uid] = number
         for named in needs.claims:
             self.users.setdefault(named.key, set()).add(number)
+        self._departed.pod_changed(number)
         if needs.extended:
             self.extended.asked(needs, self.facts.classes)
         return True
@@ -215,7 +217,6 @@ class ClaimRules:
         pod = self.pods[number]
         if pod.node:
             self.unassign(number)
-        del self.pods[number]
         if self.number_of.get(pod.needs.uid) == number:
             del self.number_of[pod.needs.uid]
         for named in pod.needs.claims:
@@ -223,6 +224,8 @@ class ClaimRules:
             users.discard(number)
             if not users:
                 del self.users[named.key]
+        self._departed.pod_changed(number)
+        del self.pods[number]
 
     def holdings(self, number: int, holds: Holdings) -> Holdings:
         """`holds` with what is to be written into the pod's claims."""
@@ -232,6 +235,7 @@ class ClaimRules:
     def validate(self) -> None:
         """Check the ledger, and that assumed allocations belong to pods that have a node. Raises `Permanent`."""
         self.facts.ledger.validate()
+        self._departed.validate()
         for uid, assumed in self.facts.ledger.assumed.items():
             for number in assumed.pods:
                 pod = self.pods.get(number)
@@ -249,7 +253,7 @@ class ClaimRules:
             self.facts.ledger,
             self.facts.inventories.at(row),
             verdicts,
-            self._departed.users_of,
+            self._departed.staying_users_of,
             tuple(found for found in others if found is not None),
         )
 

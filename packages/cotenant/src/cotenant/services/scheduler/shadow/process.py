@@ -96,7 +96,7 @@ class ShadowProcess:
         self.reports = Reports()
         self._workloads = WorkloadIndex(options.workload_kinds)
         reader = PodReader(by_scheduler=pods_of(self.cluster.profile, options), workloads=self._workloads)
-        claims = ClaimBinder(self.client, reader.volumes, lambda node: self.cluster.node(node) is not None)
+        claims = ClaimBinder(self.client, reader.volumes, lambda node: self.cluster.node(node))
         watched = EngineWatches(
             kube.watches, self.cluster, reader, claims, self.reports, kube.now, pod_events=self.shadow
         )

@@ -424,6 +424,22 @@ def test_who_is_owed_gets_it_and_then_everybody_their_share() -> None:
     assert whys["work/a2"] == whys["work/a3"] == "b waits for its share"
 
 
+def test_a_waiting_pod_is_told_whom_another_quota_will_give_up_for_it_and_when() -> None:
+    world = borrowed()
+    world.create(*(pod(f"b{i}", 2, "b") for i in range(5)))
+    world.go(2.0)
+    answer = world.cluster.why.pod("work/b0", world.now_s)
+    assert answer is not None
+    (concern,) = [found for found in answer.concerns if found.kind == "quota"]
+    assert concern.lines[0] == "work/a2 of quota a and 2 more will be evicted for what quota b is owed, in 10 s"
+    assert evicted(world.go(9.0)) == []
+    assert evicted(world.go(2.0)) == ["a2", "a3", "a4"]
+    world = borrowed(revoke=False)
+    world.create(pod("b0", 2, "b"))
+    world.go(2.0)
+    assert world.quotas.returned_for("uid-b0", world.now_s) == ""
+
+
 def test_a_gang_goes_whole() -> None:
     world = World(node("n", 10), revoke_after_s=10.0)
     world.write(quota("a", 0, 10, shared_weight=cpu(1)), quota("b", 2, 10, shared_weight=cpu(1)))

@@ -72,6 +72,10 @@ class VolumeIndex:
         """A claim by namespace/name."""
         return self._claims.get(key)
 
+    def volume(self, name: str) -> PersistentVolume | None:
+        """A volume by name."""
+        return self._volumes.get(name)
+
     def needs(self, meta: PodMeta, volumes: Iterable[Volume]) -> tuple[tuple[VolumeNeed, ...], tuple[str, ...]]:
         """What a pod's volumes need, and which of them are not supported."""
         needs: dict[str, VolumeNeed] = {}
