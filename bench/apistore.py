@@ -23,10 +23,10 @@ import msgspec
 from bench.machine import peak_memory_mib, show
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.apiserver.assembly import assemble
-from cotenant_local.apiserver.contract import ListOptions, Target, WriteOptions
+from cotenant_local.apiserver.contract import ListOptions, RequestTarget, WriteOptions
 from cotenant_local.apiserver.storage.sqlite import Database
 from cotenant_local.apiserver.storage.store import Store
-from cotenant_local.apiserver.verbs.api import Watch
+from cotenant_local.apiserver.verbs.api import WatchStream
 
 IN_FLIGHT = 32
 MANAGER = WriteOptions(manager="bench")
@@ -91,7 +91,7 @@ def resident_mib() -> float:
     return pages * 4096 / 2**20
 
 
-async def read_all(watch: Watch, wanted: int) -> int:
+async def read_all(watch: WatchStream, wanted: int) -> int:
     """Read until `wanted` events have come; returns their bytes."""
     events = size = 0
     while events < wanted:
@@ -108,7 +108,7 @@ async def measure(directory: Path | None, nodes: int, pods: int, watchers: int, 
     before = resident_mib()
     at_pods, at_nodes = api.target("", "pods", "default"), api.target("", "nodes")
 
-    async def post(target: Target, raw: bytes) -> None:
+    async def post(target: RequestTarget, raw: bytes) -> None:
         await api.create(target, msgspec.json.decode(raw), MANAGER)
 
     def creates(first: int, count: int) -> Iterator[Callable[[], Awaitable[Any]]]:

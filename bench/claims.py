@@ -27,9 +27,9 @@ from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.claims.rules import ClaimRules
 from cotenant.model.claims.claim import ResourceClaim
-from cotenant.model.claims.devices import Capacity, OfferedDevice, Reach, Slice
+from cotenant.model.claims.devices import DeviceCapacity, OfferedDevice, Reach, ResourceSlice
 from cotenant.model.claims.needs import ClaimNeeds, NamedClaim
-from cotenant.model.claims.requests import ClaimSpec, DeviceClass, DeviceRequest, ExactRequest
+from cotenant.model.claims.requests import ClaimRequest, ClaimSpec, DeviceClass, ExactRequest
 from cotenant.model.cluster.demands import NO_DEMANDS, Demands
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -47,7 +47,7 @@ def gpu(node: int, at: int) -> OfferedDevice:
     return OfferedDevice(
         f"gpu-{at}",
         (("index", at), ("model", "A100"), ("uuid", f"gpu-{node}-{at}")),
-        (("memory", Capacity(parse_quantity("80Gi"))),),
+        (("memory", DeviceCapacity(parse_quantity("80Gi"))),),
     )
 
 
@@ -58,7 +58,7 @@ def world(nodes: int) -> Cluster:
     for number in range(nodes):
         made.node_seen(Node(f"n{number}", Amounts.of({"cpu": 96_000, "memory": 2**39, "pods": 110})))
         devices = tuple(gpu(number, at) for at in range(8))
-        rules.facts.slice_seen(Slice(f"s{number}", DRIVER, f"n{number}", 1, 1, Reach(f"n{number}"), devices))
+        rules.facts.slice_seen(ResourceSlice(f"s{number}", DRIVER, f"n{number}", 1, 1, Reach(f"n{number}"), devices))
     return made
 
 
@@ -104,7 +104,7 @@ def row(nodes: int, pods: int, repeats: int) -> dict[str, Any]:
         for number, wanted in enumerate((None, None)):  # compiles, and fills the caches of plain pods
             see(c, number, wanted)
         place(c, 2, 1.0)
-        wanted = ClaimSpec((DeviceRequest("gpu", (ExactRequest("gpu", "gpu", (MODEL, MEMORY)),)),))
+        wanted = ClaimSpec((ClaimRequest("gpu", (ExactRequest("gpu", "gpu", (MODEL, MEMORY)),)),))
         see(c, 10, wanted)
         seconds, most, _ = place(c, 1, 2.0)
         first.append(1e3 * seconds)

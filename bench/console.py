@@ -28,37 +28,37 @@ from typing import Any
 import numpy as np
 
 from cotenant.drivers.http.address import Address
-from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.messages import HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import Phase
+from cotenant.model.cluster.observed import PodPhase
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import Amounts
-from cotenant.services.console.access import Session, Sessions
-from cotenant.services.console.app import Application
+from cotenant.services.console.access import Sessions, ViewerSession
+from cotenant.services.console.app import ConsoleApp
 from cotenant.services.console.encoding import snapshot
-from cotenant.services.console.fleet import Fleet
-from cotenant.services.console.history import History
+from cotenant.services.console.fleet import MeasuredFleet
+from cotenant.services.console.history import SnapshotHistory
 from cotenant.services.console.hosts.terminals import Terminals
 from cotenant.services.console.live import Live
-from cotenant.services.console.pod_rows import Kind, PodRow
-from cotenant.services.console.sources import Sources
+from cotenant.services.console.pod_rows import CellKind, PodRow
+from cotenant.services.console.sources import ConsoleSources
 
 GIB = 1 << 30
 
 
-def fleet_of(nodes: int, tenants: int) -> Fleet:
+def fleet_of(nodes: int, tenants: int) -> MeasuredFleet:
     """A cluster with one pod of each of `tenants` tenants, of 40, on every node."""
-    chance, fleet = np.random.default_rng(1), Fleet()
+    chance, fleet = np.random.default_rng(1), MeasuredFleet()
     sizes = Amounts.of({"cpu": 32_000, "memory": 128 * GIB, "kubernetes.io/batch-cpu": 12_000})
     for n in range(nodes):
         fleet.node_seen(Node(f"node-{n:04d}", sizes, Labels.of({"topology.kubernetes.io/zone": "abc"[n % 3]})))
         cpu = chance.dirichlet(np.ones(tenants)) * 29_000
         for t in range(tenants):
             key = f"bench/pod-{n}-{t}"
-            kind = Kind.BATCH if t % 3 == 0 else Kind.SERVICE
+            kind = CellKind.BATCH if t % 3 == 0 else CellKind.SERVICE
             tenant = f"tenant-{int(chance.integers(40)):02d}"
             fleet.pod_seen(
                 PodRow(
@@ -71,7 +71,7 @@ def fleet_of(nodes: int, tenants: int) -> Fleet:
                     int(cpu[t]),
                     0,
                     2 * GIB,
-                    Phase.RUNNING,
+                    PodPhase.RUNNING,
                     0.0,
                     "",
                     "",
@@ -85,7 +85,7 @@ def fleet_of(nodes: int, tenants: int) -> Fleet:
     return fleet
 
 
-def measure(fleet: Fleet, chance: np.random.Generator, share: float) -> None:
+def measure(fleet: MeasuredFleet, chance: np.random.Generator, share: float) -> None:
     """New measurements of the pods on this share of the nodes."""
     names = [name for name in fleet.order if chance.random() < share]
     pods = {
@@ -95,27 +95,27 @@ def measure(fleet: Fleet, chance: np.random.Generator, share: float) -> None:
 
 
 class _Anyone(Sessions):
-    async def find(self, scope: Scope) -> Session | None:
+    async def find(self, scope: Scope) -> ViewerSession | None:
         """Everybody has a session."""
-        return Session(float("inf"))
+        return ViewerSession(float("inf"))
 
 
 class _NoQuestions:
-    async def answer(self, path: str, raw_query: str) -> Answer:
+    async def answer(self, path: str, raw_query: str) -> HttpAnswer:
         """Nothing is known."""
-        return Answer(200, b'{"snapshots": [], "curves": {"at": []}}')
+        return HttpAnswer(200, b'{"snapshots": [], "curves": {"at": []}}')
 
 
-def served(fleet: Fleet) -> tuple[Live, HttpServer]:
+def served(fleet: MeasuredFleet) -> tuple[Live, HttpServer]:
     """The console's HTTP side over a fleet."""
-    sources = Sources(monotonic)
+    sources = ConsoleSources(monotonic)
     live = Live(fleet, sources, monotonic)
     sessions = _Anyone(monotonic, link=None)  # type: ignore[arg-type]
-    app = Application(sessions, live, History(), _NoQuestions(), HealthPages(lambda: b""), Terminals(None))  # type: ignore[arg-type]
+    app = ConsoleApp(sessions, live, SnapshotHistory(), _NoQuestions(), HealthPages(lambda: b""), Terminals(None))  # type: ignore[arg-type]
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/favicon.ico":
-            await send_answer(send, Answer(204))
+            await send_answer(send, HttpAnswer(204))
         else:
             await app(scope, receive, send)
 

@@ -21,7 +21,7 @@ import numpy as np
 from bench.machine import cpu_seconds, median_seconds, peak_memory_mib, show
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.encoding.encoder import Encoder
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.rules.cpus.rules import Cpus
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.cluster.node import Node
@@ -110,7 +110,7 @@ def measure(nodes: int) -> list[dict[str, Any]]:
 
 def placed(nodes: int) -> list[str]:
     """Decisions on single pods through the whole engine."""
-    cluster = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings())
+    cluster = Cluster(profile("least-allocated"), np.random.default_rng(1), EngineSettings())
     for number in range(nodes):
         cluster.node_seen(node(number))
         cluster.plugins.cpus.topology_seen(NodeTopology(f"node-{number}", TOPOLOGY), 0.0)

@@ -34,7 +34,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.quota import NAME, Quota, QuotaObject
 from cotenant.model.resources import Amounts
 from cotenant.policy.credit.bounds import CreditRules
-from cotenant.policy.credit.pricing import TenantUse
+from cotenant.policy.credit.pricing import PeriodUse
 from cotenant.policy.placement.profiles import profile
 
 TENANTS = ("honest", "selfish")
@@ -131,7 +131,7 @@ class Run:
 
     def _book(self, period: int, running: list[Job]) -> None:
         uses = [
-            TenantUse(
+            PeriodUse(
                 name,
                 GUARANTEE * 1000,
                 1000 * sum(job.declared for job in running if job.tenant == name),

@@ -46,7 +46,7 @@ from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, take
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, allocate
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
-from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
+from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod
 from cotenant.policy.placement.profiles import profile
 
 GPU_BYTES = 80 << 30
@@ -82,8 +82,8 @@ def asks() -> dict[str, DeviceAsk]:
     beside = JointAllocation((DeviceType.GPU, DeviceType.RDMA), same_pcie=True)
     function = (DeviceHint(DeviceType.RDMA, function_selector=LabelSelector()),)
     return {
-        "half a GPU, binpack": request({GPU: 50}, strategy=Strategy.BINPACK),
-        "half a GPU, fragmentation": request({GPU: 50}, strategy=Strategy.FRAGMENTATION, usual=USUAL),
+        "half a GPU, binpack": request({GPU: 50}, strategy=DeviceStrategy.BINPACK),
+        "half a GPU, fragmentation": request({GPU: 50}, strategy=DeviceStrategy.FRAGMENTATION, usual=USUAL),
         "1 GPU": request({NVIDIA_GPU: 1}),
         "2 GPUs": request({NVIDIA_GPU: 2}),
         "4 GPUs": request({NVIDIA_GPU: 4}),

@@ -24,7 +24,7 @@ import numpy as np
 from bench.machine import show
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.plugins.neighbours.plugin import DiskNeighbours
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.workloads.profiles import WorkloadProfileStatus
@@ -32,10 +32,10 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.workload_profile import (
-    Axis,
     AxisReading,
-    Figure,
-    Source,
+    FigureSource,
+    ProfileAxis,
+    ProfileFigure,
     Unknown,
     WorkloadProfile,
     WorkloadRef,
@@ -95,7 +95,7 @@ class World:
         self.engine = Cluster(
             profile("cotenant"),
             np.random.default_rng(seed),
-            Settings(max_pods=128),
+            EngineSettings(max_pods=128),
             PluginRegistry(neighbours=plugin),
         )
         for name in self.nodes:
@@ -110,8 +110,8 @@ class World:
         ref, name = WorkloadRef("Job", f"w{workload}"), f"default/w{workload}"
         if self.mode == "declared":
             wants = round(1000 * self.disk[workload])
-            reading = AxisReading(Figure(wants, wants, wants, 0, Source.DECLARED), Unknown("x"))
-            return WorkloadProfile(name, ref, declared={Axis.DISK: reading} if wants >= 100 else {}, uid=name)
+            reading = AxisReading(ProfileFigure(wants, wants, wants, 0, FigureSource.DECLARED), Unknown("x"))
+            return WorkloadProfile(name, ref, declared={ProfileAxis.DISK: reading} if wants >= 100 else {}, uid=name)
         if status is None:
             return WorkloadProfile(name, ref, uid=name)
         return WorkloadProfile(

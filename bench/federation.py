@@ -35,9 +35,9 @@ import numpy as np
 
 from cotenant.engine.federation.hub import Hub
 from cotenant.policy.federation.noise import Stated
-from cotenant.policy.federation.statement import Room, Statement, TenantSums, fit_to
+from cotenant.policy.federation.statement import ClusterRoom, Statement, TenantSums, fit_to
 from cotenant.policy.federation.weights import NEUTRAL, weighted_permille
-from cotenant.policy.quota.runtime import Member, share
+from cotenant.policy.quota.runtime import QuotaSibling, share
 
 CORES = (400, 200, 200, 100, 100)
 TENANTS = tuple(f"t{i}" for i in range(8))
@@ -97,7 +97,7 @@ def run(seed: int, arm: str) -> Outcome:
                 ]
             stated = fit_to(capacity, noise.of(sums) if arm == "noise" else sums)
             told = Statement(
-                name, "s", moment + 1, WALL_MS + now_ms, 3 * ROUND_MS, 0, Room(capacity, (0, 0, 0)), stated
+                name, "s", moment + 1, WALL_MS + now_ms, 3 * ROUND_MS, 0, ClusterRoom(capacity, (0, 0, 0)), stated
             )
             if arm == "replays" and i == LIAR:
                 told = replayed = replayed or told
@@ -110,7 +110,7 @@ def divided(cores_milli: int, wanted: np.ndarray, factors: dict[str, int]) -> li
     """What each tenant gets in one cluster."""
     base = cores_milli
     members = [
-        Member(int(want), cores_milli // 20, weighted_permille(base, factors.get(tenant, NEUTRAL)))
+        QuotaSibling(int(want), cores_milli // 20, weighted_permille(base, factors.get(tenant, NEUTRAL)))
         for tenant, want in zip(TENANTS, wanted, strict=True)
     ]
     return share(cores_milli, members) if wanted.any() else [0] * len(TENANTS)

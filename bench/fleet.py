@@ -24,16 +24,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-from cotenant.drivers.nats.client import Access, NatsBus, connect
+from cotenant.drivers.nats.client import BusAccess, NatsBus, connect
 from cotenant.drivers.nats.file_store import FileStore
-from cotenant.model.fleet.host import ContainerStatus, Registration
+from cotenant.model.fleet.host import HostContainer, Registration
 from cotenant.model.fleet.requests import Inspect, Inspected
 from cotenant.model.fleet.states import ContainerState
 from cotenant.services.fleet.agent.agent import FleetAgent
 from cotenant.services.fleet.controller.asking import Asking
-from cotenant.services.fleet.controller.controller import Controller
+from cotenant.services.fleet.controller.controller import FleetController
 from cotenant.services.fleet.functions.contract import Beat
-from cotenant.services.fleet.rpc import Verb, call
+from cotenant.services.fleet.rpc import RpcVerb, call
 from cotenant.services.running import cancelled, raise_descriptors
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Pretended:
 
     name = "containers"
     fault = ""
-    verbs: dict[str, Verb] = {}  # noqa: RUF012
+    verbs: dict[str, RpcVerb] = {}  # noqa: RUF012
 
     def __init__(self, host: int) -> None:
         self._host = host
@@ -65,7 +65,7 @@ class Pretended:
         beat.load, beat.cpu_milli, beat.memory_bytes = 1.5, int(time.time() * 1000) % 4000, 3 << 30
         for i in range(CONTAINERS):
             guid = f"web-{self._host:06x}{i:02x}"
-            beat.containers[guid] = ContainerStatus(
+            beat.containers[guid] = HostContainer(
                 guid, ContainerState.READY, "web:1", "shop", f"web{i}", cpu_milli=beat.cpu_milli, memory_bytes=64 << 20
             )
 
@@ -95,7 +95,7 @@ async def agents_process(url: str, count: int) -> None:
     async def one(host: int) -> None:
         guid = f"agent-{host:06d}"
         async with limit:
-            bus = await connect(Access(url, guid))
+            bus = await connect(BusAccess(url, guid))
         registration = Registration(guid, f"host{host}", "1", tags=("edge",), cpu_milli=4000, memory_bytes=8 << 30)
         await FleetAgent(registration, bus, (Pretended(host),)).run(asyncio.Event())
 
@@ -118,9 +118,9 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 async def measure(url: str, server: int, count: int, folder: Path, seconds: float, requests: int) -> Result:
     """Controller, then agents, then figures."""
     raise_descriptors()
-    bus = await connect(Access(url, "controller"), within_s=30)
+    bus = await connect(BusAccess(url, "controller"), within_s=30)
     store = FileStore(folder)
-    controller = Controller(bus, store)
+    controller = FleetController(bus, store)
     running = asyncio.create_task(controller.run(Asking(controller).verbs(), asyncio.Event()))
     process = multiprocessing.get_context("spawn").Process(target=run_agents, args=(url, count), daemon=True)
     process.start()
@@ -182,7 +182,7 @@ async def timed(bus: NatsBus, requests: int, count: int) -> list[float]:
 
 async def quiet_requests(url: str, requests: int) -> list[float]:
     """The same without other agents: one agent in this process, on a connection of its own."""
-    bus, there = await connect(Access(url, "asker")), await connect(Access(url, "agent-000000"))
+    bus, there = await connect(BusAccess(url, "asker")), await connect(BusAccess(url, "agent-000000"))
     agent = FleetAgent(Registration("agent-000000", "host", "1"), there, (Pretended(0),))
     await agent.serve()
     await there.client.flush()
@@ -192,7 +192,7 @@ async def quiet_requests(url: str, requests: int) -> list[float]:
     return times
 
 
-def _beats(controller: Controller) -> int:
+def _beats(controller: FleetController) -> int:
     return sum(host.beat.number for host in controller.registry.hosts() if host.beat is not None)
 
 

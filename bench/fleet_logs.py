@@ -19,8 +19,8 @@ from pathlib import Path
 from cotenant.drivers.logs.patterns import searcher
 from cotenant.drivers.logs.tail import Tail
 from cotenant.engine.logs.log_stream import LogStream
-from cotenant.engine.logs.reading import Reading
-from cotenant.engine.logs.ring import Ring
+from cotenant.engine.logs.reading import LogReading
+from cotenant.engine.logs.ring import LogRing
 from cotenant.model.fleet.logs import LogPage, ReadLogs
 from cotenant.services.fleet.functions.logs.kept import KeptLog
 from cotenant.services.fleet.functions.logs.sending import next_batch
@@ -54,7 +54,7 @@ def followed(folder: Path, line: Callable[[int], str], count: int) -> float:
     path = folder / f"{line.__name__}.log"
     with path.open("w") as stream:
         stream.writelines(line(number) for number in range(count))
-    tail, log = Tail(path, None, 1 << 40), LogStream(Ring(_RING, 1e9))
+    tail, log = Tail(path, None, 1 << 40), LogStream(LogRing(_RING, 1e9))
     began, taken = time.process_time(), 0
     while (piece := tail.poll()) is not None:
         taken += log.feed(piece)
@@ -79,7 +79,7 @@ def kept_log(folder: Path, count: int) -> KeptLog:
 
 def searched(log: KeptLog) -> float:
     """Lines a second that an expression is looked for in."""
-    reading = Reading(log.ring, "r", ReadLogs("web-1"), searcher(r"item/\d+77 .*user=(alice|carol)"))
+    reading = LogReading(log.ring, "r", ReadLogs("web-1"), searcher(r"item/\d+77 .*user=(alice|carol)"))
     began = time.process_time()
     while not reading.step():
         pass
@@ -101,7 +101,7 @@ def sent(log: KeptLog) -> float:
 def flooded(folder: Path) -> tuple[int, int, int]:
     """Bytes that the ring keeps at most, lines that were dropped, and growth of this process in KiB."""
     path = folder / "flood.log"
-    tail, log = Tail(path, None, 1 << 40), LogStream(Ring(_RING, 1e9))
+    tail, log = Tail(path, None, 1 << 40), LogStream(LogRing(_RING, 1e9))
     most = 0
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     stream = path.open("w")

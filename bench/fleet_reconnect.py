@@ -16,29 +16,29 @@ import subprocess
 import time
 from statistics import median
 
-from cotenant.drivers.nats.client import Access, connect
-from cotenant.drivers.nats.contract import Bus, Message
-from cotenant.model.fleet.logs import LogCursor, LogLine, LogPage, ReadLogs
+from cotenant.drivers.nats.client import BusAccess, connect
+from cotenant.drivers.nats.contract import Bus, BusMessage
+from cotenant.model.fleet.logs import LogCursor, LogPage, ReadLogs, ShownLine
 from cotenant.services.fleet.log_reading import next_page
-from cotenant.services.fleet.rpc import Dispatcher, Verb
+from cotenant.services.fleet.rpc import Dispatcher, RpcVerb
 
 
 async def measure(command: str, port: int, rounds: int) -> list[float]:
     """Seconds of each round."""
     server = await _started(command, port)
-    asking = await connect(Access(f"nats://127.0.0.1:{port}", "reader"), within_s=30)
-    answering = await connect(Access(f"nats://127.0.0.1:{port}", "controller"), within_s=30)
+    asking = await connect(BusAccess(f"nats://127.0.0.1:{port}", "reader"), within_s=30)
+    answering = await connect(BusAccess(f"nats://127.0.0.1:{port}", "controller"), within_s=30)
     written = asyncio.Event()
 
-    async def logs(request: ReadLogs, _: Message) -> LogPage:
+    async def logs(request: ReadLogs, _: BusMessage) -> LogPage:
         try:
             async with asyncio.timeout(request.wait_s):
                 await written.wait()
         except TimeoutError:
             return LogPage((), LogCursor("ring", 0, 0), True)
-        return LogPage((LogLine(time.time_ns(), "stdout", "here"),), LogCursor("ring", 0, 0), True)
+        return LogPage((ShownLine(time.time_ns(), "stdout", "here"),), LogCursor("ring", 0, 0), True)
 
-    dispatcher = Dispatcher({"logs": Verb(ReadLogs, logs)}, answering)
+    dispatcher = Dispatcher({"logs": RpcVerb(ReadLogs, logs)}, answering)
     await answering.subscribe("fleet.*.rpc.*", dispatcher.received)
     await answering.client.flush()
     times: list[float] = []

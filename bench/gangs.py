@@ -20,11 +20,11 @@ import numpy as np
 from bench.machine import show
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.gang import GangNotes
 from cotenant.model.resources import Amounts
@@ -35,7 +35,7 @@ SCHEDULER = "cotenant"
 
 def cluster(nodes: int, open_nodes: int) -> Cluster:
     """`open_nodes` have room for one pod, the others for none."""
-    made = Cluster(profile("cotenant-requests"), np.random.default_rng(1), Settings(max_pods=4096))
+    made = Cluster(profile("cotenant-requests"), np.random.default_rng(1), EngineSettings(max_pods=4096))
     for i in range(nodes):
         size = Amounts.of({"cpu": 1000 if i < open_nodes else 10, "memory": 64 << 30})
         made.node_seen(Node(f"n{i}", size, Labels.of({HOSTNAME: f"n{i}"})))
@@ -55,7 +55,7 @@ def run_beside(c: Cluster, gangs: int) -> None:
     for i in range(gangs):
         c.node_seen(Node(f"b{i}", Amounts.of({"cpu": 2000, "memory": 64 << 30}), Labels.of({HOSTNAME: f"b{i}"})))
         for pod in pods(f"b{i}", 2, GangNotes(name=f"b{i}", min_available=2)):
-            c.pod_seen(replace(pod, node=f"b{i}", phase=Phase.RUNNING), 0.0)
+            c.pod_seen(replace(pod, node=f"b{i}", phase=PodPhase.RUNNING), 0.0)
 
 
 def decision_s(c: Cluster, given: list[ObservedPod], now_s: float, bound: int) -> float:

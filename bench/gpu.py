@@ -39,10 +39,10 @@ from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.devices.gpu_use import GpuUse
 from cotenant.model.errors import CotenantError, Transient, Unsupported
 from cotenant.model.machine.counters import GpuCounters
-from cotenant.model.machine.knob import Knob, LeaseState, Scope, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 P99_LINE, OFFLINE_LINE = 1.1, 0.5
 _CLOSE_BYTES = 64 << 20  # memory in use moves between two readings
@@ -79,7 +79,9 @@ def differences(told: Sequence[GpuUse], read: Sequence[GpuCounters]) -> list[str
     return found
 
 
-def given_back(make: Callable[[], KnobPort], scope: Scope, wish: SetKnob, rules: Rules, folder: Path) -> list[str]:
+def given_back(
+    make: Callable[[], KnobPort], scope: KnobScope, wish: SetKnob, rules: KnobRules, folder: Path
+) -> list[str]:
     """Hold in a process that dies by kill -9, restore in this one; what did not hold, a sentence each. `make` gives a
     port, one for each process: NVML does not survive a fork.
     """
@@ -105,7 +107,7 @@ def given_back(make: Callable[[], KnobPort], scope: Scope, wish: SetKnob, rules:
     return found
 
 
-def _read(make: Callable[[], KnobPort], target: Target) -> str:
+def _read(make: Callable[[], KnobPort], target: KnobTarget) -> str:
     port = make()
     try:
         return port.read(target)
@@ -118,7 +120,7 @@ def _is_over(state: LeaseState) -> bool:
     return state is LeaseState.RESTORED
 
 
-def _keeper(port: KnobPort, scope: Scope, rules: Rules, folder: Path) -> tuple[LeaseExecutor, LeaseFile]:
+def _keeper(port: KnobPort, scope: KnobScope, rules: KnobRules, folder: Path) -> tuple[LeaseExecutor, LeaseFile]:
     file = LeaseFile(folder, "bench")
     return LeaseExecutor({scope: port}, file, AuditTrail(folder), Clock(lambda: 0, lambda: 0.0), rules), file
 
@@ -253,16 +255,18 @@ def _tried(what: str, rows: list[dict[str, object]], act: Callable[[], list[str]
 
 
 def _mps(pipe: Path, folder: Path) -> list[str]:
-    wish = SetKnob(Target("default", Knob.MPS_THREADS), "30", _WHY)
-    return given_back(lambda: MpsKnobs(MpsControl(pipe)), Scope.MPS, wish, Rules((), mps=True), folder)
+    wish = SetKnob(KnobTarget("default", Knob.MPS_THREADS), "30", _WHY)
+    return given_back(lambda: MpsKnobs(MpsControl(pipe)), KnobScope.MPS, wish, KnobRules((), mps=True), folder)
 
 
 def _power(folder: Path) -> list[str]:
     with closing(GpuReader()) as reader:
         uuid = reader.read()[0].uuid
-    target = Target(uuid, Knob.GPU_POWER)
+    target = KnobTarget(uuid, Knob.GPU_POWER)
     value = str(int(_read(GpuKnobs, target)) * 9 // 10)
-    return given_back(GpuKnobs, Scope.GPU, SetKnob(target, value, _WHY), Rules((), gpus=frozenset({uuid})), folder)
+    return given_back(
+        GpuKnobs, KnobScope.GPU, SetKnob(target, value, _WHY), KnobRules((), gpus=frozenset({uuid})), folder
+    )
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import numpy as np
 from bench.machine import peak_memory_mib, show
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.demands import NO_DEMANDS, Demands
 from cotenant.model.cluster.labels import HOSTNAME, NO_LABELS, Labels
 from cotenant.model.cluster.node import Node
@@ -46,7 +46,7 @@ Make = Callable[[int], ObservedPod]
 
 def cluster(nodes: int, leaves: int) -> Cluster:
     """Idle nodes with GPUs, and a quota tree in which every leaf may use the whole cluster."""
-    made = Cluster(profile("cotenant-requests"), np.random.default_rng(1), Settings(max_pods=8192))
+    made = Cluster(profile("cotenant-requests"), np.random.default_rng(1), EngineSettings(max_pods=8192))
     size = {"cpu": CORES * 1000, "memory": 512 * GIB, GPU_CORE: GPUS * 100, GPU_MEMORY_RATIO: GPUS * 100}
     for i in range(nodes):
         made.node_seen(Node(f"n{i}", Amounts.of(size), Labels.of({HOSTNAME: f"n{i}"})))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bench.machine import median_seconds, peak_memory_mib, show
-from cotenant.engine.cycle.eviction.preemption import Budgets, preempt
+from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets, preempt
 from cotenant.engine.cycle.rejections import Rejector
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.ledger import Ledger
@@ -71,7 +71,7 @@ def rows_for(nodes: int, residents: int, repeats: int) -> list[dict[str, Any]]:
         narrowing.add_pod(number, newcomers[name], k)
     rng = np.random.default_rng(1)
     priorities, started_s = rng.integers(0, 7, len(ledger.row)), rng.uniform(0, 1e6, len(ledger.row))
-    budgets = Budgets(
+    budgets = DisruptionBudgets(
         DisruptionBudget("default", f"b{i}", LabelSelector.of({"app": f"a{i}"}), 1) for i in range(BUDGETS)
     )
     chosen, every = profile("cotenant-requests"), np.arange(nodes)

@@ -25,17 +25,21 @@ from bench.machine import show
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.model.errors import Transient
-from cotenant.model.machine.knob import GiveBack, Knob, LeaseAnswer, LeaseState, SetKnob, Target
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.knob import GiveBack, Knob, KnobTarget, LeaseAnswer, LeaseState, SetKnob
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.services.knobs.client import KeeperClient
 from cotenant.services.knobs.executor import LeaseExecutor
 from cotenant.services.knobs.host import CLOCK, machine_knobs
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 REASON = Reason(
     "cpu-suppress",
     "budget 3.2 CPU = 16 x 65 % - 6.1 services - 1.1 system",
-    (Term("capacity", 16_000, "mCPU"), Term("services", -6100, "mCPU"), Term("system", -1100, "mCPU")),
+    (
+        DecisionTerm("capacity", 16_000, "mCPU"),
+        DecisionTerm("services", -6100, "mCPU"),
+        DecisionTerm("system", -1100, "mCPU"),
+    ),
 )
 
 
@@ -50,13 +54,13 @@ def folders(leases: int) -> Path:
 
 def settings(leases: int, quota_us: int) -> list[SetKnob]:
     value = f"{quota_us} 100000"
-    return [SetKnob(Target(f"be/pod{number}", Knob.CPU_MAX), value, REASON) for number in range(leases)]
+    return [SetKnob(KnobTarget(f"be/pod{number}", Knob.CPU_MAX), value, REASON) for number in range(leases)]
 
 
 def here(root: Path, leases: int, repeats: int) -> Iterator[dict[str, Any]]:
     file = LeaseFile(root / "state", "bench")
     with machine_knobs(root / "tree") as machine:
-        executor = LeaseExecutor(machine.ports, file, AuditTrail(root / "state"), CLOCK, Rules(("be",)))
+        executor = LeaseExecutor(machine.ports, file, AuditTrail(root / "state"), CLOCK, KnobRules(("be",)))
 
         def act(what: str, times: int, one: Callable[[int], tuple[LeaseAnswer, ...]]) -> dict[str, Any]:
             syncs, taken = file.syncs, []

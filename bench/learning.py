@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.state.learned_profiles import LearnedProfiles
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -44,7 +44,7 @@ def reports(nodes: int, pods: int) -> float:
     """Microseconds of CPU time a report: what `cotenant-learned` costs beyond a profile that only measures use."""
     cost = {}
     for name in ("cotenant-learned", "cotenant"):
-        engine = Cluster(profile(name), np.random.default_rng(0), Settings())
+        engine = Cluster(profile(name), np.random.default_rng(0), EngineSettings())
         metrics = _cluster(engine, nodes, pods)
         spent = []
         for minute in range(_MINUTES):

@@ -33,10 +33,10 @@ from bench.machine import show
 from cotenant.model.arrays import Float
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.policy.overcommit.batch import BATCH_CPU
-from cotenant.policy.overcommit.hysteresis import Band, to_write
+from cotenant.policy.overcommit.hysteresis import HysteresisBand, to_write
 from cotenant.policy.overcommit.peak import (
+    MeasuredPodUse,
     PeakSettings,
-    PodUse,
     calibrated,
     new_history,
     new_pool,
@@ -177,7 +177,7 @@ class Peak:
     """Ours: the same policy objects that the manager runs, calibrated over all machines as time goes on."""
 
     settings: PeakSettings = field(default_factory=PeakSettings)
-    band: Band = field(default_factory=Band)
+    band: HysteresisBand = field(default_factory=HysteresisBand)
     feedback: bool = True
 
     def stands(self, all_: Sequence[Machine]) -> Iterator[tuple[Machine, Float, int]]:
@@ -198,7 +198,7 @@ class Peak:
                 exceeded = False
                 for i in range(low, high):
                     own = {
-                        str(p): PodUse(PriorityClass.PROD, int(requests[m][p]), int(units[m][p, i]))
+                        str(p): MeasuredPodUse(PriorityClass.PROD, int(requests[m][p]), int(units[m][p, i]))
                         for p in range(len(units[m]))
                     }
                     if i and sum(pod.use or 0 for pod in own.values()) + (present[m] or 0) > CAPACITY:

@@ -29,7 +29,7 @@ from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.heap import settle
 from cotenant.services.kube_process.watches import Watches
@@ -147,7 +147,7 @@ def measure(nodes: int, pods: int, types: int) -> dict[str, Any]:
     cluster = scheduling_engine(profile("cotenant-requests"), Options())
     client = Client(Access("http://list.invalid", FixedCredential(Credential(""))), qps=1.0, burst=1, in_flight=1)
     watches, reader = Watches(client), PodReader()
-    EngineWatches(watches, cluster, reader, ClaimBinder(client, reader.volumes), Reports(), lambda: 1e9)
+    EngineWatches(watches, cluster, reader, ClaimBinder(client, reader.volumes), NodeReports(), lambda: 1e9)
     watches.replay(lists.pages)
     listed = time.process_time() - begun - lists.writing_s
     cluster.decide(1e9)

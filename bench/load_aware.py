@@ -19,7 +19,7 @@ import numpy as np
 from bench.machine import median_seconds, peak_memory_mib, show
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.model.cluster.node import Node
@@ -50,7 +50,7 @@ def metric(name: str, residents: int, rng: np.random.Generator) -> NodeMetric:
 def a_cluster(nodes: int, residents: int, settings: LoadAwareSettings | None) -> Cluster:
     rng = np.random.default_rng(1)
     made = Cluster(
-        profile("cotenant-requests"), rng, Settings(max_pods=128), PluginRegistry(load_aware=LoadAware(settings))
+        profile("cotenant-requests"), rng, EngineSettings(max_pods=128), PluginRegistry(load_aware=LoadAware(settings))
     )
     for i in range(nodes):
         name = f"n{i}"

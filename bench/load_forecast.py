@@ -18,16 +18,16 @@ import numpy as np
 from bench.machine import show
 from cotenant.model.arrays import Float
 from cotenant.model.machine.node_metric import Use
-from cotenant.policy.placement.load_aware.forecast import NO_HISTORY, Forecast
+from cotenant.policy.placement.load_aware.forecast import NO_HISTORY, LoadForecast
 
 NODES, CPU_M, MINUTES, STAY_MIN = 40, 32_000, 600, 120
 CALM_M, BUSY, TO_BUSY, TO_CALM = 500.0, 4.0, 1 / 40, 1 / 10
 ESTIMATE_M = 850
-FILTERS: dict[str, Forecast | None] = {
+FILTERS: dict[str, LoadForecast | None] = {
     "mean": None,
     "p95 of 5 min": None,
-    "forecast p90, 10 min": Forecast(90, 600.0),
-    "forecast p95, 30 min": Forecast(95, 1800.0),
+    "forecast p90, 10 min": LoadForecast(90, 600.0),
+    "forecast p95, 30 min": LoadForecast(95, 1800.0),
 }
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.machine import show
 from cotenant.drivers.cgroup.cpu_time import CpuTimes
-from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.engine.node.bursts import BurstSettings
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.node_pod import NodePod
@@ -31,7 +31,7 @@ ROUNDS = 5
 
 
 @contextmanager
-def groups_of(layout: Layout, pods: int) -> Iterator[list[str]]:
+def groups_of(layout: CgroupLayout, pods: int) -> Iterator[list[str]]:
     """So many groups below one of our own."""
     tree = layout.by_controller.get("cpuacct") or layout.unified
     if tree is None:
@@ -67,7 +67,7 @@ async def taken_s(looks: Looks | None, seconds: float, look_s: float) -> float:
     return process_time() - began
 
 
-def a_row(layout: Layout, pods: int, where: str, seconds: float) -> dict[str, Any]:
+def a_row(layout: CgroupLayout, pods: int, where: str, seconds: float) -> dict[str, Any]:
     """Medians over rounds that alternate with empty ones."""
     settings = BurstSettings()
     look_s = settings.look_us / 1e6

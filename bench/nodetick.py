@@ -21,7 +21,7 @@ from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.machine.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
-from cotenant.model.machine.knob import Knob, LeaseAnswer, LeaseState, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, LeaseAnswer, LeaseState
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.machine.node_state import ServiceHealth
 from cotenant.policy.interference.settings import InterferenceSettings
@@ -59,7 +59,7 @@ class Machine:
         self.services: list[str] = []
         self.taken: list[float] = []  # CPU seconds per tick
         self._now_us = 0
-        self._knobs: dict[Target, str] = {}
+        self._knobs: dict[KnobTarget, str] = {}
         self._cpus = tuple(LogicalCpu(cpu, cpu // 2, 0, 0) for cpu in range(CPUS))
         made = [self._pod(number) for number in range(pods)]
         self.agent.pods_seen(made, 0)
@@ -127,7 +127,7 @@ class Machine:
         )
 
 
-def _usual(target: Target) -> str:
+def _usual(target: KnobTarget) -> str:
     usual = {Knob.CPU_MAX: "40000 100000", Knob.CPUSET_CPUS: f"0-{CPUS - 1}", Knob.MEMORY_HIGH: "max"}
     return usual.get(target.knob, "0")
 

@@ -22,7 +22,7 @@ from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.traces.objective import ServiceObjective
 from cotenant.services.agent.trace_link import TraceLink
 from cotenant.services.reporting.signals import SignalLine
-from cotenant.services.traces.app import Application
+from cotenant.services.traces.app import TracesApp
 from cotenant.services.traces.metrics import TraceMetrics
 
 SPANS, BATCHES, HOPS = 512, 100, 60
@@ -67,7 +67,7 @@ async def hops() -> list[float]:
     """Seconds from the acceptance of a request to the agent's line with it."""
     engine = TraceEngine(time.time(), span_tags)
     engine.objectives.set(ServiceObjective("shop/cart", "shop", "cart", threshold_us=20_000), time.time())
-    app = Application(engine, TraceMetrics(engine), time.time)
+    app = TracesApp(engine, TraceMetrics(engine), time.time)
     server = HttpServer(app, Address.parse("--http", "127.0.0.1:0"))
     await server.start()
     link, came = TraceLink(server.url, "n"), dict[str, float]()

@@ -21,7 +21,7 @@ from bench.lending import CAPACITY, SETS, is_reported, machines
 from bench.machine import peak_memory_mib, show
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.use.rules import PredictedUse
 from cotenant.model.cluster.node import Node
@@ -67,7 +67,7 @@ class Side:
         self.cluster = Cluster(
             profile("cotenant-requests"),
             np.random.default_rng(1),
-            Settings(max_pods=128),
+            EngineSettings(max_pods=128),
             PluginRegistry(predicted_use=self.rule),
         )
         self.born = 0

@@ -20,8 +20,8 @@ from cotenant.model.arrays import Float
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.policy.overcommit.batch import BATCH_CPU
 from cotenant.policy.overcommit.peak import (
+    MeasuredPodUse,
     PeakSettings,
-    PodUse,
     calibrated,
     new_history,
     new_pool,
@@ -258,7 +258,7 @@ class Manager:
                     continue
                 use = int(share * CAPACITY)
                 broken[row] |= use + lent[row] > CAPACITY
-                pods = {"all": PodUse(PriorityClass.PROD, CAPACITY, use)}
+                pods = {"all": MeasuredPodUse(PriorityClass.PROD, CAPACITY, use)}
                 histories[row], pool = observe(histories[row], pool, pods, CAPACITY, settings, at * STEP_S)
                 lent[row] = peak_amount(BATCH_CPU, histories[row], pool, pods, CAPACITY, 0, settings).value
                 below[row] = 1.0 - lent[row] / CAPACITY

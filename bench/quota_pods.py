@@ -21,7 +21,7 @@ import numpy as np
 from bench.machine import show
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.plugin import Refused
+from cotenant.engine.framework.plugin import PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.quotas.accounts import TreeAccounts
 from cotenant.engine.plugins.quotas.plugin import Quotas
@@ -49,7 +49,7 @@ class Watched(Quotas):
 
     admit_s = 0.0
 
-    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
+    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, PodRefused]:
         begin = process_time()
         found = super().pre_filter(pods, now_s)
         self.admit_s += process_time() - begin

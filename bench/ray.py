@@ -34,10 +34,10 @@ from bench.machine import show
 from cotenant.model.errors import InvalidInput
 from cotenant_lab import experiment
 from cotenant_lab.contract import RunResult, RunSpec
-from cotenant_lab.experiment import Plan, Task
+from cotenant_lab.experiment import ExperimentPlan, Task
 from cotenant_lab.ray_cluster import connect, load_ray
 from cotenant_lab.storage import RunRecord, load_result
-from cotenant_lab.workers import Finished, perform_all
+from cotenant_lab.workers import FinishedTask, perform_all
 
 TIMED = (
     "decision_p50_us",
@@ -163,7 +163,7 @@ def compared(workers: int, specs: Sequence[RunSpec], folder: Path) -> dict[str, 
     }
 
 
-def _in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Finished[Task]]:
+def _in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[FinishedTask[Task]]:
     return perform_all("cotenant_lab.experiment:run_and_store", tasks, jobs)
 
 
@@ -193,7 +193,7 @@ def specs_of(nodes: int, hours: float, seeds: int, folder: Path) -> tuple[RunSpe
     """Runs of the founding workload on a small cluster."""
     file = folder / "small.yaml"
     file.write_text(f"base: founding\nnodes: {nodes}\nhorizon_h: {hours:g}\n")
-    return Plan(RunSpec("founding", "", 0, 0.0, file=file), _POLICIES, tuple(range(seeds)), (0.77,)).specs()
+    return ExperimentPlan(RunSpec("founding", "", 0, 0.0, file=file), _POLICIES, tuple(range(seeds)), (0.77,)).specs()
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from bench.machine import median_seconds, show
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.rebalancer.planner import Planner
 from cotenant.engine.rebalancer.settings import MoveKinds, Packing, PodScope, RebalancerSettings
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
@@ -30,18 +30,17 @@ from cotenant.model.cluster.demands import NO_DEMANDS, Demands
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase
+from cotenant.model.cluster.observed import ObservedPod, OwnedBy, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.groups.gang import GangNotes
-from cotenant.model.groups.reservation import ControllerOwner, Owner, Reservation
-from cotenant.model.groups.reservation import Phase as ReservationPhase
+from cotenant.model.groups.reservation import ControllerOwner, Reservation, ReservationOwner, ReservationPhase
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.policy.rebalance.loads.pools import NodePool
 from cotenant.policy.rebalance.loads.thresholds import Percentages
-from cotenant.policy.rebalance.violations.contract import Rule
+from cotenant.policy.rebalance.violations.contract import ViolationRule
 
 CASES = ("plain", "acting", "rules", "emptying")
 NOW = 1000.0
@@ -56,7 +55,7 @@ GANG = 10
 WAITING_GANGS = 5
 EMPTY = 0.01  # share of underused nodes in `emptying`
 _KINDS = {
-    "rules": MoveKinds({Rule.ANTI_AFFINITY: PodScope(), Rule.SPREAD: PodScope()}),
+    "rules": MoveKinds({ViolationRule.ANTI_AFFINITY: PodScope(), ViolationRule.SPREAD: PodScope()}),
     "emptying": MoveKinds(packing=Packing({"cpu": 20, "memory": 20})),
 }
 
@@ -85,7 +84,7 @@ def a_planner(nodes: int, hot: float, name: str, case: str) -> Planner:
     share uses 80 percent of its CPU, the others 20 to 40. The pods of a workload are on nodes of their own.
     """
     rng = np.random.default_rng(1)
-    cluster = Cluster(profile(name), rng, Settings(schedulers=("cotenant",)))
+    cluster = Cluster(profile(name), rng, EngineSettings(schedulers=("cotenant",)))
     pool = NodePool("p", Percentages({"cpu": 45}, {"cpu": 65}), anomaly=None)
     planner = Planner(cluster, RebalancerSettings((pool,), kinds=_KINDS.get(case, MoveKinds())), lambda key: READY)
     size = Amounts.of({"cpu": 32_000, "memory": 128 * GIB, "pods": 110})
@@ -95,7 +94,7 @@ def a_planner(nodes: int, hot: float, name: str, case: str) -> Planner:
         pods = {}
         for k in range(2 if case == "emptying" and i >= (1.0 - EMPTY) * nodes else PODS_A_NODE):
             workload = i // REPLICAS * PODS_A_NODE + k
-            seen = replace(a_pod(i * PODS_A_NODE + k, workload, case), node=f"n{i}", phase=Phase.RUNNING)
+            seen = replace(a_pod(i * PODS_A_NODE + k, workload, case), node=f"n{i}", phase=PodPhase.RUNNING)
             cluster.pod_seen(seen, NOW)
             pods[seen.pod.key] = MeasuredPod(Use(int(32_000 * busy / PODS_A_NODE), 4 * GIB), PriorityClass.PROD)
             planner.workload_seen(f"w{workload}", REPLICAS)
@@ -111,7 +110,7 @@ def reserve_and_wait(cluster: Cluster, nodes: int, moves: int) -> None:
     """Reservations of moves under way, on the last nodes, and gangs that wait."""
     requests = Amounts.of({"cpu": 2000, "memory": 4 * GIB})
     for i in range(moves):
-        owner = Owner(controller=ControllerOwner(uid=f"w{i}", kind="ReplicaSet", name=f"w{i}"))
+        owner = ReservationOwner(controller=ControllerOwner(uid=f"w{i}", kind="ReplicaSet", name=f"w{i}"))
         made = Reservation(f"r{i}", f"r{i}", Pod(f"r{i}", requests=requests), (owner,))
         made = replace(made, phase=ReservationPhase.AVAILABLE, node=f"n{nodes - 1 - i}", allocatable=requests)
         cluster.plugins.reservations.seen(made, NOW)

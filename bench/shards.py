@@ -30,13 +30,13 @@ import numpy as np
 from bench.machine import peak_memory_mib, show
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy
-from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.pod import Pod, PodEstimate
 from cotenant.model.resources import Amounts
-from cotenant.model.shards.table import Member, ShardTable
+from cotenant.model.shards.table import ShardTable, SlotMember
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.scheduler.shards.pods_of_shard import PodsOfShard
 from cotenant.services.scheduler.shards.shard import Shard
@@ -66,7 +66,7 @@ class Table:
         self.table, self.version = table, self.version + 1
         return self.table, self.version
 
-    async def holder(self, member: Member) -> str:
+    async def holder(self, member: SlotMember) -> str:
         """See `Agreement`: nobody dies here."""
         return member.identity
 
@@ -111,7 +111,7 @@ def world(nodes: int, pods: int, seed: int, workloads: int = 0) -> World:
 
 
 def _pod(name: str, cores: int, kind: int, service: bool, workload: str, node: str = "") -> ObservedPod:
-    estimate = Estimate(
+    estimate = PodEstimate(
         0.6 * cores,
         GIB,
         sensitivity=0.2 + 0.1 * kind if service else 0.1,
@@ -147,7 +147,9 @@ class One:
     """One scheduler."""
 
     def __init__(self, by: str) -> None:
-        self.cluster = Cluster(profile(by), np.random.default_rng(1), Settings(max_pods=BATCH, detailed_records=True))
+        self.cluster = Cluster(
+            profile(by), np.random.default_rng(1), EngineSettings(max_pods=BATCH, detailed_records=True)
+        )
         self.timer = Timer()
         self.shard: Shard | None = None
         self.now_s = 1e3

@@ -37,7 +37,7 @@ from cotenant.drivers.http.address import Address, bind
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tls import Tls
-from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.http.traffic import ServerTraffic
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.model.cluster.colocation_profile import ColocationProfile, PriorityClassValue
 from cotenant.model.cluster.labels import Labels, LabelSelector
@@ -45,12 +45,12 @@ from cotenant.model.cluster.observed import NamespaceFacts
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.groups.quota import Quota
 from cotenant.services.certificates.material import advance
-from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.facts import WebhookFacts
 from cotenant.services.reviewing.review import read_review, write_review
 from cotenant.services.reviewing.reviewer import Reviewer
-from cotenant.services.reviewing.rules import Rules
+from cotenant.services.reviewing.rules import ReviewRules
 from cotenant.services.running import run_until_signal
-from cotenant.services.webhook.app import Application
+from cotenant.services.webhook.app import WebhookApp
 from cotenant.services.webhook.metrics import WebhookMetrics
 from cotenant.services.webhook.process import LIMITS
 
@@ -111,9 +111,9 @@ def a_review(number: int) -> dict[str, Any]:
     }
 
 
-def reviewer(profiles: int, matching: int) -> tuple[Reviewer, Facts]:
+def reviewer(profiles: int, matching: int) -> tuple[Reviewer, WebhookFacts]:
     """A reviewer that knows so many profiles; `matching` of them match the pods of `a_review`."""
-    facts = Facts(time.monotonic)
+    facts = WebhookFacts(time.monotonic)
     facts.namespace_seen(NamespaceFacts("jobs", Labels.of({"team": "a"})))
     facts.class_seen(PriorityClassValue("koord-batch", 5500, "PreemptLowerPriority"))
     for number in range(profiles):
@@ -128,7 +128,7 @@ def reviewer(profiles: int, matching: int) -> tuple[Reviewer, Facts]:
                 priority_class="koord-batch",
             )
         )
-    return Reviewer(facts, Rules(), _no_pods, Random(0)), facts
+    return Reviewer(facts, ReviewRules(), _no_pods, Random(0)), facts
 
 
 async def _no_pods(_: Quota) -> bool:
@@ -157,7 +157,7 @@ async def serve(profiles: int, matching: int, stop: asyncio.Event) -> None:
     asked, facts = reviewer(profiles, matching)
     registry = MetricsRegistry()
     metrics = WebhookMetrics(registry, facts, dict, lambda: 0.0, dict)
-    app = Application(asked, metrics, HealthPages(registry.page))
+    app = WebhookApp(asked, metrics, HealthPages(registry.page))
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         kept = advance(None, ("127.0.0.1",), datetime.now(UTC))
@@ -165,7 +165,9 @@ async def serve(profiles: int, matching: int, stop: asyncio.Event) -> None:
         (folder / "tls.key").write_text(kept.server.key)
         (folder / "ca.crt").write_text(kept.bundle)
         tls = Tls(folder / "tls.crt", folder / "tls.key")
-        server = HttpServer(app, bind(Address("127.0.0.1", 0)), limits=LIMITS, tls=tls, traffic=Traffic("webhook"))
+        server = HttpServer(
+            app, bind(Address("127.0.0.1", 0)), limits=LIMITS, tls=tls, traffic=ServerTraffic("webhook")
+        )
         await server.start()
         print(server.address.port, folder / "ca.crt", flush=True)
         await stop.wait()

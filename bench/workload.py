@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.model.arrays import CPU, MEMORY, PODS, Float, Int, NodeArrays, Param, Report, ShapeArrays, Sum
+from cotenant.model.arrays import CPU, MEMORY, PODS, Float, Int, NodeArrays, Param, ReportColumn, ShapeArrays, Sum
 
 BATCH_CPU, BATCH_MEMORY, GPU_CORE, GPU_MEMORY = 3, 4, 5, 6
 RESOURCES = 7
@@ -51,9 +51,9 @@ def cluster(nodes: int, seed: int = 1) -> NodeArrays:
     requested[:, PODS] = rng.integers(5, 60, nodes)
     sums = np.zeros((nodes, len(Sum)), dtype=np.int64)
     sums[:, Sum.USE_CPU] = capacity[:, CPU] * rng.uniform(0.1, 0.6, nodes)
-    report = np.full((nodes, len(Report)), np.nan)
-    report[:, Report.LATENCY_P99_MS] = rng.gamma(2.0, 36.0, nodes)
-    report[:, Report.VIOLATION] = rng.beta(1.0, 20.0, nodes)
+    report = np.full((nodes, len(ReportColumn)), np.nan)
+    report[:, ReportColumn.LATENCY_P99_MS] = rng.gamma(2.0, 36.0, nodes)
+    report[:, ReportColumn.VIOLATION] = rng.beta(1.0, 20.0, nodes)
     taints = np.where(rng.random(nodes) < 0.1, 1 << rng.integers(0, 8, nodes), 0).astype(np.uint64)
     labels = rng.integers(0, 2**32, (nodes, 1)).astype(np.uint64)
     return NodeArrays(

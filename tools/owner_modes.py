@@ -21,7 +21,7 @@ from cotenant.drivers.cgroup.translation import FILES
 from cotenant.engine.node.doctor.policy_knobs import POLICY_KNOBS, PolicyKnobs
 from cotenant.model.kubelet.facts import STATIC, KubeletFacts
 from cotenant.model.kubelet.groups import Driver, Level
-from cotenant.model.kubelet.ruling import Means, Ruling, kinds, ruling_of
+from cotenant.model.kubelet.ruling import HoldingMeans, Ruling, kinds, ruling_of
 from cotenant.model.machine.knob import Knob
 
 BEGIN, END = "<!-- modes: made by tools/owner_modes.py -->\n", "<!-- /modes -->\n"
@@ -89,9 +89,9 @@ def _cell(part: PolicyKnobs, knob: Knob, level: Level, driver: Driver, facts: Ku
 
 def _word(ruling: Ruling) -> str:
     match ruling.means:
-        case Means.REFUSED:
+        case HoldingMeans.REFUSED:
             return f"left to {ruling.reason.partition(' writes')[0]}"
-        case Means.SYSTEMD:
+        case HoldingMeans.SYSTEMD:
             return "through systemd"
         case _:
             return "written, not below what stood" if ruling.raises_only else "written"

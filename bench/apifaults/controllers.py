@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from cotenant_local.apiserver.assembly import assemble
-from cotenant_local.apiserver.contract import MERGE, DeleteOptions, ListOptions
+from cotenant_local.apiserver.contract import MERGE, DeletionOptions, ListOptions
 from cotenant_local.apiserver.storage.store import Store
 from cotenant_local.apiserver.verbs.api import Api
 from cotenant_local.controllers.registry import controller_manager
@@ -54,7 +54,7 @@ async def cycles(_: Path, count: int = 100, length: int = 4) -> dict[str, Any]:
     kept = api.store.table(("", "configmaps")).count
     for cycle in range(count):
         target = api.target("", "configmaps", "default", f"c{cycle}-0")
-        await api.delete(target, DeleteOptions(propagation="Foreground"))
+        await api.delete(target, DeletionOptions(propagation="Foreground"))
     await asyncio.sleep(0.5)
     held = api.store.table(("", "configmaps")).count
     for cycle in range(1, count, 2):

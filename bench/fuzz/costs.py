@@ -26,7 +26,7 @@ from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.budget import USUAL_S
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.resources import Amounts
@@ -41,7 +41,9 @@ class _Scene:
     """An engine with nodes, and its clock."""
 
     def __init__(self, nodes: int) -> None:
-        self.cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(1), Settings(cpu_s=thread_time))
+        self.cluster = Cluster(
+            profile("cotenant-requests"), np.random.default_rng(1), EngineSettings(cpu_s=thread_time)
+        )
         self._reader, self._now_s = PodReader(), 0.0
         for i in range(nodes):
             labels = Labels.of({HOSTNAME: f"n{i}", ZONE: "abc"[i % 3]})

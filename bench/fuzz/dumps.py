@@ -14,8 +14,8 @@ from bench.fuzz.inputs import damaged
 from bench.fuzz.reader import Reader
 from cotenant.drivers.kube.snapshot.archive import read_archive, write_archive
 from cotenant.drivers.kube.snapshot.kinds import BY_OBJECT
-from cotenant.drivers.kube.snapshot.snapshot import ObjectCutter, Snapshot, unasked
-from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, ObjectCutter, unasked
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
 from cotenant.model.errors import CotenantError
 from cotenant.services.assess import columns
 from cotenant.services.assess.copying import copied
@@ -87,9 +87,11 @@ def _whole(path: Path) -> bytes:
         objects[kind.key] = [line]
     use = np.full((1, 4), 100.0, np.float32)
     asked = np.full(1, 1000.0, np.float32)
-    pods = PodHistory(History(0.0, 300.0, ("shop/p",), use, use), ("a",), ("shop/ReplicaSet/r",), asked, asked)
+    pods = PodHistory(AssessedHistory(0.0, 300.0, ("shop/p",), use, use), ("a",), ("shop/ReplicaSet/r",), asked, asked)
     write_archive(
-        path, Snapshot(1.7e9, objects, unasked({})), ClusterHistory(pods, History(0.0, 300.0, ("a",), use, use))
+        path,
+        ClusterSnapshot(1.7e9, objects, unasked({})),
+        ClusterHistory(pods, AssessedHistory(0.0, 300.0, ("a",), use, use)),
     )
     return path.read_bytes()
 

@@ -30,7 +30,7 @@ from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.registry import PluginRegistry
@@ -39,14 +39,14 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaObject
-from cotenant.model.groups.reservation import Owner, Reservation
+from cotenant.model.groups.reservation import Reservation, ReservationOwner
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.extender.pod_reader import PodDemandReader
-from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.facts import WebhookFacts
 from cotenant.services.reviewing.review import read_review, write_review
 from cotenant.services.reviewing.reviewer import Reviewer
-from cotenant.services.reviewing.rules import Rules
+from cotenant.services.reviewing.rules import ReviewRules
 from cotenant_local.apiserver.selectors import parse_fields, parse_labels
 
 Work = Callable[[], object]
@@ -58,9 +58,9 @@ def _webhook(document: dict[str, Any]) -> Work:
     async def has_pods(_: Quota) -> bool:
         return False
 
-    facts = Facts(lambda: 0.0)
+    facts = WebhookFacts(lambda: 0.0)
     facts.namespace_seen(NamespaceFacts("default", NO_LABELS))
-    reviewer = Reviewer(facts, Rules(checks_devices=True, limits_quotas=True), has_pods, Random(0))
+    reviewer = Reviewer(facts, ReviewRules(checks_devices=True, limits_quotas=True), has_pods, Random(0))
     kind = {"group": "", "version": "v1"}
     request = {
         "uid": "u",
@@ -106,7 +106,7 @@ def _cluster(plugins: PluginRegistry | None = None, nodes: int = 100) -> Cluster
     cluster = Cluster(
         profile("cotenant-requests"),
         np.random.default_rng(1),
-        Settings(cpu_s=thread_time),
+        EngineSettings(cpu_s=thread_time),
         plugins=plugins or PluginRegistry(),
     )
     for i in range(nodes):
@@ -183,7 +183,7 @@ def _gang(count: int, requested: str) -> Work:
     return work
 
 
-def _reservation(count: int, owner: Callable[[int], Owner]) -> Work:
+def _reservation(count: int, owner: Callable[[int], ReservationOwner]) -> Work:
     owners = tuple(owner(i) for i in range(count))
 
     def work() -> None:
@@ -232,12 +232,12 @@ def cases() -> Iterator[tuple[str, int, Callable[[int], Work]]]:
     yield (
         "reservation: owners of others",
         1_000,
-        lambda n: _reservation(n, lambda i: Owner(selector=LabelSelector.of({"app": f"o{i}"}))),
+        lambda n: _reservation(n, lambda i: ReservationOwner(selector=LabelSelector.of({"app": f"o{i}"}))),
     )
     yield (
         "reservation: owners of all",
         1_000,
-        lambda n: _reservation(n, lambda i: Owner(selector=LabelSelector.of({"app": "giant"}))),
+        lambda n: _reservation(n, lambda i: ReservationOwner(selector=LabelSelector.of({"app": "giant"}))),
     )
 
 

@@ -37,14 +37,14 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.node.instructions import AgentCounts
 from cotenant.engine.node.settings import AgentSettings
-from cotenant.engine.node.view import NodeView
+from cotenant.engine.node.view import NodePodsView
 from cotenant.engine.rehearsal import rehearse
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.document import parse
 from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.model.machine.knob import GiveBack, Knob, SetKnob, Target
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.knob import GiveBack, Knob, KnobTarget, SetKnob
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.quantities import parse_quantity
 from cotenant.model.traces.spans import SpanBatch
@@ -85,7 +85,7 @@ def _kubernetes() -> list[Reader]:
     rehearse(profile("cotenant-requests"))
     cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(0))
     watches, reader, clock = CollectedWatches(), PodReader(), Clock()
-    EngineWatches(watches, cluster, reader, ClaimBinder(cast(Client, None), reader.volumes), Reports(), clock.now)
+    EngineWatches(watches, cluster, reader, ClaimBinder(cast(Client, None), reader.volumes), NodeReports(), clock.now)
 
     def decide() -> None:
         for instruction in cluster.decide(clock.now()):
@@ -173,12 +173,12 @@ def _documents(folder: Path) -> list[Reader]:
 
 
 def _messages() -> list[Reader]:
-    reason = Reason("guard", "slack is -3 %", (Term("slack", -30, "permille"),))
-    target = Target("be/a", Knob.CPU_MAX)
+    reason = Reason("guard", "slack is -3 %", (DecisionTerm("slack", -30, "permille"),))
+    target = KnobTarget("be/a", Knob.CPU_MAX)
     requests: list[wire.Request] = [
         wire.Hold((SetKnob(target, "max 100000", reason),)),
         wire.End((GiveBack(target, reason),)),
-        wire.Read((target,)),
+        wire.ReadKnobs((target,)),
     ]
     return [
         Reader(
@@ -189,7 +189,7 @@ def _messages() -> list[Reader]:
         ),
         Reader(
             "keeper reply",
-            texts_like(wire.frame(wire.Values(("max",)))[wire.LENGTH.size :]),
+            texts_like(wire.frame(wire.KnobValues(("max",)))[wire.LENGTH.size :]),
             wire.reply,
             (CotenantError,),
         ),
@@ -288,7 +288,7 @@ def _objectives() -> list[Reader]:
         b'{"apiVersion": "slo.cotenant.io/v1alpha1", "kind": "ControlZone", "metadata": {"name": "a"}, '
         b'"spec": {"applications": [{"labels": {"app": "web"}}], "rules": [{"kind": "batch", "sliceUs": 9}]}}'
     )
-    view = NodeView(AgentSettings(), AgentCounts())
+    view = NodePodsView(AgentSettings(), AgentCounts())
     view.pods_seen([NodePod("u", "shop", "cart", "g")])
 
     def of(text: bytes) -> str:

@@ -29,10 +29,10 @@ from cotenant.model.groups.quota import Quota
 from cotenant.services.lint.judging import lint
 from cotenant.services.lint.reading import read_manifests
 from cotenant.services.manager.watches import ConfigSource, ManagerWatches
-from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.facts import WebhookFacts
 from cotenant.services.reviewing.review import API_VERSION, KIND, read_review, write_review
 from cotenant.services.reviewing.reviewer import Reviewer
-from cotenant.services.reviewing.rules import Rules
+from cotenant.services.reviewing.rules import ReviewRules
 from cotenant.services.webhook.watches import add_watches
 
 _CONFIG: dict[str, Any] = {
@@ -108,8 +108,8 @@ def manager_readers() -> list[Reader]:
 def webhook_readers() -> list[Reader]:
     """One for each kind that the webhook watches, and one of reviews at every path."""
     watches, clock = CollectedWatches(), Clock()
-    facts = Facts(clock.now)
-    rules = Rules(reservations=True, amplifies_nodes=True, limits_quotas=True, checks_devices=True)
+    facts = WebhookFacts(clock.now)
+    rules = ReviewRules(reservations=True, amplifies_nodes=True, limits_quotas=True, checks_devices=True)
     add_watches(watches, facts, rules)
 
     async def has_pods(quota: Quota) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.policy.nodeqos.cpu.allowance import UNLIMITED_US, allowance_m, next_quota_us
 from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig
 from cotenant_lab.experiments.site.site import Site, in_plant, now_us
@@ -117,4 +117,4 @@ class Suppression:
 
 
 def _set(site: Site, group: str, knob: Knob, value: str) -> None:
-    site.cgroups.knobs.write(Target(site.cgroups.path(group), knob), value)
+    site.cgroups.knobs.write(KnobTarget(site.cgroups.path(group), knob), value)

@@ -18,11 +18,11 @@ from bench.guard import hogs
 from bench.guard.arms import ALONE, HOGS, OURS, SERVICE, Arm, Suppression, make_groups
 from bench.guard.hogs import Kind
 from bench.guard.tails import pooled_ratio
-from cotenant_lab.experiments.harness import Judgement, Record, Round
+from cotenant_lab.experiments.harness import ExperimentJudgement, ExperimentRound, Record
 from cotenant_lab.experiments.loads import measured_server
-from cotenant_lab.experiments.loads.measured_server import Load
+from cotenant_lab.experiments.loads.measured_server import GeneratorSettings
 from cotenant_lab.experiments.measures.histogram import Histogram
-from cotenant_lab.experiments.measures.statistics import Estimate, bootstrap, ratio
+from cotenant_lab.experiments.measures.statistics import IntervalEstimate, bootstrap, ratio
 from cotenant_lab.experiments.measures.windows import (
     all_of,
     disturbed,
@@ -32,9 +32,9 @@ from cotenant_lab.experiments.measures.windows import (
     p99_us,
     stored,
 )
-from cotenant_lab.experiments.outcome import Check
+from cotenant_lab.experiments.outcome import FigureCheck
 from cotenant_lab.experiments.site import agent_process, lateness
-from cotenant_lab.experiments.site.site import Child, Site, in_plant, now_us
+from cotenant_lab.experiments.site.site import Site, SiteProcess, in_plant, now_us
 
 _SERVICE = in_plant(SERVICE)
 
@@ -45,7 +45,9 @@ class Comparison:
 
     compared: tuple[Arm, ...]
     kinds: tuple[Kind, ...]
-    load: Load = field(default_factory=lambda: Load(rate=2400.0, items=1250, seconds=2.2, settle_s=1))
+    load: GeneratorSettings = field(
+        default_factory=lambda: GeneratorSettings(rate=2400.0, items=1250, seconds=2.2, settle_s=1)
+    )
     name: str = "guard-comparison"
     title: str = "The guard beside the published: a server and four hogs on one core"
     _rounds: dict[int, int] = field(default_factory=dict)  # seeds in order: a round's arms have the same
@@ -78,7 +80,7 @@ class Comparison:
             common = site.cgroups.path(chosen.best_effort)
             settings = {"writable": [common], "best_effort_group": common}
             agent = agent_process.start(site, services, chosen.pods, settings)
-        running: list[Child] = []
+        running: list[SiteProcess] = []
 
         def start_hogs() -> None:
             if chosen.hogs and not running:
@@ -114,7 +116,7 @@ class Comparison:
             "agent": story,
         }
 
-    def _hog(self, site: Site, arm: Arm, kind: Kind, number: int) -> Child:
+    def _hog(self, site: Site, arm: Arm, kind: Kind, number: int) -> SiteProcess:
         command = kind.command(hogs.new_folder(site.scratch / f"hog-{number}"))
         if arm.slice_us:
             return site.start_python(arm.pods[number], "bench.guard.sliced", str(arm.slice_us), *command)
@@ -124,17 +126,17 @@ class Comparison:
         """Why too few windows were calm."""
         return disturbed(record)
 
-    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+    def discard(self, rounds: Sequence[ExperimentRound]) -> Mapping[int, str]:
         """Rounds whose p99 alone is far above the median."""
         return disturbed_alone({round_.number: p99_us(judged_of(round_.record(ALONE.name))) for round_ in rounds})
 
-    def judge(self, rounds: Sequence[Round]) -> Judgement:
+    def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
         """Ratios to the service alone, over all rounds and by kind of hog, and best-effort work's part of the idle
         CPU.
         """
         figures: dict[str, object] = {"kinds": [kind.name for kind in self.kinds]}
         rows: list[tuple[str, ...]] = []
-        checks: list[Check] = []
+        checks: list[FigureCheck] = []
         for arm in self.compared:
             found = _figures(rounds, arm)
             figures[arm.name] = found.to_object() | {
@@ -164,7 +166,7 @@ class Comparison:
             + ", ".join(f"{arm.name} {_ms(_tail(rounds, arm.name, everything=True))}" for arm in self.compared)
             + " ms p99. Of idle: of the CPU that the service left.",
         )
-        return Judgement(figures, checks, _COLUMNS, rows, notes)
+        return ExperimentJudgement(figures, checks, _COLUMNS, rows, notes)
 
 
 _COLUMNS = ("arm", "hogs", "p50 ms", "p99 ms", "p99.9 ms", "p99 / alone", "p99.9 / alone", "of idle", "rounds")
@@ -175,9 +177,9 @@ class _Figures:
     p50_us: int | None
     p99_us: float
     p999_us: int | None
-    p99_to_alone: Estimate
-    p999_to_alone: Estimate
-    of_idle: Estimate
+    p99_to_alone: IntervalEstimate
+    p999_to_alone: IntervalEstimate
+    of_idle: IntervalEstimate
     rounds: int
 
     def row(self, arm: Arm, kind: str = "all") -> tuple[str, ...]:
@@ -194,11 +196,11 @@ class _Figures:
             str(self.rounds),
         )
 
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[FigureCheck]:
         tail, far, idle = self.p99_to_alone, self.p999_to_alone, self.of_idle
         return [
             _check("p99 cotenant / alone", tail, 1.04),
-            Check("its interval's upper end", None if tail.high is None else round(tail.high, 4), 1.08),
+            FigureCheck("its interval's upper end", None if tail.high is None else round(tail.high, 4), 1.08),
             _check("p99.9 cotenant / alone", far, 1.1),
             _check("best-effort work's part of the idle CPU", idle, 0.75, at_least=True),
         ]
@@ -215,7 +217,7 @@ class _Figures:
         }
 
 
-def _figures(rounds: Sequence[Round], arm: Arm) -> _Figures:
+def _figures(rounds: Sequence[ExperimentRound], arm: Arm) -> _Figures:
     own = [latencies(judged_of(round_.record(arm.name))) for round_ in rounds]
     alone = [latencies(judged_of(round_.record(ALONE.name))) for round_ in rounds]
     pooled = Histogram()
@@ -227,7 +229,7 @@ def _figures(rounds: Sequence[Round], arm: Arm) -> _Figures:
         pooled.quantile_us(0.5),
         _tail(rounds, arm.name),
         pooled.quantile_us(0.999),
-        ratio([a for a, _ in pairs], [b for _, b in pairs]) if pairs else Estimate(nan, None, None),
+        ratio([a for a, _ in pairs], [b for _, b in pairs]) if pairs else IntervalEstimate(nan, None, None),
         pooled_ratio(own, alone, 0.999),
         bootstrap(shares, lambda values: fsum(values) / len(values), 1),
         len(rounds),
@@ -238,7 +240,7 @@ def _p99(histogram: Histogram) -> float:
     return float(histogram.quantile_us(0.99) or 0)
 
 
-def _tail(rounds: Sequence[Round], arm: str, everything: bool = False) -> float:
+def _tail(rounds: Sequence[ExperimentRound], arm: str, everything: bool = False) -> float:
     """The median over rounds of p99, in calm windows or in all."""
     windows = all_of if everything else judged_of
     known = [tail for round_ in rounds if not isnan(tail := p99_us(windows(round_.record(arm))))]
@@ -260,12 +262,12 @@ def _counters(site: Site, arm: Arm) -> dict[str, int]:
     }
 
 
-def _check(what: str, estimate: Estimate, bound: float, at_least: bool = False) -> Check:
+def _check(what: str, estimate: IntervalEstimate, bound: float, at_least: bool = False) -> FigureCheck:
     low, high = (None if end is None else round(end, 4) for end in (estimate.low, estimate.high))
-    return Check(what, round(estimate.value, 4), bound, at_least, low, high)
+    return FigureCheck(what, round(estimate.value, 4), bound, at_least, low, high)
 
 
-def _object(estimate: Estimate) -> dict[str, float | None]:
+def _object(estimate: IntervalEstimate) -> dict[str, float | None]:
     ends = {"low": estimate.low, "high": estimate.high}
     return {"value": round(estimate.value, 4)} | {
         name: None if end is None else round(end, 4) for name, end in ends.items()

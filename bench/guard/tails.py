@@ -18,28 +18,32 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int
 from cotenant_lab.experiments.measures.histogram import Histogram, highest_of
-from cotenant_lab.experiments.measures.statistics import Estimate
+from cotenant_lab.experiments.measures.statistics import IntervalEstimate
 
 _RESAMPLES = 2000
 _FEWEST = 3
 
 
-def pooled_ratio(over: Sequence[Histogram], under: Sequence[Histogram], share: float, seed: int = 1) -> Estimate:
+def pooled_ratio(
+    over: Sequence[Histogram], under: Sequence[Histogram], share: float, seed: int = 1
+) -> IntervalEstimate:
     """The ratio of a quantile (`share`, 0..1) of all rounds' requests, with its interval; one histogram a round on
     either side. NaN without requests.
     """
     buckets = sorted({bucket for histogram in (*over, *under) for bucket in histogram.counts})
     if not buckets:
-        return Estimate(nan, None, None)
+        return IntervalEstimate(nan, None, None)
     values = np.array([highest_of(bucket) for bucket in buckets], dtype=np.float64)
     above, below = _counts(over, buckets), _counts(under, buckets)
     once = np.ones((1, len(over)), dtype=np.int64)
     value = float(_ratios(above, below, once, values, share)[0])
     if len(over) < _FEWEST:
-        return Estimate(value, None, None)
+        return IntervalEstimate(value, None, None)
     drawn = np.random.default_rng(seed).multinomial(len(over), [1 / len(over)] * len(over), size=_RESAMPLES)
     resampled = np.sort(_ratios(above, below, drawn, values, share))
-    return Estimate(value, float(resampled[int(0.025 * _RESAMPLES)]), float(resampled[int(0.975 * _RESAMPLES) - 1]))
+    return IntervalEstimate(
+        value, float(resampled[int(0.025 * _RESAMPLES)]), float(resampled[int(0.975 * _RESAMPLES) - 1])
+    )
 
 
 def _counts(rounds: Sequence[Histogram], buckets: Sequence[int]) -> Int:

@@ -16,7 +16,7 @@ from tests.fakes.processes.fake_fleet import TRACE, FakeFleet, container, host
 from tests.fakes.waiting import becomes
 
 from cotenant.model.fleet.host import FunctionHealth
-from cotenant.model.fleet.logs import LogLine
+from cotenant.model.fleet.logs import ShownLine
 from cotenant.model.fleet.requests import GroupRow, Member
 from cotenant.model.fleet.states import AgentState, ContainerState
 
@@ -47,10 +47,10 @@ def fleet_of_hosts() -> FakeFleet:
         *(host(number, (container(f"job-{number}"),), region="us", tags=("edge",)) for number in range(5, 61)),
     ]
     members = (Member("web-9f", "agent-0002", "web", "web:9"), Member("db-3c", "agent-0002", "db", "db:1"))
-    lines = [LogLine(1_800_000_000_000_000_000 + k * 10**9, "stdout", f"GET /{k} 200") for k in range(60)]
+    lines = [ShownLine(1_800_000_000_000_000_000 + k * 10**9, "stdout", f"GET /{k} 200") for k in range(60)]
     lines += [
-        LogLine(1_800_000_061_000_000_000, "stderr", f"GET /slow 503 {HOSTILE}", TRACE),
-        LogLine(1_800_000_062_000_000_000, "stdout", "a line " + "long " * 60),
+        ShownLine(1_800_000_061_000_000_000, "stderr", f"GET /slow 503 {HOSTILE}", TRACE),
+        ShownLine(1_800_000_062_000_000_000, "stdout", "a line " + "long " * 60),
     ]
     return FakeFleet(
         tuple(hosts),

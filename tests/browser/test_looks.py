@@ -17,7 +17,7 @@ import pytest
 from tests.fakes.waiting import Bound, becomes
 
 from cotenant_local.demo import page as demo_page
-from cotenant_local.demo.run import DayOutcome, DemoConfig, Sample
+from cotenant_local.demo.run import ClusterSample, DayOutcome, DemoConfig
 
 from . import looks
 from .conftest import NARROW, WIDE, Tab
@@ -151,7 +151,7 @@ def test_faults_are_seen_and_other_fonts_are_not(tab: Tab, blank: Any) -> None:
 
 
 def test_the_demonstration_page_is_readable_on_a_phone(chromium: Any, tmp_path: Path) -> None:
-    samples = [Sample(number / 5, 0.6, 0.3, 0.1, 0.2, 100) for number in range(70)]
+    samples = [ClusterSample(number / 5, 0.6, 0.3, 0.1, 0.2, 100) for number in range(70)]
     days = [
         DayOutcome(name, samples, hours_per_s=0.4, submitted=9, placed=9, services_placed=True)
         for name in ("kube-default+usage", "cotenant+peak")

@@ -20,11 +20,11 @@ from tests.fakes.processes.console_world import HOSTILE
 from tests.fakes.reports import ORIGIN, SWEEP, made, renamed
 from tests.fakes.waiting import becomes, eventually, patience
 
-from cotenant.model.results.forms import Series
-from cotenant_lab.experiments.outcome import Check, Curve, Findings, Picture
+from cotenant.model.results.forms import RunSeries
+from cotenant_lab.experiments.outcome import Curve, FigureCheck, Findings, Picture
 from cotenant_lab.report.page import render
 from cotenant_local.demo import page as demo_page
-from cotenant_local.demo.run import DayOutcome, DemoConfig, Sample
+from cotenant_local.demo.run import ClusterSample, DayOutcome, DemoConfig
 
 from . import looks
 from .conftest import ACTION_MS, NARROW, WIDE
@@ -49,7 +49,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         comparison, results = renamed(made(folder, "cotenant", "random", "tetris", loads=SWEEP), "tetris", HOSTILE)
     x = np.linspace(0.0, 12.0, 600)
     for k, (policy, runs) in enumerate(results.items()):
-        queue = Series("queued", "time (h)", "pods waiting", x, np.where(x < 0.2, 900.0, 10.0 + k + np.sin(x)))
+        queue = RunSeries("queued", "time (h)", "pods waiting", x, np.where(x < 0.2, 900.0, 10.0 + k + np.sin(x)))
         machines = None if policy == HOSTILE else run_machines(k)
         results[policy] = [replace(run, series=(*run.series, queue), machine_frames=machines) for run in runs]
     for runs in results.values():
@@ -296,7 +296,7 @@ def test_the_report_looks_as_it_did(chromium: Any, report: Path) -> None:
 
 def demo(path: Path) -> None:
     """The demonstration's page: a day with a peak in its first hours, and the node's side."""
-    samples = [Sample(number / 5, 0.6, 0.3, 0.9 if number < 12 else 0.02, 0.2, 100) for number in range(70)]
+    samples = [ClusterSample(number / 5, 0.6, 0.3, 0.9 if number < 12 else 0.02, 0.2, 100) for number in range(70)]
     days = [
         DayOutcome(name, samples, hours_per_s=0.4, submitted=9, placed=9, services_placed=True)
         for name in ("kube-default+usage", "cotenant+peak", HOSTILE)
@@ -306,7 +306,7 @@ def demo(path: Path) -> None:
         Curve("service", [0, 1, 2], [2.0, 2.5, 1.0], "ours"),
     )
     picture = Picture("CPU", "seconds", "% of the core", [("alone", curves), ("together", curves)])
-    checks = (Check("correlation", 0.99, 0.95, at_least=True), Check("share", 0.5, 0.9, at_least=True))
+    checks = (FigureCheck("correlation", 0.99, 0.95, at_least=True), FigureCheck("share", 0.5, 0.9, at_least=True))
     found = Findings(
         "sine", "A sine", 1, (), 1, {}, checks, ("arm", "r"), (("regulated", "0.99"),), pictures=(picture,)
     )

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.processes.console_world import HOSTILE, TOKEN, ConsoleWorld
 from tests.fakes.processes.fake_fleet import FakeFleet, FakeTerminals, container, host
 
-from cotenant.model.fleet.refusal import Forbidden
+from cotenant.model.fleet.refusal import FleetForbidden
 
 from .conftest import NARROW, Tab
 from .test_fleet import add_node, shot
@@ -148,7 +148,7 @@ def test_the_window_s_size_goes_there_and_leaving_hangs_up(
 
 def test_a_refusal_is_said(tab: Tab, terminals: FakeTerminals) -> None:
     tab.asks_in_vain = True
-    terminals.error = Forbidden("console may not exec; granted are list, top, logs")
+    terminals.error = FleetForbidden("console may not exec; granted are list, top, logs")
     try:
         page = tab.open(ADDRESS)
         page.wait_for_selector("[role=status] >> text=console may not exec")

@@ -8,7 +8,7 @@ from pathlib import Path
 from cotenant_lab import experiment, registry, storage
 from cotenant_lab.comparison import Comparison, compare
 from cotenant_lab.contract import RunResult, RunSpec
-from cotenant_lab.experiment import Plan
+from cotenant_lab.experiment import ExperimentPlan
 from cotenant_lab.provenance import Provenance
 
 ORIGIN = Provenance("cotenant lab compare --workload fake", "0.1.0", "abc", "3.11", ("numpy 2",), "a machine", 2, 2)
@@ -22,7 +22,7 @@ def made(
 ) -> Made:
     """A comparison with the runs of its focus load, by policy. Needs the fixture `fake_workloads`."""
     scenario = registry.scenario(workload)
-    plan = Plan(RunSpec(workload, "", 0, 0.0), policies, tuple(range(seeds)), loads)
+    plan = ExperimentPlan(RunSpec(workload, "", 0, 0.0), policies, tuple(range(seeds)), loads)
     comparison = compare(plan, scenario, experiment.run(plan, folder, jobs=1))
     results = {
         policy: [

@@ -10,31 +10,31 @@ from tests.fakes.servers.fleet_world import FleetWorld
 from tests.fakes.servers.nats_server import NatsServer
 from tests.fakes.waiting import soon
 
-from cotenant.drivers.nats.client import Access, connect
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.client import BusAccess, connect
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.drivers.nats.key_value import open_bucket
-from cotenant.model.fleet.group import Goal, GroupOutcome
+from cotenant.model.fleet.group import GroupGoal, GroupOutcome
 from cotenant.model.fleet.requests import Down, Up
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.services.fleet.controller.asking import Asking
-from cotenant.services.fleet.controller.controller import Controller
+from cotenant.services.fleet.controller.controller import FleetController
 from cotenant.services.fleet.rpc import call
 
 pytestmark = pytest.mark.slow
 SHOP = GroupTemplate("shop", (ContainerTemplate("store", "image"), ContainerTemplate("web", "image", after=("store",))))
 
 
-async def started(server: NatsServer, name: str) -> tuple[Controller, asyncio.Task[None], asyncio.Task[None]]:
-    bus = await connect(Access(server.url, name))
+async def started(server: NatsServer, name: str) -> tuple[FleetController, asyncio.Task[None], asyncio.Task[None]]:
+    bus = await connect(BusAccess(server.url, name))
     store = await open_bucket(bus, "cotenant-fleet")
-    controller = Controller(bus, store)
+    controller = FleetController(bus, store)
     following = asyncio.create_task(store.run())
     return controller, asyncio.create_task(controller.run(Asking(controller).verbs(), asyncio.Event())), following
 
 
 def test_one_goes_on_where_the_other_was_killed(server: NatsServer, tmp_path: Path) -> None:
     async def play() -> None:
-        bus = await connect(Access(server.url, "world"))
+        bus = await connect(BusAccess(server.url, "world"))
         store = await open_bucket(bus, "cotenant-fleet")
         async with FleetWorld(tmp_path, bus=bus, store=store) as world:
             docker = world.dockers["agent-a"]
@@ -46,7 +46,8 @@ def test_one_goes_on_where_the_other_was_killed(server: NatsServer, tmp_path: Pa
             await soon(
                 "the second brought it up",
                 lambda: (
-                    [(group.record.goal, group.record.done) for group in second.stored.groups()] == [(Goal.UP, True)]
+                    [(group.record.goal, group.record.done) for group in second.stored.groups()]
+                    == [(GroupGoal.UP, True)]
                 ),
             )
             assert docker.starts == {"store": 1, "web": 1}
@@ -61,7 +62,7 @@ def test_one_goes_on_where_the_other_was_killed(server: NatsServer, tmp_path: Pa
 
 def test_both_are_asked_for_the_same_group_at_once_and_then_to_remove_it(server: NatsServer, tmp_path: Path) -> None:
     async def play() -> None:
-        bus = await connect(Access(server.url, "world"))
+        bus = await connect(BusAccess(server.url, "world"))
         store = await open_bucket(bus, "cotenant-fleet")
         following = asyncio.create_task(store.run())
         async with FleetWorld(tmp_path, bus=bus, store=store) as world:
@@ -87,7 +88,7 @@ def test_both_are_asked_for_the_same_group_at_once_and_then_to_remove_it(server:
 
 def test_what_another_did_and_was_not_heard_of_yet_counts(server: NatsServer, tmp_path: Path) -> None:
     async def play() -> None:
-        bus = await connect(Access(server.url, "world"))
+        bus = await connect(BusAccess(server.url, "world"))
         store = await open_bucket(bus, "cotenant-fleet")
         async with FleetWorld(tmp_path, bus=bus, store=store) as world:
             docker = world.dockers["agent-a"]
@@ -98,12 +99,12 @@ def test_what_another_did_and_was_not_heard_of_yet_counts(server: NatsServer, tm
             assert world.controller is not None
             first = Asking(world.controller).verbs()
             for turn in (1, 2):
-                await first["up"].handle(Up(SHOP), Message("fleet.operator.rpc.up"))
-                again = await late["up"].handle(Up(SHOP), Message("fleet.operator.rpc.up"))
+                await first["up"].handle(Up(SHOP), BusMessage("fleet.operator.rpc.up"))
+                again = await late["up"].handle(Up(SHOP), BusMessage("fleet.operator.rpc.up"))
                 assert isinstance(again, GroupOutcome)
                 assert set(again.guids) == {"store", "web"}
                 assert docker.starts == {"store": turn, "web": turn}
-                await late["down"].handle(Down("shop"), Message("fleet.operator.rpc.down"))
+                await late["down"].handle(Down("shop"), BusMessage("fleet.operator.rpc.down"))
                 assert docker.containers == {}
             running.cancel()
             await asyncio.gather(running, following, return_exceptions=True)

@@ -14,25 +14,25 @@ from tests.fakes.servers.nats_server import NatsServer
 from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import patience, soon
 
-from cotenant.drivers.nats.client import Access, NatsBus, connect
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.client import BusAccess, NatsBus, connect
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.drivers.nats.key_value import open_bucket
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.methods import Call, Called
-from cotenant.model.fleet.refusal import Forbidden, NoSuchGuid
+from cotenant.model.fleet.refusal import FleetForbidden, NoSuchGuid
 from cotenant.model.fleet.requests import Up
-from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
+from cotenant.model.fleet.rights import FleetFile, FleetOperator, HostEntry
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.services.fleet.controller.asking import Asking
-from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
+from cotenant.services.fleet.controller.controller import ControllerSettings, FleetController
 from cotenant.services.fleet.fleet_file import MadeKeys, issuer, make_credentials
 from cotenant.services.fleet.programs.program import Program
 from cotenant.services.fleet.rpc import call
 
 pytestmark = pytest.mark.slow
 ISSUED_S = 1_700_000_000
-FLEET = FleetFile((HostEntry("agent-a", ("edge",)), HostEntry("agent-b")), (Operator("alice", ("*",)),))
+FLEET = FleetFile((HostEntry("agent-a", ("edge",)), HostEntry("agent-b")), (FleetOperator("alice", ("*",)),))
 
 
 class Fleet:
@@ -50,7 +50,7 @@ class Fleet:
         return make_credentials(fleet, self.folder, ("127.0.0.1",), f"127.0.0.1:{self.port}", ISSUED_S)
 
     async def opened(self, name: str, credentials: str = "") -> NatsBus:
-        access = Access(f"tls://127.0.0.1:{self.port}", name, ca=self.made.authority, credentials=credentials)
+        access = BusAccess(f"tls://127.0.0.1:{self.port}", name, ca=self.made.authority, credentials=credentials)
         access = access if credentials else replace(access, seed=self.made.seeds[name])
         return await connect(access, within_s=30.0)
 
@@ -69,7 +69,7 @@ def test_each_speaks_as_itself_only(fleet: Fleet) -> None:
         assert await store.put("group.shop", b"{}", 0) == 1
         beats: list[str] = []
 
-        async def beat(message: Message) -> None:
+        async def beat(message: BusMessage) -> None:
             beats.append(message.subject)
 
         await controller.subscribe("hb.*", beat)
@@ -78,7 +78,7 @@ def test_each_speaks_as_itself_only(fleet: Fleet) -> None:
             await host.publish(subject, b"{}")
         await soon("its own came", lambda: beats == ["hb.agent-a"])
         for bus, subject in ((host, "fleet.alice.rpc.list"), (alice, "guid.agent-a.rpc.start"), (alice, "hb.agent-a")):
-            with pytest.raises(Forbidden, match=subject):
+            with pytest.raises(FleetForbidden, match=subject):
                 await bus.request(subject, b"", timeout_s=60.0)
         for bus in (controller, host, alice):
             await bus.close()
@@ -117,7 +117,7 @@ def test_a_program_speaks_as_the_random_guid_of_its_container_and_as_no_other(fl
             await world.kill_controller()
             assert fleet.made.programs is not None
             settings = ControllerSettings(FLEET, issue=issuer(fleet.made.programs, lambda: ISSUED_S))
-            controller = Controller(bus, store, settings)
+            controller = FleetController(bus, store, settings)
             running = asyncio.create_task(controller.run(Asking(controller).verbs(), asyncio.Event()))
             await world.start_host("agent-a", agent)
             await soon("it is heard", lambda: any(host.beat for host in controller.registry.hosts()))
@@ -150,7 +150,7 @@ def test_a_program_speaks_as_the_random_guid_of_its_container_and_as_no_other(fl
                     await asyncio.sleep(0.05)
             assert bytes(answer.result) == b'"21.5"'
             for subject in (f"hb.{outcome.guids['web']}", "guid.agent-a.rpc.stop", "fleet.alice.rpc.list"):
-                with pytest.raises(Forbidden):
+                with pytest.raises(FleetForbidden):
                     await own.request(subject, b"", timeout_s=60.0)
             stop.set()
             await asyncio.gather(*serving, return_exceptions=True)

@@ -13,8 +13,8 @@ from tests.fakes.servers.nats_server import NatsServer
 from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import soon
 
-from cotenant.drivers.nats.client import Access, connect
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.client import BusAccess, connect
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.drivers.nats.file_store import FileStore
 from cotenant.model.errors import Transient
 from cotenant.model.fleet.configuration import AgentConfiguration
@@ -25,10 +25,10 @@ from cotenant.model.fleet.rights import FleetFile, HostEntry, Lan
 from cotenant.model.fleet.states import AgentState
 from cotenant.services.fleet.agent.agent import FleetAgent
 from cotenant.services.fleet.controller.asking import Asking
-from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
+from cotenant.services.fleet.controller.controller import ControllerSettings, FleetController
 from cotenant.services.fleet.fleet_file import MadeKeys, make_credentials, make_keys
 from cotenant.services.fleet.functions.contract import Beat
-from cotenant.services.fleet.rpc import Verb, call
+from cotenant.services.fleet.rpc import RpcVerb, call
 
 pytestmark = pytest.mark.slow
 
@@ -41,9 +41,9 @@ class Limits:
 
     def __init__(self) -> None:
         self.asked: list[Limit] = []
-        self.verbs = {"limit": Verb(Limit, self._limit)}
+        self.verbs = {"limit": RpcVerb(Limit, self._limit)}
 
-    async def _limit(self, request: Limit, _: Message) -> Limited:
+    async def _limit(self, request: Limit, _: BusMessage) -> Limited:
         self.asked.append(request)
         return Limited(("cpu=2 for 9m59s",))
 
@@ -85,13 +85,14 @@ def test_a_host_behind_a_leaf_is_listed_and_asked_and_its_loss_and_return_lose_n
 
     async def play() -> None:
         bus = await connect(
-            Access(f"tls://127.0.0.1:{hub_port}", "controller", seed=made.seeds["controller"], ca=made.authority), 30.0
+            BusAccess(f"tls://127.0.0.1:{hub_port}", "controller", seed=made.seeds["controller"], ca=made.authority),
+            30.0,
         )
         there = await connect(
-            Access(f"tls://127.0.0.1:{leaf_port}", "agent-b", seed=made.seeds["agent-b"], ca=leaf_authority), 30.0
+            BusAccess(f"tls://127.0.0.1:{leaf_port}", "agent-b", seed=made.seeds["agent-b"], ca=leaf_authority), 30.0
         )
         store = FileStore(tmp_path / "store")
-        controller = Controller(bus, store, ControllerSettings(is_alone=True))
+        controller = FleetController(bus, store, ControllerSettings(is_alone=True))
         running = asyncio.create_task(controller.run(Asking(controller).verbs(), asyncio.Event()))
         limits = Limits()
         local = AgentConfiguration(heartbeat_s=0.1)
@@ -155,11 +156,13 @@ def test_a_leaf_may_not_speak_for_hosts_of_another_network(tmp_path: Path, with_
     leaf = NatsServer(tmp_path / "leaf", leaf_port, taken_over)
 
     async def play() -> None:
-        access = Access(f"tls://127.0.0.1:{hub_port}", "controller", seed=made.seeds["controller"], ca=made.authority)
-        controller, liar = await connect(access, 30.0), await connect(Access(leaf.url, "liar"), 30.0)
+        access = BusAccess(
+            f"tls://127.0.0.1:{hub_port}", "controller", seed=made.seeds["controller"], ca=made.authority
+        )
+        controller, liar = await connect(access, 30.0), await connect(BusAccess(leaf.url, "liar"), 30.0)
         heard: set[str] = set()
 
-        async def beat(message: Message) -> None:
+        async def beat(message: BusMessage) -> None:
             heard.add(message.subject)
 
         await controller.subscribe("hb.*", beat)

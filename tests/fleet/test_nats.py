@@ -10,8 +10,8 @@ from tests.fakes.servers.bus_contract import CONTRACT
 from tests.fakes.servers.nats_server import NatsServer
 from tests.fakes.waiting import soon
 
-from cotenant.drivers.nats.client import Access, connect
-from cotenant.drivers.nats.contract import Bus, Conflict, Message, Service, Stored
+from cotenant.drivers.nats.client import BusAccess, connect
+from cotenant.drivers.nats.contract import Bus, BusMessage, BusService, RevisionConflict, StoredValue
 from cotenant.drivers.nats.key_value import open_bucket
 from cotenant.model.errors import Transient
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("case", CONTRACT)
 def test_contract(server: NatsServer, case: Callable[[Bus, Bus], Awaitable[None]]) -> None:
     async def play() -> None:
-        here, there = await connect(Access(server.url, "here")), await connect(Access(server.url, "there"))
+        here, there = await connect(BusAccess(server.url, "here")), await connect(BusAccess(server.url, "there"))
         await case(here, there)
         await here.close()
         await there.close()
@@ -31,13 +31,13 @@ def test_contract(server: NatsServer, case: Callable[[Bus, Bus], Awaitable[None]
 
 def test_a_service_is_found_with_its_metadata(server: NatsServer) -> None:
     async def play() -> None:
-        bus = await connect(Access(server.url, "here"))
+        bus = await connect(BusAccess(server.url, "here"))
 
-        async def received(message: Message) -> None:
+        async def received(message: BusMessage) -> None:
             await bus.publish(message.reply, b"")
 
         await bus.serve(
-            Service("cotenant-agent", "1.2.3", {"guid": "agent-a"}, "guid.agent-a.rpc", ["start"]), received
+            BusService("cotenant-agent", "1.2.3", {"guid": "agent-a"}, "guid.agent-a.rpc", ["start"]), received
         )
         found = await bus.request("$SRV.INFO.cotenant-agent", b"", timeout_s=60.0)
         for said in (b'"guid": "agent-a"', b'"guid.agent-a.rpc.start"', b'"version": "1.2.3"'):
@@ -49,25 +49,25 @@ def test_a_service_is_found_with_its_metadata(server: NatsServer) -> None:
 
 def test_stored_values_are_compared_and_seen_by_others(server: NatsServer) -> None:
     async def play() -> None:
-        here, there = await connect(Access(server.url, "here")), await connect(Access(server.url, "there"))
+        here, there = await connect(BusAccess(server.url, "here")), await connect(BusAccess(server.url, "there"))
         first = await open_bucket(here, "cotenant-fleet")
         revision = await first.put("group.shop", b'{"a":1}', 0)
         second = await open_bucket(there, "cotenant-fleet")
         following = asyncio.create_task(second.run())
         assert second.names() == ["group.shop"]
-        with pytest.raises(Conflict):
+        with pytest.raises(RevisionConflict):
             await second.put("group.shop", b"{}", 0)
         changed = await first.put("group.shop", b'{"a":2}', revision)
         await soon("the other one sees it", lambda: second.get("group.shop") == first.get("group.shop"))
-        with pytest.raises(Conflict):
+        with pytest.raises(RevisionConflict):
             await second.put("group.shop", b"{}", revision)
         following.cancel()
         latest = await first.put("group.shop", b'{"a":3}', changed)
-        with pytest.raises(Conflict):
+        with pytest.raises(RevisionConflict):
             await second.delete("group.shop", changed)
-        assert await second.read("group.shop") == Stored(b'{"a":3}', latest)
+        assert await second.read("group.shop") == StoredValue(b'{"a":3}', latest)
         await first.delete("group.shop", latest)
-        assert second.get("group.shop") == Stored(b'{"a":3}', latest)
+        assert second.get("group.shop") == StoredValue(b'{"a":3}', latest)
         assert await second.read("group.shop") is None
         assert second.names() == []
         assert await second.read("group.other") is None
@@ -82,7 +82,7 @@ def test_a_store_opened_while_another_writes_has_every_value(server: NatsServer)
     """The watch of nats-py may say that all has come before it has: found once in three openings here."""
 
     async def play() -> None:
-        here, there = await connect(Access(server.url, "here")), await connect(Access(server.url, "there"))
+        here, there = await connect(BusAccess(server.url, "here")), await connect(BusAccess(server.url, "there"))
         first = await open_bucket(here, "cotenant-fleet")
         keys = [f"group.g{k}" for k in range(5)]
         for key in keys:
@@ -105,7 +105,7 @@ def test_a_store_opened_while_another_writes_has_every_value(server: NatsServer)
 
 def test_a_bucket_that_was_made_anew_replaces_what_was_known(server: NatsServer) -> None:
     async def play() -> None:
-        here, there = await connect(Access(server.url, "here")), await connect(Access(server.url, "there"))
+        here, there = await connect(BusAccess(server.url, "here")), await connect(BusAccess(server.url, "there"))
         store = await open_bucket(here, "cotenant-fleet")
         for key in ("group.shop", "group.hog"):
             await store.put(key, b"{}")
@@ -123,10 +123,10 @@ def test_a_bucket_that_was_made_anew_replaces_what_was_known(server: NatsServer)
 
 def test_what_was_asked_when_the_server_was_killed_fails_at_once_and_may_be_asked_again(server: NatsServer) -> None:
     async def play() -> None:
-        here, there = await connect(Access(server.url, "here")), await connect(Access(server.url, "there"))
+        here, there = await connect(BusAccess(server.url, "here")), await connect(BusAccess(server.url, "there"))
         came: list[bytes] = []
 
-        async def received(message: Message) -> None:
+        async def received(message: BusMessage) -> None:
             came.append(message.data)
             if message.data == b"again":
                 await there.publish(message.reply, b"done")
@@ -155,12 +155,12 @@ def test_what_was_asked_when_the_server_was_killed_fails_at_once_and_may_be_aske
 
 def test_after_the_server_was_killed_all_goes_on(server: NatsServer) -> None:
     async def play() -> None:
-        here, there = await connect(Access(server.url, "here")), await connect(Access(server.url, "there"))
+        here, there = await connect(BusAccess(server.url, "here")), await connect(BusAccess(server.url, "there"))
         store = await open_bucket(here, "cotenant-fleet")
         revision = await store.put("group.shop", b"{}", 0)
         came: list[bytes] = []
 
-        async def received(message: Message) -> None:
+        async def received(message: BusMessage) -> None:
             came.append(message.data)
 
         await there.subscribe("hb.*", received)
@@ -186,7 +186,7 @@ def test_after_the_server_was_killed_all_goes_on(server: NatsServer) -> None:
                 return await store.put("group.shop", b'{"a":2}', revision) > revision
             except Transient:
                 return False
-            except Conflict:  # an earlier try came through, its answer did not
+            except RevisionConflict:  # an earlier try came through, its answer did not
                 await store.load()
                 return (found := store.get("group.shop")) is not None and found.value == b'{"a":2}'
 

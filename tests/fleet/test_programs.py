@@ -16,16 +16,16 @@ from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import patience, soon
 
 from cotenant.drivers.nats.broker import Broker
-from cotenant.drivers.nats.client import Access, NatsBus, connect
+from cotenant.drivers.nats.client import BusAccess, NatsBus, connect
 from cotenant.drivers.nats.file_store import FileStore
 from cotenant.drivers.nats.key_value import open_bucket
 from cotenant.drivers.nats.memory import MemoryBus
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.methods import Call, Called, MethodList, Methods
-from cotenant.model.fleet.refusal import Forbidden, NoSuchGuid
-from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator, ProgramEntry
+from cotenant.model.fleet.refusal import FleetForbidden, NoSuchGuid
+from cotenant.model.fleet.rights import FleetFile, FleetOperator, HostEntry, ProgramEntry
 from cotenant.services.fleet.controller.asking import Asking
-from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
+from cotenant.services.fleet.controller.controller import ControllerSettings, FleetController
 from cotenant.services.fleet.fleet_file import make_keys
 from cotenant.services.fleet.places import write_bus_file
 from cotenant.services.fleet.programs.program import Program
@@ -34,7 +34,7 @@ from cotenant.services.fleet.rpc import call
 pytestmark = pytest.mark.slow
 FLEET = FleetFile(
     (HostEntry("agent-a"),),
-    (Operator("alice", ("*",)), Operator("bob", ("call",), ("core",))),
+    (FleetOperator("alice", ("*",)), FleetOperator("bob", ("call",), ("core",))),
     programs=(ProgramEntry("heating-1", ("edge",)), ProgramEntry("other-1")),
 )
 
@@ -64,14 +64,14 @@ def test_a_program_answers_as_its_own_guid_only(tmp_path: Path) -> None:
     server.start()
 
     async def opened(name: str) -> NatsBus:
-        access = Access(f"tls://127.0.0.1:{port}", name, seed=made.seeds[name], ca=made.authority)
+        access = BusAccess(f"tls://127.0.0.1:{port}", name, seed=made.seeds[name], ca=made.authority)
         return await connect(access, within_s=30.0)
 
     async def play() -> None:
         bus, alice, bob = await opened("controller"), await opened("alice"), await opened("bob")
         own, impostor = await opened("heating-1"), await opened("other-1")
         store = await open_bucket(bus, "cotenant-fleet")
-        controller, stop = Controller(bus, store, ControllerSettings(FLEET)), asyncio.Event()
+        controller, stop = FleetController(bus, store, ControllerSettings(FLEET)), asyncio.Event()
         running = [asyncio.create_task(controller.run(Asking(controller).verbs(), stop))]
         running.append(
             asyncio.create_task(heating("heating-1").serve(impostor, stop))
@@ -85,10 +85,10 @@ def test_a_program_answers_as_its_own_guid_only(tmp_path: Path) -> None:
         for _ in range(20):  # the impostor is in the same queue: it would get half of them
             called = await call(alice, "fleet.alice.rpc.call", asked, Called, 60.0)
             assert json.loads(bytes(called.result)) == "hall: 21"
-        with pytest.raises(Forbidden, match="tags"):
+        with pytest.raises(FleetForbidden, match="tags"):
             await call(bob, "fleet.bob.rpc.call", asked, Called, 60.0)
         for subject in ("guid.heating-1.rpc.warm", "hb.other-1", "fleet.alice.rpc.down", "fleet.register.other-1"):
-            with pytest.raises(Forbidden):
+            with pytest.raises(FleetForbidden):
                 await impostor.request(subject, b"{}", timeout_s=60.0)
         stop.set()
         await asyncio.gather(*running)
@@ -112,7 +112,7 @@ def test_a_program_answers_as_its_own_guid_only(tmp_path: Path) -> None:
 
 def test_types_are_in_the_services_info(server: NatsServer) -> None:
     async def play() -> None:
-        here, there = await connect(Access(server.url, "here")), await connect(Access(server.url, "heating-1"))
+        here, there = await connect(BusAccess(server.url, "here")), await connect(BusAccess(server.url, "heating-1"))
         stop = asyncio.Event()
         serving = asyncio.create_task(heating("heating-1").serve(there, stop))
 
@@ -166,7 +166,7 @@ def test_a_process_beside_an_embedded_fleet_is_called_by_the_command(tmp_path: P
         broker = Broker(bus, "token")
         await broker.start()
         write_bus_file(state, broker.url, "token")
-        controller = Controller(bus, store, ControllerSettings(is_alone=True))
+        controller = FleetController(bus, store, ControllerSettings(is_alone=True))
         running = asyncio.create_task(controller.run(Asking(controller).verbs(), stop))
         environment = os.environ | {"COTENANT_GUID": "heating-0000002a", "STATE_DIRECTORY": str(tmp_path / "state")}
         program = subprocess.Popen([sys.executable, "-c", SCRIPT], env=environment)

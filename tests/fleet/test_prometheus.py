@@ -15,7 +15,7 @@ from tests.fakes.servers.nats_server import NatsServer
 from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import eventually, patience, soon
 
-from cotenant.drivers.nats.client import Access, connect
+from cotenant.drivers.nats.client import BusAccess, connect
 from cotenant.drivers.nats.contract import Bus
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.host import Registration
@@ -94,7 +94,7 @@ def test_hosts_that_join_and_leave_are_found_without_an_edit_or_a_restart(
         return stop, asyncio.create_task(FleetAgent(registration, bus, functions, local).run(stop))
 
     async def play() -> None:
-        first, second = await connect(Access(server.url, "a")), await connect(Access(server.url, "b"))
+        first, second = await connect(BusAccess(server.url, "a")), await connect(BusAccess(server.url, "b"))
         stop_a, run_a = await agent("agent-a", first)
         await soon("the gateway's own exporter is scraped", lambda: asyncio.to_thread(is_up, {"agent-a"}))
         stop_b, run_b = await agent("agent-b", second)

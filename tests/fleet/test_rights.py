@@ -11,16 +11,18 @@ from tests.fakes.servers.nats_server import NatsServer
 from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import patience, soon
 
-from cotenant.drivers.nats.client import Access, NatsBus, connect
-from cotenant.drivers.nats.contract import Message, NoResponder
+from cotenant.drivers.nats.client import BusAccess, NatsBus, connect
+from cotenant.drivers.nats.contract import BusMessage, NoResponder
 from cotenant.drivers.nats.key_value import open_bucket
 from cotenant.model.errors import Permanent
-from cotenant.model.fleet.refusal import Forbidden
-from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
+from cotenant.model.fleet.refusal import FleetForbidden
+from cotenant.model.fleet.rights import FleetFile, FleetOperator, HostEntry
 from cotenant.services.fleet.fleet_file import MadeKeys, make_keys
 
 pytestmark = pytest.mark.slow
-FLEET = FleetFile((HostEntry("agent-a"), HostEntry("agent-b")), (Operator("alice"), Operator("bob")), ("controller",))
+FLEET = FleetFile(
+    (HostEntry("agent-a"), HostEntry("agent-b")), (FleetOperator("alice"), FleetOperator("bob")), ("controller",)
+)
 
 
 @pytest.fixture
@@ -36,11 +38,11 @@ def guarded(tmp_path: Path) -> Iterator[tuple[NatsServer, MadeKeys]]:
 
 async def opened(guarded: tuple[NatsServer, MadeKeys], name: str, key: str = "") -> NatsBus:
     server, made = guarded
-    access = Access(f"tls://127.0.0.1:{server.port}", name, seed=made.seeds[key or name], ca=made.authority)
+    access = BusAccess(f"tls://127.0.0.1:{server.port}", name, seed=made.seeds[key or name], ca=made.authority)
     return await connect(access, within_s=30.0)
 
 
-async def heard(asker: NatsBus, subject: str) -> Message:
+async def heard(asker: NatsBus, subject: str) -> BusMessage:
     """The answer, asked for again while a client that was slow for the server is connecting anew."""
     for _ in range(round(patience(200))):
         try:
@@ -56,10 +58,10 @@ def test_a_host_speaks_and_hears_as_its_own_guid_only(guarded: tuple[NatsServer,
         beats: list[str] = []
         overheard: list[str] = []
 
-        async def beat(message: Message) -> None:
+        async def beat(message: BusMessage) -> None:
             beats.append(message.subject)
 
-        async def asked(message: Message) -> None:
+        async def asked(message: BusMessage) -> None:
             overheard.append(message.subject)
             await host.publish(message.reply, b"done")
 
@@ -79,7 +81,7 @@ def test_a_host_speaks_and_hears_as_its_own_guid_only(guarded: tuple[NatsServer,
             await host.publish(subject, b"{}")
         await soon("its own came", lambda: beats == ["hb.agent-a"])
         for verb in ("guid.agent-b.rpc.stop", "fleet.alice.rpc.list"):
-            with pytest.raises(Forbidden, match=verb):
+            with pytest.raises(FleetForbidden, match=verb):
                 await host.request(verb, b"", timeout_s=60.0)
         assert overheard == ["guid.agent-a.rpc.inspect"]
         await controller.close()
@@ -92,14 +94,14 @@ def test_an_operator_asks_under_its_own_name_only(guarded: tuple[NatsServer, Mad
     async def play() -> None:
         controller, bob = await opened(guarded, "controller"), await opened(guarded, "bob")
 
-        async def asked(message: Message) -> None:
+        async def asked(message: BusMessage) -> None:
             await controller.publish(message.reply, message.subject.encode())
 
         await controller.subscribe("fleet.*.rpc.*", asked)
         await controller.client.flush()
         assert (await heard(bob, "fleet.bob.rpc.list")).data == b"fleet.bob.rpc.list"
         for subject in ("fleet.alice.rpc.list", "guid.agent-a.rpc.start", "hb.agent-a"):
-            with pytest.raises(Forbidden, match=subject):
+            with pytest.raises(FleetForbidden, match=subject):
                 await bob.request(subject, b"", timeout_s=60.0)
         await controller.close()
         await bob.close()
@@ -115,11 +117,11 @@ def test_another_hosts_key_and_an_unknown_authority_are_refused(
         server, made = guarded
         url = f"tls://127.0.0.1:{server.port}"
         with pytest.raises(Permanent, match="refuses agent-a"):
-            await connect(Access(url, "agent-a", seed=stranger.seeds["agent-a"], ca=made.authority), within_s=30.0)
+            await connect(BusAccess(url, "agent-a", seed=stranger.seeds["agent-a"], ca=made.authority), within_s=30.0)
         with pytest.raises(Permanent, match="certificate is not trusted"):
-            await connect(Access(url, "agent-a", seed=made.seeds["agent-a"], ca=stranger.authority), within_s=30.0)
+            await connect(BusAccess(url, "agent-a", seed=made.seeds["agent-a"], ca=stranger.authority), within_s=30.0)
         impostor = await opened(guarded, "agent-a", key="agent-b")
-        with pytest.raises(Forbidden):
+        with pytest.raises(FleetForbidden):
             await impostor.request("fleet.register.agent-a", b"", timeout_s=60.0)
         await impostor.close()
 

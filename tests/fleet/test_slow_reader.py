@@ -11,8 +11,8 @@ from tests.fakes.servers.nats_server import NatsServer
 from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import patience, soon
 
-from cotenant.drivers.nats.client import Access, connect
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.client import BusAccess, connect
+from cotenant.drivers.nats.contract import BusMessage
 
 pytestmark = pytest.mark.slow
 MESSAGES, BYTES = 8_000, 4_096
@@ -26,10 +26,13 @@ def test_a_reader_that_reads_nothing_costs_the_others_nothing(tmp_path: Path) ->
     server.start()
 
     async def play(stuck: socket.socket) -> None:
-        said, heard = await connect(Access(server.url, "said"), 30.0), await connect(Access(server.url, "heard"), 30.0)
+        said, heard = (
+            await connect(BusAccess(server.url, "said"), 30.0),
+            await connect(BusAccess(server.url, "heard"), 30.0),
+        )
         numbers: list[int] = []
 
-        async def beat(message: Message) -> None:
+        async def beat(message: BusMessage) -> None:
             numbers.append(int(message.data[:8]))
 
         await heard.subscribe("hb.*", beat)

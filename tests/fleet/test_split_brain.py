@@ -16,15 +16,15 @@ from tests.fakes.servers.nats_server import NatsServer
 from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import soon
 
-from cotenant.drivers.nats.client import Access, connect
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.client import BusAccess, connect
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.drivers.nats.key_value import open_bucket
 from cotenant.model.errors import CotenantError
 from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.requests import Down, Up
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.services.fleet.controller.asking import Asking
-from cotenant.services.fleet.controller.controller import Controller
+from cotenant.services.fleet.controller.controller import FleetController
 from cotenant.services.fleet.rpc import call
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,7 @@ def test_two_that_think_each_other_dead_start_nothing_twice_and_lose_nothing(tmp
     server.start()
 
     async def play() -> None:
-        bus = await connect(Access(f"nats://world:x@127.0.0.1:{port}", "world"))
+        bus = await connect(BusAccess(f"nats://world:x@127.0.0.1:{port}", "world"))
         store = await open_bucket(bus, "cotenant-fleet")
         following = [asyncio.create_task(store.run())]
         async with FleetWorld(tmp_path, bus=bus, store=store) as world:
@@ -57,10 +57,10 @@ def test_two_that_think_each_other_dead_start_nothing_twice_and_lose_nothing(tmp
             docker = world.dockers["agent-a"]
             controllers = []
             for name in ("left", "right"):
-                own = await connect(Access(f"nats://{name}:x@127.0.0.1:{port}", name))
+                own = await connect(BusAccess(f"nats://{name}:x@127.0.0.1:{port}", name))
                 own_store = await open_bucket(own, "cotenant-fleet")
                 following.append(asyncio.create_task(own_store.run()))
-                controller = Controller(own, own_store)
+                controller = FleetController(own, own_store)
                 controllers.append(controller)
                 following.append(asyncio.create_task(controller.run(Asking(controller).verbs(), asyncio.Event())))
             for controller in controllers:
@@ -91,7 +91,7 @@ async def asked(bus: object, verb: str, request: object, operator: int) -> objec
         return error
 
 
-async def settled(controllers: list[Controller], asking: list[object]) -> None:
+async def settled(controllers: list[FleetController], asking: list[object]) -> None:
     await asyncio.gather(*asking)  # type: ignore[arg-type]
     for controller in controllers:
         await soon(
@@ -106,7 +106,7 @@ def test_one_that_was_stopped_acts_on_nothing_that_it_was_asked_meanwhile(server
         stopped = subprocess.Popen([*command, "--state-dir", str(tmp_path / "state")], stdout=log, stderr=log)
 
     async def play() -> None:
-        bus = await connect(Access(server.url, "world"))
+        bus = await connect(BusAccess(server.url, "world"))
         store = await open_bucket(bus, "cotenant-fleet")
         following = asyncio.create_task(store.run())
         async with FleetWorld(tmp_path, bus=bus, store=store) as world:
@@ -114,7 +114,7 @@ def test_one_that_was_stopped_acts_on_nothing_that_it_was_asked_meanwhile(server
             docker = world.dockers["agent-a"]
             heard: list[str] = []
 
-            async def peer(message: Message) -> None:
+            async def peer(message: BusMessage) -> None:
                 heard.append(message.subject)
 
             await bus.subscribe("fleet.controller.*", peer)
@@ -125,10 +125,10 @@ def test_one_that_was_stopped_acts_on_nothing_that_it_was_asked_meanwhile(server
             late = asyncio.create_task(call(bus, "fleet.operator.rpc.up", Up(GROUPS[1]), GroupOutcome, 1.0))
             with pytest.raises(CotenantError):  # nobody answers in time; the request waits at the one that is stopped
                 await late
-            second = Controller(bus, store)
+            second = FleetController(bus, store)
             running = asyncio.create_task(second.run(Asking(second).verbs(), asyncio.Event()))
             await soon("the second knows the agent", lambda: any(host.beat for host in second.registry.hosts()))
-            await Asking(second).verbs()["down"].handle(Down("g0"), Message("fleet.operator.rpc.down"))
+            await Asking(second).verbs()["down"].handle(Down("g0"), BusMessage("fleet.operator.rpc.down"))
             assert docker.containers == {}
             heard.clear()
             stopped.send_signal(signal.SIGCONT)

@@ -268,7 +268,7 @@ class _Local:
         from cotenant_local.apiserver.admission.webhooks import attach
         from cotenant_local.apiserver.assembly import assemble
         from cotenant_local.apiserver.custom.serving import CustomKinds
-        from cotenant_local.apiserver.http.app import Application
+        from cotenant_local.apiserver.http.app import ApiServerApp
         from cotenant_local.apiserver.http.audit import AuditLog
         from cotenant_local.apiserver.http.auth import Credentials, kubeconfig
         from cotenant_local.apiserver.http.server import ApiServer
@@ -285,7 +285,7 @@ class _Local:
         now = datetime.datetime.now(datetime.UTC)
         certificates = ensure(self._folder / "tls", ("127.0.0.1",), now)
         audit = AuditLog(self.audit_log)
-        app = Application(api, Credentials(token), audit=audit)
+        app = ApiServerApp(api, Credentials(token), audit=audit)
         server = ApiServer(app, tls=Tls(certificates.certificate, certificates.key))
         await server.start()
         text = kubeconfig(server.url, token, ca_pem=certificates.authority_pem)

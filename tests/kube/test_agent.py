@@ -19,15 +19,15 @@ from cotenant.drivers.kube.kinds.custom.definitions import manifests
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES, read_node_topology
 from cotenant.engine.node.doctor.found import NodeFound, OtherWriter
-from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage, Summary
+from cotenant.engine.node.report import Aggregate, NodeUsage, PodAverage, SeriesSummary
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.cpus.spec import TopologyPolicy
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.node_decision import EvictPod, Reason
 from cotenant.model.machine.node_metric import Use
-from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, NodePodPhase
 from cotenant.policy.overcommit.reclaimable import Reclaimable
-from cotenant.services.agent.actions.evictions import Evictions
+from cotenant.services.agent.actions.evictions import ApiEvictor
 from cotenant.services.agent.discovery.cluster_pods import ClusterPods
 from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
 from cotenant.services.agent.reports.topology import NodeTopologyWriter
@@ -44,10 +44,10 @@ USAGE = NodeUsage(
     memory_bytes=3 << 30,
     system_cpu_m=200,
     system_memory_bytes=None,
-    node=tuple(Aggregate(s * 1_000_000, Summary(1500, 1400, 1800, 1900, 2500), None) for s in (300, 300, 600)),
+    node=tuple(Aggregate(s * 1_000_000, SeriesSummary(1500, 1400, 1800, 1900, 2500), None) for s in (300, 300, 600)),
     system=tuple(Aggregate(s * 1_000_000, None, None) for s in (300, 300, 600)),
-    pods=(PodUsage(POD, 900, 1 << 30), PodUsage(replace(POD, name="new"), None, None)),
-    applications=(PodUsage(replace(POD, namespace="host", name="ntp"), 10, None),),
+    pods=(PodAverage(POD, 900, 1 << 30), PodAverage(replace(POD, name="new"), None, None)),
+    applications=(PodAverage(replace(POD, namespace="host", name="ntp"), 10, None),),
 )
 
 
@@ -231,10 +231,10 @@ def test_pods_of_the_node_carry_the_servers_fields(
         assert found.objective_p99_us == 2500
         assert (found.cpu_request_m, found.memory_request_bytes) == (250, 64 << 20)
         assert found.containers[0].memory_limit_bytes == 128 << 20
-        assert found.phase is Phase.RUNNING
+        assert found.phase is NodePodPhase.RUNNING
         kube.request("DELETE", f"{pods}/web?gracePeriodSeconds=30")
         async with asyncio.timeout(patience(20)):
-            while (await source.pods())[0].phase is not Phase.TERMINATING:
+            while (await source.pods())[0].phase is not NodePodPhase.TERMINATING:
                 await news.wait()
                 news.clear()
         watching.cancel()
@@ -266,7 +266,7 @@ def test_an_eviction_respects_budgets_and_the_pods_uid(
         return EvictPod(uid, f"{namespace}/job", Reason("memory-eviction", "memory is short"))
 
     async def scenario(client: Client) -> None:
-        evictions = Evictions(client)
+        evictions = ApiEvictor(client)
         accepted, said = await evictions.evict(asked(made["metadata"]["uid"]))
         assert not accepted
         assert said.startswith("not now")
@@ -284,11 +284,11 @@ def test_without_a_cluster_and_without_permission_to_kill_no_pod_is_evicted() ->
     async def scenario() -> None:
         killed: list[str] = []
         plain = EvictPod("group:batch/one", "jobs/one", Reason("r", "x"))
-        assert not (await Evictions().evict(plain))[0]
-        assert not (await Evictions().evict(replace(plain, uid="u1")))[0]
-        assert not (await Evictions(None, killed.append, ("other",)).evict(plain))[0]
+        assert not (await ApiEvictor().evict(plain))[0]
+        assert not (await ApiEvictor().evict(replace(plain, uid="u1")))[0]
+        assert not (await ApiEvictor(None, killed.append, ("other",)).evict(plain))[0]
         assert killed == []
-        assert (await Evictions(None, killed.append, ("batch",)).evict(plain))[0]
+        assert (await ApiEvictor(None, killed.append, ("batch",)).evict(plain))[0]
         assert killed == ["batch/one"]
 
     asyncio.run(scenario())

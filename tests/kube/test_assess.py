@@ -20,7 +20,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.snapshot.archive import read_archive
 from cotenant.drivers.kube.snapshot.kinds import COPIED
 from cotenant.drivers.kube.snapshot.reading import read_snapshot
-from cotenant.drivers.kube.snapshot.snapshot import Reading
+from cotenant.drivers.kube.snapshot.snapshot import KindReading
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +92,7 @@ def test_a_copy_of_a_server_has_its_objects_and_no_secret(
     pods = [line for line in snapshot.objects["v1/pods"] if namespace.encode() in line]
     assert len(pods) == 1
     assert not any(SECRET.encode() in line for lines in snapshot.objects.values() for line in lines)
-    assert {kind.reading for kind in snapshot.kinds} <= {Reading.READ, Reading.ABSENT}
+    assert {kind.reading for kind in snapshot.kinds} <= {KindReading.READ, KindReading.ABSENT}
     assert (
         main(["assess", "dump", str(out), "--anonymise", "--kubeconfig", str(kube.kubeconfig), "--limit-qps", "1000"])
         == 0

@@ -28,7 +28,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.snapshot.archive import read_archive
 from cotenant.drivers.kube.snapshot.kinds import COPIED
 from cotenant.drivers.kube.snapshot.reading import read_snapshot
-from cotenant.drivers.kube.snapshot.snapshot import Reading, Snapshot
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindReading
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -90,8 +90,8 @@ class Account:
                 rules.append({**rule, "resources": left})
         self.granted(rules)
 
-    def read(self) -> Snapshot:
-        async def read() -> Snapshot:
+    def read(self) -> ClusterSnapshot:
+        async def read() -> ClusterSnapshot:
             async with Client(load_access(self.kubeconfig), qps=1000.0, burst=1, in_flight=1) as client:
                 return await read_snapshot(client, 0.0)
 
@@ -126,7 +126,7 @@ def test_the_role_is_enough(account: Account, tmp_path: Path, capsys: pytest.Cap
     snapshot, _ = read_archive(copy)
     assert snapshot.lacking == ()
     assert snapshot.server.startswith("v1.")
-    read = {kind.key for kind in snapshot.kinds if kind.reading is Reading.READ}
+    read = {kind.key for kind in snapshot.kinds if kind.reading is KindReading.READ}
     assert {"v1/pods", "apps/v1/replicasets", "scheduling.koordinator.sh/v1alpha1/reservations"} <= read
     assert "slo.koordinator.sh/v1alpha1/nodemetrics" in read
     # and nothing beside it
@@ -139,7 +139,7 @@ def test_the_role_is_enough(account: Account, tmp_path: Path, capsys: pytest.Cap
 def test_a_right_that_is_missing_is_named_and_the_rest_is_read(account: Account) -> None:
     account.granted(account.role["rules"])
     whole = account.read()
-    served = {kind.key for kind in whole.kinds if kind.reading is Reading.READ}
+    served = {kind.key for kind in whole.kinds if kind.reading is KindReading.READ}
     for group, resource in sorted({(c.kind.group, c.kind.plural) for c in COPIED.values()}):
         if resource in NEEDED:
             continue
@@ -147,8 +147,8 @@ def test_a_right_that_is_missing_is_named_and_the_rest_is_read(account: Account)
         found = account.read()
         keys = {key for key, copied in COPIED.items() if (copied.kind.group, copied.kind.plural) == (group, resource)}
         assert {kind.key for kind in found.lacking} == keys & served, resource
-        assert all(kind.reading is Reading.DENIED and resource in kind.why for kind in found.lacking)
-        assert {kind.key for kind in found.kinds if kind.reading is Reading.READ} == served - keys
+        assert all(kind.reading is KindReading.DENIED and resource in kind.why for kind in found.lacking)
+        assert {kind.key for kind in found.kinds if kind.reading is KindReading.READ} == served - keys
 
 
 def test_the_command_ends_with_3_and_says_what_it_lacks(account: Account, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from tests.fakes.waiting import patience
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import DEFAULTS
 from cotenant.drivers.http.tls import tls_of
-from cotenant.drivers.http.trust import Trust
+from cotenant.drivers.http.trust import TlsTrust
 from cotenant.drivers.kube.client.access import Access, load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
@@ -101,7 +101,7 @@ def test_replicas_make_one_set_and_servers_and_clients_use_it(kube: Any, namespa
             lambda client: Alone(),
         )
         await process.server.start()
-        trust, wrong = Trust(files / "ca.crt"), Trust(other / "ca.crt")
+        trust, wrong = TlsTrust(files / "ca.crt"), TlsTrust(other / "ca.crt")
         try:
             port = process.server.address.port
             assert process.server.url == f"https://127.0.0.1:{port}"
@@ -109,7 +109,7 @@ def test_replicas_make_one_set_and_servers_and_clients_use_it(kube: Any, namespa
             with pytest.raises(ssl.SSLCertVerificationError):
                 await served(port, wrong)
             with pytest.raises((aiohttp.ClientError, OSError)):
-                await get(f"http://127.0.0.1:{port}/healthz", Trust())
+                await get(f"http://127.0.0.1:{port}/healthz", TlsTrust())
             async with ReportSender(ca_file=authorities) as sender:
                 with pytest.raises(Permanent, match=r"40\d|422"):  # TLS is established, the report is not one
                     await sender.post(f"https://localhost:{port}/metrics/report", b"{}")
@@ -136,7 +136,7 @@ def test_replicas_make_one_set_and_servers_and_clients_use_it(kube: Any, namespa
     with_client(kube, case)
 
 
-async def served(port: int, trust: Trust) -> bytes:
+async def served(port: int, trust: TlsTrust) -> bytes:
     """The certificate that a new connection gets, after a page was read from it."""
     context = trust.context()
     assert isinstance(context, ssl.SSLContext)
@@ -150,7 +150,7 @@ async def served(port: int, trust: Trust) -> bytes:
         writer.close()
 
 
-async def get(url: str, trust: Trust) -> bytes:
+async def get(url: str, trust: TlsTrust) -> bytes:
     async with aiohttp.ClientSession() as session, session.get(url, ssl=trust.context()) as answer:
         return await answer.read()
 
@@ -197,8 +197,8 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="tls-cert"):
         tls_of(tmp_path / "a", tmp_path / "b")
     with pytest.raises(InvalidInput, match="PEM"):
-        Trust(tmp_path / "none").context()
-    assert Trust().context() is True
+        TlsTrust(tmp_path / "none").context()
+    assert TlsTrust().context() is True
     assert parse_bundle("", "--authorities-in") is None
     assert parse_bundle("a/b", "--authorities-in") == ("a", "b")
     for wrong in ("a", "a/", "/b", "a/b/c"):

@@ -31,7 +31,7 @@ from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.policy.credit.bounds import CreditRules
-from cotenant.policy.credit.pricing import Verdict
+from cotenant.policy.credit.pricing import CauseVerdict
 from cotenant.services.agent.reports.incidents import IncidentReporter
 from cotenant.services.credit.process import COMPONENT, CreditOptions, CreditProcess
 from cotenant.services.kube_process.leadership import Leadership, leadership
@@ -74,7 +74,7 @@ def tenants(local: Any, quotas: None, tmp_path: Path) -> Iterator[str]:
     local.request("DELETE", f"/api/v1/namespaces/{name}")
 
 
-def incident(namespace: str, key: str, verdict: Verdict = Verdict.PROVEN) -> IncidentBody:
+def incident(namespace: str, key: str, verdict: CauseVerdict = CauseVerdict.PROVEN) -> IncidentBody:
     return IncidentBody(
         key=key,
         at_ms=int(time.time() * 1000),
@@ -157,7 +157,7 @@ def test_a_period_is_booked_incidents_act_on_standings_and_a_successor_goes_on(
                     assert await reporter.deliver()
                 await soon("debt", lambda: in_thread(lambda: standing(local, tenants, "borrower") <= -600))
                 await soon("credit", lambda: in_thread(lambda: standing(local, tenants, "lender") >= 600))
-                reporter.waiting["k"] = incident(tenants, "k", Verdict.CLEARED)
+                reporter.waiting["k"] = incident(tenants, "k", CauseVerdict.CLEARED)
                 assert await reporter.deliver()
                 await soon("reversed", lambda: in_thread(lambda: standing(local, tenants, "lender") < 500))
                 reporter.waiting["k"] = incident(tenants, "k")
@@ -240,7 +240,7 @@ def test_incidents_of_an_agent_survive_kill_9_of_the_process_that_books_them(
             assert 0 < len(second.waiting) <= 33
             await soon("the rest is delivered", second.deliver)
             for i in (0, 20):
-                second.waiting[f"k{i}"] = incident(tenants, f"k{i}", Verdict.CLEARED)
+                second.waiting[f"k{i}"] = incident(tenants, f"k{i}", CauseVerdict.CLEARED)
             assert await second.deliver()
 
     try:

@@ -16,7 +16,7 @@ from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS
 from cotenant.drivers.kube.kinds.namespace import NAMESPACES
 from cotenant.services.migrate.installed import from_cluster
 from cotenant.services.migrate.judging import judge
-from cotenant.services.migrate.protocol import Verdict
+from cotenant.services.migrate.protocol import MigrationVerdict
 
 pytestmark = pytest.mark.slow  # a server
 
@@ -38,7 +38,7 @@ def test_a_cluster_is_read_in_pages_and_nothing_is_written(tmp_path: Path) -> No
         pieces = {piece.what: piece for piece in found.pieces}
         assert pieces["koordinator.sh/qosClass"].found == 510
         assert pieces["node.koordinator.sh/cpu-bind-policy"].found == 1
-        assert pieces["slo-controller-config: new-config"].verdict is Verdict.UNKNOWN
+        assert pieces["slo-controller-config: new-config"].verdict is MigrationVerdict.UNKNOWN
         assert found.scheduler_names == ("koord-scheduler",)
         assert found.unread == ()
         made = cluster.requests("cotenant-migrate")

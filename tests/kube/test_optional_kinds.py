@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.fakes.waiting import INTERVAL_S, soon
 
-from cotenant.drivers.kube.cache.cache import Changed, Malformed, Synced
+from cotenant.drivers.kube.cache.cache import Changed, MalformedObject, Synced
 from cotenant.drivers.kube.cache.reflector import ABSENT_S, Reflector
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
@@ -91,7 +91,7 @@ class Heard:
                     self.story.append(f"-{key}")
                 case Changed(_, key, _, new):
                     self.story.append(f"~{key} {new.size}")
-                case Malformed(_, key, _):
+                case MalformedObject(_, key, _):
                     self.story.append(f"?{key}")
                 case Synced(_, _, objects):
                     self.story.append(f"synced {objects}")

@@ -29,7 +29,7 @@ from cotenant.engine.plugins.reservations.instructions import DeleteReservation,
 from cotenant.engine.workloads.profiles import WorkloadProfileStatus
 from cotenant.model.cluster.workload_profile import NO_OVERALL
 from cotenant.model.groups.gang import GangPhase, PodGroupStatus
-from cotenant.model.groups.reservation import Condition, CurrentOwner, Phase
+from cotenant.model.groups.reservation import CurrentOwner, ReservationCondition, ReservationPhase
 from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.resources import Amounts
 from cotenant.policy.interference.axes import AxisMoments
@@ -386,7 +386,7 @@ def test_an_object_must_have_api_version_and_kind(kube: Any, name: str, plural: 
 
 
 def status_writes(uid: str, name: str) -> dict[str, tuple[Callable[[Client, Any], Awaitable[None]], Any]]:
-    ready = Condition("Ready", True, "Available", "m", 1_700_000_000.0)
+    ready = ReservationCondition("Ready", True, "Available", "m", 1_700_000_000.0)
     amounts = Amounts.of({"cpu": 2000})
     return {
         "podgroups": (write_pod_group, PodGroupStatus(f"default/{name}", uid, GangPhase.RUNNING, 3, 2, 1, 0)),
@@ -411,7 +411,7 @@ def status_writes(uid: str, name: str) -> dict[str, tuple[Callable[[Client, Any]
         "reservations": (
             write_status,
             ReservationStatus(
-                name, uid, Phase.AVAILABLE, "n", amounts, amounts, (CurrentOwner("d", "p", "u"),), (ready,)
+                name, uid, ReservationPhase.AVAILABLE, "n", amounts, amounts, (CurrentOwner("d", "p", "u"),), (ready,)
             ),
         ),
     }

@@ -26,7 +26,7 @@ from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.scheduler.process import SchedulerProcess
 from cotenant.services.scheduling.options import Options
 from cotenant_local.apiserver import patching
-from cotenant_local.apiserver.http.app import Application
+from cotenant_local.apiserver.http.app import ApiServerApp
 from cotenant_local.apiserver.http.auth import Credentials
 from cotenant_local.apiserver.http.server import ApiServer
 from cotenant_local.apiserver.storage.store import Store
@@ -106,7 +106,7 @@ class Cluster:
 async def running() -> AsyncIterator[Cluster]:
     api = Api(Store(), patching=patching, taints_new_nodes=False)
     await api.bootstrap()
-    server = ApiServer(Application(api, Credentials("secret-of-the-test")))
+    server = ApiServer(ApiServerApp(api, Credentials("secret-of-the-test")))
     await server.start()
     access = Access(server.url, FixedCredential(Credential("Bearer secret-of-the-test")))
     stop = asyncio.Event()

@@ -30,7 +30,7 @@ from cotenant.drivers.kube.kinds.event import EVENTS
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.kube.kinds.priority_class import PRIORITY_CLASSES
 from cotenant.engine.rehearsal import rehearse
-from cotenant.model.decisions.shadow import Choice, Outcome, ShadowReport
+from cotenant.model.decisions.shadow import ShadowChoice, ShadowOutcome, ShadowReport
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.clients.scheduler import Scheduler
@@ -41,7 +41,7 @@ from cotenant.services.scheduler.shadow.process import COMPONENT, ShadowProcess
 from cotenant.services.scheduler_config.reading import parse_config
 from cotenant.services.scheduling.options import Options
 from cotenant_local.apiserver import patching
-from cotenant_local.apiserver.http.app import Application
+from cotenant_local.apiserver.http.app import ApiServerApp
 from cotenant_local.apiserver.http.audit import AuditLog
 from cotenant_local.apiserver.http.auth import Credentials
 from cotenant_local.apiserver.http.server import ApiServer
@@ -101,7 +101,7 @@ def run(folder: Path, scenario: Callable[[Local], Awaitable[None]], *, scheduler
         api = Api(Store(), patching=patching, taints_new_nodes=False)
         await api.bootstrap()
         log = AuditLog(folder / "audit.log")
-        server = ApiServer(Application(api, Credentials("secret-of-the-test"), audit=log))
+        server = ApiServer(ApiServerApp(api, Credentials("secret-of-the-test"), audit=log))
         await server.start()
         access = Access(server.url, FixedCredential(Credential("Bearer secret-of-the-test")))
         stop = asyncio.Event()
@@ -138,10 +138,10 @@ def test_it_only_reads_and_compares_every_bind_of_a_scheduler(tmp_path: Path) ->
             await cluster.make("large", cpu="64")
             await cluster.refused("large")
             await soon("every bind was compared", lambda: sum(outcomes(shadow).values()) == 40)
-            await soon("the large pod was judged", lambda: shadow.shadow.pending()[Choice.WAITS] == 1)
+            await soon("the large pod was judged", lambda: shadow.shadow.pending()[ShadowChoice.WAITS] == 1)
             report = await asyncio.to_thread(Scheduler(shadow.server.url).shadow, 10)
             assert isinstance(report, ShadowReport)
-            assert report.compared + outcomes(shadow).get(Outcome.BEFORE_JUDGED, 0) == 40
+            assert report.compared + outcomes(shadow).get(ShadowOutcome.BEFORE_JUDGED, 0) == 40
             assert report.agreed >= 0.9 * report.compared  # the same profile: what differs is what it saw late
             answer = await asyncio.to_thread(Scheduler(shadow.server.url).pod, "default", "large", ())
             assert "Insufficient cpu" in answer.headline
@@ -170,21 +170,21 @@ def test_its_picture_follows_the_real_binds(tmp_path: Path) -> None:
         await cluster.node("b", cpu="8")
         async with beside(shadow_of(cluster.access, "least-allocated")) as shadow:
             await cluster.make("first", "second", "third")
-            await soon("all were judged", lambda: shadow.shadow.pending()[Choice.PLACES] == 3)
+            await soon("all were judged", lambda: shadow.shadow.pending()[ShadowChoice.PLACES] == 3)
             assert not shadow.cluster.assigned()
             for name in ("first", "second", "third"):
                 await cluster.bind(name, "a")
-            await soon("they were compared", lambda: outcomes(shadow).get(Outcome.OTHER_NODE) == 3)
+            await soon("they were compared", lambda: outcomes(shadow).get(ShadowOutcome.OTHER_NODE) == 3)
             assert set(shadow.cluster.assigned().values()) == {"a"}
             await cluster.make("fills", cpu="8")
             await cluster.bind("fills", "b")
             await soon("it counts", lambda: len(shadow.cluster.assigned()) == 4)
             await cluster.client.create(PRIORITY_CLASSES, "", {"metadata": {"name": "high"}, "value": 1000})
             await cluster.pod("urgent", cpu="4", schedulerName=REAL, priorityClassName="high")
-            await soon("it would preempt", lambda: shadow.shadow.pending()[Choice.PREEMPTS] == 1)
+            await soon("it would preempt", lambda: shadow.shadow.pending()[ShadowChoice.PREEMPTS] == 1)
             assert len(shadow.cluster.assigned()) == 4
             await cluster.client.delete(PODS, "default", "urgent")
-            await soon("it is counted as deleted", lambda: outcomes(shadow).get(Outcome.DELETED) == 1)
+            await soon("it is counted as deleted", lambda: outcomes(shadow).get(ShadowOutcome.DELETED) == 1)
             (newest, *_) = shadow.shadow.report(0.0, 1).differences
             assert newest.words.startswith("b is ahead of a by ")
         assert {verb for verb, _ in cluster.requests(COMPONENT)} <= {"get", "list", "watch"}
@@ -198,10 +198,10 @@ def test_after_a_restart_what_is_bound_is_not_judged_and_what_waits_is(tmp_path:
         await cluster.make("before", "waiting")
         await cluster.bind("before", "a")
         async with beside(shadow_of(cluster.access)) as shadow:
-            await soon("what waits was judged", lambda: shadow.shadow.pending()[Choice.PLACES] == 1)
+            await soon("what waits was judged", lambda: shadow.shadow.pending()[ShadowChoice.PLACES] == 1)
             assert outcomes(shadow) == {}
             await cluster.bind("waiting", "a")
-            await soon("it was compared", lambda: outcomes(shadow) == {Outcome.AGREED: 1})
+            await soon("it was compared", lambda: outcomes(shadow) == {ShadowOutcome.AGREED: 1})
 
     run(tmp_path, scenario)
 
@@ -273,7 +273,7 @@ def test_beside_kube_scheduler_on_a_real_api_server(tmp_path: Path) -> None:
                     report = shadow.shadow.report(0.0)
                     assert report.compared >= 90
                     assert all(difference.behind <= 10.0 for difference in report.differences)
-                    assert shadow.shadow.pending()[Choice.WAITS] == 1
+                    assert shadow.shadow.pending()[ShadowChoice.WAITS] == 1
                     assert set(shadow.cluster.assigned().values()) == {f"n{i}" for i in range(9)}
 
     asyncio.run(case())

@@ -25,7 +25,7 @@ from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.drivers.kube.kinds.spread_selectors import MatchingObject
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.scheduler_config.reading import SchedulerConfig, parse_config
 
@@ -102,7 +102,7 @@ class Beside:
         named = config.profiles[scheduler]
         self.reader = PodReader(by_scheduler={scheduler: named.pods})
         self.reader.spread_selectors.is_on = True
-        settings = Settings(schedulers=(scheduler,))
+        settings = EngineSettings(schedulers=(scheduler,))
         self.engine = Cluster(profile(own) if own else named.profile, np.random.default_rng(seed), settings)
 
     def see(self, obj: Any) -> None:

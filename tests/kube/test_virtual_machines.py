@@ -15,10 +15,10 @@ from tests.kube import definitions
 
 from cotenant.cli.main import main
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.vms.machine import MachineState, Size, Verb
-from cotenant.services.vms.command import Outcome, Where, change, connected
+from cotenant.model.vms.machine import MachineSize, MachineState, MachineVerb
+from cotenant.services.vms.command import MachineLocation, VerbOutcome, change, connected
 
-SAME = Size()
+SAME = MachineSize()
 pytestmark = pytest.mark.slow  # an API server, definitions
 
 
@@ -51,9 +51,9 @@ class Machines:
         }
         self.kube.create(f"/apis/kubevirt.io/v1/namespaces/{self.namespace}/virtualmachines", vm)
 
-    def tell(self, verb: Verb, name: str, to: Size = SAME) -> Outcome:
-        async def run() -> Outcome:
-            async with connected(Where(self.kubeconfig, "", self.namespace)) as platform:
+    def tell(self, verb: MachineVerb, name: str, to: MachineSize = SAME) -> VerbOutcome:
+        async def run() -> VerbOutcome:
+            async with connected(MachineLocation(self.kubeconfig, "", self.namespace)) as platform:
                 return await change(platform, verb, name, to, 60.0, self.said.append, look_s=0.0)
 
         return asyncio.run(run())
@@ -73,23 +73,23 @@ def machines(kube: Any, namespace: str, node: str, tmp_path: Path) -> Iterator[M
 
 def test_a_machine_s_life(machines: Machines, node: str, capsys: pytest.CaptureFixture[str]) -> None:
     machines.make("db")
-    started = machines.tell(Verb.START, "db")
+    started = machines.tell(MachineVerb.START, "db")
     assert (started.failure, started.machine.state, started.machine.node) == ("", MachineState.RUNNING, node)
     assert started.machine.pod.startswith("virt-launcher-db-")
-    assert started.machine.size == Size(2, 2048)
+    assert started.machine.size == MachineSize(2, 2048)
     assert f"{machines.namespace}/db is starting" in machines.said
-    assert machines.tell(Verb.PAUSE, "db").machine.state is MachineState.PAUSED
+    assert machines.tell(MachineVerb.PAUSE, "db").machine.state is MachineState.PAUSED
     with pytest.raises(Permanent, match="it is paused, and migrate needs one that is running"):
-        machines.tell(Verb.MIGRATE, "db")
-    assert machines.tell(Verb.UNPAUSE, "db").machine.state is MachineState.RUNNING
-    moved = machines.tell(Verb.MIGRATE, "db").machine
+        machines.tell(MachineVerb.MIGRATE, "db")
+    assert machines.tell(MachineVerb.UNPAUSE, "db").machine.state is MachineState.RUNNING
+    moved = machines.tell(MachineVerb.MIGRATE, "db").machine
     assert (moved.node, moved.state) == (f"{node}-b", MachineState.RUNNING)
     assert moved.pod != started.machine.pod
     assert moved.incarnation == started.machine.incarnation  # the guest has run all the time
     assert machines.command("list", "--json") == 0
     listed = json.loads(capsys.readouterr().out)["machines"]
     assert [(one["name"], one["state"], one["node"]) for one in listed] == [("db", "running", f"{node}-b")]
-    stopped = machines.tell(Verb.STOP, "db").machine
+    stopped = machines.tell(MachineVerb.STOP, "db").machine
     assert (stopped.state, stopped.node, stopped.pod) == (MachineState.STOPPED, "", "")
     assert machines.command("show", "db") == 0
     assert f"{machines.namespace}/db: stopped" in capsys.readouterr().out
@@ -97,14 +97,14 @@ def test_a_machine_s_life(machines: Machines, node: str, capsys: pytest.CaptureF
 
 def test_a_new_size_is_staged_until_a_restart(machines: Machines) -> None:
     machines.make("db", "Manual")
-    before = machines.tell(Verb.START, "db").machine
+    before = machines.tell(MachineVerb.START, "db").machine
     with pytest.raises(InvalidInput, match="a multiple of 2"):
-        machines.tell(Verb.RESIZE, "db", Size(vcpus=3))
-    staged = machines.tell(Verb.RESIZE, "db", Size(vcpus=4, memory_mib=4096)).machine
+        machines.tell(MachineVerb.RESIZE, "db", MachineSize(vcpus=3))
+    staged = machines.tell(MachineVerb.RESIZE, "db", MachineSize(vcpus=4, memory_mib=4096)).machine
     assert staged.size == before.size
     assert staged.pending
-    restarted = machines.tell(Verb.RESTART, "db").machine
-    assert restarted.size == Size(4, 4096)
+    restarted = machines.tell(MachineVerb.RESTART, "db").machine
+    assert restarted.size == MachineSize(4, 4096)
     assert not restarted.pending
     assert restarted.incarnation != before.incarnation
 
@@ -112,21 +112,21 @@ def test_a_new_size_is_staged_until_a_restart(machines: Machines) -> None:
 def test_what_kubevirt_would_not_do_is_said_before_it_is_asked(machines: Machines) -> None:
     machines.make("pinned", domain={"devices": {"hostDevices": [{"name": "g", "deviceName": "vendor.example/gpu"}]}})
     machines.make("sized", instancetype={"name": "small"})
-    assert machines.tell(Verb.START, "pinned").machine.state is MachineState.RUNNING
+    assert machines.tell(MachineVerb.START, "pinned").machine.state is MachineState.RUNNING
     with pytest.raises(Permanent, match="it cannot migrate live: VMI uses a PCI host devices"):
-        machines.tell(Verb.MIGRATE, "pinned")
+        machines.tell(MachineVerb.MIGRATE, "pinned")
     with pytest.raises(InvalidInput, match="its instance type is small: give --flavor"):
-        machines.tell(Verb.RESIZE, "sized", Size(vcpus=4))
-    assert machines.tell(Verb.RESIZE, "sized", Size(flavor="large")).machine.size.flavor == "large"
+        machines.tell(MachineVerb.RESIZE, "sized", MachineSize(vcpus=4))
+    assert machines.tell(MachineVerb.RESIZE, "sized", MachineSize(flavor="large")).machine.size.flavor == "large"
     with pytest.raises(InvalidInput, match="a machine of namespace"):
-        machines.tell(Verb.START, "none")
+        machines.tell(MachineVerb.START, "none")
 
 
 def test_a_migration_that_fails_is_told_with_its_reason(machines: Machines, node: str) -> None:
     machines.make("db", "Manual")
-    machines.tell(Verb.START, "db")
+    machines.tell(MachineVerb.START, "db")
     machines.stand_in.fails_migrations = "the target ran out of memory"
-    outcome = machines.tell(Verb.MIGRATE, "db")
+    outcome = machines.tell(MachineVerb.MIGRATE, "db")
     assert outcome.failure.endswith("failed: the target ran out of memory")
     assert outcome.machine.node == node
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from tests.fakes.servers.docker_fleet import docker, fleet
 
-from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.model.errors import CotenantError
 
@@ -18,7 +18,7 @@ __all__ = ["docker", "fleet"]
 
 
 @pytest.fixture(scope="session")
-def layout() -> Layout:
+def layout() -> CgroupLayout:
     """This machine's trees."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
@@ -29,7 +29,7 @@ def layout() -> Layout:
 
 
 @pytest.fixture
-def groups(layout: Layout) -> Iterator[Groups]:
+def groups(layout: CgroupLayout) -> Iterator[Groups]:
     """What makes and removes groups."""
     with Groups(layout) as made:
         yield made

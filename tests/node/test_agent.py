@@ -21,7 +21,7 @@ from tests.fakes.node.keeper_process import KeeperProcess
 from tests.fakes.waiting import eventually, patience
 from tests.node.burning import burning
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.model.errors import CotenantError
 from cotenant.services.clients.agent import AgentClient
@@ -34,7 +34,7 @@ NO_SETTINGS = ("pressure", "usage", "failcnt", "force_empty", "reclaim", "peak",
 Settings = dict[str, bytes]
 
 
-def settings(layout: Layout, top: str) -> Settings:
+def settings(layout: CgroupLayout, top: str) -> Settings:
     """Every setting of every group below `top`, in every tree: file -> content."""
     found: Settings = {}
     for hierarchy in layout.hierarchies:
@@ -151,7 +151,9 @@ def agent(folder: Path, top: str) -> Iterator[AgentProcess]:
     made.kill()
 
 
-def test_after_the_end_every_setting_is_restored(layout: Layout, groups: Groups, top: str, agent: AgentProcess) -> None:
+def test_after_the_end_every_setting_is_restored(
+    layout: CgroupLayout, groups: Groups, top: str, agent: AgentProcess
+) -> None:
     before = settings(layout, top)
     assert len(before) > 20
     with burning(groups, f"{top}/job", 2), burning(groups, f"{top}/web"):
@@ -163,7 +165,7 @@ def test_after_the_end_every_setting_is_restored(layout: Layout, groups: Groups,
 
 @pytest.mark.parametrize("ticks", [0, 1, 3, 15])
 def test_killed_at_any_moment_the_next_start_restores_everything(
-    layout: Layout, groups: Groups, top: str, folder: Path, ticks: int
+    layout: CgroupLayout, groups: Groups, top: str, folder: Path, ticks: int
 ) -> None:
     """Killed after so many ticks: before the first lease, while it writes the first, and while it renews."""
     before = settings(layout, top)
@@ -179,7 +181,7 @@ def test_killed_at_any_moment_the_next_start_restores_everything(
         agent.kill()
 
 
-def test_killed_while_it_holds(layout: Layout, groups: Groups, top: str, agent: AgentProcess) -> None:
+def test_killed_while_it_holds(layout: CgroupLayout, groups: Groups, top: str, agent: AgentProcess) -> None:
     before = settings(layout, top)
     with burning(groups, f"{top}/job", 2), burning(groups, f"{top}/web"):
         agent.start().until(agent.holds_something)
@@ -189,7 +191,9 @@ def test_killed_while_it_holds(layout: Layout, groups: Groups, top: str, agent: 
     assert settings(layout, top) == before
 
 
-def test_groups_recreated_under_a_running_agent(layout: Layout, groups: Groups, top: str, agent: AgentProcess) -> None:
+def test_groups_recreated_under_a_running_agent(
+    layout: CgroupLayout, groups: Groups, top: str, agent: AgentProcess
+) -> None:
     before = settings(layout, top)
     agent.start().until(agent.holds_something)
     for _ in range(3):
@@ -203,7 +207,7 @@ def test_groups_recreated_under_a_running_agent(layout: Layout, groups: Groups, 
 
 
 def test_a_reload_with_an_error_changes_nothing_and_one_without_takes_hold(
-    layout: Layout, top: str, agent: AgentProcess
+    layout: CgroupLayout, top: str, agent: AgentProcess
 ) -> None:
     before = settings(layout, top)
     agent.start().until(agent.holds_something)
@@ -234,7 +238,7 @@ sys.exit(cotenant.cli.main.main(sys.argv[1:]))
 
 
 def test_without_privileges_it_holds_through_the_keeper_and_its_death_restores(
-    layout: Layout, groups: Groups, top: str, folder: Path
+    layout: CgroupLayout, groups: Groups, top: str, folder: Path
 ) -> None:
     before = settings(layout, top)
     state = folder / "keeper"

@@ -11,7 +11,7 @@ from tests.fakes.node.kubepods import UIDS, container_group, pod_group
 from tests.node.burning import burning
 from tests.node.test_agent import AgentProcess, folder, top
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.kubelet.roots import roots_here
 
@@ -21,7 +21,7 @@ DISCOVERY_S = 600.0  # the longest there is, and longer than a case waits
 
 
 @pytest.fixture
-def kubepods(layout: Layout, groups: Groups, top: str) -> str:
+def kubepods(layout: CgroupLayout, groups: Groups, top: str) -> str:
     """A kubelet's tree below the test's group, with one guaranteed pod. An agent finds that of the machine's own
     kubelet first.
     """

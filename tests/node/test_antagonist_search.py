@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 from tests.fakes.node.open_files import descriptors
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant_lab.experiments.studies.antagonist_search import BLAME, RUN_DELAY, STALL, AntagonistSearch
 
 pytestmark = pytest.mark.slow
 
 
-def test_each_method_uses_the_same_samples_and_everything_is_closed(layout: Layout, groups: Groups, group: str) -> None:
+def test_each_method_uses_the_same_samples_and_everything_is_closed(
+    layout: CgroupLayout, groups: Groups, group: str
+) -> None:
     service, batch = f"{group}/service", [f"{group}/batch-{number}" for number in range(2)]
     for entry in (service, *batch):
         groups.make(entry)

@@ -10,10 +10,10 @@ import pytest
 from tests.fakes.node.agent_world import AwaySource
 from tests.node.test_own_cpus import RealWorld
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.model.cluster.qos import QoSClass
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod
 
 MIB = 1 << 20
@@ -26,7 +26,7 @@ def pod(group: str, cpu_m: int, memory: int) -> NodePod:
     return NodePod("u", "jobs", "sort", group, QoSClass.BE, containers=(container,), extended=amounts)
 
 
-def test_a_batch_pod_is_limited_and_freed_again(groups: Groups, group: str, layout: Layout) -> None:
+def test_a_batch_pod_is_limited_and_freed_again(groups: Groups, group: str, layout: CgroupLayout) -> None:
     top = group.rpartition("/")[0]
     for name in ("sort", "sort/main"):
         groups.make(f"{top}/{name}")
@@ -38,7 +38,8 @@ def test_a_batch_pod_is_limited_and_freed_again(groups: Groups, group: str, layo
 
     def standing() -> dict[str, tuple[str, ...]]:
         return {
-            name: tuple(w.real.read(Target(f"{top}/{name}", knob)) for knob in KNOBS) for name in ("sort", "sort/main")
+            name: tuple(w.real.read(KnobTarget(f"{top}/{name}", knob)) for knob in KNOBS)
+            for name in ("sort", "sort/main")
         }
 
     before = standing()

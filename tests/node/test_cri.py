@@ -13,7 +13,7 @@ from tests.fakes.node.kubepods import UIDS
 pytest.importorskip("grpc")
 from bench.containerd import NotHere, Runtime, containerd, remove_everywhere
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.cri.client import CriClient
 from cotenant.drivers.cri.discovery import CriPods
@@ -21,7 +21,7 @@ from cotenant.drivers.kubelet.tree import KubepodsTree
 from cotenant.model.cluster.annotations import TENANT
 from cotenant.model.cluster.labels import QOS_CLASS
 from cotenant.model.cluster.qos import KubernetesQoS, QoSClass
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_pod import NodePodPhase
 
 pytestmark = pytest.mark.slow
 LIMITS = {"cpu_period": 100_000, "cpu_quota": 50_000, "cpu_shares": 256, "memory_limit_in_bytes": 64 << 20}
@@ -45,7 +45,7 @@ def run_pod(runtime: Runtime, uid: str, name: str, parent: str, labels: dict[str
     return pod.sandbox
 
 
-def test_pods_of_a_real_runtime(runtime: Runtime, layout: Layout, group: str) -> None:
+def test_pods_of_a_real_runtime(runtime: Runtime, layout: CgroupLayout, group: str) -> None:
     kubepods = f"{group}/kubepods"
     service = run_pod(runtime, UIDS[0], "cart", f"{kubepods}/burstable/pod{UIDS[0]}", {"app": "cart"}, {TENANT: "red"})
     run_pod(runtime, UIDS[1], "batch", f"{group}/elsewhere/b", {QOS_CLASS: "BE"}, {})
@@ -70,8 +70,10 @@ def test_pods_of_a_real_runtime(runtime: Runtime, layout: Layout, group: str) ->
         assert batch.containers[0].group == f"{batch.group}/{batch.containers[0].container_id}"
         assert source.addresses() == {}  # both are on the node's own network
         runtime.ask("StopPodSandbox", pod_sandbox_id=service)
-        assert [(pod.name, pod.phase) for pod in source.read() if pod.uid == UIDS[1]] == [("batch", Phase.RUNNING)]
-        assert all(pod.phase is Phase.OVER for pod in source.read() if pod.uid == UIDS[0])
+        assert [(pod.name, pod.phase) for pod in source.read() if pod.uid == UIDS[1]] == [
+            ("batch", NodePodPhase.RUNNING)
+        ]
+        assert all(pod.phase is NodePodPhase.OVER for pod in source.read() if pod.uid == UIDS[0])
     finally:
         client.close()
         tree.close()

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from tests.fakes.node.open_files import descriptors
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant_lab.experiments.loads.windowed_service import line
 from cotenant_lab.experiments.site.site import now_us
-from cotenant_lab.experiments.studies.culprit_watch import METHODS, CulpritWatch, LatencyFile
+from cotenant_lab.experiments.studies.culprit_watch import METHODS, CulpritWatch, WindowFile
 
 pytestmark = pytest.mark.slow
 
 
 def test_every_method_sees_the_same_samples_and_idle_groups_are_no_trouble(
-    layout: Layout, groups: Groups, group: str, tmp_path: Path
+    layout: CgroupLayout, groups: Groups, group: str, tmp_path: Path
 ) -> None:
     service, batch = f"{group}/service", [f"{group}/batch-{number}" for number in range(2)]
     for name in (service, *batch):
@@ -25,7 +25,7 @@ def test_every_method_sees_the_same_samples_and_idle_groups_are_no_trouble(
     windows = tmp_path / "windows"
     windows.write_text(line(now_us(), 500_000, [1000] * 50, 6000) + "\n")
     before = descriptors()
-    with CulpritWatch(layout, service, batch, 6000, LatencyFile(windows)) as watch:
+    with CulpritWatch(layout, service, batch, 6000, WindowFile(windows)) as watch:
         assert watch.methods.keys() == METHODS.keys()
         assert watch.sample(ask=True) is None
         for _ in range(3):

@@ -17,13 +17,13 @@ from tests.fakes.waiting import eventually
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Hierarchy, Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout, Hierarchy
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.ebpf.cost import costs, timed
 from cotenant.drivers.ebpf.delays import ProbeDelays
 from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.model.errors import Permanent, Unsupported
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.run_queue import GroupWaits, RunQueueReading
 
 pytestmark = pytest.mark.slow
@@ -123,7 +123,7 @@ def plant(groups: Groups, group: str) -> Iterator[Plant]:
 
 
 @pytest.fixture
-def tree(layout: Layout) -> Hierarchy:
+def tree(layout: CgroupLayout) -> Hierarchy:
     hierarchy = layout.by_controller.get("cpu") or layout.unified
     assert hierarchy is not None
     return hierarchy
@@ -173,12 +173,12 @@ def test_waits_match_the_schedulers_count_and_are_fully_attributed(plant: Plant,
 
 
 def test_time_throttled_by_its_own_quota_is_neither_wait_nor_blame(
-    plant: Plant, load: Callable[..., RunQueue], layout: Layout, groups: Groups
+    plant: Plant, load: Callable[..., RunQueue], layout: CgroupLayout, groups: Groups
 ) -> None:
     probe = load()
     probe.watch({plant.victim: None})
     with CgroupKnobs(layout) as knobs, closing(CgroupReader(layout)) as counters:
-        knobs.write(Target(plant.victim, Knob.CPU_MAX), "1000 100000")
+        knobs.write(KnobTarget(plant.victim, Knob.CPU_MAX), "1000 100000")
         plant.burn()
         plant.worker(plant.victim, bursts=5, rest_s=0).begin().finish()
         reading = probe.read()

@@ -23,11 +23,11 @@ from cotenant.drivers.cgroup.experiments import (
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.model.errors import CotenantError, Permanent
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant_lab.experiments import harness
-from cotenant_lab.experiments.harness import ExperimentSettings, Judgement, Record, Round
+from cotenant_lab.experiments.harness import ExperimentJudgement, ExperimentRound, ExperimentSettings, Record
 from cotenant_lab.experiments.measures.windows import LATE_US, WINDOW_US
-from cotenant_lab.experiments.outcome import Check
+from cotenant_lab.experiments.outcome import FigureCheck
 from cotenant_lab.experiments.site import lateness
 from cotenant_lab.experiments.site.site import GENERATOR, PLANT, Site, in_plant, now_us, open_site
 
@@ -76,7 +76,7 @@ def test_groups_are_created_in_every_tree_and_removed_with_their_processes() -> 
         assert len(folders(f"{mine()}/{name}")) == trees
         pid = child.process.pid
         until("the child to be in all trees", lambda: _groups_of(pid, name) == trees)
-        assert site.cgroups.knobs.read(Target(site.cgroups.path(PLANT), Knob.CPUSET_CPUS)) == str(site.plant_cpu)
+        assert site.cgroups.knobs.read(KnobTarget(site.cgroups.path(PLANT), Knob.CPUSET_CPUS)) == str(site.plant_cpu)
         until("the child to be what it shall be", lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
     assert folders(mine()) == []
     assert child.process.poll() is not None
@@ -238,12 +238,12 @@ class Burning:
     def disturbed(self, record: Record) -> str:
         return ""
 
-    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+    def discard(self, rounds: Sequence[ExperimentRound]) -> Mapping[int, str]:
         return {}
 
-    def judge(self, rounds: Sequence[Round]) -> Judgement:
+    def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
         used = {arm: sum(round_.record(arm)["cpu_us"] for round_ in rounds) for arm in self.arms}
-        return Judgement(used, [Check("busy", used["busy"], 200_000, at_least=True)])
+        return ExperimentJudgement(used, [FigureCheck("busy", used["busy"], 200_000, at_least=True)])
 
 
 def test_an_experiment_runs_its_rounds_on_real_groups(tmp_path: Path) -> None:

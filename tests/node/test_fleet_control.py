@@ -21,9 +21,9 @@ from tests.fakes.waiting import WITHIN_S, crowding, eventually, patience, soon
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import detect
-from cotenant.drivers.tc.shaping import NamespaceShaping, Shape
+from cotenant.drivers.tc.shaping import NamespaceShaping, TrafficShape
 from cotenant.model.errors import Unsupported
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.services.fleet.functions.group_paths import group_paths
 
 pytestmark = pytest.mark.slow
@@ -128,7 +128,7 @@ def test_a_killed_controller_gives_every_knob_back(processes: Processes, docker:
     guid = started(processes, tmp_path)
     group = group_of(docker, guid)
     with CgroupKnobs(detect()) as knobs:
-        targets = [Target(group, knob) for knob in (Knob.CPU_MAX, Knob.IO_MAX, Knob.MEMORY_MAX)]
+        targets = [KnobTarget(group, knob) for knob in (Knob.CPU_MAX, Knob.IO_MAX, Knob.MEMORY_MAX)]
         before = [knobs.read(target) for target in targets]
         said = processes.run(
             "fleet", "limit", guid, "cpu=500m", "memory=64Mi", "io-write=1MiB", "io-read-ops=100", *brief()
@@ -164,9 +164,9 @@ def test_what_leaves_a_container_is_limited_and_given_back(
         namespace, shaping = f"/proc/{pid}/ns/net", NamespaceShaping()
         said = processes.run("fleet", "limit", guid, "net-up=20Mbit", *brief())
         assert "net-up=20Mbit for " in said.stdout, said.stderr
-        assert shaping.read(namespace) == Shape(20_000_000)
+        assert shaping.read(namespace) == TrafficShape(20_000_000)
         processes.kill("serve")
-        eventually("it is given back", lambda: shaping.read(namespace) == Shape(), AFTER_BRIEF_S)
+        eventually("it is given back", lambda: shaping.read(namespace) == TrafficShape(), AFTER_BRIEF_S)
         processes.start("serve")
         eventually("the agent is heard again", processes.is_ready)
         refused = processes.run("fleet", "limit", guid, "delay=20ms")
@@ -177,12 +177,12 @@ def test_what_leaves_a_container_is_limited_and_given_back(
         eventually("the agent is there", processes.is_ready)
         delayed = processes.run("fleet", "limit", guid, "delay=20ms", "loss=1%", *brief())
         if "sch_netem" in delayed.stderr:
-            assert shaping.read(namespace) == Shape()
+            assert shaping.read(namespace) == TrafficShape()
             with pytest.raises(Unsupported):
-                shaping.write(namespace, Shape(delay_us=20_000))
+                shaping.write(namespace, TrafficShape(delay_us=20_000))
         else:
-            assert shaping.read(namespace) == Shape(None, 20_000, 10_000)
-            eventually("it is given back", lambda: shaping.read(namespace) == Shape(), AFTER_BRIEF_S)
+            assert shaping.read(namespace) == TrafficShape(None, 20_000, 10_000)
+            eventually("it is given back", lambda: shaping.read(namespace) == TrafficShape(), AFTER_BRIEF_S)
     finally:
         subprocess.run(["ip", "link", "del", device], capture_output=True)
 
@@ -266,7 +266,9 @@ def test_the_first_test_of_the_notes_runs_and_gives_all_back(docker: Docker, fle
     guids = json.loads(fleet.run("up", str(tmp_path / "two.yml"), "--json").stdout)["guids"]
     with CgroupKnobs(detect()) as knobs:
         groups = [group_of(docker, guids[appkey]) for appkey in ("a", "b")]
-        targets = [Target(group, knob) for group in groups for knob in (Knob.CPUSET_CPUS, Knob.CPU_MAX, Knob.CPU_IDLE)]
+        targets = [
+            KnobTarget(group, knob) for group in groups for knob in (Knob.CPUSET_CPUS, Knob.CPU_MAX, Knob.CPU_IDLE)
+        ]
         before = [knobs.read(target) for target in targets]
         eventually("both are measured", lambda: all(guid in fleet.run("top").stdout for guid in guids.values()))
         arguments = ("--seconds", "6", "--period", "3", "--cpu", "0", "--json")

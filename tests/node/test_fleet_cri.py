@@ -30,10 +30,10 @@ from cotenant.model.fleet.host import Registration
 from cotenant.model.fleet.requests import Down, Up
 from cotenant.model.fleet.states import ContainerState
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate, HealthCheck
-from cotenant.model.fleet.terminals import Size
+from cotenant.model.fleet.terminals import WindowSize
 from cotenant.services.fleet.agent.agent import FleetAgent
 from cotenant.services.fleet.controller.asking import Asking
-from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
+from cotenant.services.fleet.controller.controller import ControllerSettings, FleetController
 from cotenant.services.fleet.functions.containers import ContainerFunction
 from cotenant.services.fleet.functions.supervised_cri import SupervisedCri
 from cotenant.services.fleet.rpc import call
@@ -60,7 +60,9 @@ def checked(*words: str, timeout_s: float = 1.0, retries: int = 2) -> HealthChec
     return HealthCheck(("CMD", "/busybox", *words), 0.1, timeout_s, 0.0, retries)
 
 
-def played(folder: Path, scene: Callable[[Ask, ContainerFunction, CriContainers, Controller], Awaitable[None]]) -> None:
+def played(
+    folder: Path, scene: Callable[[Ask, ContainerFunction, CriContainers, FleetController], Awaitable[None]]
+) -> None:
     """On a containerd of the test's own, by an agent and a controller in this process."""
 
     async def play(socket: str) -> None:
@@ -71,7 +73,7 @@ def played(folder: Path, scene: Callable[[Ask, ContainerFunction, CriContainers,
         )
         registration = Registration("agent-a", "host-a", "0", cpu_milli=4000, memory_bytes=8 << 30)
         agent = FleetAgent(registration, bus, (function,), AgentConfiguration(heartbeat_s=0.1))
-        controller = Controller(bus, store, ControllerSettings(is_alone=True))
+        controller = FleetController(bus, store, ControllerSettings(is_alone=True))
         tasks = [
             asyncio.create_task(agent.run(asyncio.Event())),
             asyncio.create_task(controller.run(Asking(controller).verbs(), asyncio.Event())),
@@ -100,7 +102,7 @@ def played(folder: Path, scene: Callable[[Ask, ContainerFunction, CriContainers,
 
 
 def test_a_group_runs_writes_its_logs_and_goes(tmp_path: Path) -> None:
-    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: Controller) -> None:
+    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: FleetController) -> None:
         web = one("web", "sh", "-c", "echo $COTENANT_GUID $MODE; exec /busybox sleep 600", after=("store",))
         web = replace(web, environment={"MODE": "fast"}, cpu_limit_milli=500)
         outcome = await ask("up", Up(GroupTemplate("shop", (one("store", "sleep", "600"), web))))
@@ -118,7 +120,7 @@ def test_a_group_runs_writes_its_logs_and_goes(tmp_path: Path) -> None:
         await soon("both are ready", lambda: states() == dict.fromkeys(("store", "web"), ContainerState.READY))
         again = await ask("up", Up(GroupTemplate("shop", (one("store", "sleep", "600"), web))))
         assert again.guids == outcome.guids
-        line = await function.command(outcome.guids["web"], ("/busybox", "sh"), Size(91, 33))
+        line = await function.command(outcome.guids["web"], ("/busybox", "sh"), WindowSize(91, 33))
         await line.write(b"/busybox stty size; exit 7\n")
         shown = b""
         while data := await line.read(4096):
@@ -133,7 +135,7 @@ def test_a_group_runs_writes_its_logs_and_goes(tmp_path: Path) -> None:
 
 
 def test_what_fails_takes_all_back_and_says_why(tmp_path: Path) -> None:
-    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: Controller) -> None:
+    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: FleetController) -> None:
         for broken, said in (
             (one("web", "sh", "-c", "exit 3", after=("store",)), "ended with status 3"),
             (
@@ -156,7 +158,7 @@ def test_what_fails_takes_all_back_and_says_why(tmp_path: Path) -> None:
 
 
 def test_one_is_ready_when_it_is_healthy_and_told_when_it_is_no_more(tmp_path: Path) -> None:
-    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: Controller) -> None:
+    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: FleetController) -> None:
         store = one(
             "store",
             "sh",
@@ -178,7 +180,7 @@ def test_one_is_ready_when_it_is_healthy_and_told_when_it_is_no_more(tmp_path: P
         await soon("both are ready", lambda: {state for state, _ in shown().values()} == {ContainerState.READY})
         broken = replace(store, health=checked("test", "!", "-e", "/ok"), command=("sh", "-c", "/busybox sleep 600"))
         alone = await ask("up", Up(GroupTemplate("other", (broken,))))
-        line = await function.command(alone.guids["store"], ("/busybox", "touch", "/ok"), Size(80, 24))
+        line = await function.command(alone.guids["store"], ("/busybox", "touch", "/ok"), WindowSize(80, 24))
         while await line.read(4096):
             pass
         await line.close()
@@ -191,7 +193,7 @@ def test_one_is_ready_when_it_is_healthy_and_told_when_it_is_no_more(tmp_path: P
 
 
 def test_one_that_ends_is_started_again_and_not_once_it_was_asked_to_stop(tmp_path: Path) -> None:
-    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: Controller) -> None:
+    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: FleetController) -> None:
         web = one("web", "sh", "-c", "echo $COTENANT_GUID; exec /busybox sleep 600", restart="always")
         web = replace(web, cpu_limit_milli=500, environment={"MODE": "fast", "LONG": "x" * 50_000})
         guid = (await ask("up", Up(GroupTemplate("shop", (web,))))).guids["web"]
@@ -286,7 +288,7 @@ class DyingClient(CriClient):
 
 
 def test_a_pod_whose_maker_was_killed_is_seen_and_removed(tmp_path: Path) -> None:
-    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: Controller) -> None:
+    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: FleetController) -> None:
         labels = {"cotenant.io/agent": "agent-a", "cotenant.io/guid": "web-1"}
         await runtime.create("web-1", one("web", "sleep", "600"), {}, labels)
         created = await runtime.inspect("web-1")
@@ -306,10 +308,10 @@ def test_a_pod_whose_maker_was_killed_is_seen_and_removed(tmp_path: Path) -> Non
 
 
 def test_a_terminal_that_is_closed_leaves_no_command_behind(tmp_path: Path) -> None:
-    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: Controller) -> None:
+    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: FleetController) -> None:
         outcome = await ask("up", Up(GroupTemplate("shop", (one("web", "sleep", "600"),))))
         for command in (("sh",), ("sh", "-c", "trap '' HUP; while :; do /busybox sleep 1; done")):
-            line = await function.command(outcome.guids["web"], ("/busybox", *command), Size(80, 24))
+            line = await function.command(outcome.guids["web"], ("/busybox", *command), WindowSize(80, 24))
             if len(command) == 1:
                 await line.write(b"/busybox sleep 611\n")
                 assert await line.read(4096)

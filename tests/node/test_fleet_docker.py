@@ -16,7 +16,7 @@ from tests.fakes.waiting import eventually
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.docker.client import DockerClient
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.services.fleet.functions.group_paths import group_paths
 
 pytestmark = pytest.mark.slow
@@ -75,7 +75,7 @@ def test_a_limit_is_held_and_given_back(docker: Docker, fleet: Fleet, tmp_path: 
     guids = json.loads(fleet.run("up", str(tmp_path / "chain.yml"), "--json").stdout)["guids"]
     (group,) = group_paths(detect(), {"web": docker.get(f"/containers/{guids['web']}/json")["Id"]}).values()
     with CgroupKnobs(detect()) as knobs:
-        target = Target(group, Knob.CPU_MAX)
+        target = KnobTarget(group, Knob.CPU_MAX)
         before = knobs.read(target)
         said = fleet.run("limit", guids["web"], "cpu=100m", "--for", "1h")
         assert said.stdout.startswith(f"{guids['web']}: cpu=100m for 59m"), said.stderr

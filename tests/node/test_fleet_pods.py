@@ -25,14 +25,14 @@ from cotenant.model.fleet.terminals import (
     OpenedTerminal,
     OpenTerminal,
     ReadTerminal,
-    Size,
     TerminalPage,
+    WindowSize,
     WriteTerminal,
     WrittenTerminal,
 )
 from cotenant.services.fleet.agent.agent import FleetAgent
 from cotenant.services.fleet.controller.asking import Asking
-from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
+from cotenant.services.fleet.controller.controller import ControllerSettings, FleetController
 from cotenant.services.fleet.functions.containers import ContainerFunction
 from cotenant.services.fleet.functions.terminals.function import TerminalFunction
 from cotenant.services.fleet.rpc import call
@@ -50,7 +50,7 @@ class Seat:
         self._bus, self.session, self.shown, self.last = bus, "", b"", TerminalPage(0, b"")
 
     async def open(self, pod: str, command: tuple[str, ...]) -> None:
-        request = OpenTerminal(pod, command, Size(91, 33))
+        request = OpenTerminal(pod, command, WindowSize(91, 33))
         self.session = (await call(self._bus, f"fleet.local.rpc.{EXEC}", request, OpenedTerminal, 60.0)).session
 
     async def type(self, data: bytes, ends: bool = False) -> None:
@@ -81,7 +81,7 @@ def test_a_shell_in_a_pod_is_found_by_name_recorded_and_hung_up(tmp_path: Path) 
         terminals = TerminalFunction(containers, tmp_path)
         settings = AgentConfiguration(functions=("terminals",), heartbeat_s=0.1, pod_runtime=runtime.socket)
         agent = FleetAgent(Registration("agent-a", "node-a", "0"), bus, (containers, terminals), settings)
-        controller = Controller(bus, store, ControllerSettings(is_alone=True))
+        controller = FleetController(bus, store, ControllerSettings(is_alone=True))
         running = [
             asyncio.create_task(agent.run(asyncio.Event())),
             asyncio.create_task(controller.run(Asking(controller).verbs(), asyncio.Event())),

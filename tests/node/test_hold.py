@@ -14,8 +14,8 @@ from tests.fakes.node.mps_control import FakeMps
 
 from cotenant.cli.main import main
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.drivers.cgroup.layout import CgroupLayout
+from cotenant.model.machine.knob import Knob, KnobTarget
 
 pytestmark = pytest.mark.slow
 
@@ -63,9 +63,9 @@ def test_without_a_daemon_the_keeper_says_so(
 
 
 def test_a_group_is_frozen_by_hand_where_the_keeper_grants_it(
-    state: Path, layout: Layout, group: str, capsys: pytest.CaptureFixture[str]
+    state: Path, layout: CgroupLayout, group: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    target = Target(group, Knob.CGROUP_FREEZE)
+    target = KnobTarget(group, Knob.CGROUP_FREEZE)
     with CgroupKnobs(layout) as knobs:
         if (gap := knobs.supported(Knob.CGROUP_FREEZE)) is not None:
             pytest.skip(f"{gap.what} needs {gap.needs}")

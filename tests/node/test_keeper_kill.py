@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from tests.fakes.node.dying_keeper import KeeperAtWork, all_lease_states
 
-from cotenant.drivers.cgroup.files import Tree
+from cotenant.drivers.cgroup.files import CgroupTree
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.model.machine.knob import Knob, LeaseState, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, LeaseState
 
 LIVELY = (
     "stat",
@@ -56,11 +56,11 @@ def top(groups: Groups, group: str) -> str:
             ("b", Knob.MEMORY_MAX, "536870912"),
         ):
             if knobs.supported(knob) is None:
-                knobs.write(Target(f"{top}/{name}", knob), value)
+                knobs.write(KnobTarget(f"{top}/{name}", knob), value)
     return top
 
 
-def settings(layout: Layout, top: str) -> dict[str, bytes]:
+def settings(layout: CgroupLayout, top: str) -> dict[str, bytes]:
     """Every file of these groups that can be written and read and is no measurement."""
     found: dict[str, bytes] = {}
     for hierarchy in layout.hierarchies:
@@ -76,12 +76,12 @@ def settings(layout: Layout, top: str) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_killed_at_any_step_every_setting_is_restored(layout: Layout, top: str, state: Path) -> None:
+def test_killed_at_any_step_every_setting_is_restored(layout: CgroupLayout, top: str, state: Path) -> None:
     before = settings(layout, top)
     assert len(before) > 20
     turned = died = 0
     while True:
-        keeper = KeeperAtWork(layout, Tree, state / f"{died}", top)
+        keeper = KeeperAtWork(layout, CgroupTree, state / f"{died}", top)
         if not keeper.dies(all_lease_states(top), died, after=False):
             break
         turned += settings(layout, top) != before

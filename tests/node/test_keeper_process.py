@@ -19,10 +19,10 @@ from tests.fakes.node.keeper_process import KeeperProcess
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.leasefile.audit import changes
-from cotenant.model.machine.knob import Knob, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.client import KeeperClient
 
@@ -53,13 +53,13 @@ def keeper(state: Path, top: str) -> Iterator[KeeperProcess]:
         yield process.ready()
 
 
-def settings(layout: Layout, group: str) -> dict[str, bytes]:
+def settings(layout: CgroupLayout, group: str) -> dict[str, bytes]:
     path = Path(layout.by_controller["cpu"].path, group)
     return {name.name: (path / name).read_bytes() for name in FILES if (path / name).exists()}
 
 
 def wish(group: str, value: str = "20000 100000", ttl_us: int = 60_000_000) -> SetKnob:
-    return SetKnob(Target(group, Knob.CPU_MAX), value, REASON, ttl_us)
+    return SetKnob(KnobTarget(group, Knob.CPU_MAX), value, REASON, ttl_us)
 
 
 AS_NOBODY = """
@@ -101,7 +101,7 @@ asyncio.run(main())
 
 
 @pytest.fixture
-def agent(layout: Layout, keeper: KeeperProcess, group: str) -> Iterator[subprocess.Popen[str]]:
+def agent(layout: CgroupLayout, keeper: KeeperProcess, group: str) -> Iterator[subprocess.Popen[str]]:
     """An agent as nobody, with a lease of two seconds that it never renews."""
     path = Path(layout.by_controller["cpu"].path, group)
     file = next(str(path / name) for name in ("cpu.cfs_quota_us", "cpu.max") if (path / name).exists())
@@ -114,7 +114,7 @@ def agent(layout: Layout, keeper: KeeperProcess, group: str) -> Iterator[subproc
 
 
 def test_an_unprivileged_agent_writes_knobs_through_the_keeper_and_only_those(
-    layout: Layout, group: str, state: Path, agent: subprocess.Popen[str]
+    layout: CgroupLayout, group: str, state: Path, agent: subprocess.Popen[str]
 ) -> None:
     assert agent.stdout is not None
     before = settings(layout, group)
@@ -127,7 +127,7 @@ def test_an_unprivileged_agent_writes_knobs_through_the_keeper_and_only_those(
 
 
 def test_a_killed_agents_knobs_are_restored_within_the_time_to_live(
-    layout: Layout, group: str, keeper: KeeperProcess, agent: subprocess.Popen[str]
+    layout: CgroupLayout, group: str, keeper: KeeperProcess, agent: subprocess.Popen[str]
 ) -> None:
     assert agent.stdout is not None
     before = settings(layout, group)
@@ -171,7 +171,7 @@ def test_an_unauthorized_user_is_refused(state: Path, top: str, group: str, memb
 
 
 def test_five_hundred_groups_are_created_and_vanish(
-    layout: Layout, groups: Groups, top: str, keeper: KeeperProcess
+    layout: CgroupLayout, groups: Groups, top: str, keeper: KeeperProcess
 ) -> None:
     names = [f"{top}/many/{number}" for number in range(500)]
     for name in names:
@@ -194,7 +194,7 @@ def test_five_hundred_groups_are_created_and_vanish(
 
 
 def test_killed_and_started_again_on_real_groups_with_a_foreign_writer(
-    layout: Layout, groups: Groups, state: Path, top: str, keeper: KeeperProcess
+    layout: CgroupLayout, groups: Groups, state: Path, top: str, keeper: KeeperProcess
 ) -> None:
     for name in ("ours", "theirs", "gone", "anew"):
         groups.make(f"{top}/{name}")
@@ -209,16 +209,16 @@ def test_killed_and_started_again_on_real_groups_with_a_foreign_writer(
     asyncio.run(use())
     keeper.kill()
     with CgroupKnobs(layout) as knobs:
-        knobs.write(Target(f"{top}/theirs", Knob.CPU_MAX), "30000 100000")
+        knobs.write(KnobTarget(f"{top}/theirs", Knob.CPU_MAX), "30000 100000")
         groups.remove(f"{top}/gone")
         groups.remove(f"{top}/anew")
         groups.make(f"{top}/anew")
-        knobs.write(Target(f"{top}/anew", Knob.CPU_MAX), "20000 100000")  # as the lease of the old one had it
+        knobs.write(KnobTarget(f"{top}/anew", Knob.CPU_MAX), "20000 100000")  # as the lease of the old one had it
         with KeeperProcess(state, [top]) as again:
             again.ready()
             assert settings(layout, f"{top}/ours") == before
-            assert knobs.read(Target(f"{top}/theirs", Knob.CPU_MAX)) == "30000 100000"
-            assert knobs.read(Target(f"{top}/anew", Knob.CPU_MAX)) == "20000 100000"
+            assert knobs.read(KnobTarget(f"{top}/theirs", Knob.CPU_MAX)) == "30000 100000"
+            assert knobs.read(KnobTarget(f"{top}/anew", Knob.CPU_MAX)) == "20000 100000"
     results = {change.target.group.rpartition("/")[2]: change.result for change in changes(state)[-4:]}
     assert results == {
         "ours": LeaseState.RESTORED,
@@ -229,10 +229,10 @@ def test_killed_and_started_again_on_real_groups_with_a_foreign_writer(
 
 
 def test_a_keeper_writes_again_what_another_process_puts_back(
-    layout: Layout, groups: Groups, top: str, keeper: KeeperProcess
+    layout: CgroupLayout, groups: Groups, top: str, keeper: KeeperProcess
 ) -> None:
     """The kernel reports the write: the keeper needs no renewal to see it."""
-    quota, other = Target(f"{top}/ours", Knob.CPU_MAX), Target(f"{top}/other", Knob.CPU_MAX)
+    quota, other = KnobTarget(f"{top}/ours", Knob.CPU_MAX), KnobTarget(f"{top}/other", Knob.CPU_MAX)
     for target in (quota, other):
         groups.make(target.group)
 

@@ -9,13 +9,13 @@ import pytest
 from tests.fakes.node.knob_contract import KnobContract
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 
 
 class TestKnobsOfThisMachine(KnobContract):
     @pytest.fixture
-    def knobs(self, layout: Layout) -> Iterator[CgroupKnobs]:
+    def knobs(self, layout: CgroupLayout) -> Iterator[CgroupKnobs]:
         with CgroupKnobs(layout) as knobs:
             yield knobs
 

@@ -13,16 +13,16 @@ from tests.fakes.waiting import eventually
 from tests.node.burning import burning
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import GiveBack, Knob, LeaseState, Scope, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobScope, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 WHY = Reason("test", "for a test")
 WISHES = {
@@ -66,21 +66,21 @@ class Fatal:
 
 
 @pytest.fixture
-def knobs(layout: Layout) -> Iterator[CgroupKnobs]:
+def knobs(layout: CgroupLayout) -> Iterator[CgroupKnobs]:
     with CgroupKnobs(layout) as knobs:
         yield knobs
 
 
 @pytest.fixture
-def targets(knobs: CgroupKnobs, group: str) -> list[Target]:
-    return [Target(group, knob) for knob in WISHES if knobs.supported(knob) is None]
+def targets(knobs: CgroupKnobs, group: str) -> list[KnobTarget]:
+    return [KnobTarget(group, knob) for knob in WISHES if knobs.supported(knob) is None]
 
 
 def executor(knobs: object, folder: Path, group: str) -> tuple[LeaseExecutor, LeaseFile]:
     file = LeaseFile(folder, "this boot")
     now = Clock(lambda: 1_000_000, lambda: 1.0)
-    rules = Rules((group.split("/")[0],), freezes=True)
-    return LeaseExecutor({Scope.CGROUP: knobs}, file, AuditTrail(folder), now, rules), file  # type: ignore[dict-item]
+    rules = KnobRules((group.split("/")[0],), freezes=True)
+    return LeaseExecutor({KnobScope.CGROUP: knobs}, file, AuditTrail(folder), now, rules), file  # type: ignore[dict-item]
 
 
 def in_a_process_of_its_own(act: Callable[[], None]) -> bool:
@@ -98,7 +98,7 @@ def in_a_process_of_its_own(act: Callable[[], None]) -> bool:
 
 
 def test_everything_is_held_and_given_back(
-    knobs: CgroupKnobs, targets: list[Target], group: str, tmp_path: Path
+    knobs: CgroupKnobs, targets: list[KnobTarget], group: str, tmp_path: Path
 ) -> None:
     before = {target: knobs.raw(target) for target in targets}
     keeper, file = executor(knobs, tmp_path, group)
@@ -118,10 +118,10 @@ def test_everything_is_held_and_given_back(
 
 
 def test_a_frozen_groups_processes_stand_still_until_a_later_keeper_thaws_them(
-    knobs: CgroupKnobs, groups: Groups, layout: Layout, group: str, tmp_path: Path
+    knobs: CgroupKnobs, groups: Groups, layout: CgroupLayout, group: str, tmp_path: Path
 ) -> None:
     """The keeper dies by kill -9 while it holds the freeze."""
-    target = Target(group, Knob.CGROUP_FREEZE)
+    target = KnobTarget(group, Knob.CGROUP_FREEZE)
     gap = knobs.supported(Knob.CGROUP_FREEZE)
     if gap is not None:
         pytest.skip(f"{gap.what} needs {gap.needs}")
@@ -153,7 +153,7 @@ def cpu_ticks(pid: int) -> int:
     return int(user) + int(system)
 
 
-def is_frozen(layout: Layout, group: str) -> bool:
+def is_frozen(layout: CgroupLayout, group: str) -> bool:
     """What the kernel says, some milliseconds after it was asked."""
     tree = layout.by_controller.get("freezer") or layout.unified
     assert tree is not None
@@ -166,7 +166,7 @@ def is_frozen(layout: Layout, group: str) -> bool:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("ending", [False, True], ids=["holding", "giving back"])
 def test_killed_at_any_step_the_next_keeper_restores_every_knob(
-    knobs: CgroupKnobs, targets: list[Target], group: str, tmp_path: Path, ending: bool, after: bool
+    knobs: CgroupKnobs, targets: list[KnobTarget], group: str, tmp_path: Path, ending: bool, after: bool
 ) -> None:
     targets = [target for target in targets if target.knob in KILLED_WITH]
     before = {target: knobs.raw(target) for target in targets}
@@ -217,7 +217,7 @@ CROSSINGS: dict[str, list[tuple[Knob, str | None]]] = {  # None: given back
 
 @pytest.mark.parametrize("name", CROSSINGS)
 def test_the_weight_comes_back_where_leases_of_idle_and_weight_cross(
-    layout: Layout, knobs: CgroupKnobs, group: str, tmp_path: Path, name: str
+    layout: CgroupLayout, knobs: CgroupKnobs, group: str, tmp_path: Path, name: str
 ) -> None:
     """On the kernel itself: 513 shares, which no cpu.weight expresses, and a keeper that is replaced after each
     step.
@@ -225,7 +225,7 @@ def test_the_weight_comes_back_where_leases_of_idle_and_weight_cross(
     gap = knobs.supported(Knob.CPU_IDLE)
     if gap is not None:
         pytest.skip(f"cpu.idle needs {gap.needs}")
-    weight = Target(group, Knob.CPU_WEIGHT)
+    weight = KnobTarget(group, Knob.CPU_WEIGHT)
     tree = layout.by_controller["cpu"]
     file = Path(tree.path, group, "cpu.shares" if tree.version == 1 else "cpu.weight")
     file.write_text("513")
@@ -239,8 +239,8 @@ def test_the_weight_comes_back_where_leases_of_idle_and_weight_cross(
                 state.close()
                 keeper, state = executor(knobs, folder, group)
                 keeper.restart(state.found.leases)
-                assert (knobs.read(Target(group, Knob.CPU_IDLE)), knobs.raw(weight)) == ("0", before)
-            target = Target(group, knob)
+                assert (knobs.read(KnobTarget(group, Knob.CPU_IDLE)), knobs.raw(weight)) == ("0", before)
+            target = KnobTarget(group, knob)
             answers = (
                 keeper.give_back([GiveBack(target, WHY)])
                 if value is None
@@ -249,14 +249,14 @@ def test_the_weight_comes_back_where_leases_of_idle_and_weight_cross(
             results += [answer.state for answer in answers]
         results += [answer.state for answer in keeper.give_all_back(WHY)]
         assert LeaseState.YIELDED not in results
-        assert (knobs.read(Target(group, Knob.CPU_IDLE)), knobs.raw(weight)) == ("0", before)
+        assert (knobs.read(KnobTarget(group, Knob.CPU_IDLE)), knobs.raw(weight)) == ("0", before)
         assert keeper.leases() == ()
         state.close()
 
 
 def test_a_lease_of_a_removed_group_ends(knobs: CgroupKnobs, groups: Groups, group: str, tmp_path: Path) -> None:
     keeper, file = executor(knobs, tmp_path, group)
-    target = Target(group, Knob.CPU_MAX)
+    target = KnobTarget(group, Knob.CPU_MAX)
     assert keeper.hold([SetKnob(target, "30000 100000", WHY)])[0].state is LeaseState.HELD
     groups.remove(group)
     groups.make(group)
@@ -271,7 +271,7 @@ def test_a_lease_of_a_cpuset_with_running_tasks_ends(
 ) -> None:
     """On v2 it was empty, and no kernel takes that back while tasks are in it."""
     keeper, file = executor(knobs, tmp_path, group)
-    target = Target(group, Knob.CPUSET_CPUS)
+    target = KnobTarget(group, Knob.CPUSET_CPUS)
     with burning(groups, group):
         assert keeper.hold([SetKnob(target, "0", WHY)])[0].state is LeaseState.HELD
         (answer,) = keeper.give_all_back(WHY)

@@ -13,22 +13,22 @@ from tests.node.burning import burning
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.proc.host import HostReader
 from cotenant.drivers.proc.topology import read_topology
-from cotenant.drivers.psi.triggers import HOST, PressureFiles, Resource, TriggerEvent
+from cotenant.drivers.psi.triggers import HOST, PressureFiles, PressureResource, TriggerEvent
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.counters import GroupCounters, NodeSample
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 
 LONGEST_S = 20.0
 
 
 @pytest.fixture
-def sensor(layout: Layout) -> Iterator[NodeSensor]:
+def sensor(layout: CgroupLayout) -> Iterator[NodeSensor]:
     with CgroupReader(layout) as reader:
         host, delays = HostReader(), RunDelayReader(layout)
         yield NodeSensor(reader, host, lambda: time.monotonic_ns() // 1000, time.time, delays)
@@ -59,9 +59,9 @@ def test_an_idle_group_and_the_machine(sensor: NodeSensor, group: str) -> None:
 
 
 @pytest.mark.slow
-def test_throttling_is_counted(sensor: NodeSensor, groups: Groups, group: str, layout: Layout) -> None:
+def test_throttling_is_counted(sensor: NodeSensor, groups: Groups, group: str, layout: CgroupLayout) -> None:
     with CgroupKnobs(layout) as knobs, burning(groups, group):
-        knobs.write(Target(group, Knob.CPU_MAX), "2000 20000")
+        knobs.write(KnobTarget(group, Knob.CPU_MAX), "2000 20000")
         counters = until(sensor, group, lambda now: (now.throttled_periods or 0) >= 5).groups[0]
         assert counters.cpu_m_limit == 100
         assert counters.tasks == 1
@@ -104,7 +104,7 @@ def test_a_recreated_group_is_another(sensor: NodeSensor, groups: Groups, group:
     assert sensor.sample([group]).groups[0].cpu_us == 0
 
 
-def test_hundreds_of_groups_that_appear_at_once(layout: Layout, groups: Groups, group: str) -> None:
+def test_hundreds_of_groups_that_appear_at_once(layout: CgroupLayout, groups: Groups, group: str) -> None:
     names = [f"{group}/é \t{number}%s" for number in range(60)]
     for name in names:
         groups.make(name)
@@ -133,10 +133,10 @@ def test_killing_and_removing(groups: Groups, group: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("of_host", [False, True], ids=["group", "host"])
-def test_a_trigger_fires_when_tasks_wait(layout: Layout, groups: Groups, group: str, of_host: bool) -> None:
+def test_a_trigger_fires_when_tasks_wait(layout: CgroupLayout, groups: Groups, group: str, of_host: bool) -> None:
     files = PressureFiles(layout)
     try:
-        trigger = files.trigger(HOST if of_host else group, Resource.CPU, 50_000, 1_000_000)
+        trigger = files.trigger(HOST if of_host else group, PressureResource.CPU, 50_000, 1_000_000)
     except Unsupported as error:
         pytest.skip(str(error))
     with trigger, select.epoll() as loop:

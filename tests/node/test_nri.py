@@ -23,10 +23,10 @@ from bench.containerd import NotHere, Pod, Runtime, containerd, remove_everywher
 from bench.nri import HookProcess
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.nri.state_file import read_state
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 
 pytestmark = pytest.mark.slow
 BEST_EFFORT = {"koordinator.sh/qosClass": "BE", "app": "batch"}
@@ -73,7 +73,7 @@ def hook(runtime: Runtime) -> Iterator[Callable[..., HookProcess]]:
         yield start
 
 
-def show(runtime: Runtime, layout: Layout, pod: Pod, resources: dict[str, int], **variables: str) -> str:
+def show(runtime: Runtime, layout: CgroupLayout, pod: Pod, resources: dict[str, int], **variables: str) -> str:
     """A container that prints what it sees, started."""
     tree = {"/tree": layout.by_controller["cpu"].path}
     made = runtime.container(pod, resources, SHOW, variables=variables, mounts=tree)
@@ -87,17 +87,17 @@ def pod_of(runtime: Runtime, group: str, number: int, qos: str, labels: dict[str
     return runtime.pod(uid, f"pod-{number}", parent, labels, notes)
 
 
-def knobs_of(layout: Layout, pod: Pod, container: str) -> dict[Knob, str]:
+def knobs_of(layout: CgroupLayout, pod: Pod, container: str) -> dict[Knob, str]:
     group = f"{pod.config['linux']['cgroup_parent'].strip('/')}/{container}"
     with CgroupKnobs(layout) as knobs:
         return {
-            knob: knobs.read(Target(group, knob))
+            knob: knobs.read(KnobTarget(group, knob))
             for knob in (Knob.CPU_WEIGHT, Knob.CPU_MAX, Knob.MEMORY_MAX, Knob.CPUSET_CPUS, Knob.CPU_IDLE)
             if knobs.supported(knob) is None
         }
 
 
-def weight(runtime: Runtime, layout: Layout, pod: Pod, name: str = "work") -> str:
+def weight(runtime: Runtime, layout: CgroupLayout, pod: Pod, name: str = "work") -> str:
     """The weight with which a new container of one CPU runs."""
     made = runtime.container(pod, OF_A_CPU, name=name)
     runtime.start(made)
@@ -116,7 +116,7 @@ def environment(runtime: Runtime, pod: Pod) -> dict[str, str]:
 
 
 def test_values_before_the_first_instruction(
-    runtime: Runtime, hook: Callable[..., HookProcess], layout: Layout, group: str
+    runtime: Runtime, hook: Callable[..., HookProcess], layout: CgroupLayout, group: str
 ) -> None:
     hook(names=True, otlp_endpoint="http://traces:4318")
     on_v1 = layout.version("cpu") == 1
@@ -177,7 +177,7 @@ def agent(folder: Path, page: dict[str, object]) -> Iterator[str]:
 
 
 def test_a_gpu_and_cpus_that_the_scheduler_chose_reach_the_container(
-    runtime: Runtime, hook: Callable[..., HookProcess], layout: Layout, group: str, tmp_path: Path
+    runtime: Runtime, hook: Callable[..., HookProcess], layout: CgroupLayout, group: str, tmp_path: Path
 ) -> None:
     gpus = [
         {
@@ -210,7 +210,7 @@ def test_a_gpu_and_cpus_that_the_scheduler_chose_reach_the_container(
 
 
 def test_a_hook_that_hangs_or_is_killed_keeps_no_container_from_starting(
-    runtime: Runtime, hook: Callable[..., HookProcess], layout: Layout, group: str
+    runtime: Runtime, hook: Callable[..., HookProcess], layout: CgroupLayout, group: str
 ) -> None:
     made = hook()
     assert made.process is not None

@@ -13,12 +13,12 @@ from tests.fakes.node.agent_world import CONFIG, AwayKeeper, AwaySource, World
 from tests.node.burning import burning
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.services.knobs.executor import Clock
 
@@ -37,14 +37,16 @@ def may_run_on(pid: int) -> tuple[int, ...]:
 class RealWorld(World):
     """The world in memory with this machine's cpusets."""
 
-    def __init__(self, top: str, layout: Layout) -> None:
+    def __init__(self, top: str, layout: CgroupLayout) -> None:
         super().__init__(replace(CONFIG, groups=(), writable=(top,)))
         self.real = CgroupKnobs(layout)
         self.knobs = self.real  # type: ignore[assignment]
         self.keeper = AwayKeeper(self.real, Clock(lambda: self.now_us, self.wall_s), (top,))  # type: ignore[arg-type]
 
 
-def test_a_pods_processes_run_on_its_cpus_and_others_on_the_rest(groups: Groups, group: str, layout: Layout) -> None:
+def test_a_pods_processes_run_on_its_cpus_and_others_on_the_rest(
+    groups: Groups, group: str, layout: CgroupLayout
+) -> None:
     cpus = read_topology()
     if len(cpus) < 2:
         pytest.skip("needs two CPUs")
@@ -61,7 +63,7 @@ def test_a_pods_processes_run_on_its_cpus_and_others_on_the_rest(groups: Groups,
     w.sources["cluster"] = source
 
     def listed(name: str) -> str:
-        return w.real.read(Target(f"{top}/{name}", Knob.CPUSET_CPUS))
+        return w.real.read(KnobTarget(f"{top}/{name}", Knob.CPUSET_CPUS))
 
     before = {name: listed(name) for name in ("own", "own/main", "web", "web/main")}
 

@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.node.open_files import descriptors
 from tests.fakes.waiting import patience
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.perf.group_events import GroupCycles, GroupEvents
 from cotenant.drivers.perf.opening import PerfEvent
@@ -28,7 +28,7 @@ for _ in range(50):
 
 
 @pytest.fixture
-def root(layout: Layout) -> str:
+def root(layout: CgroupLayout) -> str:
     hierarchy = layout.by_controller.get("perf_event") or layout.unified
     if hierarchy is None:
         pytest.skip("no cgroup tree for performance events")

@@ -17,7 +17,7 @@ from tests.node.burning import burning
 
 from cotenant.cli.cluster.profile_running import RunRequest, run
 from cotenant.drivers.cgroup.experiments import PREFIX, missing_requirement
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ WITHIN_S = 60.0
 
 
 @pytest.fixture(autouse=True)
-def possible(layout: Layout) -> None:
+def possible(layout: CgroupLayout) -> None:
     if reason := missing_requirement(layout):
         pytest.skip(str(reason))
 
@@ -46,13 +46,13 @@ def runs(pid: int) -> bool:
         return False
 
 
-def left_by(pid: int, layout: Layout, folder: str) -> list[str]:
+def left_by(pid: int, layout: CgroupLayout, folder: str) -> list[str]:
     """Groups and folders of the run with this process id."""
     groups = [str(path) for tree in layout.hierarchies for path in Path(tree.path).glob(f"{PREFIX}{pid}")]
     return groups + [str(path) for path in Path(folder).glob("cotenant-profile-*")]
 
 
-def test_a_run_measures_and_a_killed_one_leaves_nothing(groups: Groups, group: str, layout: Layout) -> None:
+def test_a_run_measures_and_a_killed_one_leaves_nothing(groups: Groups, group: str, layout: CgroupLayout) -> None:
     with tempfile.TemporaryDirectory() as folder, burning(groups, group):
         environment = {**os.environ, "TMPDIR": folder}
         small = ("--axes", "runQueue", "--levels", "1", "--windows", "3", "--abort-ratio", "900", "--json")

@@ -12,7 +12,7 @@ import pytest
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.cgroup.tree import Groups
@@ -25,9 +25,9 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
-from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
+from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig, SuppressionForm
 from cotenant_lab.plant.keeping import PlantKeeper
-from cotenant_lab.plant.recording import Recorder, dump, load, replay
+from cotenant_lab.plant.recording import EngineRecorder, dump, load, replay
 
 BUSY = (
     "import time\nwhile True:\n    until = time.thread_time() + 0.002\n    while time.thread_time() < until: "
@@ -62,10 +62,10 @@ def workers(groups: Groups, group: str) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.slow
 def test_a_recording_of_this_machine_gives_the_same_instructions_in_the_lab(
-    layout: Layout, workers: tuple[str, str]
+    layout: CgroupLayout, workers: tuple[str, str]
 ) -> None:
     service, guest = workers
-    policies = PolicySettings(best_effort_cpu=BestEffortCpuConfig(SuppressConfig(form=Form.QUOTA)))
+    policies = PolicySettings(best_effort_cpu=BestEffortCpuConfig(SuppressConfig(form=SuppressionForm.QUOTA)))
     settings = AgentSettings(policies=policies, roots=(service.rpartition("/")[0],), period_us=PERIOD_US)
     pods = (
         NodePod("u1", "test", "service", service, QoSClass.LS),
@@ -78,7 +78,7 @@ def test_a_recording_of_this_machine_gives_the_same_instructions_in_the_lab(
         knobs = stack.enter_context(CgroupKnobs(layout))
         sensor = NodeSensor(reader, host, now_us, time, delays)
         keeper = PlantKeeper(knobs, now_us)
-        engine = Recorder(Agent(settings, "this"))
+        engine = EngineRecorder(Agent(settings, "this"))
         engine.machine_seen(frozenset(knob for knob in CPU_KNOBS if knobs.supported(knob) is None))
         engine.pods_seen(pods, now_us())
         due_us = now_us()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.slices import TaskSlices
 from cotenant.drivers.cgroup.tree import Groups
 
@@ -26,7 +26,7 @@ Start = Callable[[str], "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def slices(layout: Layout) -> Iterator[TaskSlices]:
+def slices(layout: CgroupLayout) -> Iterator[TaskSlices]:
     found = TaskSlices(layout, SLICE_US)
     if found.gap is not None:
         found.close()
@@ -36,7 +36,7 @@ def slices(layout: Layout) -> Iterator[TaskSlices]:
 
 
 @pytest.fixture
-def start(layout: Layout, groups: Groups, group: str) -> Iterator[Start]:
+def start(layout: CgroupLayout, groups: Groups, group: str) -> Iterator[Start]:
     """Starts a process in a group below `group`."""
     started: list[subprocess.Popen[str]] = []
 
@@ -83,7 +83,7 @@ def test_tasks_at_and_below_a_group_follow_their_forks_inherit_and_all_is_given_
 
 
 def test_a_slice_or_a_class_of_its_own_is_left_alone(
-    layout: Layout, slices: TaskSlices, start: Start, group: str
+    layout: CgroupLayout, slices: TaskSlices, start: Start, group: str
 ) -> None:
     own, idle = start("own"), start("idle")
     other = TaskSlices(layout, 3_000)

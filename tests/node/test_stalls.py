@@ -17,7 +17,7 @@ from tests.fakes.waiting import eventually
 
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.ebpf.cost import costs, timed
-from cotenant.drivers.ebpf.stalls import Stalls
+from cotenant.drivers.ebpf.stalls import StallTracer
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.stalls import GroupStalls, StallKind
 
@@ -39,10 +39,10 @@ while True:
 
 
 @pytest.fixture
-def probe() -> Iterator[Stalls]:
+def probe() -> Iterator[StallTracer]:
     try:
         tree = detect().by_controller["cpu"]
-        stalls = Stalls(tree.path, tree.version, long_us=1)
+        stalls = StallTracer(tree.path, tree.version, long_us=1)
     except (Unsupported, KeyError) as error:
         pytest.skip(f"no probe of waits here: {error}")
     with stalls:
@@ -62,13 +62,13 @@ def group() -> Iterator[tuple[str, Path]]:
     folder.rmdir()
 
 
-def of_group(probe: Stalls, name: str) -> GroupStalls:
+def of_group(probe: StallTracer, name: str) -> GroupStalls:
     """The group in a reading; empty where it has no wait and no task that counts."""
     return next((group for group in probe.read().groups if group.group == name), GroupStalls(name))
 
 
 def test_a_writer_is_found_with_its_waits_and_where_it_waited(
-    probe: Stalls, group: tuple[str, Path], tmp_path: Path
+    probe: StallTracer, group: tuple[str, Path], tmp_path: Path
 ) -> None:
     name, procs = group
     target = tmp_path / "written"
@@ -115,7 +115,7 @@ while True:
 
 
 def test_a_group_at_its_memory_limit_is_found_by_its_reclaim(
-    probe: Stalls, group: tuple[str, Path], tmp_path: Path
+    probe: StallTracer, group: tuple[str, Path], tmp_path: Path
 ) -> None:
     name, procs = group
     tree = detect().by_controller.get("memory")
@@ -151,7 +151,7 @@ def test_a_group_at_its_memory_limit_is_found_by_its_reclaim(
             folder.rmdir()
 
 
-def test_the_kernel_says_what_the_probe_costs(probe: Stalls) -> None:
+def test_the_kernel_says_what_the_probe_costs(probe: StallTracer) -> None:
     with timed():
         before = {cost.name: cost for cost in costs(probe)}
         begun_s = time.monotonic()
@@ -167,7 +167,7 @@ def test_the_kernel_says_what_the_probe_costs(probe: Stalls) -> None:
     print(f"{spent_ns / runs:.0f} ns a run, {runs / length_s:.0f} runs a second: {share:.3f} % of a core")
 
 
-def test_a_probe_is_gone_after_its_end(probe: Stalls) -> None:
+def test_a_probe_is_gone_after_its_end(probe: StallTracer) -> None:
     descriptors = [descriptor for _, descriptor in probe.programs()]
     probe.close()
     probe.close()

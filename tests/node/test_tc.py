@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.node.traffic_contract import TrafficContract
 from tests.fakes.waiting import patience
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.tc.knobs import TcKnobs, priority_of
 from cotenant.drivers.tc.netlink import Netlink, RootQdisc
@@ -19,7 +19,7 @@ from cotenant.drivers.tc.priority import PriorityMarks
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import CotenantError, Permanent
-from cotenant.model.machine.knob import Target, Vanished
+from cotenant.model.machine.knob import KnobTarget, Vanished
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.io.network import NetworkConfig
 from cotenant.services.agent.actions.hardware_classes import Uplink
@@ -102,14 +102,16 @@ class TestClassesOfARealDevice(TrafficContract):
     def stands(self, namespace: str, device: str) -> Callable[[], object]:
         return lambda: Netlink(namespace).root(device)
 
-    def test_a_configured_root_is_not_replaced(self, namespace: str, knobs: TcKnobs, be: Target, device: str) -> None:
+    def test_a_configured_root_is_not_replaced(
+        self, namespace: str, knobs: TcKnobs, be: KnobTarget, device: str
+    ) -> None:
         Netlink(namespace).make_root(device, 0x80010000, 0x10)
         with pytest.raises(Permanent, match="8001"):
             knobs.write(be, "10000 20000")
         assert Netlink(namespace).root(device) == RootQdisc("htb", 0x80010000)
 
     def test_packets_are_classified_by_their_source(
-        self, namespace: str, knobs: TcKnobs, ls: Target, be: Target
+        self, namespace: str, knobs: TcKnobs, ls: KnobTarget, be: KnobTarget
     ) -> None:
         knobs.write(ls, "90000000 100000000")
         knobs.write(be, "10000000 100000000")
@@ -123,7 +125,14 @@ class TestClassesOfARealDevice(TrafficContract):
         assert (sent(knobs, ls), sent(knobs, be)) == (40, 20)
 
     def test_packets_are_classified_by_the_sending_group(
-        self, namespace: str, layout: Layout, groups: Groups, group: str, knobs: TcKnobs, ls: Target, be: Target
+        self,
+        namespace: str,
+        layout: CgroupLayout,
+        groups: Groups,
+        group: str,
+        knobs: TcKnobs,
+        ls: KnobTarget,
+        be: KnobTarget,
     ) -> None:
         if layout.unified is None:
             pytest.skip("no cgroup v2 tree")
@@ -149,7 +158,14 @@ class TestClassesOfARealDevice(TrafficContract):
             marks.mark(f"{group}/gone", 1)
 
     def test_best_effort_traffic_is_counted_by_its_class(
-        self, namespace: str, layout: Layout, groups: Groups, group: str, knobs: TcKnobs, ls: Target, be: Target
+        self,
+        namespace: str,
+        layout: CgroupLayout,
+        groups: Groups,
+        group: str,
+        knobs: TcKnobs,
+        ls: KnobTarget,
+        be: KnobTarget,
     ) -> None:
         if layout.unified is None:
             pytest.skip("no cgroup v2 tree")
@@ -178,7 +194,14 @@ class TestClassesOfARealDevice(TrafficContract):
             uplink.close()
 
     def test_a_mark_ends_with_its_process(
-        self, namespace: str, layout: Layout, groups: Groups, group: str, knobs: TcKnobs, ls: Target, be: Target
+        self,
+        namespace: str,
+        layout: CgroupLayout,
+        groups: Groups,
+        group: str,
+        knobs: TcKnobs,
+        ls: KnobTarget,
+        be: KnobTarget,
     ) -> None:
         if layout.unified is None:
             pytest.skip("no cgroup v2 tree")
@@ -208,7 +231,7 @@ def send(namespace: str, source: str, first: Callable[[int], object] = lambda pi
         assert process.returncode == 0
 
 
-def sent(knobs: TcKnobs, target: Target) -> int:
+def sent(knobs: TcKnobs, target: KnobTarget) -> int:
     """Datagrams of the class: 1000 bytes and 42 of headers each. What the kernel itself says to its neighbours
     meanwhile is small.
     """

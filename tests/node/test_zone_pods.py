@@ -19,7 +19,7 @@ from cotenant.cli.zone.showing import inspected
 from cotenant.drivers.docker.archive import digest_of
 from cotenant.drivers.qemu.kernel import zone_kernel
 from cotenant.drivers.qemu.machine import missing
-from cotenant.drivers.qemu.packages import Unavailable
+from cotenant.drivers.qemu.packages import GuestUnavailable
 from cotenant.model.errors import Unsupported
 from cotenant.services.zones.host import ZoneHost
 from cotenant.services.zones.log_file import read_log
@@ -82,7 +82,7 @@ def test_a_package_of_pods_is_reached_by_its_port_and_reads_nothing_of_its_host(
     try:
         zone_kernel()
         host = this_host()
-    except (Unavailable, Unsupported) as error:
+    except (GuestUnavailable, Unsupported) as error:
         pytest.skip(f"no guest here: {error}")
     secret, seen = tmp_path / "secret", tmp_path / "seen"
     for path in (secret, seen):

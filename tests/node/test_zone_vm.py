@@ -14,7 +14,7 @@ from tests.unit.services.zones.test_runner import MemoryKeeper
 from cotenant.drivers.ebpf.libbpf import objects_folder
 from cotenant.drivers.qemu.kernel import zone_kernel
 from cotenant.drivers.qemu.machine import missing
-from cotenant.drivers.qemu.packages import Unavailable
+from cotenant.drivers.qemu.packages import GuestUnavailable
 from cotenant.model.errors import Unsupported
 from cotenant.services.zones.host import ZoneHost
 from cotenant.services.zones.log_file import read_log
@@ -40,7 +40,7 @@ def test_a_zone_in_a_virtual_machine(tmp_path: Path) -> None:
         pytest.skip(f"a virtual machine needs {lack}")
     try:
         zone_kernel()
-    except Unavailable as error:
+    except GuestUnavailable as error:
         pytest.skip(f"no kernel for a guest: {error}")
 
     try:

@@ -18,9 +18,9 @@ from cotenant.drivers.gpu.nvidia_smi import read_nvidia_smi
 from cotenant.drivers.gpu.nvml import GpuReader
 from cotenant.model.errors import Permanent, Unsupported
 from cotenant.model.machine.counters import GpuCounters
-from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, SetKnob
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 MIB = 1 << 20
 SMI = """<nvidia_smi_log><gpu id="00000000:17:00.0">
@@ -32,7 +32,7 @@ READ = GpuCounters(
     index=0, uuid="GPU-a", name="NVIDIA H100 80GB HBM3", healthy=True, utilisation_percent=0,
     memory_total_bytes=81559 * MIB, memory_used_bytes=1520 * MIB, processes=((7, 1490 * MIB),), bus="0000:17:00.0",
 )  # fmt: skip
-WISH = SetKnob(Target("default", Knob.MPS_THREADS), "30", Reason("test", "because"))
+WISH = SetKnob(KnobTarget("default", Knob.MPS_THREADS), "30", Reason("test", "because"))
 
 
 def test_the_same_card_has_no_differences() -> None:
@@ -81,10 +81,10 @@ def test_a_lease_of_mps_is_given_back_after_kill_9(tmp_path: Path) -> None:
     def make() -> MpsKnobs:
         return MpsKnobs(MpsControl(mps.pipe, str(mps.program)))
 
-    assert given_back(make, Scope.MPS, WISH, Rules((), mps=True), tmp_path / "state") == []
+    assert given_back(make, KnobScope.MPS, WISH, KnobRules((), mps=True), tmp_path / "state") == []
     assert "set_default_active_thread_percentage 30" in (mps.pipe / "asked").read_text().splitlines()
     assert mps.state["threads"] == 100.0
-    (stood,) = given_back(make, Scope.MPS, WISH, Rules(()), tmp_path / "refused")
+    (stood,) = given_back(make, KnobScope.MPS, WISH, KnobRules(()), tmp_path / "refused")
     assert stood == "/default:mps.threads: 100 stood after a keeper held 30"
 
 

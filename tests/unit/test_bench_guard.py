@@ -10,9 +10,9 @@ from bench.guard.hogs import KINDS, chosen, spread
 from bench.guard.tails import pooled_ratio
 
 from cotenant.model.errors import InvalidInput
-from cotenant_lab.experiments.harness import Block, Judgement, Record, Round
+from cotenant_lab.experiments.harness import ArmBlock, ExperimentJudgement, ExperimentRound, Record
 from cotenant_lab.experiments.measures.histogram import Histogram
-from cotenant_lab.experiments.measures.windows import Window
+from cotenant_lab.experiments.measures.windows import MeasuredWindow
 from cotenant_lab.experiments.site.site import Conditions
 
 QUIET = Conditions(3.0, 0.0, 0.0, None)
@@ -25,20 +25,24 @@ def latency(usual_us: int, slow_us: int = 0, slow: int = 0) -> Histogram:
 
 def block(usual_us: int, slow_us: int = 0, slow: int = 0, batch_us: int = 0, kind: str = "spin") -> Record:
     windows = [
-        Window(index, 20, latency(usual_us, slow_us, slow), Histogram({10: REQUESTS})).to_list() for index in range(20)
+        MeasuredWindow(index, 20, latency(usual_us, slow_us, slow), Histogram({10: REQUESTS})).to_list()
+        for index in range(20)
     ]
     counters = {"passed_us": 3_000_000, "batch_us": batch_us, "service_us": 450_000, "monitor_us": 50_000}
     return {"kind": kind, "witness": True, "windows": windows, **counters}
 
 
-def judged(ours: Record, kube: Record | None = None) -> Judgement:
+def judged(ours: Record, kube: Record | None = None) -> ExperimentJudgement:
     records = {
         ALONE.name: block(200),
         AGAIN.name: block(204),
         KUBE.name: kube or block(200, 250, 20, batch_us=2_500_000),
         OURS.name: ours,
     }
-    rounds = [Round(number, {arm: Block(arm, record, QUIET) for arm, record in records.items()}) for number in range(4)]
+    rounds = [
+        ExperimentRound(number, {arm: ArmBlock(arm, record, QUIET) for arm, record in records.items()})
+        for number in range(4)
+    ]
     return Comparison((ALONE, AGAIN, KUBE, OURS), chosen("spin")).judge(rounds)
 
 
@@ -85,7 +89,8 @@ def test_rows_are_by_arm_and_then_by_kind_of_hog() -> None:
 def test_a_round_whose_tail_alone_is_far_above_the_median_is_left_out() -> None:
     comparison = Comparison((ALONE, OURS), chosen("spin"))
     rounds = [
-        Round(number, {ALONE.name: Block("alone", block(tail), QUIET)}) for number, tail in enumerate((200, 210, 900))
+        ExperimentRound(number, {ALONE.name: ArmBlock("alone", block(tail), QUIET)})
+        for number, tail in enumerate((200, 210, 900))
     ]
     assert set(comparison.discard(rounds)) == {2}
 

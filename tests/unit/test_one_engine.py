@@ -21,7 +21,7 @@ from cotenant.model.cluster.affinity import SpreadConstraint
 from cotenant.model.cluster.labels import ZONE, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.pod import Pod, PodEstimate
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import PlacementProfile, profile
 from cotenant.services.kube_process.leadership import Alone
@@ -102,7 +102,7 @@ def recorded(engine: Cluster) -> list[tuple[object, ...]]:
             f"p{i}",
             requests=Amounts.of({"cpu": cpu, "memory": 2 * GIB}),
             labels=Labels.of({"app": "web"}),
-            estimate=Estimate(cpu / 1000.0, GIB, 0.4, 0.4, 0.5, np.inf if service else 100.0),
+            estimate=PodEstimate(cpu / 1000.0, GIB, 0.4, 0.4, 0.5, np.inf if service else 100.0),
             objective_p99_ms=10.0 if service else None,
             **more,
         )  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from cotenant.model.traces.objective import ServiceObjective
 from cotenant.model.traces.spans import SpanKind
 from cotenant.services.agent.trace_link import TraceLink
 from cotenant.services.reporting.signals import SignalLine
-from cotenant.services.traces.app import Application
+from cotenant.services.traces.app import TracesApp
 from cotenant.services.traces.metrics import TraceMetrics
 from tools.walk.recorder import Walk, recording
 
@@ -35,7 +35,7 @@ def walk() -> Walk:
 async def _walks() -> list[Walk]:
     now_s = float(EPOCH_S + 10)
     engine = TraceEngine(now_s, span_tags)
-    application = Application(engine, TraceMetrics(engine), lambda: now_s)
+    application = TracesApp(engine, TraceMetrics(engine), lambda: now_s)
     engine.objectives.set(_OBJECTIVE, now_s)
     server = HttpServer(application, Address("127.0.0.1", 0))
     await server.start()

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.conformance.reading import one_of
 
-from cotenant.model.cluster.admission import Declared, Operation, admit
+from cotenant.model.cluster.admission import AdmissionOperation, Declared, admit
 from cotenant.model.cluster.qos import PriorityClass, class_of_priority, qos_of_label
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts, kubernetes_name
 
@@ -33,7 +33,7 @@ def admission(case: Any) -> Iterator[tuple[str, Any, Any]]:
         ()
         if operation == "delete"
         else admit(
-            Operation(operation),
+            AdmissionOperation(operation),
             declared(new),
             None if old is None else declared(old),
             given.get("skip_sub_priority_check", False),

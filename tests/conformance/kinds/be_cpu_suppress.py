@@ -12,7 +12,7 @@ from tests.conformance.reading import one_of
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.machine.counters import LogicalCpu
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
@@ -97,7 +97,7 @@ def recover(case: Any) -> Iterator[tuple[str, Any, Any]]:
         best_effort_group=GROUP,
         best_effort=GroupUse(GROUP, cpu_m=0),
     )
-    target = Target(GROUP, Knob.CPUSET_CPUS)
+    target = KnobTarget(GROUP, Knob.CPUSET_CPUS)
     before = one_of(given, "previous_state", ("using", "recovered", ""), "")
     using = (SetKnob(target, "0-1", Reason("before", "")),) if before == "using" else ()
     config = BestEffortCpuConfig(suppress=suppression.SuppressConfig(enabled=False), idle=False)

@@ -15,8 +15,8 @@ from cotenant.policy.overcommit.configuration import ColocationState, colocation
 from cotenant.policy.overcommit.selection import read_selector
 from cotenant.policy.overcommit.strategy import (
     ColocationConfig,
+    ColocationStrategy,
     NodeStrategy,
-    Strategy,
     check,
     merge,
     read_strategy,
@@ -24,7 +24,7 @@ from cotenant.policy.overcommit.strategy import (
 )
 
 
-def _plain(strategy: Strategy | None) -> Any:
+def _plain(strategy: ColocationStrategy | None) -> Any:
     return None if strategy is None else msgspec.json.decode(msgspec.json.encode(strategy))
 
 

@@ -12,13 +12,13 @@ from tests.conformance.reading import Unreadable
 
 from cotenant.model.cluster.labels import QOS_CLASS, Labels
 from cotenant.model.cluster.qos import QoSClass
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import CpuMax
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
 from cotenant.policy.nodeqos.burst import throttle_tokens
 from cotenant.policy.nodeqos.burst.config import ANNOTATION, BurstConfig, BurstPolicy, merged, read_annotation
-from cotenant.policy.nodeqos.burst.policy import BurstMemory, PodPlan, PoolState, plan, shared_use
+from cotenant.policy.nodeqos.burst.policy import BurstMemory, CpuPoolState, PodPlan, plan, shared_use
 
 NAMES = {
     "policy": "policy",
@@ -58,7 +58,7 @@ def pool_state(case: Any) -> Iterator[tuple[str, Any, Any]]:
     yield "state", case.expect["state"], state.value
 
 
-def planned(given: dict[str, Any], pool: PoolState) -> PodPlan:
+def planned(given: dict[str, Any], pool: CpuPoolState) -> PodPlan:
     """The plan of a pod with settings in its annotation."""
     containers, uses, knobs = [], [], {}
     for element in given["containers"]:
@@ -67,8 +67,8 @@ def planned(given: dict[str, Any], pool: PoolState) -> PodPlan:
         ratio = element["throttled_ratio"]
         throttled = None if ratio is None else round(ratio * 1_000_000)
         uses.append(GroupUse(group, cpu_m=element["used_cpu_m"], throttled_ppm=throttled))
-        knobs[Target(group, Knob.CPU_MAX)] = quota_text(element.get("current_quota_us", -1), given["period_us"])
-    knobs[Target("pod", Knob.CPU_MAX)] = quota_text(given.get("pod_current_quota_us", -1), given["period_us"])
+        knobs[KnobTarget(group, Knob.CPU_MAX)] = quota_text(element.get("current_quota_us", -1), given["period_us"])
+    knobs[KnobTarget("pod", Knob.CPU_MAX)] = quota_text(given.get("pod_current_quota_us", -1), given["period_us"])
     said = Labels.of({ANNOTATION: annotation(given.get("config", {}))})
     raw = NodePod("u", "ns", "p", "pod", QoSClass.LS, containers=tuple(containers), annotations=said)
     entry = PodUse(raw, GroupUse("pod"), tuple(uses))
@@ -81,7 +81,7 @@ def quota_text(quota_us: int, period_us: int) -> str:
 
 
 def static_burst(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    got = planned(case.given, PoolState.IDLE)
+    got = planned(case.given, CpuPoolState.IDLE)
     by_name = {part.container.name: part.burst_us for part in got.containers}
     for name, wanted in case.expect["container_burst_us"].items():
         yield f"container_burst_us.{name}", wanted, by_name.get(name)
@@ -89,7 +89,7 @@ def static_burst(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def quota_scale(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    got = planned(case.given, PoolState(case.given["pool_state"]))
+    got = planned(case.given, CpuPoolState(case.given["pool_state"]))
     by_name = {part.container.name: part.quota_us for part in got.containers}
     for name, wanted in case.expect["container_quota_us"].items():
         yield f"container_quota_us.{name}", wanted, by_name.get(name)

@@ -8,21 +8,31 @@ from typing import Any
 
 from tests.conformance.reading import Unreadable, one_of
 
-from cotenant.model.cluster.labels import Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.devices import request as grammar
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import Device, DeviceType, FunctionGroup, VirtualFunction
-from cotenant.model.devices.hints import CountBy, DeviceHint, JointAllocation, Scope
+from cotenant.model.devices.hints import CountBy, DeviceHint, DeviceScope, JointAllocation
 from cotenant.model.devices.partition import table_of_model
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, allocate
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
-from cotenant.policy.placement.devices.strategy import Strategy
+from cotenant.policy.placement.devices.strategy import DeviceStrategy
 
 PREFIX = {"npu-core": "huawei.com/npu-core", "npu-cpu": "huawei.com/npu-cpu", "npu-dvpp": "huawei.com/npu-dvpp"}
-SCORING = {None: Strategy.DEFAULT, "LeastAllocated": Strategy.DEFAULT, "MostAllocated": Strategy.BINPACK}
-SCOPES = {None: Scope.NODE, "Node": Scope.NODE, "NUMANode": Scope.NUMA, "PCIe": Scope.PCIE, "Device": Scope.DEVICE}
+SCORING = {
+    None: DeviceStrategy.DEFAULT,
+    "LeastAllocated": DeviceStrategy.DEFAULT,
+    "MostAllocated": DeviceStrategy.BINPACK,
+}
+SCOPES = {
+    None: DeviceScope.NODE,
+    "Node": DeviceScope.NODE,
+    "NUMANode": DeviceScope.NUMA,
+    "PCIe": DeviceScope.PCIE,
+    "Device": DeviceScope.DEVICE,
+}
 
 
 def full(name: str) -> str:
@@ -123,7 +133,7 @@ def _ask(given: dict[str, Any]) -> DeviceAsk:
     kinds = tuple(given.get("vf_types", ()))
     if given["rdma_per_nic"]:
         requests.append(grammar.per_device(amounts({"rdma": given["rdma_per_nic"]})))
-        selector = LabelSelector((Requirement("type", Operator.IN, kinds),)) if kinds else None
+        selector = LabelSelector((Requirement("type", SelectorOperator.IN, kinds),)) if kinds else None
         hints.append(
             DeviceHint(DeviceType.RDMA, function_selector=selector, count_by=CountBy.AMOUNT, whole_device=is_whole)
         )

@@ -12,8 +12,8 @@ from tests.conformance.reading import Unreadable, no_matter, one_of, switches
 from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaPod
 from cotenant.model.resources import CPU_NAME, Amounts
 from cotenant.policy.quota.admission import (
-    Rules,
-    Violation,
+    QuotaRules,
+    QuotaViolation,
     check,
     check_alone,
     check_amounts,
@@ -25,7 +25,7 @@ from cotenant.policy.quota.admission import (
 )
 from cotenant.policy.quota.forest import Forest, distributable
 from cotenant.policy.quota.revocation import revoke
-from cotenant.policy.quota.runtime import Member, scaled_minima, share
+from cotenant.policy.quota.runtime import QuotaSibling, scaled_minima, share
 from cotenant.policy.quota.tree import QuotaTree
 from cotenant.policy.quota.usable import defaulted
 
@@ -64,7 +64,7 @@ _BESIDE_AMOUNTS = (
 )
 
 
-def negative(given: Mapping[str, Any]) -> list[Violation]:
+def negative(given: Mapping[str, Any]) -> list[QuotaViolation]:
     """Amounts are checked as written: a quota that has a negative one is never made."""
     levels = [
         tuple((named(key), amount) for key, amount in (given[field] or {}).items() if amount is not None)
@@ -83,7 +83,7 @@ def flat(case: Any) -> Compared:
         no_matter(child, "request", "min", "guarantee", "weight")  # of a resource that the total has not
     for key, total in case.given["total"].items():
         members = [
-            Member(
+            QuotaSibling(
                 child.get("request", {}).get(key, 0),
                 max(child.get("min", {}).get(key, 0), child.get("guarantee", {}).get(key, 0)),
                 child.get("weight", {}).get(key, 0),
@@ -163,7 +163,7 @@ def quota_self(case: Any) -> Compared:
     given = case.given["quota"]
     strict = tuple(named(key) for key in given.get("strict_used_keys", ()))
     used = amounts(given.get("used")).items
-    violations = negative(given) or check_alone(quota(given), used, Rules(strict_used=strict))
+    violations = negative(given) or check_alone(quota(given), used, QuotaRules(strict_used=strict))
     yield "valid", case.expect["valid"], not violations
 
 
@@ -177,7 +177,7 @@ def min_sum(case: Any) -> Compared:
 
 
 def key_sets(case: Any) -> Compared:
-    violations = check_keys(*_family(case), Rules(key_subset=bool(case.given["allow_key_subset"])))
+    violations = check_keys(*_family(case), QuotaRules(key_subset=bool(case.given["allow_key_subset"])))
     yield "valid", case.expect["valid"], not violations
 
 
@@ -278,7 +278,7 @@ def sequence(case: Any) -> Compared:
                     made = defaulted([made, *(other for other in others if other.name != made.name)])[0]
                 old = held.get(made.name) if step["op"] == "update" else None
                 strict = tuple(named(key) for key in given.get("strict_used_keys", ()))
-                settings = Rules(key_subset=gates["update_resource_keys"], strict_used=strict)
+                settings = QuotaRules(key_subset=gates["update_resource_keys"], strict_used=strict)
                 used = amounts(given["used"]).items
                 rules = [found.rule for found in check(made, others, old, with_pods, used, settings)]
                 now = guaranteed | {made.name: amounts(given["guaranteed"])}

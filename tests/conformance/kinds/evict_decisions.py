@@ -11,9 +11,9 @@ from tests.conformance.reading import Unreadable, no_matter, one_of
 from cotenant.model.cluster.labels import SUB_PRIORITY, Labels
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, NodePodPhase
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.eviction import cpu as eviction_cpu
 from cotenant.policy.nodeqos.eviction import memory as eviction_memory
 from cotenant.policy.nodeqos.eviction.cpu import CpuEvictionConfig, CpuEvictionMemory
@@ -22,7 +22,7 @@ from cotenant.policy.nodeqos.eviction.goals import (
     AllocatableTrigger,
     BestEffortMemoryTrigger,
     Currency,
-    Trigger,
+    EvictionTrigger,
     UsedTrigger,
     allocatable_release,
     used_release,
@@ -38,20 +38,20 @@ from cotenant.policy.nodeqos.eviction.satisfaction import (
 from cotenant.policy.nodeqos.eviction.victims import EVICTION_ENABLED, EVICTION_POLICY, EVICTION_PRIORITY
 
 _PHASES = {
-    "Running": Phase.RUNNING,
-    "Pending": Phase.OVER,  # upstream takes running pods alone
-    "Succeeded": Phase.OVER,
-    "Failed": Phase.OVER,
-    "Unknown": Phase.OVER,
-    "Terminating": Phase.TERMINATING,
+    "Running": NodePodPhase.RUNNING,
+    "Pending": NodePodPhase.OVER,  # upstream takes running pods alone
+    "Succeeded": NodePodPhase.OVER,
+    "Failed": NodePodPhase.OVER,
+    "Unknown": NodePodPhase.OVER,
+    "Terminating": NodePodPhase.TERMINATING,
 }
 _POLICIES = {
-    "cpu_satisfaction": Trigger.CPU_SATISFACTION.value,
-    "cpu_allocatable": Trigger.CPU_ALLOCATABLE.value,
-    "cpu_used": Trigger.CPU_USED.value,
-    "memory_used_be": Trigger.MEMORY_BEST_EFFORT.value,
-    "memory_allocatable": Trigger.MEMORY_ALLOCATABLE.value,
-    "memory_used": Trigger.MEMORY_USED.value,
+    "cpu_satisfaction": EvictionTrigger.CPU_SATISFACTION.value,
+    "cpu_allocatable": EvictionTrigger.CPU_ALLOCATABLE.value,
+    "cpu_used": EvictionTrigger.CPU_USED.value,
+    "memory_used_be": EvictionTrigger.MEMORY_BEST_EFFORT.value,
+    "memory_allocatable": EvictionTrigger.MEMORY_ALLOCATABLE.value,
+    "memory_used": EvictionTrigger.MEMORY_USED.value,
 }
 _SETTINGS = (
     "satisfaction_lower_pct",
@@ -229,7 +229,7 @@ def victims(case: Any) -> Iterator[tuple[str, Any, Any]]:
     yield "must_not_evict", set(), evicted & set(case.expect.get("must_not_evict", ()))
 
 
-def _memory_verdict(given: dict[str, Any], triggers: dict[str, Any]) -> Verdict:
+def _memory_verdict(given: dict[str, Any], triggers: dict[str, Any]) -> PolicyVerdict:
     total, used = given["capacity"], given["node_used"]
     measured = (0, 0) if total is None or used is None else (total, used)  # as the agent has it before its first sample
     state = NodeState(0, 0, HostUse(1, None, *measured), tuple(_pods(given)))
@@ -243,7 +243,7 @@ def _memory_verdict(given: dict[str, Any], triggers: dict[str, Any]) -> Verdict:
     return eviction_memory.decide(state, config, MemoryEvictionMemory())[0]
 
 
-def _cpu_verdict(given: dict[str, Any], triggers: dict[str, Any]) -> Verdict:
+def _cpu_verdict(given: dict[str, Any], triggers: dict[str, Any]) -> PolicyVerdict:
     host = HostUse(given.get("capacity", 0) // 1000, given["node_used"], 0, 0)
     state = NodeState(1_000_000, 1_000_000, host, tuple(_pods(given)))
     config = CpuEvictionConfig(

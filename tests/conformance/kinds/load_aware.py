@@ -10,19 +10,19 @@ from tests.conformance.reading import Unreadable, no_matter
 
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass
-from cotenant.model.machine.node_metric import REPORT_INTERVAL_S, MeasuredPod, NodeMetric, Statistic, Use, Window
+from cotenant.model.machine.node_metric import REPORT_INTERVAL_S, MeasuredPod, NodeMetric, Statistic, Use, UseWindow
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.load_aware.estimate import estimate
 from cotenant.policy.placement.load_aware.filtering import enough, is_filtered
 from cotenant.policy.placement.load_aware.scoring import score
 from cotenant.policy.placement.load_aware.settings import (
     LoadAwareSettings,
+    LoadShares,
     NodeThresholds,
     Percentile,
     Percentiles,
-    Shares,
 )
-from cotenant.policy.placement.load_aware.standing import Facts, standing
+from cotenant.policy.placement.load_aware.standing import LoadFacts, standing
 from cotenant.policy.placement.load_aware.usage import Resident, pick
 
 NOW_S = 1_000_000.0
@@ -39,11 +39,11 @@ def _use(raw: dict[str, int] | None) -> Use:
     return Use(raw.get("cpu", 0), raw.get("memory", 0)) if raw else Use()
 
 
-def _shares(raw: dict[str, int] | None) -> Shares:
+def _shares(raw: dict[str, int] | None) -> LoadShares:
     unknown = (raw or {}).keys() - {"cpu", "memory"}
     if unknown:
         raise Unreadable(f"thresholds of {sorted(unknown)} are not known")
-    return Shares(raw.get("cpu", 0), raw.get("memory", 0)) if raw else Shares()
+    return LoadShares(raw.get("cpu", 0), raw.get("memory", 0)) if raw else LoadShares()
 
 
 def _percentile(raw: dict[str, Any]) -> Percentile:
@@ -62,7 +62,7 @@ def _estimate(pod: dict[str, Any], settings: LoadAwareSettings) -> Use:
 
 def _metric(raw: dict[str, Any]) -> NodeMetric:
     windows = tuple(
-        Window(entry["duration_s"] or 0, {Statistic(entry.get("type", "p95").lower()): _use(entry["usage"])})
+        UseWindow(entry["duration_s"] or 0, {Statistic(entry.get("type", "p95").lower()): _use(entry["usage"])})
         for entry in raw.get("aggregated", ())
     )
     pods = {
@@ -74,8 +74,8 @@ def _metric(raw: dict[str, Any]) -> NodeMetric:
     return NodeMetric("n", age_s, interval_s, None if used is None else _use(used), windows, pods)
 
 
-def _facts(raw: dict[str, Any] | None) -> Facts:
-    return Facts() if raw is None else Facts(_metric(raw), NOW_S - raw.get("age_seconds", nan))
+def _facts(raw: dict[str, Any] | None) -> LoadFacts:
+    return LoadFacts() if raw is None else LoadFacts(_metric(raw), NOW_S - raw.get("age_seconds", nan))
 
 
 def _residents(pods: list[dict[str, Any]], settings: LoadAwareSettings) -> list[Resident]:
@@ -144,7 +144,7 @@ def check_score(case: Any) -> Iterator[tuple[str, Any, Any]]:
 def check_pick(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     windows = [
-        Window(
+        UseWindow(
             entry["duration_s"] or 0,
             {kind: Use(entry["cpu_m"])} if entry["cpu_m"] is not None else {},
         )

@@ -10,8 +10,8 @@ from tests.conformance.reading import Unreadable, no_matter, one_of, plain
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.groups.migration import JobPhase
 from cotenant.policy.rebalance.migration.arbitration import (
-    Job,
-    Verdict,
+    ArbitrationVerdict,
+    MoveJob,
     adjacent,
     arbitrate,
     by_creation,
@@ -22,11 +22,11 @@ from cotenant.policy.rebalance.migration.arbitration import (
     moving_count,
     verdict,
 )
-from cotenant.policy.rebalance.migration.evictable import EvictionFacts, EvictionFilter, Gate
+from cotenant.policy.rebalance.migration.evictable import EvictionFacts, EvictionFilter, EvictionGate
 from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit, ObjectLimiter
 from cotenant.policy.rebalance.migration.workload_limits import (
-    Share,
-    WorkloadState,
+    MovingWorkload,
+    ReplicaShare,
     admits_one_more,
     has_expected_replicas,
     limit_of_replicas,
@@ -34,19 +34,19 @@ from cotenant.policy.rebalance.migration.workload_limits import (
 )
 
 
-def _jobs(given: Mapping[str, Any]) -> list[Job]:
+def _jobs(given: Mapping[str, Any]) -> list[MoveJob]:
     return [
-        Job(entry["name"], entry.get("created", 0), "uid", entry.get("pod", ""), entry.get("batch_job", ""))
+        MoveJob(entry["name"], entry.get("created", 0), "uid", entry.get("pod", ""), entry.get("batch_job", ""))
         for entry in given["jobs"]
     ]
 
 
-def _names(jobs: list[Job]) -> list[str]:
+def _names(jobs: list[MoveJob]) -> list[str]:
     return [job.name for job in jobs]
 
 
-def _share(value: Any) -> Share | None:
-    return None if value is None else Share.parse(value, "value")
+def _share(value: Any) -> ReplicaShare | None:
+    return None if value is None else ReplicaShare.parse(value, "value")
 
 
 def sort_by_pod(case: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -89,13 +89,13 @@ def arbitration_verdict(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     no_matter(given, "retryable_ok")  # asked only of a pod that passed before
     got = verdict(bool(given["pod_exists"]), bool(given["non_retryable_ok"]), lambda: bool(given["retryable_ok"]))
-    yield "failed", case.expect["failed"], got is Verdict.FAILED
-    yield "passed", case.expect["passed"], got is Verdict.PASSED
+    yield "failed", case.expect["failed"], got is ArbitrationVerdict.FAILED
+    yield "passed", case.expect["passed"], got is ArbitrationVerdict.PASSED
 
 
 def arbitration_round(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    jobs = [Job(name, 0.0, "uid") for name in given["jobs"]]
+    jobs = [MoveJob(name, 0.0, "uid") for name in given["jobs"]]
     for_good, for_now = given.get("fails_non_retryable", ()), given.get("fails_retryable", ())
     found = arbitrate(jobs, lambda job: job.name not in for_good, lambda job: job.name not in for_now)
     for key in ("waiting", "passed", "failed"):
@@ -116,15 +116,15 @@ def per_workload(case: Any) -> Iterator[tuple[str, Any, Any]]:
     uid = pods[0] if given["candidate_is_one_of_migrating"] and pods else "other"
     same = given.get("same_workload", True)
     away = [f"u{i}" for i in range(given.get("unavailable", 0))]
-    state = WorkloadState(given["replicas"], pods if same else [], away if same else [])
+    state = MovingWorkload(given["replicas"], pods if same else [], away if same else [])
     skip = _skipped(given)
     got = workload_refuses(
         uid,
         state,
         _share(given["max_migrating"]),
         _share(given["max_unavailable"]),
-        checks_moving=Gate.MAX_MOVING not in skip,
-        checks_unavailable=Gate.MAX_UNAVAILABLE not in skip,
+        checks_moving=EvictionGate.MAX_MOVING not in skip,
+        checks_unavailable=EvictionGate.MAX_UNAVAILABLE not in skip,
     )
     yield "passes", case.expect["passes"], not got
 
@@ -136,7 +136,7 @@ def limit(case: Any) -> Iterator[tuple[str, Any, Any]]:
 def expected_replicas(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     got = has_expected_replicas(given["replicas"], _share(given["max_migrating"]), _share(given["max_unavailable"]))
-    skips = bool(given["skip_check"]) or Gate.EXPECTED_REPLICAS in _skipped(given)
+    skips = bool(given["skip_check"]) or EvictionGate.EXPECTED_REPLICAS in _skipped(given)
     yield "passes", case.expect["passes"], got or skips
 
 
@@ -150,7 +150,10 @@ def already_migrating(case: Any) -> Iterator[tuple[str, Any, Any]]:
         return f"{pod['namespace']}/{pod['name']}"
 
     jobs = [
-        (Job("j", 0.0, entry["pod"].get("uid", ""), key(entry["pod"])), JobPhase(entry.get("phase", "") or "Pending"))
+        (
+            MoveJob("j", 0.0, entry["pod"].get("uid", ""), key(entry["pod"])),
+            JobPhase(entry.get("phase", "") or "Pending"),
+        )
         for entry in case.given.get("jobs", ())
     ]
     pod = case.given["pod"]
@@ -177,12 +180,12 @@ def object_limiter(case: Any) -> Iterator[tuple[str, Any, Any]]:
     yield "wait", case.expect["wait"], waits
 
 
-SCOPES = {"global": Gate.GLOBALLY, "node": Gate.PER_NODE, "namespace": Gate.PER_NAMESPACE}
+SCOPES = {"global": EvictionGate.GLOBALLY, "node": EvictionGate.PER_NODE, "namespace": EvictionGate.PER_NAMESPACE}
 
 
-def _skipped(given: Mapping[str, Any]) -> list[Gate]:
+def _skipped(given: Mapping[str, Any]) -> list[EvictionGate]:
     """Gates that are not asked. Those of other questions change nothing here."""
-    return [Gate(name) for name in given.get("skip_gates", ())]
+    return [EvictionGate(name) for name in given.get("skip_gates", ())]
 
 
 KINDS = {

@@ -9,7 +9,7 @@ from typing import Any
 from tests.conformance.reading import Unreadable, one_of, plain, recorded, switches
 
 from cotenant.drivers.kube.kinds.custom.reservation_template import migration_manifest
-from cotenant.engine.migration.instructions import EvictPod, PodFacts, WriteStatus
+from cotenant.engine.migration.instructions import EvictJobPod, PodFacts, WriteStatus
 from cotenant.engine.migration.steps import JobFacts, Next, is_scavenged, next_step
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.migration import (
@@ -17,11 +17,17 @@ from cotenant.model.groups.migration import (
     JobCondition,
     JobMode,
     JobPhase,
+    JobStep,
     MigrationJob,
     PodRef,
-    Step,
 )
-from cotenant.model.groups.reservation import SCHEDULED, Condition, CurrentOwner, Phase, Reservation
+from cotenant.model.groups.reservation import (
+    SCHEDULED,
+    CurrentOwner,
+    Reservation,
+    ReservationCondition,
+    ReservationPhase,
+)
 from cotenant.model.groups.reservation_notes import ORDER
 
 NODE = "test-node-1"  # of a reservation or a pod whose node the case does not name
@@ -34,12 +40,18 @@ MAX_STEPS = 20
 def _reservation(given: Mapping[str, Any] | None) -> Reservation | None:
     if given is None:
         return None
-    owner, scheduled, phase = given["current_owner"], given["scheduled"], Phase(given.get("phase", "Available"))
+    owner, scheduled, phase = (
+        given["current_owner"],
+        given["scheduled"],
+        ReservationPhase(given.get("phase", "Available")),
+    )
     node = given.get("node", NODE if owner or ("current_owner" in given and scheduled is not False) else "")
     why = given["scheduled_reason"], given.get("message", "")
-    conditions = [Condition(SCHEDULED, False, why[0] or "Unschedulable", why[1])] if scheduled is False else []
+    conditions = (
+        [ReservationCondition(SCHEDULED, False, why[0] or "Unschedulable", why[1])] if scheduled is False else []
+    )
     if given["expired"] or given["ready_reason"]:
-        conditions.append(Condition("Ready", False, given.get("ready_reason", "Expired")))
+        conditions.append(ReservationCondition("Ready", False, given.get("ready_reason", "Expired")))
     current = ()
     if owner:
         namespace, _, name = owner.partition("/")
@@ -85,7 +97,7 @@ def _whole_way(given: Mapping[str, Any]) -> MigrationJob:
             )
         elif step == "pod gone" or step.startswith("eviction asked"):
             job, found = _settle(job, facts)
-            assert isinstance(found.write, EvictPod)
+            assert isinstance(found.write, EvictJobPod)
             again = PodFacts(PodRef(ref.namespace, ref.name, "new"), NODE, ready=True)
             facts = replace(facts, pod=again if "created again" in step else None)
         elif step not in ("unpaused", "pod running"):
@@ -104,9 +116,9 @@ def job_phase(case: Any) -> Iterator[tuple[str, Any, Any]]:
         evicted = bound = job.phase is JobPhase.SUCCEEDED
         yield from _values(job, expect, evicted, bound)
         return
-    made = (JobCondition(Step.RESERVATION_CREATED, "True"), JobCondition(Step.RESERVATION_SCHEDULED, "True"))
+    made = (JobCondition(JobStep.RESERVATION_CREATED, "True"), JobCondition(JobStep.RESERVATION_SCHEDULED, "True"))
     said, found_reservation = _conditions(given["conditions"]), _reservation(given["reservation"])
-    tried = [job_condition for job_condition in said if job_condition.type == Step.EVICTION]
+    tried = [job_condition for job_condition in said if job_condition.type == JobStep.EVICTION]
     if "ttl_minutes" in given or "age_minutes" in given:
         job, now_s = replace(job, ttl_s=given.get("ttl_minutes", 0) * 60.0), given.get("age_minutes", 0) * 60.0
         # Such a job waits for the node of its reservation.
@@ -121,21 +133,21 @@ def job_phase(case: Any) -> Iterator[tuple[str, Any, Any]]:
         facts = replace(facts, reservation=found_reservation)
         waits_to_be_bound = "conditions" in given and not tried
         if waits_to_be_bound:
-            job = replace(job, conditions=(*made, JobCondition(Step.EVICTION, "True"), *said))
+            job = replace(job, conditions=(*made, JobCondition(JobStep.EVICTION, "True"), *said))
             facts = replace(facts, pod=None)
         elif given["evicted"]:
-            job = replace(job, conditions=(*made, JobCondition(Step.EVICTION, "True")))
+            job = replace(job, conditions=(*made, JobCondition(JobStep.EVICTION, "True")))
         elif found_reservation is not None or given["reservation_ref"]:
-            job = replace(job, conditions=(JobCondition(Step.RESERVATION_CREATED, "True"), *said))
+            job = replace(job, conditions=(JobCondition(JobStep.RESERVATION_CREATED, "True"), *said))
     if given["phase"] is not None:
         job = replace(job, phase=JobPhase(given["phase"]))
     job, found = _settle(job, facts, now_s)
     asked = one_of(given, "evict_call", ("ok", "error", "fails", ""), "")
     if asked:
-        assert isinstance(found.write, EvictPod)
+        assert isinstance(found.write, EvictJobPod)
         yield "error", expect["error"], asked != "ok"
     failed = asked in ("error", "fails")  # is tried again without being asked for
-    yield from _values(job, expect, job.has(Step.EVICTION), job.has(Step.POD_BOUND), failed)
+    yield from _values(job, expect, job.has(JobStep.EVICTION), job.has(JobStep.POD_BOUND), failed)
 
 
 def _values(

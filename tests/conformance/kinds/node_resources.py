@@ -11,7 +11,7 @@ from tests.conformance.reading import no_matter, plain, set_amounts
 
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.policy.overcommit.amplification import normalization_ratio, normalized
-from cotenant.policy.overcommit.facts import Amount, Term
+from cotenant.policy.overcommit.facts import Amount, AmountTerm
 from cotenant.policy.overcommit.strategy import is_enabled, read_config, strategy_of
 from cotenant.policy.overcommit.writing import (
     BATCH,
@@ -79,7 +79,7 @@ def node_prepare(case: Any) -> Iterator[tuple[str, Any, Any]]:
     ratio = given["cpu_normalization_ratio"]
     by = Adjustments(normalization_ratio(ratio) if ratio else None, set_amounts(given["third_party_batch"]) or None)
     computed = {
-        name: None if amount is None else Amount(name, "given", amount, (Term("given", amount),))
+        name: None if amount is None else Amount(name, "given", amount, (AmountTerm("given", amount),))
         for name, amount in given.get("computed", {}).items()
     }
     final = {

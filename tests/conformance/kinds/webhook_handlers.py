@@ -12,21 +12,21 @@ from tests.conformance.reading import one_of, plain
 from cotenant.model.cluster.colocation_profile import ColocationProfile
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.groups.quota import Quota
-from cotenant.services.reviewing.facts import Facts
-from cotenant.services.reviewing.review import Outcome, ResourceName, ReviewRequest
+from cotenant.services.reviewing.facts import WebhookFacts
+from cotenant.services.reviewing.review import ResourceName, ReviewOutcome, ReviewRequest
 from cotenant.services.reviewing.reviewer import Reviewer
-from cotenant.services.reviewing.rules import Rules
+from cotenant.services.reviewing.rules import ReviewRules
 
 
 async def _no_pods(quota: Quota) -> bool:
     return False
 
 
-def _asked(facts: Facts, path: str, request: ReviewRequest) -> Outcome:
-    return asyncio.run(Reviewer(facts, Rules(), _no_pods, Random(0)).review(path, request))
+def _asked(facts: WebhookFacts, path: str, request: ReviewRequest) -> ReviewOutcome:
+    return asyncio.run(Reviewer(facts, ReviewRules(), _no_pods, Random(0)).review(path, request))
 
 
-def _compared(case: Any, outcome: Outcome) -> Iterator[tuple[str, Any, Any]]:
+def _compared(case: Any, outcome: ReviewOutcome) -> Iterator[tuple[str, Any, Any]]:
     yield "allowed", case.expect["allowed"], outcome.is_allowed
     yield "code", case.expect["code"], outcome.code
     yield "patched", case.expect["patched"], bool(outcome.patch)
@@ -52,7 +52,7 @@ def _request(given: Any, group: str, version: str, is_metadata: bool) -> ReviewR
 
 
 def pod_handler(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    facts = Facts(lambda: 0.0)
+    facts = WebhookFacts(lambda: 0.0)
     for entry in case.given.get("profiles", ()):
         spec = entry["spec"]
         labels = tuple(sorted(plain(spec.get("labels", {})).items()))
@@ -65,7 +65,7 @@ def quota_handler(case: Any) -> Iterator[tuple[str, Any, Any]]:
     request = _request(case.given, "scheduling.sigs.k8s.io", "v1alpha1", True)
     is_mutating = one_of(case.given, "webhook", ("mutating", "validating")) == "mutating"
     path = "/mutate-quota" if is_mutating else "/validate-quota"
-    yield from _compared(case, _asked(Facts(lambda: 0.0), path, request))
+    yield from _compared(case, _asked(WebhookFacts(lambda: 0.0), path, request))
 
 
 KINDS = {"pod_handler": pod_handler, "quota_handler": quota_handler}

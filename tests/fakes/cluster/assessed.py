@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cotenant.drivers.kube.snapshot.kinds import BY_OBJECT, COPIED
-from cotenant.drivers.kube.snapshot.snapshot import KindRead, ObjectCutter, Reading, Snapshot
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading, ObjectCutter
 
 Obj = dict[str, Any]
 NOW_S = 1_767_225_600.0
@@ -94,7 +94,7 @@ def node_metric(name: str, pods: dict[str, int], cpu_m: int, **pod_more: Any) ->
     }
 
 
-def snapshot(objects: Iterable[Any]) -> Snapshot:
+def snapshot(objects: Iterable[Any]) -> ClusterSnapshot:
     """A copy with these objects, cut down as a reader does."""
     cutters = {key: ObjectCutter(copied) for key, copied in COPIED.items()}
     found: dict[str, list[bytes]] = {key: [] for key in COPIED}
@@ -103,7 +103,7 @@ def snapshot(objects: Iterable[Any]) -> Snapshot:
         line = cutters[key].cut(json.loads(json.dumps(obj)))
         if line is not None:
             found[key].append(line)
-    return Snapshot(NOW_S, found, tuple(KindRead(key, Reading.READ) for key in COPIED), "v1.36.2", "a test")
+    return ClusterSnapshot(NOW_S, found, tuple(KindRead(key, KindReading.READ) for key in COPIED), "v1.36.2", "a test")
 
 
 def resource_quota(hard: dict[str, str], used: dict[str, str], **spec: Any) -> Obj:

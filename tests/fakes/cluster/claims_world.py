@@ -10,14 +10,14 @@ import numpy as np
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.claims.instructions import ReleaseClaim
 from cotenant.engine.rules.claims.rules import ClaimRules
 from cotenant.model.claims.claim import ResourceClaim
-from cotenant.model.claims.devices import DeviceId, OfferedDevice, Reach, Slice
+from cotenant.model.claims.devices import DeviceId, OfferedDevice, Reach, ResourceSlice
 from cotenant.model.claims.needs import ClaimGroup, ClaimNeeds, ContainerRequest, NamedClaim
-from cotenant.model.claims.requests import ClaimSpec, Constraint, DeviceClass, DeviceRequest, ExactRequest
+from cotenant.model.claims.requests import ClaimRequest, ClaimSpec, DeviceClass, DeviceConstraint, ExactRequest
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -41,11 +41,11 @@ class ByModel:
         return dict(device.attributes).get("model") == expression
 
 
-def request(name: str = "gpu", count: int = 1, *selectors: str, device_class: str = "gpu") -> DeviceRequest:
-    return DeviceRequest(name, (ExactRequest(name, device_class, selectors, count=count),))
+def request(name: str = "gpu", count: int = 1, *selectors: str, device_class: str = "gpu") -> ClaimRequest:
+    return ClaimRequest(name, (ExactRequest(name, device_class, selectors, count=count),))
 
 
-def spec(*requests: DeviceRequest, constraints: tuple[Constraint, ...] = ()) -> ClaimSpec:
+def spec(*requests: ClaimRequest, constraints: tuple[DeviceConstraint, ...] = ()) -> ClaimSpec:
     return ClaimSpec(requests or (request(),), constraints)
 
 
@@ -60,7 +60,7 @@ class ClaimsWorld:
         self.rules = ClaimRules(ByModel())
         self.facts = self.rules.facts
         self.engine = Cluster(
-            profile("cotenant-requests"), np.random.default_rng(1), Settings(), PluginRegistry(claims=self.rules)
+            profile("cotenant-requests"), np.random.default_rng(1), EngineSettings(), PluginRegistry(claims=self.rules)
         )
         self.facts.class_seen(DeviceClass("gpu"))
         self.claims: dict[str, ResourceClaim] = {}  # as stored
@@ -77,7 +77,7 @@ class ClaimsWorld:
         amounts = {"cpu": 64_000, "memory": 2**36, "pods": 100, **allocatable}
         self.engine.node_seen(Node(name, Amounts.of(amounts)))
         if devices:
-            self.facts.slice_seen(Slice(f"{name}-gpus", DRIVER, name, 1, 1, Reach(name), devices))
+            self.facts.slice_seen(ResourceSlice(f"{name}-gpus", DRIVER, name, 1, 1, Reach(name), devices))
 
     def claim(self, name: str, wanted: ClaimSpec | None = None, owner: str = "") -> None:
         self.put(ResourceClaim("default", name, f"uid-{name}", wanted or spec(), owner_uid=owner))

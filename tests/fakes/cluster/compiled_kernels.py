@@ -19,9 +19,9 @@ from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod
-from cotenant.model.cluster.pod import Estimate, Pod
-from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
-from cotenant.model.groups.gang import GangNotes, GangTopology, Mode
+from cotenant.model.cluster.pod import Pod, PodEstimate
+from cotenant.model.cluster.taints import Match, Taint, TaintEffect, Toleration
+from cotenant.model.groups.gang import GangMode, GangNotes, GangTopology
 from cotenant.model.groups.quota import NAME, PREEMPTIBLE, Quota, QuotaObject
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.placement.contract import RoundPolicy
@@ -51,7 +51,7 @@ def random_cluster(policy: PlacementProfile | RoundPolicy, seed: int) -> None:
     pods: dict[str, ObservedPod] = {}
     names = [f"n{i}" for i in range(5)]
     for i, name in enumerate(names):
-        taints = (Taint("soft", effect=Effect.PREFER_NO_SCHEDULE),) if i == 0 else ()
+        taints = (Taint("soft", effect=TaintEffect.PREFER_NO_SCHEDULE),) if i == 0 else ()
         labels = Labels.of({HOSTNAME: name, ZONE: "ab"[i % 2]})
         cluster.node_seen(Node(name, Amounts.of({"cpu": 4000, "memory": 8 << 30, "pods": 9}), labels, taints=taints))
     for name, most, least in (("team", 9000, 2000), ("other", 9000, 4000)):
@@ -67,7 +67,7 @@ def random_cluster(policy: PlacementProfile | RoundPolicy, seed: int) -> None:
             gang = GangNotes(
                 name=f"g{step}",
                 min_available=int(rng.integers(1, 4)),
-                mode=Mode.STRICT if rng.random() < 0.7 else Mode.NON_STRICT,
+                mode=GangMode.STRICT if rng.random() < 0.7 else GangMode.NON_STRICT,
                 topology=topology,
             )
         for i in range(int(rng.integers(1, 4))):
@@ -84,7 +84,7 @@ def random_cluster(policy: PlacementProfile | RoundPolicy, seed: int) -> None:
                 labels=Labels.of(labels),
                 anti_affinity=(PodTerm(HOSTNAME, LabelSelector.of({"app": "x"})),) if rng.random() < 0.1 else (),
                 tolerations=(Toleration("soft", Match.EXISTS),) if rng.random() < 0.3 else (),
-                estimate=Estimate(0.4, 1 << 30, 0.3, 0.3, 0.5, np.inf if service else 60.0),
+                estimate=PodEstimate(0.4, 1 << 30, 0.3, 0.3, 0.5, np.inf if service else 60.0),
                 objective_p99_ms=10.0 if service else None,
             )
             pods[pod.name] = ObservedPod(pod, pod.name, cluster.settings.scheduler, now_s, demands=Demands(gang=gang))

@@ -9,7 +9,7 @@ import numpy as np
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
@@ -87,7 +87,7 @@ def pod(
 
 def cluster(*nodes: Node, told: Sequence[NodeTopology] | None = None) -> Cluster:
     """Each node tells eight CPUs, unless said otherwise."""
-    made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings())
+    made = Cluster(profile("least-allocated"), np.random.default_rng(1), EngineSettings())
     for node in nodes:
         made.node_seen(node)
     for topology in [tells(node.name) for node in nodes] if told is None else told:

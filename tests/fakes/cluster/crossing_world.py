@@ -14,7 +14,7 @@ from tests.fakes.cluster.crossing_facts import Facts, Member, Wanted
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.plugins.reservations.instructions import ReservationStatus
@@ -22,18 +22,18 @@ from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.claims.instructions import ReleaseClaim
 from cotenant.engine.rules.claims.rules import ClaimRules
 from cotenant.model.claims.claim import AllocatedDevice, Allocation, ResourceClaim
-from cotenant.model.claims.devices import DeviceId, OfferedDevice, Reach, Slice
+from cotenant.model.claims.devices import DeviceId, OfferedDevice, Reach, ResourceSlice
 from cotenant.model.claims.needs import ClaimNeeds, NamedClaim
 from cotenant.model.claims.requests import DeviceClass
 from cotenant.model.cluster.affinity import NAME_FIELD, NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.demands import Demands
-from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.groups.gang import GangNotes, Mode
+from cotenant.model.groups.gang import GangMode, GangNotes
 from cotenant.model.groups.quota import NAME, PREEMPTIBLE, ROOT_QUOTA, Quota, QuotaObject
-from cotenant.model.groups.reservation import Owner, Phase, Reservation
+from cotenant.model.groups.reservation import Reservation, ReservationOwner, ReservationPhase
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.placement.profiles import profile
 
@@ -49,7 +49,7 @@ class CrossingWorld:
         self.rules = ClaimRules(ByModel())
         self.quotas = Quotas(QuotaSettings(revoke_after_s=20.0))
         plugins = PluginRegistry(claims=self.rules, quotas=self.quotas)
-        self.engine = Cluster(profile("least-allocated"), np.random.default_rng(seed), Settings(), plugins)
+        self.engine = Cluster(profile("least-allocated"), np.random.default_rng(seed), EngineSettings(), plugins)
         self.now_s = 1000.0
         self.stored: dict[str, ObservedPod] = {}
         self.claims: dict[str, ResourceClaim] = {}
@@ -84,7 +84,7 @@ class CrossingWorld:
         models = [self.rng.choice("aab") for _ in range(count)]
         offered = tuple(OfferedDevice(f"d{at}", (("model", model),)) for at, model in enumerate(models))
         if offered:
-            self.rules.facts.slice_seen(Slice(name, DRIVER, name, 1, 1, reach, offered))
+            self.rules.facts.slice_seen(ResourceSlice(name, DRIVER, name, 1, 1, reach, offered))
         here = self.facts.devices.setdefault(node, {})
         here.update({DeviceId(DRIVER, name, f"d{at}"): model for at, model in enumerate(models)})
 
@@ -141,7 +141,7 @@ class CrossingWorld:
     def _reservation(self) -> None:
         node = self.rng.choice(sorted(self.facts.cpu))
         template = Pod("kept", requests=Amounts.of({"cpu": 1000}), labels=Labels.of({"app": "owner"}))
-        owners = (Owner(selector=LabelSelector.of({"app": "owner"})),)
+        owners = (ReservationOwner(selector=LabelSelector.of({"app": "owner"})),)
         made = Reservation(
             "kept",
             "uid-kept",
@@ -149,7 +149,7 @@ class CrossingWorld:
             owners,
             ttl_s=0,
             node=node,
-            phase=Phase.AVAILABLE,
+            phase=ReservationPhase.AVAILABLE,
             allocatable=template.requests,
         )
         self.reservation = made
@@ -193,7 +193,7 @@ class CrossingWorld:
         facts = self.facts
         named = tuple(NamedClaim(f"default/{key}", bool(facts.claims[key].owner)) for key in pod.claims)
         made_s = self.stored[pod.uid].created_s if pod.uid in self.stored else float(len(self.stored))
-        notes = GangNotes(pod.gang, facts.least[pod.gang], mode=Mode.STRICT) if pod.gang else None
+        notes = GangNotes(pod.gang, facts.least[pod.gang], mode=GangMode.STRICT) if pod.gang else None
         labels = {NAME: pod.quota} if pod.quota else {}
         labels |= {"app": "x"} if pod.covered else {}
         labels |= {} if pod.preemptible else {PREEMPTIBLE: "false"}
@@ -230,7 +230,8 @@ class CrossingWorld:
         if wanted.devices:
             nodes = {node for node, devices in self.facts.devices.items() for d in wanted.devices if d in devices}
             only = tuple(
-                NodeSelectorTerm(fields=(Requirement(NAME_FIELD, Operator.IN, (node,)),)) for node in nodes - {""}
+                NodeSelectorTerm(fields=(Requirement(NAME_FIELD, SelectorOperator.IN, (node,)),))
+                for node in nodes - {""}
             )
             given = tuple(AllocatedDevice("gpu", device) for device in wanted.devices)
             allocation = Allocation(given, NodeSelector(only) if only else None)

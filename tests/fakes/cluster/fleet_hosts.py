@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from cotenant.engine.fleet.group import Act, GroupMachine, Instruction
-from cotenant.model.fleet.group import Goal, GroupRecord, PlannedContainer, Step
+from cotenant.model.fleet.group import ContainerStep, GroupGoal, GroupRecord, PlannedContainer
 from cotenant.model.fleet.template import ContainerTemplate
 
 
@@ -28,57 +28,63 @@ class Hosts:
 
     plan: tuple[PlannedContainer, ...]
     broken: frozenset[tuple[Act, str]] = frozenset()
-    steps: dict[str, Step] = field(default_factory=dict)
+    steps: dict[str, ContainerStep] = field(default_factory=dict)
     epoch: int = 0
     starts: Counter[str] = field(default_factory=Counter)
     creations: Counter[str] = field(default_factory=Counter)
 
-    def survey(self, epoch: int) -> dict[str, Step]:
+    def survey(self, epoch: int) -> dict[str, ContainerStep]:
         self._pass(epoch)
-        return {guid: Step.RUNNING if step is Step.READY else step for guid, step in self.steps.items()}
+        return {
+            guid: ContainerStep.RUNNING if step is ContainerStep.READY else step for guid, step in self.steps.items()
+        }
 
     def restart_agents(self) -> None:
         """Agents were killed: what Docker has is there, reservations are not."""
-        self.steps = {guid: step for guid, step in self.steps.items() if step is not Step.RESERVED}
+        self.steps = {guid: step for guid, step in self.steps.items() if step is not ContainerStep.RESERVED}
 
-    def do(self, instruction: Instruction, epoch: int) -> Step:
+    def do(self, instruction: Instruction, epoch: int) -> ContainerStep:
         self._pass(epoch)
         act, container = instruction.act, instruction.container
         if (act, container.template.appkey) in self.broken:
             raise Refused(f"{act} is broken")
         guid = container.guid
-        step = self.steps.get(guid, Step.ABSENT)
+        step = self.steps.get(guid, ContainerStep.ABSENT)
         match act:
-            case Act.RESERVE if step is Step.ABSENT:
-                step = Step.RESERVED
-            case Act.CREATE if step <= Step.RESERVED:
+            case Act.RESERVE if step is ContainerStep.ABSENT:
+                step = ContainerStep.RESERVED
+            case Act.CREATE if step <= ContainerStep.RESERVED:
                 assert not any(
-                    self.steps.get(entry.guid, Step.ABSENT) > Step.RESERVED
+                    self.steps.get(entry.guid, ContainerStep.ABSENT) > ContainerStep.RESERVED
                     for entry in self.plan
                     if entry.template.appkey == container.template.appkey
                 ), f"{container.template.appkey} is doubled"
                 self.creations[guid] += 1
-                step = Step.CREATED
+                step = ContainerStep.CREATED
             case Act.START:
-                if step < Step.CREATED:
+                if step < ContainerStep.CREATED:
                     raise Refused("no such container")
-                if step is Step.CREATED:
+                if step is ContainerStep.CREATED:
                     self.starts[guid] += 1
-                    ready = {entry.template.appkey for entry in self.plan if self.steps.get(entry.guid) is Step.READY}
+                    ready = {
+                        entry.template.appkey
+                        for entry in self.plan
+                        if self.steps.get(entry.guid) is ContainerStep.READY
+                    }
                     assert ready.issuperset(container.template.after), (
                         f"{guid} was started before {container.template.after}"
                     )
-                    step = Step.RUNNING
+                    step = ContainerStep.RUNNING
             case Act.PROBE:
-                if step < Step.RUNNING:
+                if step < ContainerStep.RUNNING:
                     raise Refused("does not run")
-                step = Step.READY
-            case Act.STOP if step in (Step.RUNNING, Step.READY):
-                step = Step.ENDED
+                step = ContainerStep.READY
+            case Act.STOP if step in (ContainerStep.RUNNING, ContainerStep.READY):
+                step = ContainerStep.ENDED
             case Act.REMOVE | Act.RELEASE:
-                step = Step.ABSENT
+                step = ContainerStep.ABSENT
         self.steps[guid] = step
-        if step is Step.ABSENT:
+        if step is ContainerStep.ABSENT:
             del self.steps[guid]
         return step
 
@@ -102,5 +108,5 @@ def taken_over(record: GroupRecord, hosts: Hosts) -> GroupMachine:
     return GroupMachine(record, hosts.survey(record.epoch))
 
 
-def new_record(plan: tuple[PlannedContainer, ...], goal: Goal = Goal.UP) -> GroupRecord:
+def new_record(plan: tuple[PlannedContainer, ...], goal: GroupGoal = GroupGoal.UP) -> GroupRecord:
     return GroupRecord("shop", plan, goal, 1, "controller")

@@ -6,7 +6,7 @@ import numpy as np
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
@@ -61,7 +61,7 @@ def group(name: str, least: int | None, uid: str = "", **more: object) -> PodGro
 
 
 def cluster(
-    nodes: int = 4, cpu: int = 1000, settings: Settings | None = None, policy: str = "least-allocated"
+    nodes: int = 4, cpu: int = 1000, settings: EngineSettings | None = None, policy: str = "least-allocated"
 ) -> Cluster:
     made = Cluster(profile(policy), np.random.default_rng(1), settings)
     for i in range(nodes):

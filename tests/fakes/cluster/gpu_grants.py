@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI, GpuNodes, GpuShapes, misfit, take
+from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI, GpuNodeArrays, GpuShapes, misfit, take
 
 
 class GpuGrants:
     """The nodes' free CPU, memory and GPUs after the grants made so far. Starts with idle nodes."""
 
-    def __init__(self, nodes: GpuNodes, shapes: GpuShapes) -> None:
+    def __init__(self, nodes: GpuNodeArrays, shapes: GpuShapes) -> None:
         idle = (np.arange(nodes.gpu_free.shape[1]) < nodes.gpu_count[:, None]).astype(np.int64) * WHOLE_GPU_MILLI
         self.nodes = nodes._replace(cpu_free=nodes.cpu.copy(), memory_free=nodes.memory.copy(), gpu_free=idle)
         self.shapes = shapes

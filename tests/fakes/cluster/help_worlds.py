@@ -10,20 +10,28 @@ import numpy as np
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Preempt
-from cotenant.engine.framework.settings import Settings
-from cotenant.engine.plugins.reservations.instructions import Reserve
+from cotenant.engine.framework.settings import EngineSettings
+from cotenant.engine.plugins.reservations.instructions import ReserveNode
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm
 from cotenant.model.cluster.demands import Demands
-from cotenant.model.cluster.labels import HOSTNAME, NO_LABELS, ZONE, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import (
+    HOSTNAME,
+    NO_LABELS,
+    ZONE,
+    Labels,
+    LabelSelector,
+    Requirement,
+    SelectorOperator,
+)
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import Match, Taint, Toleration
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
-from cotenant.model.groups.gang import GangNotes, Mode
+from cotenant.model.groups.gang import GangMode, GangNotes
 from cotenant.model.groups.quota import NAME, Quota, QuotaObject
-from cotenant.model.groups.reservation import Owner, Reservation
+from cotenant.model.groups.reservation import Reservation, ReservationOwner
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
 from cotenant.policy.placement.profiles import profile
 
@@ -51,7 +59,7 @@ class Run:
 
     def __init__(self, stored: Stored, seed: int, now_s: float = 0.0) -> None:
         self.stored = stored
-        self.cluster = Cluster(profile("least-allocated"), np.random.default_rng(seed), Settings())
+        self.cluster = Cluster(profile("least-allocated"), np.random.default_rng(seed), EngineSettings())
         self.now_s = now_s
         self.bound: dict[str, str] = {}  # uid -> node
         self.evicted: dict[
@@ -90,7 +98,7 @@ class Run:
                 stored.pods[instruction.uid], node=instruction.node, holds=instruction.holds, nominated_node=""
             )
             c.pod_seen(stored.pods[instruction.uid], self.now_s)
-        elif isinstance(instruction, Reserve) and c.sending(instruction.uid, self.now_s):
+        elif isinstance(instruction, ReserveNode) and c.sending(instruction.uid, self.now_s):
             status = instruction.status
             stored.reservations[instruction.uid] = replace(
                 stored.reservations[instruction.uid],
@@ -174,10 +182,10 @@ def a_pod(rng: Rng, name: str, **more: object) -> Pod:
     if rng.random() < 0.12:
         term = pick(
             rng,
-            Requirement("disk", Operator.NOT_IN, ("hdd",)),
-            Requirement("disk", Operator.EXISTS),
-            Requirement("rack", Operator.GT, ("3",)),
-            Requirement("old", Operator.IN, ("x", "y")),
+            Requirement("disk", SelectorOperator.NOT_IN, ("hdd",)),
+            Requirement("disk", SelectorOperator.EXISTS),
+            Requirement("rack", SelectorOperator.GT, ("3",)),
+            Requirement("old", SelectorOperator.IN, ("x", "y")),
         )
         affinity = NodeAffinity(NodeSelector((NodeSelectorTerm((term,)),)))  # type: ignore[arg-type]
     apart = PodTerm(HOSTNAME, LabelSelector.of({"app": str(pick(rng, *APPS))}))
@@ -211,7 +219,7 @@ def a_world(rng: Rng) -> Stored:
             stored.quotas.append(QuotaObject(f"default/{name}", f"uid-{name}", Quota(name, most, least)))
     if rng.random() < 0.4:
         template = Pod("held", requests=Amounts.of({"cpu": int(rng.choice([1000, 3000])), "memory": 1 << 30}))
-        owner = Owner(selector=LabelSelector.of({"app": "db"}))
+        owner = ReservationOwner(selector=LabelSelector.of({"app": "db"}))
         once = bool(rng.random() < 0.5)
         stored.reservations["uid-r"] = Reservation("r", "uid-r", template, (owner,), allocate_once=once, ttl_s=0)
     names = sorted(stored.nodes)
@@ -223,7 +231,7 @@ def a_world(rng: Rng) -> Stored:
         count = int(rng.integers(2, 5))
         like = a_pod(rng, "like")
         needed = int(rng.integers(2, count + 1))
-        mode = Mode.STRICT if rng.random() < 0.8 else Mode.NON_STRICT
+        mode = GangMode.STRICT if rng.random() < 0.8 else GangMode.NON_STRICT
         for i in range(count):
             demands = Demands(gang=GangNotes(name=f"g{g}", min_available=needed, mode=mode))
             see(stored, replace(like, name=f"g{g}-{i}"), "", 100.0 * g + i, demands=demands)

@@ -16,7 +16,7 @@ from tests.fakes.cluster.reservation_world import World, node, pod, reservation,
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict, Instruction, Preempt
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.registry import PluginRegistry
@@ -30,7 +30,7 @@ from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
-from cotenant.model.groups.gang import GangNotes, MatchPolicy, Mode, PodGroup, PodGroupStatus
+from cotenant.model.groups.gang import GangMode, GangNotes, MatchPolicy, PodGroup, PodGroupStatus
 from cotenant.model.groups.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.groups.reservation import AllocatePolicy, PreAllocation
 from cotenant.model.groups.reservation_notes import ReservationAffinity
@@ -56,7 +56,7 @@ class MixedWorld(World):
         self.cluster = Cluster(
             profile("least-allocated"),
             np.random.default_rng(1),
-            Settings(),
+            EngineSettings(),
             PluginRegistry(quotas=quotas, load_aware=load),
         )
         self.reservations = self.cluster.plugins.reservations
@@ -160,7 +160,7 @@ class MixedWorld(World):
         for name in names:
             count = int(rng.integers(2, 5))
             least = int(rng.integers(1, count + 1)) + int(rng.random() < 0.15)
-            mode = Mode.NON_STRICT if rng.random() < 0.5 else Mode.STRICT
+            mode = GangMode.NON_STRICT if rng.random() < 0.5 else GangMode.STRICT
             wait_s = float(rng.choice([2.0, 20.0]))
             policy = MatchPolicy.ONLY_WAITING if rng.random() < 0.2 else None
             notes = GangNotes(name, least, count, wait_s, mode, together, policy)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import product
 from math import log
 
-from cotenant.model.cluster.affinity import NodePolicy, PodTerm, SpreadConstraint
+from cotenant.model.cluster.affinity import NodeInclusionPolicy, PodTerm, SpreadConstraint
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import Binding, VolumeNeed
+from cotenant.model.cluster.observed import ClaimBinding, VolumeNeed
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import first_repelling, tolerated
 
@@ -96,9 +96,10 @@ def counted_nodes(cluster: Cluster, pod: Pod, one: SpreadConstraint, group: Sequ
         n
         for n in cluster.nodes
         if all(n.labels.get(other.topology_key) is not None for other in group)
-        and (one.node_affinity_policy is NodePolicy.IGNORE or wants(pod, n))
+        and (one.node_affinity_policy is NodeInclusionPolicy.IGNORE or wants(pod, n))
         and (
-            one.node_taints_policy is NodePolicy.IGNORE or first_repelling(n.effective_taints, pod.tolerations) is None
+            one.node_taints_policy is NodeInclusionPolicy.IGNORE
+            or first_repelling(n.effective_taints, pod.tolerations) is None
         )
     ]
 
@@ -136,14 +137,14 @@ def volumes_hold(cluster: Cluster, needs: Sequence[VolumeNeed], node: Node) -> b
         for option in need.options:
             if option.nodes is not None and not option.nodes.matches(node.name, node.labels):
                 continue
-            if need.binding is not Binding.BOUND:
+            if need.binding is not ClaimBinding.BOUND:
                 if need.claim in promised:
                     volume, where = promised[need.claim]
                     if option.volume != volume or (not volume and where != node):
                         continue
                 elif taken.get(option.volume, need.claim) != need.claim:
                     continue
-            found.append(option.volume if need.binding is not Binding.BOUND else "")
+            found.append(option.volume if need.binding is not ClaimBinding.BOUND else "")
         return found
 
     for choice in product(*(open_options(need) for need in needs)):

@@ -9,13 +9,13 @@ import numpy as np
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.cycle.score_parts import Seen, table
 from cotenant.engine.framework.instructions import Bind, Instruction
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.decisions.record import Candidate
+from cotenant.model.decisions.record import CandidateNode
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 
@@ -41,7 +41,7 @@ def pod(
 def cluster(
     *nodes: Node, profile_name: str = "least-allocated", plugins: PluginRegistry | None = None, **settings: Any
 ) -> Cluster:
-    made = Cluster(profile(profile_name), np.random.default_rng(1), Settings(**settings), plugins)
+    made = Cluster(profile(profile_name), np.random.default_rng(1), EngineSettings(**settings), plugins)
     for node in nodes:
         made.node_seen(node)
     return made
@@ -59,7 +59,7 @@ class Watching:
     """Keeps the ranking of every pod that is judged."""
 
     def __init__(self) -> None:
-        self.seen: dict[str, tuple[Candidate, ...]] = {}
+        self.seen: dict[str, tuple[CandidateNode, ...]] = {}
 
     def judging(self, seen: Seen) -> None:
         self.seen[seen.pod] = table(seen).best(1000)

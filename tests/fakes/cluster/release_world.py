@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from cotenant.engine.apps.ownership import why_not_delete
-from cotenant.engine.apps.run import Apply, Delete, Finished, Forget, Instruction, Look, Record, Run
+from cotenant.engine.apps.run import (
+    Apply,
+    DeleteReleased,
+    Forget,
+    Instruction,
+    ReadObjects,
+    ReleaseEnd,
+    ReleaseRun,
+    WriteRevision,
+)
 from cotenant.model.apps.objects import RELEASE, ObjectRef, ref_of
 from cotenant.model.apps.release import ReleaseName
 from cotenant.model.json_object import JsonObject
@@ -54,10 +63,10 @@ class World:
         metadata = {**made["metadata"], "annotations": {RELEASE: str(RELEASE_NAME)}}
         self.objects[ref_of(made)] = {**made, "metadata": metadata, "status": status}
 
-    def step(self, run: Run) -> Instruction:
+    def step(self, run: ReleaseRun) -> Instruction:
         """Carry one instruction out."""
         said = run.next()
-        if isinstance(said, Record):
+        if isinstance(said, WriteRevision):
             self.records.append((said.number, said.state.value, tuple(ref_of(one).name for one in said.documents)))
             run.done()
         elif isinstance(said, Apply):
@@ -68,10 +77,10 @@ class World:
             else:
                 self.apply(said.document)
                 run.done()
-        elif isinstance(said, Look):
+        elif isinstance(said, ReadObjects):
             self.now_s += 1
             run.looked({ref: self.objects.get(ref) for ref in said.refs}, self.now_s)
-        elif isinstance(said, Delete):
+        elif isinstance(said, DeleteReleased):
             self.said.append(f"delete {said.ref.name}")
             self._delete(run, said.ref)
         elif isinstance(said, Forget):
@@ -79,7 +88,7 @@ class World:
             run.done()
         return said
 
-    def _delete(self, run: Run, ref: ObjectRef) -> None:
+    def _delete(self, run: ReleaseRun, ref: ObjectRef) -> None:
         live = self.objects.get(ref)
         if ref.name in self.refused:
             run.refused(self.refused[ref.name])
@@ -89,10 +98,10 @@ class World:
             self.objects.pop(ref, None)
             run.done()
 
-    def finish(self, run: Run, max_steps: int = 500) -> Finished:
+    def finish(self, run: ReleaseRun, max_steps: int = 500) -> ReleaseEnd:
         for _ in range(max_steps):
             said = self.step(run)
-            if isinstance(said, Finished):
+            if isinstance(said, ReleaseEnd):
                 return said
         raise AssertionError("the run does not end")
 

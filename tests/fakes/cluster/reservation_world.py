@@ -10,22 +10,22 @@ import numpy as np
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction
-from cotenant.engine.framework.settings import Settings
-from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, Reserve
+from cotenant.engine.framework.settings import EngineSettings
+from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, ReserveNode
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cpus.reported import NodeTopology
 from cotenant.model.devices.inventory import NodeDevices
-from cotenant.model.groups.reservation import Owner, Phase, Reservation
-from cotenant.model.groups.reservation_notes import Allocated
+from cotenant.model.groups.reservation import Reservation, ReservationOwner, ReservationPhase
+from cotenant.model.groups.reservation_notes import AllocatedReservation
 from cotenant.model.resources import GPU_MEMORY_RATIO, NOTHING, Amounts
 from cotenant.policy.placement.profiles import profile
-from cotenant.policy.placement.reservations.holding import Kept, kept_after
+from cotenant.policy.placement.reservations.holding import ReservedAmounts, kept_after
 
 WEB = Labels.of({"app": "web"})
-OWNERS = (Owner(selector=LabelSelector.of({"app": "web"})),)
+OWNERS = (ReservationOwner(selector=LabelSelector.of({"app": "web"})),)
 
 
 def size(cpu: int) -> Amounts:
@@ -55,7 +55,7 @@ class World:
     """An engine, and an API server that holds what it is told."""
 
     def __init__(self, *nodes: Node, **settings: object) -> None:
-        self.cluster = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings(**settings))  # type: ignore[arg-type]
+        self.cluster = Cluster(profile("least-allocated"), np.random.default_rng(1), EngineSettings(**settings))  # type: ignore[arg-type]
         self.reservations = self.cluster.plugins.reservations
         self.held: dict[str, Reservation] = {}
         self.pods: dict[str, ObservedPod] = {}
@@ -102,9 +102,9 @@ class World:
 
     def carry_out(self, instruction: Instruction, answer: bool) -> None:
         c = self.cluster
-        if isinstance(instruction, (Bind, Reserve)) and answer:
+        if isinstance(instruction, (Bind, ReserveNode)) and answer:
             assert c.sending(instruction.uid, self.now_s)
-            if isinstance(instruction, Reserve):
+            if isinstance(instruction, ReserveNode):
                 self.annotate(instruction)
                 self.written(instruction.status, holds=instruction.holds)
             else:
@@ -117,14 +117,16 @@ class World:
             del self.held[instruction.uid]
             self.reservations.gone(instruction.key, self.now_s)
 
-    def annotate(self, reserve: Reserve) -> None:
+    def annotate(self, reserve: ReserveNode) -> None:
         """The reservation's name on the running pods that it takes."""
         for taken in reserve.takes:
             if taken.uid not in self.pods:
                 continue  # gone since the decision: the write would find no pod
             seen = self.pods[taken.uid]
             assert (seen.node, seen.pod.namespace, seen.pod.name) == (reserve.node, taken.namespace, taken.name)
-            self.see(replace(seen, holds=replace(seen.holds, reservation=Allocated(reserve.key, reserve.uid))))
+            self.see(
+                replace(seen, holds=replace(seen.holds, reservation=AllocatedReservation(reserve.key, reserve.uid)))
+            )
 
     def written(self, status: ReservationStatus, **more: object) -> None:
         self.see(
@@ -166,7 +168,9 @@ class World:
         return [
             reservation
             for reservation in self.held.values()
-            if reservation.node == name and reservation.phase is Phase.AVAILABLE and reservation.ends_s > self.now_s
+            if reservation.node == name
+            and reservation.phase is ReservationPhase.AVAILABLE
+            and reservation.ends_s > self.now_s
         ]
 
     def drew_from(self, held: Reservation) -> list[ObservedPod]:
@@ -178,10 +182,11 @@ class World:
         """What owners have not drawn, by the server's word."""
         return self.kept(held).amounts
 
-    def kept(self, held: Reservation) -> Kept:
+    def kept(self, held: Reservation) -> ReservedAmounts:
         """The same, with devices and CPUs by number."""
         return kept_after(
-            Kept(held.allocatable, held.holds), [Kept(p.pod.requests, p.holds) for p in self.drew_from(held)]
+            ReservedAmounts(held.allocatable, held.holds),
+            [ReservedAmounts(p.pod.requests, p.holds) for p in self.drew_from(held)],
         )
 
     def cpus_taken(self, name: str) -> list[int]:

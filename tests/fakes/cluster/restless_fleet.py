@@ -21,13 +21,13 @@ from cotenant.drivers.docker.client import InUse
 from cotenant.drivers.nats.memory import MemoryBus
 from cotenant.model.errors import Permanent
 from cotenant.model.fleet.configuration import AgentConfiguration
-from cotenant.model.fleet.containers import Container, Listed
+from cotenant.model.fleet.containers import FleetContainer, ListedContainer
 from cotenant.model.fleet.host import Registration
 from cotenant.model.fleet.template import ContainerTemplate
 from cotenant.services.fleet.agent.agent import FleetAgent
 from cotenant.services.fleet.controller.asking import Asking
 from cotenant.services.fleet.controller.awake import Awake
-from cotenant.services.fleet.controller.controller import Controller
+from cotenant.services.fleet.controller.controller import FleetController
 from cotenant.services.fleet.functions import labels as names
 from cotenant.services.fleet.functions.containers import ContainerFunction
 
@@ -59,11 +59,11 @@ class PretendedRuntime:
     async def capacity(self) -> tuple[int, int]:
         return 64_000, 64 << 30
 
-    async def list(self, label: str) -> tuple[Listed, ...]:
+    async def list(self, label: str) -> tuple[ListedContainer, ...]:
         await asyncio.sleep(self.list_s)
         await self._takes(0.02)
         return tuple(
-            Listed(name, name, there.template.image, there.status, "", 0 if there.status == "exited" else None,
+            ListedContainer(name, name, there.template.image, there.status, "", 0 if there.status == "exited" else None,
                    there.labels)
             for name, there in self.there.items()
         )  # fmt: skip
@@ -74,14 +74,14 @@ class PretendedRuntime:
             self._changed.clear()
             yield "something"
 
-    async def inspect(self, name: str) -> Container | None:
+    async def inspect(self, name: str) -> FleetContainer | None:
         await self._takes(0.02)
         found = self.there.get(name)
         if found is None:
             return None
         pid = 7 if found.status == "running" else 0
         started_s, labels = found.started_s, found.labels
-        return Container(
+        return FleetContainer(
             name, name, found.template.image, found.status, "", "", 0, "", pid, started_s, 0, False, labels=labels
         )
 
@@ -138,7 +138,7 @@ class Process:
     bus: UnsteadyBus
     task: asyncio.Task[None]
     store: StoreView | None = None
-    controller: Controller | None = None
+    controller: FleetController | None = None
     agent: FleetAgent | None = None
 
 
@@ -175,7 +175,7 @@ class RestlessFleet:
         bus, stop = UnsteadyBus(self.hub, line), asyncio.Event()
         if name in self.controllers:
             store = StoreView(self.shared, line, self._random.choice((0.1, 1.0, 5.0)))
-            controller = Controller(bus, store, None, now, lambda: self.wall(name), Awake(now))
+            controller = FleetController(bus, store, None, now, lambda: self.wall(name), Awake(now))
             task = asyncio.create_task(controller.run(Asking(controller).verbs(), stop))
             self.processes[name] = Process(bus, task, store, controller)
             return

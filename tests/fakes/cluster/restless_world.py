@@ -12,18 +12,18 @@ from tests.fakes.cluster.mixed_world import NODES, MixedWorld
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Preempt
-from cotenant.engine.framework.queueing import Verdict
-from cotenant.engine.plugins.reservations.instructions import Reserve
+from cotenant.engine.framework.queueing import PlacementVerdict
+from cotenant.engine.plugins.reservations.instructions import ReserveNode
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cluster.taints import Taint
-from cotenant.model.groups.gang import GangNotes, Mode, PodGroup, PodGroupStatus
+from cotenant.model.groups.gang import GangMode, GangNotes, PodGroup, PodGroupStatus
 from cotenant.model.groups.quota import NAME, PREEMPTIBLE, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import Amounts
 
 PATIENCE_S = 12.0  # longer than the longest back-off
-_RESULTS = (Bind, Preempt, Evict, Reserve)
+_RESULTS = (Bind, Preempt, Evict, ReserveNode)
 
 
 class RestlessWorld(MixedWorld):
@@ -138,7 +138,7 @@ class RestlessWorld(MixedWorld):
             del self._groups[key]
             self.cluster.plugins.gangs.pod_group_gone(key, self.now_s)
             return
-        least, mode = int(self.rng.integers(1, 5)), Mode.STRICT if self.rng.random() < 0.7 else Mode.NON_STRICT
+        least, mode = int(self.rng.integers(1, 5)), GangMode.STRICT if self.rng.random() < 0.7 else GangMode.NON_STRICT
         notes = GangNotes(name, least, least, 20.0, mode)
         group = PodGroup(key, f"uid-{name}", 0.0, least, 20.0, notes, PodGroupStatus(key, f"uid-{name}"))
         self._groups[key] = group
@@ -214,5 +214,5 @@ def not_woken(cluster: Cluster, now_s: float) -> dict[str, str]:
     return found
 
 
-def _filters(verdict: Verdict | None) -> frozenset[str]:
+def _filters(verdict: PlacementVerdict | None) -> frozenset[str]:
     return verdict.filters if verdict is not None else frozenset()

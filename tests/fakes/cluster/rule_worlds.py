@@ -11,7 +11,7 @@ import numpy as np
 
 from cotenant.model.cluster.affinity import (
     NodeAffinity,
-    NodePolicy,
+    NodeInclusionPolicy,
     NodeSelector,
     NodeSelectorTerm,
     PodTerm,
@@ -19,11 +19,19 @@ from cotenant.model.cluster.affinity import (
     SpreadConstraint,
     WhenUnsatisfiable,
 )
-from cotenant.model.cluster.labels import HOSTNAME, NO_LABELS, ZONE, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import (
+    HOSTNAME,
+    NO_LABELS,
+    ZONE,
+    Labels,
+    LabelSelector,
+    Requirement,
+    SelectorOperator,
+)
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import Binding, VolumeNeed, VolumeOption
+from cotenant.model.cluster.observed import ClaimBinding, VolumeNeed, VolumeOption
 from cotenant.model.cluster.pod import HostPort, Pod
-from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
+from cotenant.model.cluster.taints import Match, Taint, TaintEffect, Toleration
 from cotenant.model.resources import Amounts
 
 T = TypeVar("T")
@@ -33,18 +41,18 @@ SELECTORS = (
     LabelSelector(),
     LabelSelector.of({"app": "x"}),
     LabelSelector.of({"app": "y"}),
-    LabelSelector((Requirement("app", Operator.NOT_IN, ("x",)),)),
+    LabelSelector((Requirement("app", SelectorOperator.NOT_IN, ("x",)),)),
     None,
 )
 TEAMS = (NO_LABELS, Labels.of({"team": "red"}), Labels.of({"team": "blue"}))
-SSD = NodeSelectorTerm((Requirement("disk", Operator.IN, ("ssd",)),))
-IN_AB = NodeSelectorTerm((Requirement(ZONE, Operator.IN, ("a", "b")),))
+SSD = NodeSelectorTerm((Requirement("disk", SelectorOperator.IN, ("ssd",)),))
+IN_AB = NodeSelectorTerm((Requirement(ZONE, SelectorOperator.IN, ("a", "b")),))
 PLACES = (
     None,
-    NodeSelector((NodeSelectorTerm((Requirement(ZONE, Operator.IN, ("a",)),)),)),
-    NodeSelector((NodeSelectorTerm((Requirement(ZONE, Operator.NOT_IN, ("a",)),)),)),
-    NodeSelector((NodeSelectorTerm((Requirement(HOSTNAME, Operator.IN, ("n0", "n2")),)),)),
-    NodeSelector((NodeSelectorTerm((), (Requirement("metadata.name", Operator.IN, ("n1",)),)),)),
+    NodeSelector((NodeSelectorTerm((Requirement(ZONE, SelectorOperator.IN, ("a",)),)),)),
+    NodeSelector((NodeSelectorTerm((Requirement(ZONE, SelectorOperator.NOT_IN, ("a",)),)),)),
+    NodeSelector((NodeSelectorTerm((Requirement(HOSTNAME, SelectorOperator.IN, ("n0", "n2")),)),)),
+    NodeSelector((NodeSelectorTerm((), (Requirement("metadata.name", SelectorOperator.IN, ("n1",)),)),)),
 )
 
 
@@ -66,7 +74,7 @@ def a_node(rng: Rng, i: int, cpu: int = 1000) -> Node:
     if some(rng, 0.15):
         taints.append(Taint("t"))
     if some(rng, 0.25):
-        taints.append(Taint("soft", pick(rng, ["", "v"]), Effect.PREFER_NO_SCHEDULE))
+        taints.append(Taint("soft", pick(rng, ["", "v"]), TaintEffect.PREFER_NO_SCHEDULE))
     return Node(f"n{i}", Amounts.of({"cpu": cpu, "memory": 1000}), Labels.of(labels), tuple(taints))
 
 
@@ -87,8 +95,8 @@ def a_constraint(rng: Rng, when: WhenUnsatisfiable) -> SpreadConstraint:
         int(rng.integers(1, 3)),
         when,
         int(rng.integers(1, 4)),
-        pick(rng, list(NodePolicy)),
-        pick(rng, list(NodePolicy)),
+        pick(rng, list(NodeInclusionPolicy)),
+        pick(rng, list(NodeInclusionPolicy)),
     )
 
 
@@ -102,7 +110,7 @@ def a_pod(rng: Rng, name: str, rules: float = 0.2, requests: Amounts | None = No
     affinity: NodeAffinity | None = None
     if some(rng, rules):
         preferred = (PreferredTerm(10, SSD), PreferredTerm(3, IN_AB))
-        pinned = NodeSelector((NodeSelectorTerm((), (Requirement("metadata.name", Operator.IN, ("n1",)),)),))
+        pinned = NodeSelector((NodeSelectorTerm((), (Requirement("metadata.name", SelectorOperator.IN, ("n1",)),)),))
         affinity = pick(
             rng, [NodeAffinity(preferred=preferred), NodeAffinity(NodeSelector((SSD,))), NodeAffinity(pinned)]
         )
@@ -132,8 +140,8 @@ def claims(rng: Rng) -> tuple[VolumeNeed, ...]:
     for claim in ("a", "b", "c"):
         if not some(rng, 0.6):
             continue
-        binding = pick(rng, [Binding.STATIC, Binding.STATIC, Binding.BOUND, Binding.PROVISIONED])
-        names = ["v1", "v2", "v3"] if binding is Binding.STATIC else [""]
+        binding = pick(rng, [ClaimBinding.STATIC, ClaimBinding.STATIC, ClaimBinding.BOUND, ClaimBinding.PROVISIONED])
+        names = ["v1", "v2", "v3"] if binding is ClaimBinding.STATIC else [""]
         chosen = [str(v) for v in rng.permutation(names)[: int(rng.integers(1, 4))]]
         options = tuple(VolumeOption(volume, pick(rng, PLACES)) for volume in chosen)
         waits = "waits" if some(rng, 0.05) else ""

@@ -10,7 +10,7 @@ from cotenant.engine.sizing.scene import ResizePod, WriteSizing
 from cotenant.model.autonomy.autonomy import Autonomy, Freeze
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
 from cotenant.model.sizes.container import ContainerSize, SizedContainer, SizedPod
-from cotenant.model.sizes.right_sizing import Phase, RightSizing, SizingStatus
+from cotenant.model.sizes.right_sizing import RightSizing, SizingPhase, SizingStatus
 
 MIB = 1 << 20
 NOW_S = 1_800_000_000.0
@@ -108,10 +108,10 @@ class World:
     def status(self) -> SizingStatus:
         return self.sizing.status
 
-    def phase(self) -> Phase | None:
+    def phase(self) -> SizingPhase | None:
         return self.status.change.phase if self.status.change else None
 
-    def reach(self, phase: Phase) -> None:
+    def reach(self, phase: SizingPhase) -> None:
         assert self.run(3600, lambda: self.phase() is phase), self.status
 
     def sizes(self) -> set[ContainerSize]:

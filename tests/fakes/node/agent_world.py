@@ -15,7 +15,7 @@ from typing import Any
 from tests.fakes.node.fake_knobs import FakeKnobs
 from tests.fakes.node.kept_knobs import KeptKnobs
 
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.machine.counters import (
@@ -27,17 +27,17 @@ from cotenant.model.machine.counters import (
     Pressure,
     Stall,
 )
-from cotenant.model.machine.knob import GiveBack, KnobChange, KnobLease, LeaseAnswer, Scope, SetKnob
+from cotenant.model.machine.knob import GiveBack, KnobChange, KnobLease, KnobScope, LeaseAnswer, SetKnob
 from cotenant.model.machine.node_decision import EvictPod
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.services.agent.components import Clocks, Components
+from cotenant.services.agent.components import AgentComponents, Clocks
 from cotenant.services.agent.loop.triggers import TriggerSource
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.agent_settings.plain_groups import PlainGroup, WrittenAmounts
 from cotenant.services.knobs.dry_run import NoStateFile
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 SECOND_US = 1_000_000
 GIB = 1 << 30
@@ -49,7 +49,7 @@ class AwayKeeper:
 
     def __init__(self, knobs: FakeKnobs, clock: Clock, roots: tuple[str, ...]) -> None:
         self.trail: list[KnobChange] = []
-        self.executor = LeaseExecutor({Scope.CGROUP: knobs}, NoStateFile(), self, clock, Rules(roots))
+        self.executor = LeaseExecutor({KnobScope.CGROUP: knobs}, NoStateFile(), self, clock, KnobRules(roots))
         self.away = False
         self.hangs = False
         self.asked = 0
@@ -143,7 +143,7 @@ class World:
         """An agent on this machine."""
         return AgentProcess(
             self.config,
-            Components(
+            AgentComponents(
                 sensor=self,
                 knobs=self.knobs,
                 keeper=self.keeper,
@@ -230,7 +230,7 @@ WEB = PlainGroup(
     group="top/web", name="shop/web", qos=QoSClass.LS, objective_p99_ms=5.0, requests=WrittenAmounts(cpu="1")
 )
 JOB = PlainGroup(group="top/job", name="jobs/one", qos=QoSClass.BE)
-CONFIG = AgentConfig(node="n1", mode=Mode.ACT, writable=("top",), groups=(WEB, JOB), listen="")
+CONFIG = AgentConfig(node="n1", mode=AgentMode.ACT, writable=("top",), groups=(WEB, JOB), listen="")
 
 
 def world(**more: Any) -> World:

@@ -12,8 +12,8 @@ import errno
 import os
 from pathlib import Path
 
-from cotenant.drivers.cgroup.files import Tree
-from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.files import CgroupTree
+from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.model.cpus.cpulist import parse_cpus
 
 STALLS = "some avg10=0.00 avg60=0.00 avg300=0.00 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"
@@ -131,7 +131,7 @@ class CgroupTrees:
             (root / "cpuset/cpuset.mems").write_text("0\n")
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> CgroupLayout:
         return detect(str(self.root), mountinfo=str(self.root / "none"))
 
     def add(self, group: str) -> None:
@@ -170,7 +170,7 @@ class CgroupTrees:
                 (folder / name).write_text(text)
 
 
-class KernelTree(Tree):
+class KernelTree(CgroupTree):
     """Takes writes as a kernel does."""
 
     def write(self, group: str, name: str, text: str) -> None:

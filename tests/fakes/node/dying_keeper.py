@@ -14,22 +14,22 @@ from pathlib import Path
 
 from tests.fakes.node.kept_knobs import Fuse, FusedMemory
 
-from cotenant.drivers.cgroup.files import Tree
+from cotenant.drivers.cgroup.files import CgroupTree
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
-from cotenant.model.machine.knob import GiveBack, Knob, LeaseAnswer, Scope, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobScope, KnobTarget, LeaseAnswer, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 REASON = Reason("test", "because")
 BOOT = "this boot"
 NEVER = 1_000_000  # more steps than any run has
 
 
-def fused(tree: type[Tree], fuse: Fuse) -> type[Tree]:
+def fused(tree: type[CgroupTree], fuse: Fuse) -> type[CgroupTree]:
     """The same tree with a fuse on each operation."""
 
     class FusedTree(tree):  # type: ignore[misc, valid-type]
@@ -48,7 +48,7 @@ def fused(tree: type[Tree], fuse: Fuse) -> type[Tree]:
 class KeeperAtWork:
     """Lease executors over one layout and one state folder."""
 
-    def __init__(self, layout: Layout, tree: type[Tree], folder: Path, root: str) -> None:
+    def __init__(self, layout: CgroupLayout, tree: type[CgroupTree], folder: Path, root: str) -> None:
         self._layout = layout
         self._tree = tree
         self._folder = folder
@@ -83,11 +83,11 @@ class KeeperAtWork:
         try:
             with CgroupKnobs(self._layout, fused(self._tree, fuse)) as knobs:
                 executor = LeaseExecutor(
-                    {Scope.CGROUP: knobs},
+                    {KnobScope.CGROUP: knobs},
                     FusedMemory(file, fuse),
                     AuditTrail(self._folder),
                     Clock(lambda: now_us[0], lambda: 1.0),
-                    Rules((self._root,)),
+                    KnobRules((self._root,)),
                 )
                 left = executor.restart(file.found.leases)
                 if answers is not None:
@@ -139,4 +139,4 @@ def _take_all(executor: LeaseExecutor, root: str) -> tuple[SetKnob, ...]:
 
 
 def _set_knob(root: str, group: str, knob: Knob, value: str, ttl_us: int = 1000) -> SetKnob:
-    return SetKnob(Target(f"{root}/{group}", knob), value, REASON, ttl_us)
+    return SetKnob(KnobTarget(f"{root}/{group}", knob), value, REASON, ttl_us)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import UNLIMITED, Knob, Scope, Target, Vanished
+from cotenant.model.machine.knob import UNLIMITED, Knob, KnobScope, KnobTarget, Vanished
 from cotenant.model.machine.knob_values import canonical, parse_cpu_max, parse_io_max
 
 PAGE = 4096
@@ -42,12 +42,12 @@ class FakeKnobs:
     def __init__(self, groups: Iterable[str] = (), lacking: Mapping[Knob, str] | None = None) -> None:
         self.groups = set(groups)
         self.lacking = dict(lacking or {})
-        self.values: dict[Target, str] = {}
+        self.values: dict[KnobTarget, str] = {}
         self.reclaimed_bytes: dict[str, int] = defaultdict(int)
         self.journal: list[
-            tuple[str, Target, str]
+            tuple[str, KnobTarget, str]
         ] = []  # ("write" or "restore", target, value or raw): those that went through
-        self._failures: dict[tuple[str, Target], list[Exception]] = defaultdict(list)
+        self._failures: dict[tuple[str, KnobTarget], list[Exception]] = defaultdict(list)
 
     # what a test does to it
 
@@ -61,15 +61,15 @@ class FakeKnobs:
         self.groups -= gone
         self.values = {target: value for target, value in self.values.items() if target.group not in gone}
 
-    def set_outside(self, target: Target, value: str) -> None:
+    def set_outside(self, target: KnobTarget, value: str) -> None:
         """Somebody else turns the knob; not in the journal."""
         self._set(target, value)
 
-    def fail(self, operation: str, target: Target, *errors: Exception) -> None:
+    def fail(self, operation: str, target: KnobTarget, *errors: Exception) -> None:
         """The next calls of `operation` ("read", "raw", "write", "restore") on the target raise these, one each."""
         self._failures[operation, target].extend(errors)
 
-    def snapshot(self) -> dict[Target, str]:
+    def snapshot(self) -> dict[KnobTarget, str]:
         """Every knob that does not stand at its default."""
         return {target: value for target, value in self.values.items() if value != DEFAULTS[target.knob]}
 
@@ -78,25 +78,25 @@ class FakeKnobs:
     def supported(self, knob: Knob) -> Gap | None:
         return Gap(str(knob), self.lacking[knob]) if knob in self.lacking else None
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         self._enter("read", target)
         if not target.knob.undoable:
             raise Unsupported(f"reading {target.knob}", "a knob that keeps a value")
         return self._value(target)
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         self._enter("raw", target)
         kept = [str(target.knob), self._value(target)]
         if target.knob is Knob.CPU_IDLE:
-            kept.append(self._value(Target(target.group, Knob.CPU_WEIGHT)))
+            kept.append(self._value(KnobTarget(target.group, Knob.CPU_WEIGHT)))
         return json.dumps(kept)
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         self._enter("write", target)
         self._set(target, value)
         self.journal.append(("write", target, value))
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         self._enter("restore", target)
         try:
             kept = json.loads(raw)
@@ -114,10 +114,10 @@ class FakeKnobs:
             except InvalidInput as error:
                 raise Transient(str(error)) from error
         if target.knob is Knob.CPU_IDLE and kept[1] == "0":
-            self._set(Target(target.group, Knob.CPU_WEIGHT), kept[2])
+            self._set(KnobTarget(target.group, Knob.CPU_WEIGHT), kept[2])
         self.journal.append(("restore", target, raw))
 
-    def _enter(self, operation: str, target: Target) -> None:
+    def _enter(self, operation: str, target: KnobTarget) -> None:
         if self._failures[operation, target]:
             raise self._failures[operation, target].pop(0)
         if target.knob in self.lacking:
@@ -125,17 +125,17 @@ class FakeKnobs:
         if target.group not in self.groups:
             raise Vanished(f"{target}: no such group")
 
-    def _value(self, target: Target) -> str:
+    def _value(self, target: KnobTarget) -> str:
         if target.knob is Knob.CPU_WEIGHT and self._idle(target.group):
             return "1"
         return self.values.get(target, DEFAULTS.get(target.knob, ""))
 
     def _idle(self, group: str) -> bool:
-        return self._value(Target(group, Knob.CPU_IDLE)) == "1"
+        return self._value(KnobTarget(group, Knob.CPU_IDLE)) == "1"
 
-    def _set(self, target: Target, value: str) -> None:
+    def _set(self, target: KnobTarget, value: str) -> None:
         group, knob = target.group, target.knob
-        if knob.scope is not Scope.CGROUP:
+        if knob.scope is not KnobScope.CGROUP:
             self.values[target] = value
             return
         text = canonical(knob, value)
@@ -143,13 +143,13 @@ class FakeKnobs:
             case Knob.CPU_WEIGHT if self._idle(group):
                 raise InvalidInput(str(target), value, "cpu.idle to be 0", "an idle group has no weight")
             case Knob.CPU_IDLE if text != self._value(target):
-                self.values.pop(Target(group, Knob.CPU_WEIGHT), None)
+                self.values.pop(KnobTarget(group, Knob.CPU_WEIGHT), None)
             case Knob.CPU_MAX:
                 quota_us = parse_cpu_max(text).quota_us
-                if quota_us is not None and quota_us < int(self._value(Target(group, Knob.CPU_BURST))):
+                if quota_us is not None and quota_us < int(self._value(KnobTarget(group, Knob.CPU_BURST))):
                     raise InvalidInput(str(target), value, "a quota not below the burst")
             case Knob.CPU_BURST:
-                quota_us = parse_cpu_max(self._value(Target(group, Knob.CPU_MAX))).quota_us
+                quota_us = parse_cpu_max(self._value(KnobTarget(group, Knob.CPU_MAX))).quota_us
                 if quota_us is not None and int(text) > quota_us:
                     raise InvalidInput(str(target), value, "a burst not above the quota")
             case Knob.MEMORY_RECLAIM:

@@ -15,11 +15,11 @@ from cotenant.engine.node.instructions import Instructions
 from cotenant.engine.node.policies import NodePolicy
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.machine.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
-from cotenant.model.machine.knob import GiveBack, Knob, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobTarget, LeaseAnswer, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import EvictPod, Reason
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import NodeState
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 
 SECOND = 1_000_000
 GIB = 1 << 30
@@ -38,9 +38,9 @@ class FakeKeeper:
 
     refuses: Callable[[SetKnob], str] = lambda element: ""
     loses: Callable[[], bool] = lambda: False
-    held: dict[Target, str] = field(default_factory=dict)
-    until: dict[Target, int] = field(default_factory=dict)
-    foreign: set[Target] = field(default_factory=set)  # another process wrote these since
+    held: dict[KnobTarget, str] = field(default_factory=dict)
+    until: dict[KnobTarget, int] = field(default_factory=dict)
+    foreign: set[KnobTarget] = field(default_factory=set)  # another process wrote these since
     once: list[SetKnob] = field(default_factory=list)
 
     def expire(self, now_us: int) -> None:
@@ -72,7 +72,7 @@ class FakeKeeper:
                 answers.append(LeaseAnswer(wish.target, LeaseState.HELD))
         return answers
 
-    def _drop(self, target: Target) -> None:
+    def _drop(self, target: KnobTarget) -> None:
         self.held.pop(target, None)
         self.until.pop(target, None)
         self.foreign.discard(target)
@@ -90,7 +90,7 @@ class FakeNode:
     now_us: int = 1_000 * SECOND
     delay_ppm: dict[str, int] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
-    knobs: dict[Target, str] = field(default_factory=dict)  # values without our leases
+    knobs: dict[KnobTarget, str] = field(default_factory=dict)  # values without our leases
     counters: dict[str, GroupCounters] = field(default_factory=dict)
     busy_us: int = 0
     said: list[Instructions] = field(default_factory=list)
@@ -125,7 +125,7 @@ class FakeNode:
         host = HostCounters(self.cpus, self.busy_us, 8 * GIB, free, pressure=_PRESSURE)
         return NodeSample(self.now_us, 1.7e9 + self.now_us / 1e6, host, groups)
 
-    def knob_values(self) -> dict[Target, str]:
+    def knob_values(self) -> dict[KnobTarget, str]:
         """The current values of the knobs that the agent reads."""
         return {
             t: v for t in self.agent.knobs_to_read() if (v := self.keeper.held.get(t, self.knobs.get(t))) is not None
@@ -158,26 +158,26 @@ class FixedPolicy:
     """A policy that wants fixed values; the rule is its name."""
 
     name: str
-    wants: dict[Target, str] = field(default_factory=dict)
+    wants: dict[KnobTarget, str] = field(default_factory=dict)
     evicts: tuple[NodePod, ...] = ()
     ttl_us: int = 30 * SECOND
     fails: bool = False
     asked: int = 0
 
-    def decide(self, state: NodeState, config: object, memory: int) -> tuple[Verdict, int]:
+    def decide(self, state: NodeState, config: object, memory: int) -> tuple[PolicyVerdict, int]:
         self.asked += 1
         if self.fails:
             raise ValueError("broken on purpose")
         reason = Reason(self.name, f"{self.name} wants it")
         knobs = tuple(SetKnob(target, value, reason, self.ttl_us) for target, value in self.wants.items())
         evictions = tuple(EvictPod(one.uid, one.key, reason) for one in self.evicts)
-        return Verdict((reason,), knobs, evictions), memory + 1
+        return PolicyVerdict((reason,), knobs, evictions), memory + 1
 
     def entry(self, **more: object) -> NodePolicy:
         """The policy as an entry."""
         return replace(NodePolicy(self.name, self.decide, None, 0, "its test says so"), **more)  # type: ignore[arg-type]
 
 
-def weight(group: str) -> Target:
+def weight(group: str) -> KnobTarget:
     """A knob that any group has."""
-    return Target(group, Knob.CPU_WEIGHT)
+    return KnobTarget(group, Knob.CPU_WEIGHT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cotenant.drivers.systemd.manager import Refused
+from cotenant.drivers.systemd.manager import SystemdRefused
 from cotenant.drivers.systemd.properties import UNSET
 
 _DEFAULTS: dict[str, int | bytes] = {
@@ -20,7 +20,7 @@ _DEFAULTS: dict[str, int | bytes] = {
 
 
 class FakeBus:
-    """Meets drivers/systemd/manager.Bus. `groups`: the group of each unit."""
+    """Meets drivers/systemd/manager.DbusConnection. `groups`: the group of each unit."""
 
     def __init__(self, groups: dict[str, str], version: str = "252.39-1~deb12u1") -> None:
         self.groups = dict(groups)
@@ -34,11 +34,11 @@ class FakeBus:
         if self.silent:
             raise TimeoutError("no answer")
         if self.refuses:
-            raise Refused("org.freedesktop.DBus.Error.PropertyReadOnly", self.refuses)
+            raise SystemdRefused("org.freedesktop.DBus.Error.PropertyReadOnly", self.refuses)
         match method:
             case "GetUnit":
                 if body[0] not in self.groups:
-                    raise Refused("org.freedesktop.systemd1.NoSuchUnit", f"Unit {body[0]} not loaded.")
+                    raise SystemdRefused("org.freedesktop.systemd1.NoSuchUnit", f"Unit {body[0]} not loaded.")
                 return (f"/unit/{body[0]}",)
             case "Get" if body[1] == "Version":
                 return (("s", self.version),)
@@ -49,7 +49,7 @@ class FakeBus:
             case _:
                 unit, _, changes = body
                 if unit not in self.groups:
-                    raise Refused("org.freedesktop.systemd1.NoSuchUnit", f"Unit {unit} not loaded.")
+                    raise SystemdRefused("org.freedesktop.systemd1.NoSuchUnit", f"Unit {unit} not loaded.")
                 for name, (_, value) in changes:
                     self.properties[unit][name] = value
                 return ()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tests.fakes.node.fake_knobs import FakeKnobs
 
 from cotenant.model.errors import Transient
-from cotenant.model.machine.knob import KnobLease, Target, Vanished
+from cotenant.model.machine.knob import KnobLease, KnobTarget, Vanished
 from cotenant.services.knobs.executor import LeaseStore
 
 
@@ -52,22 +52,22 @@ class KeptKnobs(FakeKnobs):
             self.made[group] = self.made.get(group, 0) + 1
         super().add(group)
 
-    def identity(self, target: Target) -> str:
+    def identity(self, target: KnobTarget) -> str:
         if target.group not in self.groups:
             raise Vanished(f"{target}: no such group")
         return str(self.made[target.group])
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         self.fuse.burn(done=False)
         super().write(target, value)
         self.fuse.burn(done=True)
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         self.fuse.burn(done=False)
         super().restore(target, raw)
         self.fuse.burn(done=True)
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         self.fuse.burn(done=False)
         return super().read(target)
 
@@ -79,7 +79,7 @@ class FusedMemory:
         self._memory = memory
         self._fuse = fuse
         self.full = False
-        self._owed: list[tuple[tuple[KnobLease, ...], tuple[Target, ...]]] = []
+        self._owed: list[tuple[tuple[KnobLease, ...], tuple[KnobTarget, ...]]] = []
 
     def keep(self, leases: Sequence[KnobLease], *, durable: bool) -> None:
         self._fuse.burn(done=False)
@@ -92,7 +92,7 @@ class FusedMemory:
             self._memory.keep(leases, durable=durable)
         self._fuse.burn(done=True)
 
-    def drop(self, targets: Sequence[Target]) -> None:
+    def drop(self, targets: Sequence[KnobTarget]) -> None:
         self._fuse.burn(done=False)
         if self.full:
             self._owed.append(((), tuple(targets)))

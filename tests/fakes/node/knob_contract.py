@@ -12,9 +12,9 @@ import pytest
 
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
-from cotenant.model.machine.knob import Knob, Scope, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, Vanished
 
-CGROUP_KNOBS = tuple(knob for knob in Knob if knob.scope is Scope.CGROUP)
+CGROUP_KNOBS = tuple(knob for knob in Knob if knob.scope is KnobScope.CGROUP)
 # values that every kernel takes as they are: multiples of all page sizes, weights that v1 can say, the one CPU that all
 # machines have
 STEPS = {
@@ -40,11 +40,11 @@ class KnobContract:
     """The tests."""
 
     @pytest.fixture(params=STEPS, ids=str)
-    def target(self, request: pytest.FixtureRequest, group: str) -> Target:
-        return Target(group, request.param)
+    def target(self, request: pytest.FixtureRequest, group: str) -> KnobTarget:
+        return KnobTarget(group, request.param)
 
     def test_a_written_knob_reads_back_and_restoring_gives_exactly_the_original(
-        self, knobs: KnobPort, target: Target, device: str
+        self, knobs: KnobPort, target: KnobTarget, device: str
     ) -> None:
         missing = knobs.supported(target.knob)
         if missing is not None:
@@ -68,7 +68,7 @@ class KnobContract:
         assert knobs.raw(target) == raw
 
     def test_restoring_twice_is_restoring_once(self, knobs: KnobPort, group: str) -> None:
-        target = Target(group, Knob.CPU_MAX)
+        target = KnobTarget(group, Knob.CPU_MAX)
         raw = knobs.raw(target)
         knobs.write(target, "20000 50000")
         knobs.restore(target, raw)
@@ -77,7 +77,7 @@ class KnobContract:
 
     def test_clearing_idle_restores_the_weight(self, knobs: KnobPort, group: str) -> None:
         """The kernel forgets the weight when idle is set."""
-        idle, weight = Target(group, Knob.CPU_IDLE), Target(group, Knob.CPU_WEIGHT)
+        idle, weight = KnobTarget(group, Knob.CPU_IDLE), KnobTarget(group, Knob.CPU_WEIGHT)
         if knobs.supported(Knob.CPU_IDLE) is not None:
             pytest.skip("no cpu.idle here")
         knobs.write(weight, "50")
@@ -88,7 +88,7 @@ class KnobContract:
         assert (knobs.read(idle), knobs.read(weight)) == ("0", "50")
 
     def test_a_weight_of_an_idle_group_waits_for_idle_to_be_cleared(self, knobs: KnobPort, group: str) -> None:
-        idle, weight = Target(group, Knob.CPU_IDLE), Target(group, Knob.CPU_WEIGHT)
+        idle, weight = KnobTarget(group, Knob.CPU_IDLE), KnobTarget(group, Knob.CPU_WEIGHT)
         if knobs.supported(Knob.CPU_IDLE) is not None:
             pytest.skip("no cpu.idle here")
         raw_weight, raw_idle = knobs.raw(weight), None
@@ -104,7 +104,7 @@ class KnobContract:
         assert knobs.raw(weight) == raw_weight
 
     def test_a_burst_goes_with_its_quota(self, knobs: KnobPort, group: str) -> None:
-        quota, burst = Target(group, Knob.CPU_MAX), Target(group, Knob.CPU_BURST)
+        quota, burst = KnobTarget(group, Knob.CPU_MAX), KnobTarget(group, Knob.CPU_BURST)
         if knobs.supported(Knob.CPU_BURST) is not None:
             pytest.skip("no cpu.max.burst here")
         raws = knobs.raw(quota), knobs.raw(burst)
@@ -136,7 +136,7 @@ class KnobContract:
     def test_a_malformed_value_is_refused_and_changes_nothing(
         self, knobs: KnobPort, group: str, knob: Knob, value: str
     ) -> None:
-        target = Target(group, knob)
+        target = KnobTarget(group, knob)
         if knobs.supported(knob) is not None:
             pytest.skip(f"no {knob} here")
         raw = knobs.raw(target)
@@ -145,15 +145,15 @@ class KnobContract:
         assert knobs.raw(target) == raw
 
     def test_a_foreign_raw_value_is_not_restored(self, knobs: KnobPort, group: str) -> None:
-        target = Target(group, Knob.CPU_MAX)
+        target = KnobTarget(group, Knob.CPU_MAX)
         raw = knobs.raw(target)
-        for wrong in ("", "20000 100000", "{}", "null", knobs.raw(Target(group, Knob.CPU_WEIGHT))):
+        for wrong in ("", "20000 100000", "{}", "null", knobs.raw(KnobTarget(group, Knob.CPU_WEIGHT))):
             with pytest.raises(InvalidInput):
                 knobs.restore(target, wrong)
         assert knobs.raw(target) == raw
 
     def test_a_missing_group_raises_vanished(self, knobs: KnobPort, group: str, vanish: Callable[[], None]) -> None:
-        target = Target(group, Knob.CPU_MAX)
+        target = KnobTarget(group, Knob.CPU_MAX)
         raw = knobs.raw(target)
         vanish()
         for act in (
@@ -166,7 +166,7 @@ class KnobContract:
                 act()
 
     def test_reclaim_leaves_nothing_to_restore(self, knobs: KnobPort, group: str) -> None:
-        target = Target(group, Knob.MEMORY_RECLAIM)
+        target = KnobTarget(group, Knob.MEMORY_RECLAIM)
         if knobs.supported(Knob.MEMORY_RECLAIM) is not None:
             with pytest.raises(Unsupported):
                 knobs.write(target, "4096")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from cotenant.drivers.cgroup.layout import Hierarchy, Layout, arrange
+from cotenant.drivers.cgroup.layout import CgroupLayout, Hierarchy, arrange
 
 UIDS = tuple(f"{number:08x}-1111-2222-3333-444444444444" for number in range(1, 10))
 
@@ -27,7 +27,7 @@ def container_group(pod: str, number: int, systemd: bool) -> str:
     return f"{pod}/cri-containerd-{container_id(number)}.scope" if systemd else f"{pod}/{container_id(number)}"
 
 
-def layout(folder: Path, version: int) -> Layout:
+def layout(folder: Path, version: int) -> CgroupLayout:
     if version == 2:
         folder.mkdir(exist_ok=True)
         return arrange((Hierarchy(str(folder), 2, frozenset(("cpu", "memory"))),))

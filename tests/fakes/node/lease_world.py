@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from tests.fakes.node.kept_knobs import KeptKnobs
 
 from cotenant.engine.leases.instructions import (
-    Audit,
-    Failure,
+    AuditLine,
     FailureKind,
     Instruction,
+    InstructionFailure,
+    KnobReading,
     Persist,
     ReadBack,
     ReadCurrent,
-    Reading,
     Restore,
     Write,
 )
@@ -24,20 +24,20 @@ from cotenant.model.machine.knob import (
     GiveBack,
     Knob,
     KnobChange,
+    KnobTarget,
     LeaseAnswer,
     LeaseState,
     SetKnob,
-    Target,
     Vanished,
 )
 from cotenant.model.machine.node_decision import Reason
 
 REASON = Reason("test", "because")
-QUOTA = Target("be/a", Knob.CPU_MAX)
-BURST = Target("be/a", Knob.CPU_BURST)
-HIGH = Target("be/a", Knob.MEMORY_HIGH)
-WEIGHT = Target("be/a", Knob.CPU_WEIGHT)
-IDLE = Target("be/a", Knob.CPU_IDLE)
+QUOTA = KnobTarget("be/a", Knob.CPU_MAX)
+BURST = KnobTarget("be/a", Knob.CPU_BURST)
+HIGH = KnobTarget("be/a", Knob.MEMORY_HIGH)
+WEIGHT = KnobTarget("be/a", Knob.CPU_WEIGHT)
+IDLE = KnobTarget("be/a", Knob.CPU_IDLE)
 HALF = "50000 100000"
 
 
@@ -63,7 +63,7 @@ class World:
 
     def _execute(self, instruction: Instruction) -> None:
         match instruction:
-            case Audit(change=change):
+            case AuditLine(change=change):
                 self.audited.append(change)
             case Persist(durable=durable):
                 if self.disk_full and durable:
@@ -76,7 +76,8 @@ class World:
                 except CotenantError as error:
                     failure_kinds = {Vanished: FailureKind.GONE, Transient: FailureKind.TRANSIENT}
                     self.engine.failed(
-                        instruction, Failure(failure_kinds.get(type(error), FailureKind.PERMANENT), str(error))
+                        instruction,
+                        InstructionFailure(failure_kinds.get(type(error), FailureKind.PERMANENT), str(error)),
                     )
 
     def _read_or_write(self, instruction: ReadCurrent | ReadBack | Write | Restore) -> None:
@@ -92,16 +93,16 @@ class World:
                 kept = self.knobs.raw(target) if raw else None
                 identity = self.knobs.identity(target)
                 try:
-                    self.engine.read(target, Reading(self.knobs.read(target), kept, identity))
+                    self.engine.read(target, KnobReading(self.knobs.read(target), kept, identity))
                 except InvalidInput as error:
-                    self.engine.failed(instruction, Failure(FailureKind.PERMANENT, str(error), identity))
+                    self.engine.failed(instruction, InstructionFailure(FailureKind.PERMANENT, str(error), identity))
 
-    def hold(self, *requests: tuple[Target, str], ttl_us: int = 100) -> list[LeaseState]:
+    def hold(self, *requests: tuple[KnobTarget, str], ttl_us: int = 100) -> list[LeaseState]:
         made = [SetKnob(target, value, REASON, ttl_us) for target, value in requests]
         self.engine.hold(made, self.now_us, 1.0, "client")
         return [answer.state for answer in self.run_round()]
 
-    def give_back(self, *targets: Target) -> list[LeaseState]:
+    def give_back(self, *targets: KnobTarget) -> list[LeaseState]:
         self.engine.end([GiveBack(target, REASON) for target in targets], self.now_us, 2.0)
         return [answer.state for answer in self.run_round()]
 
@@ -111,7 +112,7 @@ class World:
         self.run_round()
 
     @property
-    def state(self) -> dict[Target, LeaseState]:
+    def state(self) -> dict[KnobTarget, LeaseState]:
         return {lease.target: lease.state for lease in self.engine.leases()}
 
 

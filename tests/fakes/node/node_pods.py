@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
-from cotenant.model.machine.knob import Target
-from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.machine.knob import KnobTarget
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, NodePodPhase
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
 
 SECOND = 1_000_000
@@ -25,7 +25,7 @@ def pod(
     memory_limit_bytes: int = 0,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
-    phase: Phase = Phase.RUNNING,
+    phase: NodePodPhase = NodePodPhase.RUNNING,
     host_application: bool = False,
     group: str | None = None,
 ) -> NodePod:
@@ -68,7 +68,7 @@ def node(
     memory_used_bytes: int = 0,
     best_effort: GroupUse | None = None,
     best_effort_group: str | None = None,
-    knobs: Mapping[Target, str] | None = None,
+    knobs: Mapping[KnobTarget, str] | None = None,
     network_sent_bps: int | None = None,
 ) -> NodeState:
     return NodeState(

@@ -17,7 +17,7 @@ from cotenant.model.machine.knob_values import parse_cpu_max, parse_io_max
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
 from cotenant.model.machine.run_queue import Blame
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 
 SECOND_US = 1_000_000
 OBJECTIVE_US = 10_000
@@ -75,7 +75,7 @@ class TroubledNode:
         for _ in range(seconds):
             yield self.second()
 
-    def obey(self, verdict: Verdict) -> None:
+    def obey(self, verdict: PolicyVerdict) -> None:
         """Apply the verdict's knobs, and evict its pods."""
         self.limits = {
             wish.target.group: (parse_cpu_max(wish.value).quota_us or PPM) / 100_000

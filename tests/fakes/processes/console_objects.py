@@ -17,33 +17,32 @@ import numpy as np
 from cotenant.drivers.kube.kinds.custom.migration_job import job_manifest, written_job_status
 from cotenant.drivers.kube.kinds.custom.workload_profile import API_VERSION, axes_fields, overall_fields
 from cotenant.engine.node.decision_log import HeldKnob
-from cotenant.engine.node.recovery.incident import Event
+from cotenant.engine.node.recovery.incident import IncidentEvent, TroubleReading
 from cotenant.engine.node.recovery.incident import Proof as IncidentProof
-from cotenant.engine.node.recovery.incident import Reading as Level
-from cotenant.engine.node.recovery.stages import Rung, Stage
+from cotenant.engine.node.recovery.stages import IncidentStage, RecoveryRung
 from cotenant.engine.node.recovery.story import IncidentStory, ServiceStory
 from cotenant.engine.plugins.gangs.views import GangView, MemberView
 from cotenant.engine.plugins.reservations.instructions import ReservationView
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.workload_profile import (
-    Axis,
     AxisReading,
-    Figure,
+    FigureSource,
     Overall,
+    ProfileAxis,
+    ProfileFigure,
     Reading,
-    Source,
     Unknown,
 )
 from cotenant.model.groups.gang import GangPhase, GangSpec
-from cotenant.model.groups.migration import JobPhase, JobReason, MigrationJob, MoveNote, PodRef, Step
-from cotenant.model.groups.reservation import Phase as ReservationPhase
+from cotenant.model.groups.migration import JobPhase, JobReason, JobStep, MigrationJob, MoveNote, PodRef
+from cotenant.model.groups.reservation import ReservationPhase
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseState
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_state import GroupUse, HostUse, ServiceHealth
 from cotenant.model.resources import Amounts
-from cotenant.model.results.forms import METRICS, RESULTS_JSON, FrameCell, MachineFrames, Series
-from cotenant.policy.interference.attribution.attribute import Candidate, Cause
+from cotenant.model.results.forms import METRICS, RESULTS_JSON, FrameCell, MachineFrames, RunSeries
+from cotenant.policy.interference.attribution.attribute import CandidateCause, TroubleCause
 from cotenant.services.agent.http import HoldsPage, LeasesPage, PodPage, StatePage
 from cotenant.services.scheduler.pages.encoding import page
 from cotenant_lab.contract import Measures, RunResult, RunSpec
@@ -79,30 +78,32 @@ def move(name: str, pod: str, phase: JobPhase = JobPhase.PENDING, *, helped: str
     )
     job = replace(job, **more)
     if phase in (JobPhase.RUNNING, JobPhase.SUCCEEDED):
-        job = job.with_condition(Step.RESERVATION_SCHEDULED, "True", AT_S + 2, "", "on node-2")
-        job = job.with_condition(Step.EVICTION, "True", AT_S + 5, JobReason.EVICT_COMPLETE)
+        job = job.with_condition(JobStep.RESERVATION_SCHEDULED, "True", AT_S + 2, "", "on node-2")
+        job = job.with_condition(JobStep.EVICTION, "True", AT_S + 5, JobReason.EVICT_COMPLETE)
     if phase is JobPhase.SUCCEEDED:
-        job = job.with_condition(Step.POD_READY, "True", AT_S + 20)
+        job = job.with_condition(JobStep.POD_READY, "True", AT_S + 20)
     if helped:
         job = job.with_condition(
-            Step.HELPED, helped, AT_S + 200, "SourceRelieved", "cpu of node-1 fell from 82% to 65%"
+            JobStep.HELPED, helped, AT_S + 200, "SourceRelieved", "cpu of node-1 fell from 82% to 65%"
         )
     made = job_manifest(job)
     made["status"] = written_job_status(job)
     return made
 
 
-def figure(value: int, spread: int = 60, samples: int = 40, source: Source = Source.LEARNED) -> Figure:
+def figure(
+    value: int, spread: int = 60, samples: int = 40, source: FigureSource = FigureSource.LEARNED
+) -> ProfileFigure:
     """A figure with a symmetric interval."""
-    return Figure(value, max(0, value - spread), min(1000, value + spread), samples, source)
+    return ProfileFigure(value, max(0, value - spread), min(1000, value + spread), samples, source)
 
 
-def profile(namespace: str, name: str, values: dict[Axis, tuple[int, int]]) -> dict[str, Any]:
+def profile(namespace: str, name: str, values: dict[ProfileAxis, tuple[int, int]]) -> dict[str, Any]:
     """A WorkloadProfile that has learned tendency and sensitivity of these axes, in thousandths."""
     none: Reading = Unknown("NodeMetrics do not report it")
     axes = {
         axis: AxisReading(*(figure(number) for number in values[axis])) if axis in values else AxisReading(none, none)
-        for axis in Axis
+        for axis in ProfileAxis
     }
     status = {"axes": axes_fields(axes), "overall": overall_fields(Overall(figure(300), figure(120)))}
     return {
@@ -126,18 +127,18 @@ def control_zone(name: str, spec: Any, nodes: Any = None, generation: int = 1) -
 
 
 WEB = {
-    Axis.CPU: (220, 640),
-    Axis.CACHE: (180, 720),
-    Axis.MEMORY: (300, 210),
-    Axis.RUN_QUEUE: (90, 810),
-    Axis.START_UP: (400, 120),
+    ProfileAxis.CPU: (220, 640),
+    ProfileAxis.CACHE: (180, 720),
+    ProfileAxis.MEMORY: (300, 210),
+    ProfileAxis.RUN_QUEUE: (90, 810),
+    ProfileAxis.START_UP: (400, 120),
 }
 SORT = {
-    Axis.CPU: (760, 150),
-    Axis.CACHE: (540, 240),
-    Axis.MEMORY: (410, 90),
-    Axis.MEMORY_BANDWIDTH: (690, 330),
-    Axis.RUN_QUEUE: (820, 60),
+    ProfileAxis.CPU: (760, 150),
+    ProfileAxis.CACHE: (540, 240),
+    ProfileAxis.MEMORY: (410, 90),
+    ProfileAxis.MEMORY_BANDWIDTH: (690, 330),
+    ProfileAxis.RUN_QUEUE: (820, 60),
 }
 
 
@@ -214,7 +215,7 @@ def pod_page(pod: str, group: str, delay_ppm: int, p99_us: int = 0) -> PodPage:
 
 def leases(hostile: str) -> LeasesPage:
     """A lease of a pod's CPU cap, with 12 s to go, and one that no policy wants any more."""
-    cap, idle = Target("kubepods/pod-b/c1", Knob.CPU_MAX), Target("kubepods/besteffort", Knob.CPU_IDLE)
+    cap, idle = KnobTarget("kubepods/pod-b/c1", Knob.CPU_MAX), KnobTarget("kubepods/besteffort", Knob.CPU_IDLE)
     held = KnobLease(
         cap, "raw", "150000 100000", Reason("recovery", "cap for sort"), LeaseState.HELD, AT_S, NOW_US + 12_000_000,
         before="max 100000", stands="150000 100000",
@@ -225,7 +226,7 @@ def leases(hostile: str) -> LeasesPage:
 
 def holds(hostile: str) -> HoldsPage:
     """What the engine wants: that cap, against another policy, and a weight that was refused."""
-    cap, weight = Target("kubepods/pod-b/c1", Knob.CPU_MAX), Target("kubepods/pod-a", Knob.CPU_WEIGHT)
+    cap, weight = KnobTarget("kubepods/pod-b/c1", Knob.CPU_MAX), KnobTarget("kubepods/pod-a", Knob.CPU_WEIGHT)
     why = Reason("recovery", "web suffers: run delay 0.90 of 0.20; cap sort at half of its use")
     return HoldsPage(
         (
@@ -243,32 +244,32 @@ def story_page(node: str, victim: str, culprit: str, hostile: str, workload: str
     opened = NOW_US - 90_000_000
     incident = IncidentStory(
         number=7,
-        stage=Stage.HOLDING,
+        stage=IncidentStage.HOLDING,
         pod=victim,
         uid="u",
         objective="shop/front",
         objective_us=20_000,
         signal="run_delay",
         threshold_ppm=200_000,
-        before=Level(900_000, 14_400),
-        cause=Cause.POD.value,
+        before=TroubleReading(900_000, 14_400),
+        cause=TroubleCause.POD.value,
         culprit=culprit,
         workload=workload,
         confidence_ppm=930_000,
         candidates=(
-            Candidate(Cause.POD, "u2", culprit, 930_000, workload=workload),
-            Candidate(Cause.POD, "u3", hostile, 40_000),
+            CandidateCause(TroubleCause.POD, "u2", culprit, 930_000, workload=workload),
+            CandidateCause(TroubleCause.POD, "u3", hostile, 40_000),
         ),
-        proofs=(IncidentProof(Rung.CAP, culprit, opened + 3_000_000, Level(900_000, None), Level(90_000, None), None,
+        proofs=(IncidentProof(RecoveryRung.CAP, culprit, opened + 3_000_000, TroubleReading(900_000, None), TroubleReading(90_000, None), None,
             True, workload),),
         opened_us=opened,
         recovered_after_us=8_000_000,
         ended_us=None,
         chain=(),
         events=(
-            Event(opened, Stage.SUSPECTED, "run delay 0.90, threshold 0.20"),
-            Event(opened + 3_000_000, Stage.ACTING, f"cap for {culprit}"),
-            Event(opened + 8_000_000, Stage.HOLDING, hostile),
+            IncidentEvent(opened, IncidentStage.SUSPECTED, "run delay 0.90, threshold 0.20"),
+            IncidentEvent(opened + 3_000_000, IncidentStage.ACTING, f"cap for {culprit}"),
+            IncidentEvent(opened + 8_000_000, IncidentStage.HOLDING, hostile),
         ),
     )  # fmt: skip
     return ServiceStory(victim, node, NOW_US, True, (victim,), (incident,), ())
@@ -341,7 +342,7 @@ def lab_folder(folder: Path, policies: tuple[str, ...], seeds: int = 3) -> None:
                 result = RunResult(
                     spec,
                     Measures(),
-                    (Series("queued", "time (h)", "pods waiting", x, y),),
+                    (RunSeries("queued", "time (h)", "pods waiting", x, y),),
                     np.zeros(1),
                     machine_frames=run_machines(k) if policy in ("cotenant", "kube-default") else None,
                 )

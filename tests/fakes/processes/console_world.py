@@ -16,7 +16,7 @@ from tests.fakes.servers.fake_api import FakeApi
 from tests.fakes.waiting import WITHIN_S, patience, soon
 
 from cotenant.drivers.http.address import Address
-from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.messages import HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.kube.client.access import Access
@@ -249,6 +249,6 @@ class ConsoleWorld:
         if found is None and path.startswith("/debug/explain/pods/shop/web-"):
             found = explained(path.removeprefix("/debug/explain/pods/"))
         if found is None:
-            await send_answer(send, Answer(404, b"not known to this scheduler\n"))
+            await send_answer(send, HttpAnswer(404, b"not known to this scheduler\n"))
         else:
-            await send_answer(send, Answer(200, json.dumps(found).encode()))
+            await send_answer(send, HttpAnswer(200, json.dumps(found).encode()))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cotenant.drivers.journal.journal import Journal
 from cotenant.engine.credit.accounts import Accounts, Posting, StoredAccounts
-from cotenant.policy.credit.pricing import HOUR_MS, Interference, Priced, TenantUse, Verdict
+from cotenant.policy.credit.pricing import HOUR_MS, CauseVerdict, Interference, PeriodUse, Priced
 
 LAST_PERIOD = 3
 
@@ -24,15 +24,15 @@ def due(accounts: Accounts) -> Posting | None:
     at_ms = accounts.period * HOUR_MS
     if accounts.period and accounts.period % 2 == 0:
         fact = Interference(f"n1-{accounts.period}", at_ms, "b", "a", 700, 900, True)
-        for verdict in (Verdict.ATTRIBUTED, Verdict.CLEARED):
+        for verdict in (CauseVerdict.ATTRIBUTED, CauseVerdict.CLEARED):
             posting = accounts.interfered(replace(fact, verdict=verdict), at_ms)
             if posting is not None:
                 return posting
     if accounts.period == LAST_PERIOD:
         return None
     period = accounts.period + 1
-    uses = [TenantUse("a", 10_000, 4_000 + 100 * period, 3_000), TenantUse("b", 5_000, 9_000, 9_500)]
-    uses += [TenantUse("a", 64 << 30, 8 << 30, None, Priced.MEMORY), TenantUse("b", 0, 32 << 30, None, Priced.MEMORY)]
+    uses = [PeriodUse("a", 10_000, 4_000 + 100 * period, 3_000), PeriodUse("b", 5_000, 9_000, 9_500)]
+    uses += [PeriodUse("a", 64 << 30, 8 << 30, None, Priced.MEMORY), PeriodUse("b", 0, 32 << 30, None, Priced.MEMORY)]
     return accounts.period_ended(period, period * HOUR_MS, HOUR_MS, uses)
 
 

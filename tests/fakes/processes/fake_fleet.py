@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from cotenant.model.errors import CotenantError
 from cotenant.model.fleet.figures import ContainerFigures, HostFigures, Measured, TopPage
-from cotenant.model.fleet.host import ContainerStatus, FunctionHealth, Heartbeat, Registration
-from cotenant.model.fleet.logs import LogCursor, LogLine, LogPage, ReadLogs
+from cotenant.model.fleet.host import FunctionHealth, Heartbeat, HostContainer, Registration
+from cotenant.model.fleet.logs import LogCursor, LogPage, ReadLogs, ShownLine
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.model.fleet.requests import GroupRow, HostRow, Listed
 from cotenant.model.fleet.states import AgentState, ContainerState
@@ -18,22 +18,22 @@ from cotenant.model.fleet.terminals import (
     OpenedTerminal,
     OpenTerminal,
     ReadTerminal,
-    Size,
     TerminalPage,
+    WindowSize,
     WriteTerminal,
 )
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
-def container(guid: str, state: ContainerState = ContainerState.READY, **more: object) -> ContainerStatus:
+def container(guid: str, state: ContainerState = ContainerState.READY, **more: object) -> HostContainer:
     """One container."""
-    return replace(ContainerStatus(guid, state, image="web:1", cpu_milli=250, memory_bytes=64 << 20), **more)  # type: ignore[arg-type]
+    return replace(HostContainer(guid, state, image="web:1", cpu_milli=250, memory_bytes=64 << 20), **more)  # type: ignore[arg-type]
 
 
 def host(
     number: int,
-    containers: Sequence[ContainerStatus] = (),
+    containers: Sequence[HostContainer] = (),
     *,
     state: AgentState = AgentState.ALIVE,
     region: str = "",
@@ -65,7 +65,7 @@ class FakeFleet:
 
     hosts: tuple[HostRow, ...] = ()
     groups: dict[str, GroupRow] = field(default_factory=dict)
-    logs: dict[str, tuple[LogLine, ...]] = field(default_factory=dict)
+    logs: dict[str, tuple[ShownLine, ...]] = field(default_factory=dict)
     error: CotenantError | None = None
     asked: list[str] = field(default_factory=list)
 
@@ -121,7 +121,7 @@ class FakeTerminals:
         self.error: CotenantError | None = None
         self._shown: dict[str, bytes] = {}
         self._ended: set[str] = set()
-        self._sizes: dict[str, Size] = {}
+        self._sizes: dict[str, WindowSize] = {}
         self._changed = asyncio.Event()
 
     async def open_terminal(self, request: OpenTerminal) -> OpenedTerminal:

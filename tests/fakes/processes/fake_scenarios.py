@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.results.forms import Series
+from cotenant.model.results.forms import RunSeries
 from cotenant_lab.contract import MachineMap, Measures, PolicyInfo, RunResult, RunSpec, TaskExplanation
 
 # name, role, load it carries, fragmentation, decision time (us)
@@ -138,7 +138,9 @@ class FakeScenario:
             spec,
             measures,
             series=(
-                Series("fragmentation", "time (h)", "fragmentation (% of capacity)", hours, np.maximum(wave, 0) * 100),
+                RunSeries(
+                    "fragmentation", "time (h)", "fragmentation (% of capacity)", hours, np.maximum(wave, 0) * 100
+                ),
             ),
             slowdowns=slow,
             machine_map=MachineMap("at 3.0 h", machines, tuple(f"tenant {i}" for i in owner), share, is_service),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 
 from cotenant.drivers.kube.client.errors import AlreadyExists, Conflict, Forbidden, NotFound
-from cotenant.drivers.kube.client.objects import Objects, Served
+from cotenant.drivers.kube.client.objects import Objects, ServedKind
 from cotenant.model.json_object import JsonMapping, JsonObject
 
 _KINDS = {
@@ -68,24 +68,26 @@ class KeptObjects(Objects):
         """Of all that are there."""
         return sorted(name for kind, _, name in self.kept if kind == plural)
 
-    def _place(self, api_version: str, kind: str) -> Served | None:
+    def _place(self, api_version: str, kind: str) -> ServedKind | None:
         plural = _KINDS.get((api_version, kind))
         if plural is None or kind in self.unserved:
             return None
-        return Served(api_version, plural, plural not in _OF_CLUSTER)
+        return ServedKind(api_version, plural, plural not in _OF_CLUSTER)
 
-    async def served(self, api_version: str, kind: str) -> Served | None:
+    async def served(self, api_version: str, kind: str) -> ServedKind | None:
         return self._place(api_version, kind)
 
-    async def served_in_group(self, group: str, kind: str) -> Served | None:
+    async def served_in_group(self, group: str, kind: str) -> ServedKind | None:
         versions = (version for version, known in _KINDS if known == kind and version.rpartition("/")[0] == group)
         return next((self._place(version, kind) for version in versions), None)
 
-    async def get(self, place: Served, namespace: str, name: str) -> JsonObject | None:
+    async def get(self, place: ServedKind, namespace: str, name: str) -> JsonObject | None:
         found = self.kept.get((place.plural, namespace if place.is_namespaced else "", name))
         return deepcopy(found)
 
-    async def every(self, place: Served, namespace: str, query: Mapping[str, str] | None = None) -> list[JsonObject]:
+    async def every(
+        self, place: ServedKind, namespace: str, query: Mapping[str, str] | None = None
+    ) -> list[JsonObject]:
         if place.plural in self.forbidden:
             raise Forbidden(f"{place.plural} may not be listed")
         label, equals, value = (query or {}).get("labelSelector", "").partition("=")
@@ -100,12 +102,12 @@ class KeptObjects(Objects):
             and (not field or obj.get(field) == of_field)
         ]
 
-    async def apply(self, place: Served, document: JsonMapping) -> JsonObject:
+    async def apply(self, place: ServedKind, document: JsonMapping) -> JsonObject:
         metadata = document["metadata"]
         before = self.kept.get((place.plural, metadata.get("namespace") or "", metadata["name"])) or {}
         return deepcopy(self.put(_merged(before, document)))
 
-    async def merge(self, place: Served, namespace: str, name: str, patch: JsonMapping) -> JsonObject:
+    async def merge(self, place: ServedKind, namespace: str, name: str, patch: JsonMapping) -> JsonObject:
         self.before_merge()
         known = self.kept.get((place.plural, namespace, name))
         if known is None:
@@ -115,7 +117,7 @@ class KeptObjects(Objects):
             raise Conflict("the object has been modified")
         return deepcopy(self.put(_merged(known, patch)))
 
-    async def create(self, place: Served, namespace: str, document: JsonMapping) -> JsonObject:
+    async def create(self, place: ServedKind, namespace: str, document: JsonMapping) -> JsonObject:
         made = deepcopy(dict(document))
         if place.is_namespaced:
             made["metadata"]["namespace"] = namespace
@@ -123,7 +125,7 @@ class KeptObjects(Objects):
             raise AlreadyExists(made["metadata"]["name"])
         return deepcopy(self.put(made))
 
-    async def delete(self, place: Served, namespace: str, name: str, uid: str = "") -> None:
+    async def delete(self, place: ServedKind, namespace: str, name: str, uid: str = "") -> None:
         known = self.kept.get((place.plural, namespace, name))
         if known is not None and uid not in ("", known["metadata"]["uid"]):
             raise Conflict("another uid")

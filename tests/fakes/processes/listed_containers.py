@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from cotenant.model.errors import Permanent
-from cotenant.model.fleet.containers import Container
-from cotenant.model.fleet.host import ContainerStatus
+from cotenant.model.fleet.containers import FleetContainer
+from cotenant.model.fleet.host import HostContainer
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.model.fleet.states import ContainerState
 from cotenant.services.fleet.functions.containers import ContainerFunction
 from cotenant.services.fleet.functions.contract import Beat
 
 
-def container(guid: str, pid: int = 1, **more: object) -> Container:
+def container(guid: str, pid: int = 1, **more: object) -> FleetContainer:
     """A running one, or without `pid` one that has ended; its id begins with its guid."""
     status = "running" if pid else "exited"
     made: dict[str, object] = {"log_driver": "json-file", "started_s": 1.0, "restarts": 0, **more}
-    return Container(
+    return FleetContainer(
         guid, f"{guid}{'0' * 60}", "web:1", status, "", "", 0, "", pid, out_of_memory=False, **made  # type: ignore[arg-type]
     )  # fmt: skip
 
@@ -27,7 +27,7 @@ class ListedContainers(ContainerFunction):
 
     def __init__(self, folder: Path) -> None:
         super().__init__("host-1", folder / "no.sock", folder)
-        self.known: dict[str, Container] = {}
+        self.known: dict[str, FleetContainer] = {}
 
     @property
     def is_listed(self) -> bool:
@@ -39,10 +39,10 @@ class ListedContainers(ContainerFunction):
     def guids(self) -> tuple[str, ...]:
         return tuple(self.known)
 
-    async def inspected(self, guid: str) -> Container | None:
+    async def inspected(self, guid: str) -> FleetContainer | None:
         return self.known.get(guid)
 
-    async def process_of(self, guid: str) -> Container:
+    async def process_of(self, guid: str) -> FleetContainer:
         if guid not in self.known:
             raise NoSuchGuid(f"no container of this host has the guid {guid}")
         if not self.known[guid].pid:
@@ -52,4 +52,4 @@ class ListedContainers(ContainerFunction):
     async def add_to(self, beat: Beat) -> None:
         for guid, found in self.known.items():
             state = ContainerState.READY if found.pid else ContainerState.TERMINATED
-            beat.containers[guid] = ContainerStatus(guid, state, found.image, "shop", "web")
+            beat.containers[guid] = HostContainer(guid, state, found.image, "shop", "web")

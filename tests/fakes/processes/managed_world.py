@@ -14,7 +14,7 @@ from cotenant.engine.manager.instructions import DeleteObject, Instruction, Node
 from cotenant.engine.manager.manager import Manager
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.model.cluster.managed import ManagedNode
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
@@ -37,7 +37,7 @@ def pod(name: str, node: str = "n", cores: int = 10, **fields: Any) -> ObservedP
         qos=fields.pop("qos", QoSClass.LS),
         priority_class=fields.pop("priority_class", PriorityClass.PROD),
     )
-    return ObservedPod(what, f"uid-{name}", "cotenant", 0.0, node, fields.pop("phase", Phase.RUNNING), **fields)
+    return ObservedPod(what, f"uid-{name}", "cotenant", 0.0, node, fields.pop("phase", PodPhase.RUNNING), **fields)
 
 
 def metric(at_s: float, use_m: int = 0, age_s: float = 0.0, name: str = "n", **pods: int) -> NodeMetric:

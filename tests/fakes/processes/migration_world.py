@@ -15,8 +15,8 @@ from cotenant.engine.migration.instructions import (
     CreateJob,
     CreateReservation,
     DeleteJob,
-    DeleteReservation,
-    EvictPod,
+    DeleteJobReservation,
+    EvictJobPod,
     Instruction,
     PodFacts,
     RequestEviction,
@@ -28,21 +28,21 @@ from cotenant.engine.migration.instructions import (
     WriteStatus,
 )
 from cotenant.engine.migration.migrations import Migrations, request_key
-from cotenant.engine.migration.steps import Simulated
+from cotenant.engine.migration.steps import SimulatedMove
 from cotenant.model.cluster.eviction_request import REBALANCER, EvictionProgress, EvictionRequest
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.migration import COMPONENT, CREATED_BY, EvictPolicy, JobPhase, MigrationJob, PodRef
 from cotenant.model.groups.reservation import (
     SCHEDULED,
-    Condition,
     ControllerOwner,
     CurrentOwner,
-    Owner,
-    Phase,
     Reservation,
+    ReservationCondition,
+    ReservationOwner,
+    ReservationPhase,
 )
-from cotenant.policy.rebalance.migration.arbitration import Verdict
+from cotenant.policy.rebalance.migration.arbitration import ArbitrationVerdict
 
 
 class Killed(Exception):
@@ -56,8 +56,10 @@ class PassAll:
 
     def arbitrate(
         self, pending: Sequence[MigrationJob], moving: Sequence[MigrationJob], now_s: float
-    ) -> Mapping[str, tuple[Verdict, str]]:
-        return {job.name: (Verdict.SURGE if self.surge else Verdict.PASSED, "") for job in pending}
+    ) -> Mapping[str, tuple[ArbitrationVerdict, str]]:
+        return {
+            job.name: (ArbitrationVerdict.SURGE if self.surge else ArbitrationVerdict.PASSED, "") for job in pending
+        }
 
 
 @dataclass
@@ -86,7 +88,7 @@ class MigrationWorld:
     templates: dict[str, str] = field(default_factory=dict)  # of pods, by UID
     min_ready: int = 1000  # the fewest pods that were ready at a time
     number: int = 0
-    simulated: Simulated | None = None  # the answer to every what-if
+    simulated: SimulatedMove | None = None  # the answer to every what-if
     simulations: int = 0
 
     def __post_init__(self) -> None:
@@ -126,7 +128,7 @@ class MigrationWorld:
         self.engine = Migrations(self.arbiter, self.pods.get, settings=self.settings, what_if=self._what_if)
         return self.engine
 
-    def _what_if(self, job: MigrationJob, moving: Sequence[MigrationJob], now_s: float) -> Simulated:
+    def _what_if(self, job: MigrationJob, moving: Sequence[MigrationJob], now_s: float) -> SimulatedMove:
         assert self.simulated is not None
         self.simulations += 1
         return self.simulated
@@ -180,13 +182,13 @@ class MigrationWorld:
                     job.uid,
                     f"r-{job.uid}",
                     Pod(job.uid),
-                    (Owner(controller=ControllerOwner(uid="rs")),),
+                    (ReservationOwner(controller=ControllerOwner(uid="rs")),),
                     created_s=self.now_s,
                     ttl_s=job.ttl_s,
                     labels=Labels.of({CREATED_BY: COMPONENT}),
                 )
                 self.reservations.setdefault(job.uid, made)
-            case EvictPod(job=job, policy=policy):
+            case EvictJobPod(job=job, policy=policy):
                 return self._evict(job, policy)
             case StartSurge(job=job):
                 if self.refuses_rollout:
@@ -210,7 +212,7 @@ class MigrationWorld:
                 self.requests.setdefault(made_request.key, made_request)
             case WithdrawEviction(request=request):
                 self.requests.pop(request.key, None)
-            case DeleteReservation(name=name, uid=uid):
+            case DeleteJobReservation(name=name, uid=uid):
                 if name in self.reservations and self.reservations[name].uid == uid:
                     del self.reservations[name]
             case DeleteJob(job=job):
@@ -264,15 +266,15 @@ class MigrationWorld:
         least = sum(pod.ready for pod in self.pods.values())
         self.min_ready = min(self.min_ready, least)
         for name, reservation in list(self.reservations.items()):
-            if reservation.phase is Phase.PENDING:
-                why = Condition(SCHEDULED, False, "Unschedulable", "0/2 nodes are available")
+            if reservation.phase is ReservationPhase.PENDING:
+                why = ReservationCondition(SCHEDULED, False, "Unschedulable", "0/2 nodes are available")
                 self.reservations[name] = (
                     replace(reservation, conditions=(why,))
                     if not self.schedules
-                    else replace(reservation, phase=Phase.AVAILABLE, node="new-node")
+                    else replace(reservation, phase=ReservationPhase.AVAILABLE, node="new-node")
                 )
             if not reservation.phase.is_final and self.now_s >= reservation.ends_s:
-                self.reservations[name] = replace(reservation, phase=Phase.FAILED)
+                self.reservations[name] = replace(reservation, phase=ReservationPhase.FAILED)
 
     def _template(self, pod: PodFacts) -> None:
         self.templates[pod.ref.uid] = self.rolled_out
@@ -293,9 +295,9 @@ class MigrationWorld:
 
     def _place(self, pod: PodFacts) -> None:
         for name, reservation in self.reservations.items():
-            if reservation.phase is Phase.AVAILABLE and not reservation.current:
+            if reservation.phase is ReservationPhase.AVAILABLE and not reservation.current:
                 owner = CurrentOwner(pod.ref.namespace, pod.ref.name, pod.ref.uid)
-                self.reservations[name] = replace(reservation, phase=Phase.SUCCEEDED, current=(owner,))
+                self.reservations[name] = replace(reservation, phase=ReservationPhase.SUCCEEDED, current=(owner,))
                 self.pods[pod.ref.key] = replace(pod, node=reservation.node)
                 return
         self.pods[pod.ref.key] = replace(pod, node="other-node")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.resources import GPU_CORE
 
 TriggerEvent = Callable[[Cluster, float], None]
@@ -61,7 +61,7 @@ class Api:
             self.owed[kind].append(lambda cluster, now_s: tell(cluster, key, now_s))
 
     def end(self, uid: str) -> None:
-        self.put(POD, uid, replace(self.pods[uid], phase=Phase.SUCCEEDED))
+        self.put(POD, uid, replace(self.pods[uid], phase=PodPhase.SUCCEEDED))
 
     # ---- what the watcher is told
 

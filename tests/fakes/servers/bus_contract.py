@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.fakes.waiting import soon
 
-from cotenant.drivers.nats.contract import Bus, Message, NoResponder, Service
+from cotenant.drivers.nats.contract import Bus, BusMessage, BusService, NoResponder
 
 
 async def delivers_in_order(here: Bus, there: Bus) -> None:
     came: list[tuple[str, bytes, str]] = []
 
-    async def received(message: Message) -> None:
+    async def received(message: BusMessage) -> None:
         came.append((message.subject, message.data, message.headers.get("Kind", "")))
 
     subscription = await there.subscribe("a.*.c", received)
@@ -32,10 +32,10 @@ async def delivers_in_order(here: Bus, there: Bus) -> None:
 
 
 async def answers(here: Bus, there: Bus) -> None:
-    async def received(message: Message) -> None:
+    async def received(message: BusMessage) -> None:
         await there.publish(message.reply, message.data + b"!", {"Kind": "answer"})
 
-    await there.serve(Service("greeter", "1.0.0", {}, "greet.one", ["hello", "bye"]), received)
+    await there.serve(BusService("greeter", "1.0.0", {}, "greet.one", ["hello", "bye"]), received)
     await round_trip(there)
     answer = await here.request("greet.one.hello", b"you", timeout_s=60.0)
     assert (answer.data, answer.headers["Kind"]) == (b"you!", "answer")
@@ -48,7 +48,7 @@ async def says_at_once_that_nobody_listens(here: Bus, there: Bus) -> None:
 
 
 async def ends_a_wait(here: Bus, there: Bus) -> None:
-    async def silent(_: Message) -> None:
+    async def silent(_: BusMessage) -> None:
         pass
 
     await there.subscribe("silent", silent)
@@ -60,8 +60,8 @@ async def ends_a_wait(here: Bus, there: Bus) -> None:
 async def shares_a_queue(here: Bus, there: Bus) -> None:
     came: list[str] = []
 
-    def member(name: str) -> Callable[[Message], Awaitable[None]]:
-        async def received(message: Message) -> None:
+    def member(name: str) -> Callable[[BusMessage], Awaitable[None]]:
+        async def received(message: BusMessage) -> None:
             came.append(name)
 
         return received
@@ -78,7 +78,7 @@ async def shares_a_queue(here: Bus, there: Bus) -> None:
 
 
 async def carries_large_messages(here: Bus, there: Bus) -> None:
-    async def received(message: Message) -> None:
+    async def received(message: BusMessage) -> None:
         await there.publish(message.reply, message.data)
 
     await there.subscribe("large", received)
@@ -90,7 +90,7 @@ async def carries_large_messages(here: Bus, there: Bus) -> None:
 async def goes_on_after_a_handler_failed(here: Bus, there: Bus) -> None:
     came: list[bytes] = []
 
-    async def received(message: Message) -> None:
+    async def received(message: BusMessage) -> None:
         came.append(message.data)
         raise RuntimeError("a defect")
 
@@ -105,7 +105,7 @@ async def round_trip(bus: Bus) -> None:
     """The bus has all that this connection said before."""
     came = asyncio.Event()
 
-    async def received(_: Message) -> None:
+    async def received(_: BusMessage) -> None:
         came.set()
 
     subscription = await bus.subscribe(f"round.trip.{id(came)}", received)

@@ -7,7 +7,7 @@ from typing import Any
 from cotenant.model.cluster.report import NodeReport
 from cotenant.services.extender.founding_judge import FoundingJudge
 from cotenant.services.extender.mirror import Mirror
-from cotenant.services.extender.protocol import Extender
+from cotenant.services.extender.protocol import ExtenderProtocol
 
 NOW = 1_760_000_000.0
 GIB = 2**30
@@ -99,7 +99,7 @@ class Known:
         self.mirror = Mirror()
         for report in reports:
             self.mirror.report_received(report)
-        self.extender = Extender(self.mirror, FoundingJudge(self.mirror), **settings)
+        self.extender = ExtenderProtocol(self.mirror, FoundingJudge(self.mirror), **settings)
 
     def filter(self, body: bytes, now_s: float = NOW) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(self.extender.filter(body, now_s))

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.fakes.servers.fake_docker import FakeDocker
 from tests.fakes.waiting import soon
 
-from cotenant.drivers.nats.contract import Bus, Store
+from cotenant.drivers.nats.contract import Bus, KeyValueStore
 from cotenant.drivers.nats.file_store import FileStore
 from cotenant.drivers.nats.memory import MemoryBus
 from cotenant.model.fleet.configuration import AgentConfiguration
@@ -18,7 +18,7 @@ from cotenant.model.fleet.host import Registration
 from cotenant.model.fleet.rights import FleetFile
 from cotenant.services.fleet.agent.agent import FleetAgent
 from cotenant.services.fleet.controller.asking import Asking
-from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
+from cotenant.services.fleet.controller.controller import ControllerSettings, FleetController
 from cotenant.services.fleet.functions.containers import ContainerFunction
 from cotenant.services.fleet.rpc import call
 
@@ -34,7 +34,7 @@ class FleetWorld:
         hosts: tuple[str, ...] = ("agent-a",),
         rights: FleetFile | None = None,
         bus: Bus | None = None,
-        store: Store | None = None,
+        store: KeyValueStore | None = None,
     ) -> None:
         self.folder = folder
         self.hosts = hosts
@@ -43,8 +43,8 @@ class FleetWorld:
         self.dockers: dict[str, FakeDocker] = {}
         self.agents: dict[str, tuple[FleetAgent, asyncio.Task[None]]] = {}
         self._own_store = FileStore(folder / "store") if store is None else None
-        self.store: Store = store or self._own_store  # type: ignore[assignment]
-        self.controller: Controller | None = None
+        self.store: KeyValueStore = store or self._own_store  # type: ignore[assignment]
+        self.controller: FleetController | None = None
         self._opened = AsyncExitStack()
         self._running: asyncio.Task[None] | None = None
 
@@ -65,8 +65,8 @@ class FleetWorld:
             self._own_store.close()
         await self._opened.aclose()
 
-    async def start_controller(self, alone: bool = True) -> Controller:
-        self.controller = Controller(self.bus, self.store, ControllerSettings(self.rights, is_alone=alone))
+    async def start_controller(self, alone: bool = True) -> FleetController:
+        self.controller = FleetController(self.bus, self.store, ControllerSettings(self.rights, is_alone=alone))
         run = self.controller.run(Asking(self.controller).verbs(), asyncio.Event())
         self._running = asyncio.create_task(run)
         await asyncio.sleep(0)

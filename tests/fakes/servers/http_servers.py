@@ -31,9 +31,9 @@ from cotenant.services.extender import process as extender
 from cotenant.services.extender.arguments import ExtenderSettings
 from cotenant.services.fleet.functions.forwarding import ForwardFunction
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.reviewing.facts import Facts as WebhookFacts
+from cotenant.services.reviewing.facts import WebhookFacts
 from cotenant.services.reviewing.reviewer import Reviewer
-from cotenant.services.reviewing.rules import Rules
+from cotenant.services.reviewing.rules import ReviewRules
 from cotenant.services.scheduler.process import SchedulerProcess
 from cotenant.services.scheduling.options import Options
 from cotenant.services.traces import process as traces
@@ -96,7 +96,7 @@ async def serving(name: str, limits: ServerLimits, tls: Tls | None = None) -> As
 async def _apiserver(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Address]:
     api = assemble(Store())
     await api.bootstrap()
-    server = ApiServer(apiserver.Application(api, Credentials(TOKEN)), limits=limits, tls=tls)
+    server = ApiServer(apiserver.ApiServerApp(api, Credentials(TOKEN)), limits=limits, tls=tls)
     await server.start()
     try:
         yield server.address
@@ -147,7 +147,7 @@ async def _traces(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Addres
     stop = asyncio.Event()
     heard: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
 
-    def listening(at: traces.Listening) -> None:
+    def listening(at: traces.ListeningAddresses) -> None:
         heard.set_result(Address.parse("url", at.url.partition("//")[2]))
 
     running = asyncio.create_task(traces.serve(settings, stop, listening, limits=limits))
@@ -162,8 +162,8 @@ async def _traces(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Addres
 async def _webhook(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Address]:
     facts, registry = WebhookFacts(time.monotonic), MetricsRegistry()
     metrics = WebhookMetrics(registry, facts, dict, float, dict)
-    reviewer = Reviewer(facts, Rules(), _no_pods, Random(0))
-    app = webhook.Application(reviewer, metrics, HealthPages(registry.page))
+    reviewer = Reviewer(facts, ReviewRules(), _no_pods, Random(0))
+    app = webhook.WebhookApp(reviewer, metrics, HealthPages(registry.page))
     async with _running(HttpServer(app, LOOPBACK, limits=limits), app, limits, tls) as address:
         yield address
 

@@ -11,8 +11,8 @@ from typing import Any
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.engine.cluster import Cluster
-from cotenant.services.routes import Guard, Routes
-from cotenant.services.scheduler.http import Pages
+from cotenant.services.routes import CallerGuard, Routes
+from cotenant.services.scheduler.http import SchedulerPages
 from cotenant.services.scheduler.metrics import SchedulerMetrics
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
@@ -24,7 +24,7 @@ HERE = ("127.0.0.1", 40000)
 
 @dataclass
 class Server:
-    app: Pages
+    app: SchedulerPages
     cluster: Cluster
     debugging: Debugging
 
@@ -70,9 +70,9 @@ def server(c: Cluster, tmp_path: Path | None = None) -> Server:
     debugging = Debugging(c.observe)
     state = ProcessState("one", True, True, 1, 1, 1, {}, {}, 0, 0, {})
     process = Process(c, debugging, "cotenant", lambda: 5.0, lambda: state, lambda: "")
-    debug = Routes((*routes(process), *plugin_routes(c, lambda: 5.0)), Guard(token, lambda: 0.0))
+    debug = Routes((*routes(process), *plugin_routes(c, lambda: 5.0)), CallerGuard(token, lambda: 0.0))
 
     async def report(scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError("nobody reports here")
 
-    return Server(Pages(HealthPages(SchedulerMetrics("p").page), report=report, debug=debug), c, debugging)
+    return Server(SchedulerPages(HealthPages(SchedulerMetrics("p").page), report=report, debug=debug), c, debugging)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cotenant.drivers.kube.cache.cache import ApiObject, Changed, Malformed
+from cotenant.drivers.kube.cache.cache import ApiObject, Changed, MalformedObject
 from cotenant.drivers.kube.cache.reflector import ABSENT_S, Deliver, Reflector
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
@@ -60,7 +60,7 @@ class ToldWatches(Watches):
         """An object was deleted."""
         self._hand_on(kind, Changed(kind.name, key, self._known.pop((kind.api_version, kind.name, key)), None))
 
-    def _hand_on(self, kind: Kind[Any], happened: Changed[Any] | Malformed) -> None:
-        one: Sequence[Changed[Any] | Malformed] = [happened]
+    def _hand_on(self, kind: Kind[Any], happened: Changed[Any] | MalformedObject) -> None:
+        one: Sequence[Changed[Any] | MalformedObject] = [happened]
         for take in self._takers[kind.api_version, kind.name]:
             take(one)

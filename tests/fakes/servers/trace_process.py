@@ -76,7 +76,7 @@ class Running:
         async def work() -> None:
             self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
 
-            def listening(at: process.Listening) -> None:
+            def listening(at: process.ListeningAddresses) -> None:
                 self.url, self.grpc_address, self.jaeger_udp = at.url, at.grpc, at.jaeger_udp
                 self._loop.call_soon(self._ready.set)
 

@@ -12,7 +12,15 @@ import itertools
 from collections.abc import Mapping
 from random import Random
 
-from cotenant.drivers.nats.contract import NO_HEADERS, Conflict, Handler, Message, NoResponder, Service, Stored
+from cotenant.drivers.nats.contract import (
+    NO_HEADERS,
+    BusMessage,
+    BusService,
+    Handler,
+    NoResponder,
+    RevisionConflict,
+    StoredValue,
+)
 from cotenant.drivers.nats.memory import MemoryBus, MemorySubscription
 from cotenant.model.errors import Transient
 
@@ -64,7 +72,7 @@ class UnsteadyBus:
     def __init__(self, hub: MemoryBus, line: Line) -> None:
         self._hub, self._line = hub, line
         self._subscriptions: set[_Side] = set()
-        self._asking: set[asyncio.Future[Message]] = set()
+        self._asking: set[asyncio.Future[BusMessage]] = set()
         self._sending: set[asyncio.Task[None]] = set()
 
     def cut(self) -> None:
@@ -92,21 +100,21 @@ class UnsteadyBus:
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str] = NO_HEADERS) -> None:
         if self._line.is_dead:
             return
-        task = asyncio.create_task(self._send(Message(subject, data, headers)))
+        task = asyncio.create_task(self._send(BusMessage(subject, data, headers)))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _send(self, message: Message) -> None:
+    async def _send(self, message: BusMessage) -> None:
         await self._line.out()
         self._hub.send(message)
 
     async def request(
         self, subject: str, data: bytes, headers: Mapping[str, str] = NO_HEADERS, timeout_s: float = 5.0
-    ) -> Message:
+    ) -> BusMessage:
         inbox = f"_INBOX.unsteady.{next(_INBOXES)}"
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[BusMessage] = asyncio.get_running_loop().create_future()
 
-        async def answered(message: Message) -> None:
+        async def answered(message: BusMessage) -> None:
             if not answer.done():
                 answer.set_result(message)
 
@@ -116,7 +124,7 @@ class UnsteadyBus:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._line.out()
-                if not answer.done() and not self._hub.send(Message(subject, data, headers, inbox)):
+                if not answer.done() and not self._hub.send(BusMessage(subject, data, headers, inbox)):
                     raise NoResponder(f"nobody answers on {subject}")
                 return await answer
         finally:
@@ -130,7 +138,7 @@ class UnsteadyBus:
             side.join()
         return side
 
-    async def serve(self, service: Service, handler: Handler) -> _Sides:
+    async def serve(self, service: BusService, handler: Handler) -> _Sides:
         subjects = [f"{service.prefix}.{verb}" for verb in service.verbs]
         return _Sides([await self.subscribe(subject, handler, service.queue) for subject in subjects])
 
@@ -160,7 +168,7 @@ class _Side:
             self._left.append(self._there)  # what it is at goes on; nobody else would hold its task
             self._there = None
 
-    async def _handled(self, message: Message) -> None:
+    async def _handled(self, message: BusMessage) -> None:
         await asyncio.sleep(self._line.delay_s())
         if not self._line.is_cut and not self._line.is_dead:
             await self._handler(message)
@@ -185,19 +193,19 @@ class SharedValues:
     """What is stored, with one count of revisions, as JetStream has it."""
 
     def __init__(self) -> None:
-        self.values: dict[str, Stored] = {}
+        self.values: dict[str, StoredValue] = {}
         self.views: list[StoreView] = []
         self._revision = 0
 
     def write(self, key: str, value: bytes | None, revision: int | None) -> int:
         there = self.values.get(key)
         if revision is not None and revision != (there.revision if there is not None else 0):
-            raise Conflict(f"{key} was changed by another controller")
+            raise RevisionConflict(f"{key} was changed by another controller")
         self._revision += 1
         if value is None:
             self.values.pop(key, None)
         else:
-            self.values[key] = Stored(value, self._revision)
+            self.values[key] = StoredValue(value, self._revision)
         for view in self.views:
             view.hear(key, value, self._revision)
         return self._revision
@@ -229,9 +237,9 @@ class StoreView:
         if value is None:
             self._known.pop(key, None)
         else:
-            self._known[key] = Stored(value, revision)
+            self._known[key] = StoredValue(value, revision)
 
-    def get(self, key: str) -> Stored | None:
+    def get(self, key: str) -> StoredValue | None:
         return self._known.get(key)
 
     def names(self) -> list[str]:
@@ -242,7 +250,7 @@ class StoreView:
         self._apply(key, value, written)
         return written
 
-    async def read(self, key: str) -> Stored | None:
+    async def read(self, key: str) -> StoredValue | None:
         try:
             async with asyncio.timeout(_STORE_S):
                 await self._line.out()

@@ -19,7 +19,7 @@ from cotenant.model.machine.node_decision import EvictPod, Reason
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.eviction.goals import BestEffortMemoryTrigger
 from cotenant.policy.nodeqos.eviction.memory import MemoryEvictionConfig
-from cotenant.services.agent.actions.evictions import Evictions
+from cotenant.services.agent.actions.evictions import ApiEvictor
 from cotenant.services.agent.process import AgentProcess
 
 # Every pod of best effort is a victim from the first tick on.
@@ -62,7 +62,7 @@ def begun() -> tuple[World, Server, AwaySource]:
     w = World(CONFIGURED, sources={"cluster": source})
     for node_pod in BY_GROUP:
         w.appear(node_pod.group)
-    w.evictions = Evictions(server)  # type: ignore[assignment]
+    w.evictions = ApiEvictor(server)  # type: ignore[assignment]
     return w, server, source
 
 

@@ -11,12 +11,12 @@ from tests.fakes.node.agent_world import CONFIG, AwaySource, World, world
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Permanent, Transient
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import ServiceHealth
 from cotenant.services.agent.process import AgentProcess
 
-IDLE = Target("top/job", Knob.CPU_IDLE)
+IDLE = KnobTarget("top/job", Knob.CPU_IDLE)
 BUSY = {"top/web": 1500, "top/job": 2400}
 
 
@@ -222,7 +222,7 @@ def test_pods_stay_protected_while_their_source_is_unavailable() -> None:
         for _ in range(30):
             await process.discover()
             await w.tick(process, 10)
-        assert w.knobs.snapshot()[Target("top/be", Knob.CPU_IDLE)] == "1"
+        assert w.knobs.snapshot()[KnobTarget("top/be", Knob.CPU_IDLE)] == "1"
         assert process.sources.sources[1].failures == 30
         w.sources["kubelet"].fails = None
         w.sources["kubelet"].answer = pods[:1]

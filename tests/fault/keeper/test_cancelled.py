@@ -7,12 +7,12 @@ import asyncio
 from tests.fakes.node.fake_knobs import FakeKnobs
 from tests.fakes.waiting import patience
 
-from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.dry_run import NoStateFile
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
 from cotenant.services.knobs.local_keeper import LocalKeeper
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 
 class _NoTrail:
@@ -24,9 +24,11 @@ def test_a_cancellation_together_with_a_change_is_not_lost() -> None:
     async def run() -> bool:
         knobs = FakeKnobs(["a", "a/b"])
         clock = Clock(lambda: 1_000_000, lambda: 1.7e9)
-        kept = LocalKeeper(LeaseExecutor({Scope.CGROUP: knobs}, NoStateFile(), _NoTrail(), clock, Rules(("a",))))
+        kept = LocalKeeper(
+            LeaseExecutor({KnobScope.CGROUP: knobs}, NoStateFile(), _NoTrail(), clock, KnobRules(("a",)))
+        )
         running = asyncio.create_task(kept.run())
-        wanted = SetKnob(Target("a/b", Knob.CPU_IDLE), "1", Reason("r", "test"))
+        wanted = SetKnob(KnobTarget("a/b", Knob.CPU_IDLE), "1", Reason("r", "test"))
         await kept.hold([wanted])
         for _ in range(4):
             await kept.leases()  # rounds are serialized in one thread: by now `run` has had its own, and sleeps

@@ -18,7 +18,7 @@ from tests.fakes.waiting import soon
 
 from cotenant.drivers.leasefile.audit import changes
 from cotenant.drivers.leasefile.file import NAME
-from cotenant.model.machine.knob import Knob, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.client import KeeperClient
 from cotenant.services.knobs.host import put_back, read_left
@@ -58,7 +58,7 @@ def values_of(trees: CgroupTrees) -> dict[str, str]:
 
 
 def quotas(groups: list[str] = GROUPS, ttl_us: int = 600_000_000) -> list[SetKnob]:
-    return [SetKnob(Target(group, Knob.CPU_MAX), "20000 100000", REASON, ttl_us) for group in groups]
+    return [SetKnob(KnobTarget(group, Knob.CPU_MAX), "20000 100000", REASON, ttl_us) for group in groups]
 
 
 def with_agent(keeper: KeeperProcess, use: Callable[[KeeperClient], Coroutine[Any, Any, Any]]) -> Any:

@@ -19,7 +19,7 @@ from tests.fakes.waiting import eventually, patience
 
 from cotenant_lab import experiment
 from cotenant_lab.contract import RunSpec
-from cotenant_lab.experiment import Plan
+from cotenant_lab.experiment import ExperimentPlan
 from cotenant_lab.ray_cluster import connect
 
 pytestmark = [
@@ -55,8 +55,8 @@ def cluster(environment: dict[str, str]) -> Iterator[LocalRay]:
         yield started
 
 
-def plan(*policies: str, seeds: int) -> Plan:
-    return Plan(RunSpec("fake", "", 0, 0.0), policies, tuple(range(seeds)), (0.77,))
+def plan(*policies: str, seeds: int) -> ExperimentPlan:
+    return ExperimentPlan(RunSpec("fake", "", 0, 0.0), policies, tuple(range(seeds)), (0.77,))
 
 
 def test_figures_are_equal_to_the_bit_and_a_killed_worker_costs_its_run_only(

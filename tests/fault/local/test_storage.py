@@ -12,7 +12,7 @@ import pytest
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.contract import ListOptions
-from cotenant_local.apiserver.storage.history import Bounds
+from cotenant_local.apiserver.storage.history import HistoryBounds
 from cotenant_local.apiserver.storage.sqlite import Database
 from cotenant_local.apiserver.storage.store import Store
 from cotenant_local.apiserver.verbs.api import Api
@@ -49,7 +49,7 @@ def test_writes_are_refused_while_another_program_locks_the_file(tmp_path: Path)
 def test_a_watch_survives_a_clock_jump() -> None:
     async def case() -> None:
         time = [1_800_000_000.0]
-        api = Api(Store(clock=lambda: time[0], bounds=Bounds(age_s=300)), clock=lambda: time[0])
+        api = Api(Store(clock=lambda: time[0], bounds=HistoryBounds(age_s=300)), clock=lambda: time[0])
         await api.bootstrap()
         at = api.target("", "configmaps", "default")
         start = api.store.revision

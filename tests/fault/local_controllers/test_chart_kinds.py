@@ -23,9 +23,9 @@ from cotenant_local.controllers.runtime.actions import (
     REPLICA_SETS,
 )
 from cotenant_local.controllers.views.core import stamp
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.controllers.workload_controllers import Deployments, ReplicaSets
-from cotenant_local.controllers.workloads.replica_count import PodUse
+from cotenant_local.controllers.workloads.replica_count import MetricPodUse
 
 pytestmark = pytest.mark.slow
 CONFIG_MAPS = ("", "configmaps")
@@ -153,11 +153,11 @@ def test_an_autoscaler_follows_a_shared_load_up_and_down() -> None:
     async def case(c: Cluster) -> None:
         cores = [4.0]  # shared by all pods that run
 
-        def uses(pods: Sequence[Pod]) -> Mapping[str, PodUse]:
+        def uses(pods: Sequence[PodObjectView]) -> Mapping[str, MetricPodUse]:
             running = [pod for pod in pods if pod.status.phase == "Running"]
             used = {"cpu": round(1000 * cores[0] / max(1, len(running)))}
             return {
-                pod.metadata.name: PodUse({one.name: used for one in pod.spec.containers}, c.now[0], 15.0)
+                pod.metadata.name: MetricPodUse({one.name: used for one in pod.spec.containers}, c.now[0], 15.0)
                 for pod in running
             }
 

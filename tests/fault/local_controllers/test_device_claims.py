@@ -11,7 +11,7 @@ import pytest
 from tests.fault.local_controllers.test_running import Cluster, serve
 
 from cotenant.drivers.kube.manifests.errors import ApiError
-from cotenant_local.apiserver.contract import DeleteOptions
+from cotenant_local.apiserver.contract import DeletionOptions
 from cotenant_local.controllers.claims.from_templates import POD_CLAIM
 from cotenant_local.controllers.claims.holders import FINALIZER
 from cotenant_local.controllers.runtime.actions import CLAIM_TEMPLATES, EVENTS, NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS
@@ -166,12 +166,12 @@ def test_a_shared_claim_is_given_back_with_its_last_pod() -> None:
         pods = [await cluster.make(PODS, a_pod(name, resourceClaimName="shared")) for name in ("p", "q")]
         await hold(cluster, "shared", *pods)
         await cluster.settle()
-        await cluster.api.delete(cluster.api.target(*PODS, "default", "p"), DeleteOptions(grace_s=0))
+        await cluster.api.delete(cluster.api.target(*PODS, "default", "p"), DeletionOptions(grace_s=0))
         await cluster.settle()
         (claim,) = await cluster.all(RESOURCE_CLAIMS)
         assert [one["name"] for one in claim["status"]["reservedFor"]] == ["q"]
         assert claim["status"]["allocation"] == ALLOCATION
-        await cluster.api.delete(cluster.api.target(*PODS, "default", "q"), DeleteOptions(grace_s=0))
+        await cluster.api.delete(cluster.api.target(*PODS, "default", "q"), DeletionOptions(grace_s=0))
         await cluster.settle()
         (claim,) = await cluster.all(RESOURCE_CLAIMS)
         assert claim["status"] == {}
@@ -190,7 +190,7 @@ def test_a_claim_that_is_deleted_while_it_is_held_stays_until_it_is_not() -> Non
         await cluster.settle()
         (claim,) = await cluster.all(RESOURCE_CLAIMS)
         assert claim["status"]["reservedFor"]
-        await cluster.api.delete(cluster.api.target(*PODS, "default", "p"), DeleteOptions(grace_s=0))
+        await cluster.api.delete(cluster.api.target(*PODS, "default", "p"), DeletionOptions(grace_s=0))
         await cluster.settle()
         assert not await cluster.all(RESOURCE_CLAIMS)
 

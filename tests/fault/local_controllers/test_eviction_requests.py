@@ -8,8 +8,8 @@ from typing import Any
 from tests.fakes.processes.plain_cluster import template
 from tests.fault.local_controllers.test_running import Cluster, serve
 
-from cotenant_local.controllers.cluster_controllers import Budgets
-from cotenant_local.controllers.eviction_controllers import EvictionRequests, Evictions
+from cotenant_local.controllers.cluster_controllers import BudgetController
+from cotenant_local.controllers.eviction_controllers import EvictionController, EvictionRequestController
 from cotenant_local.controllers.runtime.actions import BUDGETS, EVICTION_REQUESTS, EVICTIONS, PODS
 from cotenant_local.controllers.views.core import stamp
 
@@ -38,7 +38,13 @@ async def a_pod(c: Cluster, *responders: str, node: str = "n") -> str:
 async def run(c: Cluster) -> None:
     """The controllers of this part alone: no node reports here, and pods would be evicted for that."""
     clock = lambda: c.now[0]  # noqa: E731
-    await c.run((EvictionRequests(c.informers, clock), Evictions(c.informers, clock), Budgets(c.informers, clock)))
+    await c.run(
+        (
+            EvictionRequestController(c.informers, clock),
+            EvictionController(c.informers, clock),
+            BudgetController(c.informers, clock),
+        )
+    )
 
 
 class Copier:

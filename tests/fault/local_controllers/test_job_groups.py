@@ -17,12 +17,12 @@ from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant.engine.cluster import Cluster as Engine
 from cotenant.engine.framework.instructions import Bind, Unschedulable
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.watches import EngineWatches
 from cotenant_local.apiserver.assembly import with_schema
-from cotenant_local.apiserver.contract import ListOptions, Target
+from cotenant_local.apiserver.contract import ListOptions, RequestTarget
 from cotenant_local.apiserver.kinds.built_in import WORKLOAD_API_OF_1_36
 from cotenant_local.apiserver.kinds.conversion import outward
 from cotenant_local.controllers.registry import controller_manager
@@ -40,7 +40,7 @@ class Heard:
         reader = PodReader()
         client: Any = None
         watches: Any = self
-        EngineWatches(watches, self.engine, reader, ClaimBinder(client, reader.volumes), Reports(), lambda: 0.0)
+        EngineWatches(watches, self.engine, reader, ClaimBinder(client, reader.volumes), NodeReports(), lambda: 0.0)
         for name in NODES:
             amounts = {"cpu": "1", "memory": "4Gi", "pods": "10"}
             self.tell(
@@ -158,7 +158,7 @@ def test_either_version_may_vanish_while_a_server_is_upgraded(first: str) -> Non
         for version in (first, second):
             found = c.api.registry.find("scheduling.k8s.io", version, "podgroups")
             assert found is not None
-            (stored,) = (await c.api.list(Target(found, "default"), ListOptions())).items
+            (stored,) = (await c.api.list(RequestTarget(found, "default"), ListOptions())).items
             hub = c.api.registry.hub(found)
             obj = outward(stored.decode(), found, hub)
             assert obj["apiVersion"] == f"scheduling.k8s.io/{version}"

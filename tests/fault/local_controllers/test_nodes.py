@@ -21,7 +21,7 @@ from cotenant_local.controllers.registry import controller_manager
 from cotenant_local.controllers.runtime.actions import JOBS, NODES, PODS, REPLICA_SETS, ResourceName
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.runtime.runner import Runner
-from cotenant_local.nodes.fleet import Fleet, Shape
+from cotenant_local.nodes.fleet import NodeFleet, NodeSize
 from cotenant_local.nodes.simulated import SimulatedNodes
 from cotenant_local.workloads.submitter import Submitter
 
@@ -38,7 +38,7 @@ class Cluster:
         self.api, self.now = api, now
         self.informers = Informers(api)
         self.runner: Runner = controller_manager(self.informers, lambda: now[0], cpu_s=no_cost)
-        fleet = Fleet(nodes, Shape(cores=8, memory_bytes=32 << 30))
+        fleet = NodeFleet(nodes, NodeSize(cores=8, memory_bytes=32 << 30))
         self.nodes = SimulatedNodes(self.informers, fleet, speed=60.0, clock=lambda: now[0], sleep=_for_good)
 
     async def later(self, seconds: float, step: float = 1.0) -> None:
@@ -194,7 +194,7 @@ def test_a_second_process_takes_over_the_nodes_and_their_pods() -> None:
         await c.later(10)
         await c.nodes.stop()
         again = SimulatedNodes(
-            c.informers, Fleet(3, Shape(cores=8, memory_bytes=32 << 30)), speed=60.0, clock=lambda: c.now[0]
+            c.informers, NodeFleet(3, NodeSize(cores=8, memory_bytes=32 << 30)), speed=60.0, clock=lambda: c.now[0]
         )
         c.nodes = again
         await again.start()
@@ -211,7 +211,7 @@ def test_a_second_process_takes_over_the_nodes_and_their_pods() -> None:
 def test_a_workload_submits_services_first_and_batch_jobs_over_time() -> None:
     async def case(c: Cluster) -> None:
         submitter = Submitter(
-            c.informers, "colocation", 10, Shape(), seed=1, speed=60.0, clock=lambda: c.now[0], days=1
+            c.informers, "colocation", 10, NodeSize(), seed=1, speed=60.0, clock=lambda: c.now[0], days=1
         )
         await submitter.start()
         await c.quiet()

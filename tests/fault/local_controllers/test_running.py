@@ -11,7 +11,7 @@ from tests.fakes.processes.plain_cluster import template
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.assembly import assemble
-from cotenant_local.apiserver.contract import MERGE, DeleteOptions, ListOptions
+from cotenant_local.apiserver.contract import MERGE, DeletionOptions, ListOptions
 from cotenant_local.apiserver.storage.store import Store
 from cotenant_local.apiserver.verbs.api import Api
 from cotenant_local.controllers.registry import all_controllers, controller_manager
@@ -105,7 +105,7 @@ def test_a_deployment_creates_its_pods_and_its_deletion_removes_them() -> None:
         await c.make(DEPLOYMENTS, deployment())
         await c.settle()
         assert len(await c.all(PODS)) == 3
-        await c.api.delete(c.api.target(*DEPLOYMENTS, "default", "web"), DeleteOptions(propagation="Foreground"))
+        await c.api.delete(c.api.target(*DEPLOYMENTS, "default", "web"), DeletionOptions(propagation="Foreground"))
         await c.settle()
         await c.later(2)  # conflicts are retried
         assert await c.all(PODS) == []
@@ -120,7 +120,7 @@ def test_orphaned_pods_are_kept() -> None:
         await c.run()
         await c.make(REPLICA_SETS, replica_set(2))
         await c.settle()
-        await c.api.delete(c.api.target(*REPLICA_SETS, "default", "web"), DeleteOptions(propagation="Orphan"))
+        await c.api.delete(c.api.target(*REPLICA_SETS, "default", "web"), DeletionOptions(propagation="Orphan"))
         await c.settle()
         pods = await c.all(PODS)
         assert len(pods) == 2
@@ -220,7 +220,7 @@ def test_changes_made_before_the_start_are_found_by_the_initial_list() -> None:
         assert len(await c.all(PODS)) == 2
         await c.stop()
         victim = (await c.all(PODS))[0]["metadata"]["name"]
-        await c.api.delete(c.api.target(*PODS, "default", victim), DeleteOptions(grace_s=0))
+        await c.api.delete(c.api.target(*PODS, "default", victim), DeletionOptions(grace_s=0))
         await c.patch(DEPLOYMENTS, "web", {"spec": {"replicas": 4}})
         c.informers = Informers(c.api)
         await c.run()
@@ -315,7 +315,7 @@ def test_an_informer_relists_after_an_error_and_delivers_the_difference(
 
         async def counting() -> None:
             if lists[0] == 1:  # before the second list
-                await c.api.delete(c.api.target(*JOBS, "default", "a"), DeleteOptions(propagation="Background"))
+                await c.api.delete(c.api.target(*JOBS, "default", "a"), DeletionOptions(propagation="Background"))
             lists[0] += 1
             await original()
 
@@ -348,7 +348,7 @@ def test_a_cycle_of_owners_is_deleted_and_does_not_wait_for_itself(length: int, 
             await cluster.patch(maps, obj["metadata"]["name"], body)
         await cluster.settle()
         assert len(await cluster.all(maps)) == length
-        await api.delete(api.target(*maps, "default", "c0"), DeleteOptions(propagation=propagation))
+        await api.delete(api.target(*maps, "default", "c0"), DeletionOptions(propagation=propagation))
         for _ in range(5):
             await cluster.settle()
             await cluster.later(1)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Preempt
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
@@ -140,7 +140,7 @@ steps = st.lists(
 def play(steps: list[tuple[object, ...]], ordered: bool) -> tuple[Cluster, Truth]:
     """`ordered`: events come late but each object's in order, as a watch gives them; else as they please."""
     truth = Truth()
-    cluster = Cluster(profile("first-fit"), np.random.default_rng(0), Settings(max_pods=4))
+    cluster = Cluster(profile("first-fit"), np.random.default_rng(0), EngineSettings(max_pods=4))
     now_s = 0.0
     for name in NODES[:2]:
         truth.add_node(name)
@@ -158,7 +158,7 @@ def play(steps: list[tuple[object, ...]], ordered: bool) -> tuple[Cluster, Truth
             case ("finish", int(i)) if truth.pods:
                 pod = truth.pods[sorted(truth.pods)[i % len(truth.pods)]]
                 if pod.node:
-                    truth.say(replace(pod, phase=Phase.SUCCEEDED))
+                    truth.say(replace(pod, phase=PodPhase.SUCCEEDED))
             case ("deliver", int(i), bool(again)) if truth.owed:
                 at = 0 if ordered else i % len(truth.owed)
                 event = truth.owed[at] if again else truth.owed.pop(at)

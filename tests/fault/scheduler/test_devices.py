@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Preempt
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import DeviceRules
@@ -24,7 +24,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, GPU_SHARED, NVIDIA_GPU, RDMA, Amounts
-from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
+from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod
 from cotenant.policy.placement.profiles import profile
 
 NAMES = ("a", "b", "c")
@@ -64,7 +64,7 @@ def facts(name: str, count: int, ill: int) -> NodeDevices:
 class World:
     """What the API server holds; the cluster is told at once."""
 
-    def __init__(self, strategy: Strategy) -> None:
+    def __init__(self, strategy: DeviceStrategy) -> None:
         self.strategy = strategy
         self.pods: dict[str, ObservedPod] = {}
         self.nodes: dict[str, Node] = {}
@@ -76,7 +76,7 @@ class World:
     def fresh(self) -> Cluster:
         rules = DeviceRules(DeviceSettings(shared=self.strategy, usual=(UsualPod(50, 1, 1), UsualPod(100, 2, 1))))
         made = Cluster(
-            profile("first-fit"), np.random.default_rng(0), Settings(max_pods=4), PluginRegistry(devices=rules)
+            profile("first-fit"), np.random.default_rng(0), EngineSettings(max_pods=4), PluginRegistry(devices=rules)
         )
         for node in self.nodes.values():
             made.node_seen(node)
@@ -132,8 +132,8 @@ def check_devices(world: World) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(STEPS, st.sampled_from(Strategy))
-def test_whatever_happens_devices_are_given_once(steps: list[tuple[object, ...]], strategy: Strategy) -> None:
+@given(STEPS, st.sampled_from(DeviceStrategy))
+def test_whatever_happens_devices_are_given_once(steps: list[tuple[object, ...]], strategy: DeviceStrategy) -> None:
     world = World(strategy)
     now_s = 0.0
     for name in NAMES[:2]:

@@ -17,7 +17,7 @@ from tests.fakes.servers.api_of_all import NODE, POD, Api, Kind
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Preempt
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.demands import NO_DEMANDS, Demands
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
@@ -25,7 +25,7 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
-from cotenant.model.groups.gang import GangNotes, Mode
+from cotenant.model.groups.gang import GangMode, GangNotes
 from cotenant.model.groups.quota import NAME as QUOTA_NAME
 from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
@@ -84,7 +84,7 @@ class Everything(RuleBasedStateMachine):
         self.satisfied: set[str] = set()  # gangs of which enough had a node once
 
     def start(self) -> Cluster:
-        return Cluster(profile("best-fit"), np.random.default_rng(self.born), Settings(max_pods=8))
+        return Cluster(profile("best-fit"), np.random.default_rng(self.born), EngineSettings(max_pods=8))
 
     @initialize(nodes=st.integers(1, 3))
     def begin(self, nodes: int) -> None:
@@ -181,7 +181,7 @@ class Everything(RuleBasedStateMachine):
         gpu=st.sampled_from([0, 0, 50, 100]),
         priority=st.integers(0, 2),
         quota=st.sampled_from([NO_QUOTA, *QUOTAS]),
-        mode=st.sampled_from(Mode),
+        mode=st.sampled_from(GangMode),
         wait_s=st.sampled_from([5.0, 60.0]),
         known=st.integers(0, 2),
     )
@@ -193,7 +193,7 @@ class Everything(RuleBasedStateMachine):
         gpu: int,
         priority: int,
         quota: str,
-        mode: Mode,
+        mode: GangMode,
         wait_s: float,
         known: int,
     ) -> None:
@@ -333,7 +333,7 @@ class Everything(RuleBasedStateMachine):
         for bind in binds:
             entry = self.cluster.find(bind.key)
             notes = entry.seen.demands.gang if entry is not None else None
-            if notes is None or notes.mode is not Mode.STRICT or not notes.name.startswith("g-"):
+            if notes is None or notes.mode is not GangMode.STRICT or not notes.name.startswith("g-"):
                 continue
             seated = sum(
                 self.api.pods[uid].demands.gang == notes for uid in self.cluster.assigned() if uid in self.api.pods

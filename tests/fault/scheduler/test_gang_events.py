@@ -16,9 +16,9 @@ from cotenant.engine.framework.instructions import Bind, Evict, Preempt
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.groups.gang import POD_GROUP, GangNotes, Mode, PodGroup, PodGroupStatus
+from cotenant.model.groups.gang import POD_GROUP, GangMode, GangNotes, PodGroup, PodGroupStatus
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 
@@ -106,7 +106,7 @@ def test_whatever_happens(data: st.DataObject) -> None:
         if step in ("pod", "vip"):
             born += 1
             declared = f"default/{name}" in api.groups
-            mode = data.draw(st.sampled_from((None, Mode.NON_STRICT)))
+            mode = data.draw(st.sampled_from((None, GangMode.NON_STRICT)))
             groups = data.draw(st.sampled_from(((), ("default/a", "default/b"))))
             notes = GangNotes(name, data.draw(st.integers(0, 4)) or None, mode=mode, groups=groups)
             value = Pod(
@@ -120,7 +120,7 @@ def test_whatever_happens(data: st.DataObject) -> None:
         elif step == "resize":
             least = data.draw(st.integers(0, 4))
             notes = GangNotes(
-                mode=data.draw(st.sampled_from((None, Mode.NON_STRICT))),
+                mode=data.draw(st.sampled_from((None, GangMode.NON_STRICT))),
                 groups=data.draw(st.sampled_from(((), ("default/b", "default/c")))),
             )
             key = f"default/{name}"
@@ -144,7 +144,7 @@ def test_whatever_happens(data: st.DataObject) -> None:
             if step == "delete":
                 api.delete(uid)
             elif step == "end" and pod.node:
-                api.say(replace(pod, phase=Phase.SUCCEEDED))
+                api.say(replace(pod, phase=PodPhase.SUCCEEDED))
             elif step == "relabel":
                 other = Labels.of({POD_GROUP: data.draw(st.sampled_from(GANGS))})
                 api.say(replace(pod, pod=replace(pod.pod, labels=other)))

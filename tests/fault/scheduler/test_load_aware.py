@@ -13,7 +13,7 @@ import pytest
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.model.cluster.node import Node
@@ -40,7 +40,7 @@ def pod(name: str, on: str = "", started_s: float = nan) -> ObservedPod:
 
 def cluster(*nodes: Node, settings: LoadAwareSettings = FILTER) -> Cluster:
     plugins = PluginRegistry(load_aware=LoadAware(settings))
-    made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings(backoff=Backoff()), plugins)
+    made = Cluster(profile("least-allocated"), np.random.default_rng(1), EngineSettings(backoff=Backoff()), plugins)
     for node in nodes:
         made.node_seen(node)
     return made

@@ -23,7 +23,7 @@ from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.quota import DEFAULT_QUOTA, NAME, PREEMPTIBLE, ROOT_QUOTA, SYSTEM_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import NOTHING, Amounts
@@ -150,7 +150,7 @@ class QuotaMachine(RuleBasedStateMachine):
     def end(self, which: int) -> None:
         uid = self.some(which)
         if uid and self.pods[uid].node:
-            self.cluster.pod_seen(replace(self.pods.pop(uid), phase=Phase.SUCCEEDED), self.now_s)
+            self.cluster.pod_seen(replace(self.pods.pop(uid), phase=PodPhase.SUCCEEDED), self.now_s)
 
     @rule(which=st.integers(0, 99), label=st.sampled_from(NAMES), cores=st.integers(0, 4))
     def change(self, which: int, label: str, cores: int) -> None:

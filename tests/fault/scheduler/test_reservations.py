@@ -17,8 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
 
 from cotenant.engine.framework.instructions import Bind, Instruction
-from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, Reserve
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, ReserveNode
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.groups.reservation import AllocatePolicy, Reservation
@@ -42,7 +42,7 @@ class Reserved(RuleBasedStateMachine):
         self.world = World(*(node(name, CPU, pods=PLACES) for name in NODES))
         for name in NODES:
             self.world.devices(cards(name))
-        self.sent: list[Bind | Reserve] = []
+        self.sent: list[Bind | ReserveNode] = []
         self.owed: list[ObservedPod | Reservation | str] = []  # what the watch has not told yet; a name = deleted
         self.born = 0
         self.create_reservation(3000, False, 0.0, AllocatePolicy.DEFAULT, Amounts.of({NVIDIA_GPU: 2}))
@@ -76,7 +76,7 @@ class Reserved(RuleBasedStateMachine):
         uid = sorted(self.world.pods)[i % len(self.world.pods)]
         seen = self.world.pods[uid]
         if ends and seen.node:
-            self.hold(replace(seen, phase=Phase.SUCCEEDED))
+            self.hold(replace(seen, phase=PodPhase.SUCCEEDED))
         else:
             del self.world.pods[uid]
             self.owed.append(uid)
@@ -113,7 +113,7 @@ class Reserved(RuleBasedStateMachine):
             self.obey(instruction)
 
     def obey(self, instruction: Instruction) -> None:
-        if isinstance(instruction, (Bind, Reserve)):
+        if isinstance(instruction, (Bind, ReserveNode)):
             self.sent.append(instruction)
         elif isinstance(instruction, ReservationStatus):
             self.write(instruction)
@@ -144,11 +144,11 @@ class Reserved(RuleBasedStateMachine):
         cluster, now_s = self.world.cluster, self.world.now_s
         if not cluster.sending(entry.uid, now_s):
             return
-        there = entry.uid in (self.world.held if isinstance(entry, Reserve) else self.world.pods)
+        there = entry.uid in (self.world.held if isinstance(entry, ReserveNode) else self.world.pods)
         if how == "refused" or not there:
             cluster.bind_failed(entry.uid, "refused", now_s, retry=there)
             return
-        if isinstance(entry, Reserve):
+        if isinstance(entry, ReserveNode):
             self.write(entry.status, holds=entry.holds)
         else:
             self.hold(replace(self.world.pods[entry.uid], node=entry.node, holds=entry.holds))

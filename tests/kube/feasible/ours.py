@@ -22,9 +22,9 @@ from cotenant.drivers.kube.kinds.storage.persistent_volume import PERSISTENT_VOL
 from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import PERSISTENT_VOLUME_CLAIMS
 from cotenant.drivers.kube.kinds.storage.storage_class import STORAGE_CLASSES
 from cotenant.engine.framework.instructions import Bind, Instruction
-from cotenant.engine.framework.pod_state import State
+from cotenant.engine.framework.pod_state import SchedulingState
 from cotenant.engine.plugins.extenders.question import AskExtenders
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.model.cluster.extender import Extender
 from cotenant.model.decisions.answers import WhatIf
 from cotenant.policy.placement.profiles import profile
@@ -61,7 +61,7 @@ class _Engine:
         pods = convert_config(config).profiles[SCHEDULER].pods if config is not None else PodsOfScheduler()
         reader = PodReader(by_scheduler={SCHEDULER: PodsOfScheduler(unfiltered=pods.unfiltered)})
         EngineWatches(
-            self.watches, self.cluster, reader, ClaimBinder(nobody(), reader.volumes), Reports(), lambda: self.now_s
+            self.watches, self.cluster, reader, ClaimBinder(nobody(), reader.volumes), NodeReports(), lambda: self.now_s
         )
         for plural, kind in KINDS.items():
             for obj in objects[plural]:
@@ -89,7 +89,7 @@ class Engines:
         """A pod that has no node."""
         uid = pod["metadata"]["uid"]
         asked = [one for one in self._asking.decide(pod) if isinstance(one, AskExtenders) and one.uid == uid]
-        is_held = self._asking.cluster.state_of(uid) is State.GATED
+        is_held = self._asking.cluster.state_of(uid) is SchedulingState.GATED
         self._asking.forget(pod)
         chosen = [one.node for one in self._placing.decide(pod) if isinstance(one, Bind) and one.uid == uid]
         self._placing.forget(pod)

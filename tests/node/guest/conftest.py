@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from tests.node.guest.machine import INSIDE, KUBELET, RESULTS, SYSTEMD, V2, ZONES, Case, run
 
-from cotenant.drivers.qemu.packages import Unavailable
+from cotenant.drivers.qemu.packages import GuestUnavailable
 
 HERE = Path(__file__).parent
 IN_GUEST = INSIDE in os.environ
@@ -129,7 +129,7 @@ def _run_once(config: pytest.Config, kind: str) -> tuple[dict[str, Case] | str, 
 def _run(kind: str) -> tuple[dict[str, Case] | str, str]:
     try:
         told = run(_selected[kind], KINDS[kind])
-    except Unavailable as error:
+    except GuestUnavailable as error:
         return str(error), ""
     return told.cases, f"{told.kernel}, {told.seconds:.0f} s\n{told.console}"
 

@@ -19,13 +19,13 @@ import tempfile
 from pathlib import Path
 
 from cotenant.drivers.qemu.modules import in_order
-from cotenant.drivers.qemu.packages import META, Kernel, Unavailable, command, keep, kept_or_fetched
+from cotenant.drivers.qemu.packages import META, GuestUnavailable, Kernel, command, keep, kept_or_fetched
 
 MODULES = ("virtio_pci", "virtio_blk", "fuse", "virtiofs")
 
 
 def kernel() -> Kernel:
-    """The kept one, or one that is fetched now. Raises `Unavailable`."""
+    """The kept one, or one that is fetched now. Raises `GuestUnavailable`."""
     return kept_or_fetched("guest", _fetch)
 
 
@@ -45,7 +45,7 @@ def _fetch(folder: Path) -> None:
                 assert file is not None
                 found[name.removesuffix(".ko").replace("-", "_") if name.endswith(".ko") else "vmlinuz"] = file.read()
     if "vmlinuz" not in found:
-        raise Unavailable(f"{package} has no kernel in it")
+        raise GuestUnavailable(f"{package} has no kernel in it")
     files["vmlinux"] = _unpacked(found["vmlinuz"])
     files |= {f"{name}.ko": data for name, data in in_order(found.get, MODULES).items()}
     keep(folder / package.removeprefix("linux-image-"), files)
@@ -55,7 +55,7 @@ def _newest() -> str:
     """The package that the meta-package stands for."""
     depends = re.search(r"^Depends: .*?(linux-image-[^ ,]+)", command("apt-cache", "show", META), re.MULTILINE)
     if depends is None:
-        raise Unavailable(f"apt knows no {META} (apt-get update?)")
+        raise GuestUnavailable(f"apt knows no {META} (apt-get update?)")
     return depends[1]
 
 

@@ -28,7 +28,7 @@ from tools.tree import python_path
 
 from cotenant.drivers.qemu.archive import archive
 from cotenant.drivers.qemu.kernel import zone_kernel
-from cotenant.drivers.qemu.packages import Kernel, Unavailable
+from cotenant.drivers.qemu.packages import GuestUnavailable, Kernel
 
 INSIDE = "COTENANT_IN_GUEST"  # set where tests run in the guest
 RESULTS = "/dev/ttyS1"
@@ -114,7 +114,7 @@ class Run:
 
 def run(cases: list[str], kind: GuestKind = V2) -> Run:
     """Boot a guest of this kind, run these cases (pytest's node ids, below the repository's root), power off.
-    Raises `Unavailable` where no guest can be had.
+    Raises `GuestUnavailable` where no guest can be had.
     """
     qemu, busybox = shutil.which("qemu-system-x86_64"), shutil.which("busybox")
     for needed, name in (
@@ -123,15 +123,15 @@ def run(cases: list[str], kind: GuestKind = V2) -> Run:
         (os.path.exists(VIRTIOFSD), "virtiofsd (qemu-system-common)"),
     ):
         if not needed:
-            raise Unavailable(f"{name} is not installed")
+            raise GuestUnavailable(f"{name} is not installed")
     if kind.systemd:
         check()
     if os.geteuid() != 0:
-        raise Unavailable("virtiofsd needs root")
+        raise GuestUnavailable("virtiofsd needs root")
     program = Path(str(busybox)).read_bytes()
     # the loader that a dynamic program names stands right after its headers
     if b"/ld-linux" in program[:4096]:
-        raise Unavailable("busybox is not static: install busybox-static")
+        raise GuestUnavailable("busybox is not static: install busybox-static")
     chosen = kind.kernel()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="cotenant-guest-") as name:
@@ -186,7 +186,7 @@ def _boot(qemu: str, folder: Path, image: Path, kind: GuestKind) -> None:
     try:
         eventually("virtiofsd listens or has ended", lambda: socket.exists() or share.poll() is not None, 60)
         if not socket.exists():
-            raise Unavailable(f"virtiofsd: {(folder / 'log').read_text(errors='replace')[-300:]}")
+            raise GuestUnavailable(f"virtiofsd: {(folder / 'log').read_text(errors='replace')[-300:]}")
         guest = subprocess.Popen(
             [
                 qemu,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from cotenant.drivers.qemu.packages import Unavailable
+from cotenant.drivers.qemu.packages import GuestUnavailable
 
 PROGRAM = "/usr/lib/systemd/systemd"
 _FOLDER = "/run/systemd"
@@ -56,7 +56,7 @@ ExecStopPost=/bin/sh -c "echo ended > /dev/ttyS1; sync; exec systemctl poweroff 
 
 
 def check() -> None:
-    """Raises `Unavailable` where the host has no systemd or bus to boot the guest with."""
+    """Raises `GuestUnavailable` where the host has no systemd or bus to boot the guest with."""
     for name, package in ((PROGRAM, "systemd"), ("dbus-daemon", "dbus-daemon"), ("busctl", "systemd")):
         if not (os.path.exists(name) if name.startswith("/") else shutil.which(name)):
-            raise Unavailable(f"{package} is not installed")
+            raise GuestUnavailable(f"{package} is not installed")

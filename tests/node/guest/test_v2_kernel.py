@@ -16,12 +16,12 @@ from tests.node.burning import burning
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout, LayoutKind
+from cotenant.drivers.cgroup.layout import CgroupLayout, LayoutKind
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.drivers.psi.triggers import PressureFiles, Resource, TriggerEvent
+from cotenant.drivers.psi.triggers import PressureFiles, PressureResource, TriggerEvent
 from cotenant.model.errors import InvalidInput, Unsupported
 from cotenant.model.machine.counters import GroupCounters
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 
 MIB = 1 << 20
 ROOT = Path("/sys/fs/cgroup")
@@ -36,13 +36,13 @@ sys.stdin.readline()
 
 
 @pytest.fixture
-def knobs(layout: Layout) -> Iterator[CgroupKnobs]:
+def knobs(layout: CgroupLayout) -> Iterator[CgroupKnobs]:
     with CgroupKnobs(layout) as knobs:
         yield knobs
 
 
 @pytest.fixture
-def reader(layout: Layout) -> Iterator[CgroupReader]:
+def reader(layout: CgroupLayout) -> Iterator[CgroupReader]:
     with CgroupReader(layout) as reader:
         yield reader
 
@@ -66,7 +66,7 @@ def pair(groups: Groups, group: str) -> tuple[str, str]:
     return f"{group}/a", f"{group}/b"
 
 
-def test_every_controller_is_on_v2(layout: Layout, knobs: CgroupKnobs, group: str) -> None:
+def test_every_controller_is_on_v2(layout: CgroupLayout, knobs: CgroupKnobs, group: str) -> None:
     assert layout.kind is LayoutKind.V2
     assert {layout.version(name) for name in ("cpu", "cpuset", "memory", "io", "pids")} == {2}
     missing = [knobs.supported(knob) for knob in Knob if knob.scope == "cgroup"]
@@ -89,7 +89,7 @@ def test_the_root_is_read_without_a_gap(reader: CgroupReader) -> None:
 
 
 def test_a_quota_bounds_what_a_group_uses(knobs: CgroupKnobs, reader: CgroupReader, groups: Groups, group: str) -> None:
-    knobs.write(Target(group, Knob.CPU_MAX), "20000 100000")
+    knobs.write(KnobTarget(group, Knob.CPU_MAX), "20000 100000")
     with burning(groups, group):
         (used_us,) = after(reader, 1, group)
     assert 170_000 < used_us < 230_000
@@ -100,7 +100,7 @@ def test_a_quota_bounds_what_a_group_uses(knobs: CgroupKnobs, reader: CgroupRead
 
 def test_weights_divide_a_contended_cpu(knobs: CgroupKnobs, reader: CgroupReader, groups: Groups, group: str) -> None:
     light, heavy = pair(groups, group)
-    knobs.write(Target(heavy, Knob.CPU_WEIGHT), "300")
+    knobs.write(KnobTarget(heavy, Knob.CPU_WEIGHT), "300")
     with burning(groups, light), burning(groups, heavy):
         few, many = after(reader, 1, light, heavy)
     assert 2.5 < many / few < 3.5
@@ -110,7 +110,7 @@ def test_an_idle_group_leaves_the_cpu_to_the_other(
     knobs: CgroupKnobs, reader: CgroupReader, groups: Groups, group: str
 ) -> None:
     idle, busy = pair(groups, group)
-    knobs.write(Target(idle, Knob.CPU_IDLE), "1")
+    knobs.write(KnobTarget(idle, Knob.CPU_IDLE), "1")
     assert (ROOT / idle / "cpu.weight").read_text() == "0\n"  # below what may be written
     with burning(groups, idle), burning(groups, busy):
         little, most = after(reader, 1, idle, busy)
@@ -120,17 +120,17 @@ def test_an_idle_group_leaves_the_cpu_to_the_other(
 def test_a_child_may_have_a_larger_quota_than_its_parent(knobs: CgroupKnobs, groups: Groups, group: str) -> None:
     """v1 refuses that."""
     child, _ = pair(groups, group)
-    knobs.write(Target(group, Knob.CPU_MAX), "20000 100000")
-    knobs.write(Target(child, Knob.CPU_MAX), "50000 100000")
-    knobs.write(Target(group, Knob.CPU_MAX), "10000 100000")
-    assert knobs.read(Target(child, Knob.CPU_MAX)) == "50000 100000"
+    knobs.write(KnobTarget(group, Knob.CPU_MAX), "20000 100000")
+    knobs.write(KnobTarget(child, Knob.CPU_MAX), "50000 100000")
+    knobs.write(KnobTarget(group, Knob.CPU_MAX), "10000 100000")
+    assert knobs.read(KnobTarget(child, Knob.CPU_MAX)) == "50000 100000"
 
 
 def test_a_cpuset_that_was_empty_follows_its_parent_again(
     knobs: CgroupKnobs, reader: CgroupReader, groups: Groups, group: str
 ) -> None:
     """The kernel takes no "" while tasks are in it; every CPU means the same."""
-    cpus = Target(group, Knob.CPUSET_CPUS)
+    cpus = KnobTarget(group, Knob.CPUSET_CPUS)
     raw = knobs.raw(cpus)
     with burning(groups, group):
         knobs.write(cpus, "0")
@@ -152,17 +152,17 @@ def test_a_controller_that_the_parent_does_not_delegate_is_named(
     inner = f"{group}/kept"
     (ROOT / inner).mkdir()
     with pytest.raises(Unsupported, match=r"memory in cgroup\.subtree_control"):
-        knobs.write(Target(inner, Knob.MEMORY_HIGH), "max")
+        knobs.write(KnobTarget(inner, Knob.MEMORY_HIGH), "max")
     # made again by us, it has them all
     groups.make(inner)
-    assert knobs.read(Target(inner, Knob.MEMORY_HIGH)) == "max"
+    assert knobs.read(KnobTarget(inner, Knob.MEMORY_HIGH)) == "max"
 
 
 def test_a_parent_with_processes_does_not_delegate_memory(knobs: CgroupKnobs, groups: Groups, group: str) -> None:
     with burning(groups, group):
         groups.make(f"{group}/in")
         with pytest.raises(Unsupported, match=r"cgroup\.subtree_control"):
-            knobs.read(Target(f"{group}/in", Knob.MEMORY_MAX))
+            knobs.read(KnobTarget(f"{group}/in", Knob.MEMORY_MAX))
 
 
 def hold(groups: Groups, group: str, size: int) -> subprocess.Popen[bytes]:
@@ -190,7 +190,7 @@ def over(process: subprocess.Popen[bytes]) -> None:
 def test_exceeding_memory_max_is_killed_and_counted(
     knobs: CgroupKnobs, reader: CgroupReader, groups: Groups, group: str
 ) -> None:
-    knobs.write(Target(group, Knob.MEMORY_MAX), str(24 * MIB))
+    knobs.write(KnobTarget(group, Knob.MEMORY_MAX), str(24 * MIB))
     process = hold(groups, group, 64 * MIB)
     try:
         assert process.wait(60) == -9
@@ -226,18 +226,18 @@ def test_reclaim_takes_page_cache_back(knobs: CgroupKnobs, reader: CgroupReader,
     # what was read once is inactive, so it is not part of the working set
     assert before.working_set_bytes is not None
     assert before.working_set_bytes < before.memory_bytes - 12 * MIB
-    knobs.write(Target(cached, Knob.MEMORY_RECLAIM), str(8 * MIB))
+    knobs.write(KnobTarget(cached, Knob.MEMORY_RECLAIM), str(8 * MIB))
     left = now(reader, cached).memory_bytes
     assert left is not None
     assert left < before.memory_bytes - 7 * MIB
     # more than there is: done as far as it goes
-    knobs.write(Target(cached, Knob.MEMORY_RECLAIM), str(1 << 30))
+    knobs.write(KnobTarget(cached, Knob.MEMORY_RECLAIM), str(1 << 30))
 
 
 def test_memory_high_throttles_a_group(knobs: CgroupKnobs, reader: CgroupReader, cached: str) -> None:
     before = now(reader, cached).memory_bytes
     assert before is not None
-    knobs.write(Target(cached, Knob.MEMORY_HIGH), str(8 * MIB))
+    knobs.write(KnobTarget(cached, Knob.MEMORY_HIGH), str(8 * MIB))
     after_it = now(reader, cached).memory_bytes
     assert after_it is not None
     assert after_it < before - 4 * MIB
@@ -247,16 +247,16 @@ def test_memory_min_protects_from_reclaim(knobs: CgroupKnobs, reader: CgroupRead
     """Protection counts for reclaim from above; the parents must grant it too."""
     parent = cached.split("/")[0]
     for name in (parent, cached):
-        knobs.write(Target(name, Knob.MEMORY_MIN), str(256 * MIB))
+        knobs.write(KnobTarget(name, Knob.MEMORY_MIN), str(256 * MIB))
     before = now(reader, cached).memory_bytes
-    knobs.write(Target(parent, Knob.MEMORY_RECLAIM), str(8 * MIB))
+    knobs.write(KnobTarget(parent, Knob.MEMORY_RECLAIM), str(8 * MIB))
     kept = now(reader, cached).memory_bytes
     assert before is not None
     assert kept is not None
     assert kept > before - MIB
     for name in (parent, cached):
-        knobs.write(Target(name, Knob.MEMORY_MIN), "0")
-    knobs.write(Target(parent, Knob.MEMORY_RECLAIM), str(8 * MIB))
+        knobs.write(KnobTarget(name, Knob.MEMORY_MIN), "0")
+    knobs.write(KnobTarget(parent, Knob.MEMORY_RECLAIM), str(8 * MIB))
     freed = now(reader, cached).memory_bytes
     assert freed is not None
     assert freed < before - 4 * MIB
@@ -274,7 +274,7 @@ def test_io_max_bounds_reading_and_io_is_counted(
         begin = time.monotonic()
         os.preadv(disk, [buffer], 0)
         free_s = time.monotonic() - begin
-        knobs.write(Target(group, Knob.IO_MAX), f"{device} rbps={256 << 10}")
+        knobs.write(KnobTarget(group, Knob.IO_MAX), f"{device} rbps={256 << 10}")
         before, begin = now(reader, group), time.monotonic()
         for number in range(3):
             os.preadv(disk, [buffer], number * (256 << 10))
@@ -292,10 +292,10 @@ def test_io_max_bounds_reading_and_io_is_counted(
     assert counters.pressure.io.some_us > 1_000_000
 
 
-def test_a_trigger_of_one_second_fires_within_half_a_second(layout: Layout, groups: Groups, group: str) -> None:
+def test_a_trigger_of_one_second_fires_within_half_a_second(layout: CgroupLayout, groups: Groups, group: str) -> None:
     """With CAP_SYS_RESOURCE the kernel looks ten times a window, not every two seconds."""
     files = PressureFiles(layout)
-    with files.trigger(group, Resource.CPU, 50_000, 1_000_000) as trigger, select.epoll() as loop:
+    with files.trigger(group, PressureResource.CPU, 50_000, 1_000_000) as trigger, select.epoll() as loop:
         assert trigger.window_us == 1_000_000
         loop.register(trigger.fileno(), select.EPOLLIN)
         with burning(groups, group, 2):
@@ -308,11 +308,11 @@ def test_a_trigger_of_one_second_fires_within_half_a_second(layout: Layout, grou
 
 
 def test_a_memory_trigger_fires_under_memory_pressure(
-    layout: Layout, knobs: CgroupKnobs, groups: Groups, group: str
+    layout: CgroupLayout, knobs: CgroupKnobs, groups: Groups, group: str
 ) -> None:
     files = PressureFiles(layout)
-    knobs.write(Target(group, Knob.MEMORY_HIGH), str(16 * MIB))
-    with files.trigger(group, Resource.MEMORY, 20_000, 1_000_000, full=True) as trigger, select.epoll() as loop:
+    knobs.write(KnobTarget(group, Knob.MEMORY_HIGH), str(16 * MIB))
+    with files.trigger(group, PressureResource.MEMORY, 20_000, 1_000_000, full=True) as trigger, select.epoll() as loop:
         loop.register(trigger.fileno(), select.EPOLLIN)
         process = hold(groups, group, 40 * MIB)
         try:
@@ -327,7 +327,7 @@ def test_a_memory_trigger_fires_under_memory_pressure(
 def test_hostile_names(knobs: CgroupKnobs, reader: CgroupReader, groups: Groups, group: str, name: str) -> None:
     inside = f"{group}/{name}"
     groups.make(inside)
-    knobs.write(Target(inside, Knob.CPU_MAX), "20000 100000")
+    knobs.write(KnobTarget(inside, Knob.CPU_MAX), "20000 100000")
     assert now(reader, inside).cpu_m_limit == 200
     with burning(groups, inside) as pids:
         assert groups.pids(inside) == pids

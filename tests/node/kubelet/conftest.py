@@ -12,11 +12,11 @@ import pytest
 from tests.fakes.node.kubelet.node import KubeletNode, v1_node
 from tests.node.kubelet.beside import AgentBeside, beside
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 
 
 @pytest.fixture(scope="module")
-def node(layout: Layout) -> Iterator[KubeletNode]:
+def node(layout: CgroupLayout) -> Iterator[KubeletNode]:
     """One kubelet for the cases of a module: each leaves it running."""
     if layout.version("cpu") != 1 or layout.version("cpuset") != 1:
         pytest.skip("this machine's controllers are not on cgroup v1: tests/node/guest has the others")

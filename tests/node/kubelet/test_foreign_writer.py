@@ -13,14 +13,14 @@ import pytest
 from tests.fakes.node.kubelet.limits import InForce
 from tests.node.kubelet.forked import ForkedAgent
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def folder(layout: Layout, group: str) -> Path:
+def folder(layout: CgroupLayout, group: str) -> Path:
     """The best-effort group's in the CPU tree."""
     if layout.version("cpu") != 1:
         pytest.skip("the writer's files are those of cgroup v1")

@@ -25,7 +25,7 @@ from tests.fakes.waiting import eventually
 from tests.node.kubelet.installed import Installed, installed
 
 from cotenant.cli.main import main
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.model.errors import CotenantError
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ GUARD = {"suppress": {"enabled": False}}
 
 
 @pytest.fixture
-def everything(layout: Layout, request: pytest.FixtureRequest) -> Iterator[Installed]:
+def everything(layout: CgroupLayout, request: pytest.FixtureRequest) -> Iterator[Installed]:
     """A node of its own, and what is installed there and in the cluster; without the guard, unless a case asks for
     it.
     """

@@ -17,14 +17,14 @@ from tests.fakes.node.kubelet.pods import Container, Qos, quota_of, shares_of, w
 from tests.fakes.node.kubelet.systemd import INFINITY, cpu_bits, rounded_quota
 from tests.fakes.node.kubelet.writes import Failed
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 
 pytestmark = pytest.mark.slow
 MIB = 1 << 20
 
 
 @pytest.fixture
-def node(layout: Layout) -> Iterator[KubeletNode]:
+def node(layout: CgroupLayout) -> Iterator[KubeletNode]:
     """One for each case, not yet started."""
     if layout.version("cpu") != 1 or layout.version("cpuset") != 1:
         pytest.skip("this machine's controllers are not on cgroup v1")

@@ -14,12 +14,12 @@ import pytest
 from tests.fakes.cluster.assessed import node, pod, replica_set, snapshot
 
 from cotenant.drivers.kube.snapshot.archive import MANIFEST, read_archive, write_archive
-from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
 from cotenant.model.errors import InvalidInput
 from cotenant.services.assess.judging import assess
 from cotenant.services.assess.page import page
 from cotenant.services.assess.what_ifs.comparing import compared
-from cotenant.services.assess.what_ifs.outcomes import Given
+from cotenant.services.assess.what_ifs.outcomes import CaseInputs
 from cotenant.services.assess.what_ifs.writing import read_what_ifs
 
 SCRIPTS = ("متجر", "商店", "магазин", "דוכן", "दुकान", "ร้าน", "🛒", "ﬀ\u0301", "\u202eabc", "a\u0000b", "x" * 300)
@@ -28,8 +28,10 @@ SCRIPTS = ("متجر", "商店", "магазин", "דוכן", "दुकान"
 def use_of(nodes: tuple[str, ...], values: np.ndarray) -> ClusterHistory:
     none = np.zeros((0, values.shape[1]), np.float32)
     few = np.zeros(0, np.float32)
-    pods = PodHistory(History(0.0, 3600.0, (), none, none), (), (), few, few)
-    return ClusterHistory(pods, History(0.0, 3600.0, nodes, values.astype(np.float32), values.astype(np.float32)))
+    pods = PodHistory(AssessedHistory(0.0, 3600.0, (), none, none), (), (), few, few)
+    return ClusterHistory(
+        pods, AssessedHistory(0.0, 3600.0, nodes, values.astype(np.float32), values.astype(np.float32))
+    )
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def test_names_in_every_script_are_reported_and_drawn(tmp_path: Path) -> None:
     text = page(report, "here")
     text.encode("utf-8")
     assert "商店" in text
-    found = compared(Given(given, None, 0.01, None), read_what_ifs(["load=2 add=1:a"]), (0,), lambda words: None)
+    found = compared(CaseInputs(given, None, 0.01, None), read_what_ifs(["load=2 add=1:a"]), (0,), lambda words: None)
     pods = next(row for row in found.rows if row.title == "Running pods")
     assert pods.cases[0].value == 2 * len(SCRIPTS)
 
@@ -141,7 +143,10 @@ def test_nodes_with_nothing_and_histories_of_nothing_give_finite_figures(tmp_pat
     assert all(figure.value is None or isfinite(figure.value) for figure in report.figures)
     msgspec.json.encode(report)
     found = compared(
-        Given(given, history, 0.01, None), read_what_ifs(["remove=1:b load=3", "load=0.4"]), (0, 1), lambda words: None
+        CaseInputs(given, history, 0.01, None),
+        read_what_ifs(["remove=1:b load=3", "load=0.4"]),
+        (0, 1),
+        lambda words: None,
     )
     for row in found.rows:
         for figure in (row.base, *row.cases, *row.differences):

@@ -14,7 +14,7 @@ import pytest
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.assembly import assemble
-from cotenant_local.apiserver.contract import JSON, MERGE, STRATEGIC, DeleteOptions
+from cotenant_local.apiserver.contract import JSON, MERGE, STRATEGIC, DeletionOptions
 from cotenant_local.apiserver.storage.store import Store
 from cotenant_local.apiserver.verbs.api import Api
 
@@ -175,7 +175,7 @@ def test_a_patch_of_any_shape_is_applied_or_refused(media: str, examples: list[A
                 name = "as.b.c" if group.startswith("apiext") else "x"
                 target = api.target(group, plural, namespace, name)
                 with suppress(ApiError):  # gone at once without finalizers
-                    await api.delete(target, DeleteOptions(grace_s=0))
+                    await api.delete(target, DeletionOptions(grace_s=0))
                     await api.patch(target, b'{"metadata":{"finalizers":null}}', MERGE)
                 with suppress(ApiError):  # a pod that is being deleted
                     await api.create(api.target(group, plural, namespace), copy.deepcopy(manifest))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.quantities import MAX_INT64, NANO, Format, Quantity, parse_quantity
+from cotenant.model.quantities import MAX_INT64, NANO, Quantity, QuantityFormat, parse_quantity
 
 SUFFIX = {s: Fraction(2) ** (10 * i) for i, s in enumerate(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], 1)}
 SUFFIX |= {s: Fraction(10) ** (3 * i) for i, s in enumerate(["n", "u", "m", "", "k", "M", "G", "T", "P", "E"], -3)}
@@ -31,8 +31,8 @@ exponents = st.tuples(st.sampled_from("eE"), st.sampled_from(["", "+", "-"]), st
 suffixes = st.one_of(st.sampled_from(sorted(SUFFIX.items())), exponents)
 
 
-@given(amounts, st.sampled_from(Format))
-def test_a_formatted_quantity_parses_back_equal(nano: int, family: Format) -> None:
+@given(amounts, st.sampled_from(QuantityFormat))
+def test_a_formatted_quantity_parses_back_equal(nano: int, family: QuantityFormat) -> None:
     quantity = Quantity(nano, family)
     again = parse_quantity(str(quantity))
     assert again.nano == quantity.nano

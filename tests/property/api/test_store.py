@@ -18,7 +18,7 @@ from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.contract import ListOptions
 from cotenant_local.apiserver.storage.sqlite import Database
 from cotenant_local.apiserver.storage.store import Store
-from cotenant_local.apiserver.storage.watching import Watch
+from cotenant_local.apiserver.storage.watching import WatchStream
 from cotenant_local.apiserver.verbs.api import Api
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
@@ -68,7 +68,7 @@ def shown(items: list[Any]) -> Model:
     return {item.key: (item.labels["tier"], item.resource_version) for item in items}
 
 
-async def replay(watch: Watch, state: Model) -> None:
+async def replay(watch: WatchStream, state: Model) -> None:
     """Apply a watch's pending events to a state."""
     watch._end_at = 0.0  # what is pending, and then the end
     async for line in watch:

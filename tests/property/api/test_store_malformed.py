@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.assembly import assemble
-from cotenant_local.apiserver.contract import Answer, ListOptions
+from cotenant_local.apiserver.contract import ApiAnswer, ListOptions
 from cotenant_local.apiserver.storage.store import Store
 from cotenant_local.apiserver.verbs.api import Api
 
@@ -124,7 +124,7 @@ def damaged(draw: st.DrawFn) -> tuple[tuple[str, str, str], dict[str, Any], dict
     return (group, plural, sub), good, bad
 
 
-async def outcome(call: Awaitable[Answer]) -> tuple[Answer | None, ApiError | None]:
+async def outcome(call: Awaitable[ApiAnswer]) -> tuple[ApiAnswer | None, ApiError | None]:
     """The answer of a call, or its refusal."""
     try:
         return await call, None

@@ -23,8 +23,8 @@ from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, Container, PodMeta, PodObject, PodSpec, PodStatus
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.framework.settings import EngineSettings
+from cotenant.engine.state.reports import NodeReports
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.watches import Watches
 from cotenant.services.scheduling.claims import ClaimBinder
@@ -144,10 +144,10 @@ class Scheduling:
 
     def __init__(self) -> None:
         self.now_s = 0.0
-        self.engine = Cluster(profile("first-fit"), np.random.default_rng(0), Settings(max_pods=8))
+        self.engine = Cluster(profile("first-fit"), np.random.default_rng(0), EngineSettings(max_pods=8))
         watches, reader = _Collected(), PodReader()
         claims = ClaimBinder(cast(Client, None), reader.volumes)
-        EngineWatches(watches, self.engine, reader, claims, Reports(), lambda: self.now_s)
+        EngineWatches(watches, self.engine, reader, claims, NodeReports(), lambda: self.now_s)
         self._deliver = watches.collected
         self.pods, self.nodes = DisorderedServer(pod_object), DisorderedServer(node_object)
         self.pod_client = ListWatch[PodObject]("Pod", lambda: 0.5, page=2)

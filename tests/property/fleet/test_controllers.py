@@ -20,7 +20,7 @@ from tests.fakes.virtual_time import run_virtually
 
 from cotenant.model.errors import CotenantError
 from cotenant.model.fleet.configuration import AgentConfiguration
-from cotenant.model.fleet.group import Goal, GroupOutcome, GroupRecord
+from cotenant.model.fleet.group import GroupGoal, GroupOutcome, GroupRecord
 from cotenant.model.fleet.requests import Down, Restart, SetConfiguration, Spread, Up
 from cotenant.model.fleet.states import AgentState
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
@@ -140,7 +140,7 @@ class Scene:
 
     def _is_settled(self, group: str) -> bool:
         record, there = self._record(group), self.world.of_group(group)
-        if record is None or (record.done and record.goal is Goal.GONE):
+        if record is None or (record.done and record.goal is GroupGoal.GONE):
             return not there
         running = {name for name, container in there.items() if container.status == "running"}
         return record.done and running == set(there) == {container.guid for container in record.containers}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.fakes.cluster.fleet_hosts import Fenced, Hosts, Refused, new_record, planned, taken_over
 
 from cotenant.engine.fleet.group import Act, GroupMachine, Instruction
-from cotenant.model.fleet.group import Goal, GroupRecord, PlannedContainer, Step
+from cotenant.model.fleet.group import ContainerStep, GroupGoal, GroupRecord, PlannedContainer
 
 CHAIN = {"store": (), "web": ("store",), "proxy": ("web",)}
 SHAPES = ({"one": ()}, CHAIN, {"a": (), "b": (), "c": ("a", "b")}, {"a": (), "b": ("a",), "c": ("a",)})
@@ -22,19 +22,19 @@ KILLS = ("controller before", "controller after", "agents before", "agents after
 
 def check(record: GroupRecord, hosts: Hosts) -> None:
     assert record.done
-    if record.goal is Goal.UP:
-        assert {container.guid for container in record.containers if hosts.steps.get(container.guid) is Step.READY} == {
-            container.guid for container in record.containers
-        }
+    if record.goal is GroupGoal.UP:
+        assert {
+            container.guid for container in record.containers if hosts.steps.get(container.guid) is ContainerStep.READY
+        } == {container.guid for container in record.containers}
     else:
-        assert record.goal is Goal.GONE
+        assert record.goal is GroupGoal.GONE
         assert hosts.steps == {}
     for guid, starts in hosts.starts.items():
         assert starts <= hosts.creations[guid], f"{guid} was started {starts} times"
 
 
 def run(
-    plan: tuple[PlannedContainer, ...], hosts: Hosts, goal: Goal, kill_at: int = -1, kill: str = ""
+    plan: tuple[PlannedContainer, ...], hosts: Hosts, goal: GroupGoal, kill_at: int = -1, kill: str = ""
 ) -> tuple[GroupRecord, int]:
     """One instruction after another, with one thing killed at one step; the last record and the number of steps."""
     stored = new_record(plan, goal)
@@ -80,26 +80,28 @@ def run(
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("broken", [None, (Act.RESERVE, 0), (Act.CREATE, -1), (Act.START, -1), (Act.PROBE, 0)])
-@pytest.mark.parametrize("goal", [Goal.UP, Goal.AGAIN])
-def test_killed_at_every_step(shape: dict[str, tuple[str, ...]], broken: tuple[Act, int] | None, goal: Goal) -> None:
+@pytest.mark.parametrize("goal", [GroupGoal.UP, GroupGoal.AGAIN])
+def test_killed_at_every_step(
+    shape: dict[str, tuple[str, ...]], broken: tuple[Act, int] | None, goal: GroupGoal
+) -> None:
     plan = planned(shape)
     breaks = frozenset() if broken is None else frozenset({(broken[0], list(shape)[broken[1]])})
 
     def world() -> Hosts:
-        before = {container.guid: Step.READY for container in plan} if goal is Goal.AGAIN else {}
+        before = {container.guid: ContainerStep.READY for container in plan} if goal is GroupGoal.AGAIN else {}
         return Hosts(plan, breaks, before)
 
     hosts = world()
     record, steps = run(plan, hosts, goal)
     check(record, hosts)
-    assert record.goal is (Goal.GONE if breaks else Goal.UP)
+    assert record.goal is (GroupGoal.GONE if breaks else GroupGoal.UP)
     for kill in KILLS:
         for at in range(steps):
             hosts = world()
             record, _ = run(plan, hosts, goal, at, kill)
             check(record, hosts)
             if breaks:
-                assert record.goal is Goal.GONE, (kill, at)
+                assert record.goal is GroupGoal.GONE, (kill, at)
 
 
 class TestAnyOrder:
@@ -158,8 +160,8 @@ class TestAnyOrder:
             if fate == "lost after":
                 machine.lost(instruction, "no answer")
             elif fate == "ended" and instruction.act is Act.PROBE:
-                hosts.steps[instruction.container.guid] = Step.ENDED
-                machine.done(instruction, Step.ENDED)
+                hosts.steps[instruction.container.guid] = ContainerStep.ENDED
+                machine.done(instruction, ContainerStep.ENDED)
             else:
                 machine.done(instruction, reached)
         check(machine.record, hosts)
@@ -189,8 +191,8 @@ def test_undo_goes_backwards() -> None:
 
 def test_a_host_that_is_away_keeps_its_own_containers_only() -> None:
     plan = planned({"a": (), "b": ()})
-    hosts = Hosts(plan, steps={container.guid: Step.READY for container in plan})
-    record = replace(new_record(plan), goal=Goal.GONE)
+    hosts = Hosts(plan, steps={container.guid: ContainerStep.READY for container in plan})
+    record = replace(new_record(plan), goal=GroupGoal.GONE)
     machine = GroupMachine(record, hosts.survey(1))
     for _ in range(6):
         for instruction in machine.instructions():
@@ -200,7 +202,7 @@ def test_a_host_that_is_away_keeps_its_own_containers_only() -> None:
                 machine.done(instruction, hosts.do(instruction, 1))
     assert machine.is_stuck
     assert machine.outcome().left == ("image-00000001 on agent-1: stop: nobody answers for agent-1",)
-    assert hosts.steps == {"image-00000001": Step.READY}
+    assert hosts.steps == {"image-00000001": ContainerStep.READY}
     machine.retry()
     while not machine.record.done:
         for instruction in machine.instructions():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cotenant.drivers.logs.tail import Tail
 from cotenant.engine.logs.log_stream import LogStream
-from cotenant.engine.logs.ring import Ring
+from cotenant.engine.logs.ring import LogRing
 from cotenant.model.fleet.logs import LogPlace
 
 START = "2026-01-01T00:00:00"
@@ -95,7 +95,7 @@ class Reader:
 
     def _start(self, backlog_bytes: int) -> None:
         self._tail = Tail(self._path, self.place, backlog_bytes)
-        self._stream = LogStream(Ring(1 << 30, 1e12), self.place)
+        self._stream = LogStream(LogRing(1 << 30, 1e12), self.place)
         self._seen = 0
         self._lost_before = self.lost
 

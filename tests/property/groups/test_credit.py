@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 from cotenant.engine.credit.accounts import Accounts, Posting, StoredAccounts
 from cotenant.policy.credit.bounds import CreditRules
-from cotenant.policy.credit.entries import HOUSE, Cause
-from cotenant.policy.credit.pricing import HOUR_MS, PRICES, Interference, Priced, TenantUse, Verdict, price_use
+from cotenant.policy.credit.entries import HOUSE, EntryCause
+from cotenant.policy.credit.pricing import HOUR_MS, PRICES, CauseVerdict, Interference, PeriodUse, Priced, price_use
 
 RULES = CreditRules(half_life_s=3600, bound_milli=50_000)
 NAMES = st.sampled_from("abcd")
 CPU = st.integers(0, 10**7)
 BYTES = st.integers(0, 1 << 45)
-USES = st.builds(TenantUse, NAMES, CPU, CPU, st.none() | CPU, st.sampled_from(Priced)) | st.builds(
-    TenantUse, NAMES, BYTES, BYTES, st.none() | BYTES, st.just(Priced.MEMORY)
+USES = st.builds(PeriodUse, NAMES, CPU, CPU, st.none() | CPU, st.sampled_from(Priced)) | st.builds(
+    PeriodUse, NAMES, BYTES, BYTES, st.none() | BYTES, st.just(Priced.MEMORY)
 )
 PERIODS = st.tuples(
     st.integers(1, 12),
@@ -32,13 +32,13 @@ INCIDENTS = st.builds(
     st.integers(0, 1000),
     st.booleans(),
     st.just(()),
-    st.sampled_from(Verdict),
+    st.sampled_from(CauseVerdict),
 )
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(PERIODS | INCIDENTS, max_size=12), st.integers(0, 11))
-def test_any_sequence(facts: list[tuple[int, list[TenantUse], int] | Interference], restart_at: int) -> None:
+def test_any_sequence(facts: list[tuple[int, list[PeriodUse], int] | Interference], restart_at: int) -> None:
     accounts = Accounts(RULES)
     keys: list[str] = []
     for step, fact in enumerate(facts):
@@ -78,7 +78,7 @@ def test_any_sequence(facts: list[tuple[int, list[TenantUse], int] | Interferenc
 @settings(max_examples=100, deadline=None)
 @given(st.lists(USES, max_size=8, unique_by=lambda use: (use.tenant, use.resource)), st.integers(0, 7_200_000))
 def test_each_resource_is_priced_by_itself_and_lenders_never_earn_more_than_borrowers_pay(
-    uses: list[TenantUse], lasted_ms: int
+    uses: list[PeriodUse], lasted_ms: int
 ) -> None:
     entries = price_use(uses, 1, 0, lasted_ms)
     apart = [entry for one in Priced for entry in price_use([u for u in uses if u.resource is one], 1, 0, lasted_ms)]
@@ -86,8 +86,8 @@ def test_each_resource_is_priced_by_itself_and_lenders_never_earn_more_than_borr
     for one in Priced:
         unit = PRICES[one].unit
         of_one = [entry for entry in entries if entry.evidence[0][0].endswith(unit)]
-        lent = sum(entry.milli for entry in of_one if entry.cause is Cause.LENT)
-        borrowed = [entry for entry in of_one if entry.cause is Cause.BORROWED]
+        lent = sum(entry.milli for entry in of_one if entry.cause is EntryCause.LENT)
+        borrowed = [entry for entry in of_one if entry.cause is EntryCause.BORROWED]
         assert lent <= sum(entry.milli for entry in borrowed)
         for entry in borrowed:
             amount = dict(entry.evidence)[f"borrowed_{unit}"]
@@ -109,7 +109,7 @@ def test_a_reversal_returns_exactly_what_its_incident_moved_once(facts: list[Int
         accounts.committed(posting)
         change = {name: milli - before.get(name, 0) for name, milli in accounts.balances.items()}
         moved = {name: milli for name, milli in change.items() if milli}
-        if fact.verdict is Verdict.CLEARED:
+        if fact.verdict is CauseVerdict.CLEARED:
             assert moved == {name: -milli for name, milli in booked.pop(fact.key).items()}
         else:
             assert fact.key not in booked

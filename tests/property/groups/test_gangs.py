@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
-from cotenant.engine.framework.pod_state import State
+from cotenant.engine.framework.pod_state import SchedulingState
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import HostPort, Pod
-from cotenant.model.groups.gang import GangNotes, GangTopology, MatchPolicy, Mode
+from cotenant.model.groups.gang import GangMode, GangNotes, GangTopology, MatchPolicy
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 
@@ -111,7 +111,7 @@ def test_a_gang_that_does_not_fit_changes_nothing(data: st.DataObject, policy: s
     if not bound and not any(isinstance(instruction, Preempt) for instruction in out):
         same(before, arrays(c))
     if not bound:
-        assert all(c.state_of(observed_pod.uid) is State.QUEUED for observed_pod in gang)
+        assert all(c.state_of(observed_pod.uid) is SchedulingState.QUEUED for observed_pod in gang)
 
 
 class Truth:
@@ -201,10 +201,12 @@ def test_no_strict_gang_is_ever_bound_in_part(data: st.DataObject, policy: Match
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
-        st.tuples(st.integers(1, 8), st.sampled_from((0, 0, 5)), st.sampled_from(tuple(Mode))), min_size=1, max_size=5
+        st.tuples(st.integers(1, 8), st.sampled_from((0, 0, 5)), st.sampled_from(tuple(GangMode))),
+        min_size=1,
+        max_size=5,
     )
 )
-def test_competing_gangs_that_fit_alone_all_run(given_gangs: list[tuple[int, int, Mode]]) -> None:
+def test_competing_gangs_that_fit_alone_all_run(given_gangs: list[tuple[int, int, GangMode]]) -> None:
     """Competing gangs that each fit an empty cluster all run in the end, when running gangs end."""
     c = world("least-allocated", 1)
     truth = Truth(c)

@@ -15,7 +15,7 @@ from tests.fakes.cluster.gang_world import node, pod
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.groups.gang import Mode
+from cotenant.model.groups.gang import GangMode
 from cotenant.policy.placement.profiles import profile
 
 CPU = 4000
@@ -81,7 +81,7 @@ def gangs(draw: st.DrawFn, number: int, names: list[str]) -> list[ObservedPod]:
     least = draw(st.integers(2, 5))
     linked = draw(st.sets(st.sampled_from(names), max_size=2)) if draw(st.booleans()) else set()
     groups = tuple(sorted(f"default/{entry}" for entry in {*linked, name})) if linked else ()
-    mode = draw(st.sampled_from((Mode.NON_STRICT,) * 4 + (Mode.STRICT,)))
+    mode = draw(st.sampled_from((GangMode.NON_STRICT,) * 4 + (GangMode.STRICT,)))
     wait_s = float(draw(st.sampled_from((3, 6, 6, 20))))
     priority = draw(st.sampled_from((0, 0, 0, 5, -5)))
     return [

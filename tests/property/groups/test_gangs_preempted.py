@@ -23,7 +23,7 @@ from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.groups.gang import GangNotes, GangTopology, Mode
+from cotenant.model.groups.gang import GangMode, GangNotes, GangTopology
 from cotenant.model.groups.quota import NAME, PREEMPTIBLE, Quota, QuotaObject
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
@@ -50,7 +50,7 @@ def specs(draw: st.DrawFn) -> dict[str, GangNotes]:
         name: GangNotes(
             name=name,
             min_available=draw(st.integers(1, 4)),
-            mode=draw(st.sampled_from((Mode.STRICT, Mode.STRICT, Mode.NON_STRICT))),
+            mode=draw(st.sampled_from((GangMode.STRICT, GangMode.STRICT, GangMode.NON_STRICT))),
             groups=bundled if name in GANGS[:2] else (),
             topology=draw(st.sampled_from((None, None, GangTopology((ZONE,), True)))),
         )
@@ -118,7 +118,7 @@ def check_gangs(truth: Truth, notes: dict[str, GangNotes], before: set[str], gon
     bundles = [GANGS[:2], GANGS[2:]] if notes["a"].groups else [(name,) for name in GANGS]
     for bundle in bundles:
         lost = any(was[name] != now[name] for name in bundle)
-        if not lost or all(notes[name].mode is Mode.NON_STRICT for name in bundle):
+        if not lost or all(notes[name].mode is GangMode.NON_STRICT for name in bundle):
             continue
         complete = all(len(now[name]) >= (notes[name].min_available or 0) for name in bundle)
         assert complete or not any(now[name] for name in bundle), f"{bundle}: {was} became {now}"

@@ -18,20 +18,20 @@ from cotenant.policy.quota.forest import Forest
 from cotenant.policy.quota.headroom import HeadroomRules, shortages
 from cotenant.policy.quota.headroom_arrays import HeadroomTable, quota_add_use, quota_fits
 from cotenant.policy.quota.preemption import preempt
-from cotenant.policy.quota.reclaim import Job, reclaim
+from cotenant.policy.quota.reclaim import ReclaimJob, reclaim
 from cotenant.policy.quota.revocation import over, revoke
-from cotenant.policy.quota.runtime import Member, apportion, scaled_minima, share, start
+from cotenant.policy.quota.runtime import QuotaSibling, apportion, scaled_minima, share, start
 from cotenant.policy.quota.tree import QuotaTree
 from cotenant.policy.quota.usable import select_usable
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
 SMALL = st.integers(0, 12)
 ANY = SMALL | st.integers(0, 2**52)
-MEMBER = st.builds(Member, request=ANY, floor=ANY, weight=ANY, lends=st.booleans())
+MEMBER = st.builds(QuotaSibling, request=ANY, floor=ANY, weight=ANY, lends=st.booleans())
 
 
 @st.composite
-def siblings(draw: st.DrawFn) -> tuple[int, list[Member]]:
+def siblings(draw: st.DrawFn) -> tuple[int, list[QuotaSibling]]:
     """Floors that fit into the total, as scaled minima do."""
     total = draw(ANY)
     members = draw(st.lists(MEMBER, max_size=8))
@@ -42,7 +42,7 @@ def siblings(draw: st.DrawFn) -> tuple[int, list[Member]]:
 @settings(deadline=None)
 @given(siblings())
 def test_the_sum_never_exceeds_the_total_and_nothing_usable_is_idle(
-    case: tuple[int, list[Member]],
+    case: tuple[int, list[QuotaSibling]],
 ) -> None:
     total, members = case
     runtimes = share(total, members)
@@ -54,7 +54,7 @@ def test_the_sum_never_exceeds_the_total_and_nothing_usable_is_idle(
 @settings(deadline=None)
 @given(siblings())
 def test_every_member_gets_its_request_up_to_its_floor_and_never_more_than_its_request(
-    case: tuple[int, list[Member]],
+    case: tuple[int, list[QuotaSibling]],
 ) -> None:
     for member, runtime in zip(case[1], share(*case), strict=True):
         assert min(member.request, member.floor) <= runtime
@@ -66,7 +66,7 @@ def test_every_member_gets_its_request_up_to_its_floor_and_never_more_than_its_r
 @pytest.mark.slow
 @settings(deadline=None)
 @given(siblings(), st.data())
-def test_more_weight_never_means_less(case: tuple[int, list[Member]], data: st.DataObject) -> None:
+def test_more_weight_never_means_less(case: tuple[int, list[QuotaSibling]], data: st.DataObject) -> None:
     total, members = case
     if not members:
         return
@@ -82,7 +82,9 @@ def test_more_weight_never_means_less(case: tuple[int, list[Member]], data: st.D
 
 @settings(deadline=None)
 @given(siblings(), st.randoms(use_true_random=False))
-def test_the_order_of_siblings_decides_no_more_than_one_unit(case: tuple[int, list[Member]], random: object) -> None:
+def test_the_order_of_siblings_decides_no_more_than_one_unit(
+    case: tuple[int, list[QuotaSibling]], random: object
+) -> None:
     total, members = case
     order = list(range(len(members)))
     random.shuffle(order)  # type: ignore[attr-defined]
@@ -356,7 +358,7 @@ def test_reclaim_takes_whole_jobs_of_borrowers_only_frees_all_that_is_missing_an
 ) -> None:
     tree = QuotaTree(made, total)
     jobs = [
-        Job(f"j{i}", made[at % len(made)].name, held, priority, i, preemptible)
+        ReclaimJob(f"j{i}", made[at % len(made)].name, held, priority, i, preemptible)
         for i, (at, held, priority, preemptible) in enumerate(seeds)
     ]
     claimant = made[who % len(made)].name

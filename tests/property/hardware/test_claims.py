@@ -12,26 +12,26 @@ from hypothesis import strategies as st
 
 from cotenant.model.claims.devices import (
     NOWHERE,
-    Capacity,
+    AttributeValues,
     CounterSet,
     CounterUse,
+    DeviceCapacity,
     DeviceId,
     DeviceTaint,
     OfferedDevice,
     PoolId,
-    Values,
 )
 from cotenant.model.claims.requests import (
     AllocationMode,
+    ClaimRequest,
     ClaimSpec,
-    Constraint,
-    DeviceRequest,
+    DeviceConstraint,
     DeviceToleration,
     ExactRequest,
 )
 from cotenant.model.quantities import NANO, Quantity
-from cotenant.policy.claims.allocator import Refusal, allocate
-from cotenant.policy.claims.pools import Pool, PoolDevice
+from cotenant.policy.claims.allocator import ClaimRefusal, allocate
+from cotenant.policy.claims.pools import DevicePool, PoolDevice
 
 Place = tuple[int, int]
 Chosen = list[tuple[int, ExactRequest, Place]]  # claim, request, device
@@ -54,8 +54,8 @@ class Held:
 def device(name: str, model: str, taint: str, memory: int, is_shared: bool, counts: int) -> OfferedDevice:
     return OfferedDevice(
         name,
-        (("vendor/model", Values("string", tuple(model)) if len(model) > 1 else model),),
-        (("memory", Capacity(Quantity(memory * NANO))),) if memory else (),
+        (("vendor/model", AttributeValues("string", tuple(model)) if len(model) > 1 else model),),
+        (("memory", DeviceCapacity(Quantity(memory * NANO))),) if memory else (),
         (DeviceTaint(taint),) if taint else (),
         (CounterUse("set", (("slots", counts),)),) if counts else (),
         is_shared=is_shared and memory > 0,
@@ -63,7 +63,7 @@ def device(name: str, model: str, taint: str, memory: int, is_shared: bool, coun
 
 
 @st.composite
-def pools(draw: st.DrawFn) -> tuple[tuple[Pool, ...], Held]:
+def pools(draw: st.DrawFn) -> tuple[tuple[DevicePool, ...], Held]:
     found, alone, shares = [], set(), {}
     for number in range(draw(st.integers(1, 2))):
         devices = []
@@ -84,12 +84,12 @@ def pools(draw: st.DrawFn) -> tuple[tuple[Pool, ...], Held]:
                 else:
                     alone.add(id_)
         counters = (CounterSet("set", (("slots", draw(st.integers(1, 4))),)),)
-        found.append(Pool(PoolId("vendor", f"pool{number}"), devices=tuple(devices), counters=counters))
+        found.append(DevicePool(PoolId("vendor", f"pool{number}"), devices=tuple(devices), counters=counters))
     return tuple(found), Held(frozenset(alone), shares)
 
 
 @st.composite
-def requests(draw: st.DrawFn, name: str) -> DeviceRequest:
+def requests(draw: st.DrawFn, name: str) -> ClaimRequest:
     def exact(own: str, parent: str = "") -> ExactRequest:
         return ExactRequest(
             own,
@@ -104,8 +104,8 @@ def requests(draw: st.DrawFn, name: str) -> DeviceRequest:
         )
 
     if draw(st.integers(0, 3)):
-        return DeviceRequest(name, (exact(name),))
-    return DeviceRequest(name, (exact("x", name), exact("y", name)), is_list=True)
+        return ClaimRequest(name, (exact(name),))
+    return ClaimRequest(name, (exact("x", name), exact("y", name)), is_list=True)
 
 
 @st.composite
@@ -114,7 +114,7 @@ def claims(draw: st.DrawFn) -> tuple[ClaimSpec, ...]:
         ClaimSpec(
             tuple(draw(requests(f"r{position}")) for position in range(draw(st.integers(1, 2)))),
             tuple(
-                Constraint("vendor/model", draw(st.booleans()), draw(st.sampled_from([(), ("r0",), ("r1",)])))
+                DeviceConstraint("vendor/model", draw(st.booleans()), draw(st.sampled_from([(), ("r0",), ("r1",)])))
                 for _ in range(draw(st.integers(0, 1)))
             ),
         )
@@ -128,7 +128,7 @@ def matches(request: ExactRequest, of: PoolDevice) -> bool:
 
 def values_of(of: PoolDevice) -> set[str]:
     model = of.device.attributes[0][1]
-    return {str(value) for value in model.all} if isinstance(model, Values) else {str(model)}
+    return {str(value) for value in model.all} if isinstance(model, AttributeValues) else {str(model)}
 
 
 def memory_of(request: ExactRequest, offered: OfferedDevice) -> int:
@@ -145,7 +145,7 @@ def has_capacity(request: ExactRequest, of: PoolDevice, held: Held) -> bool:
     return used + memory_of(request, offered) <= offered.capacity[0][1].value.nano // NANO
 
 
-def every_choice(specs: tuple[ClaimSpec, ...], all_pools: tuple[Pool, ...], held: Held) -> Iterator[Chosen]:
+def every_choice(specs: tuple[ClaimSpec, ...], all_pools: tuple[DevicePool, ...], held: Held) -> Iterator[Chosen]:
     """In the order of the search: alternatives in order, devices of a request in the order of pools."""
     places = [(number, at) for number, pool in enumerate(all_pools) for at in range(len(pool.devices))]
     flat = [(claim, request) for claim, spec in enumerate(specs) for request in spec.requests]
@@ -172,7 +172,7 @@ def every_choice(specs: tuple[ClaimSpec, ...], all_pools: tuple[Pool, ...], held
     yield from go_on(0, [])
 
 
-def is_valid(chosen: Chosen, specs: tuple[ClaimSpec, ...], all_pools: tuple[Pool, ...], held: Held) -> bool:
+def is_valid(chosen: Chosen, specs: tuple[ClaimSpec, ...], all_pools: tuple[DevicePool, ...], held: Held) -> bool:
     alone: set[DeviceId] = set()
     amounts: dict[DeviceId, int] = {}
     for _, request, (number, at) in chosen:
@@ -215,7 +215,7 @@ def is_valid(chosen: Chosen, specs: tuple[ClaimSpec, ...], all_pools: tuple[Pool
     return True
 
 
-def only_again(pool: Pool, chosen: Chosen, all_pools: tuple[Pool, ...], held: Held) -> bool:
+def only_again(pool: DevicePool, chosen: Chosen, all_pools: tuple[DevicePool, ...], held: Held) -> bool:
     """Whether all that is chosen of a pool are shares of devices of which others have some: they take no counters."""
     return all(
         held.consumed(pool.devices[at].id) is not None or not pool.devices[at].device.uses
@@ -226,11 +226,13 @@ def only_again(pool: Pool, chosen: Chosen, all_pools: tuple[Pool, ...], held: He
 
 @settings(max_examples=300, deadline=None)
 @given(pools(), claims())
-def test_the_first_valid_choice_is_found(made: tuple[tuple[Pool, ...], Held], specs: tuple[ClaimSpec, ...]) -> None:
+def test_the_first_valid_choice_is_found(
+    made: tuple[tuple[DevicePool, ...], Held], specs: tuple[ClaimSpec, ...]
+) -> None:
     all_pools, held = made
     expected = next((c for c in every_choice(specs, all_pools, held) if is_valid(c, specs, all_pools, held)), None)
     found = allocate(specs, all_pools, held, matches)
-    if isinstance(found, Refusal):
+    if isinstance(found, ClaimRefusal):
         assert expected is None or "constraint" in found.reason
         return
     picks = [(claim, pick.request, pick.place) for claim, those in enumerate(found) for pick in those]

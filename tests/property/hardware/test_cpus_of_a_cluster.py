@@ -25,7 +25,7 @@ from cotenant.model.cpus.spec import (
 from cotenant.model.cpus.topology import CpuTopology
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.cpus.needs import CpuNeed
-from cotenant.policy.placement.cpus.node_fit import CpuNode, Fit, Given, NodeOptions, could, give
+from cotenant.policy.placement.cpus.node_fit import CpuFit, CpuNode, GivenCpus, NodeOptions, could, give
 from cotenant.policy.placement.cpus.numa_amounts import NumaAmounts
 from cotenant.policy.placement.numa import Hint
 from cotenant.policy.placement.refusal import Refusal
@@ -82,8 +82,8 @@ def test_counting_agrees_with_choosing(
     if isinstance(chosen, Refusal):
         assert counted == chosen
         return
-    assert isinstance(chosen, Given)
-    assert isinstance(counted, Fit)
+    assert isinstance(chosen, GivenCpus)
+    assert isinstance(counted, CpuFit)
     assert counted.elsewhere == chosen.elsewhere
     assert chosen.cpus.bit_count() == (count if own else 0)
     assert not chosen.cpus & ~world.ledger.free

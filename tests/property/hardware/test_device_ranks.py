@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
-from cotenant.policy.placement.devices.inventory import Inventory
-from cotenant.policy.placement.devices.ledger import Pool
-from cotenant.policy.placement.devices.strategy import Strategy, UsualPod, fragments, rank
+from cotenant.policy.placement.devices.inventory import DeviceInventory
+from cotenant.policy.placement.devices.ledger import DevicesOfType
+from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod, fragments, rank
 
 GIB = 1 << 30
 
 
 @st.composite
-def pools(draw: st.DrawFn) -> tuple[Pool, list[dict[str, int]], dict[str, int]]:
+def pools(draw: st.DrawFn) -> tuple[DevicesOfType, list[dict[str, int]], dict[str, int]]:
     """A pool, what is left of each device, and what is asked of each."""
     count = draw(st.integers(1, 5))
     sizes = [draw(st.sampled_from((16, 40))) for _ in range(count)]
@@ -30,7 +30,7 @@ def pools(draw: st.DrawFn) -> tuple[Pool, list[dict[str, int]], dict[str, int]]:
         )
         for minor in range(count)
     ]
-    inventory = Inventory.of(DeviceType.GPU, devices)
+    inventory = DeviceInventory.of(DeviceType.GPU, devices)
     percent, memory = draw(st.integers(1, 40)), draw(st.integers(1, 8))
     asked = {GPU_CORE: percent, GPU_MEMORY: memory * GIB, GPU_MEMORY_RATIO: draw(st.integers(1, 40))}
     used, left = [], []
@@ -43,12 +43,14 @@ def pools(draw: st.DrawFn) -> tuple[Pool, list[dict[str, int]], dict[str, int]]:
         total = {GPU_CORE: 100, GPU_MEMORY: size * GIB, GPU_MEMORY_RATIO: 100}
         left.append({name: total[name] - have[name] for name in total} | {"size": size * GIB})
         used.append(tuple(have[name] for name in inventory.resources))
-    return replace(Pool.empty(inventory), used=tuple(used)), left, asked
+    return replace(DevicesOfType.empty(inventory), used=tuple(used)), left, asked
 
 
 @settings(max_examples=60)
 @given(pools())
-def test_by_what_would_be_left_of_memory_then_of_cores(made: tuple[Pool, list[dict[str, int]], dict[str, int]]) -> None:
+def test_by_what_would_be_left_of_memory_then_of_cores(
+    made: tuple[DevicesOfType, list[dict[str, int]], dict[str, int]],
+) -> None:
     pool, left, asked = made
     need = [tuple(asked[name] for name in pool.inventory.resources)] * len(left)
 
@@ -62,10 +64,10 @@ def test_by_what_would_be_left_of_memory_then_of_cores(made: tuple[Pool, list[di
     least = sorted(minors, key=lambda minor: (*after(minor), minor))
     most = sorted(minors, key=lambda minor: (-after(minor)[0], -after(minor)[1], minor))
     for strategy, expected in (
-        (Strategy.BINPACK, least),
-        (Strategy.FRAGMENTATION, least),  # no usual pods are named
-        (Strategy.SPREAD, most),
-        (Strategy.DEFAULT, most),
+        (DeviceStrategy.BINPACK, least),
+        (DeviceStrategy.FRAGMENTATION, least),  # no usual pods are named
+        (DeviceStrategy.SPREAD, most),
+        (DeviceStrategy.DEFAULT, most),
     ):
         assert sorted(minors, key=rank(strategy, pool, need, ())) == expected
 
@@ -78,7 +80,7 @@ usual_pods = st.lists(
 @settings(max_examples=60)
 @given(pools(), usual_pods)
 def test_fragmentation_takes_the_device_after_which_least_is_of_no_use(
-    made: tuple[Pool, list[dict[str, int]], dict[str, int]], usual: list[UsualPod]
+    made: tuple[DevicesOfType, list[dict[str, int]], dict[str, int]], usual: list[UsualPod]
 ) -> None:
     pool, left, asked = made
     need = [tuple(asked[name] for name in pool.inventory.resources)] * len(left)
@@ -102,5 +104,5 @@ def test_fragmentation_takes_the_device_after_which_least_is_of_no_use(
         return unusable(list(changed.values())), changed[minor], minor
 
     assert fragments(list(idle.values()), usual) == unusable(list(idle.values()))
-    by_rank = sorted(idle, key=rank(Strategy.FRAGMENTATION, pool, need, usual))
+    by_rank = sorted(idle, key=rank(DeviceStrategy.FRAGMENTATION, pool, need, usual))
     assert by_rank == sorted(idle, key=after)

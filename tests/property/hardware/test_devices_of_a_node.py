@@ -12,13 +12,13 @@ from tests.property.few import first_cases
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.devices.allocation import format_allocations, parse_allocations
 from cotenant.model.devices.device import Device, DeviceType, FunctionGroup, VirtualFunction
-from cotenant.model.devices.hints import DeviceHint, JointAllocation, Scope
+from cotenant.model.devices.hints import DeviceHint, DeviceScope, JointAllocation
 from cotenant.model.devices.partition import Partition, PartitionTable
 from cotenant.model.devices.request import device_requests
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, GPU_SHARED, NVIDIA_GPU, RDMA, Amounts
 from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, allocate
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
-from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
+from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod
 
 PLACES = st.none() | st.integers(0, 2)
 
@@ -67,7 +67,7 @@ REQUESTS = st.one_of(
 def asks(draw: st.DrawFn) -> DeviceAsk:
     asked = draw(REQUESTS)
     joint = None
-    hints = [DeviceHint(DeviceType.GPU, scope=draw(st.sampled_from(Scope)))]
+    hints = [DeviceHint(DeviceType.GPU, scope=draw(st.sampled_from(DeviceScope)))]
     if draw(st.booleans()):
         asked = {**asked, RDMA: draw(st.sampled_from([1, 40, 100, 200]))}
         joint = draw(st.none() | st.builds(JointAllocation, st.just((DeviceType.GPU, DeviceType.RDMA)), st.booleans()))
@@ -76,7 +76,7 @@ def asks(draw: st.DrawFn) -> DeviceAsk:
         device_requests(Amounts.of(asked)),
         tuple(hints),
         joint,
-        strategy=draw(st.sampled_from(Strategy)),
+        strategy=draw(st.sampled_from(DeviceStrategy)),
         usual=(UsualPod(50, 1, 2), UsualPod(100, 2, 1)),
         numa=draw(st.none() | st.integers(1, 7)),
         preferred=((DeviceType.GPU, draw(st.integers(0, 511))),),
@@ -92,11 +92,11 @@ def within(ledger: DeviceLedger, choice: DeviceChoice, hint: DeviceHint) -> bool
     """Whether the GPUs of a choice share what the hint demands."""
     devices = {device.minor: device for device in ledger.pools[0].inventory.devices if device is not None}
     chosen = [devices[allocation.minor] for allocation in choice.allocations if allocation.type is DeviceType.GPU]
-    if hint.scope is Scope.DEVICE:
+    if hint.scope is DeviceScope.DEVICE:
         return len(chosen) == 1
-    if hint.scope is Scope.PCIE:
+    if hint.scope is DeviceScope.PCIE:
         return None not in {entry.pcie for entry in chosen} and len({(entry.numa, entry.pcie) for entry in chosen}) == 1
-    if hint.scope is Scope.NUMA:
+    if hint.scope is DeviceScope.NUMA:
         return len({entry.numa for entry in chosen}) == 1 or chosen[0].numa is None
     return True
 

@@ -20,12 +20,12 @@ from tests.property.few import first_cases
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.evictions import HOUR_US, MINUTE_US
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import enabled_policies
 from cotenant.engine.node.settings import AgentSettings, EvictionLimits
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import ServiceHealth
 
@@ -37,10 +37,10 @@ ALL = tuple(
 TARGETS = (
     weight("pods/p0"),
     weight("pods/be/p1"),
-    Target("pods/be/p1", Knob.CPU_IDLE),
-    Target("pods/be", Knob.CPU_MAX),
-    Target("pods/be/p3", Knob.MEMORY_RECLAIM),
-    Target("system.slice", Knob.CPU_MAX),
+    KnobTarget("pods/be/p1", Knob.CPU_IDLE),
+    KnobTarget("pods/be", Knob.CPU_MAX),
+    KnobTarget("pods/be/p3", Knob.MEMORY_RECLAIM),
+    KnobTarget("system.slice", Knob.CPU_MAX),
 )
 VALUES = {
     Knob.CPU_WEIGHT: ("1", "100", "oops"),
@@ -73,7 +73,7 @@ class Step:
 
     passes_us: int
     here: tuple[NodePod, ...]
-    wants: tuple[dict[Target, str], dict[Target, str]]
+    wants: tuple[dict[KnobTarget, str], dict[KnobTarget, str]]
     evicts: tuple[NodePod, ...]
     groups: tuple[GroupCounters, ...]
     host: HostCounters
@@ -169,7 +169,7 @@ def test_one_tick_after_the_faults_end_nothing_unwanted_is_held(story: list[Step
 @given(steps)
 @settings(max_examples=60, deadline=None)
 def test_observe_mode_gives_no_instructions(story: list[Step]) -> None:
-    node = run(story, mode=Mode.OBSERVE)
+    node = run(story, mode=AgentMode.OBSERVE)
     assert not any(node.said)
     assert node.keeper.held == {}
 
@@ -201,10 +201,10 @@ def test_the_limits_of_evictions_hold_over_any_minute_and_hour(story: list[Step]
 @pytest.mark.slow
 @given(st.lists(wishes, min_size=1, max_size=40))
 @settings(max_examples=100, deadline=None)
-def test_nothing_is_requested_twice_without_a_cause(story: list[dict[Target, str]]) -> None:
+def test_nothing_is_requested_twice_without_a_cause(story: list[dict[KnobTarget, str]]) -> None:
     policy = FixedPolicy("only")
     node = FakeNode(Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry()]), ALL)
-    requested: dict[Target, tuple[int, str]] = {}
+    requested: dict[KnobTarget, tuple[int, str]] = {}
     for wanted in story:
         policy.wants = wanted
         instructions = node.tick()

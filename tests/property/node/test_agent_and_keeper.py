@@ -23,10 +23,10 @@ from cotenant.engine.node.policies import enabled_policies
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Transient
-from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseAnswer, Scope, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, KnobScope, KnobTarget, LeaseAnswer, SetKnob
 from cotenant.services.knobs.dry_run import NoStateFile
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 GROUPS = ("pods", "pods/be", "pods/be/a", "pods/be/b", "pods/web")
 PODS = (
@@ -45,7 +45,7 @@ VALUES = {
 }
 # Values that an outsider may set without blocking others: an idle group accepts no weight, a burst no smaller quota.
 FREE = (Knob.CPU_WEIGHT, Knob.CPUSET_CPUS, Knob.MEMORY_HIGH)
-TARGETS = tuple(Target(group, knob) for group in GROUPS[1:] for knob in VALUES)
+TARGETS = tuple(KnobTarget(group, knob) for group in GROUPS[1:] for knob in VALUES)
 
 
 class NoTrail:
@@ -62,7 +62,9 @@ class RealKeeper(FakeKeeper):
 
     def __post_init__(self) -> None:
         clock = Clock(lambda: self.now_us, lambda: 0.0)
-        self.executor = LeaseExecutor({Scope.CGROUP: self.port}, NoStateFile(), NoTrail(), clock, Rules(("pods",)))
+        self.executor = LeaseExecutor(
+            {KnobScope.CGROUP: self.port}, NoStateFile(), NoTrail(), clock, KnobRules(("pods",))
+        )
 
     def expire(self, now_us: int) -> None:
         self.now_us = max(self.now_us, now_us)
@@ -79,7 +81,7 @@ class RealKeeper(FakeKeeper):
 class RealNode(FakeNode):
     """A node with the knobs of its keeper."""
 
-    def standing(self) -> dict[Target, str]:
+    def standing(self) -> dict[KnobTarget, str]:
         port = self.keeper.port  # type: ignore[attr-defined]
         return {t: port.read(t) for t in self.agent.knobs_to_read() if t.group in port.groups and t.knob.undoable}
 
@@ -89,16 +91,16 @@ class Step:
     """The events of one period."""
 
     passes_s: int
-    wants: dict[Target, str]
+    wants: dict[KnobTarget, str]
     here: tuple[int, ...]
     use: tuple[int, ...]
     loses: bool
-    outside: dict[Target, str]
-    busy: tuple[Target, ...]
+    outside: dict[KnobTarget, str]
+    busy: tuple[KnobTarget, ...]
     renews: bool  # another agent takes over
 
 
-def valued(size: int) -> st.SearchStrategy[dict[Target, str]]:
+def valued(size: int) -> st.SearchStrategy[dict[KnobTarget, str]]:
     return st.dictionaries(st.sampled_from(TARGETS), st.integers(0, 2), max_size=size).map(
         lambda chosen: {t: VALUES[t.knob][i % len(VALUES[t.knob])] for t, i in chosen.items()}
     )
@@ -127,13 +129,13 @@ def new_agent(policy: FixedPolicy, *, all_policies: bool) -> Agent:
     return Agent(chosen, "node-1", [*rest, policy.entry()])
 
 
-def play(story: Sequence[Step], *, all_policies: bool) -> tuple[RealNode, RealKeeper, set[Target]]:
+def play(story: Sequence[Step], *, all_policies: bool) -> tuple[RealNode, RealKeeper, set[KnobTarget]]:
     """Run a sequence of steps, then withdraw every desired value; returns the node, its keeper, and the knobs
     written by others.
     """
     policy, keeper = FixedPolicy("only"), RealKeeper()
     node = RealNode(new_agent(policy, all_policies=all_policies), PODS, cpus=2, keeper=keeper)
-    outside: set[Target] = set()
+    outside: set[KnobTarget] = set()
     for step in story:
         now = step
         if step.renews:
@@ -159,7 +161,7 @@ def play(story: Sequence[Step], *, all_policies: bool) -> tuple[RealNode, RealKe
     return node, keeper, outside
 
 
-def as_before(keeper: RealKeeper, outside: set[Target]) -> None:
+def as_before(keeper: RealKeeper, outside: set[KnobTarget]) -> None:
     """Every knob that nobody else wrote has its previous value."""
     for target in TARGETS:
         if target.knob.undoable and target not in outside:

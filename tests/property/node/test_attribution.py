@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.node.troubled_node import TroubledNode
 
-from cotenant.policy.interference.attribution.attribute import Attribution, Cause, attribute
+from cotenant.policy.interference.attribution.attribute import Attribution, TroubleCause, attribute
 from cotenant.policy.interference.attribution.regression import explained, nonnegative_fit
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended
-from cotenant.policy.interference.attribution.settings import AttributionSettings, Signal
+from cotenant.policy.interference.attribution.settings import AttributionSettings, EvidenceSignal
 
 SEEDS = range(25)
 ALL = AttributionSettings()
-NO_PROBE = AttributionSettings(signals=tuple(entry for entry in Signal if entry is not Signal.BLAME))
+NO_PROBE = AttributionSettings(signals=tuple(entry for entry in EvidenceSignal if entry is not EvidenceSignal.BLAME))
 pytestmark = pytest.mark.slow
 
 
@@ -60,18 +60,18 @@ def test_the_guilty_pod_is_named_first(config: AttributionSettings) -> None:
 @pytest.mark.parametrize(
     ("cause", "planted"),
     [
-        (Cause.OWN_LOAD, {"load_growth": 2.4}),
-        (Cause.OWN_LOAD, {"load_growth": 2.4, "always_on": True}),
-        (Cause.OWN_QUOTA, {"throttled_ppm": 400_000}),
-        (Cause.OWN_QUOTA, {"throttled_ppm": 400_000, "guilty": "b"}),
-        (Cause.CALLEE, {"callee_slow": 8.0, "spans": True}),
+        (TroubleCause.OWN_LOAD, {"load_growth": 2.4}),
+        (TroubleCause.OWN_LOAD, {"load_growth": 2.4, "always_on": True}),
+        (TroubleCause.OWN_QUOTA, {"throttled_ppm": 400_000}),
+        (TroubleCause.OWN_QUOTA, {"throttled_ppm": 400_000, "guilty": "b"}),
+        (TroubleCause.CALLEE, {"callee_slow": 8.0, "spans": True}),
     ],
     ids=["own-load", "own-load-beside-busy-pods", "own-quota", "own-quota-beside-a-hog", "callee"],
 )
 def test_no_pod_is_named_for_trouble_of_the_services_own(
-    config: AttributionSettings, cause: Cause, planted: dict[str, Any]
+    config: AttributionSettings, cause: TroubleCause, planted: dict[str, Any]
 ) -> None:
-    causes: Counter[Cause] = Counter()
+    causes: Counter[TroubleCause] = Counter()
     for seed in SEEDS:
         for answer in answers(TroubledNode(Random(seed), **planted), config):
             assert answer.culprit is None, answer.reason.text
@@ -117,8 +117,8 @@ def test_services_that_are_slowed_with_it_and_keep_their_objectives_are_not_name
     assert named["batch/b"] >= 0.8 * len(SEEDS)
 
 
-@pytest.mark.parametrize("signal", [Signal.LATENCY, Signal.RUN_DELAY])
-def test_one_signal_alone_names_the_guilty_pod_or_none(signal: Signal) -> None:
+@pytest.mark.parametrize("signal", [EvidenceSignal.LATENCY, EvidenceSignal.RUN_DELAY])
+def test_one_signal_alone_names_the_guilty_pod_or_none(signal: EvidenceSignal) -> None:
     """Latency alone takes longer: the pod must have come and gone with the trouble several times."""
     named = first_named(AttributionSettings(signals=(signal,)), range(5), 100, guilty="b")
     assert named.keys() <= {"batch/b", None}
@@ -132,7 +132,7 @@ def test_each_of_two_services_has_its_own_answer() -> None:
         hurt = TroubledNode(Random(seed), guilty="b", service="web")
         busy = TroubledNode(Random(seed + 100), load_growth=2.4, service="shop", suspects=())
         history = NodeSamples()
-        found: dict[str, set[Cause]] = {"uid-web": set(), "uid-shop": set()}
+        found: dict[str, set[TroubleCause]] = {"uid-web": set(), "uid-shop": set()}
         for _ in range(40):
             one, other = hurt.second(), busy.second()
             state = one.__class__(
@@ -148,8 +148,8 @@ def test_each_of_two_services_has_its_own_answer() -> None:
                     answer = attribute(history, state, service, config)
                     assert answer is not None
                     found[service.pod.uid].add(answer.cause)
-        assert Cause.POD in found["uid-web"]
-        assert Cause.POD not in found["uid-shop"]
+        assert TroubleCause.POD in found["uid-web"]
+        assert TroubleCause.POD not in found["uid-shop"]
 
 
 columns = st.lists(st.lists(st.floats(-10, 10), min_size=6, max_size=6), min_size=1, max_size=5)

@@ -20,16 +20,16 @@ from tests.fakes.node.fake_node import SECOND, FakeNode, FixedPolicy
 from tests.property.node.test_agent_and_keeper import NoTrail, RealKeeper
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.kubelet.extended import ContainerAmounts, Role, pod_amounts
+from cotenant.drivers.kubelet.extended import PodInfoAmounts, Role, pod_amounts
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.policies import PolicySettings, enabled_policies
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.qos import QoSClass
-from cotenant.model.machine.knob import Knob, Scope, Target
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.services.knobs.dry_run import NoStateFile
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 TOP = "kubepods/besteffort"
 ONLY = PolicySettings(best_effort_cpu=None, own_cpus=None, burst=None)
@@ -46,7 +46,9 @@ class FileKeeper(RealKeeper):
 
     def __post_init__(self) -> None:
         clock = Clock(lambda: self.now_us, lambda: 0.0)
-        self.executor = LeaseExecutor({Scope.CGROUP: self.knobs}, NoStateFile(), NoTrail(), clock, Rules((TOP,)))
+        self.executor = LeaseExecutor(
+            {KnobScope.CGROUP: self.knobs}, NoStateFile(), NoTrail(), clock, KnobRules((TOP,))
+        )
 
 
 @dataclass(frozen=True)
@@ -55,16 +57,16 @@ class Step:
     starts again.
     """
 
-    pods: dict[str, tuple[ContainerAmounts, ...]]
+    pods: dict[str, tuple[PodInfoAmounts, ...]]
     common_m: int | None
     seconds: int
     restarts: bool
 
 
-def amounts(extended: bool) -> st.SearchStrategy[ContainerAmounts]:
+def amounts(extended: bool) -> st.SearchStrategy[PodInfoAmounts]:
     cpu = st.sampled_from([0, 3, 250, 1000, 2500])
     memory = st.sampled_from([0, MIB, 64 * MIB + 5])
-    return st.builds(ContainerAmounts, st.sampled_from(Role), cpu, cpu, memory, st.just(extended), st.just(extended))
+    return st.builds(PodInfoAmounts, st.sampled_from(Role), cpu, cpu, memory, st.just(extended), st.just(extended))
 
 
 PARTS = st.lists(st.one_of(amounts(True), amounts(True), amounts(False)), min_size=1, max_size=3).map(
@@ -83,7 +85,7 @@ STEPS = st.lists(
 )
 
 
-def pod_of(name: str, parts: tuple[ContainerAmounts, ...]) -> NodePod:
+def pod_of(name: str, parts: tuple[PodInfoAmounts, ...]) -> NodePod:
     group = f"{TOP}/{name}"
     containers = tuple(
         NodeContainer(
@@ -104,7 +106,7 @@ def pod_of(name: str, parts: tuple[ContainerAmounts, ...]) -> NodePod:
     )
 
 
-def together(parts: tuple[ContainerAmounts, ...], field: str) -> int:
+def together(parts: tuple[PodInfoAmounts, ...], field: str) -> int:
     """The most of an amount over all moments of a pod's life."""
     moments = [
         [*(before for before in parts[:at] if before.role is Role.SIDECAR), part]
@@ -115,25 +117,25 @@ def together(parts: tuple[ContainerAmounts, ...], field: str) -> int:
     return max(sum(getattr(part, field) for part in moment) for moment in moments)
 
 
-def model(step: Step, *, nested: bool) -> dict[Target, str]:
+def model(step: Step, *, nested: bool) -> dict[KnobTarget, str]:
     """What should stand, as canonical texts; knobs that are not named have their default."""
-    found: dict[Target, str] = {}
+    found: dict[KnobTarget, str] = {}
     common = None if step.common_m is None else step.common_m * 100
     if common is not None:
-        found[Target(TOP, Knob.CPU_MAX)] = f"{common} 100000"
+        found[KnobTarget(TOP, Knob.CPU_MAX)] = f"{common} 100000"
 
     def quota(group: str, limit_m: int, above: int | None) -> int:
         value = max(1000, limit_m * 100)
         if nested and above is not None:
             value = min(value, above)
-        found[Target(group, Knob.CPU_MAX)] = f"{value} 100000"
+        found[KnobTarget(group, Knob.CPU_MAX)] = f"{value} 100000"
         return value
 
     def rest(group: str, request_m: int | None, memory: int) -> None:
         if request_m is not None:
-            found[Target(group, Knob.CPU_WEIGHT)] = str(max(1, (request_m + 5) // 10))
+            found[KnobTarget(group, Knob.CPU_WEIGHT)] = str(max(1, (request_m + 5) // 10))
         if memory:
-            found[Target(group, Knob.MEMORY_MAX)] = str(memory // 4096 * 4096)
+            found[KnobTarget(group, Knob.MEMORY_MAX)] = str(memory // 4096 * 4096)
 
     for name, parts in step.pods.items():
         group = f"{TOP}/{name}"
@@ -171,13 +173,13 @@ def machine(kind: str) -> Iterator[tuple[CgroupTrees, CgroupKnobs]]:
             yield trees, knobs
 
 
-def standing(knobs: CgroupKnobs, groups: list[str]) -> dict[Target, str]:
+def standing(knobs: CgroupKnobs, groups: list[str]) -> dict[KnobTarget, str]:
     found = {}
     for group in groups:
         for knob in KNOBS:
-            value = knobs.read(Target(group, knob))
+            value = knobs.read(KnobTarget(group, knob))
             if value != DEFAULTS[knob]:
-                found[Target(group, knob)] = value
+                found[KnobTarget(group, knob)] = value
     return found
 
 
@@ -195,7 +197,7 @@ def groups_of(step: Step) -> list[str]:
 def test_what_stands_is_what_the_plain_model_says(kind: str, story: list[Step]) -> None:
     with machine(kind) as (trees, knobs):
         common = FixedPolicy("common")
-        supported = frozenset(knob for knob in Knob if knob.scope is Scope.CGROUP and knobs.supported(knob) is None)
+        supported = frozenset(knob for knob in Knob if knob.scope is KnobScope.CGROUP and knobs.supported(knob) is None)
 
         def new_agent() -> Agent:
             chosen = AgentSettings(roots=(TOP,), policies=ONLY)
@@ -217,7 +219,7 @@ def test_what_stands_is_what_the_plain_model_says(kind: str, story: list[Step]) 
             here = set(groups_of(step))
             common.wants = {}
             if step.common_m is not None:
-                common.wants = {Target(TOP, Knob.CPU_MAX): f"{step.common_m * 100} 100000"}
+                common.wants = {KnobTarget(TOP, Knob.CPU_MAX): f"{step.common_m * 100} 100000"}
             node.show([pod_of(name, parts) for name, parts in step.pods.items()])
             for _ in range(2):
                 keeper.expire(node.now_us)

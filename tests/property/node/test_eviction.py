@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.model.machine.node_decision import Reason
-from cotenant.policy.nodeqos.eviction.goals import PRIORITY_MAX, Currency, Goal, Trigger
-from cotenant.policy.nodeqos.eviction.victims import Candidate, Choice, choose
+from cotenant.policy.nodeqos.eviction.goals import PRIORITY_MAX, Currency, EvictionGoal, EvictionTrigger
+from cotenant.policy.nodeqos.eviction.victims import EvictionCandidate, VictimChoice, choose
 
 pytestmark = pytest.mark.slow
 POOLS = st.sampled_from([Currency.REQUESTED_BATCH, Currency.REQUESTED_MID, Currency.REQUESTED])
 
 
 @st.composite
-def candidates(draw: st.DrawFn) -> list[Candidate]:
-    def one(number: int) -> Candidate:
-        return Candidate(
+def candidates(draw: st.DrawFn) -> list[EvictionCandidate]:
+    def one(number: int) -> EvictionCandidate:
+        return EvictionCandidate(
             uid=f"u{number}",
             key=f"t/p{number}",
             best_effort=draw(st.booleans()),
@@ -27,7 +27,7 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
             priority=draw(st.integers(0, 10_000)),
             sub_priority=draw(st.integers(0, 3)),
             eviction_priority=draw(st.integers(-1, 1)),
-            allowed=draw(st.none() | st.frozensets(st.sampled_from([t.value for t in Trigger]))),
+            allowed=draw(st.none() | st.frozensets(st.sampled_from([t.value for t in EvictionTrigger]))),
             leaving=draw(st.booleans()),
             pool=draw(POOLS),
             requested=draw(st.integers(0, 50)),
@@ -39,8 +39,8 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
 
 GOALS = st.lists(
     st.builds(
-        Goal,
-        st.sampled_from(list(Trigger)),
+        EvictionGoal,
+        st.sampled_from(list(EvictionTrigger)),
         st.dictionaries(st.sampled_from(list(Currency)), st.integers(1, 120), min_size=1).map(
             lambda amounts: tuple(amounts.items())
         ),
@@ -51,18 +51,18 @@ GOALS = st.lists(
 )
 
 
-def reached(goals: list[Goal], leaving: list[Candidate]) -> bool:
+def reached(goals: list[EvictionGoal], leaving: list[EvictionCandidate]) -> bool:
     return all(
         sum(one.frees(currency) for one in leaving) >= amount for goal in goals for currency, amount in goal.amounts
     )
 
 
-def gone(choice: Choice, pods: list[Candidate]) -> list[Candidate]:
+def gone(choice: VictimChoice, pods: list[EvictionCandidate]) -> list[EvictionCandidate]:
     return [one for one in pods if one.leaving] + [one for one, _ in choice.victims]
 
 
 @given(candidates(), GOALS, st.booleans())
-def test_no_protected_pod_is_evicted(pods: list[Candidate], goals: list[Goal], strict: bool) -> None:
+def test_no_protected_pod_is_evicted(pods: list[EvictionCandidate], goals: list[EvictionGoal], strict: bool) -> None:
     for one, goal in choose(goals, pods, strict).victims:
         assert not one.leaving
         assert one.allowed is None or goal.trigger in one.allowed
@@ -75,7 +75,7 @@ def test_no_protected_pod_is_evicted(pods: list[Candidate], goals: list[Goal], s
 
 @given(candidates(), GOALS, st.booleans())
 def test_each_victim_is_evicted_once_and_the_sums_are_right(
-    pods: list[Candidate], goals: list[Goal], strict: bool
+    pods: list[EvictionCandidate], goals: list[EvictionGoal], strict: bool
 ) -> None:
     choice = choose(goals, pods, strict)
     uids = [one.uid for one, _ in choice.victims]
@@ -86,7 +86,7 @@ def test_each_victim_is_evicted_once_and_the_sums_are_right(
 
 @given(candidates(), GOALS, st.booleans())
 def test_a_shortfall_means_that_every_useful_eligible_pod_was_evicted(
-    pods: list[Candidate], goals: list[Goal], strict: bool
+    pods: list[EvictionCandidate], goals: list[EvictionGoal], strict: bool
 ) -> None:
     choice = choose(goals, pods, strict)
     leaving = gone(choice, pods)
@@ -100,14 +100,14 @@ def test_a_shortfall_means_that_every_useful_eligible_pod_was_evicted(
 
 
 @given(candidates(), GOALS)
-def test_without_the_last_victim_too_little_is_free(pods: list[Candidate], goals: list[Goal]) -> None:
+def test_without_the_last_victim_too_little_is_free(pods: list[EvictionCandidate], goals: list[EvictionGoal]) -> None:
     choice = choose(goals, pods)
     if choice.victims:
         assert not reached(goals, gone(choice, pods)[:-1])
 
 
 @given(candidates(), GOALS)
-def test_strict_order_evicts_lower_ranks_first(pods: list[Candidate], goals: list[Goal]) -> None:
+def test_strict_order_evicts_lower_ranks_first(pods: list[EvictionCandidate], goals: list[EvictionGoal]) -> None:
     general = [goal for goal in goals if not goal.trigger.best_effort_only]
     choice = choose(general, pods, strict_order=True)
     taken = {one.uid for one, _ in choice.victims}

@@ -16,7 +16,7 @@ from cotenant.engine.node.instructions import AgentCounts
 from cotenant.engine.node.settings import SECOND_US, EvictionLimits
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.node_decision import EvictPod, Reason
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 
 pytestmark = pytest.mark.slow
 PODS = [pod(f"p{i}", f"kubepods/besteffort/podp{i}", QoSClass.BE) for i in range(8)]
@@ -51,7 +51,7 @@ def test_accepted_and_requested_evictions_are_bounded(steps: list[tuple[int, lis
             for number, node_pod in enumerate(PODS)
         ]
         reason = Reason("test", "test")
-        verdict = Verdict((reason,), evictions=tuple(EvictPod(here[i].uid, here[i].key, reason) for i in wanted))
+        verdict = PolicyVerdict((reason,), evictions=tuple(EvictPod(here[i].uid, here[i].key, reason) for i in wanted))
         chosen = evictions.choose([("test", verdict)], {node_pod.uid: node_pod for node_pod in here}, now_us)
         for number, (_, eviction) in enumerate(chosen):
             assert not eviction.key.startswith("/")

@@ -26,10 +26,10 @@ from cotenant.model.cluster.seal import SEAL, SEALED
 from cotenant.model.cpus.spec import RESOURCE_SPEC, RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.model.groups.reservation_notes import ALLOCATED
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.policy.nodeqos.cpu.own_cpus import OwnCpusConfig, OwnCpusMemory, decide
-from cotenant.services.agent.discovery.claims import Claims
+from cotenant.services.agent.discovery.claims import CpuClaims
 
 NODE = "a"
 SEALER, SEALING = keys()
@@ -92,7 +92,7 @@ FORGED = st.fixed_dictionaries(
 QOS = st.sampled_from(["LSE", "LSR", "LS", "BE", "SYSTEM", ""])
 
 
-def on_node(pods: tuple[dict[str, Any], ...], seals: Seals, claims: Claims) -> tuple[NodePod, ...]:
+def on_node(pods: tuple[dict[str, Any], ...], seals: Seals, claims: CpuClaims) -> tuple[NodePod, ...]:
     """As the agent discovers them."""
     names = [pod["metadata"]["name"] for pod in pods]
     groups = [
@@ -103,10 +103,10 @@ def on_node(pods: tuple[dict[str, Any], ...], seals: Seals, claims: Claims) -> t
     return claims.settled(join(groups, declared_pods(objects), Belief(seals, NODE)))
 
 
-def knobs(pods: tuple[NodePod, ...], but: str) -> dict[Target, str]:
+def knobs(pods: tuple[NodePod, ...], but: str) -> dict[KnobTarget, str]:
     """What the agent wants of everybody but one."""
     groups = [group for pod in pods for group in (pod.group, f"{pod.group}/main")]
-    lists = dict.fromkeys((Target(group, Knob.CPUSET_CPUS) for group in groups), "")
+    lists = dict.fromkeys((KnobTarget(group, Knob.CPUSET_CPUS) for group in groups), "")
     state = node([replace(in_use(pod.name, 0), pod=pod) for pod in pods], 8, knobs=lists)
     verdict, _ = decide(state, OwnCpusConfig(), OwnCpusMemory())
     return {knob.target: knob.value for knob in verdict.knobs if not knob.target.group.startswith(f"top/{but}")}
@@ -120,20 +120,20 @@ def without(notes: Mapping[str, str], *names: str) -> dict[str, str]:
 def test_with_a_key_the_agent_treats_others_as_without_the_forged_pods_annotations(
     notes: dict[str, str], qos: str, cpu: str, owner: str, first: bool
 ) -> None:
-    def wanted(written: Mapping[str, str]) -> dict[Target, str]:
-        forged, claims = manifest("evil", qos, cpu, written, owner=owner), Claims()
+    def wanted(written: Mapping[str, str]) -> dict[KnobTarget, str]:
+        forged, claims = manifest("evil", qos, cpu, written, owner=owner), CpuClaims()
         pods = (forged, *OTHERS) if first else (*OTHERS, forged)
         on_node(OTHERS if not first else pods, SEALING, claims)
         return knobs(on_node(pods, SEALING, claims), "evil")
 
     assert wanted(notes) == wanted({})
-    assert wanted({})[Target("top/owner", Knob.CPUSET_CPUS)] == "0-1"
+    assert wanted({})[KnobTarget("top/owner", Knob.CPUSET_CPUS)] == "0-1"
 
 
 @given(FORGED, st.sampled_from(["LS", "BE", "SYSTEM", ""]))
 def test_without_a_key_a_pod_that_gets_no_cpus_takes_none(notes: dict[str, str], qos: str) -> None:
-    def wanted(written: Mapping[str, str]) -> dict[Target, str]:
-        return knobs(on_node((manifest("evil", qos, "2", written), *OTHERS), NO_SEALS, Claims()), "evil")
+    def wanted(written: Mapping[str, str]) -> dict[KnobTarget, str]:
+        return knobs(on_node((manifest("evil", qos, "2", written), *OTHERS), NO_SEALS, CpuClaims()), "evil")
 
     plain = without(notes, RESOURCE_SPEC)  # by which it would be entitled to as many as it requests
     assert wanted(plain) == wanted({})
@@ -143,7 +143,7 @@ def test_without_a_key_a_pod_that_gets_no_cpus_takes_none(notes: dict[str, str],
 def test_without_a_key_an_entitled_pod_takes_no_more_than_it_requests_and_nobody_elses(
     notes: dict[str, str], cpu: str
 ) -> None:
-    claims = Claims()
+    claims = CpuClaims()
     on_node(OTHERS, NO_SEALS, claims)
     pods = {pod.name: pod for pod in on_node((manifest("evil", "LSR", cpu, notes), *OTHERS), NO_SEALS, claims)}
     assert pods["owner"].own_cpus == (0, 1)

@@ -14,17 +14,17 @@ from cotenant.engine.node.instructions import AgentCounts
 from cotenant.engine.node.knobs.knob_tracker import KnobTracker
 from cotenant.engine.node.knobs.plan import Desired
 from cotenant.engine.node.settings import AgentSettings
-from cotenant.model.machine.knob import Knob, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, LeaseAnswer, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 
-TARGETS = (weight("pods/a"), weight("pods/b"), Target("pods/a", Knob.MEMORY_RECLAIM))
+TARGETS = (weight("pods/a"), weight("pods/b"), KnobTarget("pods/a", Knob.MEMORY_RECLAIM))
 
 
-def desired(target: Target, value: str, policy: str = "p") -> Desired:
+def desired(target: KnobTarget, value: str, policy: str = "p") -> Desired:
     return Desired(SetKnob(target, value, Reason("r", f"{policy} wants {value}"), 9 * SECOND), policy)
 
 
-PLANS: tuple[Mapping[Target, Desired], ...] = (
+PLANS: tuple[Mapping[KnobTarget, Desired], ...] = (
     {},
     {TARGETS[0]: desired(TARGETS[0], "10")},
     {target: desired(target, "10") for target in TARGETS[:2]},
@@ -58,7 +58,7 @@ def test_unchanged_desired_values_give_the_same_requests_as_a_fresh_mapping(even
                     changes = cached.change(PLANS[which], fresh, now_us)
                     assert changes == checked.change(dict(PLANS[which]), fresh, now_us)
                     cached.validate(now_us)
-            case ("answer", Target() as target, LeaseState() as state):
+            case ("answer", KnobTarget() as target, LeaseState() as state):
                 for tracker in (checked, cached):
                     tracker.answered(LeaseAnswer(target, state, "detail"), now_us)
             case ("all held",):

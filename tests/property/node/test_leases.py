@@ -18,10 +18,10 @@ from tests.fakes.node.kept_knobs import FusedMemory, KeptKnobs, Killed
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.engine.leases.leases import Leases
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, KnobScope, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 GROUPS = ("be/a", "be/a/x")
 REQUESTS = {
@@ -40,12 +40,12 @@ FOREIGN = {  # never a value that a request could have set
     Knob.CPUSET_CPUS: ("0-1",),
 }
 REASON = Reason("test", "because")
-targets = st.builds(Target, st.sampled_from(GROUPS), st.sampled_from(list(REQUESTS)))
+targets = st.builds(KnobTarget, st.sampled_from(GROUPS), st.sampled_from(list(REQUESTS)))
 requests = st.one_of(
     [
         st.builds(
             SetKnob,
-            st.builds(Target, st.sampled_from(GROUPS), st.just(knob)),
+            st.builds(KnobTarget, st.sampled_from(GROUPS), st.just(knob)),
             st.sampled_from(values),
             st.just(REASON),
             st.integers(1, 20),
@@ -56,7 +56,7 @@ requests = st.one_of(
 fuses = st.one_of(st.just((None, False)), st.tuples(st.integers(0, 16), st.booleans()))
 foreign = st.one_of(
     [
-        st.tuples(st.builds(Target, st.sampled_from(GROUPS), st.just(knob)), st.sampled_from(values))
+        st.tuples(st.builds(KnobTarget, st.sampled_from(GROUPS), st.just(knob)), st.sampled_from(values))
         for knob, values in FOREIGN.items()
     ]
 )
@@ -73,8 +73,8 @@ class KeeperMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="cotenant-test-"))
         self.now_us = 0
         self.knobs = KeptKnobs(GROUPS)
-        self.owned: dict[Target, str] = {}  # the owner's value of every knob
-        self.unclear: dict[Target, str | None] = {}  # other values that are possible after a kill; None: any
+        self.owned: dict[KnobTarget, str] = {}  # the owner's value of every knob
+        self.unclear: dict[KnobTarget, str | None] = {}  # other values that are possible after a kill; None: any
         self.file: LeaseFile | None = None
 
     def teardown(self) -> None:
@@ -82,10 +82,12 @@ class KeeperMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     @initialize(values=st.lists(foreign, max_size=6))
-    def begin(self, values: list[tuple[Target, str]]) -> None:
+    def begin(self, values: list[tuple[KnobTarget, str]]) -> None:
         for target, value in values:
             self.knobs.set_outside(target, value)
-        self.owned = {Target(group, knob): self.value(Target(group, knob)) for group in GROUPS for knob in REQUESTS}
+        self.owned = {
+            KnobTarget(group, knob): self.value(KnobTarget(group, knob)) for group in GROUPS for knob in REQUESTS
+        }
         self.start()
 
     def start(self) -> None:
@@ -94,7 +96,7 @@ class KeeperMachine(RuleBasedStateMachine):
         self.engine = Leases()
         clock = Clock(lambda: self.now_us, lambda: float(self.now_us))
         self.executor = LeaseExecutor(
-            {Scope.CGROUP: self.knobs}, self.memory, Nowhere(), clock, Rules(("be",)), self.engine
+            {KnobScope.CGROUP: self.knobs}, self.memory, Nowhere(), clock, KnobRules(("be",)), self.engine
         )
         self.attempt(lambda: self.executor.restart(self.file.found.leases))
 
@@ -111,11 +113,11 @@ class KeeperMachine(RuleBasedStateMachine):
             if lease.state is not LeaseState.HELD or lease.stands is None:
                 self.unclear.setdefault(lease.target, lease.before)
                 if lease.target.knob is Knob.CPU_IDLE:
-                    self.unclear[Target(lease.target.group, Knob.CPU_WEIGHT)] = None
+                    self.unclear[KnobTarget(lease.target.group, Knob.CPU_WEIGHT)] = None
         self.file.close()
         self.start()
 
-    def value(self, target: Target) -> str:
+    def value(self, target: KnobTarget) -> str:
         return self.knobs._value(target)
 
     @rule(batch=st.lists(requests, min_size=1, max_size=4), fuse=fuses)
@@ -123,7 +125,7 @@ class KeeperMachine(RuleBasedStateMachine):
         self.attempt(lambda: self.executor.hold(batch), fuse)
 
     @rule(batch=st.lists(targets, min_size=1, max_size=3), fuse=fuses)
-    def give_back(self, batch: list[Target], fuse: tuple[int | None, bool]) -> None:
+    def give_back(self, batch: list[KnobTarget], fuse: tuple[int | None, bool]) -> None:
         self.attempt(lambda: self.executor.give_back([GiveBack(target, REASON) for target in batch]), fuse)
 
     @rule(us=st.integers(0, 15), fuse=fuses)
@@ -136,7 +138,7 @@ class KeeperMachine(RuleBasedStateMachine):
         self.killed()
 
     @rule(change=foreign)
-    def another_process_writes(self, change: tuple[Target, str]) -> None:
+    def another_process_writes(self, change: tuple[KnobTarget, str]) -> None:
         target, value = change
         try:
             self.knobs.set_outside(target, value)
@@ -153,8 +155,8 @@ class KeeperMachine(RuleBasedStateMachine):
             return
         self.knobs.add(group)
         for knob in REQUESTS:
-            self.owned[Target(group, knob)] = self.value(Target(group, knob))
-            self.unclear.pop(Target(group, knob), None)
+            self.owned[KnobTarget(group, knob)] = self.value(KnobTarget(group, knob))
+            self.unclear.pop(KnobTarget(group, knob), None)
 
     @rule(
         operation=st.sampled_from(["read", "raw", "write", "restore"]),
@@ -162,7 +164,7 @@ class KeeperMachine(RuleBasedStateMachine):
         error=st.sampled_from([Transient("busy"), InvalidInput("x", "y", "z"), Permanent("no")]),
         times=st.integers(1, 2),
     )
-    def something_fails(self, operation: str, which: Target, error: Exception, times: int) -> None:
+    def something_fails(self, operation: str, which: KnobTarget, error: Exception, times: int) -> None:
         self.knobs.fail(operation, which, *[error] * times)
 
     @rule(full=st.booleans())
@@ -176,7 +178,7 @@ class KeeperMachine(RuleBasedStateMachine):
         self.engine.validate()
         self.check({lease.target for lease in self.engine.leases()})
 
-    def check(self, held: set[Target]) -> None:
+    def check(self, held: set[KnobTarget]) -> None:
         idle = {target.group for target in held if target.knob is Knob.CPU_IDLE}
         for target, value in self.owned.items():
             if target.group not in self.knobs.groups or target in held:

@@ -11,15 +11,15 @@ from tests.property.few import first_cases
 from tests.unit.policy.nodeqos.nodes import SECOND_US, topology
 
 from cotenant.model.cluster.qos import QoSClass
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import canonical, parse_cpu_max
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.machine.node_state import Alarm, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
 from cotenant.policy.nodeqos.burst import policy as burst
 from cotenant.policy.nodeqos.burst.config import BurstConfig, BurstPolicy
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig, BestEffortCpuMemory, decide, holders
-from cotenant.policy.nodeqos.cpu.division import Share, divide
-from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig, allowance
+from cotenant.policy.nodeqos.cpu.division import GroupShare, divide
+from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig, SuppressionForm, allowance
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.nodeqos.guard.policy import GuardMemory, judge
 from cotenant.policy.nodeqos.guard.step import slack_ppm
@@ -87,7 +87,7 @@ def histories(draw: st.DrawFn) -> list[NodeState]:
                 cpus=topology(cpus),
                 reserved_cpu_m=draw(st.sampled_from([0, 300])),
                 knobs={
-                    Target("be", Knob.CPU_MAX): draw(st.sampled_from(["max 100000", "150000 100000", "3000 10000"]))
+                    KnobTarget("be", Knob.CPU_MAX): draw(st.sampled_from(["max 100000", "150000 100000", "3000 10000"]))
                 },
                 alarms=alarms,
             )
@@ -97,7 +97,7 @@ def histories(draw: st.DrawFn) -> list[NodeState]:
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(histories(), st.sampled_from(list(Form)), st.none() | st.integers(0, 100))
+@given(histories(), st.sampled_from(list(SuppressionForm)), st.none() | st.integers(0, 100))
 def test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_theirs(
     states, form, min_percent
 ) -> None:
@@ -127,7 +127,7 @@ def test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_
         if granted is not None and min_percent is None and granted.cpu_m > 0:
             services = sum(entry.use.cpu_m or 0 for entry in state.services)
             assert services + granted.cpu_m <= capacity_m * config.suppress.threshold_percent // 100
-            if form is Form.QUOTA and held and quotas:
+            if form is SuppressionForm.QUOTA and held and quotas:
                 band_us = capacity_m  # a hundredth of the node
                 assert quotas <= max(granted.cpu_m * 100 + band_us, 1000 * held, 2000) + grace_us
         assert len(after.guard.burns) <= len(state.pods)
@@ -200,7 +200,8 @@ def _is_in_danger(memory: GuardMemory, state: NodeState) -> bool:
 @given(
     st.integers(0, 100_000),
     st.lists(
-        st.builds(Share, st.integers(0, 20_000), st.integers(1, 5000), st.none() | st.integers(1, 9000)), max_size=8
+        st.builds(GroupShare, st.integers(0, 20_000), st.integers(1, 5000), st.none() | st.integers(1, 9000)),
+        max_size=8,
     ),
 )
 def test_a_division_hands_out_all_and_nothing_beyond_limits(total_m, shares) -> None:

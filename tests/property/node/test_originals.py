@@ -25,10 +25,10 @@ from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.translation import THROTTLE_FILES
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.engine.leases.leases import Leases
-from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, KnobScope, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 REASON = Reason("test", "because")
 GROUPS = ("be/a", "be/a/x")
@@ -72,8 +72,8 @@ V2_FILES = {
     "io.weight": ("default 100", "default 7"),
     "io.max": ("", f"{DEVICE} rbps=4194304 wbps=max riops=max wiops=max"),
 }
-targets = st.builds(Target, st.sampled_from(GROUPS), st.sampled_from(list(VALUES)))
-idle_or_weight = st.builds(Target, st.sampled_from(GROUPS), st.sampled_from((Knob.CPU_IDLE, Knob.CPU_WEIGHT)))
+targets = st.builds(KnobTarget, st.sampled_from(GROUPS), st.sampled_from(list(VALUES)))
+idle_or_weight = st.builds(KnobTarget, st.sampled_from(GROUPS), st.sampled_from((Knob.CPU_IDLE, Knob.CPU_WEIGHT)))
 some = st.one_of(idle_or_weight, targets)
 wanted = some.flatmap(
     lambda target: st.builds(
@@ -87,7 +87,7 @@ steps = st.one_of(
     st.tuples(st.integers(0, 15), fuses),
     st.tuples(st.none(), st.none()),  # kill -9 between two rounds
 )
-Step = tuple[Sequence[SetKnob] | Sequence[Target] | int | None, tuple[int, bool] | None]
+Step = tuple[Sequence[SetKnob] | Sequence[KnobTarget] | int | None, tuple[int, bool] | None]
 
 
 class Changes:
@@ -130,11 +130,11 @@ class Machine:
         self.engine = Leases()
         clock = Clock(lambda: self.now_us, lambda: float(self.now_us))
         self.executor = LeaseExecutor(
-            {Scope.CGROUP: self.knobs},
+            {KnobScope.CGROUP: self.knobs},
             FusedMemory(self.file, self.fuse),
             self.trail,
             clock,
-            Rules(("be",)),
+            KnobRules(("be",)),
             self.engine,
         )
         self.executor.restart(self.file.found.leases)
@@ -161,7 +161,7 @@ class Machine:
             self.attempt(self.executor.tick, fuse)
         else:
             holds = [wish for wish in what if isinstance(wish, SetKnob)]
-            ends = [GiveBack(wish, REASON) for wish in what if isinstance(wish, Target)]
+            ends = [GiveBack(wish, REASON) for wish in what if isinstance(wish, KnobTarget)]
             self.attempt(lambda: self.executor.hold(holds) if holds else self.executor.give_back(ends), fuse)
 
     def restore_all(self) -> None:
@@ -233,11 +233,11 @@ def lives(kind: str, owner: dict[tuple[str, str], str], steps: Sequence[Step]) -
 
 
 def hold(knob: Knob, value: str) -> Step:
-    return ([SetKnob(Target("be/a", knob), value, REASON, 1_000_000)], None)
+    return ([SetKnob(KnobTarget("be/a", knob), value, REASON, 1_000_000)], None)
 
 
 def give_back(knob: Knob) -> Step:
-    return ([Target("be/a", knob)], None)
+    return ([KnobTarget("be/a", knob)], None)
 
 
 IDLE, WEIGHT = Knob.CPU_IDLE, Knob.CPU_WEIGHT
@@ -270,7 +270,7 @@ def test_a_value_of_one_lease_is_never_the_original_of_another(kind: str, name: 
 @settings(max_examples=50, deadline=None)
 @given(owner=owners(V1_FILES), steps=st.lists(steps, min_size=2, max_size=14))
 def test_on_v1_what_stood_before_stands_again(owner: dict[tuple[str, str], str], steps: list[Step]) -> None:
-    def exists(what: Sequence[SetKnob] | Sequence[Target] | int | None) -> bool:
+    def exists(what: Sequence[SetKnob] | Sequence[KnobTarget] | int | None) -> bool:
         entry = what if isinstance(what, list) else []
         return not any((one.target if isinstance(one, SetKnob) else one).knob in ONLY_V2 for one in entry)
 

@@ -10,21 +10,23 @@ from hypothesis import strategies as st
 from tests.unit.policy.nodeqos.nodes import SECOND_US, in_use, node
 
 from cotenant.model.cluster.qos import QoSClass
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.knob_values import parse_cpu_max
-from cotenant.model.machine.node_decision import Reason, Term
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
+from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.policy.nodeqos.cpu.startup_grace import StartupGraceConfig, StartupGraceMemory, lowered, raised
 
 pytestmark = pytest.mark.slow
 TENANTS = ["a", "b", ""]
 GROUP = "be"
-QUOTA = Target(GROUP, Knob.CPU_MAX)
+QUOTA = KnobTarget(GROUP, Knob.CPU_MAX)
 STEPS = st.lists(
     st.tuples(
         st.sampled_from([0, 100_000, SECOND_US, SECOND_US, 7 * SECOND_US, 30 * SECOND_US]),
         st.lists(  # pods that are there: number, tenant, use, phase
-            st.tuples(st.integers(0, 40), st.sampled_from(TENANTS), st.integers(0, 400), st.sampled_from(list(Phase))),
+            st.tuples(
+                st.integers(0, 40), st.sampled_from(TENANTS), st.integers(0, 400), st.sampled_from(list(NodePodPhase))
+            ),
             max_size=6,
             unique_by=lambda entry: entry[0],
         ),
@@ -62,7 +64,7 @@ def test_what_is_given_is_bounded_by_the_accounts(config: StartupGraceConfig, st
         before = memory.raised
         assert lowered(state, memory).knobs.get(QUOTA) == (before[0].without if before else in_force or None)
         budget_m = parse_cpu_max(budget).cpu_m or 0
-        wanted = (SetKnob(QUOTA, budget, Reason("test", "budget", (Term("budget", budget_m, "mCPU"),))),)
+        wanted = (SetKnob(QUOTA, budget, Reason("test", "budget", (DecisionTerm("budget", budget_m, "mCPU"),))),)
         (knob,), _, memory = raised(wanted, state, config, memory)
         in_force = knob.value
         extra_m = (parse_cpu_max(knob.value).cpu_m or 0) - budget_m

@@ -11,17 +11,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.zones.reading import GroupReading, ZoneReading
-from cotenant.model.zones.setting import Backend, Mode, Setting
+from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneInstruction, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
 
 ROWS = {"web": ZoneRow(ZoneClass.SERVICE, late_us=5000), "batch": ZoneRow(ZoneClass.BATCH)}
 LADDERS = [
-    (Setting(Backend.SUB, Mode.WEIGHTED), Setting(Backend.ROOT, Mode.WEIGHTED), Setting(Backend.WEIGHTS)),
-    (Setting(Backend.ROOT, Mode.LATENCY), Setting(Backend.WEIGHTS)),
-    (Setting(Backend.ROOT, Mode.THROUGHPUT),),
-    (Setting(Backend.WEIGHTS),),
+    (
+        ZoneSetting(Backend.SUB, ZoneMode.WEIGHTED),
+        ZoneSetting(Backend.ROOT, ZoneMode.WEIGHTED),
+        ZoneSetting(Backend.WEIGHTS),
+    ),
+    (ZoneSetting(Backend.ROOT, ZoneMode.LATENCY), ZoneSetting(Backend.WEIGHTS)),
+    (ZoneSetting(Backend.ROOT, ZoneMode.THROUGHPUT),),
+    (ZoneSetting(Backend.WEIGHTS),),
 ]
 LIMITS = ZoneLimits(canary_s=5, dwell_s=15, ban_s=60)
 
@@ -30,11 +34,11 @@ class ZoneMachine(RuleBasedStateMachine):
     """A zone and a kernel that obeys, refuses, lies and ejects."""
 
     @initialize(ladder=st.sampled_from(LADDERS))
-    def begin(self, ladder: tuple[Setting, ...]) -> None:
+    def begin(self, ladder: tuple[ZoneSetting, ...]) -> None:
         self.zone = Zone("shop", ROWS, ladder, config=ZoneConfig(calm_s=20), limits=LIMITS)
         self.now = 0.0
         self.changed: float | None = None  # when the zone last changed by its own decision
-        self.attached: Setting | None = None
+        self.attached: ZoneSetting | None = None
         self.kernel_rows: dict[str, ZoneRow] = {}
         self.canary_since: float | None = None
 
@@ -108,10 +112,10 @@ class ZoneMachine(RuleBasedStateMachine):
         assert self.zone.rows.keys() == usual.keys()
         assert (self.zone.state, self.zone.setting) == (state, setting)
 
-    @rule(mode=st.sampled_from(list(Mode)))
-    def user_switches(self, mode: Mode) -> None:
+    @rule(mode=st.sampled_from(list(ZoneMode)))
+    def user_switches(self, mode: ZoneMode) -> None:
         if self.zone.state is ZoneState.ACTIVE and self.zone.setting.mode is not None:
-            instructions = self.zone.request(self.now, Setting(self.zone.setting.backend, mode))
+            instructions = self.zone.request(self.now, ZoneSetting(self.zone.setting.backend, mode))
             self.carry_out(instructions)
             if instructions:
                 self.changed = self.now

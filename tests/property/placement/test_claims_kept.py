@@ -12,14 +12,14 @@ from tests.fakes.cluster.claims_world import ClaimsWorld, gpus, request, spec
 
 from cotenant.engine.framework.instructions import Bind, Preempt
 from cotenant.model.claims.devices import (
-    Capacity,
     CounterSet,
     CounterUse,
+    DeviceCapacity,
     DeviceId,
     OfferedDevice,
     Reach,
     RequestPolicy,
-    Slice,
+    ResourceSlice,
 )
 from cotenant.model.quantities import parse_quantity
 
@@ -45,15 +45,15 @@ class RandomWorld:
             for at, slots in enumerate((3, 2, 1, 1))
         )
         facts = self.world.facts
-        facts.slice_seen(Slice(f"{node}-parts", "parts", node, 1, 2, Reach(node), parts))
+        facts.slice_seen(ResourceSlice(f"{node}-parts", "parts", node, 1, 2, Reach(node), parts))
         counters = (CounterSet("card", (("slots", 3),)),)
-        facts.slice_seen(Slice(f"{node}-counters", "parts", node, 1, 2, Reach(node), counters=counters))
+        facts.slice_seen(ResourceSlice(f"{node}-counters", "parts", node, 1, 2, Reach(node), counters=counters))
 
     def _shared(self, node: str) -> None:
         policy = RequestPolicy(default=parse_quantity("1Gi"), min=parse_quantity("1Gi"))
-        memory = (("memory", Capacity(parse_quantity("3Gi"), policy)),)
+        memory = (("memory", DeviceCapacity(parse_quantity("3Gi"), policy)),)
         card = OfferedDevice("card", (("model", "s"),), memory, is_shared=True)
-        self.world.facts.slice_seen(Slice(f"{node}-shared", "shared", node, 1, 1, Reach(node), (card,)))
+        self.world.facts.slice_seen(ResourceSlice(f"{node}-shared", "shared", node, 1, 1, Reach(node), (card,)))
 
     def step(self) -> None:
         world, choice = self.world, self.random.random()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cotenant.engine.state.ledger import empty_nodes
 from cotenant.engine.state.verdict_cache import VerdictCache, place_cached
-from cotenant.model.arrays import MEMORY, PODS, NodeArrays, Param, Report, ShapeArrays, Sum
+from cotenant.model.arrays import MEMORY, PODS, NodeArrays, Param, ReportColumn, ShapeArrays, Sum
 from cotenant.policy.placement.codes import Fit, Score
 from cotenant.policy.placement.compiled import plain_rejections, plain_scores, rejection, score_rows
 from cotenant.policy.placement.contribution import contribution
@@ -24,9 +24,9 @@ def random_nodes(rng: np.random.Generator, size: int) -> NodeArrays:
     nodes.taints[:] = np.where(rng.random(size) < 0.2, 1 << rng.integers(0, 4, size), 0)
     nodes.labels[:, 0] = rng.integers(0, 16, size)
     reported = rng.random(size) < 0.7
-    nodes.report[reported] = rng.random((int(reported.sum()), len(Report)))
-    nodes.report[reported, Report.LATENCY_P99_MS] *= 200.0
-    nodes.report[reported, Report.REPORTED_AT] *= 300.0
+    nodes.report[reported] = rng.random((int(reported.sum()), len(ReportColumn)))
+    nodes.report[reported, ReportColumn.LATENCY_P99_MS] *= 200.0
+    nodes.report[reported, ReportColumn.REPORTED_AT] *= 300.0
     return nodes
 
 

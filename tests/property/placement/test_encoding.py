@@ -13,10 +13,10 @@ from tests.property.few import first_cases
 from cotenant.engine.encoding.demands import WORD_BITS
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PreferredTerm
-from cotenant.model.cluster.labels import NO_LABELS, Labels, Operator, Requirement
+from cotenant.model.cluster.labels import NO_LABELS, Labels, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration, first_repelling, tolerated
+from cotenant.model.cluster.taints import Match, Taint, TaintEffect, Toleration, first_repelling, tolerated
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.filters import fit, node_affinity, taints
 
@@ -26,16 +26,22 @@ GPU = "nvidia.com/gpu"
 labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES)).map(Labels.of)
 some_values = st.lists(st.sampled_from(VALUES), min_size=1, max_size=3, unique=True).map(tuple)
 requirements = st.one_of(
-    st.builds(Requirement, st.sampled_from(KEYS), st.sampled_from([Operator.IN, Operator.NOT_IN]), some_values),
-    st.builds(Requirement, st.sampled_from(KEYS), st.sampled_from([Operator.EXISTS, Operator.DOES_NOT_EXIST])),
+    st.builds(
+        Requirement, st.sampled_from(KEYS), st.sampled_from([SelectorOperator.IN, SelectorOperator.NOT_IN]), some_values
+    ),
+    st.builds(
+        Requirement, st.sampled_from(KEYS), st.sampled_from([SelectorOperator.EXISTS, SelectorOperator.DOES_NOT_EXIST])
+    ),
     st.builds(
         Requirement,
         st.sampled_from(KEYS),
-        st.sampled_from([Operator.GT, Operator.LT]),
+        st.sampled_from([SelectorOperator.GT, SelectorOperator.LT]),
         st.sampled_from([("1",), ("2",), ("-7",)]),
     ),
 )
-names = st.sampled_from(["n0", "n1", "n2"]).map(lambda name: (Requirement("metadata.name", Operator.IN, (name,)),))
+names = st.sampled_from(["n0", "n1", "n2"]).map(
+    lambda name: (Requirement("metadata.name", SelectorOperator.IN, (name,)),)
+)
 terms = st.builds(NodeSelectorTerm, st.lists(requirements, max_size=3).map(tuple), st.one_of(st.just(()), names))
 affinities = st.one_of(
     st.none(),
@@ -45,7 +51,9 @@ affinities = st.one_of(
         st.lists(st.builds(PreferredTerm, st.integers(1, 100), terms), max_size=3).map(tuple),
     ),
 )
-taint_values = st.builds(Taint, st.sampled_from(["t", "u"]), st.sampled_from(["", "v", "w"]), st.sampled_from(Effect))
+taint_values = st.builds(
+    Taint, st.sampled_from(["t", "u"]), st.sampled_from(["", "v", "w"]), st.sampled_from(TaintEffect)
+)
 tolerations = st.one_of(
     st.builds(Toleration, st.sampled_from(["t", "u"]), st.just(Match.EQUAL), st.sampled_from(["", "v"])),
     st.builds(
@@ -53,7 +61,7 @@ tolerations = st.one_of(
         st.sampled_from(["", "t", "u"]),
         st.just(Match.EXISTS),
         st.just(""),
-        st.one_of(st.none(), st.sampled_from(Effect)),
+        st.one_of(st.none(), st.sampled_from(TaintEffect)),
     ),
 )
 sizes = st.builds(

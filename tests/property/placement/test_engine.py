@@ -12,15 +12,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Evict
-from cotenant.engine.framework.pod_state import State
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.pod_state import SchedulingState
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.state.ledger import Ledger, empty_nodes
-from cotenant.model.arrays import MEMORY, Param, Report, ShapeArrays
+from cotenant.model.arrays import MEMORY, Param, ReportColumn, ShapeArrays
 from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.labels import ZONE, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.cluster.pod import Estimate, JobStage, Pod
+from cotenant.model.cluster.pod import JobStage, Pod, PodEstimate
 from cotenant.model.errors import Permanent
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.codes import Fit
@@ -52,7 +52,7 @@ def a_pod(rng: np.random.Generator, name: str, now_s: float) -> Pod:
         anti_affinity=alone,
         group="replicas" if service else "",
         group_limit=2,
-        estimate=Estimate(cpu / 2000.0, memory // 2, 0.3, 0.3, 0.5, np.inf if service else 60.0 + kind),
+        estimate=PodEstimate(cpu / 2000.0, memory // 2, 0.3, 0.3, 0.5, np.inf if service else 60.0 + kind),
         deadline_s=np.inf if service else now_s + float(rng.uniform(1, 900)),
         job=None if service else JobStage(f"job-{kind}", 60.0, 1.0),
         objective_p99_ms=10.0 if service else None,
@@ -66,7 +66,7 @@ class EngineMachine(RuleBasedStateMachine):
     def start(self, seed: int, name: str) -> None:
         self.rng = np.random.default_rng(seed)
         policy = ROUND_POLICIES[name]() if name in ROUND_POLICIES else profile(name)
-        self.engine = Cluster(policy, self.rng, Settings(max_pods=1000))
+        self.engine = Cluster(policy, self.rng, EngineSettings(max_pods=1000))
         self.next, self.now = 0, 0.0
         self.on: dict[str, str] = {}  # uid -> node, as the instructions said
         for row in range(NODES):
@@ -77,7 +77,7 @@ class EngineMachine(RuleBasedStateMachine):
         return [uid for uid in found if self.rng.random() < 0.4]
 
     def known(self) -> list[str]:
-        return [f"p{i}" for i in range(self.next) if self.engine.state_of(f"p{i}") is not State.GONE]
+        return [f"p{i}" for i in range(self.next) if self.engine.state_of(f"p{i}") is not SchedulingState.GONE]
 
     @rule(count=st.integers(1, 25))
     def submit(self, count: int) -> None:
@@ -126,7 +126,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule()
     def report(self) -> None:
-        values = self.rng.random((NODES + 1, len(Report)))
+        values = self.rng.random((NODES + 1, len(ReportColumn)))
         values[self.rng.random(NODES + 1) < 0.3] = np.nan
         self.engine.report_all([f"n{row}" for row in range(NODES + 1)], values)
 

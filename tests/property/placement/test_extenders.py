@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
 from cotenant.engine.plugins.extenders.plugin import Extenders
-from cotenant.engine.plugins.extenders.question import Answer, AskExtenders
+from cotenant.engine.plugins.extenders.question import AskExtenders, ExtenderAnswer
 from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.extender import Extender
 from cotenant.model.cluster.node import Node
@@ -107,7 +107,7 @@ class World:
             return
         left = frozenset(node for node in question.nodes if self.allows(question.uid, node))
         points = {node: self.points(question.uid, node) for node in left}
-        self.plugin.answered(question.uid, question.number, Answer(left, points), self.now_s)
+        self.plugin.answered(question.uid, question.number, ExtenderAnswer(left, points), self.now_s)
 
     def delete(self, uid: str) -> None:
         self.pods.pop(uid, None)

@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.help_worlds import Run, Stored, a_world
 
-from cotenant.engine.framework.pod_state import State
+from cotenant.engine.framework.pod_state import SchedulingState
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
-from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, Operator, Requirement
+from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
@@ -42,18 +42,18 @@ def fitting(text: str) -> list[str]:
 
 def requirement(text: str) -> Requirement:
     if found := re.fullmatch(r"(\S+) in \((.*)\)", text):
-        return Requirement(found[1], Operator.IN, tuple(found[2].split(", ")))
+        return Requirement(found[1], SelectorOperator.IN, tuple(found[2].split(", ")))
     if found := re.fullmatch(r"(\S+) \(any value\)", text):
-        return Requirement(found[1], Operator.EXISTS)
+        return Requirement(found[1], SelectorOperator.EXISTS)
     if found := re.fullmatch(r"(\S+) above (\d+)", text):
-        return Requirement(found[1], Operator.GT, (found[2],))
+        return Requirement(found[1], SelectorOperator.GT, (found[2],))
     if found := re.fullmatch(r"no (\S+)", text):
-        return Requirement(found[1], Operator.DOES_NOT_EXIST)
+        return Requirement(found[1], SelectorOperator.DOES_NOT_EXIST)
     if found := re.fullmatch(r"(\S+) not in \((.*)\)", text):
-        return Requirement(found[1], Operator.NOT_IN, tuple(found[2].split(", ")))
+        return Requirement(found[1], SelectorOperator.NOT_IN, tuple(found[2].split(", ")))
     key, equals, value = text.partition("=")
     assert equals, text
-    return Requirement(key, Operator.IN, (value,))
+    return Requirement(key, SelectorOperator.IN, (value,))
 
 
 def labelled(text: str) -> Callable[[Node], Node]:
@@ -68,7 +68,7 @@ def labelled(text: str) -> Callable[[Node], Node]:
         labels = {key: value for key, value in node.labels.items if key not in gone}
         for requirement in requirements:
             assert requirement.key not in (HOSTNAME, ZONE)
-            above = str(int(requirement.values[0]) + 1) if requirement.operator is Operator.GT else ""
+            above = str(int(requirement.values[0]) + 1) if requirement.operator is SelectorOperator.GT else ""
             labels[requirement.key] = above or (requirement.values[0] if requirement.values else "anything")
         return replace(node, labels=Labels.of(labels))
 
@@ -195,7 +195,7 @@ def changed_run(run: Run, seed: int, world: Stored, alone: frozenset[str]) -> Ru
     and told of the changes.
     """
     holding = any(
-        found.state is State.WAITING
+        found.state is SchedulingState.WAITING
         for observed_pod in run.waiting()
         if (found := run.cluster.find(observed_pod.pod.key))
     )
@@ -214,7 +214,7 @@ def changed_run(run: Run, seed: int, world: Stored, alone: frozenset[str]) -> Ru
     if alone:
         for observed_pod in again.waiting():
             found = again.cluster.find(observed_pod.pod.key)
-            if observed_pod.uid not in alone and (found is None or found.state is not State.WAITING):
+            if observed_pod.uid not in alone and (found is None or found.state is not SchedulingState.WAITING):
                 again.pod_seen(replace(observed_pod, gates=("left out",)))
     for name, changed in world.nodes.items():
         again.node_seen(name, changed)

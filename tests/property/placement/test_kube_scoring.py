@@ -22,9 +22,9 @@ from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.cluster.taints import Effect, Taint
+from cotenant.model.cluster.taints import Taint, TaintEffect
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement.kube_scoring import KubeScoring, Strategy, Weights
+from cotenant.policy.placement.kube_scoring import FitStrategy, KubeScoring, ScoreWeights
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.policy.placement.scores import kube_configured
 
@@ -42,9 +42,9 @@ def strategy_score(scoring: KubeScoring, requested: Sums, capacity: Sums, pod: S
         if (pod.get(name, 0) == 0 and "/" in name) or capacity.get(name, 0) == 0:
             continue
         wanted, has = requested.get(name, 0) + pod.get(name, 0), capacity[name]
-        if scoring.strategy is Strategy.LEAST_ALLOCATED:
+        if scoring.strategy is FitStrategy.LEAST_ALLOCATED:
             points = 0 if wanted > has else (has - wanted) * 100 // has
-        elif scoring.strategy is Strategy.MOST_ALLOCATED:
+        elif scoring.strategy is FitStrategy.MOST_ALLOCATED:
             points = min(wanted, has) * 100 // has
         else:
             points = on_line(scoring.shape, 100 if wanted > has else wanted * 100 // has)
@@ -54,7 +54,7 @@ def strategy_score(scoring: KubeScoring, requested: Sums, capacity: Sums, pod: S
         weights += weight
     if weights == 0:
         return 0
-    if scoring.strategy is Strategy.REQUESTED_TO_CAPACITY_RATIO:
+    if scoring.strategy is FitStrategy.REQUESTED_TO_CAPACITY_RATIO:
         return floor(total / weights + 0.5)
     return total // weights
 
@@ -96,8 +96,8 @@ def random_scoring(rng: Random) -> KubeScoring:
     names = ["cpu", "memory", GPU, CARD, "ephemeral-storage"]
     points = sorted(rng.sample(range(101), rng.randint(1, 4)))
     return KubeScoring(
-        weights=Weights(fit=rng.choice((0, 1, 3)), balanced=rng.choice((0, 1, 2)), taints=rng.choice((0, 3))),
-        strategy=rng.choice(list(Strategy)),
+        weights=ScoreWeights(fit=rng.choice((0, 1, 3)), balanced=rng.choice((0, 1, 2)), taints=rng.choice((0, 3))),
+        strategy=rng.choice(list(FitStrategy)),
         resources=tuple((name, rng.randint(1, 5)) for name in rng.sample(names, rng.randint(1, 4))),
         shape=tuple((point, rng.randint(0, 10)) for point in points),
         balanced_resources=tuple(rng.sample(names, rng.randint(1, 4))),
@@ -126,7 +126,7 @@ def test_each_pod_lands_on_a_node_with_the_highest_score(seed: int) -> None:
         capacities[f"n{i}"], requested[f"n{i}"], tainted[f"n{i}"] = size, {}, rng.random() < 0.3
         node = Node(f"n{i}", Amounts.of(size))
         if tainted[f"n{i}"]:
-            node = replace(node, taints=(Taint("a", "", Effect.PREFER_NO_SCHEDULE),))
+            node = replace(node, taints=(Taint("a", "", TaintEffect.PREFER_NO_SCHEDULE),))
         engine.node_seen(node)
     for number in range(rng.randint(1, 12)):
         wanted = {"cpu": rng.randint(1, 12) * 250, "memory": rng.randint(1, 12) << 27}

@@ -24,27 +24,28 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.cluster.report import NodeReport
-from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Statistic, Use, Window
+from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Statistic, Use, UseWindow
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.placement.load_aware.filtering import enough, max_used, percent
-from cotenant.policy.placement.load_aware.forecast import Forecast, History
+from cotenant.policy.placement.load_aware.forecast import DecayedHistory, LoadForecast
 from cotenant.policy.placement.load_aware.scoring import score, score_rows
-from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, Percentile, Percentiles, Shares
+from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, LoadShares, Percentile, Percentiles
 from cotenant.policy.placement.profiles import profile
 
 GI = 1 << 30
 OWN = Labels.of({USAGE_THRESHOLDS: '{"usageThresholds": {"cpu": 30}, "prodUsageThresholds": {"memory": 50}}'})
 SETTINGS = (
     LoadAwareSettings(score_weight=0.0),
-    LoadAwareSettings(score_weight=0.0, prod_thresholds=Shares(40, 60), expects_s=20.0),
+    LoadAwareSettings(score_weight=0.0, prod_thresholds=LoadShares(40, 60), expects_s=20.0),
     LoadAwareSettings(score_weight=3.0, schedule_when_expired=True, expires_s=30.0, scores_by_prod=True),
     LoadAwareSettings(
-        score_weight=1.0, percentiles=Percentiles(Shares(55), Percentile(Statistic.P95), Percentile(Statistic.P50, 300))
+        score_weight=1.0,
+        percentiles=Percentiles(LoadShares(55), Percentile(Statistic.P95), Percentile(Statistic.P50, 300)),
     ),
     LoadAwareSettings(
-        score_weight=0.0, percentiles=Percentiles(Shares(55), Percentile(Statistic.P95, 300)), filters_expired=False
+        score_weight=0.0, percentiles=Percentiles(LoadShares(55), Percentile(Statistic.P95, 300)), filters_expired=False
     ),
-    LoadAwareSettings(score_weight=0.0, forecast=Forecast(80, 60.0, 5)),
+    LoadAwareSettings(score_weight=0.0, forecast=LoadForecast(80, 60.0, 5)),
 )
 
 
@@ -66,7 +67,7 @@ def a_metric(rng: np.random.Generator, name: str, pods: list[str]) -> NodeMetric
         return Use(int(rng.integers(0, 6000)), int(rng.integers(0, 12 * GI)))
 
     windows = tuple(
-        Window(seconds, {statistic: use() for statistic in (Statistic.P50, Statistic.P95) if rng.random() < 0.7})
+        UseWindow(seconds, {statistic: use() for statistic in (Statistic.P50, Statistic.P95) if rng.random() < 0.7})
         for seconds in (300, 600)
         if rng.random() < 0.7
     )
@@ -173,7 +174,9 @@ class Filled:
         rng = np.random.default_rng(seed)
         self.encoder = Encoder(half_node_cores=4.0)
         self.load = LoadAware(
-            LoadAwareSettings(score_weight=0.0, prod_thresholds=Shares(50, 0) if rng.random() < 0.5 else Shares())
+            LoadAwareSettings(
+                score_weight=0.0, prod_thresholds=LoadShares(50, 0) if rng.random() < 0.5 else LoadShares()
+            )
         )
         self.narrowing = Narrowing(self.encoder, (self.load,))
         for i in range(6):
@@ -254,7 +257,7 @@ def test_each_resource_is_judged_by_its_own_headroom(cpu: int, asks_cpu: int, me
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=50), st.integers(1, 100))
 def test_a_forecasts_quantile_lies_at_most_a_bucket_above_the_samples(values: list[int], pct: int) -> None:
-    history = History()
+    history = DecayedHistory()
     for value in values:
         history = history.with_sample(value, 0.0, 1.0, 60.0)
     rank = max(0, -(-len(values) * pct // 100) - 1)

@@ -27,7 +27,7 @@ from cotenant.model.cluster.affinity import (
     SpreadConstraint,
     WhenUnsatisfiable,
 )
-from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import NamespaceFacts, VolumeNeed
 from cotenant.model.cluster.pod import HostPort, Pod
@@ -149,10 +149,10 @@ def run(
 
 _WIDER_SELECTORS = (
     *rule_worlds.SELECTORS,
-    LabelSelector((Requirement("app", Operator.IN, ("x", "y")),)),
-    LabelSelector((Requirement("app", Operator.EXISTS),)),
-    LabelSelector((Requirement("app", Operator.EXISTS), Requirement("app", Operator.IN, ("z", "y")))),
-    LabelSelector((Requirement("other", Operator.DOES_NOT_EXIST),)),
+    LabelSelector((Requirement("app", SelectorOperator.IN, ("x", "y")),)),
+    LabelSelector((Requirement("app", SelectorOperator.EXISTS),)),
+    LabelSelector((Requirement("app", SelectorOperator.EXISTS), Requirement("app", SelectorOperator.IN, ("z", "y")))),
+    LabelSelector((Requirement("other", SelectorOperator.DOES_NOT_EXIST),)),
 )
 
 

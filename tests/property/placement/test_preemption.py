@@ -13,7 +13,7 @@ from tests.fakes.cluster import plain_rules, rule_worlds
 from tests.fakes.cluster.plain_rules import Cluster, Resident
 from tests.property.few import first_cases
 
-from cotenant.engine.cycle.eviction.preemption import Budgets, preempt
+from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets, preempt
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import Narrowing
@@ -84,7 +84,7 @@ class World:
             priorities,
             sub_priorities,
             started,
-            Budgets(budgets),
+            DisruptionBudgets(budgets),
         )
 
     def cluster(self, sitting: Sequence[Sitting]) -> Cluster:

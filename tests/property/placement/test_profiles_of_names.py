@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.cycle.score_parts import Seen, table
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
@@ -33,7 +33,7 @@ PROFILES = {
 
 
 def engine(main: PlacementProfile, others: tuple[PlacementProfile, ...], nodes: list[Node]) -> Cluster:
-    made = Cluster(main, np.random.default_rng(0), Settings(max_pods=100, also_scored_by=others))
+    made = Cluster(main, np.random.default_rng(0), EngineSettings(max_pods=100, also_scored_by=others))
     for node in nodes:
         made.node_seen(node)
     return made

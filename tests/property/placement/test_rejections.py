@@ -18,7 +18,7 @@ from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import Narrowing
 from cotenant.model.arrays import Sum
-from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.pod import Pod, PodEstimate
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.compiled import Reject, plain_rejections
@@ -93,7 +93,7 @@ def test_amounts_with_limits_judge_as_the_compiled_filters_do(seed: int, name: s
     rng = np.random.default_rng(seed)
     world = World(rng, 6, 0)
     chosen = profile(name)
-    estimate = Estimate(float(rng.uniform(0, 1.2)), int(rng.integers(0, 900))) if rng.random() < 0.7 else None
+    estimate = PodEstimate(float(rng.uniform(0, 1.2)), int(rng.integers(0, 900))) if rng.random() < 0.7 else None
     pod = Pod(
         "p",
         requests=Amounts.of({"cpu": int(rng.choice([0, 300, 1100])), "memory": int(rng.choice([0, 500]))}),

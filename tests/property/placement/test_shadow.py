@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Preempt
-from cotenant.engine.framework.pod_state import State
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.pod_state import SchedulingState
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.shadow.following import NodeSignals
 from cotenant.engine.shadow.parking import Parking
@@ -21,7 +21,7 @@ from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.decisions.shadow import Outcome, Picture
+from cotenant.model.decisions.shadow import ShadowOutcome, ShadowPicture
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 
@@ -42,7 +42,7 @@ def engine(*plugins: object, max_pods: int = 1) -> Cluster:
     made = Cluster(
         profile("least-allocated"),
         np.random.default_rng(0),
-        Settings(schedulers=("default-scheduler",), max_pods=max_pods),
+        EngineSettings(schedulers=("default-scheduler",), max_pods=max_pods),
         PluginRegistry(more=plugins),  # type: ignore[arg-type]
     )
     for node in NODES:
@@ -104,15 +104,15 @@ def test_the_choice_is_that_of_a_scheduler_that_knows_the_real_binds_only(
             shadow.pod_seen(placed, now_s)
             bound[pod.uid] = placed
             (new,) = (key for key, pods in shadow.outcomes.items() if pods > before.get(key, 0))
-            assert new[1] is Picture.AT_BIND
+            assert new[1] is ShadowPicture.AT_BIND
             if choice == "places" and node == real:
-                assert new[0] is Outcome.AGREED
+                assert new[0] is ShadowOutcome.AGREED
             elif choice == "places":
-                assert new[0] in (Outcome.OTHER_NODE, Outcome.EQUAL_SCORE)
-                if new[0] is Outcome.OTHER_NODE:
+                assert new[0] in (ShadowOutcome.OTHER_NODE, ShadowOutcome.EQUAL_SCORE)
+                if new[0] is ShadowOutcome.OTHER_NODE:
                     assert shadow.report(now_s).differences[0].ours == node
             else:
-                assert new[0] is {"preempts": Outcome.WOULD_PREEMPT, "waits": Outcome.WOULD_WAIT}[choice]
+                assert new[0] is {"preempts": ShadowOutcome.WOULD_PREEMPT, "waits": ShadowOutcome.WOULD_WAIT}[choice]
             expected += 1
         elif what == "delete" and waiting | bound:
             uid = list(waiting | bound)[first % len(waiting | bound)]
@@ -128,7 +128,7 @@ def test_the_choice_is_that_of_a_scheduler_that_knows_the_real_binds_only(
             now_s += first
         assert cluster.assigned() == {uid: pod.node for uid, pod in bound.items()}
         assert not cluster.reserved()
-        assert all(entry.state is State.BOUND for entry in cluster.every_pod() if entry.node)
+        assert all(entry.state is SchedulingState.BOUND for entry in cluster.every_pod() if entry.node)
     cluster.validate()
     assert sum(shadow.outcomes.values()) == expected
     assert sum(shadow.pending().values()) == len(waiting)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.fakes.cluster.cpu_cluster import cpus, node, tells, zones
 from tests.property.few import first_cases
 
-from cotenant.engine.cycle.eviction.preemption import Budgets, preempt
+from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets, preempt
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.rules.cpus.rules import Cpus
 from cotenant.engine.rules.devices.rules import DeviceRules
@@ -199,7 +199,7 @@ class World:
             priorities,
             np.array([pod.sub_priority for pod in self.pods]),
             np.array(self.started_s),
-            Budgets(budgets),
+            DisruptionBudgets(budgets),
         )
 
 

@@ -17,7 +17,7 @@ from tests.fakes.cluster.questions import Watching
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
 from cotenant.engine.framework.pod_state import ASSIGNED
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.decisions.answers import WhatIf
@@ -79,7 +79,7 @@ class World:
 
     def __init__(self, seed: int, name: str) -> None:
         self.rng = np.random.default_rng(seed)
-        self.c = Cluster(profile(name), np.random.default_rng(seed), Settings(max_pods=4))
+        self.c = Cluster(profile(name), np.random.default_rng(seed), EngineSettings(max_pods=4))
         self.pods: dict[str, ObservedPod] = {}
         self.born = 0
         self.now_s = 0.0

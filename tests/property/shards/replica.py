@@ -7,8 +7,8 @@ from functools import partial
 
 from tests.property.shards.world import LEASE_S, RENEW_S, Server, SimPod, Timeline
 
-from cotenant.engine.sharding.member import FenceLost, ShardMember, View, WriteTable
-from cotenant.policy.sharding.borrowing import LoanLimits, Room, choose
+from cotenant.engine.sharding.member import FenceLost, ShardMember, ShardView, WriteTable
+from cotenant.policy.sharding.borrowing import BorrowableNode, LoanLimits, choose
 from cotenant.policy.sharding.rendezvous import owner
 
 _LIMITS = LoanLimits(loan_s=8.0, refused_s=1.0)
@@ -211,7 +211,7 @@ class Replica:
         assert member is not None
         if member.is_lost:
             return
-        view = View(
+        view = ShardView(
             dict(self.holders),
             self.pods_version,
             frozenset(node for node, _ in self.in_flight.values()),
@@ -271,7 +271,7 @@ class Replica:
             return ()
         free, held = self._free(), self.member.territory
         smallest = min(pod.size for pod in pending)
-        rooms = [Room(node, left // smallest) for node, left in free.items() if not held.owns_node(node)]
+        rooms = [BorrowableNode(node, left // smallest) for node, left in free.items() if not held.owns_node(node)]
         return choose(rooms, 2 * len(pending), 6)
 
     def _schedule(self) -> None:

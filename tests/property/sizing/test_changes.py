@@ -12,7 +12,7 @@ import pytest
 from tests.fakes.cluster.sizing_world import BIG, MIB, World, in_place, pending, pod
 
 from cotenant.model.machine.node_metric import Use
-from cotenant.model.sizes.right_sizing import Mode, Outcome, Phase
+from cotenant.model.sizes.right_sizing import SizingMode, SizingOutcome, SizingPhase
 from cotenant.model.traces.objective import Indicator, ObjectiveState, ObjectiveStatus
 from cotenant.policy.sizing.steps import next_step
 
@@ -67,7 +67,7 @@ def check(world: World) -> bool:
         step = next_step(BIG, goal)
         known |= {goal} if step is None else {goal, step}
     assert set(sizes.values()) <= known
-    if change is not None and change.phase in (Phase.FIRST, Phase.PROOF) and world.status.applied is None:
+    if change is not None and change.phase in (SizingPhase.FIRST, SizingPhase.PROOF) and world.status.applied is None:
         ours = {one.pod for one in change.touched}
         step = next_step(BIG, change.goal)
         earlier = {receipt.after for receipt in world.status.receipts}
@@ -83,7 +83,7 @@ def check(world: World) -> bool:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_replica_is_left_between_two_sizes(seed: int) -> None:
     random = Random(seed)
-    world = World(mode=Mode.ACT, objective="fast")
+    world = World(mode=SizingMode.ACT, objective="fast")
     world.engine.objective_seen(objective(ObjectiveState.OK))
     for _ in range(STEPS):
         happen(world, random)
@@ -97,7 +97,7 @@ def test_no_replica_is_left_between_two_sizes(seed: int) -> None:
     if world.status.change is not None or not world.status.receipts:
         return
     last = world.status.receipts[0]
-    if last.outcome is Outcome.DONE:
+    if last.outcome is SizingOutcome.DONE:
         assert world.sizes() == {last.after}
-    elif last.outcome in (Outcome.UNDONE, Outcome.GIVEN_UP) and "not yet back" not in last.why:
+    elif last.outcome in (SizingOutcome.UNDONE, SizingOutcome.GIVEN_UP) and "not yet back" not in last.why:
         assert world.sizes() <= {last.before, BIG}  # those made anew have the template's

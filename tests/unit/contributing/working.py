@@ -203,7 +203,7 @@ def knob(folder: Path) -> None:
 
     from cotenant.drivers.cgroup.knobs import CgroupKnobs
     from cotenant.engine.node.knobs.restrictiveness import restrictiveness
-    from cotenant.model.machine.knob import Knob, Target
+    from cotenant.model.machine.knob import Knob, KnobTarget
     from cotenant.model.machine.knob_values import is_default
     from cotenant.services.knobs.border import exceeds
 
@@ -219,7 +219,7 @@ def knob(folder: Path) -> None:
     for path in folder.rglob("memory.max"):
         (path.parent / "memory.swap.max").write_text("max\n")
     with CgroupKnobs(trees.layout) as knobs:
-        target = Target("batch", swap)
+        target = KnobTarget("batch", swap)
         assert knobs.supported(swap) is None, knobs.supported(swap)
         raw = knobs.raw(target)
         knobs.write(target, "1048576")
@@ -324,7 +324,7 @@ def collector(folder: Path) -> None:
     from tests.fakes.node.cgroup_trees import CgroupTrees
 
     from cotenant.drivers.cgroup.counters import CgroupReader
-    from cotenant.drivers.cgroup.sensor import Collector, NodeSensor
+    from cotenant.drivers.cgroup.sensor import NodeSensor, SampleCollector
     from cotenant.drivers.proc.host import HostReader
     from cotenant.services.agent.collectors import collectors
 
@@ -343,9 +343,9 @@ def collector(folder: Path) -> None:
     (found,) = (entry for entry in collectors(AsyncExitStack()) if entry.what == "open files")
     assert sample(found).open_files is not None or not reader().path.exists()
     written = reader(folder / "file-nr")
-    assert "open files" in {gap.what for gap in sample(Collector("open files", written.collect)).gaps}
+    assert "open files" in {gap.what for gap in sample(SampleCollector("open files", written.collect)).gaps}
     written.path.write_text("2144\t0\t9223372036854775807\n")
-    assert sample(Collector("open files", written.collect)).open_files == 2144
+    assert sample(SampleCollector("open files", written.collect)).open_files == 2144
 
 
 def node_policy(folder: Path) -> None:
@@ -359,7 +359,7 @@ def node_policy(folder: Path) -> None:
     from cotenant.engine.node.policies import enabled_policies
     from cotenant.engine.node.policy_runner import PolicyRunner
     from cotenant.model.cluster.qos import QoSClass
-    from cotenant.model.machine.knob import Knob, Target
+    from cotenant.model.machine.knob import Knob, KnobTarget
     from cotenant.services.agent_settings.config import read_config
 
     (folder / "agent.yaml").write_text("node: n\npolicies: {waiting_services: {tolerated_ppm: 50000}}\n")
@@ -368,7 +368,7 @@ def node_policy(folder: Path) -> None:
     waits = in_use("web", 100, signals={"run_delay_ppm": 80_000})
     runner.run(machine([waits, in_use("batch", 100, QoSClass.BE)]), 0)
     verdict = dict(runner.verdicts())["waiting-services"]
-    assert [(knob.target, knob.value) for knob in verdict.knobs] == [(Target("pods/batch", Knob.CPU_WEIGHT), "1")]
+    assert [(knob.target, knob.value) for knob in verdict.knobs] == [(KnobTarget("pods/batch", Knob.CPU_WEIGHT), "1")]
     assert sum(term.value for term in verdict.reasons[0].terms) == 30_000
     assert verdict.reasons[0].text == "a service waits 8.0 % of the time, 5.0 % tolerated"
     runner.run(machine([in_use("batch", 100, QoSClass.BE)], at_s=1.0), 1_000_000)

@@ -15,7 +15,7 @@ from cotenant.cli.main import app
 from cotenant.drivers.kubelet.roots import KubeletGroups
 from cotenant.services.agent_settings.config import AgentConfig, read_config
 from cotenant.services.keeper.arguments import KeeperArguments
-from cotenant.services.keeper.privileges import Capability, needed
+from cotenant.services.keeper.privileges import KernelCapability, needed
 from cotenant.services.sockets.peers import peers_of
 
 NODE = Path(__file__).parents[3] / "deploy/node"
@@ -115,10 +115,19 @@ def test_the_keepers_socket_can_be_given_to_the_agents_group_without_a_capabilit
 
 
 def test_a_capability_is_needed_only_where_an_argument_calls_for_it() -> None:
-    assert needed(KeeperArguments()) == {Capability.SYS_RESOURCE, Capability.DAC_OVERRIDE}
-    of_zones = set(Capability) - {Capability.SYS_RESOURCE, Capability.DAC_OVERRIDE, Capability.NET_ADMIN}
-    assert {Capability.BPF, Capability.PERFMON, Capability.SYS_ADMIN, Capability.SYS_CHROOT} <= of_zones
-    assert needed(KeeperArguments(interfaces=("eth0",))) == set(Capability) - of_zones
-    assert needed(KeeperArguments(idle_slice_ms=1)) == needed(KeeperArguments()) | {Capability.SYS_NICE}
-    assert needed(KeeperArguments(gpus=("GPU-a",))) == needed(KeeperArguments()) | {Capability.SYS_ADMIN}
+    assert needed(KeeperArguments()) == {KernelCapability.SYS_RESOURCE, KernelCapability.DAC_OVERRIDE}
+    of_zones = set(KernelCapability) - {
+        KernelCapability.SYS_RESOURCE,
+        KernelCapability.DAC_OVERRIDE,
+        KernelCapability.NET_ADMIN,
+    }
+    assert {
+        KernelCapability.BPF,
+        KernelCapability.PERFMON,
+        KernelCapability.SYS_ADMIN,
+        KernelCapability.SYS_CHROOT,
+    } <= of_zones
+    assert needed(KeeperArguments(interfaces=("eth0",))) == set(KernelCapability) - of_zones
+    assert needed(KeeperArguments(idle_slice_ms=1)) == needed(KeeperArguments()) | {KernelCapability.SYS_NICE}
+    assert needed(KeeperArguments(gpus=("GPU-a",))) == needed(KeeperArguments()) | {KernelCapability.SYS_ADMIN}
     assert needed(KeeperArguments(zones=True)) == needed(KeeperArguments()) | of_zones

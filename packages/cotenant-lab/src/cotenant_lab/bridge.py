@@ -23,28 +23,28 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.cycle.score_parts import Seen, table
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Unschedulable
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.engine.rehearsal import rehearse
-from cotenant.model.arrays import Float, Int, Report
+from cotenant.model.arrays import Float, Int, ReportColumn
 from cotenant.model.cluster.interference_profile import InterferenceProfile
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, Phase
-from cotenant.model.decisions.record import Candidate, DecisionRecord
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
+from cotenant.model.decisions.record import CandidateNode, DecisionRecord
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile
-from cotenant_lab.lending import Lending
+from cotenant_lab.lending import LentAmounts
 from cotenant_lab.offered import SCHEDULER, OfferedPods, nodes_of, offering
 from cotenant_lab.rebalancing import LabRebalancer, Shapes
 from cotenant_lab.world.config import WorldConfig
 from cotenant_lab.world.offer import Offer
 from cotenant_lab.world.state import MEMORY
-from cotenant_lab.world.world import Measured, World
+from cotenant_lab.world.world import ArrivedMeasurements, World
 
 ROUND_S = 5.0
 _BEST = 5  # candidates kept for the watched pod
-SETTINGS = Settings(
+SETTINGS = EngineSettings(
     schedulers=(SCHEDULER,), max_pods=1 << 30, backoff=Backoff(ROUND_S, ROUND_S), detailed_records=False
 )
 
@@ -82,7 +82,7 @@ class Bridge:
         policy: PlacementProfile | RoundPolicy,
         rng: np.random.Generator,
         watched: int = -1,
-        lending: Lending | None = None,
+        lending: LentAmounts | None = None,
         rebalancing: RebalancerSettings | None = None,
     ) -> None:
         """`watched`: the pod of the offer whose latest decision record is kept in `record`. `lending`: what nodes
@@ -100,7 +100,7 @@ class Bridge:
         self._next_report_s = 0.0
         self._watched = watched
         self._pod_of_key: dict[str, int] = {}  # of the watched pod's current attempt
-        self._best: tuple[Candidate, ...] = ()
+        self._best: tuple[CandidateNode, ...] = ()
         self._nodes = list(nodes_of(config))
         self._down: set[int] = set()
         self._lending = lending
@@ -205,7 +205,7 @@ class Bridge:
         if self.rebalancer is not None:
             self.rebalancer.measured(measured, self._names, self._uid, now_s)
         if self._lending is not None:
-            self._lend(self._lending, measured, reports[:, Report.REPORTED_AT], now_s)
+            self._lend(self._lending, measured, reports[:, ReportColumn.REPORTED_AT], now_s)
         if not self.engine.wants_measurements:
             return
         numbers = self._number[measured.pods]
@@ -215,7 +215,7 @@ class Bridge:
         self.engine.usage_measured(numbers, measured.cpu_cores, measured.memory_bytes, now_s)
         self.engine.latency_measured(numbers[measured.replicas], measured.p99_ratio, measured.requests, now_s)
 
-    def _lend(self, lending: Lending, measured: Measured, reported_s: Float, now_s: float) -> None:
+    def _lend(self, lending: LentAmounts, measured: ArrivedMeasurements, reported_s: Float, now_s: float) -> None:
         """Let nodes offer what the manager would write on them."""
         replicas = self.world.replicas
         rows, attempts = self.world.assigned(replicas)
@@ -328,7 +328,7 @@ class Bridge:
         room = self.rebalancer.room_for(seen, int(self.offer.shape[pod])) if self.rebalancer is not None else ""
         if room:
             self.world.start(np.array([pod]), np.array([self._rows[room]]))
-            seen = replace(seen, node=room, phase=Phase.RUNNING, started_s=now_s)
+            seen = replace(seen, node=room, phase=PodPhase.RUNNING, started_s=now_s)
         self._see(pod, seen, now_s)
 
     def _remove(self, pod: int, now_s: float) -> None:

@@ -3,7 +3,7 @@ load.
 
 The terminal, the JSON object and the report must show the same figures. All of them print one `Comparison`, computed
 once.
-Limits: a failed run is missing from its row's seeds; `Row.seeds` gives the number of seeds present.
+Limits: a failed run is missing from its row's seeds; `ComparisonRow.seeds` gives the number of seeds present.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import isfinite, isnan, nan
 
 from cotenant_lab.contract import Scenario
 from cotenant_lab.derived_metrics import SUSTAINED_LOAD
-from cotenant_lab.experiment import Outcome, Plan, measured
+from cotenant_lab.experiment import ExperimentOutcome, ExperimentPlan, measured
 from cotenant_lab.metric import Metric
 from cotenant_lab.metrics_by_workload import catalogue
 from cotenant_lab.statistics import (
@@ -34,7 +34,7 @@ OURS = "ours"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparisonRow:
     """One policy at one load: each metric's mean over seeds with its interval."""
 
     policy: str
@@ -111,14 +111,14 @@ class Comparison:
     policies: tuple[str, ...]
     loads: tuple[float, ...]
     seeds: tuple[int, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     paired: tuple[Paired, ...]
     sustained: tuple[SustainedRow, ...]
     notes: tuple[str, ...]
     failures: tuple[str, ...]
     records: tuple[RunRecord, ...] = field(repr=False, default=())
 
-    def row(self, policy: str, load: float) -> Row | None:
+    def row(self, policy: str, load: float) -> ComparisonRow | None:
         """The row of a policy at a load; None where all its runs failed."""
         return next((row for row in self.rows if row.policy == policy and row.load == load), None)
 
@@ -155,7 +155,7 @@ class Comparison:
         return self.loads[len(self.loads) // 2]
 
 
-def compare(plan: Plan, scenario: Scenario, outcome: Outcome) -> Comparison:
+def compare(plan: ExperimentPlan, scenario: Scenario, outcome: ExperimentOutcome) -> Comparison:
     """Gather an experiment's runs."""
     metrics = catalogue(plan.base.workload)
     names = measured(outcome.records)
@@ -170,7 +170,7 @@ def compare(plan: Plan, scenario: Scenario, outcome: Outcome) -> Comparison:
     rows = [_row(policy, roles[policy], load, runs, names) for (policy, load), runs in groups.items()]
     highest_first = metrics[leading].better == "higher"
 
-    def rank(row: Row) -> tuple[float, bool, float]:
+    def rank(row: ComparisonRow) -> tuple[float, bool, float]:
         mean = row.get(leading).mean
         return row.load, isnan(mean), -mean if highest_first else mean
 
@@ -207,15 +207,15 @@ def leading_metric(headline: tuple[str, ...], metrics: Mapping[str, Metric], nam
     return candidates[0] if candidates else names[0]
 
 
-def _row(policy: str, role: str, load: float, runs: dict[int, RunRecord], names: tuple[str, ...]) -> Row:
+def _row(policy: str, role: str, load: float, runs: dict[int, RunRecord], names: tuple[str, ...]) -> ComparisonRow:
     figures = {name: interval([getattr(run.measures, name) for run in runs.values()]) for name in names}
     classes = dict.fromkeys(name for run in runs.values() for name, _ in run.by_class)
     by_class = {name: interval([dict(run.by_class).get(name, nan) for run in runs.values()]) for name in classes}
-    return Row(policy, role, load, len(runs), figures, by_class)
+    return ComparisonRow(policy, role, load, len(runs), figures, by_class)
 
 
 def _paired(
-    plan: Plan,
+    plan: ExperimentPlan,
     ours: str,
     groups: Mapping[tuple[str, float], Mapping[int, RunRecord]],
     metrics: Mapping[str, Metric],
@@ -241,7 +241,7 @@ def _paired(
 
 
 def _sustained(
-    plan: Plan, roles: Mapping[str, str], groups: Mapping[tuple[str, float], Mapping[int, RunRecord]]
+    plan: ExperimentPlan, roles: Mapping[str, str], groups: Mapping[tuple[str, float], Mapping[int, RunRecord]]
 ) -> tuple[SustainedRow, ...]:
     loads = sorted(plan.loads)
     if len(loads) < 2:
@@ -304,14 +304,14 @@ def _paired_sustained(ours: str, rows: tuple[SustainedRow, ...]) -> tuple[Paired
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PolicyStanding:
     """The best policy by a figure, and the policies that the paired intervals do not separate from it."""
 
     best: str
     tied: tuple[str, ...]
 
 
-def standing(comparison: Comparison, name: str, load: float) -> Standing | None:
+def standing(comparison: Comparison, name: str, load: float) -> PolicyStanding | None:
     """The best policy by a figure at a load, bounds excluded; None if the figure does not rank policies or is not
     defined.
     """
@@ -331,7 +331,7 @@ def standing(comparison: Comparison, name: str, load: float) -> Standing | None:
         difference = paired_difference([theirs[seed] for seed in common], [mine[seed] for seed in common])
         if row is not best and (difference.mean == 0.0 or (difference.count > 1 and not difference.excludes_zero)):
             tied.append(row.policy)
-    return Standing(best.policy, tuple(tied))
+    return PolicyStanding(best.policy, tuple(tied))
 
 
 def _by_seed(comparison: Comparison, policy: str, name: str, load: float) -> dict[int, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isfinite, isinf
 
-from cotenant_lab.comparison import Comparison, Row
+from cotenant_lab.comparison import Comparison, ComparisonRow
 from cotenant_lab.derived_metrics import USED_AT_OBJECTIVE
 
 
@@ -17,7 +17,7 @@ def to_object(comparison: Comparison) -> dict[str, object]:
     def number(value: float) -> float | None:
         return value if isfinite(value) else None
 
-    def figures(row: Row) -> dict[str, object]:
+    def figures(row: ComparisonRow) -> dict[str, object]:
         shown: dict[str, object] = {
             "policy": row.policy,
             "role": row.role,

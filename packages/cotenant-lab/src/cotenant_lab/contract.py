@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.model.identical_fields import identical
-from cotenant.model.results.forms import MachineFrames, Series
+from cotenant.model.results.forms import MachineFrames, RunSeries
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class RunResult:
 
     spec: RunSpec
     measures: Measures
-    series: tuple[Series, ...] = ()
+    series: tuple[RunSeries, ...] = ()
     slowdowns: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # a sample, at most 2,000, sorted
     machine_map: MachineMap | None = None
     by_class: tuple[tuple[str, float], ...] = ()  # further named figures of this scenario, e.g. acceptance by class

@@ -30,7 +30,7 @@ MAX_SLOWDOWNS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ExperimentPlan:
     """What to run. `base` holds everything the runs share; its policy, seed, load and overrides are ignored."""
 
     base: RunSpec
@@ -52,7 +52,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RunFailure:
     """A run that did not finish."""
 
     spec: RunSpec
@@ -75,18 +75,18 @@ class RunProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExperimentOutcome:
     """The result of an experiment. `records` in the order of the specifications; `reused` of them were stored
     before.
     """
 
     records: tuple[RunRecord, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[RunFailure, ...]
     reused: int
     wall_s: float
 
 
-def check(plan: Plan, scenario: Scenario) -> None:
+def check(plan: ExperimentPlan, scenario: Scenario) -> None:
     """Raise `InvalidInput` if the plan cannot run: policies, knobs' owners, seeds and loads, then the scenario's
     own checks.
     """
@@ -114,12 +114,12 @@ def check(plan: Plan, scenario: Scenario) -> None:
 
 
 def run(
-    plan: Plan,
+    plan: ExperimentPlan,
     folder: Path,
     jobs: int | None = None,
     on_step: Callable[[RunProgress], None] = lambda _: None,
     perform: Perform | None = None,
-) -> Outcome:
+) -> ExperimentOutcome:
     """Run what is not stored yet under `folder`, `jobs` at a time (default: the cores this process may use; 1 = in this
     process).
 
@@ -134,7 +134,7 @@ def run_specs(
     jobs: int | None = None,
     on_step: Callable[[RunProgress], None] = lambda _: None,
     perform: Perform | None = None,
-) -> Outcome:
+) -> ExperimentOutcome:
     """Run the specifications that are not stored yet, as `run` does; `specs` are distinct, with absolute paths.
 
     `perform` does and stores the tasks, at most `jobs` at a time; default: processes of this machine.
@@ -149,7 +149,7 @@ def run_specs(
             records[spec] = record
     reused = len(records)
     tasks = [Task(spec, paths[spec]) for spec in specs if spec not in records]
-    failures: list[Failure] = []
+    failures: list[RunFailure] = []
     at_once = jobs or len(os.sched_getaffinity(0))
     for finished in (perform or _performed)(tasks, at_once):
         spec = finished.task.spec
@@ -159,10 +159,10 @@ def run_specs(
         if record is not None:
             records[spec] = record
         else:
-            failures.append(Failure(spec, finished.error or "the stored result cannot be read", finished.detail))
+            failures.append(RunFailure(spec, finished.error or "the stored result cannot be read", finished.detail))
         on_step(RunProgress(len(records) + len(failures), len(specs), spec, record is None))
     done = tuple(records[spec] for spec in specs if spec in records)
-    return Outcome(done, tuple(failures), reused, time.perf_counter() - began)
+    return ExperimentOutcome(done, tuple(failures), reused, time.perf_counter() - began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +173,10 @@ class Task:
     path: Path
 
 
-Perform = Callable[[Sequence[Task], int], Iterator[workers.Finished[Task]]]
+Perform = Callable[[Sequence[Task], int], Iterator[workers.FinishedTask[Task]]]
 
 
-def _performed(tasks: Sequence[Task], jobs: int) -> Iterator[workers.Finished[Task]]:
+def _performed(tasks: Sequence[Task], jobs: int) -> Iterator[workers.FinishedTask[Task]]:
     function = f"{__name__}:run_and_store"
     if jobs == 1:
         return (workers.perform(function, task) for task in tasks)

@@ -18,34 +18,34 @@ import numpy as np
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, Mask
 from cotenant.policy.overcommit.columns import (
     ABSENT,
+    HighPriorityColumns,
     PeakColumns,
-    PodColumns,
     by_usage,
     differs_columns,
     written_by_band,
 )
 from cotenant.policy.overcommit.facts import Policy
-from cotenant.policy.overcommit.hysteresis import Band
+from cotenant.policy.overcommit.hysteresis import HysteresisBand
 from cotenant.policy.overcommit.peak import PeakSettings, calibrated
-from cotenant.policy.overcommit.strategy import DEFAULTS, Strategy, batch_rules, merge
+from cotenant.policy.overcommit.strategy import DEFAULTS, ColocationStrategy, batch_rules, merge
 from cotenant_lab.world.config import WorldConfig
 from cotenant_lab.world.offer import Offer
 
-BY_FORMULA = Strategy(enable=True)  # upstream's defaults: 60 % of CPU, 65 % of memory, less use
-BY_PEAK = Strategy(enable=True, cpu_calculate_policy=Policy.PEAK, memory_calculate_policy=Policy.PEAK)
+BY_FORMULA = ColocationStrategy(enable=True)  # upstream's defaults: 60 % of CPU, 65 % of memory, less use
+BY_PEAK = ColocationStrategy(enable=True, cpu_calculate_policy=Policy.PEAK, memory_calculate_policy=Policy.PEAK)
 
 
-def lending_of(strategy: Strategy | None, offer: Offer, config: WorldConfig) -> Lending | None:
+def lending_of(strategy: ColocationStrategy | None, offer: Offer, config: WorldConfig) -> LentAmounts | None:
     """The manager of a run, None where there is none."""
     if strategy is None:
         return None
-    return Lending(strategy, np.stack([offer.cpu_milli[offer.shape], offer.memory_bytes[offer.shape]]), config)
+    return LentAmounts(strategy, np.stack([offer.cpu_milli[offer.shape], offer.memory_bytes[offer.shape]]), config)
 
 
-class Lending:
+class LentAmounts:
     """The amounts of batch-cpu and batch-memory on every node, N of them."""
 
-    def __init__(self, strategy: Strategy, requests: Int, config: WorldConfig) -> None:
+    def __init__(self, strategy: ColocationStrategy, requests: Int, config: WorldConfig) -> None:
         """`requests[2, P]`: milli-CPU and bytes of every pod of the offer."""
         self.strategy = full = merge(DEFAULTS, strategy)
         self._rules = batch_rules(full)
@@ -53,7 +53,7 @@ class Lending:
         self._capacity = np.array([[config.node_cores * 1000], [config.node_memory_bytes]]).repeat(nodes, axis=1)
         self._requests = requests
         self._pods = requests.shape[1]
-        self._band = Band()
+        self._band = HysteresisBand()
         settings = PeakSettings()
         if full.peak_risk_percent is not None:
             settings = replace(settings, risk=full.peak_risk_percent / 100)
@@ -103,7 +103,7 @@ class Lending:
         nothing = np.zeros(len(self.lent), np.int64)
         for resource, peak in self._peaks.items():
             theirs = fresh[pods[resource].node]
-            peak.observe(fresh, PodColumns._make(column[theirs] for column in pods[resource]), now_s)
+            peak.observe(fresh, HighPriorityColumns._make(column[theirs] for column in pods[resource]), now_s)
         if self._peaks:
             self._judge(fresh, pods, nothing, now_s)
         shares = (self._rules.cpu_reclaim_pct, self._rules.memory_reclaim_pct)
@@ -132,10 +132,10 @@ class Lending:
         self._key = np.concatenate([self._key[kept], key])
         self._used = np.concatenate([self._used[:, kept], used], axis=1)
 
-    def _columns(self, resource: int, node: Int, key: Int) -> PodColumns:
+    def _columns(self, resource: int, node: Int, key: Int) -> HighPriorityColumns:
         """High-priority pods of one resource: those on nodes, and those that were measured and are gone."""
-        samples = PodColumns(self._node, self._key, np.zeros_like(self._key), self._used[resource])
-        here = PodColumns(node, key, self._requests[resource][key % self._pods], np.full(len(key), -1))
+        samples = HighPriorityColumns(self._node, self._key, np.zeros_like(self._key), self._used[resource])
+        here = HighPriorityColumns(node, key, self._requests[resource][key % self._pods], np.full(len(key), -1))
         order = np.argsort(samples.identity, kind="stable")
         identity = samples.identity[order]
         at = np.minimum(np.searchsorted(identity, here.identity), max(0, len(identity) - 1))
@@ -143,10 +143,10 @@ class Lending:
         here.used[found] = samples.used[order[at[found]]]
         dangling = np.ones(len(identity), np.bool_)
         dangling[order[at[found]]] = False
-        gone = PodColumns._make(column[dangling] for column in samples)
-        return PodColumns._make(np.concatenate(pair) for pair in zip(here, gone, strict=True))
+        gone = HighPriorityColumns._make(column[dangling] for column in samples)
+        return HighPriorityColumns._make(np.concatenate(pair) for pair in zip(here, gone, strict=True))
 
-    def _judge(self, fresh: Mask, pods: list[PodColumns], beside: Int, now_s: float) -> None:
+    def _judge(self, fresh: Mask, pods: list[HighPriorityColumns], beside: Int, now_s: float) -> None:
         """Whether use + lent exceeded the capacity, by the hour; a past hour of all nodes corrects the level, as in
         the manager.
         """

@@ -17,7 +17,7 @@ import numpy as np
 from cotenant.model.arrays import Float, Int
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.cluster.pod import Estimate, JobStage, Pod
+from cotenant.model.cluster.pod import JobStage, Pod, PodEstimate
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, MEMORY_NAME, PODS_NAME, Amounts
 from cotenant_lab.world.config import WorldConfig
@@ -90,7 +90,7 @@ def _template(offer: Offer, k: int, path_s: float, work: float, lent: bool) -> P
         tenant=f"tenant-{offer.tenant[k]}",
         group=f"service-{k}" if offer.group_limit[k] > 0 else "",
         group_limit=max(1, int(offer.group_limit[k])),
-        estimate=Estimate(
+        estimate=PodEstimate(
             use_cpu_cores=float(offer.est_use_cores[k]),
             use_memory_bytes=round(float(offer.est_use_memory_bytes[k])),
             sensitivity=float(offer.est_sensitivity[k]),

@@ -16,7 +16,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant_lab import storage
 from cotenant_lab.contract import RunSpec
 from cotenant_lab.environment import libraries
-from cotenant_lab.experiment import Plan
+from cotenant_lab.experiment import ExperimentPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class _Experiment(msgspec.Struct):
     declared_profiles: bool = True  # likewise
 
 
-def save_experiment(folder: Path, plan: Plan, ours: str, origin: Provenance) -> None:
+def save_experiment(folder: Path, plan: ExperimentPlan, ours: str, origin: Provenance) -> None:
     """Write `experiment.json` before the runs start."""
     base = storage.absolute(plan.base)
     shared = {field.name: getattr(base, field.name) for field in fields(RunSpec)}
@@ -95,7 +95,7 @@ def save_experiment(folder: Path, plan: Plan, ours: str, origin: Provenance) -> 
 class StoredExperiment:
     """The origin of a folder: the plan, the name of our policy in it, and the digest of the sources."""
 
-    plan: Plan
+    plan: ExperimentPlan
     ours: str
     sources: str
 
@@ -122,5 +122,5 @@ def load_experiment(folder: Path) -> StoredExperiment:
         traces=Path(stored.traces) if stored.traces else None,
         file=Path(stored.file) if stored.file else None,
     )
-    plan = Plan(base, stored.policies, stored.seeds, stored.loads, stored.overrides)
+    plan = ExperimentPlan(base, stored.policies, stored.seeds, stored.loads, stored.overrides)
     return StoredExperiment(plan, stored.ours, str(stored.provenance.get("sources", "")))

@@ -31,7 +31,7 @@ from cotenant_lab.contract import RunResult, RunSpec
 from cotenant_lab.environment import Environment, difference, environment
 from cotenant_lab.experiment import Task, calculate
 from cotenant_lab.storage import save_result
-from cotenant_lab.workers import Finished
+from cotenant_lab.workers import FinishedTask
 
 SCHEME = "ray://"
 EXPECTED = "ray://HOST:PORT, such as ray://head:10001"
@@ -74,7 +74,7 @@ class RayCluster:
         """Address and size, for the report."""
         return f"{self.address}: {self.nodes} node{'' if self.nodes == 1 else 's'}, {self.cpus} CPUs"
 
-    def perform(self, tasks: Sequence[Task], jobs: int) -> Iterator[Finished[Task]]:
+    def perform(self, tasks: Sequence[Task], jobs: int) -> Iterator[FinishedTask[Task]]:
         """Do every task, at most `jobs` at once; yields each when its result is stored, or it has failed. Closing the
         iterator cancels the rest.
 
@@ -99,7 +99,7 @@ class RayCluster:
                         if attempt < ATTEMPTS:
                             waiting.appendleft((task, assignment, attempt + 1))
                             continue
-                        finished = Finished(task, error=f"its worker was lost {ATTEMPTS} times: {lost}")
+                        finished = FinishedTask(task, error=f"its worker was lost {ATTEMPTS} times: {lost}")
                     yield finished
         finally:
             for reference in running if self.alive else ():
@@ -122,19 +122,19 @@ class RayCluster:
             for spec in specs
         ]
 
-    def _fetched(self, task: Task, reference: object) -> Finished[Task]:
+    def _fetched(self, task: Task, reference: object) -> FinishedTask[Task]:
         """The outcome of a task that has ended, stored."""
         errors = self.ray.exceptions
         lost = tuple(getattr(errors, name) for name in _LOST)
         try:
             with self._connected():
-                finished: Finished[RunSpec] = self.ray.get(reference)
+                finished: FinishedTask[RunSpec] = self.ray.get(reference)
         except lost as error:
             raise _WorkerLost(_first_line(error)) from error
         except errors.RayTaskError as error:  # what a run raises is caught in the worker: this one could not begin
             raise self._refusal(f"on {_worker_named(error)}: {_last_line(error)}") from error
         except errors.RayError as error:
-            return Finished(task, error=f"Ray: {_first_line(error)}", detail=str(error))
+            return FinishedTask(task, error=f"Ray: {_first_line(error)}", detail=str(error))
         return _stored(task, finished)
 
     def _refusal(self, why: str) -> InvalidInput:
@@ -154,7 +154,7 @@ class RayCluster:
             ) from error
 
 
-def run_assigned(assignment: Assignment) -> Finished[RunSpec]:
+def run_assigned(assignment: Assignment) -> FinishedTask[RunSpec]:
     """Do one run in a worker of the cluster; the value is its result. `refused`: this machine cannot make the
     figures asked for.
     """
@@ -162,9 +162,9 @@ def run_assigned(assignment: Assignment) -> Finished[RunSpec]:
     wrong = _unfit(assignment)
     if wrong:
         refused = InvalidInput("--on", assignment.address, _EXPECTED_WORKERS, wrong)
-        return Finished(assignment.spec, error=str(refused), refused=refused)
+        return FinishedTask(assignment.spec, error=str(refused), refused=refused)
     done = workers.perform(f"{__name__}:calculate_assigned", assignment)
-    return Finished(assignment.spec, done.value, done.error, done.detail, done.refused)
+    return FinishedTask(assignment.spec, done.value, done.error, done.detail, done.refused)
 
 
 def calculate_assigned(assignment: Assignment) -> RunResult:
@@ -187,14 +187,14 @@ def _unfit(assignment: Assignment) -> str:
     return f"on {socket.gethostname()}: {found}" if found else ""
 
 
-def _stored(task: Task, finished: Finished[Any]) -> Finished[Task]:
+def _stored(task: Task, finished: FinishedTask[Any]) -> FinishedTask[Task]:
     error, detail = finished.error, finished.detail
     if finished.refused is None and not error:
         try:
             save_result(task.path, finished.value)
         except CotenantError as unsaved:
             error = str(unsaved)
-    return Finished(task, error=error, detail=detail, refused=finished.refused)
+    return FinishedTask(task, error=error, detail=detail, refused=finished.refused)
 
 
 def connect(

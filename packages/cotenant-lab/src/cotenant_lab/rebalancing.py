@@ -21,13 +21,13 @@ from math import isnan
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.migration.instructions import (
     CreateJob,
     CreateReservation,
     DeleteJob,
-    DeleteReservation,
-    EvictPod,
+    DeleteJobReservation,
+    EvictJobPod,
     Instruction,
     PodFacts,
     SetLanding,
@@ -44,15 +44,20 @@ from cotenant.engine.rebalancer.rounds import kept_until_s, plan_round
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ExpectedRoom, ObservedPod, OwnedBy, Phase
+from cotenant.model.cluster.observed import ExpectedRoom, ObservedPod, OwnedBy, PodPhase
 from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.groups.migration import PodRef
-from cotenant.model.groups.reservation import ControllerOwner, CurrentOwner, Owner, Reservation
-from cotenant.model.groups.reservation import Phase as ReservationPhase
+from cotenant.model.groups.reservation import (
+    ControllerOwner,
+    CurrentOwner,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+)
 from cotenant.model.machine.node_metric import NO_SIGNALS, NO_USE, MeasuredPod, NodeMetric, PodSignals, Use
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant_lab.offered import OBJECTIVE_MS
-from cotenant_lab.world.world import Measured
+from cotenant_lab.world.world import ArrivedMeasurements
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ class LabRebalancer:
     def __init__(
         self,
         profile: PlacementProfile,
-        engine: Settings,
+        engine: EngineSettings,
         settings: RebalancerSettings,
         shapes: Shapes,
         ready_s: float,
@@ -121,7 +126,7 @@ class LabRebalancer:
 
     def bound(self, uid: str, node: str, now_s: float) -> None:
         """A pod was placed, and runs."""
-        self._pods[uid] = replace(self._pods[uid], node=node, phase=Phase.RUNNING, started_s=now_s)
+        self._pods[uid] = replace(self._pods[uid], node=node, phase=PodPhase.RUNNING, started_s=now_s)
         self.cluster.pod_seen(self._pods[uid], now_s)
 
     def pod_gone(self, uid: str, now_s: float) -> None:
@@ -143,7 +148,9 @@ class LabRebalancer:
         self.migrations.reservation_seen(replace(reservation, phase=ReservationPhase.SUCCEEDED, current=(owner,)))
         return reservation.node
 
-    def measured(self, measured: Measured, names: Sequence[str], uid_of: Sequence[str], now_s: float) -> None:
+    def measured(
+        self, measured: ArrivedMeasurements, names: Sequence[str], uid_of: Sequence[str], now_s: float
+    ) -> None:
         """The measurements of a minute, as the NodeMetrics that agents write. `uid_of`: of each pod of the offer
         now.
         """
@@ -210,9 +217,9 @@ class LabRebalancer:
                 self.migrations.job_seen(job)
             case CreateReservation():
                 return self._reserve(what)
-            case EvictPod(job=job):
+            case EvictJobPod(job=job):
                 evicted.append(job.pod.uid)
-            case DeleteReservation(name=name):
+            case DeleteJobReservation(name=name):
                 self.migrations.reservation_gone(name)
                 self._reservations = {
                     key: reservation for key, reservation in self._reservations.items() if reservation.name != name
@@ -231,7 +238,7 @@ class LabRebalancer:
             f"reservation-{what.job.uid}",
             seen.pod,
             (
-                Owner(
+                ReservationOwner(
                     controller=ControllerOwner(owner.name, seen.pod.namespace, owner.uid, owner.kind, controller=True)
                 ),
             ),

@@ -21,7 +21,7 @@ EXTRA = "COTENANT_SCENARIOS"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegisteredWorkload:
     """A registered workload. `loads` is the default sweep; empty = the scenario's own load. `reads_traces`: whether
     `--traces` can change its figures.
     """
@@ -35,53 +35,53 @@ class Entry:
     reads_traces: bool = True
 
 
-BUILT_IN: tuple[Entry, ...] = (
-    Entry(
+BUILT_IN: tuple[RegisteredWorkload, ...] = (
+    RegisteredWorkload(
         "founding",
         "20,000 pods, services and batch, on 249 nodes at 77 % of CPU requested: the founding comparison",
         "cotenant_lab.scenarios.colocation",
         reads_traces=False,
     ),
-    Entry(
+    RegisteredWorkload(
         "colocation",
         "the same world over a sweep of loads: the largest load of each policy at <= 1 % violation of either class",
         "cotenant_lab.scenarios.colocation",
         loads=(0.70, 0.75, 0.80, 0.85, 0.90, 0.95),
         reads_traces=False,
     ),
-    Entry(
+    RegisteredWorkload(
         "replay",
         "an imported trace in the co-located world: its arrivals, sizes and usage; what it does not record is drawn",
         "cotenant_lab.scenarios.colocation",
         needs_traces=True,
     ),
-    Entry(
+    RegisteredWorkload(
         "takeover",
         "a cluster packed by best-fit, taken over at hour 2: how fast moves repair it, and how many they are",
         "cotenant_lab.scenarios.takeover",
         reads_traces=False,
     ),
-    Entry(
+    RegisteredWorkload(
         "openb",
         "GPU sharing: Alibaba's openb pods arriving up to 130 % on 1,213 nodes",
         "cotenant_lab.scenarios.openb",
         needs_traces=True,
         variants="LIST",
     ),
-    Entry(
+    RegisteredWorkload(
         "tianchi",
         "real containers with day curves and anti-affinity, arriving until the machines are full",
         "cotenant_lab.scenarios.tianchi",
         needs_traces=True,
     ),
-    Entry(
+    RegisteredWorkload(
         "dag",
         "DAG jobs with deadlines, real with --traces: stages wait for their parents; tuning or held-out: one half of "
         "the jobs",
         "cotenant_lab.scenarios.dag",
         variants="JOBS",
     ),
-    Entry(
+    RegisteredWorkload(
         "training",
         "jobs of 1 to 64 pods of eight teams on 192 GPUs, by the cluster's own engine: gangs, quotas, racks, devices",
         "cotenant_lab.scenarios.training",
@@ -90,15 +90,15 @@ BUILT_IN: tuple[Entry, ...] = (
 )
 
 
-def entries(environment: Mapping[str, str] = os.environ) -> tuple[Entry, ...]:
+def entries(environment: Mapping[str, str] = os.environ) -> tuple[RegisteredWorkload, ...]:
     """Every workload, the built-in ones first."""
     found = list(BUILT_IN)
     for module in filter(None, (part.strip() for part in environment.get(EXTRA, "").split(","))):
-        found += [Entry(scenario.name, scenario.summary, module) for scenario in _scenarios(module, EXTRA)]
+        found += [RegisteredWorkload(scenario.name, scenario.summary, module) for scenario in _scenarios(module, EXTRA)]
     return tuple(found)
 
 
-def entry(workload: str) -> Entry:
+def entry(workload: str) -> RegisteredWorkload:
     """The entry that `workload` (`NAME` or `NAME:VARIANT`) names. Raises `InvalidInput` with the closest names."""
     known = entries()
     name, _, variant = workload.partition(":")

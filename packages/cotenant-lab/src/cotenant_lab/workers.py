@@ -35,7 +35,7 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS", 
 
 
 @dataclass(frozen=True, slots=True)
-class Finished(Generic[Task]):
+class FinishedTask(Generic[Task]):
     """A task is done (`error` empty) or has failed. `refused`: its input is invalid, so other tasks are likely to
     fail too.
     """
@@ -66,21 +66,21 @@ def tune_process() -> None:
     gc.set_threshold(*_GARBAGE)
 
 
-def perform(function: str, task: Task) -> Finished[Task]:
+def perform(function: str, task: Task) -> FinishedTask[Task]:
     """Do one task in this process. `function` is "module:name"; it takes the task."""
     module, _, name = function.partition(":")
     try:
-        return Finished(task, getattr(import_module(module), name)(task))
+        return FinishedTask(task, getattr(import_module(module), name)(task))
     except InvalidInput as error:
-        return Finished(task, error=str(error), refused=error)
+        return FinishedTask(task, error=str(error), refused=error)
     except CotenantError as error:
-        return Finished(task, error=str(error), detail=traceback.format_exc())
+        return FinishedTask(task, error=str(error), detail=traceback.format_exc())
     except Exception as error:
         last = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
-        return Finished(task, error=last, detail=traceback.format_exc())
+        return FinishedTask(task, error=last, detail=traceback.format_exc())
 
 
-def perform_all(function: str, tasks: Sequence[Task], jobs: int) -> Iterator[Finished[Task]]:
+def perform_all(function: str, tasks: Sequence[Task], jobs: int) -> Iterator[FinishedTask[Task]]:
     """Do every task in at most `jobs` spawned processes, in the given order; yields each as it finishes.
 
     Closing the iterator ends the processes. Tasks, the function's name and its values are sent through a pipe, so they
@@ -119,7 +119,7 @@ def perform_all(function: str, tasks: Sequence[Task], jobs: int) -> Iterator[Fin
                     workers.remove(worker)
                     if waiting:
                         start()
-                    yield Finished(task, error=_death(worker.process.exitcode))
+                    yield FinishedTask(task, error=_death(worker.process.exitcode))
     finally:
         for worker in workers:
             worker.pipe.close()
@@ -129,9 +129,9 @@ def perform_all(function: str, tasks: Sequence[Task], jobs: int) -> Iterator[Fin
             worker.process.join()
 
 
-def _received(task: Task, sent: tuple[object, str, str, tuple[str, object, str, str] | None]) -> Finished[Task]:
+def _received(task: Task, sent: tuple[object, str, str, tuple[str, object, str, str] | None]) -> FinishedTask[Task]:
     value, error, detail, refused = sent
-    return Finished(task, value, error, detail, InvalidInput(*refused) if refused else None)
+    return FinishedTask(task, value, error, detail, InvalidInput(*refused) if refused else None)
 
 
 def _death(code: int | None) -> str:

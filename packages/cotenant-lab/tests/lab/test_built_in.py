@@ -13,7 +13,7 @@ from cotenant_lab import registry
 from cotenant_lab.contract import Measures, RunSpec
 from cotenant_lab.experiment import check_result
 from cotenant_lab.metrics_by_workload import catalogue
-from cotenant_lab.registry import BUILT_IN, Entry
+from cotenant_lab.registry import BUILT_IN, RegisteredWorkload
 
 TRACES = Path(os.environ.get("COTENANT_TRACES") or Path(__file__).parents[5] / "shared" / "traces")
 SMALL = "nodes: 20\nhorizon_h: 1.5\n"
@@ -30,7 +30,7 @@ LOADS = {
 }
 
 
-def cheap(entry: Entry, folder: Path) -> RunSpec:
+def cheap(entry: RegisteredWorkload, folder: Path) -> RunSpec:
     """A run of our policy that takes seconds."""
     file = None
     if entry.name in ("founding", "colocation", "replay"):
@@ -47,7 +47,7 @@ def cheap(entry: Entry, folder: Path) -> RunSpec:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", BUILT_IN, ids=lambda entry: entry.name)
-def test_a_built_in_workload_keeps_the_contract(entry: Entry, tmp_path: Path) -> None:
+def test_a_built_in_workload_keeps_the_contract(entry: RegisteredWorkload, tmp_path: Path) -> None:
     if entry.needs_traces and not TRACES.is_dir():
         pytest.skip(f"no traces in {TRACES}; set COTENANT_TRACES")
     scenario = registry.scenario(entry.name)

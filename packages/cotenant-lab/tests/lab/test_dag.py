@@ -14,9 +14,9 @@ from cotenant_lab.metrics_by_workload import catalogue
 from cotenant_lab.scenarios.dag import TIMED_EVERY, WINDOW, Dag
 from cotenant_lab.scenarios.dag_loop import play
 from cotenant_lab.scenarios.dag_placement import PATIENCE_S
-from cotenant_lab.scenarios.dag_state import Where, prepare
+from cotenant_lab.scenarios.dag_state import NodeChoice, prepare
 from cotenant_lab.workloads import dag as workload
-from cotenant_lab.workloads.dag import Arrivals, Job, graph_of
+from cotenant_lab.workloads.dag import Arrivals, DagJob, graph_of
 from cotenant_lab.workloads.job_parts import JobPart, part_named, part_of
 
 TRACES = Path(os.environ.get("COTENANT_TRACES") or Path(__file__).parents[5] / "shared" / "traces")
@@ -27,11 +27,11 @@ GIB = workload.GIB
 PLAIN = OrderKnobs()
 
 
-def job(*tasks: tuple[int, float, float, tuple[int, ...]], memory: int = GIB) -> Job:
+def job(*tasks: tuple[int, float, float, tuple[int, ...]], memory: int = GIB) -> DagJob:
     """Tasks as (pods, cores, seconds, parents)."""
     pods, cores, seconds, parents = zip(*tasks)
     size = len(tasks)
-    return Job(
+    return DagJob(
         np.array(pods),
         (np.array(cores) * 1000).astype(np.int64),
         np.full(size, memory),
@@ -40,7 +40,7 @@ def job(*tasks: tuple[int, float, float, tuple[int, ...]], memory: int = GIB) ->
     )
 
 
-def arrive(jobs: list[Job], at: list[float], deadline: list[float], estimate: float = 1.0) -> Arrivals:
+def arrive(jobs: list[DagJob], at: list[float], deadline: list[float], estimate: float = 1.0) -> Arrivals:
     graph = graph_of(jobs)
     alone = workload.isolated_s(graph)
     everything = np.ones(len(jobs), np.bool_)
@@ -50,7 +50,11 @@ def arrive(jobs: list[Job], at: list[float], deadline: list[float], estimate: fl
 
 
 def ends(
-    arrivals: Arrivals, order: JobOrder, where: Where = Where.BEST_FIT, knobs: OrderKnobs = PLAIN, cores: int = 2
+    arrivals: Arrivals,
+    order: JobOrder,
+    where: NodeChoice = NodeChoice.BEST_FIT,
+    knobs: OrderKnobs = PLAIN,
+    cores: int = 2,
 ) -> list[float]:
     fixed, state = prepare(arrivals, 1, cores * 1000, 64 * GIB, (0.0, 1e4))
     play(1 << 60, -1, int(order), int(where), knobs, fixed, state)
@@ -108,8 +112,8 @@ def test_schedulers_get_estimates_and_never_the_durations() -> None:
     assert state.work_left.tolist() == [2 * 20.0 + 60.0]
 
 
-@pytest.mark.parametrize("where", list(Where))
-def test_pods_go_where_the_rule_says_and_never_over_capacity(where: Where) -> None:
+@pytest.mark.parametrize("where", list(NodeChoice))
+def test_pods_go_where_the_rule_says_and_never_over_capacity(where: NodeChoice) -> None:
     rng = np.random.default_rng(1)
     jobs = [
         job((int(rng.integers(1, 30)), float(rng.choice([0.5, 1.0])), 10.0, ()), memory=int(rng.integers(1, 9)) * GIB)
@@ -125,14 +129,14 @@ def test_pods_go_where_the_rule_says_and_never_over_capacity(where: Where) -> No
     lone = arrive([job((3, 1.0, 10.0, ()))], [0.0], [99.0])
     fixed, state = prepare(lone, 3, 2_000, 64 * GIB, (0.0, 99.0))
     play(1, -1, int(JobOrder.ARRIVAL), int(where), PLAIN, fixed, state)
-    spread = where is Where.LEAST_ALLOCATED
+    spread = where is NodeChoice.LEAST_ALLOCATED
     assert state.free_cpu.tolist() == ([1_000] * 3 if spread else [0, 1_000, 2_000])
 
 
 def test_many_pods_spread_as_one_by_one_would() -> None:
     lone = arrive([job((23, 1.0, 10.0, ()))], [0.0], [99.0])
     fixed, state = prepare(lone, 4, 8_000, 64 * GIB, (0.0, 99.0))
-    play(1, -1, int(JobOrder.ARRIVAL), int(Where.LEAST_ALLOCATED), PLAIN, fixed, state)
+    play(1, -1, int(JobOrder.ARRIVAL), int(NodeChoice.LEAST_ALLOCATED), PLAIN, fixed, state)
     assert sorted(state.free_cpu.tolist()) == [2_000, 2_000, 2_000, 3_000]
 
 

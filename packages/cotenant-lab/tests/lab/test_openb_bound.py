@@ -7,21 +7,21 @@ import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.gpu.fragmentation import mix_of
-from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodes, GpuShapes
+from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodeArrays, GpuShapes
 from cotenant.policy.placement.gpu.tuning import BALANCED
 from cotenant_lab.baselines.fgd import GpuRule
 from cotenant_lab.replay.device_queue import kept_scores, place_all
-from cotenant_lab.workloads.openb import Cluster, PodList
+from cotenant_lab.workloads.openb import OpenbCluster, PodList
 from cotenant_lab.workloads.openb_bound import allocation_bound
 
 
-def cluster_of(*rows: tuple[int, int, int]) -> Cluster:
+def cluster_of(*rows: tuple[int, int, int]) -> OpenbCluster:
     """Rows of (CPU, GPUs, model)."""
     cpu, gpus, model = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     memory = np.full(len(rows), 1 << 30)
     idle = (np.arange(8) < gpus[:, None]).astype(np.int64) * 1000
     names = tuple(str(n) for n in range(len(rows)))
-    return Cluster(GpuNodes(cpu.copy(), memory.copy(), idle, cpu, memory, gpus, model), names, ("A", "B"), ())
+    return OpenbCluster(GpuNodeArrays(cpu.copy(), memory.copy(), idle, cpu, memory, gpus, model), names, ("A", "B"), ())
 
 
 def pods_of(*rows: tuple[int, int, int, int]) -> PodList:
@@ -33,7 +33,7 @@ def pods_of(*rows: tuple[int, int, int, int]) -> PodList:
     return PodList(shapes, shape.ravel(), tuple(str(n) for n in range(len(rows))), ())
 
 
-def bound(cluster: Cluster, pods: PodList, must_place: float = 0.0) -> float:
+def bound(cluster: OpenbCluster, pods: PodList, must_place: float = 0.0) -> float:
     return allocation_bound(cluster, pods, np.arange(len(pods.shape)), must_place).allocated
 
 
@@ -79,7 +79,7 @@ def test_no_policy_is_above_it(seed: int) -> None:
     demand = (pods.shapes.gpu_count * pods.shapes.gpu_milli)[pods.shape]
     mix = mix_of(pods.shapes, pods.usual, 2, 8)
     for rule in GpuRule:
-        nodes = GpuNodes(*(column.copy() for column in cluster.nodes))
+        nodes = GpuNodeArrays(*(column.copy() for column in cluster.nodes))
         kept = kept_scores(len(pods.shapes.cpu), nodes, int(rule), mix, BALANCED, 60)
         row, devices = np.zeros(60, np.int64), np.zeros(60, np.int64)
         place_all(

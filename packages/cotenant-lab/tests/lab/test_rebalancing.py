@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.groups.migration import JobPhase, Step
+from cotenant.model.groups.migration import JobPhase, JobStep
 from cotenant_lab.bridge import Bridge
 from cotenant_lab.contract import RunSpec
 from cotenant_lab.rebalancing import LabRebalancer
@@ -62,11 +62,11 @@ def test_moves_are_jobs_whose_replacements_are_where_they_were_simulated(
     for job in done:
         assert job.new_pod is not None
         assert job.note is not None
-        assert job.has(Step.POD_READY)
+        assert job.has(JobStep.POD_READY)
         replacement = rebalancer.cluster.find(job.new_pod.key)
         assert replacement is None or replacement.node == job.note.target != job.node
     assert any(rebalancer.cluster.find(job.new_pod.key) for job in done if job.new_pod is not None)
-    evicted = [job.pod.uid for job in rebalancer.migrations.jobs.values() if job.has(Step.EVICTION)]
+    evicted = [job.pod.uid for job in rebalancer.migrations.jobs.values() if job.has(JobStep.EVICTION)]
     assert sorted(uid for _, uid in rebalancer.moved) == sorted(evicted)
     assert len(bridge.moves) == len(rebalancer.moved), "moves of every pod count, and nothing else moves"
 

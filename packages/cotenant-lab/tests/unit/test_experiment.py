@@ -9,20 +9,22 @@ import numpy as np
 import pytest
 
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.results.forms import Series
+from cotenant.model.results.forms import RunSeries
 from cotenant_lab import experiment, registry
 from cotenant_lab.comparison import compare
 from cotenant_lab.comparison_object import to_object
 from cotenant_lab.contract import MachineMap, Measures, RunResult, RunSpec
-from cotenant_lab.experiment import Plan, RunProgress
+from cotenant_lab.experiment import ExperimentPlan, RunProgress
 
 pytestmark = pytest.mark.usefixtures("fake_workloads")
 
 BASE = RunSpec("fake", "", 0, 0.0)
 
 
-def plan(*policies: str, seeds: int = 2, loads: tuple[float, ...] = (0.77,), workload: str = "fake") -> Plan:
-    return Plan(replace(BASE, workload=workload), policies or ("cotenant", "random"), tuple(range(seeds)), loads)
+def plan(*policies: str, seeds: int = 2, loads: tuple[float, ...] = (0.77,), workload: str = "fake") -> ExperimentPlan:
+    return ExperimentPlan(
+        replace(BASE, workload=workload), policies or ("cotenant", "random"), tuple(range(seeds)), loads
+    )
 
 
 def test_a_plan_crosses_seeds_loads_and_policies_seeds_outermost() -> None:
@@ -141,7 +143,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         (replace(plan(), overrides=(("cotenant", "spread", nan),)), "a finite number"),
     ],
 )
-def test_a_plan_that_cannot_run_is_refused_before_it_starts(wanted: Plan, words: str) -> None:
+def test_a_plan_that_cannot_run_is_refused_before_it_starts(wanted: ExperimentPlan, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         experiment.check(wanted, registry.scenario("fake"))
 
@@ -163,7 +165,7 @@ X = np.array([1.0, 2.0])
         (replace(GOOD, slowdowns=np.array([1.0, nan])), "ascending"),
         (replace(GOOD, slowdowns=np.array([2.0, 1.0])), "ascending"),
         (replace(GOOD, slowdowns=np.ones(2_001)), "at most 2000"),
-        (replace(GOOD, series=(Series("s", "x", "y", X, X[:1]),)), "series s"),
+        (replace(GOOD, series=(RunSeries("s", "x", "y", X, X[:1]),)), "series s"),
         (replace(GOOD, machine_map=MachineMap("now", X.astype(int), ("a",), X, X > 0)), "columns differ"),
     ],
 )

@@ -12,15 +12,15 @@ import pytest
 from cotenant.engine.manager.instructions import WriteAmounts
 from cotenant.engine.manager.manager import Manager
 from cotenant.model.cluster.managed import ManagedNode
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.overcommit.columns import ABSENT
 from cotenant.policy.overcommit.facts import Policy
-from cotenant.policy.overcommit.strategy import Strategy
-from cotenant_lab.lending import BY_FORMULA, BY_PEAK, Lending
+from cotenant.policy.overcommit.strategy import ColocationStrategy
+from cotenant_lab.lending import BY_FORMULA, BY_PEAK, LentAmounts
 from cotenant_lab.world.config import WorldConfig
 
 NODES, PODS = 5, 40
@@ -40,7 +40,7 @@ class Both:
         memory = rng.integers(1, 32, PODS) * GIB
         self.requests, self.memory = requests, memory
         strategy = BY_FORMULA if policy is Policy.USAGE else BY_PEAK
-        self.lab = Lending(strategy, np.stack([requests, memory]), CONFIG)
+        self.lab = LentAmounts(strategy, np.stack([requests, memory]), CONFIG)
         self.manager = Manager()
         self.manager.config_seen({"colocation-config": TEXT[policy]})
         size = Use(CONFIG.node_cores * 1000, CONFIG.node_memory_bytes)
@@ -55,7 +55,7 @@ class Both:
         name = f"p{pod}-{self.attempts[pod]}"
         asked = Amounts.of({"cpu": int(self.requests[pod]), "memory": int(self.memory[pod])})
         value = Pod(name, requests=asked, priority_class=PriorityClass.PROD)
-        return ObservedPod(value, name, "cotenant", 0.0, node=f"n{self.row[pod]}", phase=Phase.RUNNING)
+        return ObservedPod(value, name, "cotenant", 0.0, node=f"n{self.row[pod]}", phase=PodPhase.RUNNING)
 
     def assign(self, pod: int, row: int, now_s: float) -> None:
         self.leave(pod, now_s)
@@ -188,8 +188,8 @@ def test_equal_seeds_give_equal_amounts() -> None:
 
 
 def test_a_strategys_risk_is_that_of_the_peak_policy() -> None:
-    lending = Lending(
-        Strategy(enable=True, cpu_calculate_policy="peak", peak_risk_percent=5.0, peak_history_minutes=30),
+    lending = LentAmounts(
+        ColocationStrategy(enable=True, cpu_calculate_policy="peak", peak_risk_percent=5.0, peak_history_minutes=30),
         np.array([[1000], [GIB]]),
         CONFIG,
     )

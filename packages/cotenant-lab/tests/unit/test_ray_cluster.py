@@ -16,7 +16,7 @@ from cotenant_lab import environment as environments
 from cotenant_lab import experiment, storage
 from cotenant_lab.contract import RunSpec
 from cotenant_lab.environment import difference, environment, traces_digest
-from cotenant_lab.experiment import Outcome, Plan, RunProgress, Task
+from cotenant_lab.experiment import ExperimentOutcome, ExperimentPlan, RunProgress, Task
 from cotenant_lab.ray_cluster import Assignment, RayCluster, connect, run_assigned
 
 pytestmark = pytest.mark.usefixtures("fake_workloads")
@@ -25,15 +25,15 @@ BASE = RunSpec("fake", "", 0, 0.0)
 ADDRESS = "ray://head:10001"
 
 
-def plan(*policies: str, seeds: int = 2) -> Plan:
-    return Plan(BASE, policies or ("cotenant", "random"), tuple(range(seeds)), (0.77,))
+def plan(*policies: str, seeds: int = 2) -> ExperimentPlan:
+    return ExperimentPlan(BASE, policies or ("cotenant", "random"), tuple(range(seeds)), (0.77,))
 
 
-def on(ray: FakeRay, wanted: Plan, folder: Path, jobs: int = 2) -> Outcome:
+def on(ray: FakeRay, wanted: ExperimentPlan, folder: Path, jobs: int = 2) -> ExperimentOutcome:
     return experiment.run(wanted, folder, jobs, perform=RayCluster(ray, ADDRESS, 2).perform)
 
 
-def timeless(outcome: Outcome) -> list[str]:
+def timeless(outcome: ExperimentOutcome) -> list[str]:
     return [repr(replace(record.measures, run_s=0.0)) for record in outcome.records]
 
 

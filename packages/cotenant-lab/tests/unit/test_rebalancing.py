@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.rebalancer.settings import Defragmentation, MoveKinds, Packing, RebalancerSettings
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -32,7 +32,7 @@ class Driven:
         settings = RebalancerSettings(pools=(), kinds=kinds)
         shapes = Shapes((True, False), (4, 2))
         self.lab = LabRebalancer(
-            profile("kube-default"), Settings(schedulers=("cotenant",)), settings, shapes, 0.0, 0.0
+            profile("kube-default"), EngineSettings(schedulers=("cotenant",)), settings, shapes, 0.0, 0.0
         )
         for name in sorted(set(placed)):
             self.lab.node_seen(node(name))

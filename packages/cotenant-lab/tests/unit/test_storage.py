@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.results.forms import MachineFrames, Series
+from cotenant.model.results.forms import MachineFrames, RunSeries
 from cotenant.services.console.views.run_files import load_frames  # what the console reads
 from cotenant_lab import storage
 from cotenant_lab.contract import MachineMap, Measures, RunResult, RunSpec
@@ -24,7 +24,7 @@ def result(spec: RunSpec = SPEC) -> RunResult:
     return RunResult(
         spec,
         Measures(success=0.999, violation=0.0021),
-        series=(Series("fragmentation", "time (h)", "%", np.array([0.0, 1.0]), np.array([0.5, 0.25])),),
+        series=(RunSeries("fragmentation", "time (h)", "%", np.array([0.0, 1.0]), np.array([0.5, 0.25])),),
         slowdowns=np.array([1.0, 1.5, 9.0]),
         machine_map=MachineMap(
             "at 3.0 h", np.array([0, 0, 4]), ("b", "a", "b"), np.array([0.1, 0.2, 0.3]), np.array([1, 0, 1]) > 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.fakes.waiting import patience
 
-from cotenant.drivers.kube.cache.cache import Changed, Malformed, Synced
+from cotenant.drivers.kube.cache.cache import Changed, MalformedObject, Synced
 from cotenant.drivers.kube.cache.reflector import ABSENT_S, Reflector
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 
@@ -96,7 +96,7 @@ def story(heard: list[Any]) -> list[str]:
                 told.append(f"~{key}@{new.metadata.resource_version}")
             case Synced(_, version, objects):
                 told.append(f"synced {objects}@{version}")
-            case Malformed(_, key, _):
+            case MalformedObject(_, key, _):
                 told.append(f"?{key}")
     return told
 

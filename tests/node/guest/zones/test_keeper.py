@@ -14,7 +14,7 @@ import pytest
 
 from cotenant.drivers.ebpf.libbpf import objects_folder
 from cotenant.drivers.ebpf.sched_ext import read_state as kernel_state
-from cotenant.services.keeper.privileges import Capability, give_up
+from cotenant.services.keeper.privileges import KernelCapability, give_up
 from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.executing import execute_in
 from cotenant.services.zones.log_file import read_log
@@ -26,7 +26,9 @@ pytestmark = [
     ),
     pytest.mark.on_request("starting the keeper takes most of a minute of the guest's time"),
 ]
-GRANTED = frozenset({Capability.SYS_RESOURCE, Capability.BPF, Capability.PERFMON, Capability.SYS_NICE})
+GRANTED = frozenset(
+    {KernelCapability.SYS_RESOURCE, KernelCapability.BPF, KernelCapability.PERFMON, KernelCapability.SYS_NICE}
+)
 SHOP = """
 zone: shop
 groups:

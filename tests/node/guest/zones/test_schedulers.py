@@ -15,7 +15,7 @@ from cotenant.drivers.ebpf.libbpf import objects_folder
 from cotenant.drivers.ebpf.urgency import rcu_threads
 from cotenant.drivers.ebpf.zone_scheduler import ZoneSchedulers
 from cotenant.model.errors import Transient
-from cotenant.model.zones.setting import USUAL_MODES, Mode
+from cotenant.model.zones.setting import USUAL_MODES, ZoneMode
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 
 pytestmark = pytest.mark.skipif(
@@ -65,7 +65,7 @@ def switches_ms(zone: ZoneSchedulers, number: int) -> list[float]:
     """How long so many switches take, ascending."""
     took = []
     for at in range(number):
-        mode = (Mode.LATENCY, Mode.WEIGHTED, Mode.THROUGHPUT)[at % 3]
+        mode = (ZoneMode.LATENCY, ZoneMode.WEIGHTED, ZoneMode.THROUGHPUT)[at % 3]
         start = time.perf_counter()
         zone.switch(mode)
         took.append((time.perf_counter() - start) * 1e3)
@@ -74,7 +74,7 @@ def switches_ms(zone: ZoneSchedulers, number: int) -> list[float]:
 
 def test_a_switch_takes_milliseconds_keeps_rows_and_loses_no_task(zone, groups):
     service, batch = groups
-    zone.attach(Mode.THROUGHPUT)
+    zone.attach(ZoneMode.THROUGHPUT)
     quiet = switches_ms(zone, 3)
     assert quiet[1] <= 15, quiet
     with service.burning(), batch.burning():
@@ -93,7 +93,7 @@ def test_a_switch_takes_milliseconds_keeps_rows_and_loses_no_task(zone, groups):
 
 def test_a_changed_row_takes_effect_without_a_switch(zone, groups):
     service, batch = groups
-    zone.attach(Mode.LATENCY)
+    zone.attach(ZoneMode.LATENCY)
     with service.burning(), batch.burning():
         first = shares(groups, 0.5)
         start = time.perf_counter()
@@ -108,7 +108,7 @@ def test_a_changed_row_takes_effect_without_a_switch(zone, groups):
 
 def test_a_service_that_never_sleeps_keeps_the_cpu_and_batch_is_not_stalled(zone, groups):
     service, batch = groups
-    zone.attach(Mode.LATENCY)
+    zone.attach(ZoneMode.LATENCY)
     with service.burning(), batch.burning():
         got = shares(groups, 6)
         # neither a storm of kicks nor a stall of batch ends it: an unbounded wait of batch would at 5 s
@@ -119,10 +119,10 @@ def test_a_service_that_never_sleeps_keeps_the_cpu_and_batch_is_not_stalled(zone
 
 def test_without_the_bound_the_kernel_ejects_it_and_says_who_starved(groups):
     service, batch = groups
-    with ZoneSchedulers("strict", [Mode.LATENCY], starved_ms=60_000) as strict:
+    with ZoneSchedulers("strict", [ZoneMode.LATENCY], starved_ms=60_000) as strict:
         strict.maps.put(service.id, SERVICE)
         strict.maps.put(batch.id, BATCH)
-        strict.attach(Mode.LATENCY)
+        strict.attach(ZoneMode.LATENCY)
         with service.burning(), batch.burning():
             start = time.perf_counter()
             while strict.verify() and time.perf_counter() - start < 9:
@@ -137,13 +137,13 @@ def test_without_the_bound_the_kernel_ejects_it_and_says_who_starved(groups):
         assert "failed to run for" in found.message, found
         strict.detach()
         # a new attach clears it
-        strict.attach(Mode.LATENCY)
+        strict.attach(ZoneMode.LATENCY)
         strict.remove()
 
 
 def test_kicks_are_for_wake_ups_against_batch_only(zone, groups):
     service, batch = groups
-    zone.attach(Mode.LATENCY)
+    zone.attach(ZoneMode.LATENCY)
     before = zone.maps.counts()["kicked"]
     with batch.burning(2):
         late = service.wake_ups_ms(100)
@@ -159,7 +159,7 @@ def test_shares_follow_the_rows_weights_and_the_cgroups(zone, groups):
     service, batch = groups
     zone.maps.put(service.id, ZoneRow(ZoneClass.SERVICE, weight=900))
     zone.maps.put(batch.id, ZoneRow(ZoneClass.BATCH, weight=100))
-    zone.attach(Mode.WEIGHTED)
+    zone.attach(ZoneMode.WEIGHTED)
     with service.burning(), batch.burning(2):
         time.sleep(0.3)  # until all are in their group and had turns
         got = shares(groups, 2)
@@ -178,7 +178,7 @@ def test_the_lightest_weight_beside_the_heaviest_is_not_stalled(zone, groups):
     service, batch = groups
     zone.maps.put(service.id, ZoneRow(ZoneClass.SERVICE, weight=10_000))
     zone.maps.put(batch.id, ZoneRow(ZoneClass.BATCH, weight=1))
-    zone.attach(Mode.WEIGHTED)
+    zone.attach(ZoneMode.WEIGHTED)
     with service.burning(), batch.burning():
         got = shares(groups, 6)
         assert zone.verify(), zone.maps.last_exit()
@@ -188,14 +188,14 @@ def test_the_lightest_weight_beside_the_heaviest_is_not_stalled(zone, groups):
 
 def test_late_dispatches_are_reported_and_end_with_the_right_scheduler(zone, groups):
     service, batch = groups
-    zone.attach(Mode.THROUGHPUT)
+    zone.attach(ZoneMode.THROUGHPUT)
     with batch.burning(2):
         slow = service.wake_ups_ms(20)
         events = zone.maps.late()
         assert len(events) >= 16
         assert {event.cgroup for event in events} == {service.id}
         assert all(event.waited_us >= 10_000 and event.zone_class is ZoneClass.SERVICE for event in events)
-        zone.switch(Mode.LATENCY)
+        zone.switch(ZoneMode.LATENCY)
         zone.maps.late()
         quick = service.wake_ups_ms(20)
         assert len(zone.maps.late()) <= len(events) / 10
@@ -207,8 +207,8 @@ def test_one_scheduler_at_a_time_and_the_death_of_its_holder_returns_to_the_fair
     pid = os.fork()
     if pid == 0:
         try:
-            holder = ZoneSchedulers("held", [Mode.THROUGHPUT])
-            holder.attach(Mode.THROUGHPUT)
+            holder = ZoneSchedulers("held", [ZoneMode.THROUGHPUT])
+            holder.attach(ZoneMode.THROUGHPUT)
             time.sleep(30)
         finally:
             os._exit(1)
@@ -216,8 +216,8 @@ def test_one_scheduler_at_a_time_and_the_death_of_its_holder_returns_to_the_fair
         time.sleep(0.01)
     assert sched_ext.read_state().state == "enabled"
     with pytest.raises(Transient):
-        zone.attach(Mode.LATENCY)
-    assert sched_ext.read_state().runs(Mode.THROUGHPUT.shown)
+        zone.attach(ZoneMode.LATENCY)
+    assert sched_ext.read_state().runs(ZoneMode.THROUGHPUT.shown)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)  # its memory is taken down first
     start = time.perf_counter()

@@ -18,7 +18,7 @@ from cotenant.drivers.ebpf.libbpf import objects_folder
 from cotenant.drivers.ebpf.sub_scheduler import PARENT, SubSchedulers
 from cotenant.drivers.ebpf.zone_scheduler import ZoneSchedulers
 from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob
-from cotenant.model.zones.setting import Backend, Mode
+from cotenant.model.zones.setting import Backend, ZoneMode
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.services.zones.backends import RootBackend, SubBackend, WeightsBackend, can_load_sub
 from cotenant.services.zones.definition import BackendChoice, ZoneDefinition
@@ -74,8 +74,8 @@ def test_a_broken_zone_is_ejected_alone_and_descends_the_ladder_while_the_other_
         "two",
         (ZoneGroup("two/service", GroupClass.SERVICE), ZoneGroup("two/batch", GroupClass.BATCH)),
         backend=BackendChoice.AUTO,
-        start=Mode.LATENCY,
-        modes=(Mode.LATENCY,),
+        start=ZoneMode.LATENCY,
+        modes=(ZoneMode.LATENCY,),
     )
     assert definition.common_group == "two"
     backends = {
@@ -94,9 +94,9 @@ def test_a_broken_zone_is_ejected_alone_and_descends_the_ladder_while_the_other_
         if broken.zone.setting.backend is Backend.WEIGHTS:
             stop.set()
 
-    with SubSchedulers("one", ids["one"], [Mode.LATENCY]) as good:
+    with SubSchedulers("one", ids["one"], [ZoneMode.LATENCY]) as good:
         good.maps.put(first.id, ZoneRow(ZoneClass.SERVICE))
-        good.attach(Mode.LATENCY)
+        good.attach(ZoneMode.LATENCY)
         start, before, own = time.perf_counter(), first.used_s(), time.process_time()
         with real_time(), load, first.burning():
             asyncio.run(broken.run(stop, 0.25, 12, look))
@@ -109,16 +109,16 @@ def test_a_broken_zone_is_ejected_alone_and_descends_the_ladder_while_the_other_
             batch = starved.used_s()
             time.sleep(0.3)
             assert starved.used_s() > batch, "the parent runs the tasks of the broken zone"
-        assert dict.fromkeys(ids.values(), Mode.LATENCY.shown) in side_by_side
+        assert dict.fromkeys(ids.values(), ZoneMode.LATENCY.shown) in side_by_side
         history = list(broken.zone.history)
         assert [entry.what for entry in history[:3]] == [
             f"setting {s}" for s in ("sub/latency", "root/latency", "weights")
         ]
         assert "failed to run for" in history[1].reason.text, history
         assert "root/latency was refused" in history[2].reason.text, history
-        good.switch(Mode.LATENCY)
+        good.switch(ZoneMode.LATENCY)
         assert good.verify()
-        assert sched_ext.sub_schedulers() == {ids["one"]: Mode.LATENCY.shown}
+        assert sched_ext.sub_schedulers() == {ids["one"]: ZoneMode.LATENCY.shown}
         good.remove()
     # The kernel disables the parent in the background once its last link is gone.
     eventually("the parent is disabled", lambda: sched_ext.read_state().name is None)

@@ -19,7 +19,7 @@ from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.ebpf.libbpf import objects_folder
 from cotenant.engine.zones.zone import ZoneLimits
-from cotenant.model.zones.setting import Backend, Mode
+from cotenant.model.zones.setting import Backend, ZoneMode
 from cotenant.model.zones.state import ZoneState
 from cotenant.policy.zone.deciding import ZoneConfig
 from cotenant.services.zones.backends import RootBackend, can_load
@@ -63,8 +63,8 @@ def test_late_dispatches_change_rows_at_once_and_the_scheduler_within_the_dwell_
             ZoneGroup("batch", GroupClass.BATCH),
         ),
         backend=BackendChoice.ROOT,
-        start=Mode.WEIGHTED,
-        modes=(Mode.WEIGHTED, Mode.LATENCY),
+        start=ZoneMode.WEIGHTED,
+        modes=(ZoneMode.WEIGHTED, ZoneMode.LATENCY),
         period_ms=1000,  # long beside what an emulated machine takes to act: the event comes first, not the reading
         policy=ZoneConfig(heaviest=400),  # one step, and rows can do no more
         limits=ZoneLimits(canary_s=0.5, dwell_s=0.75),
@@ -86,7 +86,7 @@ def test_late_dispatches_change_rows_at_once_and_the_scheduler_within_the_dwell_
             begun.append(busy.open())
         elif len(begun) == 1 and runner.zone.acts_on(runner.clock(), inf):
             begun.append(sleeping.open())
-        if runner.zone.setting.mode is Mode.LATENCY and runner.zone.state is ZoneState.ACTIVE:
+        if runner.zone.setting.mode is ZoneMode.LATENCY and runner.zone.state is ZoneState.ACTIVE:
             stop.set()
 
     # forked beforehand: a process that has just forked copies each page that it writes

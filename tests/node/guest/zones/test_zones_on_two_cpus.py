@@ -17,7 +17,7 @@ from cotenant.drivers.ebpf.libbpf import objects_folder
 from cotenant.drivers.ebpf.sub_scheduler import SubSchedulers
 from cotenant.drivers.ebpf.zone_scheduler import ZoneSchedulers
 from cotenant.drivers.proc.topology import read_topology
-from cotenant.model.zones.setting import ExclusiveCpus, Mode
+from cotenant.model.zones.setting import ExclusiveCpus, ZoneMode
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.policy.zone.cores import own_cpus
 
@@ -67,7 +67,7 @@ def check_sides(zone: ZoneSchedulers, service: Group, batch: Group) -> None:
     """
     zone.maps.put(service.id, ZoneRow(ZoneClass.SERVICE))
     zone.maps.put(batch.id, ZoneRow(ZoneClass.BATCH))
-    zone.attach(Mode.EXCLUSIVE)
+    zone.attach(ZoneMode.EXCLUSIVE)
     with batch.run(burn) as first, batch.run(burn) as second:
         time.sleep(0.1)  # until both are in their group
         seen = set()
@@ -102,7 +102,7 @@ def test_batch_never_runs_on_the_services_cpus(groups, second_cpu):
     service, batch = groups
     own = own_cpus(read_topology(), ExclusiveCpus())
     assert own == (OWN,)
-    with ZoneSchedulers("exclusive", [Mode.EXCLUSIVE], own_cpus=own, starved_ms=200) as zone:
+    with ZoneSchedulers("exclusive", [ZoneMode.EXCLUSIVE], own_cpus=own, starved_ms=200) as zone:
         check_sides(zone, service, batch)
         before = zone.maps.counts()["overdue"]
         with service.burning(), batch.run(pinned):
@@ -118,7 +118,7 @@ def test_the_same_within_one_cgroup(groups, second_cpu):
         pytest.skip("Linux 7.3 or later")
     home = Group("own")
     home.set("cgroup.subtree_control", "+cpu")
-    with SubSchedulers("own", home.id, [Mode.EXCLUSIVE], own_cpus=(OWN,)) as zone:
+    with SubSchedulers("own", home.id, [ZoneMode.EXCLUSIVE], own_cpus=(OWN,)) as zone:
         check_sides(zone, Group("own/service"), Group("own/batch"))
         zone.remove()
     (ROOT / "own" / "cgroup.subtree_control").write_text("-cpu")

@@ -36,7 +36,7 @@ from cotenant.policy.placement.gpu.fragmentation import (
 )
 from cotenant.policy.placement.gpu.state import (
     WHOLE_GPU_MILLI,
-    GpuNodes,
+    GpuNodeArrays,
     GpuShapes,
     first_devices,
     tightest_device,
@@ -60,7 +60,7 @@ class GpuRule(IntEnum):
 
 
 @njit
-def node_term(rule: int, nodes: GpuNodes, n: int, mix: GpuMix, w: GpuWeights) -> float:
+def node_term(rule: int, nodes: GpuNodeArrays, n: int, mix: GpuMix, w: GpuWeights) -> float:
     """Return what a score on node `n` needs of the node alone (kept until the node changes): Phi in GPUs, or F in
     milli-GPU x pods.
     """
@@ -73,7 +73,15 @@ def node_term(rule: int, nodes: GpuNodes, n: int, mix: GpuMix, w: GpuWeights) ->
 
 @njit
 def score_node(
-    rule: int, nodes: GpuNodes, n: int, kinds: int, shapes: GpuShapes, k: int, mix: GpuMix, w: GpuWeights, term: float
+    rule: int,
+    nodes: GpuNodeArrays,
+    n: int,
+    kinds: int,
+    shapes: GpuShapes,
+    k: int,
+    mix: GpuMix,
+    w: GpuWeights,
+    term: float,
 ) -> tuple[float, int]:
     """Return the score of shape `k` on node `n`, on which it fits, and the mask of the devices to take.
 
@@ -122,7 +130,7 @@ def kind_bit(count: int, milli: int) -> int:
 
 
 @njit
-def _packing(nodes: GpuNodes, n: int, shared: bool, count: int, idle: int, whole: int, chosen: int) -> float:
+def _packing(nodes: GpuNodeArrays, n: int, shared: bool, count: int, idle: int, whole: int, chosen: int) -> float:
     """Packing's three bands: above 50 a shared device, 33..50 an idle device of a used node, below an idle node."""
     if whole == nodes.gpu_count[n]:
         return float(max(33 - whole, whole))
@@ -145,7 +153,7 @@ def _fgd_fragment(model: int, sums: DeviceSums, mix: GpuMix) -> int:
 
 
 @njit
-def _fgd(nodes: GpuNodes, n: int, shapes: GpuShapes, k: int, mix: GpuMix, before: float) -> tuple[float, int]:
+def _fgd(nodes: GpuNodeArrays, n: int, shapes: GpuShapes, k: int, mix: GpuMix, before: float) -> tuple[float, int]:
     """Return FGD's score and the devices; `before` is F of the node as it is, so that differences are exact."""
     count, milli = shapes.gpu_count[k], shapes.gpu_milli[k]
     sums = device_sums(nodes, n, nodes.cpu_free[n] - shapes.cpu[k], 0, 0, mix)

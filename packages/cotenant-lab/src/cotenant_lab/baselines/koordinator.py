@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cotenant.model.arrays import CPU, MEMORY, PODS, Float, Int, NodeArrays, Param, Report, ShapeArrays
+from cotenant.model.arrays import CPU, MEMORY, PODS, Float, Int, NodeArrays, Param, ReportColumn, ShapeArrays
 from cotenant.model.compiled import njit
 from cotenant.policy.placement.compiled import sample_size
 from cotenant.policy.placement.contract import RoundDecision, Snapshot
@@ -33,7 +33,7 @@ from cotenant_lab.baselines.fitting import occupy, working_copy
 from cotenant_lab.baselines.rounds import RoundTally, decision, services_then_batch
 
 UNASKED_CPU_M, UNASKED_BYTES = 100, 200 * 1024 * 1024  # what a pod without requests is scored by
-_CPU_USED, _MEMORY_USED, _AT = int(Report.CPU_USED), int(Report.MEMORY_USED), int(Report.REPORTED_AT)
+_CPU_USED, _MEMORY_USED, _AT = int(ReportColumn.CPU_USED), int(ReportColumn.MEMORY_USED), int(ReportColumn.REPORTED_AT)
 
 
 @njit

@@ -23,7 +23,7 @@ from cotenant_lab.comparison import OURS
 from cotenant_lab.comparison import compare as gather
 from cotenant_lab.comparison_object import to_object
 from cotenant_lab.contract import RunSpec, Scenario
-from cotenant_lab.experiment import Plan
+from cotenant_lab.experiment import ExperimentPlan
 from cotenant_lab.provenance import provenance, save_experiment
 from cotenant_lab.report.page import write_report
 from cotenant_lab.report.views import metric_views
@@ -77,7 +77,7 @@ def compare(request: CompareArguments) -> int:
 
 def _compared(
     request: CompareArguments,
-    plan: Plan,
+    plan: ExperimentPlan,
     scenario: Scenario,
     folder: Path,
     names: dict[str, str],
@@ -170,7 +170,9 @@ def _failing(*writes: Callable[[], None]) -> list[str]:
     return wrong
 
 
-def make_plan(request: CompareArguments, load: Callable[[str], Scenario] = registry.scenario) -> tuple[Plan, Scenario]:
+def make_plan(
+    request: CompareArguments, load: Callable[[str], Scenario] = registry.scenario
+) -> tuple[ExperimentPlan, Scenario]:
     """Build a plan and its scenario, found by `load`, from the arguments. Raises `InvalidInput`."""
     file = None
     read: WorkloadFile | None = None
@@ -216,7 +218,7 @@ def make_plan(request: CompareArguments, load: Callable[[str], Scenario] = regis
         node_qos=_first(request.node_qos, read.node_qos if read else None, plain.node_qos),
         failures=_first(request.failures, read.failures if read else None, plain.failures),
     )
-    plan = Plan(
+    plan = ExperimentPlan(
         base,
         chosen,
         seeds,
@@ -272,7 +274,7 @@ def _traces(given: Path | None) -> Path | None:
     return given
 
 
-def _default_folder(plan: Plan) -> Path:
+def _default_folder(plan: ExperimentPlan) -> Path:
     # Seeds are excluded: a larger number of seeds continues the same comparison.
     key = repr((storage.absolute(plan.base), plan.policies, plan.loads, plan.overrides))
     name = Path(plan.base.file).stem if plan.base.file else plan.base.workload.replace(":", "-")

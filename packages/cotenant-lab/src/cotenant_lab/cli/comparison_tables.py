@@ -26,14 +26,14 @@ from cotenant_lab.metric import Metric, decimals, show
 from cotenant_lab.storage import REPORT
 
 if TYPE_CHECKING:
-    from cotenant_lab.comparison import Comparison, Paired, Row, SustainedRow, UsedRow
-    from cotenant_lab.experiment import Outcome
+    from cotenant_lab.comparison import Comparison, ComparisonRow, Paired, SustainedRow, UsedRow
+    from cotenant_lab.experiment import ExperimentOutcome
     from cotenant_lab.statistics import Interval
 
 _SIGNS = {"below": "< ", "above": ">= ", "exact": ""}  # of a bound
 
 
-def print_comparison(comparison: Comparison, folder: Path, outcome: Outcome) -> None:
+def print_comparison(comparison: Comparison, folder: Path, outcome: ExperimentOutcome) -> None:
     """The figures, the comparison of ours with each rival, and the paths of further results."""
     out = console()
     if len(comparison.loads) == 1:
@@ -160,17 +160,17 @@ def _heading(metric: Metric) -> str:
     return f"{metric.short}\n{metric.suffix}" if metric.suffix else f"{metric.short}\n"
 
 
-def _places(rows: Sequence[Row], metric: Metric) -> int:
+def _places(rows: Sequence[ComparisonRow], metric: Metric) -> int:
     halves = [half for half in (row.get(metric.name).half_width for row in rows) if not isnan(half)]
     return decimals(metric, median(halves) if halves else float("nan"))
 
 
-def _column(rows: Sequence[Row], metric: Metric) -> list[str]:
+def _column(rows: Sequence[ComparisonRow], metric: Metric) -> list[str]:
     places = _places(rows, metric)
     return [show(metric, row.get(metric.name).mean, row.get(metric.name).half_width, places) for row in rows]
 
 
-def _name_width(rows: Sequence[Row | SustainedRow]) -> int:
+def _name_width(rows: Sequence[ComparisonRow | SustainedRow]) -> int:
     return max(len("policy"), *(len(row.policy) for row in rows))
 
 
@@ -190,7 +190,7 @@ def _chunks(columns: list[tuple[str, list[str]]], name_width: int) -> list[list[
 
 
 def _print_table(
-    console: Console, rows: Sequence[Row | SustainedRow], ours: str, columns: list[tuple[str, list[str]]]
+    console: Console, rows: Sequence[ComparisonRow | SustainedRow], ours: str, columns: list[tuple[str, list[str]]]
 ) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("policy", no_wrap=True)

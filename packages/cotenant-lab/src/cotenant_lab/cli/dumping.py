@@ -9,7 +9,7 @@ from pathlib import Path
 from cotenant.drivers.kube.snapshot.archive import write_archive
 from cotenant.drivers.kube.snapshot.fields import Json
 from cotenant.drivers.kube.snapshot.kinds import BY_OBJECT, COPIED
-from cotenant.drivers.kube.snapshot.snapshot import KindRead, ObjectCutter, Reading, Snapshot, unasked
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading, ObjectCutter, unasked
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.services.assess.arguments import check_output
 from cotenant_lab.cli.naming import COMPARE, as_typed
@@ -33,7 +33,7 @@ def dump_trace(name: str, folder: Path, out: Path) -> int:
     return 0
 
 
-def copy_of(name: str, found: TraceCluster) -> tuple[Snapshot, ClusterHistory | None]:
+def copy_of(name: str, found: TraceCluster) -> tuple[ClusterSnapshot, ClusterHistory | None]:
     """The trace's cluster as a copy: its history ends when the copy was taken."""
     cutters: dict[str, ObjectCutter] = {}
     objects: dict[str, list[bytes]] = {}
@@ -43,8 +43,8 @@ def copy_of(name: str, found: TraceCluster) -> tuple[Snapshot, ClusterHistory | 
         line = cutter.cut(obj)
         assert line is not None
         objects.setdefault(kind.key, []).append(line)
-    read = tuple(KindRead(key, Reading.READ) for key in COPIED if key in cutters)
-    snapshot = Snapshot(
+    read = tuple(KindRead(key, KindReading.READ) for key in COPIED if key in cutters)
+    snapshot = ClusterSnapshot(
         TAKEN_S,
         objects,
         (*read, *unasked(cutters)),

@@ -14,10 +14,10 @@ from cotenant.cli.interrupted import Interrupted
 from cotenant.model.errors import InvalidInput
 from cotenant_lab.experiments import page, registry
 from cotenant_lab.experiments.harness import RAW, BlockProgress, ExperimentSettings
-from cotenant_lab.experiments.outcome import Findings, Verdict
+from cotenant_lab.experiments.outcome import CheckVerdict, Findings
 
-STATUS = {Verdict.PASSED: 0, Verdict.FAILED: 1, Verdict.NOT_DECIDED: 3}
-_WORDS = {Verdict.PASSED: "pass", Verdict.FAILED: "FAIL", Verdict.NOT_DECIDED: "not decided"}
+STATUS = {CheckVerdict.PASSED: 0, CheckVerdict.FAILED: 1, CheckVerdict.NOT_DECIDED: 3}
+_WORDS = {CheckVerdict.PASSED: "pass", CheckVerdict.FAILED: "FAIL", CheckVerdict.NOT_DECIDED: "not decided"}
 LONGEST_PERIOD_S = 3600.0
 LONGEST_LIMIT_MIN = 1440.0
 QUICK_PERIOD_S = 10.0  # of the sine's demand, for a first look
@@ -114,7 +114,7 @@ def show(outcome: Findings, folder: Path) -> None:
     tables.print_words(
         ("check", "measured", "95 % interval", "pass line", ""),
         rows,
-        emphasised=(_WORDS[Verdict.FAILED],),
+        emphasised=(_WORDS[CheckVerdict.FAILED],),
         right=("measured", "95 % interval", "pass line"),
     )
     print()

@@ -20,14 +20,14 @@ from cotenant_lab.cli.comparing import CompareArguments, make_plan
 from cotenant_lab.cli.naming import COMPARE, as_typed
 from cotenant_lab.cli.progress import progress
 from cotenant_lab.contract import Scenario
-from cotenant_lab.experiment import Plan
+from cotenant_lab.experiment import ExperimentPlan
 from cotenant_lab.provenance import provenance
 from cotenant_lab.report.tuning_page import TuningFacts, label, sentence, shown, write_tuning_page
 from cotenant_lab.scenarios.competitors import competitor
 from cotenant_lab.seeds import read_seeds
 from cotenant_lab.tuning.judging import MAX_JUDGED, Tuned, judge
 from cotenant_lab.tuning.objectives import OBJECTIVES
-from cotenant_lab.tuning.search import Evaluator, Knobs, Trial, load_optuna, search
+from cotenant_lab.tuning.search import Evaluator, Knobs, TuningTrial, load_optuna, search
 from cotenant_lab.tuning.spaces import SPACES, Space, space_of
 from cotenant_lab.workload_file import is_workload_file, read_workload_file
 
@@ -141,7 +141,7 @@ def to_object(tuned: Tuned, facts: TuningFacts) -> dict[str, object]:
     """The JSON object of a tuning."""
     names = [objective.name for objective in OBJECTIVES]
 
-    def trial(entry: Trial) -> JsonObject:
+    def trial(entry: TuningTrial) -> JsonObject:
         return {
             "trial": entry.number,
             "knobs": dict(facts.defaults) | dict(entry.knobs),
@@ -189,7 +189,7 @@ def _finite(value: float) -> float | None:
     return None if value != value else value
 
 
-def _plan(request: TuneArguments) -> tuple[Plan, Scenario]:
+def _plan(request: TuneArguments) -> tuple[ExperimentPlan, Scenario]:
     load = request.load
     from_file = is_workload_file(request.workload) and read_workload_file(Path(request.workload)).loads is not None
     plan, scenario = make_plan(
@@ -217,7 +217,7 @@ def _base(policy: str) -> PlacementProfile:
     return profile(policy)
 
 
-def _default_folder(request: TuneArguments, plan: Plan, space: Space) -> Path:
+def _default_folder(request: TuneArguments, plan: ExperimentPlan, space: Space) -> Path:
     # Seeds of the judgement and the number of trials are excluded: more of either continues the same search.
     key = repr(
         (storage.absolute(plan.base), plan.policies, plan.seeds, plan.loads, sorted(space.items()), request.search_seed)
@@ -237,7 +237,7 @@ def _write(folder: Path, tuned: Tuned, facts: TuningFacts) -> None:
     write_tuning_page(folder / storage.REPORT, tuned, facts)
 
 
-def _write_profile(path: Path, trial: Trial, verdict: str, facts: TuningFacts) -> None:
+def _write_profile(path: Path, trial: TuningTrial, verdict: str, facts: TuningFacts) -> None:
     note = f"trial {trial.number} of `{facts.origin.command}`; on seeds {facts.held_out}: {verdict}"
     text = profile_text(facts.policy, _set(trial.knobs), note)
     storage.write_atomic(path, lambda file: file.write(text))

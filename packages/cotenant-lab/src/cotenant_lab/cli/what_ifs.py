@@ -16,13 +16,13 @@ import msgspec
 import numpy as np
 
 from cotenant.cli.cluster.what_if_tables import show_what_ifs
-from cotenant.model.assess.figure import Figure, counted, unknown
-from cotenant.model.assess.what_if import WhatIf
+from cotenant.model.assess.figure import AssessedFigure, counted, unknown
+from cotenant.model.assess.what_if import WhatIfChanges
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.assess.predictor import DAY_S
 from cotenant.services.assess.reading import read_files
 from cotenant.services.assess.what_ifs.comparing import compared
-from cotenant.services.assess.what_ifs.outcomes import Given, Outcome
+from cotenant.services.assess.what_ifs.outcomes import CaseInputs, CaseOutcome
 from cotenant_lab.crowding import Crowd, law_of_seed, profiles_of, slowdowns
 from cotenant_lab.world.config import WorldConfig
 
@@ -32,13 +32,13 @@ _STREAM = 47  # of the seed
 _UNIT = "% of pod time"
 
 
-def report(files: Sequence[Path], cases: Sequence[WhatIf], seeds: Sequence[int], as_json: bool) -> int:
+def report(files: Sequence[Path], cases: Sequence[WhatIfChanges], seeds: Sequence[int], as_json: bool) -> int:
     """Print all of it."""
     if not cases:
         raise InvalidInput("--what-if", "none", "at least one case", 'such as --what-if "load=1.3"')
     snapshot, history = read_files(files)
     found = compared(
-        Given(snapshot, history, 0.01, None),
+        CaseInputs(snapshot, history, 0.01, None),
         cases,
         seeds,
         lambda words: None,
@@ -51,7 +51,7 @@ def report(files: Sequence[Path], cases: Sequence[WhatIf], seeds: Sequence[int],
     return 0
 
 
-def crowding(outcome: Outcome, seed: int) -> tuple[Figure, ...]:
+def crowding(outcome: CaseOutcome, seed: int) -> tuple[AssessedFigure, ...]:
     """How much neighbours slow pods on one day under the seed's law."""
     definition = f"pod time in which neighbours make a pod at least {SLOW - 1:.0%} slower, by the mixed law"
     wanted = (
@@ -81,7 +81,7 @@ def _profiles(workloads: tuple[str, ...], seed: int) -> tuple[np.ndarray, np.nda
     return profiles_of(workloads, seed, WorldConfig())
 
 
-def _crowd(outcome: Outcome, seed: int) -> tuple[Crowd | None, list[str]]:
+def _crowd(outcome: CaseOutcome, seed: int) -> tuple[Crowd | None, list[str]]:
     """The pods that run, with their use on the seed's day in means of at most `_MAX_STEPS` parts."""
     use = outcome.use.pods.use
     rows = [at for at, name in enumerate(use.names) if name in outcome.running]

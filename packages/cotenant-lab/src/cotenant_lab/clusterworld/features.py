@@ -12,26 +12,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import DeviceRules
 from cotenant.model.cluster.demands import NO_DEMANDS, Demands
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.groups import quota as quota_names
-from cotenant.model.groups.gang import GangNotes, GangTopology, Mode
+from cotenant.model.groups.gang import GangMode, GangNotes, GangTopology
 from cotenant.model.groups.quota import QuotaObject
-from cotenant.policy.placement.devices.strategy import Strategy
+from cotenant.policy.placement.devices.strategy import DeviceStrategy
 from cotenant.policy.placement.profiles import profile
 from cotenant_lab.clusterworld.racks import BLOCK, RACK
 from cotenant_lab.clusterworld.world import PodAttributes
 from cotenant_lab.workloads.training import TEAMS, JobPlan, quotas
 
 MAX_PODS = 512  # per scheduling round, so that no gang is split
-PACKED = DeviceSettings(Strategy.BINPACK, Strategy.BINPACK)
-SPREAD = DeviceSettings(Strategy.SPREAD, Strategy.SPREAD)
+PACKED = DeviceSettings(DeviceStrategy.BINPACK, DeviceStrategy.BINPACK)
+SPREAD = DeviceSettings(DeviceStrategy.SPREAD, DeviceStrategy.SPREAD)
 COUNTED = DeviceSettings(
-    Strategy.DEFAULT, Strategy.DEFAULT, weight=0.0
+    DeviceStrategy.DEFAULT, DeviceStrategy.DEFAULT, weight=0.0
 )  # devices must fit, and do not change the score
 
 
@@ -40,7 +40,7 @@ class Features:
     """Enabled features, and the score profile."""
 
     profile: str
-    gang: Mode | None = None
+    gang: GangMode | None = None
     quotas: bool = False
     racks: bool = False
     devices: DeviceSettings = PACKED
@@ -51,7 +51,7 @@ def make_cluster(features: Features, nodes: int, rng: np.random.Generator) -> Cl
     nodes.
     """
     plugins = PluginRegistry(devices=DeviceRules(features.devices))
-    cluster = Cluster(profile(features.profile), rng, Settings(max_pods=MAX_PODS), plugins)
+    cluster = Cluster(profile(features.profile), rng, EngineSettings(max_pods=MAX_PODS), plugins)
     if features.quotas:
         for quota in quotas(nodes):
             key = f"{quota.parent if not quota.is_parent else quota.name}/{quota.name}"

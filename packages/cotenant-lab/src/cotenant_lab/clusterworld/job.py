@@ -16,11 +16,11 @@ from cotenant_lab.workloads.training import JobPlan
 
 
 @dataclass(slots=True, eq=False)
-class Member:
+class JobMember:
     """One pod of a job, as the API server has it."""
 
     seen: ObservedPod
-    job: Job
+    job: WorldJob
     started: bool = False
 
     @property
@@ -30,11 +30,11 @@ class Member:
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class WorldJob:
     """One job and its history."""
 
     plan: JobPlan
-    members: dict[str, Member] = field(default_factory=dict)  # uid -> current members, without terminating ones
+    members: dict[str, JobMember] = field(default_factory=dict)  # uid -> current members, without terminating ones
     attempt: int = 0  # how often its pods were created
     alive: bool = False  # whether the pods of the current attempt should exist
     requeued: int = 0  # how often it was requeued because it was incomplete at the time-out

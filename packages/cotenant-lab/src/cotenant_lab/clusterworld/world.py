@@ -25,13 +25,13 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.model.cluster.demands import NO_DEMANDS, Demands
 from cotenant.model.cluster.labels import NO_LABELS, Labels
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.errors import Permanent
 from cotenant_lab.clusterworld.capacity_check import CapacityCheck
 from cotenant_lab.clusterworld.config import ClusterConfig
-from cotenant_lab.clusterworld.job import Job, Member
+from cotenant_lab.clusterworld.job import JobMember, WorldJob
 from cotenant_lab.clusterworld.racks import RackedNode
 from cotenant_lab.clusterworld.usage import Levels, UsageTotals
 from cotenant_lab.workloads.training import JobPlan
@@ -73,7 +73,7 @@ class ClusterWorld:
     ) -> None:
         self.cluster = cluster
         self.usage = usage
-        self.jobs = [Job(plan) for plan in plans]
+        self.jobs = [WorldJob(plan) for plan in plans]
         self.now_s = 0.0
         self.preempted = 0  # pods evicted by the scheduler
         self.lost = 0  # pods on nodes that failed
@@ -92,7 +92,7 @@ class ClusterWorld:
         self._config = config
         self._rng = rng
         self._log = log
-        self._members: dict[str, Member] = {}  # by uid, including terminating ones
+        self._members: dict[str, JobMember] = {}  # by uid, including terminating ones
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
         self._open = len(self.jobs)
@@ -159,7 +159,7 @@ class ClusterWorld:
 
     # ---- jobs
 
-    def _arrival(self, job: Job) -> Callable[[], None]:
+    def _arrival(self, job: WorldJob) -> Callable[[], None]:
         def arrive() -> None:
             self._levels.demand[job.plan.team] += job.plan.gpus
             self._note(job, f"arrives: {job.plan.pods} pods of {job.plan.gpu_percent} % of a GPU")
@@ -167,7 +167,7 @@ class ClusterWorld:
 
         return arrive
 
-    def _create_pods(self, job: Job) -> None:
+    def _create_pods(self, job: WorldJob) -> None:
         """Create the pods of a job's next attempt."""
         plan, attributes = job.plan, self._attributes(job.plan)
         job.attempt += 1
@@ -177,10 +177,10 @@ class ClusterWorld:
             name = f"{job.name}-{job.attempt}-{i}"
             pod = Pod(name, attributes.namespace, plan.requests(), priority=plan.priority, labels=attributes.labels)
             seen = ObservedPod(pod, f"uid-{name}", "cotenant", self.now_s, demands=attributes.demands)
-            member = job.members[seen.uid] = self._members[seen.uid] = Member(seen, job)
+            member = job.members[seen.uid] = self._members[seen.uid] = JobMember(seen, job)
             self.cluster.pod_seen(member.seen, self.now_s)
 
-    def _started(self, uid: str, attempt: int, job: Job) -> None:
+    def _started(self, uid: str, attempt: int, job: WorldJob) -> None:
         member = job.members.get(uid)
         if member is None or not job.alive or job.attempt != attempt:
             return
@@ -198,7 +198,7 @@ class ClusterWorld:
         self._note(job, f"runs on {len({m.seen.node for m in job.members.values()})} nodes in {len(racks)} racks")
         self._at(self.now_s + job.remaining_s() / job.speed, lambda: self._finish(job, attempt))
 
-    def _finish(self, job: Job, attempt: int) -> None:
+    def _finish(self, job: WorldJob, attempt: int) -> None:
         if job.attempt != attempt or not job.running:
             return
         job.ended_s = self.now_s
@@ -208,10 +208,10 @@ class ClusterWorld:
         self._levels.demand[job.plan.team] -= job.plan.gpus
         self._note(job, "ends")
         for member in list(job.members.values()):
-            self._update(member, phase=Phase.SUCCEEDED)
+            self._update(member, phase=PodPhase.SUCCEEDED)
             self._remove(member)
 
-    def _interrupt(self, job: Job, restart_s: float, why: str) -> None:
+    def _interrupt(self, job: WorldJob, restart_s: float, why: str) -> None:
         """A member was lost, or the job is requeued: delete the other members, and create all of them again after a
         delay.
         """
@@ -225,7 +225,7 @@ class ClusterWorld:
             self._delete(member)
         self._at(self.now_s + restart_s, lambda: self._create_pods(job))
 
-    def _check_complete(self, job: Job, attempt: int) -> None:
+    def _check_complete(self, job: WorldJob, attempt: int) -> None:
         """Requeue a job that is still incomplete at the time-out."""
         if job.attempt == attempt and job.alive and not job.running:
             wait_s = min(self._config.requeue_most_s, self._config.requeue_first_s * 2.0**job.requeued)
@@ -235,11 +235,11 @@ class ClusterWorld:
 
     # ---- pods
 
-    def _update(self, member: Member, **changes: object) -> None:
+    def _update(self, member: JobMember, **changes: object) -> None:
         member.seen = replace(member.seen, **changes)  # type: ignore[arg-type]
         self.cluster.pod_seen(member.seen, self.now_s)
 
-    def _delete(self, member: Member) -> None:
+    def _delete(self, member: JobMember) -> None:
         """Delete a pod; a bound one terminates for its grace period."""
         uid = member.seen.uid
         member.job.members.pop(uid, None)
@@ -250,7 +250,7 @@ class ClusterWorld:
             self._update(member, ends_s=ends_s)
             self._at(ends_s, lambda: self._remove(member))
 
-    def _remove(self, member: Member) -> None:
+    def _remove(self, member: JobMember) -> None:
         uid = member.seen.uid
         if self._members.pop(uid, None) is None:
             return
@@ -348,6 +348,6 @@ class ClusterWorld:
 
     # ---- log
 
-    def _note(self, job: Job, text: str) -> None:
+    def _note(self, job: WorldJob, text: str) -> None:
         if self._log is not None and self._log.job == job.plan.number:
             self._log.lines.append(f"{self.now_s:,.0f} s: {text}")

@@ -36,7 +36,7 @@ from typing import Protocol
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonMapping
-from cotenant_lab.experiments.outcome import Check, Findings, Picture
+from cotenant_lab.experiments.outcome import FigureCheck, Findings, Picture
 from cotenant_lab.experiments.site.site import Conditions, Site, open_site
 
 RAW = "raw.jsonl"
@@ -50,7 +50,7 @@ Record = JsonMapping  # what a block measured, as JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ArmBlock:
     """One block of an arm. `again`: how many disturbed tries preceded it."""
 
     arm: str
@@ -60,11 +60,11 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class ExperimentRound:
     """Every arm once. `why_discarded` is empty for a round that counts."""
 
     number: int
-    blocks: Mapping[str, Block]
+    blocks: Mapping[str, ArmBlock]
     why_discarded: str = ""
 
     def record(self, arm: str) -> Record:
@@ -73,11 +73,11 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ExperimentJudgement:
     """An experiment's conclusions from its rounds."""
 
     figures: JsonMapping  # included in the JSON object unchanged
-    checks: Sequence[Check]
+    checks: Sequence[FigureCheck]
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()  # the table for a person
     notes: Sequence[str] = ()
@@ -121,11 +121,11 @@ class Experiment(Protocol):
         """
         ...
 
-    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+    def discard(self, rounds: Sequence[ExperimentRound]) -> Mapping[int, str]:
         """Rounds that the experiment's own test rejects: number to reason."""
         ...
 
-    def judge(self, rounds: Sequence[Round]) -> Judgement:
+    def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
         """Figures from the rounds that count; at least one."""
         ...
 
@@ -196,7 +196,7 @@ class _Run:
     raw: Path
     report: Callable[[BlockProgress], None]
     now_s: Callable[[], float]
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[ExperimentRound] = field(default_factory=list)
     began_s: float = 0.0
     took_s: float = 0.0
     wanted: int = 0  # rounds
@@ -227,16 +227,16 @@ class _Run:
             max_s = MAX_TIMES * self.settings.rounds * len(self.experiment.arms) * self.experiment.block_s
         return self.took_s >= max_s
 
-    def judged(self, arms: Sequence[str] = ()) -> list[Round]:
+    def judged(self, arms: Sequence[str] = ()) -> list[ExperimentRound]:
         """The rounds, with why each does not count for what rests on these arms; () = all."""
         whys = dict(self.experiment.discard(self.rounds))
         for round_ in self.rounds:
             for block in round_.blocks.values():
                 if (not arms or block.arm in arms) and (why := self._disturbed(block)):
                     whys[round_.number] = f"{why} during {block.arm}"
-        return [Round(round_.number, round_.blocks, whys.get(round_.number, "")) for round_ in self.rounds]
+        return [ExperimentRound(round_.number, round_.blocks, whys.get(round_.number, "")) for round_ in self.rounds]
 
-    def decided(self, check: Check) -> Check:
+    def decided(self, check: FigureCheck) -> FigureCheck:
         """The check by the rounds that are undisturbed in its arms; with the reason where they are too few."""
         judged = self.judged(check.arms)
         counted = [round_ for round_ in judged if not round_.why_discarded]
@@ -250,7 +250,7 @@ class _Run:
         arms = list(self.experiment.arms)
         drawn.shuffle(arms)
         seed = drawn.randrange(1 << 30)  # the same for all arms of a round: the same arrivals
-        blocks: dict[str, Block] = {}
+        blocks: dict[str, ArmBlock] = {}
         for place, arm in enumerate(arms):
             done, total = number * len(arms) + place, wanted * len(arms)
             self.report(BlockProgress(done, total, arm, (total - done) * self.experiment.block_s))
@@ -261,19 +261,19 @@ class _Run:
                     file.write(json.dumps(line) + "\n")
                 if not self._disturbed(blocks[arm]) or self._is_over():
                     break
-        self.rounds.append(Round(number, blocks))
+        self.rounds.append(ExperimentRound(number, blocks))
 
-    def _disturbed(self, block: Block) -> str:
+    def _disturbed(self, block: ArmBlock) -> str:
         return self.settings.disturbed(block.conditions) or self.experiment.disturbed(block.record)
 
-    def _block(self, site: Site, arm: str, seed: int, again: int) -> Block:
+    def _block(self, site: Site, arm: str, seed: int, again: int) -> ArmBlock:
         quiet_s = self.settings.quiet_s
         if quiet_s is None:
             quiet_s = max(_QUIET_S, self.experiment.block_s)  # to wait costs no more than a block that does not count
         site.wait_for_quiet(self.settings.max_foreign, quiet_s)
         with site.measured_conditions() as conditions:
             record = self.experiment.block(site, arm, seed)
-            return Block(arm, record, conditions(), again)
+            return ArmBlock(arm, record, conditions(), again)
 
 
 def run(
@@ -320,7 +320,7 @@ def run(
     )
 
 
-def _why_not_decided(settings: ExperimentSettings, judged: Sequence[Round], took_s: float, cut: str) -> str:
+def _why_not_decided(settings: ExperimentSettings, judged: Sequence[ExperimentRound], took_s: float, cut: str) -> str:
     """One sentence for too few rounds that count: how many, and what most often was against it."""
     whys = [round_.why_discarded for round_ in judged if round_.why_discarded]
     counted = len(judged) - len(whys)

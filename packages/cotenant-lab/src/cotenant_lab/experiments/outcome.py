@@ -19,7 +19,7 @@ from cotenant import __version__
 from cotenant.model.json_object import JsonMapping
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """What a check, or a run, came to."""
 
     PASSED = "passed"
@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class FigureCheck:
     """A figure and its pass line. `measured` None: it could not be measured, which fails where the rounds count."""
 
     what: str
@@ -51,11 +51,11 @@ class Check:
         return self.measured >= self.bound if self.at_least else self.measured <= self.bound
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CheckVerdict:
         """Whether it passes, where that is decided."""
         if self.why_not_decided:
-            return Verdict.NOT_DECIDED
-        return Verdict.PASSED if self.passed else Verdict.FAILED
+            return CheckVerdict.NOT_DECIDED
+        return CheckVerdict.PASSED if self.passed else CheckVerdict.FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Findings:
     discarded: tuple[tuple[int, str], ...]  # round and why
     seed: int
     figures: JsonMapping
-    checks: tuple[Check, ...]
+    checks: tuple[FigureCheck, ...]
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
@@ -103,12 +103,14 @@ class Findings:
     worst_steal: float = 0.0
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CheckVerdict:
         """Failed where a check fails, passed where all pass."""
         found = {check.verdict for check in self.checks}
-        if Verdict.FAILED in found:
-            return Verdict.FAILED
-        return Verdict.PASSED if self.checks and Verdict.NOT_DECIDED not in found else Verdict.NOT_DECIDED
+        if CheckVerdict.FAILED in found:
+            return CheckVerdict.FAILED
+        return (
+            CheckVerdict.PASSED if self.checks and CheckVerdict.NOT_DECIDED not in found else CheckVerdict.NOT_DECIDED
+        )
 
     @property
     def why_not_decided(self) -> str:
@@ -118,7 +120,7 @@ class Findings:
     @property
     def passed(self) -> bool:
         """Whether the verdict is `PASSED`."""
-        return self.verdict is Verdict.PASSED
+        return self.verdict is CheckVerdict.PASSED
 
     def to_object(self) -> dict[str, object]:
         """One JSON object; the experiment's own figures are at its top level."""
@@ -143,7 +145,7 @@ class Findings:
                     "at_least": check.at_least,
                     "unit": check.unit,
                     "verdict": check.verdict.value,
-                    "passed": None if check.verdict is Verdict.NOT_DECIDED else check.passed,
+                    "passed": None if check.verdict is CheckVerdict.NOT_DECIDED else check.passed,
                     "why_not_decided": check.why_not_decided,
                 }
                 for check in self.checks

@@ -11,11 +11,11 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from cotenant.model.pages.document import Heading, Section, document, drawn, side_by_side
+from cotenant.model.pages.document import Heading, PageSection, document, drawn, side_by_side
 from cotenant.model.pages.document import command as copied
-from cotenant.model.pages.figures import Axis, Chart, Figure, Line, logarithmic, over
+from cotenant.model.pages.figures import Axis, Chart, ChartLine, Figure, logarithmic, over
 from cotenant.model.pages.wide import plain_table
-from cotenant_lab.experiments.outcome import Check, Curve, Findings, Picture, Verdict, machine
+from cotenant_lab.experiments.outcome import CheckVerdict, Curve, FigureCheck, Findings, Picture, machine
 
 
 def write(path: Path, outcome: Findings, command: str) -> None:
@@ -27,7 +27,7 @@ def write(path: Path, outcome: Findings, command: str) -> None:
     temporary.replace(path)
 
 
-def part(outcome: Findings, command: str, pictures_first: bool = False) -> tuple[Section, list[Figure]]:
+def part(outcome: Findings, command: str, pictures_first: bool = False) -> tuple[PageSection, list[Figure]]:
     """The experiment as a section with its figures, for this page and for others that show it."""
     groups = [_figures(index, picture) for index, picture in enumerate(outcome.pictures)]
     left_out = "".join(f"<li>Round {n}: {escape(why)}</li>" for n, why in outcome.discarded)
@@ -42,13 +42,13 @@ def part(outcome: Findings, command: str, pictures_first: bool = False) -> tuple
         f"{''.join(f'<p class=soft>{escape(note)}</p>' for note in outcome.notes)}{discarded}"
         f"{'' if pictures_first else drawings}"
     )
-    return Section("node", "On a node", body), [figure for group in groups for figure in group]
+    return PageSection("node", "On a node", body), [figure for group in groups for figure in group]
 
 
 def conditions(outcome: Findings) -> str:
     """What it came to and what counted, and on which machine, in a sentence each."""
     where = machine()
-    count = sum(check.verdict is Verdict.PASSED for check in outcome.checks)
+    count = sum(check.verdict is CheckVerdict.PASSED for check in outcome.checks)
     verdict = f"{count} of {len(outcome.checks)} checks pass"
     why = f", others are not decided: {outcome.why_not_decided}" if outcome.why_not_decided else ""
     return (
@@ -60,7 +60,7 @@ def conditions(outcome: Findings) -> str:
     )
 
 
-def shown(check: Check) -> tuple[str, str, str]:
+def shown(check: FigureCheck) -> tuple[str, str, str]:
     """A check's value, its interval and its pass line, as words."""
     if check.measured is None:
         return "not measured", "", _line(check)
@@ -69,15 +69,15 @@ def shown(check: Check) -> tuple[str, str, str]:
     return f"{check.measured:.{places}f}{check.unit}", interval, _line(check)
 
 
-def _line(check: Check) -> str:
+def _line(check: FigureCheck) -> str:
     return f"{'≥' if check.at_least else '≤'} {check.bound:g}{check.unit}"
 
 
-_CLASSES = {Verdict.PASSED: "", Verdict.FAILED: " failed", Verdict.NOT_DECIDED: " undecided"}
-_WORDS = {Verdict.PASSED: "passes", Verdict.FAILED: "does not pass", Verdict.NOT_DECIDED: "not decided"}
+_CLASSES = {CheckVerdict.PASSED: "", CheckVerdict.FAILED: " failed", CheckVerdict.NOT_DECIDED: " undecided"}
+_WORDS = {CheckVerdict.PASSED: "passes", CheckVerdict.FAILED: "does not pass", CheckVerdict.NOT_DECIDED: "not decided"}
 
 
-def _card(check: Check) -> str:
+def _card(check: FigureCheck) -> str:
     value, interval, line = shown(check)
     ends = f", 95 % interval {interval}" if interval else ""
     return (
@@ -115,8 +115,8 @@ def _axis(picture: Picture, title: str, is_log: bool, axis: str) -> Axis:
     return logarithmic(title, min(positive) / 1.07, max(positive) * 1.07)
 
 
-def _drawn(curve: Curve) -> Line:
-    return Line(
+def _drawn(curve: Curve) -> ChartLine:
+    return ChartLine(
         name=curve.name,
         x=[float(value) for value in curve.x],
         y=[None if value is None else float(value) for value in curve.y],

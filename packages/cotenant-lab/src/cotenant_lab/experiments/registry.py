@@ -36,17 +36,17 @@ def make(name: str, period_s: float | None = None) -> harness.Experiment:
     """The experiment of that name; `period_s`: of the sine's demand, where not its own. Raises `InvalidInput`."""
     if name == "sine":
         from cotenant_lab.experiments.loads.sine_demand import SineDemand
-        from cotenant_lab.experiments.studies.sine import Sine
+        from cotenant_lab.experiments.studies.sine import SineStudy
 
-        return Sine() if period_s is None else Sine(SineDemand(period_s=period_s))
+        return SineStudy() if period_s is None else SineStudy(SineDemand(period_s=period_s))
     if name == "guard":
-        from cotenant_lab.experiments.studies.guard import Guard
+        from cotenant_lab.experiments.studies.guard import GuardStudy
 
-        return Guard()
+        return GuardStudy()
     if name == "burst":
-        from cotenant_lab.experiments.studies.burst import Burst
+        from cotenant_lab.experiments.studies.burst import BurstStudy
 
-        return Burst()
+        return BurstStudy()
     if name == "antagonist":
         from cotenant_lab.experiments.studies.antagonist import Antagonist
 
@@ -68,15 +68,15 @@ def make(name: str, period_s: float | None = None) -> harness.Experiment:
 
         return StepResponse()
     if name == "loop":
-        from cotenant_lab.experiments.studies.loop import Loop
+        from cotenant_lab.experiments.studies.loop import LoopStudy
 
-        return Loop()
+        return LoopStudy()
     if name == "llm":
         from cotenant_lab.experiments.site.model_server import MODEL_SERVER
-        from cotenant_lab.experiments.studies.loop import Loop
+        from cotenant_lab.experiments.studies.loop import LoopStudy
 
         title = "From a model server's metrics to a recovery: a stand-in beside a batch hog"
-        return Loop(rate=12.0, name="llm", title=title, application=MODEL_SERVER)
+        return LoopStudy(rate=12.0, name="llm", title=title, application=MODEL_SERVER)
     raise InvalidInput("experiment", name, "one of " + ", ".join(DEFAULT_ROUNDS))
 
 

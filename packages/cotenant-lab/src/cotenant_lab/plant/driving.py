@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.instructions import Instructions
 from cotenant.engine.node.settings import AgentSettings
-from cotenant.model.machine.knob import Knob, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobTarget, Vanished
 from cotenant.model.machine.node_pod import NodePod
 from cotenant_lab.plant.keeping import PlantKeeper
-from cotenant_lab.plant.loads import PPM, Service
+from cotenant_lab.plant.loads import PPM, PlantService
 from cotenant_lab.plant.machine import Plant
-from cotenant_lab.plant.recording import Recorder
+from cotenant_lab.plant.recording import EngineRecorder
 
 
 @dataclass(slots=True)
-class Trigger:
+class StallTrigger:
     """A PSI trigger on CPU: fires when `stall_us` are lost within `window_us`, once per window.
 
     Source: Linux, Documentation/accounting/psi.rst.
@@ -48,19 +48,19 @@ class Trigger:
 
 @dataclass(slots=True)
 class Drive:
-    """One run. `services`: the `Service` that runs in each pod, by pod key."""
+    """One run. `services`: the `PlantService` that runs in each pod, by pod key."""
 
     plant: Plant
     settings: AgentSettings
     pods: tuple[NodePod, ...]
-    services: dict[str, Service] = field(default_factory=dict)
-    triggers: Sequence[Trigger] = ()
+    services: dict[str, PlantService] = field(default_factory=dict)
+    triggers: Sequence[StallTrigger] = ()
     issued: list[tuple[int, Instructions]] = field(default_factory=list)  # non-empty ones
-    engine: Recorder = field(init=False)
+    engine: EngineRecorder = field(init=False)
     keeper: PlantKeeper = field(init=False)
 
     def __post_init__(self) -> None:
-        self.engine = Recorder(Agent(self.settings, "plant"))
+        self.engine = EngineRecorder(Agent(self.settings, "plant"))
         self.keeper = PlantKeeper(self.plant.knobs, lambda: self.plant.now_us)
         self.engine.machine_seen(frozenset(knob for knob in Knob if self.plant.knobs.supported(knob) is None))
         self.engine.found(self.keeper.leases(), self.plant.now_us)
@@ -99,7 +99,7 @@ class Drive:
             health = service.health(now, self.settings.period_us)
             if health is not None:
                 self.engine.health_reported(pod, health, now)
-        knobs: dict[Target, str] = {}
+        knobs: dict[KnobTarget, str] = {}
         for target in self.engine.knobs_to_read():
             try:
                 knobs[target] = self.plant.knobs.read(target)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cotenant.engine.leases.instructions import (
-    Audit,
-    Drop,
-    Failure,
+    AuditLine,
+    DropLeases,
     FailureKind,
+    InstructionFailure,
+    KnobReading,
     Persist,
     ReadBack,
     ReadCurrent,
-    Reading,
     Restore,
     Write,
 )
@@ -77,17 +77,17 @@ class PlantKeeper:
                 match instruction:
                     case Persist():
                         self._leases.persisted()
-                    case Drop() | Audit():
+                    case DropLeases() | AuditLine():
                         pass
                     case ReadCurrent() | ReadBack() | Write() | Restore():
                         try:
                             self._perform(instruction)
                         except Vanished as error:
-                            self._leases.failed(instruction, Failure(FailureKind.GONE, str(error)))
+                            self._leases.failed(instruction, InstructionFailure(FailureKind.GONE, str(error)))
                         except Transient as error:
-                            self._leases.failed(instruction, Failure(FailureKind.TRANSIENT, str(error)))
+                            self._leases.failed(instruction, InstructionFailure(FailureKind.TRANSIENT, str(error)))
                         except CotenantError as error:
-                            self._leases.failed(instruction, Failure(FailureKind.PERMANENT, str(error)))
+                            self._leases.failed(instruction, InstructionFailure(FailureKind.PERMANENT, str(error)))
 
     def _perform(self, instruction: ReadCurrent | ReadBack | Write | Restore) -> None:
         target = instruction.target
@@ -99,4 +99,4 @@ class PlantKeeper:
                 self._port.restore(target, raw)
                 self._leases.written(target)
             case ReadCurrent(raw=raw) | ReadBack(raw=raw):
-                self._leases.read(target, Reading(self._port.read(target), self._port.raw(target) if raw else None))
+                self._leases.read(target, KnobReading(self._port.read(target), self._port.raw(target) if raw else None))

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import UNLIMITED, Knob, Target, Vanished
+from cotenant.model.machine.knob import UNLIMITED, Knob, KnobTarget, Vanished
 from cotenant.model.machine.knob_values import canonical, parse_cpu_max
 
 DEFAULTS = {
@@ -62,21 +62,21 @@ class PlantKnobs:
         """Only CPU knobs are supported."""
         return None if knob in DEFAULTS else Gap(str(knob), _NEEDS)
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         """As the Protocol."""
         group = self._group(target)
         if target.knob is Knob.CPU_WEIGHT and group[Knob.CPU_IDLE] == "1":
             return "1"  # what the kernel shows while idle pins it
         return group[target.knob]
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         """As the Protocol: the knob, its value, and for idle also the weight, which the kernel resets."""
         kept = [str(target.knob), self.read(target)]
         if target.knob is Knob.CPU_IDLE:
-            kept.append(self.read(Target(target.group, Knob.CPU_WEIGHT)))
+            kept.append(self.read(KnobTarget(target.group, Knob.CPU_WEIGHT)))
         return json.dumps(kept)
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         """As the Protocol."""
         group = self._group(target)
         value = canonical(target.knob, value)
@@ -86,7 +86,7 @@ class PlantKnobs:
         group[target.knob] = value
         self.version += 1
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         """As the Protocol."""
         group = self._group(target)
         try:
@@ -104,7 +104,7 @@ class PlantKnobs:
         if target.knob is Knob.CPU_IDLE and kept[1] == "0":
             group[Knob.CPU_WEIGHT] = kept[2]
 
-    def _group(self, target: Target) -> dict[Knob, str]:
+    def _group(self, target: KnobTarget) -> dict[Knob, str]:
         if target.knob not in DEFAULTS:
             raise Unsupported(str(target.knob), _NEEDS)
         group = self._values.get(target.group)
@@ -112,7 +112,7 @@ class PlantKnobs:
             raise Vanished(f"{target}: no such group")
         return group
 
-    def _check(self, target: Target, group: dict[Knob, str], value: str) -> None:
+    def _check(self, target: KnobTarget, group: dict[Knob, str], value: str) -> None:
         match target.knob:
             case Knob.CPU_WEIGHT if group[Knob.CPU_IDLE] == "1":
                 raise InvalidInput(f"{target}", value, "no weight while cpu.idle is set")

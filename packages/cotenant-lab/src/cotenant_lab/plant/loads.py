@@ -20,7 +20,7 @@ from cotenant.model.machine.node_state import ServiceHealth
 PPM = 1_000_000
 
 
-class Load(Protocol):
+class PlantLoad(Protocol):
     """Threads in a group. A step begins with `wants`, ends with `granted`."""
 
     group: str
@@ -61,7 +61,7 @@ class Hog:
 
 
 @dataclass(slots=True)
-class Sine:
+class SineLoad:
     """One thread whose demand is an oscillating share of a CPU, slot by slot; demand not met within a slot is lost."""
 
     group: str
@@ -95,7 +95,7 @@ class Sine:
 
 
 @dataclass(slots=True)
-class Service:
+class PlantService:
     """Requests that arrive at random, each with the same CPU time, served first come first served by some threads."""
 
     group: str

@@ -17,7 +17,7 @@ from cotenant.model.machine.counters import GroupCounters, HostCounters, Logical
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant_lab.plant.knobs import PlantKnobs
-from cotenant_lab.plant.loads import PPM, Load
+from cotenant_lab.plant.loads import PPM, PlantLoad
 from cotenant_lab.plant.sharing import KERNEL_USUAL_WEIGHT, USUAL_WEIGHT, GroupNode, share, want_here
 
 MEMORY_BYTES = 16 << 30
@@ -25,7 +25,7 @@ WALL_S = 1_700_000_000.0  # what the wall clock shows at virtual time 0
 
 
 @dataclass(slots=True)
-class Counted:
+class PlantCounters:
     """A group's counters."""
 
     cpu_us: int = 0
@@ -40,15 +40,15 @@ class Counted:
 class Plant:
     """A machine of `cpus` CPUs. Implements `Sensor` and, by `knobs`, `KnobPort`."""
 
-    def __init__(self, cpus: int, loads: Sequence[Load], groups: Sequence[str] = (), step_us: int = 5000) -> None:
+    def __init__(self, cpus: int, loads: Sequence[PlantLoad], groups: Sequence[str] = (), step_us: int = 5000) -> None:
         """`groups`: groups without a load; those of loads are added automatically."""
         self.cpus = cpus
         self.loads = list(loads)
         self.step_us = step_us
         self.now_us = 0
         self.knobs = PlantKnobs(cpus, (*groups, *(load.group for load in loads)))
-        self.counted: dict[str, Counted] = {}
-        self.host = Counted()
+        self.counted: dict[str, PlantCounters] = {}
+        self.host = PlantCounters()
         self._nodes: dict[str, GroupNode] = {}
         self._root = GroupNode("")
         self._allowed: dict[str, tuple[int, ...]] = {}
@@ -82,10 +82,10 @@ class Plant:
         """Time since the start in which some thread of a group waited, as a PSI trigger measures it. "" = the
         machine.
         """
-        return self.host.some_us if not group else self.counted.setdefault(group, Counted()).some_us
+        return self.host.some_us if not group else self.counted.setdefault(group, PlantCounters()).some_us
 
     def _counters(self, group: str) -> GroupCounters:
-        seen = self.counted.setdefault(group, Counted())
+        seen = self.counted.setdefault(group, PlantCounters())
         limit = parse_cpu_max(self.knobs.value(group, Knob.CPU_MAX)).cpu_m
         return GroupCounters(
             group,
@@ -137,11 +137,11 @@ class Plant:
         for node in self._nodes.values():
             ended, throttled = node.refill(self.now_us)
             if ended and node.quota_us is not None:
-                seen = self.counted.setdefault(node.group, Counted())
+                seen = self.counted.setdefault(node.group, PlantCounters())
                 seen.periods += 1
                 seen.throttled_periods += throttled
 
-    def _share_out(self, running: list[tuple[Load, int]]) -> tuple[dict[str, int], dict[str, int]]:
+    def _share_out(self, running: list[tuple[PlantLoad, int]]) -> tuple[dict[str, int], dict[str, int]]:
         """The CPU time of each group with a load in this step, and the collision probability of its wake-ups."""
         places = self._place(running)
         for node in (*self._nodes.values(), self._root):
@@ -167,7 +167,7 @@ class Plant:
             self._taken_ppm[cpu] = sum(self._taken_by[cpu].values())
         return {load.group: self._nodes[load.group].got_us for load, _ in running}, collisions
 
-    def _place(self, running: list[tuple[Load, int]]) -> list[list[tuple[str, int]]]:
+    def _place(self, running: list[tuple[PlantLoad, int]]) -> list[list[tuple[str, int]]]:
         """Assign threads to CPUs: each to the CPU with the least demand so far; threads of the idle class last."""
         places: list[list[tuple[str, int]]] = [[] for _ in range(self.cpus)]
         filled = [0] * self.cpus
@@ -185,7 +185,7 @@ class Plant:
         """Probability that the least occupied CPU the group may use is taken by others outside the idle class."""
         return min(min(PPM, self._taken_ppm[cpu] - self._taken_by[cpu].get(group, 0)) for cpu in self._allowed[group])
 
-    def _account(self, running: list[tuple[Load, int]], got: dict[str, int], collisions: dict[str, int]) -> None:
+    def _account(self, running: list[tuple[PlantLoad, int]], got: dict[str, int], collisions: dict[str, int]) -> None:
         waits: dict[str, tuple[int, int]] = {}  # total waiting time, and time in which all threads waited
         wanted_by: dict[str, int] = {}
         for load, wanted in running:
@@ -195,7 +195,7 @@ class Plant:
             used, waited = load.granted(self.now_us, self.step_us, part, collisions[load.group])
             full = max(0, min(self.step_us, waited - (load.threads - 1) * self.step_us))
             for node in self._up(load.group):
-                seen = self.counted.setdefault(node.group, Counted())
+                seen = self.counted.setdefault(node.group, PlantCounters())
                 seen.cpu_us += used
                 seen.run_delay_us += waited
                 before = waits.get(node.group)
@@ -209,7 +209,7 @@ class Plant:
         self.host.some_us += min(self.step_us, sum(waits[load.group][0] for load, _ in running))
         for node in self._nodes.values():
             if node.quota_us is not None and node.left_us <= 0 and node.got_us < node.wanted_us:
-                seen = self.counted.setdefault(node.group, Counted())
+                seen = self.counted.setdefault(node.group, PlantCounters())
                 seen.throttled_us += self.step_us
                 node.throttled = True
 

@@ -21,7 +21,7 @@ from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.instructions import Instructions
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import Gap, GpuCounters, GroupCounters, HostCounters, LogicalCpu, NodeSample
-from cotenant.model.machine.knob import Knob, KnobLease, LeaseAnswer, Target
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseAnswer
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, Allocatable, ServiceHealth
 from cotenant.model.machine.run_queue import Blame, GroupWaits, NoCulprit, RunQueueReading
@@ -86,7 +86,7 @@ class StoredSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class RecordedCall:
     """One call of the engine: its name, its time, and its arguments."""
 
     call: str
@@ -99,7 +99,7 @@ class Event:
     pod: str = ""
     health: ServiceHealth | None = None
     sample: StoredSample | None = None
-    knobs: tuple[tuple[Target, str], ...] = ()
+    knobs: tuple[tuple[KnobTarget, str], ...] = ()
     cpus: tuple[LogicalCpu, ...] = ()
     group: str = ""
     what: str = ""
@@ -115,44 +115,46 @@ def encoded(instructions: Instructions) -> str:
 
 
 @dataclass(slots=True)
-class Recorder:
+class EngineRecorder:
     """Wraps the engine: forwards every call, and records it."""
 
     agent: Agent
-    events: list[Event] = field(default_factory=list)
+    events: list[RecordedCall] = field(default_factory=list)
 
     def pods_seen(self, pods: Sequence[NodePod], at_us: int) -> None:
         """As `Agent`."""
-        self.events.append(Event("pods_seen", at_us, pods=tuple(pods)))
+        self.events.append(RecordedCall("pods_seen", at_us, pods=tuple(pods)))
         self.agent.pods_seen(pods, at_us)
 
     def machine_seen(self, supported: frozenset[Knob]) -> None:
         """As `Agent`."""
-        self.events.append(Event("machine_seen", 0, supported=tuple(sorted(supported))))
+        self.events.append(RecordedCall("machine_seen", 0, supported=tuple(sorted(supported))))
         self.agent.machine_seen(supported)
 
     def allocatable_seen(self, allocatable: Allocatable | None) -> None:
         """As `Agent`."""
-        self.events.append(Event("allocatable_seen", 0, allocatable=allocatable))
+        self.events.append(RecordedCall("allocatable_seen", 0, allocatable=allocatable))
         self.agent.allocatable_seen(allocatable)
 
     def found(self, leases: Sequence[KnobLease], at_us: int) -> None:
         """As `Agent`."""
-        self.events.append(Event("found", at_us, leases=tuple(leases)))
+        self.events.append(RecordedCall("found", at_us, leases=tuple(leases)))
         self.agent.leases_found(leases, at_us)
 
     def health_reported(self, pod: str, health: ServiceHealth, at_us: int) -> bool:
         """As `Agent`."""
-        self.events.append(Event("health_reported", at_us, pod=pod, health=health))
+        self.events.append(RecordedCall("health_reported", at_us, pod=pod, health=health))
         return self.agent.health_reported(pod, health, at_us)
 
-    def sampled(self, sample: NodeSample, knobs: Mapping[Target, str], cpus: Sequence[LogicalCpu] = ()) -> Instructions:
+    def sampled(
+        self, sample: NodeSample, knobs: Mapping[KnobTarget, str], cpus: Sequence[LogicalCpu] = ()
+    ) -> Instructions:
         """As `Agent`."""
         # The set of knobs to read is part of the engine's state: a replay must ask for it at the same point.
         answer = self.agent.sampled(sample, knobs, cpus)
         pairs = tuple(sorted(knobs.items()))
         self.events.append(
-            Event(
+            RecordedCall(
                 "sampled", sample.at_us, encoded(answer), sample=StoredSample.of(sample), knobs=pairs, cpus=tuple(cpus)
             )
         )
@@ -161,28 +163,28 @@ class Recorder:
     def pressed(self, at_us: int, group: str, what: str, stall_ppm: int = PPM) -> Instructions:
         """As `Agent`."""
         answer = self.agent.pressed(at_us, group, what, stall_ppm)
-        self.events.append(Event("pressed", at_us, encoded(answer), group=group, what=what, stall_ppm=stall_ppm))
+        self.events.append(RecordedCall("pressed", at_us, encoded(answer), group=group, what=what, stall_ppm=stall_ppm))
         return answer
 
     def answered(self, answers: Sequence[LeaseAnswer], at_us: int) -> None:
         """As `Agent`."""
-        self.events.append(Event("answered", at_us, answers=tuple(answers)))
+        self.events.append(RecordedCall("answered", at_us, answers=tuple(answers)))
         self.agent.answered(answers, at_us)
 
     def unreachable(self, at_us: int) -> None:
         """As `Agent`."""
-        self.events.append(Event("unreachable", at_us))
+        self.events.append(RecordedCall("unreachable", at_us))
         self.agent.unreachable(at_us)
 
     def evicted(self, uid: str, accepted: bool, detail: str, at_us: int) -> None:
         """As `Agent`."""
-        self.events.append(Event("evicted", at_us, pod=uid, accepted=accepted, detail=detail))
+        self.events.append(RecordedCall("evicted", at_us, pod=uid, accepted=accepted, detail=detail))
         self.agent.evicted(uid, accepted, detail, at_us)
 
     def stopping(self, at_us: int) -> Instructions:
         """As `Agent`."""
         answer = self.agent.stopping(at_us)
-        self.events.append(Event("stopping", at_us, encoded(answer)))
+        self.events.append(RecordedCall("stopping", at_us, encoded(answer)))
         return answer
 
     def __getattr__(self, name: str) -> Any:
@@ -190,29 +192,29 @@ class Recorder:
         return getattr(self.agent, name)
 
 
-def dump(events: Iterable[Event]) -> bytes:
+def dump(events: Iterable[RecordedCall]) -> bytes:
     """One line per event."""
     return b"".join(msgspec.json.encode(event, order="deterministic") + b"\n" for event in events)
 
 
-def load(lines: bytes) -> tuple[Event, ...]:
+def load(lines: bytes) -> tuple[RecordedCall, ...]:
     """The inverse of `dump`. Raises `InvalidInput` naming the line."""
     found = []
     for number, line in enumerate(lines.splitlines(), 1):
         try:
-            found.append(msgspec.json.decode(line, type=Event))
+            found.append(msgspec.json.decode(line, type=RecordedCall))
         except (msgspec.MsgspecError, InvalidInput) as error:
             raise InvalidInput(f"recording, line {number}", line[:80], f"an event ({error})") from error
     return tuple(found)
 
 
-def replay(events: Iterable[Event], agent: Agent) -> Iterator[tuple[Event, str]]:
+def replay(events: Iterable[RecordedCall], agent: Agent) -> Iterator[tuple[RecordedCall, str]]:
     """Make the same calls on this engine; yields each event with the instructions now returned."""
     for event in events:
         yield event, _again(event, agent)
 
 
-def _again(event: Event, agent: Agent) -> str:
+def _again(event: RecordedCall, agent: Agent) -> str:
     match event.call:
         case "pods_seen":
             agent.pods_seen(event.pods, event.at_us)

@@ -21,10 +21,10 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
-from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
+from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig, SuppressionForm
 from cotenant.policy.nodeqos.guard.config import GuardConfig
-from cotenant_lab.plant.driving import Drive, Trigger
-from cotenant_lab.plant.loads import Hog, Service, Sine, percentile
+from cotenant_lab.plant.driving import Drive, StallTrigger
+from cotenant_lab.plant.loads import Hog, PlantService, SineLoad, percentile
 from cotenant_lab.plant.machine import Plant
 
 SECOND_US = 1_000_000
@@ -32,7 +32,7 @@ ROOT, GUESTS = "plant", "plant/guests"
 SERVICE = f"{ROOT}/service"
 
 
-class Arm(StrEnum):
+class PlantArm(StrEnum):
     """The work beside the service."""
 
     ALONE = "alone"
@@ -44,7 +44,7 @@ class Arm(StrEnum):
 class SineResult:
     """Figures of one arm of Test 1."""
 
-    arm: Arm
+    arm: PlantArm
     correlation: float  # of delivered with demanded CPU, slot by slot
     delivered_share: float  # of what was demanded
     hog_share_of_idle: float | None  # of what the service did not demand; None without a hog
@@ -56,7 +56,7 @@ class SineResult:
 class StepResult:
     """Figures of the trial in which a hog appears."""
 
-    arm: Arm
+    arm: PlantArm
     p99_before_us: int
     p99_after_us: int  # from 5 s after the hog's appearance to the end
     action_after_us: int | None  # from the hog's appearance to the first knob that reduces its CPU; None = never
@@ -68,7 +68,7 @@ def policies(threshold_percent: int, idle: bool = True, guard: GuardConfig | Non
     """Best-effort CPU by quota only. Koordinator's threshold is meant for many CPUs; on a single CPU it would leave
     the hog almost nothing.
     """
-    suppress = SuppressConfig(form=Form.QUOTA, threshold_percent=threshold_percent)
+    suppress = SuppressConfig(form=SuppressionForm.QUOTA, threshold_percent=threshold_percent)
     return PolicySettings(best_effort_cpu=BestEffortCpuConfig(suppress, guard or GuardConfig(), idle))
 
 
@@ -85,17 +85,17 @@ def hog_pods(count: int) -> tuple[NodePod, ...]:
     return tuple(NodePod(f"u-hog-{i}", "plant", f"hog-{i}", f"{GUESTS}/hog-{i}", QoSClass.BE) for i in range(count))
 
 
-def sine(arm: Arm, seconds: int = 60, hogs: int = 8) -> SineResult:
+def sine(arm: PlantArm, seconds: int = 60, hogs: int = 8) -> SineResult:
     """Test 1 on one CPU: the service wants 10 to 70 % of it, the hogs all, each in a group of its own beside the
     service's where unregulated.
     """
-    wave = Sine(SERVICE)
-    pods = hog_pods(hogs) if arm is not Arm.ALONE else ()
+    wave = SineLoad(SERVICE)
+    pods = hog_pods(hogs) if arm is not PlantArm.ALONE else ()
     # Unregulated, as on a machine without a kubelet: all groups are siblings of equal weight.
-    groups = {pod.uid: pod.group if arm is Arm.REGULATED else f"{ROOT}/{pod.name}" for pod in pods}
+    groups = {pod.uid: pod.group if arm is PlantArm.REGULATED else f"{ROOT}/{pod.name}" for pod in pods}
     guests = [Hog(groups[pod.uid]) for pod in pods]
     plant = Plant(1, [wave, *guests], (ROOT,))
-    if arm is Arm.REGULATED:
+    if arm is PlantArm.REGULATED:
         settings = AgentSettings(policies=policies(95), roots=(ROOT,), best_effort_group=GUESTS)
         Drive(plant, settings, (service_pod(), *pods)).run(seconds * SECOND_US)
     plant.advance(seconds * SECOND_US)
@@ -112,22 +112,22 @@ def sine(arm: Arm, seconds: int = 60, hogs: int = 8) -> SineResult:
 
 
 def step(
-    arm: Arm, *, idle: bool = True, trigger: bool = False, seconds: int = 60, at_second: int = 20, seed: int = 0
+    arm: PlantArm, *, idle: bool = True, trigger: bool = False, seconds: int = 60, at_second: int = 20, seed: int = 0
 ) -> StepResult:
     """A service with an objective on two CPUs; in the `at_second` second four hogs appear in their group.
 
     `idle` False leaves the reaction to guard and quota alone; `trigger` adds a PSI trigger on the service's group.
     """
     rng = np.random.default_rng(seed)
-    server = Service(SERVICE, rate_hz=300.0, request_us=1500, objective_us=8000, rng=rng)
-    hogs = hog_pods(4) if arm is not Arm.ALONE else ()
+    server = PlantService(SERVICE, rate_hz=300.0, request_us=1500, objective_us=8000, rng=rng)
+    hogs = hog_pods(4) if arm is not PlantArm.ALONE else ()
     guests = [Hog(pod.group, from_us=at_second * SECOND_US) for pod in hogs]
     plant = Plant(2, [server, *guests], (ROOT, GUESTS))
     drive = None
-    if arm is Arm.REGULATED:
+    if arm is PlantArm.REGULATED:
         settings = AgentSettings(policies=policies(95, idle), roots=(ROOT,), best_effort_group=GUESTS)
         pods = (service_pod(server.objective_us), *hogs)
-        triggers = (Trigger(SERVICE, stall_us=50_000),) if trigger else ()
+        triggers = (StallTrigger(SERVICE, stall_us=50_000),) if trigger else ()
         drive = Drive(plant, settings, pods, {pods[0].key: server}, triggers)
         drive.run(seconds * SECOND_US)
     plant.advance(seconds * SECOND_US)

@@ -14,7 +14,7 @@ import numpy as np
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.zones.reading import ZoneReading
-from cotenant.model.zones.setting import USUAL_MODES, Backend, Mode, Setting
+from cotenant.model.zones.setting import USUAL_MODES, Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import Attach, Verify, ZoneInstruction
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
@@ -39,7 +39,7 @@ class PhaseOutcome:
     """One phase. `fixed`: mean outcome by scheduler; `learned`: the zone's; `settled`: the zone's in the last half."""
 
     phase: str
-    fixed: dict[Mode, float]
+    fixed: dict[ZoneMode, float]
     learned: float
     settled: float
     readings: int
@@ -74,7 +74,7 @@ def day(seed: int, readings: int = 120, phases: Iterable[str] = DAY, scenes: boo
     ]
 
 
-def _fixed(mode: Mode, names: tuple[str, ...], readings: int, seed: int, config: ZoneConfig) -> list[list[float]]:
+def _fixed(mode: ZoneMode, names: tuple[str, ...], readings: int, seed: int, config: ZoneConfig) -> list[list[float]]:
     cpu, found = ZoneCpu((), mode, np.random.default_rng(seed)), []
     for name in names:
         cpu.replace(PHASES[name])
@@ -85,8 +85,8 @@ def _fixed(mode: Mode, names: tuple[str, ...], readings: int, seed: int, config:
 def _learned(names: tuple[str, ...], readings: int, seed: int, config: ZoneConfig) -> list[list[float]]:
     rows = {"web": ZoneRow(ZoneClass.SERVICE), "bulk": ZoneRow(ZoneClass.SERVICE), "batch": ZoneRow(ZoneClass.BATCH)}
     limits = ZoneLimits(canary_s=1.0, dwell_s=3.0, ban_s=10.0)
-    zone = Zone("day", rows, (Setting(Backend.ROOT, Mode.WEIGHTED),), USUAL_MODES, config, limits)
-    cpu, found, now_s = ZoneCpu((), Mode.WEIGHTED, np.random.default_rng(seed)), [], 0.0
+    zone = Zone("day", rows, (ZoneSetting(Backend.ROOT, ZoneMode.WEIGHTED),), USUAL_MODES, config, limits)
+    cpu, found, now_s = ZoneCpu((), ZoneMode.WEIGHTED, np.random.default_rng(seed)), [], 0.0
     _carry_out(zone, zone.start(now_s), now_s, cpu)
     for name in names:
         cpu.replace(PHASES[name])

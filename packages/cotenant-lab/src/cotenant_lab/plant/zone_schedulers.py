@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cotenant.model.zones.reading import GroupReading, MachineSigns, ZoneReading
-from cotenant.model.zones.setting import Mode
+from cotenant.model.zones.setting import ZoneMode
 from cotenant.model.zones.table import ZoneClass
 
-SLICE_US = {Mode.LATENCY: 4_000, Mode.WEIGHTED: 4_000, Mode.THROUGHPUT: 20_000}
+SLICE_US = {ZoneMode.LATENCY: 4_000, ZoneMode.WEIGHTED: 4_000, ZoneMode.THROUGHPUT: 20_000}
 STARVED_US = 1_000_000
 _ALWAYS_US = 1 << 60
 
@@ -50,7 +50,7 @@ class _Task:
 class ZoneCpu:
     """A CPU with these tasks; `rng` draws wake-ups."""
 
-    def __init__(self, specs: tuple[TaskSpec, ...], mode: Mode, rng: np.random.Generator) -> None:
+    def __init__(self, specs: tuple[TaskSpec, ...], mode: ZoneMode, rng: np.random.Generator) -> None:
         self.mode = mode
         self._rng = rng
         self._now_us = 0
@@ -117,11 +117,11 @@ class ZoneCpu:
             return
         task.left_us = task.spec.work_us
         # a sleeper saves up one turn at most
-        task.virtual_us = max(task.virtual_us, self._virtual_us - SLICE_US[Mode.WEIGHTED])
+        task.virtual_us = max(task.virtual_us, self._virtual_us - SLICE_US[ZoneMode.WEIGHTED])
         self._enqueue(task)
         running = self._running
         if (
-            self.mode is Mode.LATENCY
+            self.mode is ZoneMode.LATENCY
             and running is not None
             and running.spec.zone_class is ZoneClass.BATCH
             and task.spec.zone_class is ZoneClass.SERVICE
@@ -144,11 +144,11 @@ class ZoneCpu:
         self._turn_ends_us = self._now_us + SLICE_US[self.mode]
 
     def _order(self, task: _Task) -> tuple[float, float]:
-        if self.mode is Mode.LATENCY:
+        if self.mode is ZoneMode.LATENCY:
             batch = task.spec.zone_class is ZoneClass.BATCH
             starved = batch and self._now_us - task.queued_us > STARVED_US
             return (0.0 if starved else 2.0 if batch else 1.0), task.queued_us
-        if self.mode is Mode.WEIGHTED:
+        if self.mode is ZoneMode.WEIGHTED:
             return task.virtual_us, task.queued_us
         return 0.0, task.queued_us
 

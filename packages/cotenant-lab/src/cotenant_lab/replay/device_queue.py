@@ -19,7 +19,7 @@ import numpy as np
 from cotenant.model.arrays import Float, Int
 from cotenant.model.compiled import njit
 from cotenant.policy.placement.gpu.fragmentation import GpuMix, GpuWeights
-from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI, GpuNodes, GpuShapes, misfit, take
+from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI, GpuNodeArrays, GpuShapes, misfit, take
 from cotenant_lab.baselines.fgd import GpuRule, kind_bit, node_term, score_node
 
 NONE = -1
@@ -39,7 +39,7 @@ class KeptScores(NamedTuple):
 
 
 def kept_scores(
-    shapes: int, nodes: GpuNodes, rule: int, mix: GpuMix, weights: GpuWeights, placements: int
+    shapes: int, nodes: GpuNodeArrays, rule: int, mix: GpuMix, weights: GpuWeights, placements: int
 ) -> KeptScores:
     """Make an empty table for at most `placements` placements on idle nodes."""
     count = len(nodes.cpu)
@@ -58,14 +58,14 @@ def kept_scores(
 
 
 @njit
-def _all_terms(rule: int, nodes: GpuNodes, mix: GpuMix, w: GpuWeights, term: Float) -> None:
+def _all_terms(rule: int, nodes: GpuNodeArrays, mix: GpuMix, w: GpuWeights, term: Float) -> None:
     for n in range(len(term)):
         term[n] = node_term(rule, nodes, n, mix, w)
 
 
 @njit
 def _rescore(
-    rule: int, nodes: GpuNodes, n: int, shapes: GpuShapes, k: int, mix: GpuMix, w: GpuWeights, kept: KeptScores
+    rule: int, nodes: GpuNodeArrays, n: int, shapes: GpuShapes, k: int, mix: GpuMix, w: GpuWeights, kept: KeptScores
 ) -> None:
     if misfit(nodes, n, shapes, k) != 0:
         kept.score[k, n] = -np.inf
@@ -78,7 +78,7 @@ def _rescore(
 @njit
 def choose(
     rule: int,
-    nodes: GpuNodes,
+    nodes: GpuNodeArrays,
     shapes: GpuShapes,
     k: int,
     mix: GpuMix,
@@ -118,7 +118,7 @@ def choose(
 
 
 @njit
-def _any_device(nodes: GpuNodes, n: int, milli: int, draw: float) -> int:
+def _any_device(nodes: GpuNodeArrays, n: int, milli: int, draw: float) -> int:
     enough = 0
     for i in range(nodes.gpu_count[n]):
         if nodes.gpu_free[n, i] >= milli:
@@ -135,7 +135,7 @@ def _any_device(nodes: GpuNodes, n: int, milli: int, draw: float) -> int:
 @njit
 def place_all(
     rule: int,
-    nodes: GpuNodes,
+    nodes: GpuNodeArrays,
     shapes: GpuShapes,
     arrivals: Int,
     begin: int,

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cotenant.model.pages.figures import Axis, Line, Reading, ends, logarithmic
-from cotenant_lab.comparison import Comparison, Row
+from cotenant.model.pages.figures import Axis, ChartLine, IntervalReading, ends, logarithmic
+from cotenant_lab.comparison import Comparison, ComparisonRow
 from cotenant_lab.contract import RunResult
 from cotenant_lab.metric import Metric
 from cotenant_lab.report.palette import Style
@@ -23,7 +23,7 @@ _MIN_SHOWN = 0.01  # percent: smaller values are drawn at the bottom of a logari
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class FigureData:
     """The data of all figures. `results`: runs with their arrays, by policy, at the comparison's focus load."""
 
     comparison: Comparison
@@ -50,10 +50,10 @@ def drawn_last(comparison: Comparison) -> list[str]:
     return [policy for policy in reversed(ranked) if policy != comparison.ours] + [comparison.ours]
 
 
-def line(drawing: Drawing, policy: str, x: Sequence[float], y: Sequence[float | None]) -> Line:
+def line(drawing: FigureData, policy: str, x: Sequence[float], y: Sequence[float | None]) -> ChartLine:
     """A line in the policy's style."""
     style = drawing.styles[policy]
-    return Line(
+    return ChartLine(
         name=policy,
         x=list(x),
         y=list(y),
@@ -64,7 +64,7 @@ def line(drawing: Drawing, policy: str, x: Sequence[float], y: Sequence[float | 
     )
 
 
-def halves(rows: Sequence[Row], metric: Metric) -> list[float]:
+def halves(rows: Sequence[ComparisonRow], metric: Metric) -> list[float]:
     """Half of the 95 % intervals of a line's points; empty where none is known."""
     found = [or_zero(row.get(metric.name).half_width) * metric.scale for row in rows]
     return found if any(found) else []
@@ -75,11 +75,11 @@ def or_zero(value: float) -> float:
     return value if isfinite(value) else 0.0
 
 
-def reading(value: Interval, scale: float, shown: str, colour: str) -> Reading:
+def reading(value: Interval, scale: float, shown: str, colour: str) -> IntervalReading:
     """A value with its interval; without one where it is not known."""
     mean, half = value.mean * scale, value.half_width * scale
     known = isfinite(half)
-    return Reading(mean, mean - half if known else None, mean + half if known else None, shown, colour)
+    return IntervalReading(mean, mean - half if known else None, mean + half if known else None, shown, colour)
 
 
 def shown_with_half(value: Interval, scale: float, unit: str) -> str:
@@ -93,7 +93,7 @@ def with_unit(metric: Metric) -> str:
     return f"{metric.title}, {metric.suffix}" if metric.suffix else metric.title
 
 
-def raised(lines: Sequence[Line], title: str) -> tuple[list[Line], Axis, str]:
+def raised(lines: Sequence[ChartLine], title: str) -> tuple[list[ChartLine], Axis, str]:
     """Lines over a logarithmic y axis, since violations span three orders: values too small for it lie at its
     bottom. With the addition to the caption.
     """

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
 
-from cotenant_lab.comparison import Comparison, Row
+from cotenant_lab.comparison import Comparison, ComparisonRow
 from cotenant_lab.derived_metrics import SUSTAINED_LOAD
 from cotenant_lab.report.wording import (
     bounded,
@@ -43,22 +43,22 @@ _SAME_INDEX = 0.005  # smaller differences of a Jain index are ignored
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReportFinding:
     """One statement about the figures. `kind` sets its colour: ours leads, ours loses or ties, caution, fact."""
 
     kind: Kind
     text: str
 
 
-def findings(comparison: Comparison) -> tuple[Finding, ...]:
+def findings(comparison: Comparison) -> tuple[ReportFinding, ...]:
     """The sentences of every rule, in display order."""
-    found: list[Finding] = []
+    found: list[ReportFinding] = []
     for rule in _RULES:
         found += rule(comparison)
     return tuple(found)
 
 
-def _leading_figure(c: Comparison) -> list[Finding]:
+def _leading_figure(c: Comparison) -> list[ReportFinding]:
     """Rivals first, then their variants, which have more information or other settings, so that no tie with one is
     hidden.
     """
@@ -76,14 +76,14 @@ def _leading_figure(c: Comparison) -> list[Finding]:
             near = f" The closest of them is {closest.policy}, {gap(closest, metric)} away." if len(ahead) > 1 else ""
             by = f" by {gap(closest, metric)}" if len(ahead) == 1 else ""
             found.append(
-                Finding(good, f"{head}is ahead of {counted(ahead, group, noun)}: {policies_of(ahead)}{by}.{near}")
+                ReportFinding(good, f"{head}is ahead of {counted(ahead, group, noun)}: {policies_of(ahead)}{by}.{near}")
             )
         if tied:
             listed = "; ".join(f"{p.policy} ({gap(p, metric)})" for p in tied)
-            found.append(Finding(bad, f"{head}is not separated from {how_many(tied, noun)} {listed}."))
+            found.append(ReportFinding(bad, f"{head}is not separated from {how_many(tied, noun)} {listed}."))
         if behind:
             listed = "; ".join(f"{p.policy} by {gap(p, metric)}" for p in behind)
-            found.append(Finding(bad, f"{head}loses to {how_many(behind, noun)} {listed}."))
+            found.append(ReportFinding(bad, f"{head}loses to {how_many(behind, noun)} {listed}."))
     return found
 
 
@@ -94,7 +94,7 @@ _GROUPS: tuple[tuple[str, str, Kind, Kind], ...] = (
 )
 
 
-def _sustained_load(c: Comparison) -> list[Finding]:
+def _sustained_load(c: Comparison) -> list[ReportFinding]:
     mine = next((row for row in c.sustained if row.policy == c.ours), None)
     rivals = [row for row in c.sustained if row.role == "rival"]
     variants = [row for row in c.sustained if row.role == "variant"]
@@ -111,9 +111,9 @@ def _sustained_load(c: Comparison) -> list[Finding]:
     )
     if pair.difference.excludes_zero:
         kind: Kind = "lead" if lead > 0 else "loss"
-        found = [Finding(kind, f"{words}: the interval excludes zero.")]
+        found = [ReportFinding(kind, f"{words}: the interval excludes zero.")]
     else:
-        found = [Finding("loss", f"{words}: the interval includes zero, so it may be chance.")]
+        found = [ReportFinding("loss", f"{words}: the interval includes zero, so it may be chance.")]
     if variants:
         listed = "; ".join(
             f"{p.policy} {bounded(row.bound)}{percent(row.mean.mean)} "
@@ -122,12 +122,12 @@ def _sustained_load(c: Comparison) -> list[Finding]:
             for p in c.paired
             if p.metric == SUSTAINED_LOAD.name and p.policy == row.policy
         )
-        found.append(Finding("fact", f"Variants, which know more or fit otherwise, sustain: {listed}."))
+        found.append(ReportFinding("fact", f"Variants, which know more or fit otherwise, sustain: {listed}."))
     beyond = [row for row in c.sustained if row.bounded]
     if beyond:
         listed = ", ".join(f"{row.policy} ({row.bounded} of {len(row.by_seed)} seeds)" for row in beyond)
         found.append(
-            Finding(
+            ReportFinding(
                 "caution",
                 f"The sweep ends at {percent(min(c.loads))} and {percent(max(c.loads))}; beyond it a sustained load "
                 "is only bounded, and the "
@@ -141,7 +141,7 @@ def _sustained_load(c: Comparison) -> list[Finding]:
     ]
     if gaps:
         found.append(
-            Finding(
+            ReportFinding(
                 "caution",
                 "On some seeds a load below the sustained one already violates more than 1 % (a few large jobs "
                 f"decide it): {', '.join(gaps)}.",
@@ -150,7 +150,7 @@ def _sustained_load(c: Comparison) -> list[Finding]:
     return found
 
 
-def _losses(c: Comparison) -> list[Finding]:
+def _losses(c: Comparison) -> list[ReportFinding]:
     """Every ranking figure at the focus load in which a rival is significantly ahead."""
     listed = []
     for name in c.measured:
@@ -166,10 +166,10 @@ def _losses(c: Comparison) -> list[Finding]:
             names = policies_of(sorted(behind, key=lambda p: p.policy), c)
             listed.append(f"{lowered(metric.title)}: to {names} (most to {worst.policy}, {gap(worst, metric)})")
     if listed:
-        return [Finding("loss", f"Where {c.ours} loses at {percent(c.focus)} load: {'; '.join(listed)}.")]
+        return [ReportFinding("loss", f"Where {c.ours} loses at {percent(c.focus)} load: {'; '.join(listed)}.")]
     if len(c.seeds) > 1 and any(p.load == c.focus and c.roles[p.policy] in ("rival", "variant") for p in c.paired):
         return [
-            Finding(
+            ReportFinding(
                 "lead",
                 f"In no other figure that ranks policies is a rival ahead of {c.ours} beyond its interval at "
                 f"{percent(c.focus)} load.",
@@ -178,7 +178,7 @@ def _losses(c: Comparison) -> list[Finding]:
     return []
 
 
-def _ablations(c: Comparison) -> list[Finding]:
+def _ablations(c: Comparison) -> list[ReportFinding]:
     metric = c.metrics[c.leading]
     pairs = [p for p in c.paired if p.metric == metric.name and p.load == c.focus and c.roles[p.policy] == "ablation"]
     if not pairs:
@@ -187,7 +187,7 @@ def _ablations(c: Comparison) -> list[Finding]:
         f"{p.policy} {signed(p, metric)}{'' if p.difference.excludes_zero else ' (may be chance)'}" for p in pairs
     )
     return [
-        Finding(
+        ReportFinding(
             "fact",
             f"What the parts of {c.ours} are worth in {lowered(metric.title)} at {percent(c.focus)} load (without it, "
             f"minus with it): {listed}.",
@@ -195,11 +195,11 @@ def _ablations(c: Comparison) -> list[Finding]:
     ]
 
 
-def _bound(c: Comparison) -> list[Finding]:
+def _bound(c: Comparison) -> list[ReportFinding]:
     metric = c.metrics[c.leading]
     pairs = [p for p in c.paired if p.metric == metric.name and p.load == c.focus and c.roles[p.policy] == "bound"]
     return [
-        Finding(
+        ReportFinding(
             "fact",
             f"{p.policy} knows more than any scheduler can ({c.summaries[p.policy]}): what is left to gain over "
             f"{c.ours} is {gap(p, metric)}."
@@ -211,7 +211,7 @@ def _bound(c: Comparison) -> list[Finding]:
     ]
 
 
-def _founding(c: Comparison) -> list[Finding]:
+def _founding(c: Comparison) -> list[ReportFinding]:
     if c.workload != "founding" or c.file or not all(name in c.measured for name, _, _ in FOUNDING_TARGETS):
         return []
     load = c.focus
@@ -222,10 +222,10 @@ def _founding(c: Comparison) -> list[Finding]:
     )
     fails = [f"{row.policy} ({', '.join(_missed(row, c))})" for row in rows if row.policy not in meets]
     text = f"The five founding targets ({words}) are met together by {len(meets)} of {len(rows)} policies"
-    found = [Finding("fact", f"{text}; they are missed by {'; '.join(fails)}." if fails else f"{text}.")]
+    found = [ReportFinding("fact", f"{text}; they are missed by {'; '.join(fails)}." if fails else f"{text}.")]
     if "random" in meets:
         found.append(
-            Finding(
+            ReportFinding(
                 "caution",
                 "Random placement meets all five founding targets too. Meeting them does not show that a scheduler is "
                 "good. The "
@@ -236,7 +236,7 @@ def _founding(c: Comparison) -> list[Finding]:
     return found
 
 
-def _dominant_share(c: Comparison) -> list[Finding]:
+def _dominant_share(c: Comparison) -> list[ReportFinding]:
     rows = [
         row
         for row in c.rows
@@ -249,7 +249,7 @@ def _dominant_share(c: Comparison) -> list[Finding]:
     if spread >= _SAME_INDEX:
         return []
     return [
-        Finding(
+        ReportFinding(
             "caution",
             f"Dominant-share fairness is the same for all {len(rows)} policies ({min(values):.3f} to "
             f"{max(values):.3f}): it measures how "
@@ -258,7 +258,7 @@ def _dominant_share(c: Comparison) -> list[Finding]:
     ]
 
 
-def _utilisation(c: Comparison) -> list[Finding]:
+def _utilisation(c: Comparison) -> list[ReportFinding]:
     if c.metrics["utilisation"].owner != "load":
         return []
     rows = [
@@ -270,13 +270,13 @@ def _utilisation(c: Comparison) -> list[Finding]:
     low = min(rows, key=lambda row: row.get("utilisation").mean)
     if top.get("utilisation").mean - low.get("utilisation").mean < 0.002:
         return [
-            Finding(
+            ReportFinding(
                 "caution",
                 "Utilisation is an input here: the same work was given to every policy, and all of them show the same.",
             )
         ]
     return [
-        Finding(
+        ReportFinding(
             "caution",
             "Utilisation follows from the load. Where it differs it is no merit: slowed pods stay longer. The highest, "
             f"{top.policy} with {percent(top.get('utilisation').mean, 1)} of CPU requested, has "
@@ -287,7 +287,7 @@ def _utilisation(c: Comparison) -> list[Finding]:
     ]
 
 
-def _saturated(c: Comparison) -> list[Finding]:
+def _saturated(c: Comparison) -> list[ReportFinding]:
     saturated = []
     for name in ("success", "granted_fairness"):
         rows = [row for row in c.rows if row.load == c.focus and isfinite(row.get(name).mean)]
@@ -296,7 +296,7 @@ def _saturated(c: Comparison) -> list[Finding]:
     if not saturated:
         return []
     return [
-        Finding(
+        ReportFinding(
             "caution",
             f"At {percent(c.focus)} load {' and '.join(saturated)} {'is' if len(saturated) == 1 else 'are'} above "
             f"0.99 for every policy and {'does' if len(saturated) == 1 else 'do'} not separate them.",
@@ -304,19 +304,19 @@ def _saturated(c: Comparison) -> list[Finding]:
     ]
 
 
-def _chance(c: Comparison) -> list[Finding]:
+def _chance(c: Comparison) -> list[ReportFinding]:
     found = []
     count = len(c.seeds)
     if count == 1:
         found.append(
-            Finding(
+            ReportFinding(
                 "caution",
                 "One seed: there are no intervals, and no difference here can be distinguished from chance.",
             )
         )
     elif count < 10:
         found.append(
-            Finding(
+            ReportFinding(
                 "caution",
                 f"Only {count} seeds: intervals are wide, and ten or more are needed before a small difference means "
                 "anything.",
@@ -325,7 +325,7 @@ def _chance(c: Comparison) -> list[Finding]:
     compared = sum(p.difference.count > 1 for p in c.paired)
     if count > 1 and compared >= 20:
         found.append(
-            Finding(
+            ReportFinding(
                 "caution",
                 f"{compared:,} paired differences are given with 95 % intervals: about {max(1, round(compared / 20))} "
                 "of them would exclude zero by "
@@ -334,7 +334,7 @@ def _chance(c: Comparison) -> list[Finding]:
         )
     if c.failures:
         found.append(
-            Finding(
+            ReportFinding(
                 "caution",
                 f"{len(c.failures)} of the runs failed and are missing from the figures; they are listed below.",
             )
@@ -342,7 +342,7 @@ def _chance(c: Comparison) -> list[Finding]:
     return found
 
 
-_RULES: tuple[Callable[[Comparison], list[Finding]], ...] = (
+_RULES: tuple[Callable[[Comparison], list[ReportFinding]], ...] = (
     _leading_figure,
     _sustained_load,
     _losses,
@@ -356,14 +356,14 @@ _RULES: tuple[Callable[[Comparison], list[Finding]], ...] = (
 )
 
 
-def _meets(row: Row) -> bool:
+def _meets(row: ComparisonRow) -> bool:
     return all(_target_met(row, *target) for target in FOUNDING_TARGETS)
 
 
-def _target_met(row: Row, name: str, side: str, value: float) -> bool:
+def _target_met(row: ComparisonRow, name: str, side: str, value: float) -> bool:
     mean = row.get(name).mean
     return mean > value if side == "above" else mean < value
 
 
-def _missed(row: Row, c: Comparison) -> list[str]:
+def _missed(row: ComparisonRow, c: Comparison) -> list[str]:
     return [lowered(c.metrics[target[0]].title) for target in FOUNDING_TARGETS if not _target_met(row, *target)]

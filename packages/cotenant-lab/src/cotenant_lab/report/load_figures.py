@@ -8,11 +8,11 @@ from math import isfinite
 
 import msgspec
 
-from cotenant.model.pages.figures import BOUND, Axis, Chart, Figure, Line, ReadingRow, Readings, ends, over
-from cotenant_lab.comparison import Row
+from cotenant.model.pages.figures import BOUND, Axis, Chart, ChartLine, Figure, IntervalReadings, ReadingRow, ends, over
+from cotenant_lab.comparison import ComparisonRow
 from cotenant_lab.metric import Metric
 from cotenant_lab.report.drawing import (
-    Drawing,
+    FigureData,
     drawn_last,
     halves,
     line,
@@ -23,7 +23,7 @@ from cotenant_lab.report.drawing import (
 )
 
 
-def against_load(drawing: Drawing, name: str, caption: str, limit: float | None = None) -> Figure | None:
+def against_load(drawing: FigureData, name: str, caption: str, limit: float | None = None) -> Figure | None:
     """A metric against the swept loads, one line per policy, with intervals."""
     comparison = drawing.comparison
     if len(comparison.loads) < 2 or name not in comparison.measured:
@@ -51,7 +51,7 @@ def against_load(drawing: Drawing, name: str, caption: str, limit: float | None 
     )
 
 
-def frontier(drawing: Drawing) -> Figure | None:
+def frontier(drawing: FigureData) -> Figure | None:
     """Violation (or fragmentation) against utilisation: every policy at every load, and a line through the best of
     them.
     """
@@ -62,7 +62,7 @@ def frontier(drawing: Drawing) -> Figure | None:
     if x_name not in known or y_name not in known:
         return None
     x_metric, y_metric = comparison.metrics[x_name], comparison.metrics[y_name]
-    lines: list[Line] = []
+    lines: list[ChartLine] = []
     points: list[tuple[float, float]] = []
     for policy in drawn_last(comparison):
         rows = [r for r in _of(drawing, policy) if isfinite(r.get(x_name).mean) and isfinite(r.get(y_name).mean)]
@@ -88,7 +88,7 @@ def frontier(drawing: Drawing) -> Figure | None:
     best = _undominated(points)
     if len(comparison.loads) == 1:
         best = _stairs(best)
-    broad = Line(
+    broad = ChartLine(
         name="frontier",
         x=[x for x, _ in best],
         y=[y for _, y in best],
@@ -114,7 +114,7 @@ def frontier(drawing: Drawing) -> Figure | None:
     return Figure("frontier", f"{y_metric.title} against utilisation", caption, chart)
 
 
-def sustained(drawing: Drawing) -> Figure | None:
+def sustained(drawing: FigureData) -> Figure | None:
     """The largest load with both classes within the limit, with intervals."""
     comparison = drawing.comparison
     rows = sorted(comparison.sustained, key=lambda row: -row.mean.mean)
@@ -134,11 +134,11 @@ def sustained(drawing: Drawing) -> Figure | None:
         "with its "
         "95 % interval. The axis starts below the lowest swept load, not at zero."
     )
-    drawn = Readings(axis=axis, rows=tuple(found), series=(("sustained load", "ours"),))
+    drawn = IntervalReadings(axis=axis, rows=tuple(found), series=(("sustained load", "ours"),))
     return Figure("sustained", "Sustained load", caption, drawn)
 
 
-def _of(drawing: Drawing, policy: str) -> list[Row]:
+def _of(drawing: FigureData, policy: str) -> list[ComparisonRow]:
     """The rows of a policy, by load."""
     rows = [drawing.comparison.row(policy, load) for load in drawing.comparison.loads]
     return [row for row in rows if row is not None]

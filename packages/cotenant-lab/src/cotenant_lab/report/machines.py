@@ -8,14 +8,14 @@ import numpy as np
 
 from cotenant.model.pages.figures import Figure, TenantMap, TenantMaps
 from cotenant_lab.contract import MachineMap
-from cotenant_lab.report.drawing import Drawing, drawn_last
+from cotenant_lab.report.drawing import FigureData, drawn_last
 
 MAX_MACHINES = 250
 MAX_POLICIES = 6
 _NAMED = 5  # tenants with a separate shade; the others share the last
 
 
-def machine_map(drawing: Drawing) -> Figure | None:
+def machine_map(drawing: FigureData) -> Figure | None:
     """The map of one seed for ours, its best rivals, and the last of the ranking; the page shows one at a time."""
     maps = {
         policy: found
@@ -44,7 +44,7 @@ def machine_map(drawing: Drawing) -> Figure | None:
     return Figure("machines", "Machine map", caption, drawn)
 
 
-def ours_and_best(drawing: Drawing, among: Mapping[str, object]) -> list[str]:
+def ours_and_best(drawing: FigureData, among: Mapping[str, object]) -> list[str]:
     """Ours, its best rivals, and the last of the ranking."""
     ours = drawing.comparison.ours
     ranked = [policy for policy in reversed(drawn_last(drawing.comparison)) if policy in among and policy != ours]

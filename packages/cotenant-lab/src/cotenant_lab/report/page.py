@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from cotenant.model.pages.document import Heading, Section, command, document, drawn
+from cotenant.model.pages.document import Heading, PageSection, command, document, drawn
 from cotenant.model.pages.figures import Figure
 from cotenant_lab import storage
 from cotenant_lab.comparison import LIMIT, Comparison
 from cotenant_lab.contract import RunResult, RunSpec
 from cotenant_lab.provenance import Provenance
 from cotenant_lab.report import load_figures, machines, shape_figures, tables
-from cotenant_lab.report.drawing import Drawing, percent
+from cotenant_lab.report.drawing import FigureData, percent
 from cotenant_lab.report.findings import findings
 from cotenant_lab.report.palette import styles
 from cotenant_lab.report.runs import MAX_FRAMES, Carried, carried
@@ -42,7 +42,7 @@ def write_report(path: Path, comparison: Comparison, origin: Provenance) -> None
 
 def render(comparison: Comparison, origin: Provenance, results: Mapping[str, Sequence[RunResult]]) -> str:
     """The page. `results`: the runs with their arrays at the comparison's focus load, by policy."""
-    drawing = Drawing(comparison, styles(comparison.policies, comparison.roles, comparison.ours), results)
+    drawing = FigureData(comparison, styles(comparison.policies, comparison.roles, comparison.ours), results)
     pictures = _pictures(drawing)
     inside = carried(comparison, results)
     sections = [section for section in _sections(comparison, origin, pictures, inside) if section.body]
@@ -61,7 +61,7 @@ def heading(name: str, title: str, lead: str, origin: Provenance) -> Heading:
     return Heading("cotenant lab", name, title, lead, f"cotenant {origin.cotenant}, sources {origin.sources}")
 
 
-def _pictures(drawing: Drawing) -> tuple[list[Figure], list[Figure], list[Figure]]:
+def _pictures(drawing: FigureData) -> tuple[list[Figure], list[Figure], list[Figure]]:
     """The figures of the load, of the distributions, and of the machines."""
     load = [
         load_figures.sustained(drawing),
@@ -95,21 +95,23 @@ def _sections(
     origin: Provenance,
     pictures: tuple[list[Figure], list[Figure], list[Figure]],
     inside: Carried,
-) -> list[Section]:
+) -> list[PageSection]:
     load, shape, place = pictures
     return [
-        Section("run", "What was run", _what_was_run(comparison, origin)),
-        Section("says", "What these figures say", _says(comparison)),
-        Section("summary", "Summary", _summary(comparison)),
-        Section("paired", f"Against {comparison.ours}, seed by seed", _paired(comparison)),
-        Section("load", "Load", tables_and_pictures(tables.sustained(comparison), load, "sustained load, as a table")),
-        Section("shape", "Distributions", drawn(shape)),
-        Section("machines", "Machines", drawn(place)),
-        Section("compare", "Any two policies", _any_two(inside), is_plain=True),
-        Section("classes-table", "Further figures", tables.by_class(comparison)),
-        Section("policies", "Policies", tables.policies(comparison)),
-        Section("definitions", "Definitions", tables.definitions(comparison)),
-        Section("notes", "Notes", _notes(comparison)),
+        PageSection("run", "What was run", _what_was_run(comparison, origin)),
+        PageSection("says", "What these figures say", _says(comparison)),
+        PageSection("summary", "Summary", _summary(comparison)),
+        PageSection("paired", f"Against {comparison.ours}, seed by seed", _paired(comparison)),
+        PageSection(
+            "load", "Load", tables_and_pictures(tables.sustained(comparison), load, "sustained load, as a table")
+        ),
+        PageSection("shape", "Distributions", drawn(shape)),
+        PageSection("machines", "Machines", drawn(place)),
+        PageSection("compare", "Any two policies", _any_two(inside), is_plain=True),
+        PageSection("classes-table", "Further figures", tables.by_class(comparison)),
+        PageSection("policies", "Policies", tables.policies(comparison)),
+        PageSection("definitions", "Definitions", tables.definitions(comparison)),
+        PageSection("notes", "Notes", _notes(comparison)),
     ]
 
 

@@ -13,18 +13,18 @@ from cotenant.model.pages.figures import (
     SERVICE,
     Axis,
     Chart,
+    ChartLine,
     Figure,
-    Line,
-    Reading,
+    IntervalReading,
+    IntervalReadings,
     ReadingRow,
-    Readings,
     logarithmic,
     over,
 )
 from cotenant_lab import statistics
 from cotenant_lab.comparison import LIMIT
 from cotenant_lab.report.drawing import (
-    Drawing,
+    FigureData,
     drawn_last,
     line,
     or_zero,
@@ -43,7 +43,7 @@ _SLOWDOWNS = (1, 1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 7, 10, 20, 50, 100, 200,
 _FAR_SLOWDOWNS = (1, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000)
 
 
-def violation_by_class(drawing: Drawing) -> Figure | None:
+def violation_by_class(drawing: FigureData) -> Figure | None:
     """Violation of services and of batch side by side."""
     comparison = drawing.comparison
     parts = (("violation_service", "services", SERVICE), ("violation_batch", "batch", BATCH))
@@ -63,7 +63,7 @@ def violation_by_class(drawing: Drawing) -> Figure | None:
         kept = tuple(entry for entry in values if isfinite(entry.value))
         found.append(ReadingRow(row.policy, row.policy == comparison.ours, kept))
     title = "core-hours that missed their objective, % of the class"
-    drawn = Readings(
+    drawn = IntervalReadings(
         axis=Axis(title=title, low=0.0, high=widest or 1.0),
         rows=tuple(found),
         series=tuple((words, colour) for _, words, colour in parts),
@@ -75,7 +75,7 @@ def violation_by_class(drawing: Drawing) -> Figure | None:
     return Figure("classes", "Violation by class", caption, drawn)
 
 
-def slowdowns(drawing: Drawing) -> Figure | None:
+def slowdowns(drawing: FigureData) -> Figure | None:
     """The distribution of slowdowns over all seeds: of batch pods, or of the workload's own subject."""
     subject = drawing.comparison.metrics["slowdown_p50"].subject
     lines, largest = [], 1.0
@@ -112,7 +112,7 @@ def slowdowns(drawing: Drawing) -> Figure | None:
     return Figure("slowdowns", f"Slowdown of {subject}", caption, Chart(x=x_axis, y=y_axis, lines=tuple(lines)))
 
 
-def over_time(drawing: Drawing) -> list[Figure]:
+def over_time(drawing: FigureData) -> list[Figure]:
     """A figure for each series recorded by the scenario: mean over seeds."""
     names: dict[str, tuple[str, str]] = {}
     for results in drawing.results.values():
@@ -142,7 +142,7 @@ def over_time(drawing: Drawing) -> list[Figure]:
     return figures
 
 
-def decision_latency(drawing: Drawing) -> Figure | None:
+def decision_latency(drawing: FigureData) -> Figure | None:
     """Median and 99th percentile of the time for a decision, log scale."""
     comparison = drawing.comparison
     rows = [row for row in comparison.rows if row.load == comparison.focus and row.get("decision_p50_us").mean > 0]
@@ -154,7 +154,7 @@ def decision_latency(drawing: Drawing) -> Figure | None:
         median, tail = row.get("decision_p50_us").mean, row.get("decision_p99_us").mean
         known = isfinite(tail) and tail > 0
         shown = f"{median:,.0f} µs, p99 {tail:,.0f}" if known else f"{median:,.0f} µs"
-        value = Reading(
+        value = IntervalReading(
             median, median if known else None, tail if known else None, shown, drawing.styles[row.policy].colour
         )
         found.append(ReadingRow(row.policy, row.policy == comparison.ours, (value,)))
@@ -165,11 +165,11 @@ def decision_latency(drawing: Drawing) -> Figure | None:
         "Dot: median; end of the bar: 99th percentile. Wall time on the machine named above, with the "
         "experiment's runs in parallel."
     )
-    drawn = Readings(axis=axis, rows=tuple(found), series=(("median to p99", "ours"),))
+    drawn = IntervalReadings(axis=axis, rows=tuple(found), series=(("median to p99", "ours"),))
     return Figure("latency", "Time for a decision", caption, drawn)
 
 
-def _whole(title: str, lines: Sequence[Line]) -> Axis:
+def _whole(title: str, lines: Sequence[ChartLine]) -> Axis:
     """The axis of x from the first point to the last."""
     every = [x for entry in lines for x in entry.x]
     return Axis(title=title, low=min(every), high=max(every) if max(every) > min(every) else min(every) + 1)
@@ -179,7 +179,7 @@ def _peak(top: float) -> str:
     return f"the highest value, {top:,.4g}, is that of a short peak."
 
 
-def _after_the_start(lines: Sequence[Line]) -> float:
+def _after_the_start(lines: Sequence[ChartLine]) -> float:
     """The end of an axis for what comes after the first minutes, in which all services are placed at once."""
     first, last = min(entry.x[0] for entry in lines), max(entry.x[-1] for entry in lines)
     counted = first + _START * (last - first)
@@ -187,7 +187,7 @@ def _after_the_start(lines: Sequence[Line]) -> float:
     return max(later, default=0.0) * _HIGHER
 
 
-def _fitted(lines: Sequence[Line], title: str) -> tuple[list[Line], Axis, str]:
+def _fitted(lines: Sequence[ChartLine], title: str) -> tuple[list[ChartLine], Axis, str]:
     """A logarithmic axis for curves that differ by orders of magnitude, else one that ends below a short peak; with
     the addition to the caption.
     """

@@ -9,7 +9,7 @@ from html import escape
 from math import isfinite, isnan
 from statistics import median
 
-from cotenant.model.pages.wide import Cell, Head, Row, cell, head, wide
+from cotenant.model.pages.wide import Cell, Head, WideRow, cell, head, wide
 from cotenant_lab.comparison import Comparison, Paired, SustainedRow, UsedRow, standing
 from cotenant_lab.derived_metrics import DERIVED, SUSTAINED_LOAD, USED_AT_OBJECTIVE
 from cotenant_lab.metric import OWNER_WORDS, Metric, decimals, show
@@ -35,7 +35,7 @@ def summary(comparison: Comparison, load: float) -> str:
             if found is not None and row.role != "bound":
                 mark = "best" if row.policy == found.best else "tied" if row.policy in found.tied else ""
             cells.append(_number(comparison.metrics[name], value.mean, value.half_width, places, mark))
-        body.append(Row(cells, _row_class(comparison, row.policy)))
+        body.append(WideRow(cells, _row_class(comparison, row.policy)))
     return wide(heads, body, is_sortable=True)
 
 
@@ -64,7 +64,7 @@ def paired(comparison: Comparison) -> str:
             pair = known.get((policy, metric.name))
             halves = [p.difference.half_width for (_, name), p in known.items() if name == metric.name]
             cells.append(_difference(metric, pair, _places(halves, metric)))
-        body.append(Row(cells))
+        body.append(WideRow(cells))
     return wide(heads, body, is_sortable=True)
 
 
@@ -90,7 +90,7 @@ def sustained(comparison: Comparison) -> str:
             Cell(_used(used.get(row.policy))),
             cell(_beyond(row)),
         ]
-        body.append(Row(cells, _row_class(comparison, row.policy)))
+        body.append(WideRow(cells, _row_class(comparison, row.policy)))
     return wide(heads, body, is_sortable=True)
 
 
@@ -117,7 +117,7 @@ def by_class(comparison: Comparison) -> str:
         for name in names:
             value = row.by_class.get(name)
             cells.append(Cell(_plain(value.mean, value.half_width, places[name]) if value else "–"))
-        body.append(Row(cells, _row_class(comparison, row.policy)))
+        body.append(WideRow(cells, _row_class(comparison, row.policy)))
     return wide(heads, body, is_sortable=True)
 
 
@@ -134,7 +134,7 @@ def definitions(comparison: Comparison) -> str:
         head("definition", "words"),
     ]
     body = [
-        Row(
+        WideRow(
             [
                 Cell(f"{escape(metric.title)}<small><code>{metric.name}</code></small>", "name"),
                 cell("–" if metric.better == "neither" else metric.better, "role"),
@@ -151,7 +151,7 @@ def definitions(comparison: Comparison) -> str:
 def policies(comparison: Comparison) -> str:
     """The description of each policy."""
     body = [
-        Row(
+        WideRow(
             [
                 _policy_cell(comparison, name),
                 cell(comparison.roles[name], "role"),

@@ -14,16 +14,16 @@ from html import escape
 from math import isnan
 from pathlib import Path
 
-from cotenant.model.pages.document import Section, command, document
-from cotenant.model.pages.figures import BOUND, OURS, Chart, Figure, Line, Mark, over, rival
-from cotenant.model.pages.wide import Cell, Row, cell, head, wide
+from cotenant.model.pages.document import PageSection, command, document
+from cotenant.model.pages.figures import BOUND, OURS, Chart, ChartLine, Figure, Mark, over, rival
+from cotenant.model.pages.wide import Cell, WideRow, cell, head, wide
 from cotenant_lab import storage
 from cotenant_lab.provenance import Provenance
 from cotenant_lab.report.page import heading, tables_and_pictures
 from cotenant_lab.statistics import Interval
-from cotenant_lab.tuning.judging import Judged, Tuned
-from cotenant_lab.tuning.objectives import OBJECTIVES, Objective
-from cotenant_lab.tuning.search import Trial
+from cotenant_lab.tuning.judging import JudgedTrial, Tuned
+from cotenant_lab.tuning.objectives import OBJECTIVES, TuningObjective
+from cotenant_lab.tuning.search import TuningTrial
 
 _COLOURS = {"trials": BOUND, "front": rival(1), "defaults": rival(0), "selected": OURS}
 _VERDICTS = {"better": "better", "worse": "worse", "trade-off": "", "not separated": "", "defaults": ""}
@@ -52,14 +52,14 @@ def render(tuned: Tuned, facts: TuningFacts) -> str:
     """The page as text."""
     figures = [_plane(tuned, 0), _plane(tuned, 1)]
     sections = [
-        Section("run", "What was run", _what_was_run(tuned, facts)),
-        Section("held-out", "Judged on held-out seeds", _held_out(tuned)),
-        Section(
+        PageSection("run", "What was run", _what_was_run(tuned, facts)),
+        PageSection("held-out", "Judged on held-out seeds", _held_out(tuned)),
+        PageSection(
             "front",
             "Front on the tuning seeds",
             tables_and_pictures(_front_table(tuned, facts), figures, "the front as a table"),
         ),
-        Section("objectives", "Definitions", _definitions()),
+        PageSection("objectives", "Definitions", _definitions()),
     ]
     name = f"{facts.policy} tuned on {facts.workload}"
     return document(heading(name, name, sentence(tuned), facts.origin), sections, figures, _COLOURS)
@@ -82,7 +82,7 @@ def sentence(tuned: Tuned) -> str:
     return f"{on_front} No trial has less violation without being worse elsewhere: the defaults stay."
 
 
-def shown(objective: Objective, figure: Interval) -> str:
+def shown(objective: TuningObjective, figure: Interval) -> str:
     """A mean with half of its interval, in the objective's display unit."""
     places = 3 if objective.scale == 1.0 else 2
     half = "" if isnan(figure.half_width) else f" ±{figure.half_width * objective.scale:.{places}f}"
@@ -95,8 +95,8 @@ def _plane(tuned: Tuned, across: int) -> Figure:
     by_number = {trial.number: trial for trial in trials}
     members = sorted((by_number[number] for number in tuned.front), key=lambda trial: trial.figures[across])
 
-    def points(name: str, of: Sequence[Trial], size: float, mark: Mark = "circle") -> Line:
-        return Line(
+    def points(name: str, of: Sequence[TuningTrial], size: float, mark: Mark = "circle") -> ChartLine:
+        return ChartLine(
             name=name,
             x=[trial.figures[across] * x.scale for trial in of],
             y=[trial.figures[-1] * y.scale for trial in of],
@@ -157,17 +157,17 @@ def _held_out(tuned: Tuned) -> str:
     return words + wide(heads, [_held_out_row(tuned, judged) for judged in tuned.judged])
 
 
-def _held_out_row(tuned: Tuned, judged: Judged) -> Row:
+def _held_out_row(tuned: Tuned, judged: JudgedTrial) -> WideRow:
     cells = [
         cell(f"{shown(o, mean)}{'' if judged.verdict == 'defaults' else f' ({shown(o, difference)})'}")
         for o, mean, difference in zip(OBJECTIVES, judged.means, judged.differences, strict=True)
     ]
     colour = _VERDICTS[judged.verdict]
     verdict = f"<b class={colour}>{judged.verdict}</b>" if colour else judged.verdict
-    return Row([cell(label(tuned, judged.trial), "name"), *cells, Cell(verdict, "words")])
+    return WideRow([cell(label(tuned, judged.trial), "name"), *cells, Cell(verdict, "words")])
 
 
-def label(tuned: Tuned, trial: Trial) -> str:
+def label(tuned: Tuned, trial: TuningTrial) -> str:
     """A trial's name in tables."""
     if not trial.number:
         return "defaults"
@@ -188,7 +188,9 @@ def _front_table(tuned: Tuned, facts: TuningFacts) -> str:
             cell(f"{value * o.scale:.{3 if o.scale == 1.0 else 2}f}")
             for o, value in zip(OBJECTIVES, trial.figures, strict=True)
         ]
-        rows.append(Row([cell(label(tuned, trial), "name"), *figures, *(cell(f"{knobs[name]:g}") for name in names)]))
+        rows.append(
+            WideRow([cell(label(tuned, trial), "name"), *figures, *(cell(f"{knobs[name]:g}") for name in names)])
+        )
     return wide(heads, rows, is_sortable=True)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
-from cotenant.model.results.forms import Series
+from cotenant.model.results.forms import RunSeries
 from cotenant_lab.bridge import Bridge
 from cotenant_lab.contract import Measures, PolicyInfo, RunResult, RunSpec, Scenario, TaskExplanation
 from cotenant_lab.lending import lending_of
@@ -261,13 +261,13 @@ def _measures(account: RunMetrics, bridge: Bridge, run_s: float) -> Measures:
     )
 
 
-def _series(account: RunMetrics) -> tuple[Series, ...]:
+def _series(account: RunMetrics) -> tuple[RunSeries, ...]:
     line = account.timeline
     hours = line.time_s / 3600.0
 
-    def series(name: str, label: str, values: Float) -> Series:
+    def series(name: str, label: str, values: Float) -> RunSeries:
         taken = ~np.isnan(values)
-        return Series(name, "time (h)", label, hours[taken], values[taken])
+        return RunSeries(name, "time (h)", label, hours[taken], values[taken])
 
     return (
         series("fragmentation", "idle CPU that pods cannot use, fraction of the cluster", line.fragmentation),

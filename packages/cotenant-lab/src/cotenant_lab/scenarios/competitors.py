@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 
 from cotenant.engine.rebalancer.settings import MissedObjectives, MoveKinds, RebalancerSettings
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.overcommit.strategy import Strategy
+from cotenant.policy.overcommit.strategy import ColocationStrategy
 from cotenant.policy.placement.codes import Fit, Order
 from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile, profile
@@ -30,7 +30,7 @@ class Competitor:
     make: Maker
     true_values: bool = False
     knobs: tuple[str, ...] = ()  # fields of a round policy that may be set; a profile has `Knobs`
-    lends: Strategy | None = None  # of a manager, whose resources batch requests; None = there is no manager
+    lends: ColocationStrategy | None = None  # of a manager, whose resources batch requests; None = there is no manager
     rebalances: RebalancerSettings | None = None  # of a rebalancer beside the scheduler; None = there is none
 
     def build(self, overrides: tuple[tuple[str, float], ...] = ()) -> PlacementProfile | RoundPolicy:

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
-from cotenant.model.results.forms import Series
+from cotenant.model.results.forms import RunSeries
 from cotenant.policy.placement.job_order import JobOrder, OrderKnobs, time_needed, trust
 from cotenant_lab.contract import Measures, PolicyInfo, RunResult, RunSpec, TaskExplanation
 from cotenant_lab.scenarios.dag_loop import advance, play
 from cotenant_lab.scenarios.dag_placement import place
-from cotenant_lab.scenarios.dag_state import SAMPLE_S, DagState, Fixed, Where, prepare
+from cotenant_lab.scenarios.dag_state import SAMPLE_S, DagState, Fixed, NodeChoice, prepare
 from cotenant_lab.workloads import dag as workload
 from cotenant_lab.workloads.dag import Arrivals
 from cotenant_lab.workloads.job_parts import part_named
@@ -51,64 +51,66 @@ class DagPolicy:
 
     info: PolicyInfo
     order: JobOrder
-    where: Where
+    where: NodeChoice
     knobs: OrderKnobs = PLAIN
 
 
 POLICIES = (
     DagPolicy(
-        PolicyInfo("fifo-first-fit", "by arrival; first node that fits", "rival"), JobOrder.ARRIVAL, Where.FIRST_FIT
+        PolicyInfo("fifo-first-fit", "by arrival; first node that fits", "rival"),
+        JobOrder.ARRIVAL,
+        NodeChoice.FIRST_FIT,
     ),
     DagPolicy(
         PolicyInfo("edf-best-fit", "earliest deadline of the job; fullest node", "rival"),
         JobOrder.DEADLINE,
-        Where.BEST_FIT,
+        NodeChoice.BEST_FIT,
     ),
     DagPolicy(
         PolicyInfo("edf-least-allocated", "earliest deadline of the job; emptiest node", "rival"),
         JobOrder.DEADLINE,
-        Where.LEAST_ALLOCATED,
+        NodeChoice.LEAST_ALLOCATED,
     ),
     DagPolicy(
         PolicyInfo("shortest-work", "least estimated work left in the job; fullest node", "rival"),
         JobOrder.REMAINING_WORK,
-        Where.BEST_FIT,
+        NodeChoice.BEST_FIT,
     ),
     DagPolicy(
         PolicyInfo("least-slack", "least slack on the estimated path to the job's end; fullest node", "rival"),
         JobOrder.LATEST_START,
-        Where.BEST_FIT,
+        NodeChoice.BEST_FIT,
     ),
     DagPolicy(
         PolicyInfo(
             "cotenant", "least slack on path and width, small jobs first, hopeless jobs behind; fullest node", "ours"
         ),
         JobOrder.LATEST_START,
-        Where.BEST_FIT,
+        NodeChoice.BEST_FIT,
         OURS,
     ),
     DagPolicy(
         PolicyInfo("cotenant-no-shedding", "ours, hopeless jobs keep their position", "ablation"),
         JobOrder.LATEST_START,
-        Where.BEST_FIT,
+        NodeChoice.BEST_FIT,
         OURS._replace(hopeless=0.0),
     ),
     DagPolicy(
         PolicyInfo("cotenant-no-small-first", "ours, small jobs without precedence", "ablation"),
         JobOrder.LATEST_START,
-        Where.BEST_FIT,
+        NodeChoice.BEST_FIT,
         OURS._replace(small_work=0.0),
     ),
     DagPolicy(
         PolicyInfo("cotenant-no-width", "ours, slack on the path alone", "ablation"),
         JobOrder.LATEST_START,
-        Where.BEST_FIT,
+        NodeChoice.BEST_FIT,
         OURS._replace(share=0.0),
     ),
     DagPolicy(
         PolicyInfo("cotenant-no-cap", "ours, estimates are not capped", "ablation"),
         JobOrder.LATEST_START,
-        Where.BEST_FIT,
+        NodeChoice.BEST_FIT,
         OURS._replace(believe=0.0),
     ),
 )
@@ -177,7 +179,7 @@ class Dag:
         play(1 << 60, t, int(policy.order), int(policy.where), knobs, fixed, state)
         return _explain(arrivals, policy, knobs, fixed, state, task, t)
 
-    def _begin(self, spec: RunSpec) -> tuple[workload.Pool, Arrivals, DagPolicy, OrderKnobs, Fixed, DagState]:
+    def _begin(self, spec: RunSpec) -> tuple[workload.JobPool, Arrivals, DagPolicy, OrderKnobs, Fixed, DagState]:
         self.check(spec)
         policy = _policy(spec)
         pool = workload.load_pool(spec.traces, part_named(spec.workload))
@@ -206,7 +208,13 @@ def _share_of(part: NDArray[np.generic], whole: NDArray[Any]) -> float:
 
 
 def _result(
-    spec: RunSpec, pool: workload.Pool, arrivals: Arrivals, fixed: Fixed, state: DagState, latency: Float, run_s: float
+    spec: RunSpec,
+    pool: workload.JobPool,
+    arrivals: Arrivals,
+    fixed: Fixed,
+    state: DagState,
+    latency: Float,
+    run_s: float,
 ) -> RunResult:
     counted = arrivals.measured
     work = workload.work_of(arrivals.graph)
@@ -246,8 +254,8 @@ def _result(
     ]
     hours = np.arange(int(WINDOW[1] // SAMPLE_S) + 1, dtype=np.float64) * SAMPLE_S / 3600.0
     series = (
-        Series("allocated", "time (h)", "requested CPU (%)", hours, state.samples[:, 0] * 100.0),
-        Series(
+        RunSeries("allocated", "time (h)", "requested CPU (%)", hours, state.samples[:, 0] * 100.0),
+        RunSeries(
             "backlog", "time (h)", "CPU of waiting ready pods (% of the cluster)", hours, state.samples[:, 1] * 100.0
         ),
     )
@@ -351,7 +359,7 @@ def _nodes(
     )
     rows = np.flatnonzero(~no_cpu & ~no_memory)
     cpu, memory = state.free_cpu[rows] / fixed.node_cpu, state.free_memory[rows] / fixed.node_memory
-    sign = {Where.FIRST_FIT: 0.0, Where.BEST_FIT: -1.0, Where.LEAST_ALLOCATED: 1.0}[policy.where]
+    sign = {NodeChoice.FIRST_FIT: 0.0, NodeChoice.BEST_FIT: -1.0, NodeChoice.LEAST_ALLOCATED: 1.0}[policy.where]
     order = np.lexsort((rows, -sign * (cpu + memory)))[:5]
     candidates = tuple(
         (

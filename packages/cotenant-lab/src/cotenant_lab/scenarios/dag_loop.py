@@ -11,10 +11,10 @@ import numpy as np
 from cotenant.model.compiled import njit
 from cotenant.policy.placement.job_order import OrderKnobs, key_at, trust
 from cotenant_lab.scenarios.dag_placement import place, pop, push
-from cotenant_lab.scenarios.dag_state import SAMPLE_S, Count, DagState, Fixed
+from cotenant_lab.scenarios.dag_state import SAMPLE_S, CountColumn, DagState, Fixed
 
-_ARRIVED, _RUNNING, _SPARE = int(Count.ARRIVED), int(Count.RUNNING), int(Count.SPARE)
-_SAMPLED, _WAITING = int(Count.SAMPLED), int(Count.WAITING)
+_ARRIVED, _RUNNING, _SPARE = int(CountColumn.ARRIVED), int(CountColumn.RUNNING), int(CountColumn.SPARE)
+_SAMPLED, _WAITING = int(CountColumn.SAMPLED), int(CountColumn.WAITING)
 GIB = 2.0**30
 
 

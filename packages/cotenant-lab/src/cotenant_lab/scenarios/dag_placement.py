@@ -12,10 +12,15 @@ import numpy as np
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.compiled import njit
 from cotenant.policy.placement.job_order import OrderKnobs, given_up_at, trust
-from cotenant_lab.scenarios.dag_state import RANKS, Count, DagState, Fixed, Where
+from cotenant_lab.scenarios.dag_state import RANKS, CountColumn, DagState, Fixed, NodeChoice
 
-_FIRST, _BEST, _LEAST = int(Where.FIRST_FIT), int(Where.BEST_FIT), int(Where.LEAST_ALLOCATED)
-_RUNNING, _SPARE, _ROUNDS, _WAITING = int(Count.RUNNING), int(Count.SPARE), int(Count.ROUNDS), int(Count.WAITING)
+_FIRST, _BEST, _LEAST = int(NodeChoice.FIRST_FIT), int(NodeChoice.BEST_FIT), int(NodeChoice.LEAST_ALLOCATED)
+_RUNNING, _SPARE, _ROUNDS, _WAITING = (
+    int(CountColumn.RUNNING),
+    int(CountColumn.SPARE),
+    int(CountColumn.ROUNDS),
+    int(CountColumn.WAITING),
+)
 PATIENCE_S = 600.0
 FEW_PODS = 8  # up to this number, a scan per pod is cheaper than building a heap
 

@@ -17,7 +17,7 @@ from cotenant.model.arrays import Float, Int
 from cotenant_lab.workloads.dag import Arrivals, children_of, paths
 
 
-class Where(IntEnum):
+class NodeChoice(IntEnum):
     """The node choice for a task's next pods."""
 
     FIRST_FIT = 0
@@ -25,7 +25,7 @@ class Where(IntEnum):
     LEAST_ALLOCATED = 2
 
 
-class Count(IntEnum):
+class CountColumn(IntEnum):
     """Columns of `State.counts`."""
 
     ARRIVED = 0  # jobs
@@ -63,7 +63,7 @@ class Fixed(NamedTuple):
     node_memory: int  # bytes of every node
 
 
-class Running(NamedTuple):
+class RunningWaves(NamedTuple):
     """Waves: pods of one task that end together, as chained records, one per node, and a heap of waves by end. M
     records.
     """
@@ -101,7 +101,7 @@ class DagState(NamedTuple):
     left: Float  # [N] scratch
     used: Float  # [2] core-seconds and GiB-seconds requested within the window
     samples: Float  # [S, 2] fraction of the CPU allocated, and CPU waiting as a fraction, every SAMPLE_S
-    running: Running
+    running: RunningWaves
 
 
 def prepare(
@@ -135,7 +135,7 @@ def prepare(
         node_memory=node_memory,
     )
     records = nodes * (node_cpu // int(distinct[0])) + 1
-    running = Running(
+    running = RunningWaves(
         end_s=np.zeros(records),
         task=np.zeros(records, np.int64),
         node=np.zeros(records, np.int64),
@@ -144,8 +144,8 @@ def prepare(
         heap=np.zeros(records, np.int64),
         spare=np.arange(records, dtype=np.int64),
     )
-    counts = np.zeros(len(Count), np.int64)
-    counts[Count.SPARE] = records
+    counts = np.zeros(len(CountColumn), np.int64)
+    counts[CountColumn.SPARE] = records
     state = DagState(
         now=np.zeros(1),
         counts=counts,

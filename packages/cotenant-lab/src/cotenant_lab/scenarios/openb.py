@@ -18,7 +18,7 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.errors import InvalidInput
-from cotenant.model.results.forms import Series
+from cotenant.model.results.forms import RunSeries
 from cotenant.policy.placement.gpu.fragmentation import cluster_fragment_gpus
 from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI
 from cotenant_lab.contract import Measures, PolicyInfo, RunResult, RunSpec, TaskExplanation
@@ -120,10 +120,10 @@ class OpenbScenario:
                 run_s=perf_counter() - begun,
             ),
             series=(
-                Series(
+                RunSeries(
                     "allocated", label, "allocated (% of GPUs)", x, np.concatenate([[0.0], allocated[marks - 1]]) * 100
                 ),
-                Series("fragmentation", label, "fragment (% of GPUs)", x, fragmentation * 100),
+                RunSeries("fragmentation", label, "fragment (% of GPUs)", x, fragmentation * 100),
             ),
             by_class=_by_class(world, placed, arrived),
             notes=(*world.cluster.report, *world.pods.report),

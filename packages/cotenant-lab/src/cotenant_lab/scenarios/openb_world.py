@@ -18,14 +18,14 @@ import numpy as np
 from cotenant.model.arrays import Float, Int
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.gpu.fragmentation import GpuMix, GpuWeights, mix_of
-from cotenant.policy.placement.gpu.state import GpuNodes
+from cotenant.policy.placement.gpu.state import GpuNodeArrays
 from cotenant.policy.placement.gpu.tuning import weights_for
 from cotenant_lab.baselines.fgd import TYPICAL_COVER, GpuRule
 from cotenant_lab.contract import PolicyInfo, RunSpec
 from cotenant_lab.replay.device_queue import KeptScores, kept_scores, place_all
 from cotenant_lab.workloads.openb import (
     FOLDER,
-    Cluster,
+    OpenbCluster,
     PodList,
     arrivals,
     node_list_path,
@@ -101,10 +101,10 @@ class OpenbWorld:
     """A run before its start: nodes idle, pods in order of arrival. N nodes, A arrivals."""
 
     policy: OpenbPolicy
-    cluster: Cluster
+    cluster: OpenbCluster
     pods: PodList
     order: Int  # [N] the cluster's rows in the order of the policy
-    nodes: GpuNodes
+    nodes: GpuNodeArrays
     pod: Int  # [A] indices into the list
     shape: Int  # [A]
     mix: GpuMix  # known to the policy
@@ -154,7 +154,7 @@ def build(spec: RunSpec) -> OpenbWorld:
     order = np.random.default_rng([spec.seed, 2]).permutation(len(cluster.names))
     if policy.ties == Ties.SMALL_FIRST:
         order = np.argsort(cluster.nodes.gpu_count, kind="stable")
-    nodes = GpuNodes(*(np.ascontiguousarray(column[order]) for column in cluster.nodes))
+    nodes = GpuNodeArrays(*(np.ascontiguousarray(column[order]) for column in cluster.nodes))
     pod = arrivals(pods, round(spec.load * cluster.gpu_milli), np.random.default_rng(spec.seed))
     models, most = len(cluster.models), nodes.gpu_free.shape[1]
     weights = _weights(policy, spec, weights_for(nodes, pods.shapes, pods.usual))

@@ -21,7 +21,7 @@ import numpy as np
 from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput
-from cotenant.model.results.forms import Series
+from cotenant.model.results.forms import RunSeries
 from cotenant.policy.placement import compiled
 from cotenant.policy.placement.codes import Fit, Score
 from cotenant.policy.placement.compiled import choose, commit, plain_rejections, plain_scores, sample_size
@@ -95,7 +95,9 @@ def unusable(free: Int, request: Int, share: Float) -> float:
     return total
 
 
-def _chooser(spec: RunSpec, data: workload.Containers, world: workload.TianchiWorld) -> tuple[Chooser, Leftover | None]:
+def _chooser(
+    spec: RunSpec, data: workload.TianchiContainers, world: workload.TianchiWorld
+) -> tuple[Chooser, Leftover | None]:
     """The policy as a function from a shape to a row (-1 = none), on the world's own arrays."""
     nodes, shapes = world.nodes, world.shapes
     allowed = np.empty(len(nodes.capacity), np.bool_)
@@ -137,7 +139,7 @@ class _Course:
     success: Float
 
 
-def _play(data: workload.Containers, world: workload.TianchiWorld, pick: Chooser) -> _Course:
+def _play(data: workload.TianchiContainers, world: workload.TianchiWorld, pick: Chooser) -> _Course:
     nodes, shapes = world.nodes, world.shapes
     capacity = float(nodes.capacity[:, 0].sum())
     apps = data.app_of[world.arrivals[: world.count]]
@@ -170,7 +172,7 @@ def _play(data: workload.Containers, world: workload.TianchiWorld, pick: Chooser
     return _Course(row, latency, columns[0], columns[1], columns[2], columns[3])
 
 
-def _warm(spec: RunSpec, data: workload.Containers) -> None:
+def _warm(spec: RunSpec, data: workload.TianchiContainers) -> None:
     """Compile before anything is timed, on a separate world."""
     world = workload.make(data, 0.02, spec.seed)
     pick, _ = _chooser(spec, data, world)
@@ -249,7 +251,7 @@ class Tianchi:
 
 
 def _result(
-    spec: RunSpec, data: workload.Containers, world: workload.TianchiWorld, course: _Course, run_s: float
+    spec: RunSpec, data: workload.TianchiContainers, world: workload.TianchiWorld, course: _Course, run_s: float
 ) -> RunResult:
     nodes = world.nodes
     capacity = nodes.capacity.sum(axis=0).astype(np.float64)
@@ -297,7 +299,7 @@ def _result(
     )
     x_label = "load offered (% of CPU)"
     series = tuple(
-        Series(name, x_label, y_label, course.load * 100.0, values * 100.0)
+        RunSeries(name, x_label, y_label, course.load * 100.0, values * 100.0)
         for name, y_label, values in (
             ("allocated", "allocated CPU (%)", course.allocated),
             ("fragmentation", "CPU a random container could not use (%)", course.fragment),
@@ -317,7 +319,7 @@ def _result(
 
 def _explain(
     spec: RunSpec,
-    data: workload.Containers,
+    data: workload.TianchiContainers,
     world: workload.TianchiWorld,
     pick: Chooser,
     ours: Leftover | None,

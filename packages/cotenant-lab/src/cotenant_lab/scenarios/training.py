@@ -20,11 +20,11 @@ import numpy as np
 
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
-from cotenant.model.groups.gang import Mode
-from cotenant.model.results.forms import Series
+from cotenant.model.groups.gang import GangMode
+from cotenant.model.results.forms import RunSeries
 from cotenant_lab.clusterworld.config import WAIT_FOR_PODS_READY_S, ClusterConfig
 from cotenant_lab.clusterworld.features import COUNTED, SPREAD, Features, make_cluster, pod_attributes
-from cotenant_lab.clusterworld.job import Job
+from cotenant_lab.clusterworld.job import WorldJob
 from cotenant_lab.clusterworld.racks import racked_nodes
 from cotenant_lab.clusterworld.usage import UsageTotals, jain
 from cotenant_lab.clusterworld.world import ClusterWorld, JobLog
@@ -53,7 +53,9 @@ def _one_by_one(
 
 
 def _together(name: str, summary: str, role: str, **features: object) -> TrainingPolicy:
-    return TrainingPolicy(PolicyInfo(name, summary, role), replace(Features("best-fit", gang=Mode.STRICT), **features))  # type: ignore[arg-type]
+    return TrainingPolicy(
+        PolicyInfo(name, summary, role), replace(Features("best-fit", gang=GangMode.STRICT), **features)
+    )  # type: ignore[arg-type]
 
 
 _REQUEUED = "jobs that are not complete after 5 min are requeued"
@@ -66,7 +68,9 @@ POLICIES: tuple[TrainingPolicy, ...] = (
         Features("kube-default", devices=COUNTED),
     ),
     _one_by_one("pods", f"pods one by one, full nodes and devices first; {_REQUEUED}", "rival", Features("best-fit")),
-    _together("gangs-nonstrict", "gangs NonStrict: members keep what they have found", "variant", gang=Mode.NON_STRICT),
+    _together(
+        "gangs-nonstrict", "gangs NonStrict: members keep what they have found", "variant", gang=GangMode.NON_STRICT
+    ),
     _together("gangs", "gangs Strict, and nothing else", "ablation"),
     _together("gangs-quotas", "gangs Strict and quotas: ours without racks", "ablation", quotas=True),
     _together("gangs-racks", "gangs Strict and racks: ours without quotas", "ablation", racks=True),
@@ -234,14 +238,14 @@ def _result(spec: RunSpec, world: ClusterWorld, run_s: float) -> RunResult:
     )
     hours = np.array([at_s / 3600.0 for at_s, _, _ in world.samples])
     series = (
-        Series(
+        RunSeries(
             "allocated",
             "time (h)",
             "GPUs held (%)",
             hours,
             np.array([h for _, h, _ in world.samples]) / usage.gpus * 100,
         ),
-        Series(
+        RunSeries(
             "computing",
             "time (h)",
             "GPUs computing (%)",
@@ -272,7 +276,9 @@ def _until(at_s: float, end_s: float) -> float:
     return at_s if at_s == at_s else end_s
 
 
-def _by_class(world: ClusterWorld, counted: list[Job], completion: Float, wait: Float) -> tuple[tuple[str, float], ...]:
+def _by_class(
+    world: ClusterWorld, counted: list[WorldJob], completion: Float, wait: Float
+) -> tuple[tuple[str, float], ...]:
     usage = world.usage
     gpus = np.array([job.plan.gpus for job in counted])
     figures: list[tuple[str, float]] = []

@@ -9,34 +9,34 @@ from __future__ import annotations
 
 import polars as pl
 
-from cotenant_lab.traces.schema import Column, Format, Rule, Table
+from cotenant_lab.traces.schema import RowRule, TraceColumn, TraceFormat, TraceTable
 
-BATCH_TASK = Table(
+BATCH_TASK = TraceTable(
     "batch_task",
     "batch tasks",
     (
-        Column("create_time", "integer", "s", minimum=-100_000, maximum=1_000_000),
-        Column("end_time", "integer", "s", minimum=-100_000, maximum=1_000_000),
-        Column("job_id", "integer", minimum=0),
-        Column("task_id", "integer", minimum=0),
-        Column("instance_num", "integer", "instances", minimum=1, maximum=1_000_000),
-        Column("status", "text"),
-        Column("plan_cpu", "number", "100 = core, per instance", minimum=0, maximum=6_400),
-        Column("plan_mem", "number", "fraction of a machine, per instance", minimum=0, maximum=1),
+        TraceColumn("create_time", "integer", "s", minimum=-100_000, maximum=1_000_000),
+        TraceColumn("end_time", "integer", "s", minimum=-100_000, maximum=1_000_000),
+        TraceColumn("job_id", "integer", minimum=0),
+        TraceColumn("task_id", "integer", minimum=0),
+        TraceColumn("instance_num", "integer", "instances", minimum=1, maximum=1_000_000),
+        TraceColumn("status", "text"),
+        TraceColumn("plan_cpu", "number", "100 = core, per instance", minimum=0, maximum=6_400),
+        TraceColumn("plan_mem", "number", "fraction of a machine, per instance", minimum=0, maximum=1),
     ),
     r"batch_task.*",
     key=("job_id", "task_id"),
     rules=(
-        Rule("never started", pl.col("status") == "Waiting", "status"),
-        Rule(
+        RowRule("never started", pl.col("status") == "Waiting", "status"),
+        RowRule(
             "not finished", (pl.col("status") == "Running") & (pl.col("end_time") < pl.col("create_time")), "end_time"
         ),
-        Rule("ends before it starts", pl.col("end_time") < pl.col("create_time"), "end_time"),
-        Rule("zero duration", pl.col("end_time") == pl.col("create_time"), "end_time", drops=False),
+        RowRule("ends before it starts", pl.col("end_time") < pl.col("create_time"), "end_time"),
+        RowRule("zero duration", pl.col("end_time") == pl.col("create_time"), "end_time", drops=False),
     ),
 )
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "alibaba2017",
     "Alibaba cluster trace 2017: batch tasks",
     "alibaba/clusterdata, cluster-trace-v2017",

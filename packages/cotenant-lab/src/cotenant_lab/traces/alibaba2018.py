@@ -10,45 +10,45 @@ from __future__ import annotations
 
 import polars as pl
 
-from cotenant_lab.traces.schema import Column, Format, Rule, Table
+from cotenant_lab.traces.schema import RowRule, TraceColumn, TraceFormat, TraceTable
 
 TRACE_END_S = 1e8  # eight days are 691,200 s; three years can only be an error
 MACHINE_CPU = 9_600.0  # 96 cores, 100 = a core
 
 
-def _text(name: str, nullable: bool = False) -> Column:
-    return Column(name, "text", nullable=nullable)
+def _text(name: str, nullable: bool = False) -> TraceColumn:
+    return TraceColumn(name, "text", nullable=nullable)
 
 
-def _time(name: str, nullable: bool = False) -> Column:
-    return Column(name, "integer", "s", minimum=0, maximum=TRACE_END_S, nullable=nullable)
+def _time(name: str, nullable: bool = False) -> TraceColumn:
+    return TraceColumn(name, "integer", "s", minimum=0, maximum=TRACE_END_S, nullable=nullable)
 
 
-def _percent(name: str, nullable: bool = True) -> Column:
-    return Column(name, "number", "percent", minimum=0, maximum=100, nullable=nullable, markers=(-1.0, 101.0))
+def _percent(name: str, nullable: bool = True) -> TraceColumn:
+    return TraceColumn(name, "number", "percent", minimum=0, maximum=100, nullable=nullable, markers=(-1.0, 101.0))
 
 
-def _level(name: str, unit: str, maximum: float = 1e6) -> Column:
-    return Column(name, "number", unit, minimum=0, maximum=maximum, nullable=True, markers=(-1.0,))
+def _level(name: str, unit: str, maximum: float = 1e6) -> TraceColumn:
+    return TraceColumn(name, "number", unit, minimum=0, maximum=maximum, nullable=True, markers=(-1.0,))
 
 
-MACHINE_META = Table(
+MACHINE_META = TraceTable(
     "machine_meta",
     "events of machines: capacity, failure domains, status",
     (
         _text("machine_id"),
         _time("time_stamp"),
-        Column("failure_domain_1", "integer", nullable=True),
-        Column("failure_domain_2", "integer", nullable=True),
-        Column("cpu_num", "integer", "cores", minimum=1, maximum=4_096),
-        Column("mem_size", "number", "percent of a machine", minimum=1, maximum=100),
+        TraceColumn("failure_domain_1", "integer", nullable=True),
+        TraceColumn("failure_domain_2", "integer", nullable=True),
+        TraceColumn("cpu_num", "integer", "cores", minimum=1, maximum=4_096),
+        TraceColumn("mem_size", "number", "percent of a machine", minimum=1, maximum=100),
         _text("status"),
     ),
     r"machine_meta.*",
     key=("machine_id", "time_stamp", "status"),
 )
 
-MACHINE_USAGE = Table(
+MACHINE_USAGE = TraceTable(
     "machine_usage",
     "utilisation of machines, 10 s samples at irregular gaps",
     (
@@ -65,7 +65,7 @@ MACHINE_USAGE = Table(
     r"machine_usage.*",
 )
 
-CONTAINER_META = Table(
+CONTAINER_META = TraceTable(
     "container_meta",
     "events of long-running containers: place, application, request",
     (
@@ -74,22 +74,22 @@ CONTAINER_META = Table(
         _time("time_stamp"),
         _text("app_du"),
         _text("status"),
-        Column("cpu_request", "integer", "100 = core", minimum=0, maximum=MACHINE_CPU, nullable=True),
-        Column("cpu_limit", "integer", "100 = core", minimum=0, maximum=MACHINE_CPU, nullable=True),
-        Column("mem_size", "number", "percent of a machine", minimum=0, maximum=100, nullable=True),
+        TraceColumn("cpu_request", "integer", "100 = core", minimum=0, maximum=MACHINE_CPU, nullable=True),
+        TraceColumn("cpu_limit", "integer", "100 = core", minimum=0, maximum=MACHINE_CPU, nullable=True),
+        TraceColumn("mem_size", "number", "percent of a machine", minimum=0, maximum=100, nullable=True),
     ),
     r"container_meta.*",
     key=("container_id", "machine_id", "time_stamp", "status"),
 )
 
-CONTAINER_USAGE = Table(
+CONTAINER_USAGE = TraceTable(
     "container_usage",
     "utilisation of containers, relative to their requests",
     (
         _text("container_id"),
         _text("machine_id"),
         _time("time_stamp"),
-        Column(
+        TraceColumn(
             "cpu_util_percent",
             "number",
             "percent of the request",
@@ -98,7 +98,7 @@ CONTAINER_USAGE = Table(
             nullable=True,
             markers=(-1.0,),
         ),
-        Column(
+        TraceColumn(
             "mem_util_percent",
             "number",
             "percent of the request",
@@ -117,72 +117,72 @@ CONTAINER_USAGE = Table(
     r"container_usage.*",
 )
 
-BATCH_TASK = Table(
+BATCH_TASK = TraceTable(
     "batch_task",
     "batch tasks; the name encodes the job's DAG (see dag.py)",
     (
         _text("task_name"),
-        Column("instance_num", "integer", "instances", minimum=1, maximum=1_000_000),
+        TraceColumn("instance_num", "integer", "instances", minimum=1, maximum=1_000_000),
         _text("job_name"),
-        Column("task_type", "text", nullable=True),
+        TraceColumn("task_type", "text", nullable=True),
         _text("status"),
         _time("start_time"),
         _time("end_time"),
-        Column("plan_cpu", "number", "100 = core, per instance", minimum=0, maximum=MACHINE_CPU),
-        Column("plan_mem", "number", "percent of a machine, per instance", minimum=0, maximum=100),
+        TraceColumn("plan_cpu", "number", "100 = core, per instance", minimum=0, maximum=MACHINE_CPU),
+        TraceColumn("plan_mem", "number", "percent of a machine, per instance", minimum=0, maximum=100),
     ),
     r"batch_task.*",
     key=("job_name", "task_name"),
     rules=(
-        Rule(
+        RowRule(
             "never started",
             (pl.col("status") == "Waiting") | (pl.col("start_time") == 0) & (pl.col("end_time") == 0),
             "start_time",
         ),
-        Rule("not finished", pl.col("end_time") == 0, "end_time"),
-        Rule("ends before it starts", pl.col("end_time") < pl.col("start_time"), "end_time"),
-        Rule("zero duration", pl.col("end_time") == pl.col("start_time"), "end_time", drops=False),
+        RowRule("not finished", pl.col("end_time") == 0, "end_time"),
+        RowRule("ends before it starts", pl.col("end_time") < pl.col("start_time"), "end_time"),
+        RowRule("zero duration", pl.col("end_time") == pl.col("start_time"), "end_time", drops=False),
     ),
 )
 
-BATCH_INSTANCE = Table(
+BATCH_INSTANCE = TraceTable(
     "batch_instance",
     "instances of batch tasks: machine, times, use",
     (
         _text("instance_name"),
         _text("task_name"),
         _text("job_name"),
-        Column("task_type", "text", nullable=True),
+        TraceColumn("task_type", "text", nullable=True),
         _text("status"),
         _time("start_time"),
         _time("end_time"),
         _text("machine_id", nullable=True),
-        Column("seq_no", "integer", minimum=0, maximum=1_000_000, nullable=True),
-        Column("total_seq_no", "integer", minimum=0, maximum=1_000_000, nullable=True),
-        Column("cpu_avg", "number", "100 = core", minimum=0, maximum=MACHINE_CPU, nullable=True),
-        Column("cpu_max", "number", "100 = core", minimum=0, maximum=MACHINE_CPU, nullable=True),
-        Column("mem_avg", "number", "percent of a machine", minimum=0, maximum=1_000, nullable=True),
-        Column("mem_max", "number", "percent of a machine", minimum=0, maximum=1_000, nullable=True),
+        TraceColumn("seq_no", "integer", minimum=0, maximum=1_000_000, nullable=True),
+        TraceColumn("total_seq_no", "integer", minimum=0, maximum=1_000_000, nullable=True),
+        TraceColumn("cpu_avg", "number", "100 = core", minimum=0, maximum=MACHINE_CPU, nullable=True),
+        TraceColumn("cpu_max", "number", "100 = core", minimum=0, maximum=MACHINE_CPU, nullable=True),
+        TraceColumn("mem_avg", "number", "percent of a machine", minimum=0, maximum=1_000, nullable=True),
+        TraceColumn("mem_max", "number", "percent of a machine", minimum=0, maximum=1_000, nullable=True),
     ),
     r"batch_instance.*",
     rules=(
-        Rule(
+        RowRule(
             "never started",
             (pl.col("status") == "Waiting") | (pl.col("start_time") == 0) & (pl.col("end_time") == 0),
             "start_time",
         ),
-        Rule("not finished", pl.col("end_time") == 0, "end_time"),
-        Rule("ends before it starts", pl.col("end_time") < pl.col("start_time"), "end_time"),
-        Rule("zero duration", pl.col("end_time") == pl.col("start_time"), "end_time", drops=False),
+        RowRule("not finished", pl.col("end_time") == 0, "end_time"),
+        RowRule("ends before it starts", pl.col("end_time") < pl.col("start_time"), "end_time"),
+        RowRule("zero duration", pl.col("end_time") == pl.col("start_time"), "end_time", drops=False),
     ),
 )
 
-CLUSTER_USAGE = Table(
+CLUSTER_USAGE = TraceTable(
     "cluster_usage",
     "mean utilisation over all machines, per 300 s; time is unknown on days with gaps",
     (
-        Column("day", "integer", "day of the trace, from 1", minimum=1, maximum=31),
-        Column("row_in_day", "integer", minimum=0, maximum=100_000),
+        TraceColumn("day", "integer", "day of the trace, from 1", minimum=1, maximum=31),
+        TraceColumn("row_in_day", "integer", minimum=0, maximum=100_000),
         _time("time_stamp", nullable=True),
         _percent("cpu_util_percent"),
         _percent("mem_util_percent"),
@@ -195,7 +195,7 @@ CLUSTER_USAGE = Table(
     ascending="time_stamp",
 )
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "alibaba2018",
     "Alibaba cluster trace 2018: machines, containers, batch DAG tasks and instances",
     "alibaba/clusterdata, cluster-trace-v2018",

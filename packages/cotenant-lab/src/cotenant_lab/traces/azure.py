@@ -6,21 +6,21 @@ Arrivals were stretched over a year by the sampler: use sizes and durations, not
 
 from __future__ import annotations
 
-from cotenant_lab.traces.schema import Column, Format, Table
+from cotenant_lab.traces.schema import TraceColumn, TraceFormat, TraceTable
 
-VMS = Table(
+VMS = TraceTable(
     "vms",
     "virtual machines: arrival, duration, CPUs",
     (
-        Column("arrival_hours", "number", "h", minimum=0, maximum=100_000),
-        Column("duration_hours", "number", "h", minimum=0, maximum=100_000),
-        Column("cpus", "number", "cores", minimum=0.001, maximum=4_096),
+        TraceColumn("arrival_hours", "number", "h", minimum=0, maximum=100_000),
+        TraceColumn("duration_hours", "number", "h", minimum=0, maximum=100_000),
+        TraceColumn("cpus", "number", "cores", minimum=0.001, maximum=4_096),
     ),
     r"azure.*",
     ascending="arrival_hours",
 )
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "azure-vm",
     "Azure virtual machines: a sample of sizes and durations",
     "Azure public VM trace, sample of umassos/GAIA",

@@ -15,9 +15,9 @@ from cotenant_lab.traces import (
     swim,
     tianchi,
 )
-from cotenant_lab.traces.schema import Format, FormatInfo, Table
+from cotenant_lab.traces.schema import FormatInfo, TraceFormat, TraceTable
 
-FORMATS: tuple[Format, ...] = (
+FORMATS: tuple[TraceFormat, ...] = (
     alibaba2018.FORMAT,
     distributions.FORMAT,
     alibaba2017.FORMAT,
@@ -39,7 +39,7 @@ _GENERIC_INFO = FormatInfo(
 )
 
 
-def find_format(name: str) -> Format:
+def find_format(name: str) -> TraceFormat:
     """The format of that name. Raises `InvalidInput` listing the known ones."""
     for found in FORMATS:
         if found.name == name:
@@ -47,7 +47,7 @@ def find_format(name: str) -> Format:
     raise InvalidInput("format", name, "one of " + ", ".join(info.name for info in formats()))
 
 
-def find_table(format_: Format, name: str) -> Table:
+def find_table(format_: TraceFormat, name: str) -> TraceTable:
     """The format's table of that name. Raises `InvalidInput` listing the known ones."""
     for table in format_.tables:
         if table.name == name:

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cotenant_lab.traces import schema as faults
-from cotenant_lab.traces.schema import BadRows, Column, Table
+from cotenant_lab.traces.schema import BadRows, TraceColumn, TraceTable
 
 LINE = "__line"  # the row's line in the file, carried beside the columns
 RAW = "__raw_"
@@ -31,7 +31,7 @@ class _Count:
     example: str = ""
 
 
-class Tally:
+class FaultTally:
     """Counts of faults by kind and column, with the first few lines of each."""
 
     def __init__(self) -> None:
@@ -77,9 +77,9 @@ class Checker:
     times).
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TraceTable) -> None:
         self.table = table
-        self.tally = Tally()
+        self.tally = FaultTally()
         self._seen: list[pl.Series] = []
         self._latest: float | None = None
 
@@ -156,11 +156,11 @@ class Checker:
         return rows
 
 
-def _numeric(table: Table) -> list[Column]:
+def _numeric(table: TraceTable) -> list[TraceColumn]:
     return [c for c in table.columns if c.kind in ("integer", "number")]
 
 
-def _as_float(column: Column) -> pl.Expr:
+def _as_float(column: TraceColumn) -> pl.Expr:
     value = pl.col(column.name).cast(pl.Float64, strict=False)
     if column.markers:
         value = pl.when(value.is_in(column.markers)).then(None).otherwise(value)
@@ -171,7 +171,7 @@ def _as_float(column: Column) -> pl.Expr:
     return value
 
 
-def _typed(column: Column, dtype: pl.DataType) -> pl.Expr:
+def _typed(column: TraceColumn, dtype: pl.DataType) -> pl.Expr:
     name = column.name
     match column.kind:
         case "text":
@@ -189,7 +189,7 @@ def _typed(column: Column, dtype: pl.DataType) -> pl.Expr:
             return parts.cast(pl.List(pl.Float64), strict=False).alias(name)
 
 
-def _type_faults(column: Column) -> list[_Fault]:
+def _type_faults(column: TraceColumn) -> list[_Fault]:
     name, raw = column.name, pl.col(RAW + column.name)
     if column.kind == "text":
         return []
@@ -215,7 +215,7 @@ def _type_faults(column: Column) -> list[_Fault]:
     return found
 
 
-def _range_faults(column: Column) -> list[_Fault]:
+def _range_faults(column: TraceColumn) -> list[_Fault]:
     name = column.name
     if column.kind == "text":
         unknown = ~pl.col(name).is_in(column.choices)

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from cotenant.model.arrays import Float
-from cotenant.model.assess.history import ClusterHistory, Float32, History, PodHistory, no_history
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, Float32, PodHistory, no_history
 from cotenant.model.errors import InvalidInput
 from cotenant_lab.traces.folder import IN_WORDS, table_file
 from cotenant_lab.traces.read import read_table
@@ -78,7 +78,7 @@ def _of_nodes(nodes: tuple[TraceNode, ...], cpu_m: Float, memory_mib: Float, ste
     """Use of whole nodes: of pods nothing is known."""
     none = no_history(why)
     names = tuple(node.name for node in nodes)
-    use = History(0.0, step_s, names, cpu_m.astype(np.float32), memory_mib.astype(np.float32), why)
+    use = AssessedHistory(0.0, step_s, names, cpu_m.astype(np.float32), memory_mib.astype(np.float32), why)
     return ClusterHistory(none.pods, use)
 
 
@@ -208,7 +208,7 @@ def _tianchi(folder: Path) -> TraceCluster:
 
 def _of_pods(pods: list[TracePod], cpu_m: Float32, memory_mib: Float32) -> ClusterHistory:
     source = "the trace, curves of one day in steps of 900 s"
-    use = History(0.0, _CURVE_STEP_S, tuple(f"default/{pod.name}" for pod in pods), cpu_m, memory_mib, source)
+    use = AssessedHistory(0.0, _CURVE_STEP_S, tuple(f"default/{pod.name}" for pod in pods), cpu_m, memory_mib, source)
     of_pods = PodHistory(
         use,
         tuple(pod.node for pod in pods),

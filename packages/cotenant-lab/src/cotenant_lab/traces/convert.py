@@ -24,7 +24,7 @@ from cotenant_lab.traces.catalogue import GENERIC, find_format
 from cotenant_lab.traces.lines import size_of
 from cotenant_lab.traces.mapping import mapped_reader
 from cotenant_lab.traces.read import TableReader
-from cotenant_lab.traces.schema import Format, ImportReport, Table
+from cotenant_lab.traces.schema import ImportReport, TraceFormat, TraceTable
 
 Progress = Callable[[int, int], None]
 Write = Callable[[pl.LazyFrame, Path], None]
@@ -108,7 +108,7 @@ def stem(path: Path) -> str:
     return _SUFFIXES.sub("", path.name)
 
 
-def identify_table(format_: Format, path: Path) -> Table:
+def identify_table(format_: TraceFormat, path: Path) -> TraceTable:
     """The table a file holds, by its name; a format with one table needs no match. Raises `InvalidInput` if no
     table matches.
     """
@@ -123,7 +123,7 @@ def identify_table(format_: Format, path: Path) -> Table:
     return found
 
 
-def _named(format_: Format, path: Path) -> Table | None:
+def _named(format_: TraceFormat, path: Path) -> TraceTable | None:
     name = stem(path)
     return next((table for table in format_.tables if re.fullmatch(table.file_pattern, name)), None)
 

@@ -32,7 +32,7 @@ class DagFault(StrEnum):
     CYCLE = "waits for itself through others"
 
 
-class Shape(StrEnum):
+class GraphShape(StrEnum):
     """The shape of a job's graph; a job without edges is a single task or a set of them."""
 
     SINGLE = "single"
@@ -78,16 +78,16 @@ class JobDag:
             level[task] = 1 + max((level[parent] for parent in self.parents[task]), default=0)
         return tuple(level)
 
-    def shape(self) -> Shape:
+    def shape(self) -> GraphShape:
         """Chain: one path. In-tree: each task feeds at most one, all flow to one. Out-tree: each waits for at most
         one, from one.
         """
         tasks = len(self.parents)
         edges = sum(len(parents) for parents in self.parents)
         if tasks == 1:
-            return Shape.SINGLE
+            return GraphShape.SINGLE
         if edges == 0:
-            return Shape.INDEPENDENT
+            return GraphShape.INDEPENDENT
         children = [0] * tasks
         for parents in self.parents:
             for parent in parents:
@@ -95,10 +95,10 @@ class JobDag:
         one_parent = all(len(parents) <= 1 for parents in self.parents)
         one_child = all(count <= 1 for count in children)
         if edges != tasks - 1 or not self.is_acyclic or not (one_parent or one_child):
-            return Shape.OTHER
+            return GraphShape.OTHER
         if one_parent and one_child:
-            return Shape.CHAIN
-        return Shape.OUT_TREE if one_parent else Shape.IN_TREE
+            return GraphShape.CHAIN
+        return GraphShape.OUT_TREE if one_parent else GraphShape.IN_TREE
 
 
 def parse_task_name(name: str) -> TaskCode:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from cotenant_lab.traces.schema import Column, Format, Rule, Table
+from cotenant_lab.traces.schema import RowRule, TraceColumn, TraceFormat, TraceTable
 
 QUANTITIES = (
     "task_num",
@@ -24,22 +24,22 @@ QUANTITIES = (
     "level",
 )
 
-HISTOGRAMS = Table(
+HISTOGRAMS = TraceTable(
     "histograms",
     "bins of eleven quantities",
     (
-        Column("quantity", "text", choices=QUANTITIES),
-        Column("condition", "integer", minimum=0, maximum=10_000, nullable=True),
-        Column("left_open", "number", minimum=-1, maximum=1e9),
-        Column("right_closed", "number", minimum=0, maximum=1e9),
-        Column("count", "integer", minimum=0),
+        TraceColumn("quantity", "text", choices=QUANTITIES),
+        TraceColumn("condition", "integer", minimum=0, maximum=10_000, nullable=True),
+        TraceColumn("left_open", "number", minimum=-1, maximum=1e9),
+        TraceColumn("right_closed", "number", minimum=0, maximum=1e9),
+        TraceColumn("count", "integer", minimum=0),
     ),
     r"histograms.*",
     key=("quantity", "condition", "right_closed"),
-    rules=(Rule("empty interval", pl.col("right_closed") <= pl.col("left_open"), "right_closed"),),
+    rules=(RowRule("empty interval", pl.col("right_closed") <= pl.col("left_open"), "right_closed"),),
 )
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "alibaba2018-distributions",
     "histograms of 9.7 million tasks and 416 million instances of Alibaba 2018",
     "All-less/trace-generator; Tian, Zheng, Wang, SoCC 2019",

@@ -5,24 +5,24 @@ The last column's scale (about 165) is not a task's cycles per instruction; keep
 
 from __future__ import annotations
 
-from cotenant_lab.traces.schema import Column, Format, Table
+from cotenant_lab.traces.schema import TraceColumn, TraceFormat, TraceTable
 
-USAGE = Table(
+USAGE = TraceTable(
     "usage",
     "cell-wide CPU and memory",
     (
-        Column("time_stamp", "integer", "s", minimum=0, maximum=1e8),
-        Column("avg_cpu", "number", "fraction of the cell", minimum=0, maximum=2),
-        Column("avg_mem", "number", "fraction of the cell", minimum=0, maximum=1),
-        Column("avg_assigned_mem", "number", "fraction of the cell", minimum=0, maximum=2),
-        Column("avg_cycles_per_instruction", "number", "as published", minimum=0, maximum=10_000, nullable=True),
+        TraceColumn("time_stamp", "integer", "s", minimum=0, maximum=1e8),
+        TraceColumn("avg_cpu", "number", "fraction of the cell", minimum=0, maximum=2),
+        TraceColumn("avg_mem", "number", "fraction of the cell", minimum=0, maximum=1),
+        TraceColumn("avg_assigned_mem", "number", "fraction of the cell", minimum=0, maximum=2),
+        TraceColumn("avg_cycles_per_instruction", "number", "as published", minimum=0, maximum=10_000, nullable=True),
     ),
     r"instance_usage.*",
     key=("time_stamp",),
     ascending="time_stamp",
 )
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "google2019",
     "Google cell usage, 300 s, 20 days",
     "Google cluster data 2019, sample of alejandrofdez-us/DataCenter-Traces-Datasets",

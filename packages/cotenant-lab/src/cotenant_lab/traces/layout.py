@@ -8,11 +8,11 @@ from pathlib import Path
 
 from cotenant.model.errors import InvalidInput
 from cotenant_lab.traces.catalogue import FORMATS
-from cotenant_lab.traces.schema import Table
+from cotenant_lab.traces.schema import TraceTable
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FieldLayout:
     """How a file's fields map to a table's columns."""
 
     fields: tuple[str | None, ...]  # the table's column in each field; None: unused field
@@ -20,10 +20,10 @@ class Layout:
 
 
 # (the first line's fields or the Parquet columns' names, whether they are known to be names) -> layout
-FindLayout = Callable[[tuple[str, ...], bool], Layout]
+FindLayout = Callable[[tuple[str, ...], bool], FieldLayout]
 
 
-def detect_layout(table: Table, fields: tuple[str, ...], path: Path, header_only: bool = False) -> Layout:
+def detect_layout(table: TraceTable, fields: tuple[str, ...], path: Path, header_only: bool = False) -> FieldLayout:
     """Detect a header, and map fields to columns. Raises `InvalidInput` if they cannot be this table's."""
     names = [name.strip().lower() for name in fields]
     known = {column.name.lower(): column.name for column in table.columns}
@@ -46,7 +46,7 @@ def detect_layout(table: Table, fields: tuple[str, ...], path: Path, header_only
                     f"column {column.name} of {table.name}",
                     _looks_like(names, table),
                 )
-        return Layout(tuple(known[name] for name in names), has_header=True)
+        return FieldLayout(tuple(known[name] for name in names), has_header=True)
     other = _looks_like(names, table)
     if other:
         raise InvalidInput(f"{path}: line 1", ",".join(fields)[:60], f"rows of {table.name}", other)
@@ -63,10 +63,10 @@ def detect_layout(table: Table, fields: tuple[str, ...], path: Path, header_only
         raise InvalidInput(
             f"{path}: line 1, column {column.name}", fields[at], "a number", f"not a header of {table.name} either"
         )
-    return Layout(tuple(column.name for column in table.columns), has_header=False)
+    return FieldLayout(tuple(column.name for column in table.columns), has_header=False)
 
 
-def _looks_like(names: list[str], table: Table) -> str:
+def _looks_like(names: list[str], table: TraceTable) -> str:
     for format_ in FORMATS:
         for other in format_.tables:
             columns = {column.name.lower() for column in other.columns}

@@ -24,7 +24,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LineBlock:
     """Whole lines, each ending in a newline."""
 
     data: bytes
@@ -48,7 +48,7 @@ def size_of(path: Path) -> int:
     return size
 
 
-def read_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+def read_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:
     """The file's lines, in blocks of about `block_bytes` of text. Line ends become a bare newline; the last line gets
     one.
 
@@ -77,7 +77,7 @@ def read_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
                 if b"\r" in whole:
                     whole = whole.replace(b"\r\n", b"\n")
                 _check_text(whole, path, line)
-                yield Block(whole, line, raw.tell())
+                yield LineBlock(whole, line, raw.tell())
                 line += whole.count(b"\n")
                 first = False
             if not data:

@@ -27,9 +27,9 @@ import polars as pl
 from cotenant.model.document import read_struct
 from cotenant.model.errors import InvalidInput
 from cotenant_lab.traces.catalogue import GENERIC, find_format, find_table
-from cotenant_lab.traces.layout import Layout
+from cotenant_lab.traces.layout import FieldLayout
 from cotenant_lab.traces.read import TableReader
-from cotenant_lab.traces.schema import Column, ImportReport, Table
+from cotenant_lab.traces.schema import ImportReport, TraceColumn, TraceTable
 
 
 class MappedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -88,7 +88,7 @@ def mapped_reader(path: Path) -> TableReader:
     return TableReader(table, source, partial(_find_layout, mapping, source), separator=mapping.separator)
 
 
-def _table(mapping: Mapping, path: Path) -> Table:
+def _table(mapping: Mapping, path: Path) -> TraceTable:
     if not mapping.columns:
         raise InvalidInput(f"{path}: columns", "none", "at least one column")
     seen: set[str | int] = set()
@@ -110,24 +110,24 @@ def _table(mapping: Mapping, path: Path) -> Table:
     return _own_table(mapping, path) if mapping.table is None else _catalogued_table(mapping, mapping.table, path)
 
 
-def _own_table(mapping: Mapping, path: Path) -> Table:
+def _own_table(mapping: Mapping, path: Path) -> TraceTable:
     columns = []
     for name, column in mapping.columns.items():
         if column.type is None:
             raise InvalidInput(f"{path}: columns.{name}.type", "missing", "text, integer or number")
         if column.type == "text" and column.scale != 1.0:
             raise InvalidInput(f"{path}: columns.{name}.scale", column.scale, "no scale on a text")
-        declared = Column(name, column.type, column.unit, column.minimum, column.maximum, column.nullable)
+        declared = TraceColumn(name, column.type, column.unit, column.minimum, column.maximum, column.nullable)
         columns.append(dataclasses.replace(declared, scale=column.scale, constant=_constant(column)))
     for at, name in enumerate((*mapping.key, *([mapping.ascending] if mapping.ascending else []))):
         if name not in mapping.columns:
             raise InvalidInput(f"{path}: {'key' if at < len(mapping.key) else 'ascending'}", name, "one of the columns")
     if mapping.ascending and mapping.columns[mapping.ascending].type == "text":
         raise InvalidInput(f"{path}: ascending", mapping.ascending, "a numeric column")
-    return Table("rows", "mapped rows", tuple(columns), r".*", mapping.key, mapping.ascending)
+    return TraceTable("rows", "mapped rows", tuple(columns), r".*", mapping.key, mapping.ascending)
 
 
-def _catalogued_table(mapping: Mapping, name: str, path: Path) -> Table:
+def _catalogued_table(mapping: Mapping, name: str, path: Path) -> TraceTable:
     format_name, _, table_name = name.partition("/")
     table = find_table(find_format(format_name), table_name)
     if mapping.key or mapping.ascending:
@@ -156,7 +156,7 @@ def _constant(column: MappedColumn) -> str | None:
     return None if column.value is None else str(column.value)
 
 
-def _find_layout(mapping: Mapping, source: Path, fields: tuple[str, ...], named: bool) -> Layout:
+def _find_layout(mapping: Mapping, source: Path, fields: tuple[str, ...], named: bool) -> FieldLayout:
     wanted = {column.source: name for name, column in mapping.columns.items() if column.source is not None}
     if mapping.header or named:
         places: dict[str | int, int] = {field.strip(): at for at, field in enumerate(fields)}
@@ -168,4 +168,4 @@ def _find_layout(mapping: Mapping, source: Path, fields: tuple[str, ...], named:
     found: list[str | None] = [None] * len(fields)
     for place, name in wanted.items():
         found[places[place]] = name
-    return Layout(tuple(found), has_header=mapping.header)
+    return FieldLayout(tuple(found), has_header=mapping.header)

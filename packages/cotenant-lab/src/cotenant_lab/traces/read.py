@@ -20,9 +20,9 @@ from cotenant.model.errors import InvalidInput
 from cotenant_lab.traces import schema as faults
 from cotenant_lab.traces.catalogue import find_format, find_table
 from cotenant_lab.traces.check import LINE, Checker
-from cotenant_lab.traces.layout import FindLayout, Layout, detect_layout
-from cotenant_lab.traces.lines import BLOCK_BYTES, Block, read_blocks, size_of
-from cotenant_lab.traces.schema import ImportReport, Table, TableReport
+from cotenant_lab.traces.layout import FieldLayout, FindLayout, detect_layout
+from cotenant_lab.traces.lines import BLOCK_BYTES, LineBlock, read_blocks, size_of
+from cotenant_lab.traces.schema import ImportReport, TableReport, TraceTable
 
 PARQUET_MAGIC = b"PAR1"
 PARQUET_ROWS = 500_000
@@ -48,7 +48,7 @@ class TableReader:
 
     def __init__(
         self,
-        table: Table,
+        table: TraceTable,
         path: Path,
         find_layout: FindLayout | None = None,
         block_bytes: int = BLOCK_BYTES,
@@ -109,7 +109,7 @@ class TableReader:
         return kind + (f" ({declared.unit})" if declared.unit else "")
 
     def _text_chunks(self) -> Iterator[tuple[pl.DataFrame, int]]:
-        layout: Layout | None = None
+        layout: FieldLayout | None = None
         for block in read_blocks(self.path, self._block_bytes):
             if layout is None:
                 line = block.data[: block.data.index(b"\n")].decode("utf-8")
@@ -122,11 +122,11 @@ class TableReader:
             body = block
             if layout.has_header and block.first_line == 1:
                 end = block.data.index(b"\n") + 1
-                body = Block(block.data[end:], 2, block.consumed)
+                body = LineBlock(block.data[end:], 2, block.consumed)
             if body.data:
                 yield self._cells(body, layout), body.consumed
 
-    def _cells(self, block: Block, layout: Layout) -> pl.DataFrame:
+    def _cells(self, block: LineBlock, layout: FieldLayout) -> pl.DataFrame:
         """The block as text cells under the table's column names, with line numbers. Lines with a wrong number of
         fields are counted.
         """
@@ -153,7 +153,7 @@ class TableReader:
     def _absent(self, found: list[str]) -> list[pl.Expr]:
         return [pl.lit(c.constant, dtype=pl.String).alias(c.name) for c in self.table.columns if c.name not in found]
 
-    def _lines_of_right_width(self, block: Block, layout: Layout) -> tuple[bytes, NDArray[np.int64]]:
+    def _lines_of_right_width(self, block: LineBlock, layout: FieldLayout) -> tuple[bytes, NDArray[np.int64]]:
         good: list[bytes] = []
         numbers: list[int] = []
         tally = self._checker.tally
@@ -216,7 +216,7 @@ def _width(line: bytes, separator: str) -> int:
         return 0
 
 
-def _parse(data: bytes, layout: Layout, separator: str, quoted: bool) -> pl.DataFrame | None:
+def _parse(data: bytes, layout: FieldLayout, separator: str, quoted: bool) -> pl.DataFrame | None:
     """Text cells of lines that all have the layout's width; None if polars finds a longer one."""
     names = [name if name is not None else f"__unused_{at}" for at, name in enumerate(layout.fields)]
     schema = dict.fromkeys(names, pl.String)

@@ -1,6 +1,6 @@
 """The declaration of a trace's table as data, and the report of reading one.
 
-A `Table` names its columns with types, units and allowed ranges, the faults of a whole row (`Rule`), its key and the
+A `TraceTable` names its columns with types, units and allowed ranges, the faults of a whole row (`RowRule`), its key and the
 time that must not go backwards. The reader (`read.py`) is independent of formats: it interprets these values. Every row
 read is either kept or counted under exactly one fault, so `rows_read == rows_kept + sum(b.rows for b in bad)` always
 holds.
@@ -36,7 +36,7 @@ EXAMPLE_LINES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TraceColumn:
     """One column. `minimum` and `maximum` are inclusive, in the column's own unit, and hold for each sample of a
     curve.
     """
@@ -69,7 +69,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RowRule:
     """A fault of a whole row, over the typed columns; a null answer means the fault is absent."""
 
     name: str
@@ -79,22 +79,22 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TraceTable:
     """One table of a format, its columns in the published order."""
 
     name: str
     meaning: str
-    columns: tuple[Column, ...]
+    columns: tuple[TraceColumn, ...]
     file_pattern: str  # a regular expression for the file's name without `.csv`, `.csv.gz`, `.parquet`
     key: tuple[str, ...] = ()  # columns that identify a row; a second row of the same key is a duplicate
     ascending: str | None = None  # a time that must not go backwards from row to row of the file
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RowRule, ...] = ()
 
     def polars_schema(self) -> pl.Schema:
         """Names and types of the resulting frame."""
         return pl.Schema({column.name: column.dtype for column in self.columns})
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> TraceColumn:
         """The column of that name; KeyError if the table has none."""
         for column in self.columns:
             if column.name == name:
@@ -103,14 +103,14 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class TraceFormat:
     """A family of tables published together."""
 
     name: str
     meaning: str
     provenance: str
     licence: str
-    tables: tuple[Table, ...]
+    tables: tuple[TraceTable, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import polars as pl
 
-from cotenant_lab.traces.schema import Column, Format, Rule, Table
+from cotenant_lab.traces.schema import RowRule, TraceColumn, TraceFormat, TraceTable
 
 BYTES = 1e18
 
-JOBS = Table(
+JOBS = TraceTable(
     "jobs",
     "jobs: submission and bytes of each phase",
     (
-        Column("job", "text"),
-        Column("submit_s", "integer", "s", minimum=0, maximum=1e9),
-        Column("gap_s", "integer", "s", minimum=0, maximum=1e9),
-        Column("map_input_bytes", "integer", "bytes", minimum=0, maximum=BYTES),
-        Column("shuffle_bytes", "integer", "bytes", minimum=0, maximum=BYTES),
-        Column("reduce_output_bytes", "integer", "bytes", minimum=0, maximum=BYTES),
+        TraceColumn("job", "text"),
+        TraceColumn("submit_s", "integer", "s", minimum=0, maximum=1e9),
+        TraceColumn("gap_s", "integer", "s", minimum=0, maximum=1e9),
+        TraceColumn("map_input_bytes", "integer", "bytes", minimum=0, maximum=BYTES),
+        TraceColumn("shuffle_bytes", "integer", "bytes", minimum=0, maximum=BYTES),
+        TraceColumn("reduce_output_bytes", "integer", "bytes", minimum=0, maximum=BYTES),
     ),
     r"FB-20.*",
     key=("job",),
     ascending="submit_s",
-    rules=(Rule("gap longer than the time so far", pl.col("gap_s") > pl.col("submit_s"), "gap_s"),),
+    rules=(RowRule("gap longer than the time so far", pl.col("gap_s") > pl.col("submit_s"), "gap_s"),),
 )
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "swim",
     "Facebook MapReduce jobs 2009 and 2010, 24 one-hour samples each",
     "SWIMProjectUCB/SWIM; Chen et al., MASCOTS 2011",

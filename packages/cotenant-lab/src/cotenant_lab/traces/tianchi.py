@@ -8,63 +8,67 @@ app the contest counts max_count + 1.
 
 from __future__ import annotations
 
-from cotenant_lab.traces.schema import Column, Format, Table
+from cotenant_lab.traces.schema import TraceColumn, TraceFormat, TraceTable
 
 SAMPLES = 98
 
-APPS = Table(
+APPS = TraceTable(
     "apps",
     "applications: CPU and memory of one container over a day, disk, priority counters",
     (
-        Column("app", "text"),
-        Column("cpu_98", "curve", "cores", minimum=0, maximum=4_096, length=SAMPLES),
-        Column("mem_98", "curve", "GB", minimum=0, maximum=65_536, length=SAMPLES),
-        Column("disk", "number", "GB", minimum=0, maximum=1_000_000),
-        Column("P", "integer", minimum=0, maximum=1_000),
-        Column("M", "integer", minimum=0, maximum=1_000),
-        Column("PM", "integer", minimum=0, maximum=1_000),
+        TraceColumn("app", "text"),
+        TraceColumn("cpu_98", "curve", "cores", minimum=0, maximum=4_096, length=SAMPLES),
+        TraceColumn("mem_98", "curve", "GB", minimum=0, maximum=65_536, length=SAMPLES),
+        TraceColumn("disk", "number", "GB", minimum=0, maximum=1_000_000),
+        TraceColumn("P", "integer", minimum=0, maximum=1_000),
+        TraceColumn("M", "integer", minimum=0, maximum=1_000),
+        TraceColumn("PM", "integer", minimum=0, maximum=1_000),
     ),
     r"app_resources.*",
     key=("app",),
 )
 
-CONTAINERS = Table(
+CONTAINERS = TraceTable(
     "containers",
     "containers, their application, and their initial machine (empty: not placed)",
-    (Column("instance", "text"), Column("app", "text"), Column("initial_machine", "text", nullable=True)),
+    (
+        TraceColumn("instance", "text"),
+        TraceColumn("app", "text"),
+        TraceColumn("initial_machine", "text", nullable=True),
+    ),
     r"instance_deploy.*",
     key=("instance",),
 )
 
-MACHINES = Table(
+MACHINES = TraceTable(
     "machines",
     "machines and their limits",
     (
-        Column("machine", "text"),
-        Column("cpu", "number", "cores", minimum=1, maximum=4_096),
-        Column("mem", "number", "GB", minimum=1, maximum=65_536),
-        Column("disk", "number", "GB", minimum=0, maximum=1_000_000),
-        Column("P", "integer", minimum=0, maximum=1_000),
-        Column("M", "integer", minimum=0, maximum=1_000),
-        Column("PM", "integer", minimum=0, maximum=1_000),
+        TraceColumn("machine", "text"),
+        TraceColumn("cpu", "number", "cores", minimum=1, maximum=4_096),
+        TraceColumn("mem", "number", "GB", minimum=1, maximum=65_536),
+        TraceColumn("disk", "number", "GB", minimum=0, maximum=1_000_000),
+        TraceColumn("P", "integer", minimum=0, maximum=1_000),
+        TraceColumn("M", "integer", minimum=0, maximum=1_000),
+        TraceColumn("PM", "integer", minimum=0, maximum=1_000),
     ),
     r"machine_resources.*",
     key=("machine",),
 )
 
-RULES = Table(
+RULES = TraceTable(
     "rules",
     "anti-affinity between applications on one machine",
     (
-        Column("app_present", "text"),
-        Column("app_limited", "text"),
-        Column("max_count", "integer", "containers", minimum=0, maximum=1_000_000),
+        TraceColumn("app_present", "text"),
+        TraceColumn("app_limited", "text"),
+        TraceColumn("max_count", "integer", "containers", minimum=0, maximum=1_000_000),
     ),
     r"app_interference.*",
     key=("app_present", "app_limited"),
 )
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "tianchi",
     "68,224 containers of 9,338 applications with day curves and anti-affinity, 6,000 machines",
     "Alibaba Tianchi global scheduling contest 2018, preliminary data set B",

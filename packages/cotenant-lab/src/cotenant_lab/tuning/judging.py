@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cotenant_lab.experiment import Failure
+from cotenant_lab.experiment import RunFailure
 from cotenant_lab.statistics import Interval, interval, paired_difference
 from cotenant_lab.tuning.objectives import OBJECTIVES, compared, front, spread_over, values
-from cotenant_lab.tuning.search import Evaluator, Found, Trial
+from cotenant_lab.tuning.search import Evaluator, FoundTrials, TuningTrial
 
 MAX_JUDGED = 12
 
@@ -24,12 +24,12 @@ Verdict = Literal["better", "worse", "trade-off", "not separated", "defaults"]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedTrial:
     """A trial on held-out seeds: each objective's mean with its interval, and the paired difference from the
     defaults.
     """
 
-    trial: Trial
+    trial: TuningTrial
     means: tuple[Interval, ...]
     differences: tuple[Interval, ...]
     verdict: Verdict
@@ -41,15 +41,15 @@ class Tuned:
     `recommended` held on the held-out seeds.
     """
 
-    found: Found
+    found: FoundTrials
     front: tuple[int, ...]
-    judged: tuple[Judged, ...]  # the defaults first, then by violation on the tuning seeds
+    judged: tuple[JudgedTrial, ...]  # the defaults first, then by violation on the tuning seeds
     selected: int
     recommended: int
-    failures: tuple[Failure, ...]
+    failures: tuple[RunFailure, ...]
 
 
-def selected(trials: Sequence[Trial]) -> Trial:
+def selected(trials: Sequence[TuningTrial]) -> TuningTrial:
     """The least violation among trials that are nowhere worse than the defaults, on the tuning seeds; the defaults
     if there is none.
     """
@@ -73,7 +73,7 @@ def verdict(differences: Sequence[Interval]) -> Verdict:
     return "trade-off" if signs else "not separated"
 
 
-def to_judge(found: Found) -> tuple[tuple[int, ...], tuple[Trial, ...]]:
+def to_judge(found: FoundTrials) -> tuple[tuple[int, ...], tuple[TuningTrial, ...]]:
     """The numbers of the trials on the front, and the trials to run on held-out seeds: defaults, selected, and a
     spread of the front.
     """
@@ -83,12 +83,12 @@ def to_judge(found: Found) -> tuple[tuple[int, ...], tuple[Trial, ...]]:
     return tuple(trials[row].number for row in rows), tuple(dict.fromkeys(chosen))
 
 
-def judge(found: Found, held_out: tuple[int, ...], evaluate: Evaluator) -> Tuned:
+def judge(found: FoundTrials, held_out: tuple[int, ...], evaluate: Evaluator) -> Tuned:
     """Run the trials to judge on the held-out seeds and compare each with the defaults."""
     numbers, chosen = to_judge(found)
     records, failures = evaluate([entry.knobs for entry in chosen], held_out)
     base = records[0]
-    judged: list[Judged] = []
+    judged: list[JudgedTrial] = []
     for trial, runs in zip(chosen, records, strict=True):
         if runs is None or base is None:
             continue
@@ -99,7 +99,9 @@ def judge(found: Found, held_out: tuple[int, ...], evaluate: Evaluator) -> Tuned
         differences = tuple(
             paired_difference([row[i] for row in own], [row[i] for row in reference]) for i in range(count)
         )
-        judged.append(Judged(trial, means, differences, "defaults" if trial is chosen[0] else verdict(differences)))
+        judged.append(
+            JudgedTrial(trial, means, differences, "defaults" if trial is chosen[0] else verdict(differences))
+        )
     best = selected(found.trials)
     holds = any(entry.trial.number == best.number and entry.verdict == "better" for entry in judged)
     ordered = judged[:1] + sorted(judged[1:], key=lambda entry: (entry.trial.figures[-1], entry.trial.number))

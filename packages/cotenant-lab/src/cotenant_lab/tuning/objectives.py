@@ -18,7 +18,7 @@ from cotenant_lab.contract import Measures
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
+class TuningObjective:
     """One objective. `sign` is 1 where more is better, -1 where less is; `scale` and `unit` are for display."""
 
     name: str
@@ -43,8 +43,8 @@ def _violation(measures: Measures) -> float:
     return measures.violation
 
 
-OBJECTIVES: tuple[Objective, ...] = (
-    Objective(
+OBJECTIVES: tuple[TuningObjective, ...] = (
+    TuningObjective(
         "utilisation",
         "Useful utilisation",
         "Requested CPU / CPU capacity, time mean, times the share of core-hours that met their objective.",
@@ -54,7 +54,7 @@ OBJECTIVES: tuple[Objective, ...] = (
         100.0,
         "%",
     ),
-    Objective(
+    TuningObjective(
         "fairness",
         "Granted-share fairness",
         "Jain's index on tenants' granted shares, capped by their demand (`cotenant lab metrics`).",
@@ -64,7 +64,7 @@ OBJECTIVES: tuple[Objective, ...] = (
         1.0,
         "",
     ),
-    Objective(
+    TuningObjective(
         "violation",
         "SLO violation",
         "Core-hours that missed their objective / core-hours demanded.",

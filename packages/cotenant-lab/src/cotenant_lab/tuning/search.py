@@ -21,7 +21,7 @@ import numpy as np
 from cotenant.model.errors import InvalidInput
 from cotenant_lab import experiment
 from cotenant_lab.contract import RunSpec
-from cotenant_lab.experiment import Failure, Plan, RunProgress
+from cotenant_lab.experiment import ExperimentPlan, RunFailure, RunProgress
 from cotenant_lab.storage import RunRecord
 from cotenant_lab.tuning.objectives import OBJECTIVES, values
 from cotenant_lab.tuning.spaces import Space
@@ -34,7 +34,7 @@ OnStep = Callable[[RunProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TuningTrial:
     """Knobs (none = the policy's defaults) and the mean objectives on the tuning seeds, in the order of
     `OBJECTIVES`.
     """
@@ -45,11 +45,11 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTrials:
     """All trials that ran to the end, and the runs that failed."""
 
-    trials: tuple[Trial, ...]
-    failures: tuple[Failure, ...]
+    trials: tuple[TuningTrial, ...]
+    failures: tuple[RunFailure, ...]
     reused: int
     optuna: str
 
@@ -58,7 +58,7 @@ class Found:
 class Evaluator:
     """Runs sets of knobs on seeds, and reports progress over all runs of a search."""
 
-    plan: Plan  # of one policy
+    plan: ExperimentPlan  # of one policy
     folder: Path
     jobs: int
     total: int
@@ -68,7 +68,7 @@ class Evaluator:
 
     def __call__(
         self, candidates: Sequence[Knobs], seeds: tuple[int, ...]
-    ) -> tuple[list[list[RunRecord] | None], tuple[Failure, ...]]:
+    ) -> tuple[list[list[RunRecord] | None], tuple[RunFailure, ...]]:
         """The runs of each candidate, in the order of seeds and loads; None where one failed."""
         per_candidate = [self.specs(knobs, seeds) for knobs in candidates]
         specs = tuple(dict.fromkeys(spec for specs in per_candidate for spec in specs))
@@ -94,7 +94,7 @@ class Evaluator:
         return replace(self.plan, seeds=seeds, overrides=overrides).specs()
 
 
-def search(space: Space, trials: int, seeds: tuple[int, ...], seed: int, evaluate: Evaluator) -> Found:
+def search(space: Space, trials: int, seeds: tuple[int, ...], seed: int, evaluate: Evaluator) -> FoundTrials:
     """Run `trials` trials, the defaults first. Raises `InvalidInput` where Optuna is not installed or an objective
     is not measured.
     """
@@ -103,12 +103,12 @@ def search(space: Space, trials: int, seeds: tuple[int, ...], seed: int, evaluat
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=max(ROUND, trials // 4))
     directions = ["maximize" if objective.sign > 0 else "minimize" for objective in OBJECTIVES]
     study = optuna.create_study(sampler=sampler, directions=directions)
-    found: list[Trial] = []
-    failures: list[Failure] = []
+    found: list[TuningTrial] = []
+    failures: list[RunFailure] = []
     records, failed = evaluate([()], seeds)
     failures += failed
     if records[0] is not None:
-        found.append(Trial(0, (), _figures(records[0])))
+        found.append(TuningTrial(0, (), _figures(records[0])))
     number = 1
     while number < trials:
         asked = [study.ask() for _ in range(min(ROUND, trials - number))]
@@ -123,9 +123,9 @@ def search(space: Space, trials: int, seeds: tuple[int, ...], seed: int, evaluat
             else:
                 figures = _figures(runs)
                 study.tell(suggestion, figures)
-                found.append(Trial(number, tried, figures))
+                found.append(TuningTrial(number, tried, figures))
             number += 1
-    return Found(tuple(found), tuple(failures), evaluate.reused, str(optuna.__version__))
+    return FoundTrials(tuple(found), tuple(failures), evaluate.reused, str(optuna.__version__))
 
 
 def _figures(runs: Sequence[RunRecord]) -> tuple[float, ...]:

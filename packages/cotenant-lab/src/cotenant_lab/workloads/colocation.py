@@ -43,7 +43,7 @@ class Services(NamedTuple):
     tenant: Int
 
 
-class Given(Protocol):
+class TraceDraws(Protocol):
     """What a trace gives instead of draws; each method may return None: drawn as in the founding workload."""
 
     def services(self, config: WorldConfig, rng: np.random.Generator) -> tuple[Int, Int, Int] | None:
@@ -81,7 +81,7 @@ def generate(
     load: float,
     estimate_error: float | None = None,
     duration_error: float | None = None,
-    given: Given | None = None,
+    given: TraceDraws | None = None,
 ) -> tuple[Truth, Offer]:
     """A workload of `config.pods` pods that requests `load` (fraction of the cluster's CPU, time mean over [1 h,
     horizon]).
@@ -128,7 +128,7 @@ def drawn_tenants(config: WorldConfig, rng: np.random.Generator, size: int) -> I
     return rng.choice(config.tenants, size, p=weight / weight.sum()).astype(np.int64)
 
 
-def _draw_services(config: WorldConfig, rng: np.random.Generator, given: Given | None) -> Services:
+def _draw_services(config: WorldConfig, rng: np.random.Generator, given: TraceDraws | None) -> Services:
     """Services until their replicas request `service_share` of the cluster; the last one is cut to fit."""
     room = int(config.service_share * config.nodes * config.node_cores)
     size = room // min(config.replica_cores) + 1  # enough even if all are of the smallest size

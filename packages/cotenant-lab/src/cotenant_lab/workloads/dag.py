@@ -82,7 +82,7 @@ class Graph(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class JobPool:
     """Jobs to draw from, with their probabilities."""
 
     graph: Graph
@@ -104,7 +104,7 @@ class Arrivals:
     measured: Mask  # [J] whether the job counts
 
 
-class Job(NamedTuple):
+class DagJob(NamedTuple):
     """One job of a pool: aligned columns over its tasks."""
 
     pods: Int
@@ -114,7 +114,7 @@ class Job(NamedTuple):
     parents: tuple[tuple[int, ...], ...]  # positions within the job
 
 
-def _children_and_levels(job: Job) -> tuple[list[list[int]], list[int]]:
+def _children_and_levels(job: DagJob) -> tuple[list[list[int]], list[int]]:
     """The children of each task, and the number of tasks on the longest path that ends in it. Parents may have any
     position.
     """
@@ -133,7 +133,7 @@ def _children_and_levels(job: Job) -> tuple[list[list[int]], list[int]]:
     return children, level
 
 
-def graph_of(jobs: list[Job]) -> Graph:
+def graph_of(jobs: list[DagJob]) -> Graph:
     """Concatenate jobs."""
     children, levels = zip(*(_children_and_levels(job) for job in jobs))
     degree = np.array([len(of) for job in children for of in job], np.int64)
@@ -191,13 +191,13 @@ def find_folders(traces: Path) -> tuple[Path, Path]:
     return traces / JOBS_FOLDER, traces / HISTOGRAMS_FOLDER
 
 
-def load_pool(traces: Path | None, part: JobPart = JobPart.ALL) -> Pool:
+def load_pool(traces: Path | None, part: JobPart = JobPart.ALL) -> JobPool:
     """Real jobs where `traces` is given, else synthetic ones; those of `part` only."""
     return synthetic_pool(part) if traces is None else real_pool(*find_folders(traces), part)
 
 
 @lru_cache(maxsize=1)
-def real_pool(jobs_folder: Path, histograms_folder: Path, part: JobPart = JobPart.ALL) -> Pool:
+def real_pool(jobs_folder: Path, histograms_folder: Path, part: JobPart = JobPart.ALL) -> JobPool:
     """The trace's jobs, weighted to the full trace's tasks per job. Raises `InvalidInput` for a file of another
     format.
     """
@@ -219,7 +219,7 @@ def real_pool(jobs_folder: Path, histograms_folder: Path, part: JobPart = JobPar
         else:
             instant += int((end <= start).sum())
             duration = np.maximum(1.0, end - start)
-            jobs.append(Job(pods, np.ceil(cpu * 10.0), np.ceil(memory / 100.0 * NODE_MEMORY), duration, dag.parents))
+            jobs.append(DagJob(pods, np.ceil(cpu * 10.0), np.ceil(memory / 100.0 * NODE_MEMORY), duration, dag.parents))
     notes += [f"left out {count:,} jobs: {kind}" for kind, count in faulty.most_common()]
     if others:
         notes.append(_part_note(part, others))
@@ -243,7 +243,7 @@ def _file(folder: Path, stem: str) -> Path:
     return found
 
 
-def _reweighted(jobs: list[Job], population: dict[int, int]) -> tuple[list[Job], Float]:
+def _reweighted(jobs: list[DagJob], population: dict[int, int]) -> tuple[list[DagJob], Float]:
     """Weights so that tasks per job follow `population`; sizes missing from the sample count for the nearest size
     in it.
     """
@@ -258,7 +258,7 @@ def _reweighted(jobs: list[Job], population: dict[int, int]) -> tuple[list[Job],
     if 1 in share:
         return jobs, weight
     lone = [
-        Job(job.pods[t : t + 1], job.cpu[t : t + 1], job.memory[t : t + 1], job.duration_s[t : t + 1], ((),))
+        DagJob(job.pods[t : t + 1], job.cpu[t : t + 1], job.memory[t : t + 1], job.duration_s[t : t + 1], ((),))
         for job in jobs
         if len(job.pods) <= 3
         for t in range(len(job.pods))
@@ -269,7 +269,7 @@ def _reweighted(jobs: list[Job], population: dict[int, int]) -> tuple[list[Job],
     return [*jobs, *lone], np.concatenate([weight, np.full(len(lone), population.get(1, 0) / len(lone))])
 
 
-def _capped(jobs: list[Job], weight: Float, source: str, notes: list[str]) -> Pool:
+def _capped(jobs: list[DagJob], weight: Float, source: str, notes: list[str]) -> JobPool:
     """Leave out jobs too large for the cluster or the window, and note their share."""
     everything = graph_of(jobs)
     cores = everything.pods * everything.cpu / 1000.0
@@ -284,7 +284,7 @@ def _capped(jobs: list[Job], weight: Float, source: str, notes: list[str]) -> Po
         f"{share[long].sum():.2%} longer than "
         f"{LONGEST_S:g} s alone; remaining: {share[keep].sum():.1%} of jobs and {kept:.0%} of their work"
     )
-    return Pool(_drawn(everything, np.flatnonzero(keep)), share[keep] / share[keep].sum(), source, tuple(notes))
+    return JobPool(_drawn(everything, np.flatnonzero(keep)), share[keep] / share[keep].sum(), source, tuple(notes))
 
 
 def _part_note(part: JobPart, others: int) -> str:
@@ -292,7 +292,7 @@ def _part_note(part: JobPart, others: int) -> str:
 
 
 @lru_cache(maxsize=1)
-def synthetic_pool(part: JobPart = JobPart.ALL) -> Pool:
+def synthetic_pool(part: JobPart = JobPart.ALL) -> JobPool:
     """Jobs drawn from the published figures, with a fixed seed. The i-th is named `synthetic-i`."""
     rng = np.random.default_rng(20180901)
     drawn = [_synthetic_job(rng) for _ in range(SYNTHETIC_JOBS)]
@@ -302,7 +302,7 @@ def synthetic_pool(part: JobPart = JobPart.ALL) -> Pool:
     return _capped(jobs, np.ones(len(jobs)), source, notes)
 
 
-def _synthetic_job(rng: np.random.Generator) -> Job:
+def _synthetic_job(rng: np.random.Generator) -> DagJob:
     size = int(_survival(TASKS_PER_JOB, 1.0 - rng.random()))
     common = rng.standard_normal(size)  # wide tasks are long: one normal per task drives both
     wide = ndtr(common)
@@ -311,7 +311,7 @@ def _synthetic_job(rng: np.random.Generator) -> Job:
     duration = np.clip(np.round(np.exp(DURATION_MU + DURATION_SIGMA * mixed)), 1.0, 142_574.0)
     cpu = np.where(rng.random(size) < 0.419, 500, 1000).astype(np.int64)
     memory = rng.choice(np.array([0.20, 0.30, 0.39, 0.49, 0.59, 0.79]), size, p=[0.34, 0.23, 0.22, 0.12, 0.06, 0.03])
-    return Job(
+    return DagJob(
         pods, cpu, np.ceil(memory / 100.0 * NODE_MEMORY).astype(np.int64), duration, _synthetic_parents(size, rng)
     )
 
@@ -352,7 +352,7 @@ def _synthetic_parents(size: int, rng: np.random.Generator) -> tuple[tuple[int, 
     return tuple(parents)
 
 
-def make(pool: Pool, load: float, seed: int, estimate_error: float) -> Arrivals:
+def make(pool: JobPool, load: float, seed: int, estimate_error: float) -> Arrivals:
     """The jobs of one seed: drawn until their work is `load` of the cluster's CPU over the arrival window."""
     rng = np.random.default_rng([seed, 0])
     window = WARM_UP_S + MEASURED_S + TAIL_S

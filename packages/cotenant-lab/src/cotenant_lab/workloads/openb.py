@@ -20,7 +20,7 @@ import polars as pl
 
 from cotenant.model.arrays import Int
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.gpu.state import ANY_MODEL, MAX_DEVICES, WHOLE_GPU_MILLI, GpuNodes, GpuShapes
+from cotenant.policy.placement.gpu.state import ANY_MODEL, MAX_DEVICES, WHOLE_GPU_MILLI, GpuNodeArrays, GpuShapes
 from cotenant_lab.traces import read_table
 from cotenant_lab.traces.folder import IN_WORDS, table_file, table_names
 
@@ -33,10 +33,10 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class OpenbCluster:
     """The nodes, in the order of the list, all idle."""
 
-    nodes: GpuNodes
+    nodes: GpuNodeArrays
     names: tuple[str, ...]
     models: tuple[str, ...]  # by the position of the model's bit
     report: tuple[str, ...]  # messages about dropped or odd rows
@@ -62,7 +62,7 @@ class PodList:
         return np.bincount(self.shape, minlength=len(self.shapes.cpu))
 
 
-def read_cluster(path: Path) -> Cluster:
+def read_cluster(path: Path) -> OpenbCluster:
     """Read a node list: columns sn, cpu_milli, memory_mib, gpu, model.
 
     Raises:
@@ -77,7 +77,7 @@ def read_cluster(path: Path) -> Cluster:
         raise InvalidInput(path.name, len(models), f"at most {_MAX_MODELS} GPU models")
     if gpus.max() > MAX_DEVICES:
         raise InvalidInput(path.name, int(gpus.max()), f"at most {MAX_DEVICES} GPUs on a node")
-    nodes = GpuNodes(
+    nodes = GpuNodeArrays(
         cpu_free=cpu.copy(),
         memory_free=memory * _MIB,
         gpu_free=(np.arange(max(int(gpus.max()), 1)) < gpus[:, None]).astype(np.int64) * WHOLE_GPU_MILLI,
@@ -86,7 +86,7 @@ def read_cluster(path: Path) -> Cluster:
         gpu_count=gpus,
         model=np.array([models.index(model) if model in models else 0 for model in of_node], np.int64),
     )
-    return Cluster(nodes, tuple(frame["sn"].to_list()), models, report.sentences() if report.bad else ())
+    return OpenbCluster(nodes, tuple(frame["sn"].to_list()), models, report.sentences() if report.bad else ())
 
 
 def read_pods(path: Path, models: tuple[str, ...]) -> PodList:

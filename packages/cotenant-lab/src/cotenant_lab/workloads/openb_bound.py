@@ -21,7 +21,7 @@ from cotenant.model.arrays import Float, Int
 from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI
-from cotenant_lab.workloads.openb import Cluster, PodList
+from cotenant_lab.workloads.openb import OpenbCluster, PodList
 
 _ROUNDS = 200
 _GIB = float(1 << 30)
@@ -29,7 +29,7 @@ _PENALTY = 100.0  # GPUs, for each mandatory pod that is not placed
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class GpuShareBound:
     """An upper bound on the allocated share of the GPUs, and its largest distance from the program's optimum."""
 
     allocated: float
@@ -61,7 +61,7 @@ def _best_pattern(size: Int, value: Float, capacity: int, take: Int) -> float:
 class _Program:
     """The restricted program: rows for node kinds and shapes, columns for patterns."""
 
-    def __init__(self, cluster: Cluster, pods: PodList, most: Int, least: Int) -> None:
+    def __init__(self, cluster: OpenbCluster, pods: PodList, most: Int, least: Int) -> None:
         nodes = cluster.nodes
         kinds, of_node = np.unique(
             np.stack([nodes.model, nodes.gpu_count, nodes.cpu, nodes.memory], axis=1), axis=0, return_inverse=True
@@ -108,7 +108,9 @@ class _Program:
         self.objective.SetCoefficient(column, worth)
 
 
-def allocation_bound(cluster: Cluster, pods: PodList, order: Int, must_place: float, tolerance: float = 2e-4) -> Bound:
+def allocation_bound(
+    cluster: OpenbCluster, pods: PodList, order: Int, must_place: float, tolerance: float = 2e-4
+) -> GpuShareBound:
     """Return the bound for arrivals `order` (indices into the list), of which those up to `must_place` of the GPUs must
     be placed.
 
@@ -141,7 +143,7 @@ def allocation_bound(cluster: Cluster, pods: PodList, order: Int, must_place: fl
             break
     if sum(column.solution_value() for column in program.missing) > 1e-6:
         raise InvalidInput("must_place", must_place, "a load up to which all arrivals can be placed")
-    return Bound(best / gpus, (best - value) / gpus)
+    return GpuShareBound(best / gpus, (best - value) / gpus)
 
 
 def _price(program: _Program, shared: list[int]) -> float:

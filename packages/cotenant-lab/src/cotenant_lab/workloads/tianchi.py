@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from cotenant.model.arrays import Float, Int, NodeArrays, Param, Report, ShapeArrays, Sum
+from cotenant.model.arrays import Float, Int, NodeArrays, Param, ReportColumn, ShapeArrays, Sum
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.topology.group_antiaffinity import GroupRules, group_rules
 from cotenant_lab.traces import read_table
@@ -33,7 +33,7 @@ MAX_PODS = 1 << 20  # the data set has no limit of its own
 
 
 @dataclass(frozen=True, slots=True)
-class Containers:
+class TianchiContainers:
     """The data set. A applications, C containers; application a is shape a and group a."""
 
     app_names: tuple[str, ...]  # [A]
@@ -77,7 +77,7 @@ def find_folder(traces: Path | None) -> Path:
 
 
 @lru_cache(maxsize=1)
-def load(folder: Path) -> Containers:
+def load(folder: Path) -> TianchiContainers:
     """Read the data set. Raises `InvalidInput` for a file of another format, or dangling references."""
     apps, apps_report = read_table("tianchi", "apps", _file(folder, "app_resources"))
     containers, containers_report = read_table("tianchi", "containers", _file(folder, "instance_deploy"))
@@ -102,7 +102,7 @@ def load(folder: Path) -> Containers:
     for column, amount in ((0, cpu.max(axis=1)), (1, memory), (DISK, disk)):
         request[:, column] = np.ceil(amount - 1e-6)
     app_of = known["app"].to_numpy().astype(np.int64)
-    return Containers(
+    return TianchiContainers(
         tuple(apps["app"]),
         tuple(known["instance"]),
         app_of,
@@ -121,7 +121,7 @@ def load(folder: Path) -> Containers:
     )
 
 
-def make(data: Containers, load_: float, seed: int) -> TianchiWorld:
+def make(data: TianchiContainers, load_: float, seed: int) -> TianchiWorld:
     """An empty cluster and the containers in the seed's order, as many as request `load_` of the CPU.
 
     Raises `InvalidInput` if that is not even one.
@@ -136,7 +136,7 @@ def make(data: Containers, load_: float, seed: int) -> TianchiWorld:
         capacity=data.capacity.copy(),
         requested=np.zeros_like(data.capacity),
         sums=np.zeros((machines, len(Sum)), np.int64),
-        report=np.full((machines, len(Report)), np.nan),
+        report=np.full((machines, len(ReportColumn)), np.nan),
         taints=np.zeros(machines, np.uint64),
         labels=np.zeros((machines, 1), np.uint64),
         ready=np.ones(machines, np.bool_),

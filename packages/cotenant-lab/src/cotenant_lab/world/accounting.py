@@ -19,12 +19,12 @@ from cotenant_lab.contract import MachineMap
 from cotenant_lab.world.config import WorldConfig
 from cotenant_lab.world.frames import machine_frames
 from cotenant_lab.world.records import Records, where
-from cotenant_lab.world.state import MEMORY, NODE_FAILURE, REQUESTED, State
+from cotenant_lab.world.state import MEMORY, NODE_FAILURE, REQUESTED, WorldState
 from cotenant_lab.world.truth import Truth
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class RunTimeline:
     """The run by minute, equal lengths. Fractions of the cluster except `queued_pods`; NaN where not sampled."""
 
     time_s: Float
@@ -64,7 +64,7 @@ class RunMetrics:
     unfinished: int  # batch pods
     slowdown: Float  # batch pods: (finish - ready) / seconds alone, inf if unfinished
     wait_s: Float  # all pods: first start - ready, inf if never started
-    timeline: Timeline
+    timeline: RunTimeline
     machine_map: MachineMap | None  # at `map_at_s`; None if the run did not reach it
     machine_frames: MachineFrames | None  # up to the horizon
 
@@ -85,7 +85,7 @@ def jain(x: Float) -> float:
     return float(x.sum()) ** 2 / (len(x) * squares) if squares > 0 else 1.0
 
 
-def account(truth: Truth, state: State, config: WorldConfig) -> RunMetrics:
+def account(truth: Truth, state: WorldState, config: WorldConfig) -> RunMetrics:
     """Compute the metrics at the current time; what has not happened yet counts as never."""
     taken = where(state.ticks, np.arange(len(state.ticks)) < state.run.ticks[0])
     time = taken.time_s
@@ -143,7 +143,7 @@ def account(truth: Truth, state: State, config: WorldConfig) -> RunMetrics:
     )
 
 
-def _late_jobs(truth: Truth, state: State, late: Mask) -> _LateJobs:
+def _late_jobs(truth: Truth, state: WorldState, late: Mask) -> _LateJobs:
     """Split late jobs by their largest loss, summed over the last pod to finish of each stage.
 
     Between ready and finish that pod waited for its first start, lost time in earlier starts, and ran longer than
@@ -169,8 +169,8 @@ def _late_jobs(truth: Truth, state: State, late: Mask) -> _LateJobs:
     )
 
 
-def _timeline(taken: Records) -> Timeline:
-    return Timeline(
+def _timeline(taken: Records) -> RunTimeline:
+    return RunTimeline(
         time_s=taken.time_s.copy(),
         requested_cpu=taken.requested_cpu.copy(),
         used_cpu=taken.used_cpu.copy(),
@@ -182,7 +182,7 @@ def _timeline(taken: Records) -> Timeline:
     )
 
 
-def _machine_map(truth: Truth, state: State, config: WorldConfig) -> MachineMap | None:
+def _machine_map(truth: Truth, state: WorldState, config: WorldConfig) -> MachineMap | None:
     if not state.run.map_taken[0]:
         return None
     pods = np.flatnonzero(state.pods.map_node >= 0)

@@ -23,7 +23,7 @@ from math import inf
 from cotenant.model.compiled import njit
 from cotenant_lab.world.node_qos import batch_budget_m
 from cotenant_lab.world.residents import cpu_wanted, expel, memory_now, set_completion
-from cotenant_lab.world.state import MEMORY, Law, State
+from cotenant_lab.world.state import MEMORY, Law, WorldState
 
 
 @njit
@@ -49,7 +49,7 @@ def response(pressure: float, w: Law) -> float:
 
 
 @njit
-def offered(s: State, p: int, t: float, tick_s: float) -> float:
+def offered(s: WorldState, p: int, t: float, tick_s: float) -> float:
     """A replica's load in erlangs without any slowdown: replicas that are not placed leave theirs to the others."""
     service = s.pods[p].service
     tick = min(int(t / tick_s), s.load.shape[1] - 1)
@@ -57,7 +57,7 @@ def offered(s: State, p: int, t: float, tick_s: float) -> float:
 
 
 @njit
-def _relieve_memory(s: State, w: Law, node: int, t: float) -> float:
+def _relieve_memory(s: WorldState, w: Law, node: int, t: float) -> float:
     """Evict batch, least progress first, while memory is over the limit; returns the share of memory then in use."""
     used = 0.0
     p = s.nodes[node].first
@@ -81,7 +81,7 @@ def _relieve_memory(s: State, w: Law, node: int, t: float) -> float:
 
 
 @njit
-def settle(s: State, w: Law, node: int, t: float) -> None:
+def settle(s: WorldState, w: Law, node: int, t: float) -> None:
     """Recompute a node whose residents have progressed to `t`: evictions, slowdowns, speeds, its next completion."""
     memory = _relieve_memory(s, w, node, t)
     services, batch, services_pressure, batch_pressure = 0.0, 0.0, 0.0, 0.0

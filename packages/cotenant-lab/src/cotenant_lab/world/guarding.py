@@ -18,7 +18,7 @@ from cotenant.policy.nodeqos.guard.step import CALM, CLOSE, DISABLED, GROW, MISS
 from cotenant_lab.world.contention import offered, settle
 from cotenant_lab.world.latency import p99_lookup
 from cotenant_lab.world.node_qos import next_ceiling_m, next_mode, severity_of_slack, slack_ppm
-from cotenant_lab.world.state import Law, State
+from cotenant_lab.world.state import Law, WorldState
 
 _CONFIG = GuardConfig()
 _GROW_FROM, _CUT_BELOW, _CUT = _CONFIG.grow_from_ppm, _CONFIG.cut_below_ppm, _CONFIG.cut_ppm
@@ -28,7 +28,7 @@ _MIN_PPM, _MIN_M, _DISABLED_M = _CONFIG.min_ppm, _CONFIG.min_cpu_m, _CONFIG.disa
 
 
 @njit
-def worst_ratio(s: State, w: Law, node: int, t: float) -> tuple[float, float]:
+def worst_ratio(s: WorldState, w: Law, node: int, t: float) -> tuple[float, float]:
     """The largest p99 / objective of a node's replicas, 0 if it has none; and the cores that batch uses."""
     worst, batch = 0.0, 0.0
     p = s.nodes[node].first
@@ -46,7 +46,7 @@ def worst_ratio(s: State, w: Law, node: int, t: float) -> tuple[float, float]:
 
 
 @njit
-def guard(s: State, w: Law, node: int, t: float) -> None:
+def guard(s: WorldState, w: Law, node: int, t: float) -> None:
     """Run the guard's steps of one minute on a settled node."""
     now_us = int(t * 1e6)
     end_us = now_us + int(w.tick_s * 1e6)

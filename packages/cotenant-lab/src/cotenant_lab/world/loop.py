@@ -13,14 +13,14 @@ from cotenant.model.compiled import njit
 from cotenant_lab.world.contention import settle
 from cotenant_lab.world.observe import tick
 from cotenant_lab.world.residents import complete, earliest, enter, expel, progress, release, set_completion
-from cotenant_lab.world.state import NODE_FAILURE, READY, REQUESTED, RUNNING, Law, State
+from cotenant_lab.world.state import NODE_FAILURE, READY, REQUESTED, RUNNING, Law, WorldState
 
 # reasons for which a start is refused
 OK, NO_SUCH_POD, NOT_READY, HELD, NO_SUCH_NODE, NODE_DOWN = range(6)
 
 
 @njit
-def _finish(s: State, w: Law, node: int, t: float) -> None:
+def _finish(s: WorldState, w: Law, node: int, t: float) -> None:
     """Remove the residents of a node whose work is done."""
     progress(s, node, t)
     p = s.nodes[node].first
@@ -34,7 +34,7 @@ def _finish(s: State, w: Law, node: int, t: float) -> None:
 
 
 @njit
-def _outage(s: State, w: Law, node: int, up: bool, t: float) -> None:
+def _outage(s: WorldState, w: Law, node: int, up: bool, t: float) -> None:
     if up:
         s.nodes[node].up = True
         s.nodes[node].updated_s = t
@@ -49,7 +49,7 @@ def _outage(s: State, w: Law, node: int, up: bool, t: float) -> None:
 
 
 @njit
-def run_until(s: State, w: Law, until_s: float) -> tuple[int, int, int, int]:
+def run_until(s: WorldState, w: Law, until_s: float) -> tuple[int, int, int, int]:
     """Process all events up to and including `until_s`, and set the clock to it.
 
     Returns the numbers of pods that became ready, finished and were evicted since the last report to the scheduler, and
@@ -80,7 +80,7 @@ def run_until(s: State, w: Law, until_s: float) -> tuple[int, int, int, int]:
 
 
 @njit
-def _refusal(s: State, p: int, node: int, t: float) -> int:
+def _refusal(s: WorldState, p: int, node: int, t: float) -> int:
     if p < 0 or p >= s.pods.shape[0]:
         return NO_SUCH_POD
     if s.pods[p].status != READY:
@@ -95,7 +95,7 @@ def _refusal(s: State, p: int, node: int, t: float) -> int:
 
 
 @njit
-def start_pods(s: State, w: Law, pods: Int, rows: Int, touched: Int) -> tuple[int, int]:
+def start_pods(s: WorldState, w: Law, pods: Int, rows: Int, touched: Int) -> tuple[int, int]:
     """Start `pods[i]` on `rows[i]`: (-1, OK), or (index of the first invalid pair, reason) with nothing changed.
 
     `touched[N]` is scratch: zero on entry and exit.
@@ -122,7 +122,7 @@ def start_pods(s: State, w: Law, pods: Int, rows: Int, touched: Int) -> tuple[in
 
 
 @njit
-def evict_pods(s: State, w: Law, pods: Int, touched: Int) -> int:
+def evict_pods(s: WorldState, w: Law, pods: Int, touched: Int) -> int:
     """Evict `pods` at the scheduler's request: -1, or the index of the first that is not running or is named twice,
     with nothing changed.
 

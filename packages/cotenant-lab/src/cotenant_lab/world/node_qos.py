@@ -11,7 +11,7 @@ from __future__ import annotations
 from cotenant.model.compiled import njit
 from cotenant.policy.nodeqos.cpu import allowance
 from cotenant.policy.nodeqos.guard import step as guard_step
-from cotenant_lab.world.state import Law, State
+from cotenant_lab.world.state import Law, WorldState
 
 allowance_m = njit(allowance.allowance_m)
 slack_ppm = njit(guard_step.slack_ppm)
@@ -21,7 +21,7 @@ next_ceiling_m = njit(guard_step.next_ceiling_m)
 
 
 @njit
-def batch_budget_m(s: State, w: Law, node: int, services_m: int) -> int:
+def batch_budget_m(s: WorldState, w: Law, node: int, services_m: int) -> int:
     """The smaller of the allowance and the guard's ceiling, if there is a guard, milli-CPU. `services_m`: CPU used
     by services.
     """

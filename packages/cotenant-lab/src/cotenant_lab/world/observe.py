@@ -7,7 +7,7 @@ and never the metrics' judgement.
 
 from __future__ import annotations
 
-from cotenant.model.arrays import Float, Report
+from cotenant.model.arrays import Float, ReportColumn
 from cotenant.model.compiled import njit
 from cotenant.model.results.forms import FrameCell
 from cotenant_lab.world.contention import offered, settle
@@ -15,11 +15,11 @@ from cotenant_lab.world.guarding import guard
 from cotenant_lab.world.latency import TAIL, p99_lookup, tail
 from cotenant_lab.world.residents import memory_now, progress
 from cotenant_lab.world.signals import LATE, LATENCY_STREAM, ON_TIME, delivery, sampled_p99, standard_normal
-from cotenant_lab.world.state import READY, RUNNING, UNREPORTED, Law, State
+from cotenant_lab.world.state import READY, RUNNING, UNREPORTED, Law, WorldState
 
-_CPU_USED, _MEMORY_USED = int(Report.CPU_USED), int(Report.MEMORY_USED)
-_P99, _VIOLATION = int(Report.LATENCY_P99_MS), int(Report.VIOLATION)
-_DOMINANT, _FAIRNESS, _AT = int(Report.DOMINANT_SHARE), int(Report.FAIRNESS), int(Report.REPORTED_AT)
+_CPU_USED, _MEMORY_USED = int(ReportColumn.CPU_USED), int(ReportColumn.MEMORY_USED)
+_P99, _VIOLATION = int(ReportColumn.LATENCY_P99_MS), int(ReportColumn.VIOLATION)
+_DOMINANT, _FAIRNESS, _AT = int(ReportColumn.DOMINANT_SHARE), int(ReportColumn.FAIRNESS), int(ReportColumn.REPORTED_AT)
 
 _SERVICE_ASKED, _BATCH_ASKED = int(FrameCell.SERVICE_ASKED), int(FrameCell.BATCH_ASKED)
 _SERVICE_USED, _BATCH_USED = int(FrameCell.SERVICE_USED), int(FrameCell.BATCH_USED)
@@ -31,7 +31,7 @@ _EXACT_WITHIN = 0.02  # of the objective
 
 
 @njit
-def node_fairness(s: State, node: int) -> float:
+def node_fairness(s: WorldState, node: int) -> float:
     """Jain's index over the tenants on a node, by requested CPU; 1 for an empty node."""
     p = s.nodes[node].first
     while p >= 0:
@@ -51,7 +51,7 @@ def node_fairness(s: State, node: int) -> float:
 
 
 @njit
-def write_report(s: State, out: Float, node: int, t: float, worst_ms: float, violated: int, replicas: int) -> None:
+def write_report(s: WorldState, out: Float, node: int, t: float, worst_ms: float, violated: int, replicas: int) -> None:
     """The node's report at time `t` in `out[node]`: `worst_ms` is the worst p99 of its services' replicas, of which
     `violated` miss their objective.
     """
@@ -65,7 +65,7 @@ def write_report(s: State, out: Float, node: int, t: float, worst_ms: float, vio
 
 
 @njit
-def _observe_node(s: State, w: Law, node: int, t: float, row: int) -> None:
+def _observe_node(s: WorldState, w: Law, node: int, t: float, row: int) -> None:
     """Judge the replicas' windows by their true latency for the metrics; record what the agent measured and deliver
     it unless it is late or lost.
     """
@@ -119,7 +119,7 @@ def _observe_node(s: State, w: Law, node: int, t: float, row: int) -> None:
 
 
 @njit
-def fragmentation(s: State, w: Law) -> float:
+def fragmentation(s: WorldState, w: Law) -> float:
     """Idle requested CPU times the share of sampled pod shapes that do not fit the node, summed over nodes; of the
     cluster's CPU.
     """
@@ -139,7 +139,7 @@ def fragmentation(s: State, w: Law) -> float:
 
 
 @njit
-def _tenants(s: State, w: Law) -> None:
+def _tenants(s: WorldState, w: Law) -> None:
     """Add the tenants' dominant shares, held and requested, to their sums."""
     cpu = s.nodes.shape[0] * w.cores * 1000.0
     memory = s.nodes.shape[0] * w.memory_bytes
@@ -151,7 +151,7 @@ def _tenants(s: State, w: Law) -> None:
 
 
 @njit
-def _record_frame(s: State, w: Law, frame: int) -> None:
+def _record_frame(s: WorldState, w: Law, frame: int) -> None:
     """Write one frame of the machine map: reads the state as the tick left it, changes nothing else."""
     for k in range(s.frame_nodes.shape[0]):
         node = s.frame_nodes[k]
@@ -181,7 +181,7 @@ def _percent(cores: float, whole: float) -> int:
 
 
 @njit
-def tick(s: State, w: Law, t: float) -> None:
+def tick(s: WorldState, w: Law, t: float) -> None:
     """Process a tick: the load changes, windows are judged, nodes report."""
     s.run[0].next_tick_s = t + w.tick_s
     row = s.run[0].ticks

@@ -16,12 +16,12 @@ from cotenant_lab.world.state import (
     RUNNING,
     UNREPORTED,
     Law,
-    State,
+    WorldState,
 )
 
 
 @njit
-def set_completion(s: State, node: int, at_s: float) -> None:
+def set_completion(s: WorldState, node: int, at_s: float) -> None:
     """Store a node's next completion and the minima above it."""
     i = s.tree.shape[0] // 2 + node
     s.tree[i] = at_s
@@ -32,7 +32,7 @@ def set_completion(s: State, node: int, at_s: float) -> None:
 
 
 @njit
-def earliest(s: State) -> int:
+def earliest(s: WorldState) -> int:
     """The node whose next completion is first; the lowest row among equals."""
     leaves = s.tree.shape[0] // 2
     i = 1
@@ -42,7 +42,7 @@ def earliest(s: State) -> int:
 
 
 @njit
-def progress(s: State, node: int, t: float) -> None:
+def progress(s: WorldState, node: int, t: float) -> None:
     """Advance the residents' work to `t` at the current speeds."""
     passed = t - s.nodes[node].updated_s
     s.nodes[node].updated_s = t
@@ -60,14 +60,14 @@ def progress(s: State, node: int, t: float) -> None:
 
 
 @njit
-def cpu_wanted(s: State, w: Law, p: int) -> float:
+def cpu_wanted(s: WorldState, w: Law, p: int) -> float:
     """Cores that a batch pod would use now without any limit."""
     done = 1.0 - s.pods[p].remaining_s / s.pods[p].duration_s
     return s.pods[p].use_cores * (1.0 + w.cpu_swing * sin(2.0 * pi * (done + s.pods[p].swing_phase)))
 
 
 @njit
-def memory_now(s: State, w: Law, p: int) -> float:
+def memory_now(s: WorldState, w: Law, p: int) -> float:
     """Bytes that a pod uses now: a batch pod grows to its full level over the first part of its work."""
     if s.pods[p].service >= 0:
         return s.pods[p].use_memory
@@ -76,7 +76,7 @@ def memory_now(s: State, w: Law, p: int) -> float:
 
 
 @njit
-def enter(s: State, p: int, node: int, t: float) -> None:
+def enter(s: WorldState, p: int, node: int, t: float) -> None:
     """Start a ready pod on a node, from zero."""
     head = s.nodes[node].first
     s.pods[p].next = head
@@ -103,7 +103,7 @@ def enter(s: State, p: int, node: int, t: float) -> None:
 
 
 @njit
-def leave(s: State, p: int) -> None:
+def leave(s: WorldState, p: int) -> None:
     """Remove a pod from its node; the caller sets its new status."""
     node = s.pods[p].node
     before, after = s.pods[p].previous, s.pods[p].next
@@ -126,7 +126,7 @@ def leave(s: State, p: int) -> None:
 
 
 @njit
-def expel(s: State, w: Law, p: int, t: float, cause: int) -> None:
+def expel(s: WorldState, w: Law, p: int, t: float, cause: int) -> None:
     """Evict a running pod; it must start again from zero. One evicted for memory is held, longer each time."""
     s.evicted[s.run[0].evicted] = p
     s.pods[p].evicted_cause = cause
@@ -149,7 +149,7 @@ def expel(s: State, w: Law, p: int, t: float, cause: int) -> None:
 
 
 @njit
-def release(s: State, stage: int, t: float) -> None:
+def release(s: WorldState, stage: int, t: float) -> None:
     """All pods of a stage become ready."""
     for p in range(s.stages[stage].first_pod, s.stages[stage].first_pod + s.stages[stage].pods):
         s.pods[p].status = READY
@@ -162,7 +162,7 @@ def release(s: State, stage: int, t: float) -> None:
 
 
 @njit
-def complete(s: State, p: int, t: float) -> None:
+def complete(s: WorldState, p: int, t: float) -> None:
     """Finish a batch pod; the last of a stage releases the next stage, the last of a job ends it."""
     leave(s, p)
     s.run[0].work_completed_s += s.pods[p].duration_s - s.pods[p].remaining_s

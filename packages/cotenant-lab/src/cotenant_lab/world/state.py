@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.model.arrays import Float, Int, Report
+from cotenant.model.arrays import Float, Int, ReportColumn
 from cotenant.model.results.forms import Cells
 from cotenant_lab.world.config import PRESSURE_LAWS, WorldConfig
 from cotenant_lab.world.demand import outages, service_load
@@ -116,7 +116,7 @@ def law(config: WorldConfig) -> Law:
     )
 
 
-class State(NamedTuple):
+class WorldState(NamedTuple):
     """The complete state at one instant. P pods, S services, G stages, J jobs, N nodes, T tenants."""
 
     run: Records  # [1] RUN
@@ -167,7 +167,7 @@ def _pods(truth: Truth, config: WorldConfig, imbalance: np.random.Generator, swi
     return pods
 
 
-def build(truth: Truth, config: WorldConfig, seed: int) -> State:
+def build(truth: Truth, config: WorldConfig, seed: int) -> WorldState:
     """An empty cluster at time 0 with the services' replicas ready and no job arrived."""
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(5)]
     n_pods = len(truth.cpu_milli)
@@ -224,7 +224,7 @@ def build(truth: Truth, config: WorldConfig, seed: int) -> State:
     ready = np.zeros(n_pods, np.int64)
     ready[: len(replica_pods)] = replica_pods
 
-    return State(
+    return WorldState(
         run=run,
         pods=_pods(truth, config, streams[1], streams[4]),
         services=services,
@@ -238,9 +238,9 @@ def build(truth: Truth, config: WorldConfig, seed: int) -> State:
         load=service_load(truth, config, streams[0]),
         replica_pods=replica_pods,
         job_order=np.argsort(truth.job_arrival_s, kind="stable"),
-        report=np.full((config.nodes, len(Report)), np.nan),
+        report=np.full((config.nodes, len(ReportColumn)), np.nan),
         tree=np.full(2 * leaves, np.inf),
-        outbox=np.full((config.nodes, len(Report)), np.nan),
+        outbox=np.full((config.nodes, len(ReportColumn)), np.nan),
         p99_table=highs,
         decay_table=decay_table(sizes.astype(np.int64), highs),
         ready=ready,

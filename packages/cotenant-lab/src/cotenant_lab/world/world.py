@@ -60,7 +60,7 @@ class WorldEvents(NamedTuple):
     nodes_up_s: Float
 
 
-class Measured(NamedTuple):
+class ArrivedMeasurements(NamedTuple):
     """Measurements of agents that arrived at the last tick, for pods that still run. Use has log-normal noise; a
     p99 is that of a sample.
     """
@@ -204,7 +204,7 @@ class World:
         """The numbers of the services' pods."""
         return self._state.replica_pods
 
-    def measured(self) -> Measured:
+    def measured(self) -> ArrivedMeasurements:
         """The measurements that arrived at the last tick, of pods that ran since before they were taken and still do.
 
         Nodes whose measurements are late or lost are missing.
@@ -218,7 +218,7 @@ class World:
         rng = np.random.default_rng((self._seed, int(np.nan_to_num(at) * 1000.0), 1))
         noise = np.exp(self._config.measurement_error * rng.standard_normal((2, len(s.pods.status))))
         replicas = np.flatnonzero((s.pods.service[pods] >= 0) & (s.pods.seen_requests[pods] > 0))
-        return Measured(
+        return ArrivedMeasurements(
             at_s=at,
             pods=pods,
             rows=s.pods.node[pods],

@@ -14,11 +14,11 @@ from cotenant.model.pages.figures import (
     RIVALS,
     Axis,
     Chart,
-    Line,
-    Reading,
+    ChartLine,
+    IntervalReading,
+    IntervalReadings,
     ReadingRow,
-    Readings,
-    Span,
+    ShadedSpan,
     TenantMap,
     TenantMaps,
     ends,
@@ -45,15 +45,15 @@ def interface(name: str, text: str) -> set[str]:
 def test_the_page_knows_the_fields_of_every_structure() -> None:
     data = (CONSOLE / "report" / "data.ts").read_text()
     for name, struct in (
-        ("LineData", Line),
+        ("LineData", ChartLine),
         ("ChartData", Chart),
-        ("IntervalsData", Readings),
+        ("IntervalsData", IntervalReadings),
         ("TenantMapData", TenantMaps),
         ("RunsData", EmbeddedRuns),
     ):
         tag = {"kind"} if struct.__struct_config__.tag else set()
         assert interface(name, data) == {*struct.__struct_fields__, *tag}, name
-    for struct in (Reading, ReadingRow, Span, TenantMap):
+    for struct in (IntervalReading, ReadingRow, ShadedSpan, TenantMap):
         for field in struct.__struct_fields__:
             assert re.search(rf"\b{field}: ", data), (struct, field)
     assert interface("Axis", (CONSOLE / "chart" / "axis.ts").read_text()) == set(Axis.__struct_fields__)
@@ -80,7 +80,7 @@ def test_an_axis_has_room_around_its_values_and_starts_at_zero_where_asked() -> 
     axis = logarithmic("x", 0.3, 30.0)
     assert axis.scale == "log"
     assert [label for at, label in axis.ticks if 0.3 <= at <= 30.0] == ["0.5", "1", "2", "5", "10", "20"]
-    line = Line(name="a", x=[0, 1, 2], y=[1.0, None, 3.0], colour="ours", half=[0.5, 0.0, 1.0])
+    line = ChartLine(name="a", x=[0, 1, 2], y=[1.0, None, 3.0], colour="ours", half=[0.5, 0.0, 1.0])
     assert ends([line]) == [0.5, 1.5, 2.0, 4.0]
 
 
@@ -91,20 +91,22 @@ def cells(table: str) -> list[list[str]]:
 def test_a_chart_s_values_are_a_table_of_its_points_or_of_places_between() -> None:
     axis = Axis(title="load", low=0.0, high=100.0, unit=" %")
     few = [
-        Line(name="a", x=[70.0, 80.0], y=[1.0, 2.0], colour="rival-0", half=[0.1, 0.0]),
-        Line(name="ours", x=[70.0, 80.0], y=[0.5, None], colour="ours"),
+        ChartLine(name="a", x=[70.0, 80.0], y=[1.0, 2.0], colour="rival-0", half=[0.1, 0.0]),
+        ChartLine(name="ours", x=[70.0, 80.0], y=[0.5, None], colour="ours"),
     ]
     assert cells(values(Chart(x=axis, y=axis, lines=tuple(few)))) == [
         ["", "70 %", "80 %"],
         ["ours", "0.5", "–"],
         ["a", "1 ± 0.1", "2"],
     ]
-    many = Line(name="a", x=[float(k) for k in range(101)], y=[2.0 * k for k in range(101)], colour="ours")
+    many = ChartLine(name="a", x=[float(k) for k in range(101)], y=[2.0 * k for k in range(101)], colour="ours")
     table = cells(values(Chart(x=axis, y=axis, lines=(many,))))
     assert len(table[0]) == PLACES + 1
     assert (table[1][1], table[1][-1]) == ("0", "200")
     assert float(table[1][2]) == pytest.approx(200 / (PLACES - 1), rel=1e-3)  # between two points
-    scattered = Line(name="t", x=[1.0, 2.0], y=[3.0, 4.0], colour="ours", notes=["trial 1", "trial 2"], is_points=True)
+    scattered = ChartLine(
+        name="t", x=[1.0, 2.0], y=[3.0, 4.0], colour="ours", notes=["trial 1", "trial 2"], is_points=True
+    )
     assert cells(values(Chart(x=axis, y=axis, lines=(scattered,))))[1:] == [
         ["t", "trial 1", "1", "3"],
         ["t", "trial 2", "2", "4"],
@@ -112,9 +114,9 @@ def test_a_chart_s_values_are_a_table_of_its_points_or_of_places_between() -> No
 
 
 def test_readings_and_maps_have_their_values_too() -> None:
-    one = Reading(1.0, 0.5, 1.5, "1.0 ± 0.5 %", "ours")
+    one = IntervalReading(1.0, 0.5, 1.5, "1.0 ± 0.5 %", "ours")
     rows = (ReadingRow("cotenant", True, (one,)),)
-    table = values(Readings(axis=over("x", [1.0]), rows=rows, series=(("services", "service"),)))
+    table = values(IntervalReadings(axis=over("x", [1.0]), rows=rows, series=(("services", "service"),)))
     assert cells(table) == [["", "services"], ["cotenant", "1.0 ± 0.5 %"]]
     assert '<tr class="ours">' in table
     maps = TenantMaps(
@@ -124,7 +126,7 @@ def test_readings_and_maps_have_their_values_too() -> None:
 
 
 def test_a_figure_is_encoded_with_its_kind_and_without_what_is_not_a_number() -> None:
-    line = Line(name="a", x=[0.0], y=[float("nan")], colour="ours")
+    line = ChartLine(name="a", x=[0.0], y=[float("nan")], colour="ours")
     chart = Chart(x=over("x", [0.0]), y=over("y", [1.0]), lines=(line,))
     found = msgspec.json.decode(msgspec.json.encode(chart))
     assert found["kind"] == "chart"

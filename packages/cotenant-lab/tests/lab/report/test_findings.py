@@ -10,7 +10,7 @@ import pytest
 from cotenant_lab import experiment, registry
 from cotenant_lab.comparison import Comparison, compare
 from cotenant_lab.contract import RunSpec
-from cotenant_lab.experiment import Plan
+from cotenant_lab.experiment import ExperimentPlan
 from cotenant_lab.report.findings import findings
 from cotenant_lab.statistics import Interval
 
@@ -23,7 +23,7 @@ Make = Callable[..., Comparison]
 def make(tmp_path: Path) -> Make:
     def made(*policies: str, seeds: int = 4, loads: tuple[float, ...] = (0.77,), workload: str = "fake") -> Comparison:
         scenario = registry.scenario(workload)
-        plan = Plan(RunSpec(workload, "", 0, 0.0), policies, tuple(range(seeds)), loads)
+        plan = ExperimentPlan(RunSpec(workload, "", 0, 0.0), policies, tuple(range(seeds)), loads)
         return compare(plan, scenario, experiment.run(plan, tmp_path, jobs=1))
 
     return made

@@ -17,7 +17,7 @@ import pytest
 from tests.fakes.reports import ORIGIN, SWEEP, made
 
 from cotenant.cli.main import main
-from cotenant.model.results.forms import MachineFrames, Series
+from cotenant.model.results.forms import MachineFrames, RunSeries
 from cotenant_lab.comparison import Comparison, standing
 from cotenant_lab.contract import RunResult
 from cotenant_lab.metrics import METRICS
@@ -267,7 +267,7 @@ def test_the_first_minutes_do_not_set_the_scale(tmp_path: Path) -> None:
     comparison, results = made(tmp_path, "cotenant", "random")
     x = np.linspace(0.0, 12.0, 600)
     y = np.where(x < 0.2, 900.0, 10.0 + np.sin(x))
-    queue = Series("queued", "time (h)", "pods waiting", x, y)
+    queue = RunSeries("queued", "time (h)", "pods waiting", x, y)
     results = {name: [replace(run, series=(queue,)) for run in runs] for name, runs in results.items()}
     text = render(comparison, ORIGIN, results)
     axis = embedded(Page(text))["figures"]["series-queued"]["y"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cotenant.policy.placement.gpu.fragmentation import GpuMix, GpuWeights, mix_of
-from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodes, GpuShapes
+from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodeArrays, GpuShapes
 from cotenant_lab.baselines.fgd import GpuRule, kind_bit, node_term, score_node
 
 NO_WEIGHTS = GpuWeights(0.0, 0.0, 0.0, 1, 0.0)
@@ -23,9 +23,9 @@ SHAPES = GpuShapes(
 MIX = mix_of(SHAPES, np.array([4, 4, 1, 1]), models=1, devices=2)
 
 
-def node(*free: int, cpu_free: int = 32_000) -> GpuNodes:
+def node(*free: int, cpu_free: int = 32_000) -> GpuNodeArrays:
     one = np.array([1], np.int64)
-    return GpuNodes(
+    return GpuNodeArrays(
         cpu_free=cpu_free * one,
         memory_free=one,
         gpu_free=np.array([free], np.int64),
@@ -36,7 +36,7 @@ def node(*free: int, cpu_free: int = 32_000) -> GpuNodes:
     )
 
 
-def score(rule: GpuRule, nodes: GpuNodes, k: int, kinds: int = 0, mix: GpuMix = MIX) -> tuple[float, int]:
+def score(rule: GpuRule, nodes: GpuNodeArrays, k: int, kinds: int = 0, mix: GpuMix = MIX) -> tuple[float, int]:
     term = node_term(int(rule), nodes, 0, mix, NO_WEIGHTS)
     value, devices = score_node(int(rule), nodes, 0, kinds, SHAPES, k, mix, NO_WEIGHTS, term)
     return float(value), int(devices)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.unit.baselines.conftest import MakeSnapshot
 
-from cotenant.model.arrays import CPU, MEMORY, Param, Report
+from cotenant.model.arrays import CPU, MEMORY, Param, ReportColumn
 from cotenant.policy.placement.contract import Snapshot
 from cotenant_lab.baselines.koordinator import Koordinator
 
@@ -43,7 +43,11 @@ def lent(found: Snapshot, offered: list[tuple[int, int]], asked: list[tuple[int,
 def reported(found: Snapshot, row: int, cpu: float, memory: float, at_s: float) -> None:
     """Write a node's report."""
     found.nodes.report[row] = 0.0
-    found.nodes.report[row, [Report.CPU_USED, Report.MEMORY_USED, Report.REPORTED_AT]] = cpu, memory, at_s
+    found.nodes.report[row, [ReportColumn.CPU_USED, ReportColumn.MEMORY_USED, ReportColumn.REPORTED_AT]] = (
+        cpu,
+        memory,
+        at_s,
+    )
 
 
 def test_batch_fits_by_what_is_lent_and_services_by_native_requests(

@@ -11,7 +11,7 @@ from tests.fakes.cluster.assessed import node, pod, replica_set, snapshot
 
 from cotenant.cli.main import main
 from cotenant.drivers.kube.snapshot.archive import write_archive
-from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
 from cotenant_lab.crowding import Crowd, law_of_seed, profiles_of, slowdowns
 from cotenant_lab.world.config import PRESSURE_LAWS, WorldConfig
 from cotenant_lab.world.contention import response, smt_slowdown
@@ -25,13 +25,17 @@ def dump(tmp_path: Path) -> Path:
     names = tuple(f"shop/p{i}" for i in range(4))
     asked = np.full(4, 2000.0, np.float32)
     pods = PodHistory(
-        History(0.0, 3600.0, names, rows, rows), ("a", "a", "a", "b"), ("shop/Deployment/web",) * 4, asked, asked
+        AssessedHistory(0.0, 3600.0, names, rows, rows),
+        ("a", "a", "a", "b"),
+        ("shop/Deployment/web",) * 4,
+        asked,
+        asked,
     )
     of_nodes = np.array([rows[:3].sum(axis=0), rows[3]], np.float32)
     write_archive(
         tmp_path / "dump.zip",
         snapshot(objects),
-        ClusterHistory(pods, History(0.0, 3600.0, ("a", "b"), of_nodes, of_nodes)),
+        ClusterHistory(pods, AssessedHistory(0.0, 3600.0, ("a", "b"), of_nodes, of_nodes)),
     )
     return tmp_path / "dump.zip"
 

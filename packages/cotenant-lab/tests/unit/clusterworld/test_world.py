@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
@@ -23,7 +23,7 @@ from cotenant.model.resources import GPU_CORE, Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant_lab.clusterworld.capacity_check import CapacityCheck
 from cotenant_lab.clusterworld.config import ClusterConfig
-from cotenant_lab.clusterworld.job import Job
+from cotenant_lab.clusterworld.job import WorldJob
 from cotenant_lab.clusterworld.racks import RackedNode, gpus
 from cotenant_lab.clusterworld.usage import UsageTotals
 from cotenant_lab.clusterworld.world import ClusterWorld, JobLog, PodAttributes
@@ -55,7 +55,7 @@ def world(
     plans: list[JobPlan], nodes: int = 2, config: ClusterConfig = CALM, log: JobLog | None = None, racks: int = 1
 ) -> ClusterWorld:
     names = [f"n{i}" for i in range(nodes)]
-    cluster = Cluster(profile("first-fit"), np.random.default_rng(0), Settings(max_pods=64))
+    cluster = Cluster(profile("first-fit"), np.random.default_rng(0), EngineSettings(max_pods=64))
     usage = UsageTotals(2.0 * nodes, np.array([2.0 * nodes]), np.array([0]), (0.0, 1e6))
     return ClusterWorld(
         cluster,
@@ -108,7 +108,7 @@ def test_incomplete_jobs_are_requeued_at_the_time_out() -> None:
 
 
 def test_a_job_restarts_from_its_last_checkpoint() -> None:
-    job = Job(plan(0, 0.0, 1000.0), running_since_s=10.0)
+    job = WorldJob(plan(0, 0.0, 1000.0), running_since_s=10.0)
     job.stop(265.0, 100.0)
     assert (job.done_s, job.lost_s, job.remaining_s()) == (200.0, 55.0, 800.0)
     job.stop(300.0, 100.0)

@@ -10,8 +10,14 @@ import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant_lab.experiments import harness
-from cotenant_lab.experiments.harness import BlockProgress, ExperimentSettings, Judgement, Record, Round
-from cotenant_lab.experiments.outcome import Check, Verdict
+from cotenant_lab.experiments.harness import (
+    BlockProgress,
+    ExperimentJudgement,
+    ExperimentRound,
+    ExperimentSettings,
+    Record,
+)
+from cotenant_lab.experiments.outcome import CheckVerdict, FigureCheck
 from cotenant_lab.experiments.site.site import Conditions, Site
 
 
@@ -56,12 +62,12 @@ class Counting:
     def disturbed(self, record: Record) -> str:
         return "no calm" if record["arm"] == self.restless else ""
 
-    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+    def discard(self, rounds: Sequence[ExperimentRound]) -> Mapping[int, str]:
         return {number: why for number, why in self.bad.items() if number < len(rounds)}
 
-    def judge(self, rounds: Sequence[Round]) -> Judgement:
-        return Judgement(
-            {"judged": [round_.number for round_ in rounds]}, [Check("rounds", len(rounds), 1, at_least=True)]
+    def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
+        return ExperimentJudgement(
+            {"judged": [round_.number for round_ in rounds]}, [FigureCheck("rounds", len(rounds), 1, at_least=True)]
         )
 
 
@@ -134,10 +140,10 @@ class Cut(Counting):
 def test_an_interrupted_run_is_judged_by_its_whole_rounds(tmp_path: Path) -> None:
     outcome, _ = run(tmp_path, Cut(at=5), Calm(), ExperimentSettings(2))  # in the last of six blocks
     assert outcome.figures["judged"] == [0]
-    assert outcome.verdict is Verdict.PASSED  # half of the rounds are enough
+    assert outcome.verdict is CheckVerdict.PASSED  # half of the rounds are enough
     assert outcome.notes == ("The run was interrupted after 1 of 2 rounds.",)
     outcome, _ = run(tmp_path, Cut(at=5), Calm(), ExperimentSettings(4))
-    assert outcome.verdict is Verdict.NOT_DECIDED
+    assert outcome.verdict is CheckVerdict.NOT_DECIDED
     assert outcome.why_not_decided == "interrupted after 1 of 4 rounds: 1 count, fewer than the 2 needed"
     outcome, _ = run(tmp_path, Cut(at=5, restless="a"), Calm(), ExperimentSettings(4, tries=1))
     assert outcome.why_not_decided.startswith("interrupted after 1 of 4 rounds; 0 of 1 rounds in ")
@@ -164,7 +170,7 @@ def test_a_block_disturbed_by_its_own_measure_is_repeated_and_its_round_left_out
 def test_no_more_rounds_are_added_than_allowed(tmp_path: Path) -> None:
     outcome, steps = run(tmp_path, Counting(), Calm(0.9), ExperimentSettings(3, more_rounds=2))
     assert (outcome.rounds, len(outcome.discarded)) == (0, 5)
-    assert outcome.verdict is Verdict.NOT_DECIDED  # nothing counted: nothing is proved, whatever the checks say
+    assert outcome.verdict is CheckVerdict.NOT_DECIDED  # nothing counted: nothing is proved, whatever the checks say
     assert outcome.checks[0].passed
     assert outcome.to_object()["discarded"] == 5
     assert steps[0] == BlockProgress(0, 9, steps[0].arm, 18.0)
@@ -174,21 +180,28 @@ def test_on_a_busy_machine_rounds_are_run_until_enough_count(tmp_path: Path) -> 
     busy = [0.0, 0.9, 0.9, 0.0] * 5  # five rounds, each with a block that is disturbed twice
     outcome, _ = run(tmp_path, Counting(), Calm(*busy, 0.0), ExperimentSettings(3))
     assert (outcome.rounds, len(outcome.discarded)) == (3, 5)
-    assert outcome.verdict is Verdict.PASSED
+    assert outcome.verdict is CheckVerdict.PASSED
 
 
 @pytest.mark.parametrize(
     ("quiet_blocks", "counted", "verdict"),
-    [(0, 0, Verdict.NOT_DECIDED), (3, 1, Verdict.NOT_DECIDED), (6, 2, Verdict.PASSED), (99, 4, Verdict.PASSED)],
+    [
+        (0, 0, CheckVerdict.NOT_DECIDED),
+        (3, 1, CheckVerdict.NOT_DECIDED),
+        (6, 2, CheckVerdict.PASSED),
+        (99, 4, CheckVerdict.PASSED),
+    ],
 )
-def test_a_verdict_needs_half_of_the_rounds(tmp_path: Path, quiet_blocks: int, counted: int, verdict: Verdict) -> None:
+def test_a_verdict_needs_half_of_the_rounds(
+    tmp_path: Path, quiet_blocks: int, counted: int, verdict: CheckVerdict
+) -> None:
     site = Calm(*[0.0] * quiet_blocks, 0.31)
     outcome, _ = run(tmp_path, Counting(), site, ExperimentSettings(4, tries=1))
     assert (outcome.rounds, outcome.verdict) == (counted, verdict)
     told = outcome.to_object()
-    assert (told["verdict"], told["passed"]) == (verdict.value, verdict is Verdict.PASSED)
+    assert (told["verdict"], told["passed"]) == (verdict.value, verdict is CheckVerdict.PASSED)
     (check,) = told["checks"]
-    decided = verdict is not Verdict.NOT_DECIDED
+    decided = verdict is not CheckVerdict.NOT_DECIDED
     assert (check["verdict"], check["passed"]) == (verdict.value, True if decided else None)
     assert bool(told["why_not_decided"]) is not decided
 
@@ -204,36 +217,37 @@ def test_why_it_is_not_decided_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_failed_check_of_rounds_that_count_fails(tmp_path: Path) -> None:
     class Failing(Counting):
-        def judge(self, rounds: Sequence[Round]) -> Judgement:
-            return Judgement({}, [Check("a", 1.0, 2.0, at_least=True), Check("b", 1.0, 2.0)])
+        def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
+            return ExperimentJudgement({}, [FigureCheck("a", 1.0, 2.0, at_least=True), FigureCheck("b", 1.0, 2.0)])
 
     outcome, _ = run(tmp_path, Failing(), Calm(), ExperimentSettings(1))
     verdicts = [outcome.verdict, *(check.verdict for check in outcome.checks)]
-    assert verdicts == [Verdict.FAILED, Verdict.FAILED, Verdict.PASSED]
+    assert verdicts == [CheckVerdict.FAILED, CheckVerdict.FAILED, CheckVerdict.PASSED]
     outcome, _ = run(tmp_path, Failing(), Calm(0.5), ExperimentSettings.once(1))
-    assert {outcome.verdict, *(check.verdict for check in outcome.checks)} == {Verdict.NOT_DECIDED}
+    assert {outcome.verdict, *(check.verdict for check in outcome.checks)} == {CheckVerdict.NOT_DECIDED}
 
 
 def test_a_check_rests_on_its_own_arms(tmp_path: Path) -> None:
     class Parts(Counting):
-        def judge(self, rounds: Sequence[Round]) -> Judgement:
+        def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
             least = len(rounds)
-            by_arm = [Check(arm, least, 4, at_least=True, arms=(arm,)) for arm in self.arms]
-            return Judgement(
-                {}, [*by_arm, Check("all", least, 4, at_least=True), Check("a, c", least, 4, arms=("a", "c"))]
+            by_arm = [FigureCheck(arm, least, 4, at_least=True, arms=(arm,)) for arm in self.arms]
+            return ExperimentJudgement(
+                {},
+                [*by_arm, FigureCheck("all", least, 4, at_least=True), FigureCheck("a, c", least, 4, arms=("a", "c"))],
             )
 
     outcome, _ = run(tmp_path, Parts(restless="b"), Calm(), ExperimentSettings(4, tries=1, more_rounds=0))
     verdicts = {check.what: check.verdict for check in outcome.checks}
     assert outcome.rounds == 0
     assert verdicts == {
-        "a": Verdict.PASSED,
-        "b": Verdict.NOT_DECIDED,
-        "c": Verdict.PASSED,
-        "all": Verdict.NOT_DECIDED,
-        "a, c": Verdict.PASSED,
+        "a": CheckVerdict.PASSED,
+        "b": CheckVerdict.NOT_DECIDED,
+        "c": CheckVerdict.PASSED,
+        "all": CheckVerdict.NOT_DECIDED,
+        "a, c": CheckVerdict.PASSED,
     }
-    assert outcome.verdict is Verdict.NOT_DECIDED
+    assert outcome.verdict is CheckVerdict.NOT_DECIDED
     assert outcome.why_not_decided.endswith("most often (4): no calm during b")
 
 
@@ -251,7 +265,7 @@ def test_no_round_and_no_second_try_begins_after_the_limit(tmp_path: Path, max_s
     outcome, _ = run(tmp_path, Counting(), site, settings)
     assert len(outcome.discarded) == rounds
     assert outcome.repeated == {None: 9, 60.0: 15, 13.0: 3, 0.1: 0}[max_s]
-    assert outcome.verdict is Verdict.NOT_DECIDED
+    assert outcome.verdict is CheckVerdict.NOT_DECIDED
 
 
 def test_a_block_waits_for_quiet_as_long_as_it_would_take(tmp_path: Path) -> None:
@@ -277,8 +291,8 @@ def test_rounds_out_of_range_are_refused(rounds: int) -> None:
 
 
 def test_a_check_that_could_not_be_measured_does_not_pass() -> None:
-    assert not Check("x", None, 1.0).passed
-    assert not Check("x", float("nan"), 1.0, at_least=True).passed
-    assert Check("x", 1.0, 1.0).passed
-    assert Check("x", 1.0, 1.0, at_least=True).passed
-    assert not Check("x", 1.1, 1.0).passed
+    assert not FigureCheck("x", None, 1.0).passed
+    assert not FigureCheck("x", float("nan"), 1.0, at_least=True).passed
+    assert FigureCheck("x", 1.0, 1.0).passed
+    assert FigureCheck("x", 1.0, 1.0, at_least=True).passed
+    assert not FigureCheck("x", 1.1, 1.0).passed

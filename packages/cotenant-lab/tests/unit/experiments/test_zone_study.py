@@ -12,20 +12,20 @@ import pytest
 
 from cotenant.cli.main import main
 from cotenant_lab.experiments import registry
-from cotenant_lab.experiments.studies.zone import Arm, judged
+from cotenant_lab.experiments.studies.zone import ZoneArm, judged
 
 ARMS = {
-    "fair": Arm(0.09, 0.8, 1.3),
-    "weights": Arm(0.09, 0.1, 0.7),
-    "latency": Arm(0.09, 0.1, 0.2, turn_ms=4, batch_cpus=0.99),
-    "weighted": Arm(6, 7, 7),
-    "throughput": Arm(38, 50, 50, turn_ms=20, batch_cpus=0.99),
-    "auto": Arm(0.09, 0.11, 0.2, turn_ms=20, batch_cpus=0.98),
+    "fair": ZoneArm(0.09, 0.8, 1.3),
+    "weights": ZoneArm(0.09, 0.1, 0.7),
+    "latency": ZoneArm(0.09, 0.1, 0.2, turn_ms=4, batch_cpus=0.99),
+    "weighted": ZoneArm(6, 7, 7),
+    "throughput": ZoneArm(38, 50, 50, turn_ms=20, batch_cpus=0.99),
+    "auto": ZoneArm(0.09, 0.11, 0.2, turn_ms=20, batch_cpus=0.98),
 }
 BESIDE = {"other_cpus": 0.48, "other_kept_its_scheduler": True, "broken_ejected": True}
 
 
-def failed(arms: dict[str, Arm], killed_ms: float = 1, beside: dict[str, Any] | None = None) -> list[str]:
+def failed(arms: dict[str, ZoneArm], killed_ms: float = 1, beside: dict[str, Any] | None = None) -> list[str]:
     return [check.what[:3] for check in judged(arms, [], killed_ms, beside).checks if not check.passed]
 
 
@@ -48,7 +48,7 @@ def test_figures_within_the_lines_pass() -> None:
         (replace(ARMS["auto"], batch_cpus=0.5), ["(d)"]),
     ],
 )
-def test_an_auto_that_stays_with_the_wrong_scheduler_fails(auto: Arm, expected: list[str]) -> None:
+def test_an_auto_that_stays_with_the_wrong_scheduler_fails(auto: ZoneArm, expected: list[str]) -> None:
     assert failed({**ARMS, "auto": auto}, beside=BESIDE) == expected
 
 

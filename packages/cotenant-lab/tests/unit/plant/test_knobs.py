@@ -6,7 +6,7 @@ import pytest
 from tests.fakes.node.knob_contract import KnobContract
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant_lab.plant.knobs import PlantKnobs
 
 
@@ -31,4 +31,4 @@ class TestPlantKnobs(KnobContract):
 def test_a_cpu_that_the_machine_has_not_is_refused() -> None:
     knobs = PlantKnobs(2, ["a"])
     with pytest.raises(InvalidInput, match="below 2"):
-        knobs.write(Target("a", Knob.CPUSET_CPUS), "0-2")
+        knobs.write(KnobTarget("a", Knob.CPUSET_CPUS), "0-2")

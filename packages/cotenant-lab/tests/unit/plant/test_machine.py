@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotenant.model.machine.knob import Knob, Target
-from cotenant_lab.plant.loads import Hog, Service, Sine, percentile
+from cotenant.model.machine.knob import Knob, KnobTarget
+from cotenant_lab.plant.loads import Hog, PlantService, SineLoad, percentile
 from cotenant_lab.plant.machine import Plant
 from cotenant_lab.plant.sharing import fill
 
@@ -17,7 +17,7 @@ def used(plant: Plant, *groups: str) -> list[float]:
 
 
 def turned(plant: Plant, group: str, knob: Knob, value: str) -> Plant:
-    plant.knobs.write(Target(group, knob), value)
+    plant.knobs.write(KnobTarget(group, knob), value)
     return plant
 
 
@@ -90,11 +90,11 @@ def test_waiting_and_pressure_are_counted_for_waiting_groups() -> None:
 
 @pytest.mark.slow
 def test_a_sine_gets_what_it_wants_alone_and_loses_what_a_slot_did_not_bring() -> None:
-    wave = Sine("a")
+    wave = SineLoad("a")
     Plant(1, [wave]).advance(20 * SECOND)
     assert wave.delivered == wave.demanded
     assert max(wave.demanded) == 70_000
-    wave = Sine("a")
+    wave = SineLoad("a")
     Plant(1, [wave, *(Hog(f"h{i}") for i in range(3))]).advance(20 * SECOND)
     assert max(wave.delivered) <= 26_000
 
@@ -102,7 +102,7 @@ def test_a_sine_gets_what_it_wants_alone_and_loses_what_a_slot_did_not_bring() -
 @pytest.mark.slow
 def test_requests_take_their_time_and_longer_beside_hogs_unless_those_are_idle_class() -> None:
     def p99(hogs: int, idle: bool) -> int:
-        server = Service("s", 200.0, 1500, 8000, np.random.default_rng(1))
+        server = PlantService("s", 200.0, 1500, 8000, np.random.default_rng(1))
         plant = Plant(1, [server, *(Hog(f"be/{i}") for i in range(hogs))], ["be"])
         turned(plant, "be", Knob.CPU_IDLE, "1" if idle else "0").advance(30 * SECOND)
         assert len(server.latencies) > 5500
@@ -115,7 +115,7 @@ def test_requests_take_their_time_and_longer_beside_hogs_unless_those_are_idle_c
 
 
 def test_a_service_reports_the_window_that_it_is_asked_for() -> None:
-    server = Service("s", 200.0, 1500, 8000, np.random.default_rng(1))
+    server = PlantService("s", 200.0, 1500, 8000, np.random.default_rng(1))
     plant = Plant(1, [server])
     assert server.health(0, SECOND) is None
     plant.advance(10 * SECOND)
@@ -127,7 +127,7 @@ def test_a_service_reports_the_window_that_it_is_asked_for() -> None:
 
 def test_the_same_seed_gives_the_same_counters() -> None:
     def run() -> object:
-        plant = Plant(2, [Service("s", 300.0, 1500, 8000, np.random.default_rng(3)), Hog("h", threads=3)])
+        plant = Plant(2, [PlantService("s", 300.0, 1500, 8000, np.random.default_rng(3)), Hog("h", threads=3)])
         plant.advance(3 * SECOND)
         return plant.sample(["s", "h"])
 

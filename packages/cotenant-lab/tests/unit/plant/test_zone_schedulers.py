@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.model.zones.reading import GroupReading
-from cotenant.model.zones.setting import USUAL_MODES, Mode
+from cotenant.model.zones.setting import USUAL_MODES, ZoneMode
 from cotenant.model.zones.table import ZoneClass
 from cotenant_lab.plant.zone_schedulers import STARVED_US, TaskSpec, ZoneCpu
 
@@ -16,7 +16,7 @@ HOG = TaskSpec("batch", ZoneClass.BATCH)
 BULK = TaskSpec("bulk", ZoneClass.SERVICE)
 
 
-def groups(specs: tuple[TaskSpec, ...], mode: Mode, seconds: int = 2) -> dict[str, GroupReading]:
+def groups(specs: tuple[TaskSpec, ...], mode: ZoneMode, seconds: int = 2) -> dict[str, GroupReading]:
     cpu = ZoneCpu(specs, mode, np.random.default_rng(1))
     return {group.group: group for group in cpu.run(seconds * 1_000_000).groups}
 
@@ -29,7 +29,7 @@ def groups(specs: tuple[TaskSpec, ...], mode: Mode, seconds: int = 2) -> dict[st
     st.integers(0, 2),
     st.sampled_from(USUAL_MODES),
 )
-def test_no_time_is_lost_and_none_is_made(services: list[TaskSpec], hogs: int, mode: Mode) -> None:
+def test_no_time_is_lost_and_none_is_made(services: list[TaskSpec], hogs: int, mode: ZoneMode) -> None:
     found = groups((*services, *([HOG] * hogs)), mode, 1)
     used = sum(group.cpu_us for group in found.values())
     assert used == 1_000_000 if hogs else used <= 1_000_000
@@ -40,22 +40,22 @@ def test_no_time_is_lost_and_none_is_made(services: list[TaskSpec], hogs: int, m
 
 @pytest.mark.parametrize(
     ("mode", "worst_us", "never_us"),
-    [(Mode.LATENCY, 10_000, 10_000), (Mode.THROUGHPUT, 60_000, 20_000), (Mode.WEIGHTED, 12_000, 0)],
+    [(ZoneMode.LATENCY, 10_000, 10_000), (ZoneMode.THROUGHPUT, 60_000, 20_000), (ZoneMode.WEIGHTED, 12_000, 0)],
 )
-def test_a_wake_up_waits_as_its_scheduler_says(mode: Mode, worst_us: int, never_us: int) -> None:
+def test_a_wake_up_waits_as_its_scheduler_says(mode: ZoneMode, worst_us: int, never_us: int) -> None:
     light = TaskSpec("web", ZoneClass.SERVICE, work_us=500, wakes_per_s=20.0, late_us=1)
     web = groups((light, HOG, HOG), mode, 10)["web"]
     assert web.worst_us <= worst_us
-    if mode is Mode.THROUGHPUT:
+    if mode is ZoneMode.THROUGHPUT:
         assert web.worst_us > never_us
-    if mode is Mode.LATENCY:  # it preempts at once, but for its own earlier pieces
+    if mode is ZoneMode.LATENCY:  # it preempts at once, but for its own earlier pieces
         assert web.late == 0
 
 
 def test_batch_that_a_service_starves_gets_a_turn_a_second_under_latency_only() -> None:
-    starved = groups((BULK, HOG), Mode.LATENCY, 10)
+    starved = groups((BULK, HOG), ZoneMode.LATENCY, 10)
     assert starved["batch"].cpu_us == pytest.approx(10 * 4000, abs=4000)
     assert STARVED_US == 1_000_000
-    for mode in (Mode.WEIGHTED, Mode.THROUGHPUT):
+    for mode in (ZoneMode.WEIGHTED, ZoneMode.THROUGHPUT):
         shared = groups((BULK, HOG), mode, 10)
         assert shared["batch"].cpu_us == pytest.approx(shared["bulk"].cpu_us, rel=0.01)

@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.cluster.gpu_grants import GpuGrants
 
 from cotenant.policy.placement.gpu.fragmentation import GpuMix, GpuWeights, mix_of
-from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodes, GpuShapes, misfit
+from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodeArrays, GpuShapes, misfit
 from cotenant.policy.placement.gpu.tuning import BALANCED
 from cotenant_lab.baselines.fgd import GpuRule, kind_bit, node_term, score_node
 from cotenant_lab.replay.device_queue import kept_scores, place_all
@@ -15,14 +15,14 @@ from cotenant_lab.replay.device_queue import kept_scores, place_all
 KINDS = [(0, 0), (1, 110), (1, 250), (1, 470), (1, 810), (1, 1000), (2, 1000), (4, 1000)]
 
 
-def world(seed: int) -> tuple[GpuNodes, GpuShapes, np.ndarray, GpuMix]:
+def world(seed: int) -> tuple[GpuNodeArrays, GpuShapes, np.ndarray, GpuMix]:
     """A cluster of 12 nodes, 15 shapes, and arrivals beyond its capacity."""
     rng = np.random.default_rng(seed)
     count = rng.choice([0, 1, 2, 4], 12, p=[0.1, 0.3, 0.3, 0.3])
     cpu = rng.choice([8_000, 32_000, 64_000], 12)
     idle = (np.arange(4) < count[:, None]).astype(np.int64) * 1000
     memory = np.full(12, 64)
-    nodes = GpuNodes(cpu.copy(), memory.copy(), idle, cpu, memory, count, rng.integers(0, 2, 12))
+    nodes = GpuNodeArrays(cpu.copy(), memory.copy(), idle, cpu, memory, count, rng.integers(0, 2, 12))
     kinds = np.array([KINDS[i] for i in rng.integers(0, len(KINDS), 15)])
     shapes = GpuShapes(
         cpu=rng.integers(0, 6, 15) * 2_000,
@@ -36,10 +36,10 @@ def world(seed: int) -> tuple[GpuNodes, GpuShapes, np.ndarray, GpuMix]:
 
 
 def placed(
-    rule: GpuRule, nodes: GpuNodes, shapes: GpuShapes, arrivals: np.ndarray, mix: GpuMix, w: GpuWeights
+    rule: GpuRule, nodes: GpuNodeArrays, shapes: GpuShapes, arrivals: np.ndarray, mix: GpuMix, w: GpuWeights
 ) -> tuple[np.ndarray, np.ndarray]:
     count = len(arrivals)
-    nodes = GpuNodes(*(column.copy() for column in nodes))
+    nodes = GpuNodeArrays(*(column.copy() for column in nodes))
     kept = kept_scores(len(shapes.cpu), nodes, int(rule), mix, w, count)
     row, devices = np.zeros(count, np.int64), np.zeros(count, np.int64)
     draws = np.random.default_rng(3).random((count, 2))

@@ -1,6 +1,6 @@
 import pytest
 
-from cotenant_lab.traces.dag import DagFault, Shape, job_dag, parse_task_name
+from cotenant_lab.traces.dag import DagFault, GraphShape, job_dag, parse_task_name
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,15 @@ def test_two_tasks_with_one_number_are_reported() -> None:
 @pytest.mark.parametrize(
     ("names", "shape"),
     [
-        (["M1"], Shape.SINGLE),
-        (["M1", "M2", "task_a"], Shape.INDEPENDENT),
-        (["M1", "R2_1", "R3_2"], Shape.CHAIN),
-        (["M1", "M2", "R3_1_2", "R4_3"], Shape.IN_TREE),
-        (["M1", "R2_1", "R3_1"], Shape.OUT_TREE),
-        (["M1", "R2_1", "R3_1", "J4_2_3"], Shape.OTHER),
-        (["M1", "R2_1", "M3", "R4_3"], Shape.OTHER),
-        (["M1", "R2_1", "M3"], Shape.OTHER),
+        (["M1"], GraphShape.SINGLE),
+        (["M1", "M2", "task_a"], GraphShape.INDEPENDENT),
+        (["M1", "R2_1", "R3_2"], GraphShape.CHAIN),
+        (["M1", "M2", "R3_1_2", "R4_3"], GraphShape.IN_TREE),
+        (["M1", "R2_1", "R3_1"], GraphShape.OUT_TREE),
+        (["M1", "R2_1", "R3_1", "J4_2_3"], GraphShape.OTHER),
+        (["M1", "R2_1", "M3", "R4_3"], GraphShape.OTHER),
+        (["M1", "R2_1", "M3"], GraphShape.OTHER),
     ],
 )
-def test_shapes(names: list[str], shape: Shape) -> None:
+def test_shapes(names: list[str], shape: GraphShape) -> None:
     assert job_dag(names).shape() is shape

@@ -9,7 +9,7 @@ import pytest
 from cotenant.model.errors import InvalidInput
 from cotenant_lab.traces import read_table
 from cotenant_lab.traces.catalogue import FORMATS, find_format, find_table
-from cotenant_lab.traces.layout import Layout
+from cotenant_lab.traces.layout import FieldLayout
 from cotenant_lab.traces.read import TableReader, _parse
 from cotenant_lab.traces.schema import ImportReport
 
@@ -275,4 +275,4 @@ def test_declared_tables_are_consistent() -> None:
 @pytest.mark.parametrize("data", [b"1,2,3\n1,2\n", b"1,2\n1,2,3\n"], ids=["the first line", "a later line"])
 def test_a_longer_line_of_a_block_is_left_to_the_reading_line_by_line(data: bytes) -> None:
     """Polars has an error of its own for each place; either way the block is read again with the line left out."""
-    assert _parse(data, Layout(("a", "b"), False), ",", quoted=False) is None
+    assert _parse(data, FieldLayout(("a", "b"), False), ",", quoted=False) is None

@@ -9,7 +9,7 @@ from cotenant_lab.contract import Measures
 from cotenant_lab.statistics import Interval
 from cotenant_lab.tuning.judging import selected, verdict
 from cotenant_lab.tuning.objectives import dominates, front, spread_over, values
-from cotenant_lab.tuning.search import Trial
+from cotenant_lab.tuning.search import TuningTrial
 from cotenant_lab.tuning.spaces import space_of
 
 
@@ -42,9 +42,9 @@ def test_a_large_front_is_thinned_with_both_ends() -> None:
 
 def test_the_selected_trial_is_nowhere_worse_than_the_defaults() -> None:
     trials = [
-        Trial(0, (), (0.8, 0.9, 0.02)),
-        Trial(1, (("a", 1.0),), (0.7, 0.9, 0.001)),
-        Trial(2, (("a", 2.0),), (0.8, 0.91, 0.01)),
+        TuningTrial(0, (), (0.8, 0.9, 0.02)),
+        TuningTrial(1, (("a", 1.0),), (0.7, 0.9, 0.001)),
+        TuningTrial(2, (("a", 2.0),), (0.8, 0.91, 0.01)),
     ]
     assert selected(trials).number == 2
     assert selected(trials[:2]).number == 0

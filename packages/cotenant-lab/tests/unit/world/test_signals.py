@@ -5,7 +5,7 @@ that do not depend on either.
 import numpy as np
 import pytest
 
-from cotenant.model.arrays import Report
+from cotenant.model.arrays import ReportColumn
 from cotenant_lab.world import signals
 from cotenant_lab.world.latency import decay_table, p99_lookup, p99_table, tail
 
@@ -99,7 +99,7 @@ def test_lost_measurements_never_arrive_and_late_ones_come_a_minute_later_instea
     on_time, _ = minutes(world, 4)
     late, w = minutes(world, 4, report_late=1.0)
     assert late == [[], [], on_time[1], []]  # of the ticks at 0, 60, ... those at 0, 120, ... are late
-    assert w.reports()[0, Report.REPORTED_AT] == 120.0
+    assert w.reports()[0, ReportColumn.REPORTED_AT] == 120.0
 
 
 def test_some_measurements_are_lost_and_late_by_default(world) -> None:
@@ -115,7 +115,7 @@ def test_a_starting_replica_has_no_requests_and_is_not_measured(world) -> None:
     w.advance(60.0)
     assert w.measured().pods.tolist() == [0]
     assert w.measured().replicas.tolist() == []
-    assert w.reports()[0, Report.VIOLATION] == 0.0
+    assert w.reports()[0, ReportColumn.VIOLATION] == 0.0
     w.advance(120.0)
     assert w.measured().replicas.tolist() == [0]
 

@@ -3,12 +3,12 @@ import itertools
 import numpy as np
 import pytest
 
-from cotenant.model.arrays import Report
+from cotenant.model.arrays import ReportColumn
 from cotenant.model.errors import InvalidInput
 from cotenant_lab.world.offer import Offer
 from cotenant_lab.world.state import CAUSES, MEMORY, NODE_FAILURE, REQUESTED
 from cotenant_lab.world.truth import Truth
-from cotenant_lab.world.world import IllegalTransition, Measured
+from cotenant_lab.world.world import ArrivedMeasurements, IllegalTransition
 
 ONE = np.array([0])
 
@@ -194,7 +194,7 @@ def test_a_failed_node_loses_its_work_and_comes_back(world):
         if happened.evicted.size and happened.nodes_down.size == 1 and len(evicted) == 1:
             with pytest.raises(IllegalTransition, match="the node is down"):
                 w.start(happened.evicted, happened.nodes_down)
-            stale = w.reports()[happened.nodes_down[0], Report.REPORTED_AT]
+            stale = w.reports()[happened.nodes_down[0], ReportColumn.REPORTED_AT]
             assert stale < happened.nodes_down_s[0]
     assert {pod for pod, _, _ in evicted} == {0, 1}
     first_down = {row: min(at for r, at in down if r == row) for row in (0, 1)}
@@ -216,19 +216,19 @@ def test_reports_are_those_of_the_last_tick(world):
     assert np.isnan(w.reports()).all()
     w.advance(0.0)
     w.start(np.array([0, 1]), np.array([0, 0]))
-    assert w.reports()[0, Report.CPU_USED] == 0.0  # taken before the start
+    assert w.reports()[0, ReportColumn.CPU_USED] == 0.0  # taken before the start
     w.advance(60.0)
     report = w.reports()[0]
-    assert report[Report.CPU_USED] == pytest.approx(26 / 96, rel=1e-3)
-    assert report[Report.MEMORY_USED] == pytest.approx(0.4)
-    assert report[Report.DOMINANT_SHARE] == pytest.approx(0.4)
-    assert report[Report.VIOLATION] == 0.0
-    assert report[Report.LATENCY_P99_MS] > 10.0  # at least a service time of 10 ms
-    assert report[Report.FAIRNESS] == pytest.approx((24 + 4) ** 2 / (2 * (24**2 + 4**2)))
-    assert report[Report.REPORTED_AT] == 60.0
+    assert report[ReportColumn.CPU_USED] == pytest.approx(26 / 96, rel=1e-3)
+    assert report[ReportColumn.MEMORY_USED] == pytest.approx(0.4)
+    assert report[ReportColumn.DOMINANT_SHARE] == pytest.approx(0.4)
+    assert report[ReportColumn.VIOLATION] == 0.0
+    assert report[ReportColumn.LATENCY_P99_MS] > 10.0  # at least a service time of 10 ms
+    assert report[ReportColumn.FAIRNESS] == pytest.approx((24 + 4) ** 2 / (2 * (24**2 + 4**2)))
+    assert report[ReportColumn.REPORTED_AT] == 60.0
     empty = w.reports()[1]
-    assert empty[Report.CPU_USED] == 0.0
-    assert empty[Report.FAIRNESS] == 1.0
+    assert empty[ReportColumn.CPU_USED] == 0.0
+    assert empty[ReportColumn.FAIRNESS] == 1.0
     w.reports()[0, 0] = 9.0  # a copy
     assert w.reports()[0, 0] != 9.0
 
@@ -242,7 +242,7 @@ def test_an_overloaded_service_is_seen_violated(world):
     assert seen.pods[seen.replicas].tolist() == [0, 1]
     assert seen.requests.tolist() == [15_000, 1_200]  # load / service time x 60 s
     assert seen.p99_ratio[0] > 1.0 > seen.p99_ratio[1]
-    assert w.reports()[0, Report.VIOLATION] == 0.5
+    assert w.reports()[0, ReportColumn.VIOLATION] == 0.5
 
 
 def test_measurements_are_noisy_repeatable_and_of_the_running_only(world):
@@ -270,7 +270,7 @@ def test_nothing_offered_or_measured_names_the_truth():
         "tenants",
     }  # requests and identities are public
     assert not hidden & set(Offer._fields)
-    assert set(Measured._fields) == {
+    assert set(ArrivedMeasurements._fields) == {
         "at_s",
         "pods",
         "rows",

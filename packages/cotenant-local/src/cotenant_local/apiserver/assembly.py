@@ -17,7 +17,7 @@ from cotenant_local.apiserver import patching
 from cotenant_local.apiserver.contract import Resource
 from cotenant_local.apiserver.kinds.built_in import BUILT_IN, DEVICE_API, EVICTION_API, WORKLOAD_API
 from cotenant_local.apiserver.kinds.quotas import ResourceQuotas
-from cotenant_local.apiserver.registry import Registry
+from cotenant_local.apiserver.registry import ResourceRegistry
 from cotenant_local.apiserver.schema.builtin import builtin_schema
 from cotenant_local.apiserver.storage.store import Store
 from cotenant_local.apiserver.verbs.api import Api
@@ -51,7 +51,9 @@ def assemble(
     """An API server over a store, without webhooks and controllers. `taints_new_nodes`: whether a node controller
     will run.
     """
-    api = Api(store, Registry(built_in()), patching=patching, clock=clock, rng=rng, taints_new_nodes=taints_new_nodes)
+    api = Api(
+        store, ResourceRegistry(built_in()), patching=patching, clock=clock, rng=rng, taints_new_nodes=taints_new_nodes
+    )
     quotas = ResourceQuotas(api.context.quota_sums)
     api.context.check_room = lambda target, obj: quotas.check(target, obj, api.context)
     return api

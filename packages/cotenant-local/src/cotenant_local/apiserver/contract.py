@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant.model.json_object import JsonValue
 
 MERGE = "application/merge-patch+json"
@@ -23,7 +23,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
-class Scope(StrEnum):
+class ResourceScope(StrEnum):
     """Whether objects are namespaced."""
 
     NAMESPACED = "Namespaced"
@@ -31,7 +31,7 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     """A printer column of a Table. `value` takes the object and the time (Unix seconds) and returns a JSON scalar."""
 
     name: str
@@ -55,7 +55,7 @@ class Schema(Protocol):
     def default(self, obj: Manifest) -> None:
         """Set defaults in place."""
 
-    def validate(self, obj: Manifest, old: Manifest | None) -> list[Cause]:
+    def validate(self, obj: Manifest, old: Manifest | None) -> list[FieldError]:
         """Validation errors, worded as in Kubernetes; empty if valid. `old` is the stored object on update."""
 
 
@@ -68,12 +68,12 @@ class Resource:
     kind: str
     plural: str
     singular: str
-    scope: Scope
+    scope: ResourceScope
     verbs: frozenset[str]
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     subresources: frozenset[str] = frozenset()  # status, scale, binding, eviction, resize ...
-    columns: tuple[Column, ...] = ()
+    columns: tuple[PrinterColumn, ...] = ()
     schema: Schema | None = None
     selectable: Mapping[str, Callable[[Manifest], str]] = field(default_factory=dict)  # field selectors beyond metadata
     is_custom: bool = False
@@ -96,7 +96,7 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestTarget:
     """The object or collection of a request. An empty namespace means all namespaces (or a cluster-scoped
     resource); an empty name means the collection.
     """
@@ -122,7 +122,7 @@ class WriteOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteOptions:
+class DeletionOptions:
     """Options of a deletion."""
 
     grace_s: int | None = None
@@ -149,7 +149,7 @@ class ListOptions:
 
 
 @dataclass(slots=True)
-class Answer:
+class ApiAnswer:
     """A written (or read) object and the warnings for the client."""
 
     raw: bytes  # the encoded object
@@ -163,11 +163,11 @@ class Admission(Protocol):
     """
 
     async def mutate(
-        self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
+        self, operation: str, target: RequestTarget, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> Manifest | None:
         """The object after mutation (the same one, or a changed copy)."""
 
     async def validate(
-        self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
+        self, operation: str, target: RequestTarget, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> list[str]:
         """Validate the object. Returns warnings for the client."""

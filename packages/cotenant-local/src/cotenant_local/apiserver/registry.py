@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from cotenant_local.apiserver.contract import Resource
 
 
-class Registry:
+class ResourceRegistry:
     """The served resources."""
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:

@@ -27,7 +27,7 @@ _TERM = re.compile(  # spaces are never given back (`*+`): a row of sixty thousa
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class ListRequirement:
     """One term: the operator is In, NotIn, Exists, DoesNotExist, Gt or Lt (the last two over integers)."""
 
     key: str
@@ -53,10 +53,10 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSelector:
+class ListSelector:
     """All requirements must hold; without any it selects everything. With `nothing` it selects no object."""
 
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[ListRequirement, ...] = ()
     nothing: bool = False
 
     @property
@@ -75,25 +75,25 @@ def _bad(text: str, why: str) -> ApiError:
     return ApiError(400, "BadRequest", f"unable to parse requirement: {why} in {text!r}")
 
 
-def parse_labels(text: str) -> LabelSelector:
+def parse_labels(text: str) -> ListSelector:
     """Parse a `labelSelector` parameter. Raises ApiError 400 if it is malformed."""
     if not text.strip():
-        return LabelSelector()
-    requirements: list[Requirement] = []
+        return ListSelector()
+    requirements: list[ListRequirement] = []
     at = 0
     while at < len(text):
         found = _TERM.match(text, at)
         if found is None:
             raise _bad(text, f"found {text[at : at + 20]!r}, expected a key, one of in, notin, =, ==, !=, >, <, or ','")
         if found["absent"]:
-            requirements.append(Requirement(found["no"], "DoesNotExist"))
+            requirements.append(ListRequirement(found["no"], "DoesNotExist"))
         elif found["set"]:
             values = [value.strip() for value in found["values"].split(",")]
             for value in values:
                 if not _VALUE_RE.fullmatch(value):
                     raise _bad(text, f"values: Invalid value: {value!r}")
             operator = "In" if found["set"] == "in" else "NotIn"
-            requirements.append(Requirement(found["key"], operator, frozenset(values)))
+            requirements.append(ListRequirement(found["key"], operator, frozenset(values)))
         elif found["op"] in (">", "<"):
             if not re.fullmatch(r"-?\d{1,18}", found["value"]):
                 raise _bad(
@@ -102,32 +102,32 @@ def parse_labels(text: str) -> LabelSelector:
                     "integer",
                 )
             requirements.append(
-                Requirement(found["key"], "Gt" if found["op"] == ">" else "Lt", frozenset((found["value"],)))
+                ListRequirement(found["key"], "Gt" if found["op"] == ">" else "Lt", frozenset((found["value"],)))
             )
         elif found["op"]:
             operator = "NotIn" if found["op"] == "!=" else "In"
-            requirements.append(Requirement(found["key"], operator, frozenset((found["value"],))))
+            requirements.append(ListRequirement(found["key"], operator, frozenset((found["value"],))))
         else:
-            requirements.append(Requirement(found["key"], "Exists"))
+            requirements.append(ListRequirement(found["key"], "Exists"))
         at = found.end()
         if found["end"] == "," and at >= len(text):
             raise _bad(text, "found '', expected: identifier after ','")
-    return LabelSelector(tuple(requirements))
+    return ListSelector(tuple(requirements))
 
 
-def label_selector(obj: JsonMapping | None) -> LabelSelector:
+def label_selector(obj: JsonMapping | None) -> ListSelector:
     """Parse a manifest's LabelSelector (matchLabels, matchExpressions). None selects nothing; `{}` everything."""
     if obj is None:
-        return LabelSelector(nothing=True)
+        return ListSelector(nothing=True)
     requirements = [
-        Requirement(key, "In", frozenset((value,))) for key, value in (obj.get("matchLabels") or {}).items()
+        ListRequirement(key, "In", frozenset((value,))) for key, value in (obj.get("matchLabels") or {}).items()
     ]
     for term in obj.get("matchExpressions") or ():
         operator = term.get("operator", "")
         if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
             raise ApiError(400, "BadRequest", f"{operator!r} is not a valid label selector operator")
-        requirements.append(Requirement(term["key"], operator, frozenset(term.get("values") or ())))
-    return LabelSelector(tuple(requirements))
+        requirements.append(ListRequirement(term["key"], operator, frozenset(term.get("values") or ())))
+    return ListSelector(tuple(requirements))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,18 @@ from cotenant_local.controllers.runtime.actions import (
     Plan,
     ResourceName,
 )
-from cotenant_local.controllers.runtime.cache import Key, Named, Store
+from cotenant_local.controllers.runtime.cache import CachedObjects, Key, NamedObject
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.runtime.runner import Enqueue
 from cotenant_local.controllers.views.autoscaling import Autoscaler
-from cotenant_local.controllers.views.pods import Pod
-from cotenant_local.controllers.views.workloads import Deployment, ReplicaSet, StatefulSet
+from cotenant_local.controllers.views.pods import PodObjectView
+from cotenant_local.controllers.views.workloads import DeploymentView, ReplicaSet, StatefulSet
 from cotenant_local.controllers.workloads import autoscaler
-from cotenant_local.controllers.workloads.replica_count import PodUse
-from cotenant_local.controllers.workloads.scaling_pace import History
+from cotenant_local.controllers.workloads.replica_count import MetricPodUse
+from cotenant_local.controllers.workloads.scaling_pace import ScalingHistory
 
-PodUses = Callable[[Sequence[Pod]], Mapping[str, PodUse]]
+PodUses = Callable[[Sequence[PodObjectView]], Mapping[str, MetricPodUse]]
 """What these pods of one namespace use now, by name; those that do not run are left out."""
 
 _KINDS: dict[tuple[str, str], ResourceName] = {
@@ -37,7 +37,7 @@ _KINDS: dict[tuple[str, str], ResourceName] = {
 }
 
 
-def nothing_measured(_: Sequence[Pod]) -> Mapping[str, PodUse]:
+def nothing_measured(_: Sequence[PodObjectView]) -> Mapping[str, MetricPodUse]:
     """The use of pods on a cluster that measures none."""
     return {}
 
@@ -52,13 +52,13 @@ class Autoscalers(ResourceController):
     ) -> None:
         super().__init__(informers, clock)
         self._uses = uses
-        self._histories: dict[str, History] = {}  # by UID
+        self._histories: dict[str, ScalingHistory] = {}  # by UID
 
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to autoscalers; targets and pods are read when a period is over."""
         super().attach(enqueue)
-        self._pods: Store[Pod] = self._informers.store(PODS)
-        self._targets: dict[ResourceName, Store[Deployment | ReplicaSet | StatefulSet]] = {
+        self._pods: CachedObjects[PodObjectView] = self._informers.store(PODS)
+        self._targets: dict[ResourceName, CachedObjects[DeploymentView | ReplicaSet | StatefulSet]] = {
             resource: self._informers.store(resource) for resource in _KINDS.values()
         }
 
@@ -67,12 +67,12 @@ class Autoscalers(ResourceController):
         found: Autoscaler | None = self._own.store.get(*key)
         if found is None:
             return GONE
-        history = self._histories.setdefault(found.metadata.uid, History())
+        history = self._histories.setdefault(found.metadata.uid, ScalingHistory())
         target = self._target(found)
         use = self._uses(target.pods) if target is not None and target.wanted else {}
         return autoscaler.reconcile(found, target, use, history, now_s)
 
-    def _target(self, found: Autoscaler) -> autoscaler.Target | None:
+    def _target(self, found: Autoscaler) -> autoscaler.ScaledTarget | None:
         reference = found.spec.scale_target_ref
         resource = _KINDS.get((reference.api_version.rpartition("/")[0], reference.kind))
         seen = self._targets[resource].get(found.metadata.namespace, reference.name) if resource is not None else None
@@ -83,9 +83,9 @@ class Autoscalers(ResourceController):
             for pod in self._pods.by("namespace", found.metadata.namespace)
             if seen.spec.selector.matches(pod.metadata.labels)
         ]
-        return autoscaler.Target(resource, seen.spec.replicas, seen.status.replicas, pods)
+        return autoscaler.ScaledTarget(resource, seen.spec.replicas, seen.status.replicas, pods)
 
-    def _changed(self, old: Named | None, new: Named | None) -> None:
+    def _changed(self, old: NamedObject | None, new: NamedObject | None) -> None:
         """Only a new specification is judged before the period is over: a status is what it wrote itself."""
         if new is None:
             if old is not None:

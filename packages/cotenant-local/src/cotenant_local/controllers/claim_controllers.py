@@ -5,29 +5,29 @@ from __future__ import annotations
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import ApiError
-from cotenant_local.apiserver.contract import Target
+from cotenant_local.apiserver.contract import RequestTarget
 from cotenant_local.controllers.claims import from_templates, holders
 from cotenant_local.controllers.runtime.actions import CLAIM_TEMPLATES, POD_GROUPS, PODS, RESOURCE_CLAIMS, Patch, Plan
-from cotenant_local.controllers.runtime.cache import Key, Store
+from cotenant_local.controllers.runtime.cache import CachedObjects, Key
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
 from cotenant_local.controllers.runtime.runner import Enqueue
 from cotenant_local.controllers.views.claims import ClaimTemplate, ResourceClaimView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.controllers.views.workloads import PodGroupView
 
-_pod = msgspec.json.Decoder(Pod).decode
+_pod = msgspec.json.Decoder(PodObjectView).decode
 
 
-class PodClaims(ResourceController):
+class PodClaimController(ResourceController):
     """Makes the claims of pods from templates."""
 
     resource, name = PODS, "resource-claim-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to pods with claims, to claims, and to templates that pods wait for."""
-        self._claims: Store[ResourceClaimView] = self._informers.store(RESOURCE_CLAIMS)
-        self._templates: Store[ClaimTemplate] = self._informers.store(CLAIM_TEMPLATES)
-        self._groups: Store[PodGroupView] = self._informers.store(POD_GROUPS)
+        self._claims: CachedObjects[ResourceClaimView] = self._informers.store(RESOURCE_CLAIMS)
+        self._templates: CachedObjects[ClaimTemplate] = self._informers.store(CLAIM_TEMPLATES)
+        self._groups: CachedObjects[PodGroupView] = self._informers.store(POD_GROUPS)
         super().attach(enqueue)
         self._informers.of(POD_GROUPS).subscribe(self._group)
         self._informers.of(RESOURCE_CLAIMS).subscribe(self._claim)
@@ -39,7 +39,7 @@ class PodClaims(ResourceController):
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `from_templates.of_pod`."""
-        pod: Pod | None = self._own.store.get(*key)
+        pod: PodObjectView | None = self._own.store.get(*key)
         if pod is None:
             return GONE
         namespace = key[0]
@@ -61,7 +61,7 @@ class PodClaims(ResourceController):
                 self._enqueue(pod.metadata.key)
 
     def _changed(self, old: object, new: object) -> None:
-        if isinstance(new, Pod) and new.spec.resource_claims:
+        if isinstance(new, PodObjectView) and new.spec.resource_claims:
             self._enqueue(new.metadata.key)
 
     def _claim(self, old: ResourceClaimView | None, new: ResourceClaimView | None) -> None:
@@ -87,8 +87,8 @@ class GroupClaims(ResourceController):
 
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to PodGroups, to their claims, and to templates that they wait for."""
-        self._claims: Store[ResourceClaimView] = self._informers.store(RESOURCE_CLAIMS)
-        self._templates: Store[ClaimTemplate] = self._informers.store(CLAIM_TEMPLATES)
+        self._claims: CachedObjects[ResourceClaimView] = self._informers.store(RESOURCE_CLAIMS)
+        self._templates: CachedObjects[ClaimTemplate] = self._informers.store(CLAIM_TEMPLATES)
         super().attach(enqueue)
         self._informers.of(RESOURCE_CLAIMS).subscribe(self._claim)
         self._informers.of(CLAIM_TEMPLATES).subscribe(self._template)
@@ -134,8 +134,8 @@ class ResourceClaims(ResourceController):
 
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to claims, and to pods that end."""
-        self._pods: Store[Pod] = self._informers.store(PODS)
-        self._groups: Store[PodGroupView] = self._informers.store(POD_GROUPS)
+        self._pods: CachedObjects[PodObjectView] = self._informers.store(PODS)
+        self._groups: CachedObjects[PodGroupView] = self._informers.store(POD_GROUPS)
         self._given_back: dict[str, None] = {}  # UIDs of claims that lose their finalizer next
         super().attach(enqueue)
         self._informers.of(PODS).subscribe(self._pod_changed)
@@ -146,7 +146,7 @@ class ResourceClaims(ResourceController):
         claim: ResourceClaimView | None = self._own.store.get(*key)
         if claim is None:
             return GONE
-        pods: dict[str, Pod | None] = {}
+        pods: dict[str, PodObjectView | None] = {}
         owner = claim.metadata.controller
         names = {one.name for one in claim.status.reserved_for if one.is_pod}
         for name in names | ({owner.name} if owner is not None else set()):
@@ -166,14 +166,14 @@ class ResourceClaims(ResourceController):
                 self._given_back.pop(claim.metadata.uid, None)
         return plan
 
-    async def _pod_now(self, namespace: str, name: str) -> Pod | None:
+    async def _pod_now(self, namespace: str, name: str) -> PodObjectView | None:
         """A pod from the cache, or from the server: the cache may not have heard yet of one that a scheduler has."""
         found = self._pods.get(namespace, name)
         if found is not None:
             return found
         target = self._informers.api.target(*PODS)
         try:
-            return _pod(await self._informers.api.get(Target(target.resource, namespace, name)))
+            return _pod(await self._informers.api.get(RequestTarget(target.resource, namespace, name)))
         except ApiError as error:
             if error.code != 404:
                 raise
@@ -186,7 +186,7 @@ class ResourceClaims(ResourceController):
             if any(one.uid == old.metadata.uid for one in claim.status.reserved_for):
                 self._enqueue(claim.metadata.key)
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _pod_changed(self, old: PodObjectView | None, new: PodObjectView | None) -> None:
         if old is None or (new is not None and holders.is_done(new) == holders.is_done(old)):
             return
         for name in from_templates.claim_names(old):

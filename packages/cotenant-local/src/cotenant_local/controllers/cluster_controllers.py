@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from cotenant_local.apiserver.contract import ListOptions, Resource, Scope, Target
+from cotenant_local.apiserver.contract import ListOptions, RequestTarget, Resource, ResourceScope
 from cotenant_local.controllers.cleanup import namespaces, pod_gc
 from cotenant_local.controllers.cluster import disruption, node_lifecycle, unserved_pods, volumes
 from cotenant_local.controllers.runtime.actions import (
@@ -25,20 +25,20 @@ from cotenant_local.controllers.runtime.actions import (
     Plan,
     ResourceName,
 )
-from cotenant_local.controllers.runtime.cache import Key, Named, Store
+from cotenant_local.controllers.runtime.cache import CachedObjects, Key, NamedObject
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.runtime.runner import Enqueue
 from cotenant_local.controllers.views.cluster import (
-    Budget,
-    Namespace,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
+    BudgetView,
+    NamespaceView,
+    PersistentVolumeView,
+    StorageClassView,
+    VolumeClaimView,
 )
-from cotenant_local.controllers.views.core import OwnerReference
-from cotenant_local.controllers.views.nodes import Lease, NodeView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.core import OwnerReferenceView
+from cotenant_local.controllers.views.nodes import LeaseView, NodeObjectView
+from cotenant_local.controllers.views.pods import PodObjectView
 
 LEASE_NAMESPACE = "kube-node-lease"
 
@@ -57,12 +57,12 @@ class NodeLifecycle(ResourceController):
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to nodes; a Lease is only looked up when its node's grace period would end."""
         self._since_s = self._clock()
-        self._leases: Store[Lease] = self._informers.store(LEASES)
+        self._leases: CachedObjects[LeaseView] = self._informers.store(LEASES)
         super().attach(enqueue)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `node_lifecycle.reconcile_node`."""
-        node: NodeView | None = self._own.store.get(*key)
+        node: NodeObjectView | None = self._own.store.get(*key)
         if node is None:
             return GONE
         lease = self._leases.get(LEASE_NAMESPACE, key[1])
@@ -76,14 +76,14 @@ class TaintEviction(ResourceController):
 
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to nodes that are not ready or have such taints, and to pods assigned to them."""
-        self._pods: Store[Pod] = self._informers.store(PODS)
+        self._pods: CachedObjects[PodObjectView] = self._informers.store(PODS)
         self._unreachable: set[str] = set()
         super().attach(enqueue)
         self._informers.of(PODS).subscribe(self._pod)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `node_lifecycle.evict` and `mark_pods_not_ready`."""
-        node: NodeView | None = self._own.store.get(*key)
+        node: NodeObjectView | None = self._own.store.get(*key)
         if node is None:
             return GONE
         pods = self._pods.by("node", key[1])
@@ -94,9 +94,9 @@ class TaintEviction(ResourceController):
         then = node_lifecycle.evict(node, pods, now_s)
         return Plan(first.actions + then.actions, f"{first.reason}; {then.reason}", then.requeue_at_s)
 
-    def _changed(self, old: Named | None, new: Named | None) -> None:
+    def _changed(self, old: NamedObject | None, new: NamedObject | None) -> None:
         seen = new or old
-        assert isinstance(seen, NodeView)
+        assert isinstance(seen, NodeObjectView)
         ready = seen.condition("Ready")
         if new is not None and ready is not None and ready.status == "Unknown":
             self._unreachable.add(seen.metadata.name)
@@ -105,7 +105,7 @@ class TaintEviction(ResourceController):
         if new is not None and self._matters(seen):
             self._enqueue(seen.metadata.key)
 
-    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+    def _pod(self, old: PodObjectView | None, new: PodObjectView | None) -> None:
         if new is None or not new.spec.node_name:
             return
         node = self._own.store.get("", new.spec.node_name)
@@ -113,20 +113,20 @@ class TaintEviction(ResourceController):
             self._enqueue(node.metadata.key)
 
     @staticmethod
-    def _matters(node: NodeView) -> bool:
+    def _matters(node: NodeObjectView) -> bool:
         ready = node.condition("Ready")
         not_ready = ready is not None and ready.status != "True"
         return not_ready or any(t.effect == "NoExecute" for t in node.spec.taints)
 
 
-class Budgets(ResourceController):
+class BudgetController(ResourceController):
     """Updates the status of PodDisruptionBudgets."""
 
     resource, name = BUDGETS, "disruption-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to budgets, the pods that they select, and the scale of the pods' controllers."""
-        self._pods: Store[Pod] = self._informers.store(PODS)
+        self._pods: CachedObjects[PodObjectView] = self._informers.store(PODS)
         super().attach(enqueue)
         self._informers.of(PODS).subscribe(self._pod)
         for resource in (REPLICA_SETS, STATEFUL_SETS):
@@ -134,17 +134,17 @@ class Budgets(ResourceController):
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `disruption.reconcile`."""
-        budget: Budget | None = self._own.store.get(*key)
+        budget: BudgetView | None = self._own.store.get(*key)
         if budget is None:
             return GONE
         return disruption.reconcile(budget, self._pods.by("namespace", key[0]), now_s, self._scale)
 
-    def _scale(self, namespace: str, owner: OwnerReference) -> int | None:
+    def _scale(self, namespace: str, owner: OwnerReferenceView) -> int | None:
         resource = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS}.get(owner.kind)
         found = self._informers.store(resource).get(namespace, owner.name) if resource is not None else None
         return int(found.spec.replicas) if found is not None and found.metadata.uid == owner.uid else None
 
-    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+    def _pod(self, old: PodObjectView | None, new: PodObjectView | None) -> None:
         seen = new or old
         if seen is None or (old is not None and new is not None and _health(old) == _health(new)):
             return
@@ -153,14 +153,14 @@ class Budgets(ResourceController):
             if selector is not None and any(p is not None and selector.matches(p.metadata.labels) for p in (old, new)):
                 self._enqueue(budget.metadata.key)
 
-    def _scaled(self, old: Named | None, new: Named | None) -> None:
+    def _scaled(self, old: NamedObject | None, new: NamedObject | None) -> None:
         seen = new or old
         if seen is not None:
             for budget in self._own.store.by("namespace", seen.metadata.namespace):
                 self._enqueue(budget.metadata.key)
 
 
-def _health(pod: Pod) -> tuple[object, ...]:
+def _health(pod: PodObjectView) -> tuple[object, ...]:
     return pod.ready, pod.finished, pod.metadata.terminating, pod.metadata.labels
 
 
@@ -181,17 +181,17 @@ class UnservedPods(ResourceController):
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `unserved_pods.reconcile`."""
-        pod: Pod | None = self._own.store.get(*key)
+        pod: PodObjectView | None = self._own.store.get(*key)
         if pod is None:
             return GONE
         return unserved_pods.reconcile(pod, self._served, pod.spec.scheduler_name in self._others, now_s)
 
-    def _changed(self, old: Named | None, new: Named | None) -> None:
-        if not isinstance(new, Pod) or new.spec.scheduler_name in self._served:
+    def _changed(self, old: NamedObject | None, new: NamedObject | None) -> None:
+        if not isinstance(new, PodObjectView) or new.spec.scheduler_name in self._served:
             return
         if unserved_pods.has_mark(new):
             self._others.add(new.spec.scheduler_name)
-        elif not isinstance(old, Pod) or old.spec.scheduling_gates != new.spec.scheduling_gates:
+        elif not isinstance(old, PodObjectView) or old.spec.scheduling_gates != new.spec.scheduling_gates:
             self._enqueue(new.metadata.key)
 
 
@@ -202,14 +202,14 @@ class PodCollector(ResourceController):
 
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to pods that are bound or being deleted, and to deleted nodes."""
-        self._nodes: Store[NodeView] = self._informers.store(NODES)
+        self._nodes: CachedObjects[NodeObjectView] = self._informers.store(NODES)
         self._missing: dict[str, float] = {}  # nodes that pods name and that do not exist -> since when
         super().attach(enqueue)
         self._informers.of(NODES).subscribe(self._node)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `pod_gc.orphaned`."""
-        pod: Pod | None = self._own.store.get(*key)
+        pod: PodObjectView | None = self._own.store.get(*key)
         if pod is None:
             return GONE
         name = pod.spec.node_name
@@ -227,14 +227,14 @@ class PodCollector(ResourceController):
             if p.spec.node_name and self._nodes.get("", p.spec.node_name) is None
         ]
 
-    def _changed(self, old: Named | None, new: Named | None) -> None:
-        if not isinstance(new, Pod):
+    def _changed(self, old: NamedObject | None, new: NamedObject | None) -> None:
+        if not isinstance(new, PodObjectView):
             return
         name = new.spec.node_name
         if (name and self._nodes.get("", name) is None) or (new.metadata.terminating and not name):
             self._enqueue(new.metadata.key)
 
-    def _node(self, old: NodeView | None, new: NodeView | None) -> None:
+    def _node(self, old: NodeObjectView | None, new: NodeObjectView | None) -> None:
         if new is None and old is not None:
             self._missing[old.metadata.name] = self._clock()
             for pod in self._own.store.by("node", old.metadata.name):
@@ -262,8 +262,10 @@ class FinishedPods(ResourceController):
         """See `pod_gc.surplus`."""
         return pod_gc.surplus(self._own.store)
 
-    def _changed(self, old: Named | None, new: Named | None) -> None:
-        self._finished += int(isinstance(new, Pod) and new.finished) - int(isinstance(old, Pod) and old.finished)
+    def _changed(self, old: NamedObject | None, new: NamedObject | None) -> None:
+        self._finished += int(isinstance(new, PodObjectView) and new.finished) - int(
+            isinstance(old, PodObjectView) and old.finished
+        )
         if self._finished > pod_gc.MAX_FINISHED:
             self._enqueue(self._ALL)
 
@@ -275,13 +277,13 @@ class Namespaces(ResourceController):
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `namespaces.reconcile`. Objects are counted on the server, not in a cache, so that none is missed."""
-        namespace: Namespace | None = self._own.store.get(*key)
+        namespace: NamespaceView | None = self._own.store.get(*key)
         if namespace is None:
             return GONE
         left: dict[ResourceName, tuple[int, int]] = {}
         if namespace.metadata.terminating:
             for resource in self._contents():
-                page = await self._informers.api.list(Target(resource, key[1]), ListOptions())
+                page = await self._informers.api.list(RequestTarget(resource, key[1]), ListOptions())
                 not_deleted = sum(b'"deletionTimestamp"' not in item.raw for item in page.items)
                 left[(resource.group, resource.plural)] = (len(page.items), not_deleted)
         return namespaces.reconcile(namespace, left, now_s)
@@ -291,28 +293,28 @@ class Namespaces(ResourceController):
         registry = self._informers.api.registry
         for resource in registry.resources():
             if (
-                resource.scope is Scope.NAMESPACED
+                resource.scope is ResourceScope.NAMESPACED
                 and {"list", "delete"} <= resource.verbs
                 and resource.storage not in seen
             ):
                 seen.add(resource.storage)
                 yield registry.hub(resource)
 
-    def _changed(self, old: Named | None, new: Named | None) -> None:
+    def _changed(self, old: NamedObject | None, new: NamedObject | None) -> None:
         if new is not None and new.metadata.terminating:
             self._enqueue(new.metadata.key)
 
 
-class Claims(ResourceController):
+class VolumeClaimController(ResourceController):
     """Binds claims to volumes."""
 
     resource, name = CLAIMS, "persistentvolume-binder"
 
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to claims, volumes, classes, and pods that stop using a claim."""
-        self._volumes: Store[PersistentVolume] = self._informers.store(VOLUMES)
-        self._classes: Store[StorageClass] = self._informers.store(STORAGE_CLASSES)
-        self._pods: Store[Pod] = self._informers.store(PODS)
+        self._volumes: CachedObjects[PersistentVolumeView] = self._informers.store(VOLUMES)
+        self._classes: CachedObjects[StorageClassView] = self._informers.store(STORAGE_CLASSES)
+        self._pods: CachedObjects[PodObjectView] = self._informers.store(PODS)
         super().attach(enqueue)
         self._informers.of(VOLUMES).subscribe(self._volume)
         self._informers.of(STORAGE_CLASSES).subscribe(self._kind)
@@ -320,7 +322,7 @@ class Claims(ResourceController):
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `volumes.bind_claim`."""
-        claim: PersistentVolumeClaim | None = self._own.store.get(*key)
+        claim: VolumeClaimView | None = self._own.store.get(*key)
         if claim is None:
             return GONE
 
@@ -329,7 +331,7 @@ class Claims(ResourceController):
 
         return volumes.bind_claim(claim, self._volumes, lambda name: self._classes.get("", name), in_use)
 
-    def _volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+    def _volume(self, old: PersistentVolumeView | None, new: PersistentVolumeView | None) -> None:
         seen = new or old
         if seen is None:
             return
@@ -338,7 +340,7 @@ class Claims(ResourceController):
         else:
             self._enqueue_unbound()
 
-    def _kind(self, old: Named | None, new: Named | None) -> None:
+    def _kind(self, old: NamedObject | None, new: NamedObject | None) -> None:
         self._enqueue_unbound()
 
     def _enqueue_unbound(self) -> None:
@@ -346,26 +348,26 @@ class Claims(ResourceController):
             if not claim.spec.volume_name:
                 self._enqueue(claim.metadata.key)
 
-    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+    def _pod(self, old: PodObjectView | None, new: PodObjectView | None) -> None:
         if old is not None and (new is None or (new.finished and not old.finished)):
             for name in _claims_of(old):
                 self._enqueue((old.metadata.namespace, name))
 
 
-class Volumes(ResourceController):
+class VolumeController(ResourceController):
     """Updates volumes when their claims are created or deleted."""
 
     resource, name = VOLUMES, "persistentvolume-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to volumes and claims."""
-        self._claims: Store[PersistentVolumeClaim] = self._informers.store(CLAIMS)
+        self._claims: CachedObjects[VolumeClaimView] = self._informers.store(CLAIMS)
         super().attach(enqueue)
         self._informers.of(CLAIMS).subscribe(self._claim)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `volumes.reconcile_volume`."""
-        volume: PersistentVolume | None = self._own.store.get(*key)
+        volume: PersistentVolumeView | None = self._own.store.get(*key)
         if volume is None:
             return GONE
 
@@ -375,10 +377,10 @@ class Volumes(ResourceController):
 
         return volumes.reconcile_volume(volume, uid)
 
-    def _claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+    def _claim(self, old: VolumeClaimView | None, new: VolumeClaimView | None) -> None:
         if new is None and old is not None and old.spec.volume_name:
             self._enqueue(("", old.spec.volume_name))
 
 
-def _claims_of(pod: Pod) -> set[str]:
+def _claims_of(pod: PodObjectView) -> set[str]:
     return {v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim is not None}

@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 from cotenant_local.controllers.runtime.actions import CRON_JOBS, JOBS, Plan
-from cotenant_local.controllers.runtime.cache import Key, Named, Store
+from cotenant_local.controllers.runtime.cache import CachedObjects, Key, NamedObject
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
 from cotenant_local.controllers.runtime.runner import Enqueue
 from cotenant_local.controllers.views.scheduled import CronJob
-from cotenant_local.controllers.views.workloads import Job
+from cotenant_local.controllers.views.workloads import JobView
 from cotenant_local.controllers.workloads import cronjob
 
 
@@ -21,7 +21,7 @@ class CronJobs(ResourceController):
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to CronJobs and their Jobs."""
         super().attach(enqueue)
-        self._jobs: Store[Job] = self._informers.store(JOBS)
+        self._jobs: CachedObjects[JobView] = self._informers.store(JOBS)
         self._informers.of(JOBS).subscribe(self._job)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
@@ -31,7 +31,7 @@ class CronJobs(ResourceController):
             return GONE
         return cronjob.reconcile(found, self._jobs.by("owner", found.metadata.uid), now_s)
 
-    def _job(self, old: Named | None, new: Named | None) -> None:
+    def _job(self, old: NamedObject | None, new: NamedObject | None) -> None:
         seen = new or old
         controller = seen.metadata.controller if seen is not None else None
         if seen is not None and controller is not None and controller.kind == "CronJob":

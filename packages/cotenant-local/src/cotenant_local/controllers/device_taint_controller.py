@@ -12,13 +12,13 @@ import msgspec
 from cotenant_local.controllers.claims import taints
 from cotenant_local.controllers.claims.taints import DeviceName
 from cotenant_local.controllers.runtime.actions import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, TAINT_RULES, Plan
-from cotenant_local.controllers.runtime.cache import Key, Store
+from cotenant_local.controllers.runtime.cache import CachedObjects, Key
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
 from cotenant_local.controllers.runtime.runner import Enqueue
-from cotenant_local.controllers.views.claims import DeviceTaint, ResourceClaimView, SliceView, TaintRule
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.claims import DeviceTaintView, ResourceClaimView, SliceView, TaintRuleView
+from cotenant_local.controllers.views.pods import PodObjectView
 
-_Tainted = dict[DeviceName, tuple[DeviceTaint, ...]]
+_Tainted = dict[DeviceName, tuple[DeviceTaintView, ...]]
 
 
 class DeviceTaints(ResourceController):
@@ -28,8 +28,8 @@ class DeviceTaints(ResourceController):
 
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to claims, and to the taints of devices."""
-        self._pods: Store[Pod] = self._informers.store(PODS)
-        self._rules: Store[TaintRule] = self._informers.store(TAINT_RULES)
+        self._pods: CachedObjects[PodObjectView] = self._informers.store(PODS)
+        self._rules: CachedObjects[TaintRuleView] = self._informers.store(TAINT_RULES)
         self._tainted: _Tainted = {}
         super().attach(enqueue)
         self._informers.of(RESOURCE_SLICES).subscribe(self._slice)
@@ -46,7 +46,7 @@ class DeviceTaints(ResourceController):
         if isinstance(new, ResourceClaimView) and (self._tainted or len(self._rules)):
             self._enqueue(new.metadata.key)
 
-    def _taints_of(self, device: DeviceName) -> Iterable[DeviceTaint]:
+    def _taints_of(self, device: DeviceName) -> Iterable[DeviceTaintView]:
         yield from self._tainted.get(device, ())
         for rule in self._rules:
             if rule.spec.device_selector.selects(device):
@@ -60,7 +60,7 @@ class DeviceTaints(ResourceController):
         if before != after:
             self._queue(lambda device: device in after)
 
-    def _rule(self, old: TaintRule | None, new: TaintRule | None) -> None:
+    def _rule(self, old: TaintRuleView | None, new: TaintRuleView | None) -> None:
         if new is not None:
             self._queue(new.spec.device_selector.selects)
 
@@ -76,7 +76,7 @@ def _tainted(found: SliceView | None) -> _Tainted:
     spec = found.spec
     return {
         (spec["driver"], spec["pool"]["name"], device["name"]): msgspec.convert(
-            device["taints"], tuple[DeviceTaint, ...]
+            device["taints"], tuple[DeviceTaintView, ...]
         )
         for device in spec.get("devices", ())
         if device.get("taints")

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from cotenant_local.controllers.cluster import eviction_requests
 from cotenant_local.controllers.runtime.actions import EVICTION_REQUESTS, EVICTIONS, PODS, Plan
-from cotenant_local.controllers.runtime.cache import Key, Store
+from cotenant_local.controllers.runtime.cache import CachedObjects, Key
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
 from cotenant_local.controllers.runtime.runner import Enqueue
 from cotenant_local.controllers.views.evictions import EvictionRequestView, EvictionView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 
 
-class EvictionRequests(ResourceController):
+class EvictionRequestController(ResourceController):
     """Begins an Eviction for a request, and tells the request how it stands."""
 
     resource, name = EVICTION_REQUESTS, "evictionrequest-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to requests and Evictions."""
-        self._pods: Store[Pod] = self._informers.store(PODS)
-        self._evictions: Store[EvictionView] = self._informers.store(EVICTIONS)
+        self._pods: CachedObjects[PodObjectView] = self._informers.store(PODS)
+        self._evictions: CachedObjects[EvictionView] = self._informers.store(EVICTIONS)
         super().attach(enqueue)
         self._informers.of(EVICTIONS).subscribe(self._eviction)
 
@@ -43,15 +43,15 @@ class EvictionRequests(ResourceController):
                     self._enqueue(request.metadata.key)
 
 
-class Evictions(ResourceController):
+class EvictionController(ResourceController):
     """Lets the responders of an Eviction act one after another, and evicts the pod at last."""
 
     resource, name = EVICTIONS, "eviction-controller"
 
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to Evictions, requests, and the end of pods."""
-        self._pods: Store[Pod] = self._informers.store(PODS)
-        self._requests: Store[EvictionRequestView] = self._informers.store(EVICTION_REQUESTS)
+        self._pods: CachedObjects[PodObjectView] = self._informers.store(PODS)
+        self._requests: CachedObjects[EvictionRequestView] = self._informers.store(EVICTION_REQUESTS)
         super().attach(enqueue)
         self._informers.of(EVICTION_REQUESTS).subscribe(self._request)
         self._informers.of(PODS).subscribe(self._pod)
@@ -70,7 +70,7 @@ class Evictions(ResourceController):
         if seen is not None:
             self._of_target(seen.metadata.namespace, seen.spec.target.pod.uid)
 
-    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+    def _pod(self, old: PodObjectView | None, new: PodObjectView | None) -> None:
         if old is not None and len(self._own.store) and (new is None or new.finished or new.metadata.terminating):
             self._of_target(old.metadata.namespace, old.metadata.uid)
 

@@ -8,10 +8,10 @@ Source: Kubernetes documentation "Resource Quotas".
 from __future__ import annotations
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.apiserver.contract import Scope
+from cotenant_local.apiserver.contract import ResourceScope
 from cotenant_local.apiserver.kinds.quota_usage import count_name, shown
 from cotenant_local.controllers.runtime.actions import CLAIMS, PODS, QUOTAS, Patch, Plan
-from cotenant_local.controllers.runtime.cache import Key, Named
+from cotenant_local.controllers.runtime.cache import Key, NamedObject
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
 from cotenant_local.controllers.runtime.runner import Enqueue
 from cotenant_local.controllers.views.cluster import ResourceQuotaView
@@ -20,7 +20,7 @@ AGAIN_S = 10.0
 _CORE = ("pods", "services", "configmaps", "secrets", "persistentvolumeclaims", "resourcequotas")
 
 
-class Quotas(ResourceController):
+class QuotaController(ResourceController):
     """ResourceQuota."""
 
     resource, name = QUOTAS, "resourcequota-controller"
@@ -58,14 +58,14 @@ class Quotas(ResourceController):
         counted = [
             resource.storage
             for resource in self._informers.api.registry.resources()
-            if resource.scope is Scope.NAMESPACED and count_name(*resource.storage) in hard
+            if resource.scope is ResourceScope.NAMESPACED and count_name(*resource.storage) in hard
         ]
         return list(dict.fromkeys([*(("", plural) for plural in _CORE), *counted]))
 
     def _is_served(self, name: str) -> bool:
         return any(count_name(*one.storage) == name for one in self._informers.api.registry.resources())
 
-    def _counted(self, old: Named | None, new: Named | None) -> None:
+    def _counted(self, old: NamedObject | None, new: NamedObject | None) -> None:
         seen = new or old
         if seen is not None:
             for quota in self._own.store.by("namespace", seen.metadata.namespace):

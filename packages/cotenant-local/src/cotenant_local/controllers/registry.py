@@ -14,8 +14,8 @@ from cotenant_local.controllers.cleanup.garbage_controller import GarbageCollect
 from cotenant_local.controllers.cluster.node_lifecycle import GRACE_S
 from cotenant_local.controllers.cron_controllers import CronJobs
 from cotenant_local.controllers.device_taint_controller import DeviceTaints
-from cotenant_local.controllers.eviction_controllers import EvictionRequests, Evictions
-from cotenant_local.controllers.quota_controllers import Quotas
+from cotenant_local.controllers.eviction_controllers import EvictionController, EvictionRequestController
+from cotenant_local.controllers.quota_controllers import QuotaController
 from cotenant_local.controllers.runtime.actions import EVICTION_REQUESTS
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.runtime.runner import Controller, Runner
@@ -38,27 +38,29 @@ def all_controllers(
     """
     registry = informers.api.registry
     serves_requests = any((found.group, found.plural) == EVICTION_REQUESTS for found in registry.resources())
-    evictions = (EvictionRequests(informers, clock), Evictions(informers, clock)) if serves_requests else ()
+    evictions = (
+        (EvictionRequestController(informers, clock), EvictionController(informers, clock)) if serves_requests else ()
+    )
     unserved = (cluster.UnservedPods(informers, clock, served),) if served else ()
     return (
         workload.Deployments(informers, clock),
         workload.ReplicaSets(informers, clock),
         workload.StatefulSets(informers, clock),
         workload.DaemonSets(informers, clock),
-        workload.GroupedJobs(informers, clock) if workload_with_job else workload.Jobs(informers, clock),
+        workload.GroupedJobs(informers, clock) if workload_with_job else workload.JobController(informers, clock),
         CronJobs(informers, clock),
         Autoscalers(informers, clock, uses),
-        Quotas(informers, clock),
+        QuotaController(informers, clock),
         cluster.NodeLifecycle(informers, clock, node_grace_s),
         cluster.TaintEviction(informers, clock),
-        cluster.Budgets(informers, clock),
+        cluster.BudgetController(informers, clock),
         *unserved,
         cluster.PodCollector(informers, clock),
         cluster.FinishedPods(informers, clock),
         cluster.Namespaces(informers, clock),
-        cluster.Claims(informers, clock),
-        cluster.Volumes(informers, clock),
-        claims.PodClaims(informers, clock),
+        cluster.VolumeClaimController(informers, clock),
+        cluster.VolumeController(informers, clock),
+        claims.PodClaimController(informers, clock),
         claims.GroupClaims(informers, clock),
         claims.ResourceClaims(informers, clock),
         DeviceTaints(informers, clock),

@@ -20,17 +20,17 @@ from cotenant_local.controllers.runtime.actions import (
     STATEFUL_SETS,
     Plan,
 )
-from cotenant_local.controllers.runtime.cache import Key, Named, Store
+from cotenant_local.controllers.runtime.cache import CachedObjects, Key, NamedObject
 from cotenant_local.controllers.runtime.controller import GONE, ResourceController
 from cotenant_local.controllers.runtime.runner import Enqueue
-from cotenant_local.controllers.views.core import Selector
-from cotenant_local.controllers.views.nodes import NodeView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.core import SelectorView
+from cotenant_local.controllers.views.nodes import NodeObjectView
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.controllers.views.workloads import (
     ControllerRevision,
     DaemonSet,
-    Deployment,
-    Job,
+    DeploymentView,
+    JobView,
     PodGroupView,
     ReplicaSet,
     StatefulSet,
@@ -43,7 +43,7 @@ class _Owner(ResourceController):
 
     kind: str
 
-    def _child(self, old: Named | None, new: Named | None) -> None:
+    def _child(self, old: NamedObject | None, new: NamedObject | None) -> None:
         """Queue the owners of a changed child, or the objects that may adopt it."""
         for obj in (old, new):
             if obj is None:
@@ -55,10 +55,10 @@ class _Owner(ResourceController):
         if seen is not None and seen.metadata.controller is None:
             self._orphan(seen)
 
-    def _orphan(self, obj: Named) -> None:
+    def _orphan(self, obj: NamedObject) -> None:
         """It has no controller: any object whose selector matches may adopt it."""
         for owner in self._own.store.by("namespace", obj.metadata.namespace):
-            selector: Selector = owner.spec.selector
+            selector: SelectorView = owner.spec.selector
             if not selector.is_empty and selector.matches(obj.metadata.labels):
                 self._enqueue(owner.metadata.key)
 
@@ -71,7 +71,7 @@ class ReplicaSets(_Owner):
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to ReplicaSets and pods."""
         super().attach(enqueue)
-        self._pods: Store[Pod] = self._informers.store(PODS)
+        self._pods: CachedObjects[PodObjectView] = self._informers.store(PODS)
         self._informers.of(PODS).subscribe(self._child)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
@@ -81,7 +81,7 @@ class ReplicaSets(_Owner):
             return GONE
         return replicaset.reconcile(rs, self._pods.owned(rs.metadata.uid, key[0]), now_s, self._related(rs))
 
-    def _related(self, rs: ReplicaSet) -> Iterable[Pod]:
+    def _related(self, rs: ReplicaSet) -> Iterable[PodObjectView]:
         """Pods of the sibling sets of the same Deployment, generated lazily."""
         owner = rs.metadata.controller
         if owner is None:
@@ -99,14 +99,14 @@ class Deployments(_Owner):
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to Deployments, ReplicaSets, and for Recreate to pods that finish."""
         super().attach(enqueue)
-        self._sets: Store[ReplicaSet] = self._informers.store(REPLICA_SETS)
-        self._pods: Store[Pod] = self._informers.store(PODS)
+        self._sets: CachedObjects[ReplicaSet] = self._informers.store(REPLICA_SETS)
+        self._pods: CachedObjects[PodObjectView] = self._informers.store(PODS)
         self._informers.of(REPLICA_SETS).subscribe(self._child)
         self._informers.of(PODS).subscribe(self._pod)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `deployment.reconcile`."""
-        found: Deployment | None = self._own.store.get(*key)
+        found: DeploymentView | None = self._own.store.get(*key)
         if found is None:
             return GONE
         candidates = self._sets.owned(found.metadata.uid, key[0])
@@ -119,7 +119,7 @@ class Deployments(_Owner):
     def _unfinished(self, old: Sequence[ReplicaSet]) -> int:
         return sum(not p.finished for rs in old for p in self._pods.by("owner", rs.metadata.uid))
 
-    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+    def _pod(self, old: PodObjectView | None, new: PodObjectView | None) -> None:
         if old is None or (new is not None and new.finished == old.finished):
             return
         owner = old.metadata.controller
@@ -127,7 +127,7 @@ class Deployments(_Owner):
         deployment_reference = rs.metadata.controller if rs is not None else None
         if deployment_reference is None:
             return
-        found: Deployment | None = self._own.store.get(old.metadata.namespace, deployment_reference.name)
+        found: DeploymentView | None = self._own.store.get(old.metadata.namespace, deployment_reference.name)
         if found is not None and found.spec.strategy.type == "Recreate":
             self._enqueue(found.metadata.key)
 
@@ -140,9 +140,9 @@ class StatefulSets(_Owner):
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to StatefulSets, pods and revisions."""
         super().attach(enqueue)
-        self._pods: Store[Pod] = self._informers.store(PODS)
-        self._claims: Store[Named] = self._informers.store(CLAIMS)
-        self._revisions: Store[ControllerRevision] = self._informers.store(REVISIONS)
+        self._pods: CachedObjects[PodObjectView] = self._informers.store(PODS)
+        self._claims: CachedObjects[NamedObject] = self._informers.store(CLAIMS)
+        self._revisions: CachedObjects[ControllerRevision] = self._informers.store(REVISIONS)
         self._informers.of(PODS).subscribe(self._child)
         self._informers.of(REVISIONS).subscribe(self._child)
 
@@ -168,9 +168,9 @@ class DaemonSets(_Owner):
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to DaemonSets, pods, revisions, and to nodes whose eligibility may have changed."""
         super().attach(enqueue)
-        self._pods: Store[Pod] = self._informers.store(PODS)
-        self._nodes: Store[NodeView] = self._informers.store(NODES)
-        self._revisions: Store[ControllerRevision] = self._informers.store(REVISIONS)
+        self._pods: CachedObjects[PodObjectView] = self._informers.store(PODS)
+        self._nodes: CachedObjects[NodeObjectView] = self._informers.store(NODES)
+        self._revisions: CachedObjects[ControllerRevision] = self._informers.store(REVISIONS)
         self._informers.of(PODS).subscribe(self._child)
         self._informers.of(REVISIONS).subscribe(self._child)
         self._informers.of(NODES).subscribe(self._node)
@@ -184,18 +184,18 @@ class DaemonSets(_Owner):
         pods = self._pods.owned(uid, key[0])
         return daemonset.reconcile(found, pods, self._nodes, self._revisions.by("owner", uid), now_s)
 
-    def _node(self, old: NodeView | None, new: NodeView | None) -> None:
+    def _node(self, old: NodeObjectView | None, new: NodeObjectView | None) -> None:
         if old is not None and new is not None and _eligibility(old) == _eligibility(new):
             return
         for key in self._own.store.keys():  # noqa: SIM118  the keys of a Store are a list
             self._enqueue(key)
 
 
-def _eligibility(node: NodeView) -> tuple[object, ...]:
+def _eligibility(node: NodeObjectView) -> tuple[object, ...]:
     return node.metadata.labels, node.spec
 
 
-class Jobs(_Owner):
+class JobController(_Owner):
     """Job."""
 
     resource, kind, name = JOBS, "Job", "job-controller"
@@ -204,23 +204,23 @@ class Jobs(_Owner):
     def attach(self, enqueue: Enqueue) -> None:
         """Subscribe to jobs and pods, and to PodGroups where jobs get them."""
         super().attach(enqueue)
-        self._pods: Store[Pod] = self._informers.store(PODS)
+        self._pods: CachedObjects[PodObjectView] = self._informers.store(PODS)
         self._informers.of(PODS).subscribe(self._child)
-        self._groups: Store[PodGroupView] | None = None
+        self._groups: CachedObjects[PodGroupView] | None = None
         if self.with_groups:
             self._groups = self._informers.store(POD_GROUPS)
             self._informers.of(POD_GROUPS).subscribe(self._child)
 
     async def plan(self, key: Key, now_s: float) -> Plan:
         """See `job.reconcile`."""
-        found: Job | None = self._own.store.get(*key)
+        found: JobView | None = self._own.store.get(*key)
         if found is None:
             return GONE
         groups = self._groups.get if self._groups is not None else None
         return job.reconcile(found, self._pods.owned(found.metadata.uid, key[0]), now_s, groups)
 
 
-class GroupedJobs(Jobs):
+class GroupedJobs(JobController):
     """Job, on a cluster with WorkloadWithJob."""
 
     with_groups = True

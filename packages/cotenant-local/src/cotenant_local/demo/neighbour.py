@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.engine.node.agent import Agent
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.recovery.story import IncidentStory, story
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.annotations import OBJECTIVE_P99_MS, SIMULATED
@@ -29,7 +29,7 @@ from cotenant.model.machine.knob import Knob, Vanished
 from cotenant.model.machine.node_state import ServiceHealth
 from cotenant_lab.plant.keeping import PlantKeeper
 from cotenant_lab.world.config import WorldConfig
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.nodes.behaviour import behaviour_of, requests_of
 from cotenant_local.nodes.world import LiveWorld
 from cotenant_local.up.simulated import shop
@@ -61,10 +61,10 @@ class VirtualNode:
         self.now_s = 0
         self.world = LiveWorld(config, SPEED, 0.0, seed)
         self.world.add_node(NODE)
-        self._pods: list[Pod] = []
+        self._pods: list[PodObjectView] = []
         self.machine = SimulatedMachine(self.world, NODE, lambda: self._pods, lambda: float(self.now_s), self.now_us)
         self._keeper = PlantKeeper(self.machine, self.now_us)
-        mode = Mode.ACT if has_agent else Mode.OBSERVE
+        mode = AgentMode.ACT if has_agent else AgentMode.OBSERVE
         self.agent = Agent(
             AgentSettings(mode=mode, policies=POLICIES, roots=(ROOT,), best_effort_group=BEST_EFFORT), NODE
         )
@@ -80,7 +80,7 @@ class VirtualNode:
     def add(self, template: JsonMapping, namespace: str, name: str) -> None:
         """Start a pod of a template."""
         metadata = {**template["metadata"], "name": name, "namespace": namespace, "uid": name}
-        pod = msgspec.json.decode(msgspec.json.encode({**template, "metadata": metadata}), type=Pod)
+        pod = msgspec.json.decode(msgspec.json.encode({**template, "metadata": metadata}), type=PodObjectView)
         self._pods.append(pod)
         self.world.start(name, NODE, behaviour_of(pod, requests_of(pod))[0], float(self.now_s))
 

@@ -16,12 +16,12 @@ from html import escape
 from pathlib import Path
 
 from cotenant import __version__
-from cotenant.model.pages.document import Heading, Section, document, drawn
-from cotenant.model.pages.figures import BOUND, OURS, Axis, Chart, Figure, Line, Span, rival
+from cotenant.model.pages.document import Heading, PageSection, document, drawn
+from cotenant.model.pages.figures import BOUND, OURS, Axis, Chart, ChartLine, Figure, ShadedSpan, rival
 from cotenant.model.pages.wide import plain_table
 from cotenant_lab.experiments import page as node_page
-from cotenant_lab.experiments.outcome import Findings, Verdict
-from cotenant_local.demo.run import SETTLING_HOURS, DayOutcome, DemoConfig, Sample
+from cotenant_lab.experiments.outcome import CheckVerdict, Findings
+from cotenant_local.demo.run import SETTLING_HOURS, ClusterSample, DayOutcome, DemoConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def verdict(outcomes: Sequence[DayOutcome], node: NodeSide = NOT_YET) -> str:
         days = f"On this day of this seed {ours.profile} had, {'; '.join(words)}"
     if node.found is None:
         return f"{days}."
-    passing = sum(check.verdict is Verdict.PASSED for check in node.found.checks)
+    passing = sum(check.verdict is CheckVerdict.PASSED for check in node.found.checks)
     return f"{days}; on a real core, {passing} of {len(node.found.checks)} checks pass."
 
 
@@ -156,9 +156,9 @@ def write(
         "another seed may order the ways differently, and in its worst instant ours "
         "is sometimes above the others. Comparisons with intervals: <code>cotenant lab compare</code>.</p>"
     )
-    sections = [Section("days", "The days", lines + table + about)]
+    sections = [PageSection("days", "The days", lines + table + about)]
     if figures:
-        sections.append(Section("curves", "Hour by hour", drawn(figures)))
+        sections.append(PageSection("curves", "Hour by hour", drawn(figures)))
     if neighbour is not None:
         section, figure = _neighbour(neighbour)
         sections.insert(0, section)
@@ -169,10 +169,10 @@ def write(
             f"<p>{escape(node.found.title)}</p>{section.body}<p "
             f"class=soft>{escape(node_page.conditions(node.found))}</p>"
         )
-        sections.insert(0, Section(section.key, section.title, body))
+        sections.insert(0, PageSection(section.key, section.title, body))
         figures += more
     elif node.skipped:
-        sections.append(Section("node", "On a node", f"<p>Not shown on this machine: {escape(node.skipped)}</p>"))
+        sections.append(PageSection("node", "On a node", f"<p>Not shown on this machine: {escape(node.skipped)}</p>"))
     heading = Heading(
         "cotenant demo",
         "One day, several judgements",
@@ -198,7 +198,7 @@ def _colours(outcomes: Sequence[DayOutcome]) -> dict[str, str]:
     return {outcome.profile: colours.get(outcome.profile, OURS) for outcome in outcomes}
 
 
-def _neighbour(seen: Neighbour) -> tuple[Section, Figure]:
+def _neighbour(seen: Neighbour) -> tuple[PageSection, Figure]:
     """The section about the neighbour, and its picture."""
     seconds = [float(at + 1) for at in range(len(seen.acted_ms))]
     most = max((value for run in (seen.acted_ms, seen.alone_ms) for value in run if value is not None), default=1.0)
@@ -206,17 +206,17 @@ def _neighbour(seen: Neighbour) -> tuple[Section, Figure]:
         x=Axis(title="seconds", low=0.0, high=max(seconds, default=1.0)),
         y=Axis(title="", low=0.0, high=max(most, seen.objective_ms) * _HEADROOM, unit=" ms"),
         lines=(
-            Line(name="without an agent", x=seconds, y=list(seen.alone_ms), colour=rival(0)),
-            Line(
+            ChartLine(name="without an agent", x=seconds, y=list(seen.alone_ms), colour=rival(0)),
+            ChartLine(
                 name="objective",
                 x=[0.0, *seconds],
                 y=[seen.objective_ms] * (len(seconds) + 1),
                 colour=BOUND,
                 dash="dash",
             ),
-            Line(name="with the agent", x=seconds, y=list(seen.acted_ms), colour=OURS, width=3.5),
+            ChartLine(name="with the agent", x=seconds, y=list(seen.acted_ms), colour=OURS, width=3.5),
         ),
-        spans=(Span(0.0, seen.came_s, "alone"),),
+        spans=(ShadedSpan(0.0, seen.came_s, "alone"),),
         height=300,
     )
     figure = Figure(
@@ -233,7 +233,7 @@ def _neighbour(seen: Neighbour) -> tuple[Section, Figure]:
         "One simulated node in virtual time with the engine of the real agent; live, with spans and a scheduler: "
         "<code>cotenant up --nodes 10 --workload colocation</code>."
     )
-    return Section(
+    return PageSection(
         "neighbour", "When a neighbour hurts a service", f"<p>{words}</p>{drawn([figure])}<ol>{told}</ol>"
     ), figure
 
@@ -242,7 +242,7 @@ def _figure(name: str, title: str, outcomes: Sequence[DayOutcome]) -> Figure:
     """One field of the samples over the day, in percent; the axis ends above the largest counted value."""
     colours = _colours(outcomes)
 
-    def percents(samples: Sequence[Sample]) -> list[float]:
+    def percents(samples: Sequence[ClusterSample]) -> list[float]:
         return [round(getattr(sample, name) * 100, 3) for sample in samples]
 
     counted = max((max(percents(outcome.settled), default=0.0) for outcome in outcomes), default=0.0)
@@ -255,7 +255,7 @@ def _figure(name: str, title: str, outcomes: Sequence[DayOutcome]) -> Figure:
             f"{early:.3g} % there, and the axis is scaled by the counted part."
         )
     lines = [
-        Line(
+        ChartLine(
             name=day_outcome.profile,
             x=[round(sample.hours, 3) for sample in day_outcome.samples],
             y=list(percents(day_outcome.samples)),
@@ -269,7 +269,7 @@ def _figure(name: str, title: str, outcomes: Sequence[DayOutcome]) -> Figure:
         x=Axis(title="hour of the simulated day", low=0.0, high=max(end, SETTLING_HOURS)),
         y=Axis(title="", low=0.0, high=(counted or early or 1.0) * _HEADROOM, unit=" %"),
         lines=tuple(lines),
-        spans=(Span(0.0, SETTLING_HOURS, "not counted"),),
+        spans=(ShadedSpan(0.0, SETTLING_HOURS, "not counted"),),
         height=300,
         is_united=True,
     )

@@ -81,7 +81,7 @@ class DemoConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ClusterSample:
     """The cluster at one instant. Shares are fractions."""
 
     hours: float  # simulated, of a 24-hour day
@@ -97,7 +97,7 @@ class DayOutcome:
     """The result of one profile's day."""
 
     profile: str  # as written in the configuration
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[ClusterSample] = field(default_factory=list)
     hours_per_s: float = 0.0  # simulated hours a second
     submitted: int = 0  # pods
     placed: int = 0
@@ -109,7 +109,7 @@ class DayOutcome:
     assessment: str = ""  # what `cotenant assess` says of the cluster at the end of the day, where it was asked
 
     @property
-    def settled(self) -> list[Sample]:
+    def settled(self) -> list[ClusterSample]:
         """The samples after the settling time: replicas that have just started miss the windows before their start."""
         return [sample for sample in self.samples if sample.hours >= SETTLING_HOURS]
 
@@ -198,7 +198,7 @@ async def _day(config: DemoConfig, cluster: LocalCluster, outcome: DayOutcome, t
             await asyncio.sleep(SAMPLE_S)
             seen = cluster.nodes.snapshot()
             outcome.samples.append(
-                Sample(
+                ClusterSample(
                     (seen.day - first_day) * 24.0,
                     seen.cpu_requested,
                     seen.cpu_used,

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from cotenant.model.cluster.node import KUBELET_MAX_PODS
 from cotenant.model.cluster.pod import HostPort
 from cotenant.model.resources import PODS_NAME, Amounts
-from cotenant_local.controllers.views.nodes import NodeView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.nodes import NodeObjectView
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.controllers.workloads.scheduling import affinity_matches
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class PodRejection:
     """Why a pod is rejected: `status.reason` and `status.message`."""
 
     reason: str
@@ -28,7 +28,7 @@ class Rejection:
 
 
 @dataclass(slots=True)
-class Usage:
+class RunningUsage:
     """Resources and host ports in use by the pods running on a node."""
 
     used: dict[str, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Usage:
         self.ports.pop(uid, None)
 
 
-def host_ports(pod: Pod) -> tuple[HostPort, ...]:
+def host_ports(pod: PodObjectView) -> tuple[HostPort, ...]:
     """The host ports that a pod uses."""
     found = []
     for container in (*pod.spec.containers, *pod.spec.init_containers):
@@ -62,11 +62,13 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
     return tuple(found)
 
 
-def admit(pod: Pod, requests: Amounts, node: NodeView, allocatable: Amounts, usage: Usage) -> Rejection | None:
+def admit(
+    pod: PodObjectView, requests: Amounts, node: NodeObjectView, allocatable: Amounts, usage: RunningUsage
+) -> PodRejection | None:
     """Why the node rejects the pod; None if it admits it."""
     if not affinity_matches(pod.spec, node):
         text = "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
-        return Rejection("NodeAffinity", text)
+        return PodRejection("NodeAffinity", text)
     slots = allocatable.get(PODS_NAME) or KUBELET_MAX_PODS
     if usage.pods + 1 > slots:
         return _out_of(PODS_NAME, 1, usage.pods, slots)
@@ -83,7 +85,7 @@ def admit(pod: Pod, requests: Amounts, node: NodeView, allocatable: Amounts, usa
         text = (
             "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
         )
-        return Rejection("NodePorts", text)
+        return PodRejection("NodePorts", text)
     return None
 
 
@@ -91,9 +93,9 @@ def _is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name
 
 
-def _out_of(name: str, requested: int, used: int, capacity: int) -> Rejection:
+def _out_of(name: str, requested: int, used: int, capacity: int) -> PodRejection:
     text = (
         f"Pod was rejected: Node didn't have enough resource: {name}, requested: {requested}, used: {used}, "
         f"capacity: {capacity}"
     )
-    return Rejection(f"OutOf{name}", text)
+    return PodRejection(f"OutOf{name}", text)

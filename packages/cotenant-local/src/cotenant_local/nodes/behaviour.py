@@ -27,7 +27,7 @@ from cotenant.model.resources import (
     ContainerAmounts,
     pod_requests,
 )
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 
 NO_OBJECTIVE = 1e9  # in service times: never missed
 ORDINARY_CPU, ORDINARY_MEMORY = 1 / 3, 1 / 2
@@ -35,7 +35,7 @@ ORDINARY_SENSITIVITY, ORDINARY_PRESSURE = 0.25, 0.2  # the medians of cotenant_l
 MIN_CPU_MILLI, MIN_MEMORY = 50, 64 << 20  # assumed requests of a pod without any
 
 
-class Simulated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SimulatedBehaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The annotation `cotenant.io/simulated`; the fields of cotenant_lab/world/truth.py, one pod's."""
 
     use_cores: float = 0.0  # batch: mean in use alone
@@ -54,14 +54,14 @@ class Simulated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Behaviour:
+class SimulatedPodBehaviour:
     """How one pod behaves on a node. Resources are as requested; the rest is actual behaviour."""
 
     cpu_milli: int
     memory_bytes: int
     tenant: str
     service: str  # "" = batch
-    truth: Simulated
+    truth: SimulatedBehaviour
     objective: float  # of a service, in service times
     run_s: float  # simulated seconds alone on its node, inf = never ends
     exit_code: int
@@ -72,7 +72,7 @@ class Behaviour:
         return bool(self.service)
 
 
-def requests_of(pod: Pod) -> Amounts:
+def requests_of(pod: PodObjectView) -> Amounts:
     """The pod's resource requests, as the scheduler computes them. Raises `InvalidInput`."""
     spec = pod.spec
     return pod_requests(
@@ -92,7 +92,7 @@ def _amounts(
     return ContainerAmounts(Amounts.parse(requests), Amounts.parse(limits), is_sidecar)
 
 
-def behaviour_of(pod: Pod, requests: Amounts) -> tuple[Behaviour, str]:
+def behaviour_of(pod: PodObjectView, requests: Amounts) -> tuple[SimulatedPodBehaviour, str]:
     """The pod's behaviour, and which annotation could not be parsed and why; "" = all were."""
     annotations = pod.metadata.annotations
     cpu = requests.get(CPU_NAME) + requests.get(BATCH_CPU)
@@ -106,29 +106,31 @@ def behaviour_of(pod: Pod, requests: Amounts) -> tuple[Behaviour, str]:
         run_s, exit_code, wrong = inf, 0, str(error)
     if SIMULATED in annotations:
         try:
-            truth = msgspec.json.decode(annotations[SIMULATED], type=Simulated)
+            truth = msgspec.json.decode(annotations[SIMULATED], type=SimulatedBehaviour)
             service = truth.service
             objective_ms = _number(annotations, OBJECTIVE_P99_MS, inf)
             _check(truth)
             objective = min(NO_OBJECTIVE, objective_ms / 1000.0 / truth.service_time_s)
             until = min(run_s, inf if service else truth.duration_s)
-            return Behaviour(cpu, memory, tenant, service, truth, objective, until, exit_code), wrong
+            return SimulatedPodBehaviour(cpu, memory, tenant, service, truth, objective, until, exit_code), wrong
         except (msgspec.DecodeError, RecursionError, InvalidInput) as error:
             wrong = f"annotation {SIMULATED}: {error}"
-    return Behaviour(cpu, memory, tenant, _owner(pod), _ordinary(cpu, memory), NO_OBJECTIVE, run_s, exit_code), wrong
+    return SimulatedPodBehaviour(
+        cpu, memory, tenant, _owner(pod), _ordinary(cpu, memory), NO_OBJECTIVE, run_s, exit_code
+    ), wrong
 
 
-def runs_forever(pod: Pod, behaviour: Behaviour) -> bool:
+def runs_forever(pod: PodObjectView, behaviour: SimulatedPodBehaviour) -> bool:
     """Whether a pod that does not restart (a Job's) will never end, because nothing says after how long."""
     spec = pod.spec
     limited = behaviour.run_s < inf or spec.active_deadline_seconds is not None
     return spec.restart_policy != "Always" and not limited and SIMULATED not in pod.metadata.annotations
 
 
-def _ordinary(cpu_milli: int, memory_bytes: int) -> Simulated:
+def _ordinary(cpu_milli: int, memory_bytes: int) -> SimulatedBehaviour:
     cores = max(cpu_milli, MIN_CPU_MILLI) / 1000.0
     workers = max(1, min(128, round(cores)))
-    return Simulated(
+    return SimulatedBehaviour(
         use_cores=cores * ORDINARY_CPU,
         use_memory_bytes=int(max(memory_bytes, MIN_MEMORY) * ORDINARY_MEMORY),
         sensitivity=ORDINARY_SENSITIVITY,
@@ -139,7 +141,7 @@ def _ordinary(cpu_milli: int, memory_bytes: int) -> Simulated:
     )
 
 
-def _owner(pod: Pod) -> str:
+def _owner(pod: PodObjectView) -> str:
     owner = pod.metadata.controller
     return f"{pod.metadata.namespace}/{owner.name if owner is not None else pod.metadata.name}"
 
@@ -157,7 +159,7 @@ def _number(annotations: dict[str, str], name: str, otherwise: float) -> float:
     return value
 
 
-def _check(truth: Simulated) -> None:
+def _check(truth: SimulatedBehaviour) -> None:
     for name in ("use_cores", "use_memory_bytes", "sensitivity", "pressure", "peak_erlangs"):
         value = getattr(truth, name)
         if not isfinite(value) or value < 0:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import ApiError
-from cotenant_local.apiserver.contract import MERGE, DeleteOptions, Target, WriteOptions
+from cotenant_local.apiserver.contract import MERGE, DeletionOptions, RequestTarget, WriteOptions
 from cotenant_local.controllers.runtime.actions import Delete, EmitEvent
 from cotenant_local.controllers.runtime.cache import Key
 from cotenant_local.controllers.runtime.informer import Informers
@@ -81,10 +81,10 @@ class Delivery:
                 if isinstance(write, EmitEvent):
                     await self._events.execute([write])
                 elif isinstance(write, Delete):
-                    target = Target(self._pods, write.namespace, write.name)
-                    await self._api.delete(target, DeleteOptions(write.grace_s, uid=write.uid, user="system:node"))
+                    target = RequestTarget(self._pods, write.namespace, write.name)
+                    await self._api.delete(target, DeletionOptions(write.grace_s, uid=write.uid, user="system:node"))
                 else:
-                    target = Target(self._pods, write.namespace, write.name, write.subresource)
+                    target = RequestTarget(self._pods, write.namespace, write.name, write.subresource)
                     await self._api.patch(target, _encode(write.body), MERGE, self._options)
                 self.written += 1
                 return

@@ -25,7 +25,7 @@ _GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class NodeSize:
     """The size of a node."""
 
     cores: int = 32
@@ -40,11 +40,11 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class NodeFleet:
     """A number of identical nodes. Raises `InvalidInput`."""
 
     count: int
-    shape: Shape = Shape()
+    shape: NodeSize = NodeSize()
     zones: int = 3
     rack_size: int = 20
     prefix: str = "node"
@@ -84,7 +84,7 @@ def pod_address(serial: int) -> str:
     return f"10.{128 + (serial >> 16 & 127)}.{serial >> 8 & 255}.{serial & 255}"
 
 
-def node_manifest(fleet: Fleet, index: int, name: str, now_s: float) -> Manifest:
+def node_manifest(fleet: NodeFleet, index: int, name: str, now_s: float) -> Manifest:
     """The Node object that a kubelet registers."""
     shape = fleet.shape
     zone = f"zone-{'abcdefghijklmnopqrstuvwxyz'[index % min(fleet.zones, 26)]}"
@@ -161,7 +161,7 @@ def ready_conditions(now_s: float) -> list[Manifest]:
     ]
 
 
-def lease_manifest(fleet: Fleet, name: str, uid: str, now_s: float) -> Manifest:
+def lease_manifest(fleet: NodeFleet, name: str, uid: str, now_s: float) -> Manifest:
     """A node's Lease, renewed at `now_s`."""
     metadata: Manifest = {"name": name, "namespace": LEASE_NAMESPACE}
     if uid:

@@ -21,14 +21,14 @@ from cotenant.model.resources import NOTHING, Amounts
 from cotenant_local.controllers.runtime.actions import PODS, Delete, EmitEvent, Patch
 from cotenant_local.controllers.runtime.cache import Key
 from cotenant_local.controllers.views.core import seconds
-from cotenant_local.controllers.views.nodes import NodeView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.nodes import NodeObjectView
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.nodes import pod_status
-from cotenant_local.nodes.admission import Usage, admit, host_ports
-from cotenant_local.nodes.behaviour import Behaviour, behaviour_of, requests_of, runs_forever
+from cotenant_local.nodes.admission import RunningUsage, admit, host_ports
+from cotenant_local.nodes.behaviour import SimulatedPodBehaviour, behaviour_of, requests_of, runs_forever
 from cotenant_local.nodes.devices.preparing import Preparations
 from cotenant_local.nodes.fleet import address, pod_address
-from cotenant_local.nodes.pod_status import Run
+from cotenant_local.nodes.pod_status import ContainerRun
 from cotenant_local.nodes.resizing import ResizeFacts, Resizes
 from cotenant_local.nodes.world import LiveWorld
 
@@ -52,12 +52,12 @@ class PodStage(Enum):
 
 @dataclass(slots=True)
 class _Pod:
-    pod: Pod
+    pod: PodObjectView
     node: str
     requests: Amounts
-    behaviour: Behaviour
+    behaviour: SimulatedPodBehaviour
     step: PodStage
-    run: Run
+    run: ContainerRun
     counted: bool = False  # in its node's usage
 
 
@@ -65,8 +65,8 @@ class _Pod:
 class _Node:
     index: int
     up: bool
-    usage: Usage
-    view: NodeView | None = None
+    usage: RunningUsage
+    view: NodeObjectView | None = None
     allocatable: Amounts = NOTHING
 
 
@@ -90,7 +90,7 @@ class Kubelets:
     def add_node(self, name: str) -> None:
         """Add a machine to the fleet; pods run there once its Node object has been observed."""
         if name not in self._nodes:
-            self._nodes[name] = _Node(len(self._nodes), True, Usage())
+            self._nodes[name] = _Node(len(self._nodes), True, RunningUsage())
             self.world.add_node(name)
 
     def has(self, name: str) -> bool:
@@ -116,7 +116,7 @@ class Kubelets:
         """A node's internal address."""
         return address(self._nodes[name].index)
 
-    def observe_node(self, view: NodeView) -> None:
+    def observe_node(self, view: NodeObjectView) -> None:
         """Record a node's object from the API."""
         node = self._nodes.get(view.metadata.name)
         if node is None:
@@ -149,7 +149,7 @@ class Kubelets:
             if state.pod.metadata.terminating:
                 self._stop(state, now_s)
             elif state.step in (PodStage.RUNNING, PodStage.RESTARTING):
-                state.run = Run(now_s, state.run.restarts + 1, state.run.pod_ip, state.run.host_ip)
+                state.run = ContainerRun(now_s, state.run.restarts + 1, state.run.pod_ip, state.run.host_ip)
                 self._begin(uid, state, now_s)
             elif state.step is PodStage.STARTING:
                 self._schedule(now_s + START_S, uid, PodStage.STARTING)
@@ -157,7 +157,7 @@ class Kubelets:
 
     # --- pods
 
-    def observe_pod(self, pod: Pod, now_s: float) -> None:
+    def observe_pod(self, pod: PodObjectView, now_s: float) -> None:
         """Record a pod's object from the API, and start or stop the pod accordingly."""
         name = pod.spec.node_name
         if not name or name not in self._nodes:
@@ -199,7 +199,7 @@ class Kubelets:
             if step is PodStage.STARTING:
                 self._start(uid, state, now_s)
             elif step is PodStage.RESTARTING:
-                state.run = Run(now_s, state.run.restarts + 1, state.run.pod_ip, state.run.host_ip)
+                state.run = ContainerRun(now_s, state.run.restarts + 1, state.run.pod_ip, state.run.host_ip)
                 self._begin(uid, state, now_s)
             elif step is PodStage.RUNNING:
                 self._past_deadline(uid, state, now_s)
@@ -229,7 +229,7 @@ class Kubelets:
 
     # --- state transitions
 
-    def _adopt(self, uid: str, pod: Pod, now_s: float) -> _Pod:
+    def _adopt(self, uid: str, pod: PodObjectView, now_s: float) -> _Pod:
         try:
             requests = requests_of(pod)
         except InvalidInput:
@@ -241,7 +241,7 @@ class Kubelets:
         started = _started_s(pod)
         self._count += 1
         ip = pod.status.pod_ip or pod_address(self._count)
-        run = Run(started or now_s, pod.restarts, ip, self.address(name))
+        run = ContainerRun(started or now_s, pod.restarts, ip, self.address(name))
         state = _Pod(pod, name, requests, behaviour, PodStage.STARTING, run)
         self._pods[uid] = state
         self._on_node.setdefault(name, {})[uid] = None
@@ -281,7 +281,7 @@ class Kubelets:
             self._write(state, pod_status.failed(state.pod, rejection.reason, rejection.message, now_s))
             return
         self._count_usage(uid, state)
-        state.run = Run(now_s, state.run.restarts, state.run.pod_ip, state.run.host_ip)
+        state.run = ContainerRun(now_s, state.run.restarts, state.run.pod_ip, state.run.host_ip)
         self._begin(uid, state, now_s)
 
     def _begin(self, uid: str, state: _Pod, now_s: float) -> None:
@@ -386,7 +386,7 @@ class Kubelets:
         heapq.heappush(self._due, (at_s, self._count, uid, step))
 
 
-def _started_s(pod: Pod) -> float | None:
+def _started_s(pod: PodObjectView) -> float | None:
     for status in pod.status.container_statuses:
         if status.state.running is not None:
             return seconds(status.state.running.started_at)

@@ -63,7 +63,7 @@ class ServiceView:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TickSnapshot:
     """The cluster at the last tick. Shares are of the nodes that are up."""
 
     day: float  # simulated days since the start

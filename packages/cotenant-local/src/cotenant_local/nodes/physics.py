@@ -14,13 +14,13 @@ from cotenant_lab.world.contention import offered, settle
 from cotenant_lab.world.latency import TAIL, p99_lookup, tail
 from cotenant_lab.world.observe import write_report
 from cotenant_lab.world.residents import earliest, enter, leave, memory_now, progress, set_completion
-from cotenant_lab.world.state import FINISHED, FUTURE, Law, State
+from cotenant_lab.world.state import FINISHED, FUTURE, Law, WorldState
 
 NO_OBJECTIVE = 1e8  # in service times: a service at or above this has no objective
 
 
 @njit
-def start(s: State, w: Law, p: int, node: int, t: float, done_s: float) -> None:
+def start(s: WorldState, w: Law, p: int, node: int, t: float, done_s: float) -> None:
     """Start a pod on a node, with `done_s` of its work already done."""
     progress(s, node, t)
     enter(s, p, node, t)
@@ -29,7 +29,7 @@ def start(s: State, w: Law, p: int, node: int, t: float, done_s: float) -> None:
 
 
 @njit
-def stop(s: State, w: Law, p: int, t: float) -> None:
+def stop(s: WorldState, w: Law, p: int, t: float) -> None:
     """Remove a pod from its node."""
     node = s.pods[p].node
     progress(s, node, t)
@@ -39,7 +39,7 @@ def stop(s: State, w: Law, p: int, t: float) -> None:
 
 
 @njit
-def slow_down(s: State, w: Law, p: int, factor: float, t: float) -> None:
+def slow_down(s: WorldState, w: Law, p: int, factor: float, t: float) -> None:
     """Let a batch pod use `factor` times the CPU that it uses now; what is left of its work takes as much longer."""
     node = s.pods[p].node
     progress(s, node, t)
@@ -50,7 +50,7 @@ def slow_down(s: State, w: Law, p: int, factor: float, t: float) -> None:
 
 
 @njit
-def power_off(s: State, node: int, t: float) -> None:
+def power_off(s: WorldState, node: int, t: float) -> None:
     """Stop a node and all pods on it."""
     progress(s, node, t)
     while s.nodes[node].first >= 0:
@@ -64,7 +64,7 @@ def power_off(s: State, node: int, t: float) -> None:
 
 
 @njit
-def run_until(s: State, w: Law, until_s: float) -> None:
+def run_until(s: WorldState, w: Law, until_s: float) -> None:
     """Complete all work that ends by `until_s`, in order of time; the pods are appended to `s.finished`."""
     while s.tree[1] <= until_s:
         t = s.tree[1]
@@ -85,7 +85,7 @@ def run_until(s: State, w: Law, until_s: float) -> None:
 
 
 @njit
-def _observe(s: State, w: Law, node: int, t: float) -> None:
+def _observe(s: WorldState, w: Law, node: int, t: float) -> None:
     """Evaluate the services' objectives for this window, record what an agent would measure, write the node's
     report.
     """
@@ -112,7 +112,7 @@ def _observe(s: State, w: Law, node: int, t: float) -> None:
 
 
 @njit
-def tick(s: State, w: Law, t: float) -> None:
+def tick(s: WorldState, w: Law, t: float) -> None:
     """The load has changed: advance and observe every node."""
     for node in range(s.nodes.shape[0]):
         if s.nodes[node].up:

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from msgspec import convert
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.controllers.views.core import Condition, seconds, stamp
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.core import ConditionView, seconds, stamp
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.controllers.workloads.pods import conditions_with
 
 _READY = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ContainerRun:
     """One run of a pod's containers."""
 
     started_s: float
@@ -28,7 +28,7 @@ class Run:
     host_ip: str
 
 
-def running(pod: Pod, run: Run, now_s: float) -> Manifest:
+def running(pod: PodObjectView, run: ContainerRun, now_s: float) -> Manifest:
     """The pod is running and ready."""
     at = stamp(run.started_s)
     state: Manifest = {"running": {"startedAt": at}}
@@ -48,7 +48,7 @@ def running(pod: Pod, run: Run, now_s: float) -> Manifest:
     )
 
 
-def waiting_to_restart(pod: Pod, run: Run, exit_code: int, now_s: float, delay_s: float) -> Manifest:
+def waiting_to_restart(pod: PodObjectView, run: ContainerRun, exit_code: int, now_s: float, delay_s: float) -> Manifest:
     """The containers have terminated and will be restarted."""
     text = f"back-off {delay_s:.0f}s restarting failed container"
     state: Manifest = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
@@ -60,7 +60,7 @@ def waiting_to_restart(pod: Pod, run: Run, exit_code: int, now_s: float, delay_s
     return body(pod, {"phase": "Running", "conditions": conditions, "containerStatuses": statuses})
 
 
-def ended(pod: Pod, run: Run, exit_code: int, now_s: float) -> Manifest:
+def ended(pod: PodObjectView, run: ContainerRun, exit_code: int, now_s: float) -> Manifest:
     """The containers have terminated and will not be restarted."""
     phase = "Succeeded" if exit_code == 0 else "Failed"
     reason = ("False", "PodCompleted" if exit_code == 0 else "PodFailed")
@@ -78,7 +78,7 @@ def ended(pod: Pod, run: Run, exit_code: int, now_s: float) -> Manifest:
     )
 
 
-def failed(pod: Pod, reason: str, message: str, now_s: float) -> Manifest:
+def failed(pod: PodObjectView, reason: str, message: str, now_s: float) -> Manifest:
     """The pod was rejected, evicted, or exceeded its deadline."""
     conditions = _conditions(pod, {"Ready": ("False", "PodFailed"), "ContainersReady": ("False", "PodFailed")}, now_s)
     status: Manifest = {"phase": "Failed", "reason": reason, "message": message, "conditions": conditions}
@@ -87,17 +87,17 @@ def failed(pod: Pod, reason: str, message: str, now_s: float) -> Manifest:
     return body(pod, status)
 
 
-def containers_running(pod: Pod, run: Run) -> list[Manifest]:
+def containers_running(pod: PodObjectView, run: ContainerRun) -> list[Manifest]:
     """The statuses of containers that run."""
     return _containers(pod, {"running": {"startedAt": stamp(run.started_s)}}, run.restarts, ready=True)
 
 
-def body(pod: Pod, status: Manifest) -> Manifest:
+def body(pod: PodObjectView, status: Manifest) -> Manifest:
     """One merge patch, of this pod and no other of its name."""
     return {"metadata": {"uid": pod.metadata.uid}, "status": status}
 
 
-def _terminated(run: Run, exit_code: int, now_s: float) -> Manifest:
+def _terminated(run: ContainerRun, exit_code: int, now_s: float) -> Manifest:
     return {
         "exitCode": exit_code,
         "reason": "Completed" if exit_code == 0 else "Error",
@@ -106,7 +106,7 @@ def _terminated(run: Run, exit_code: int, now_s: float) -> Manifest:
     }
 
 
-def _containers(pod: Pod, state: Manifest, restarts: int, ready: bool) -> list[Manifest]:
+def _containers(pod: PodObjectView, state: Manifest, restarts: int, ready: bool) -> list[Manifest]:
     return [
         {
             "name": c.name,
@@ -123,13 +123,13 @@ def _containers(pod: Pod, state: Manifest, restarts: int, ready: bool) -> list[M
     ]
 
 
-def _conditions(pod: Pod, desired: dict[str, tuple[str, str]], now_s: float) -> list[Manifest]:
+def _conditions(pod: PodObjectView, desired: dict[str, tuple[str, str]], now_s: float) -> list[Manifest]:
     now = stamp(now_s)
-    views: tuple[Condition, ...] = pod.status.conditions
+    views: tuple[ConditionView, ...] = pod.status.conditions
     out: list[Manifest] = []
     for kind, (status, reason) in desired.items():
         out = conditions_with(views, kind, status, reason, "", now)
-        views = convert(out, tuple[Condition, ...])
+        views = convert(out, tuple[ConditionView, ...])
     for condition in out:
         condition.pop("lastUpdateTime", None)
     return [{k: v for k, v in c.items() if v != ""} for c in out]

@@ -12,7 +12,7 @@ from typing import Protocol
 from cotenant.model.cluster.report import NodeReport
 
 
-class Reporter(Protocol):
+class ReportReceiver(Protocol):
     """Receives the reports that nodes' agents would send."""
 
     async def report(self, reports: Sequence[NodeReport]) -> None:

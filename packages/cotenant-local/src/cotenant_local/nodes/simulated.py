@@ -26,17 +26,17 @@ from cotenant.model.cluster.annotations import CPU_USED, FAIL, MEMORY_USED, VIOL
 from cotenant.model.cluster.report import REPORT_TTL_S, NodeReport
 from cotenant.model.errors import CotenantError
 from cotenant_lab.world.config import WorldConfig
-from cotenant_local.apiserver.contract import MERGE, Resource, Target, WriteOptions
+from cotenant_local.apiserver.contract import MERGE, RequestTarget, Resource, WriteOptions
 from cotenant_local.controllers.runtime.actions import LEASES, NODES, PODS, RESOURCE_CLAIMS
 from cotenant_local.controllers.runtime.informer import Informers
-from cotenant_local.controllers.views.nodes import NodeView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.nodes import NodeObjectView
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.nodes.accelerators import device_manifest
 from cotenant_local.nodes.delivery import Delivery
-from cotenant_local.nodes.fleet import LEASE_NAMESPACE, Fleet, lease_manifest, node_manifest, ready_conditions
+from cotenant_local.nodes.fleet import LEASE_NAMESPACE, NodeFleet, lease_manifest, node_manifest, ready_conditions
 from cotenant_local.nodes.kubelets import Kubelets
-from cotenant_local.nodes.observations import Snapshot
-from cotenant_local.nodes.reporting import Reporter
+from cotenant_local.nodes.observations import TickSnapshot
+from cotenant_local.nodes.reporting import ReportReceiver
 from cotenant_local.nodes.topologies import CpuShape, topology_manifest
 from cotenant_local.nodes.world import LiveWorld
 
@@ -56,10 +56,10 @@ class SimulatedNodes:
     def __init__(
         self,
         informers: Informers,
-        fleet: Fleet,
+        fleet: NodeFleet,
         *,
         speed: float = 1.0,
-        reporter: Reporter | None = None,
+        reporter: ReportReceiver | None = None,
         config: WorldConfig | None = None,
         cpus: CpuShape | None = None,
         clock: Callable[[], float] = time.time,
@@ -102,7 +102,7 @@ class SimulatedNodes:
         """The world model of the simulated machines."""
         return self.kubelets.world
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> TickSnapshot:
         """The cluster at the last tick, for tables."""
         return self.world.snapshot()
 
@@ -149,7 +149,7 @@ class SimulatedNodes:
 
     # --- events
 
-    def _node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
+    def _node_changed(self, old: NodeObjectView | None, new: NodeObjectView | None) -> None:
         if new is None:
             if old is not None:
                 self._uids.pop(old.metadata.name, None)
@@ -171,7 +171,7 @@ class SimulatedNodes:
     async def _restored(self, name: str) -> None:
         await self.restore(name)
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _pod_changed(self, old: PodObjectView | None, new: PodObjectView | None) -> None:
         now = self._clock()
         if new is None:
             if old is not None and old.spec.node_name:
@@ -249,7 +249,7 @@ class SimulatedNodes:
 
     async def _renew_lease(self, name: str) -> None:
         obj = lease_manifest(self._fleet, name, self._uids.get(name, ""), self._clock())
-        target = Target(self._resource[LEASES], LEASE_NAMESPACE, name)
+        target = RequestTarget(self._resource[LEASES], LEASE_NAMESPACE, name)
         try:
             if name in self._leased:
                 await self._api.patch(target, _encode({"spec": obj["spec"]}), MERGE, self._options)
@@ -261,7 +261,7 @@ class SimulatedNodes:
                 return  # the node was deleted, and its Lease with it
         if name in self._uids:
             try:
-                await self._api.create(Target(self._resource[LEASES], LEASE_NAMESPACE), obj, self._options)
+                await self._api.create(RequestTarget(self._resource[LEASES], LEASE_NAMESPACE), obj, self._options)
             except ApiError as error:
                 if error.code != 409:
                     raise
@@ -309,7 +309,7 @@ class SimulatedNodes:
             VIOLATION: f"{report.violation:.3f}",
         }
         body = _encode({"metadata": {"annotations": annotations}})
-        await self._api.patch(Target(self._resource[NODES], "", report.node), body, MERGE, self._options)
+        await self._api.patch(RequestTarget(self._resource[NODES], "", report.node), body, MERGE, self._options)
         self._annotated[report.node] = (
             report.cpu_used / report.cpu_allocatable,
             report.memory_used / report.memory_allocatable,
@@ -340,7 +340,7 @@ class SimulatedNodes:
     async def _publish_cpus(self, resource: Resource, name: str, cpus: CpuShape) -> None:
         obj = topology_manifest(name, self._uids.get(name, ""), cpus, self._fleet.shape.memory_bytes)
         try:
-            await self._api.create(Target(resource), obj, self._options)
+            await self._api.create(RequestTarget(resource), obj, self._options)
         except ApiError as error:
             if error.code != 409:
                 raise
@@ -351,7 +351,7 @@ class SimulatedNodes:
             obj = node_manifest(self._fleet, index, name, now)
             status = obj["status"]
             try:
-                answer = await self._api.create(Target(self._resource[NODES]), obj, self._options)
+                answer = await self._api.create(RequestTarget(self._resource[NODES]), obj, self._options)
                 self._informers.of(NODES).observe(answer.raw)
                 if b'"allocatable"' not in answer.raw:
                     await self._patch_status(name, status)
@@ -382,7 +382,7 @@ class SimulatedNodes:
         await self._heartbeat(name)
 
     async def _patch_status(self, name: str, status: Manifest) -> None:
-        target = Target(self._resource[NODES], "", name, "status")
+        target = RequestTarget(self._resource[NODES], "", name, "status")
         answer = await self._api.patch(target, _encode({"status": status}), MERGE, self._options)
         self._informers.of(NODES).observe(answer.raw)
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, NOTHING, Amounts
-from cotenant_local.apiserver.http.resource_metrics import Measured, Usage
+from cotenant_local.apiserver.http.resource_metrics import MeasuredUsage, ResourceUsage
 from cotenant_local.controllers.runtime.actions import NODES, PODS
 from cotenant_local.controllers.runtime.informer import Informers
-from cotenant_local.controllers.views.nodes import NodeView
-from cotenant_local.controllers.views.pods import Pod
-from cotenant_local.controllers.workloads.replica_count import PodUse
+from cotenant_local.controllers.views.nodes import NodeObjectView
+from cotenant_local.controllers.views.pods import PodObjectView
+from cotenant_local.controllers.workloads.replica_count import MetricPodUse
 from cotenant_local.nodes.kubelets import Kubelets
 
 
@@ -30,7 +30,7 @@ class FleetUsage:
         self._kubelets = kubelets
         self.window_s = 1.0  # the figures are of this moment; the API has no shorter window
 
-    def uses(self, pods: Iterable[Pod]) -> dict[str, PodUse]:
+    def uses(self, pods: Iterable[PodObjectView]) -> dict[str, MetricPodUse]:
         """What autoscalers go by: the use now of those of these pods that run, by name."""
         now_s, found = self._clock(), {}
         for pod in pods:
@@ -40,30 +40,30 @@ class FleetUsage:
                     name: {CPU_NAME: round(usage.cpu_cores * 1e3), MEMORY_NAME: round(usage.memory_bytes) * 1000}
                     for name, usage in _by_container(pod, *used).items()
                 }
-                found[pod.metadata.name] = PodUse(amounts, now_s, self.window_s)
+                found[pod.metadata.name] = MetricPodUse(amounts, now_s, self.window_s)
         return found
 
-    def nodes(self) -> Iterator[Measured]:
+    def nodes(self) -> Iterator[MeasuredUsage]:
         """Every simulated node that is powered on, in order of name."""
         world = self._kubelets.world
-        nodes: list[NodeView] = sorted(self._informers.store(NODES), key=lambda node: node.metadata.name)
+        nodes: list[NodeObjectView] = sorted(self._informers.store(NODES), key=lambda node: node.metadata.name)
         for node in nodes:
             name = node.metadata.name
             if self._kubelets.has(name) and self._kubelets.is_up(name):
-                yield Measured("", name, node.metadata.labels, {"": Usage(*world.node_usage(name))})
+                yield MeasuredUsage("", name, node.metadata.labels, {"": ResourceUsage(*world.node_usage(name))})
 
-    def pods(self, namespace: str) -> Iterator[Measured]:
+    def pods(self, namespace: str) -> Iterator[MeasuredUsage]:
         """Every pod that runs on a simulated node, in order of namespace and name."""
         store = self._informers.store(PODS)
-        pods: list[Pod] = store.by("namespace", namespace) if namespace else list(store)
+        pods: list[PodObjectView] = store.by("namespace", namespace) if namespace else list(store)
         for pod in sorted(pods, key=lambda pod: pod.metadata.key):
             used = self._kubelets.world.pod_usage(pod.metadata.uid)
             if used is not None:
                 usage = _by_container(pod, *used)
-                yield Measured(pod.metadata.namespace, pod.metadata.name, pod.metadata.labels, usage)
+                yield MeasuredUsage(pod.metadata.namespace, pod.metadata.name, pod.metadata.labels, usage)
 
 
-def _by_container(pod: Pod, cores: float, memory: float) -> dict[str, Usage]:
+def _by_container(pod: PodObjectView, cores: float, memory: float) -> dict[str, ResourceUsage]:
     names = [container.name for container in pod.spec.containers]
     requests = []
     for container in pod.spec.containers:
@@ -73,7 +73,7 @@ def _by_container(pod: Pod, cores: float, memory: float) -> dict[str, Usage]:
             requests.append(NOTHING)
     cpu = _shares([amounts.get(CPU_NAME) for amounts in requests])
     room = _shares([amounts.get(MEMORY_NAME) for amounts in requests])
-    return {name: Usage(cores * a, memory * b) for name, a, b in zip(names, cpu, room, strict=True)}
+    return {name: ResourceUsage(cores * a, memory * b) for name, a, b in zip(names, cpu, room, strict=True)}
 
 
 def _shares(amounts: list[int]) -> list[float]:

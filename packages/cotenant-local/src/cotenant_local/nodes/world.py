@@ -21,9 +21,9 @@ from cotenant_lab.world.config import WorldConfig
 from cotenant_lab.world.latency import p99_table
 from cotenant_lab.world.state import FINISHED, FUTURE, READY, RUNNING, UNREPORTED, law
 from cotenant_local.nodes import physics
-from cotenant_local.nodes.behaviour import NO_OBJECTIVE, Behaviour, Simulated
+from cotenant_local.nodes.behaviour import NO_OBJECTIVE, SimulatedBehaviour, SimulatedPodBehaviour
 from cotenant_local.nodes.node_reports import node_reports
-from cotenant_local.nodes.observations import Ended, PodUsage, ReplicaQueue, ServiceView, Snapshot
+from cotenant_local.nodes.observations import Ended, PodUsage, ReplicaQueue, ServiceView, TickSnapshot
 from cotenant_local.nodes.world_state import FIRST, NamedRows, empty, more_nodes, more_pods, more_services, more_tenants
 
 MIN_SHARE = 0.01  # of its CPU, that a limited pod keeps
@@ -61,9 +61,16 @@ class LiveWorld:
         """
         trial = LiveWorld(self.config, self.speed, 0.0)
         trial.add_node("node")
-        work = Simulated(use_cores=1.0, duration_s=self.config.tick_s)
-        trial.start("pod", "node", Behaviour(1000, 1 << 30, "", "", work, NO_OBJECTIVE, self.config.tick_s, 0), 0.0)
-        trial.start("other", "node", Behaviour(1000, 1 << 30, "", "", work, NO_OBJECTIVE, self.config.tick_s, 0), 0.0)
+        work = SimulatedBehaviour(use_cores=1.0, duration_s=self.config.tick_s)
+        trial.start(
+            "pod", "node", SimulatedPodBehaviour(1000, 1 << 30, "", "", work, NO_OBJECTIVE, self.config.tick_s, 0), 0.0
+        )
+        trial.start(
+            "other",
+            "node",
+            SimulatedPodBehaviour(1000, 1 << 30, "", "", work, NO_OBJECTIVE, self.config.tick_s, 0),
+            0.0,
+        )
         trial.stop("other", 0.0)
         trial.advance(3.0 * self.config.tick_s / self.speed)
         trial.power_off("node", 4.0 * self.config.tick_s / self.speed)
@@ -166,7 +173,7 @@ class LiveWorld:
 
     # --- pods
 
-    def start(self, uid: str, node: str, behaviour: Behaviour, now_s: float, done_s: float = 0.0) -> None:
+    def start(self, uid: str, node: str, behaviour: SimulatedPodBehaviour, now_s: float, done_s: float = 0.0) -> None:
         """Start a pod's containers. `done_s`: simulated seconds of work already done. A known pod is restarted."""
         if uid in self._pod_row:
             self.stop(uid, now_s)
@@ -224,7 +231,7 @@ class LiveWorld:
         """Whether the pod runs."""
         return uid in self._pod_row
 
-    def _describe(self, p: int, behaviour: Behaviour) -> None:
+    def _describe(self, p: int, behaviour: SimulatedPodBehaviour) -> None:
         pods, truth = self._state.pods, behaviour.truth
         pods[p] = 0
         pods.cpu_milli[p] = behaviour.cpu_milli
@@ -248,7 +255,7 @@ class LiveWorld:
         pods.slowdown[p] = 1.0
         pods.started_s[p] = np.nan
 
-    def _service(self, behaviour: Behaviour) -> int:
+    def _service(self, behaviour: SimulatedPodBehaviour) -> int:
         truth = behaviour.truth
         row, is_new = self._services.use(behaviour.service)
         if is_new:
@@ -352,7 +359,7 @@ class LiveWorld:
             objective_ms=objective_ms,
         )
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> TickSnapshot:
         """The cluster at the last tick."""
         s, config = self._state, self.config
         n = len(self._node_names)
@@ -369,7 +376,7 @@ class LiveWorld:
         by_service: dict[str, list[PodUsage]] = {}
         for usage in with_objective:
             by_service.setdefault(usage.service, []).append(usage)
-        return Snapshot(
+        return TickSnapshot(
             day=float(s.run.now_s[0]) / config.horizon_s,
             nodes=n,
             nodes_up=int(up.sum()),

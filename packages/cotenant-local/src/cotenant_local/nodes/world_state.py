@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.model.arrays import Int, Report
+from cotenant.model.arrays import Int, ReportColumn
 from cotenant.model.results.forms import FrameCell
 from cotenant_lab.world import state as lab
 from cotenant_lab.world.records import (
@@ -23,7 +23,7 @@ from cotenant_lab.world.records import (
     Records,
     records,
 )
-from cotenant_lab.world.state import State
+from cotenant_lab.world.state import WorldState
 
 FIRST = 256
 MAX_WORKERS = 128
@@ -73,13 +73,13 @@ class NamedRows:
         return True
 
 
-def empty() -> State:
+def empty() -> WorldState:
     """An empty state at time 0."""
     nodes = records(FIRST, NODE)
     nodes.first = -1
     run = records(1, RUN)
     run.last_tick_s = np.nan
-    return State(
+    return WorldState(
         run=run,
         pods=records(FIRST, POD),
         services=records(FIRST, SERVICE),
@@ -93,9 +93,9 @@ def empty() -> State:
         load=np.zeros((FIRST, 1)),
         replica_pods=np.zeros(0, np.int64),
         job_order=np.zeros(0, np.int64),
-        report=np.full((FIRST, len(Report)), np.nan),
+        report=np.full((FIRST, len(ReportColumn)), np.nan),
         tree=np.full(2 * FIRST, np.inf),
-        outbox=np.zeros((0, len(Report))),  # simulated nodes send their reports themselves
+        outbox=np.zeros((0, len(ReportColumn))),  # simulated nodes send their reports themselves
         p99_table=np.full((MAX_WORKERS, 100), np.nan),
         decay_table=np.zeros((0, 100)),  # their p99 is exact
         ready=np.zeros(FIRST, np.int64),
@@ -119,7 +119,7 @@ def _resized_column(column: Int, size: int) -> Int:
     return out
 
 
-def more_pods(s: State, size: int) -> State:
+def more_pods(s: WorldState, size: int) -> WorldState:
     """A copy of the state with room for `size` pods."""
     return s._replace(
         pods=_resized_records(s.pods, size),
@@ -129,7 +129,7 @@ def more_pods(s: State, size: int) -> State:
     )
 
 
-def more_nodes(s: State, size: int) -> State:
+def more_nodes(s: WorldState, size: int) -> WorldState:
     """A copy of the state with room for `size` nodes; the tree of next completions is rebuilt."""
     old = len(s.nodes)
     nodes = _resized_records(s.nodes, size)
@@ -139,18 +139,18 @@ def more_nodes(s: State, size: int) -> State:
     tree[leaves : leaves + old] = s.tree[len(s.tree) // 2 :][:old]
     for i in range(leaves - 1, 0, -1):
         tree[i] = min(tree[2 * i], tree[2 * i + 1])
-    report = np.full((size, len(Report)), np.nan)
+    report = np.full((size, len(ReportColumn)), np.nan)
     report[:old] = s.report[:old]
     return s._replace(nodes=nodes, tree=tree, report=report)
 
 
-def more_services(s: State, size: int) -> State:
+def more_services(s: WorldState, size: int) -> WorldState:
     """A copy of the state with room for `size` services."""
     load = np.zeros((size, 1))
     load[: len(s.load)] = s.load
     return s._replace(services=_resized_records(s.services, size), load=load)
 
 
-def more_tenants(s: State, size: int) -> State:
+def more_tenants(s: WorldState, size: int) -> WorldState:
     """A copy of the state with room for `size` tenants."""
     return s._replace(tenants=_resized_records(s.tenants, size))

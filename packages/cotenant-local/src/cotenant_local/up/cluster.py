@@ -20,7 +20,7 @@ from socket import gethostname
 
 import msgspec
 
-from cotenant.drivers.http.address import Address, AddressUnusable, Listening, bind
+from cotenant.drivers.http.address import Address, AddressUnusable, ListeningSocket, bind
 from cotenant.drivers.http.certificates import ensure
 from cotenant.drivers.http.ports import free_port, port_or_free
 from cotenant.drivers.http.private_files import write_private
@@ -36,9 +36,9 @@ from cotenant.services.credit.opening import FILE
 from cotenant.services.traces.finding import URL_FILE as TRACES_URL_FILE
 from cotenant_local.apiserver.admission.webhooks import attach
 from cotenant_local.apiserver.assembly import assemble
-from cotenant_local.apiserver.contract import Target
+from cotenant_local.apiserver.contract import RequestTarget
 from cotenant_local.apiserver.custom.serving import CustomKinds
-from cotenant_local.apiserver.http.app import Application
+from cotenant_local.apiserver.http.app import ApiServerApp
 from cotenant_local.apiserver.http.audit import AuditLog
 from cotenant_local.apiserver.http.auth import Credentials, kubeconfig
 from cotenant_local.apiserver.http.server import ApiServer
@@ -48,7 +48,7 @@ from cotenant_local.apiserver.verbs.api import Api
 from cotenant_local.controllers.registry import controller_manager
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.nodes.devices.driver import SimulatedDrivers
-from cotenant_local.nodes.fleet import Fleet, Shape
+from cotenant_local.nodes.fleet import NodeFleet, NodeSize
 from cotenant_local.nodes.simulated import SimulatedNodes
 from cotenant_local.nodes.usage import FleetUsage
 from cotenant_local.up.children import Child, stop_all
@@ -150,7 +150,7 @@ class LocalCluster:
         resource = self.api.registry.by_kind("apiextensions.k8s.io", "CustomResourceDefinition")
         assert resource is not None
         for _, text in manifests():
-            await self._create_missing(Target(resource), msgspec.yaml.decode(text))
+            await self._create_missing(RequestTarget(resource), msgspec.yaml.decode(text))
         for band, (lowest, _) in BANDS.items():  # as the chart does, which may be installed here and takes them over
             priority: Manifest = {
                 "apiVersion": "scheduling.k8s.io/v1",
@@ -171,7 +171,7 @@ class LocalCluster:
         await self._create_missing(self.api.target("", "namespaces"), namespace)
         await self._create_missing(self.api.target("", "configmaps", name), config)
 
-    async def _create_missing(self, target: Target, manifest: Manifest) -> None:
+    async def _create_missing(self, target: RequestTarget, manifest: Manifest) -> None:
         try:
             await self.api.create(target, manifest)
         except ApiError as error:
@@ -200,7 +200,9 @@ class LocalCluster:
         if self.config.audit_log is not None:
             audit = AuditLog(self.config.audit_log)
             self._stack.callback(audit.close)
-        app = self._app = Application(self.api, Credentials(token), audit=audit, storage=lambda: self.api.store.trouble)
+        app = self._app = ApiServerApp(
+            self.api, Credentials(token), audit=audit, storage=lambda: self.api.store.trouble
+        )
         host, directory = self.config.host, self.config.directory
         # Also on loopback: clients of the Go library send a token over TLS only.
         hosts = tuple(dict.fromkeys((host, "127.0.0.1", "localhost", gethostname())))
@@ -209,7 +211,7 @@ class LocalCluster:
         tls = Tls(certificates.certificate, certificates.key)
         return ApiServer(app, listening, tls=tls), certificates.authority_pem
 
-    def _bind(self, last: int) -> Listening:
+    def _bind(self, last: int) -> ListeningSocket:
         """The port that was asked for; else the last one, or any where that is in use."""
         host, port = self.config.host, self.config.port
         try:
@@ -236,7 +238,7 @@ class LocalCluster:
 
     async def _start_nodes(self) -> None:
         config = self.config
-        fleet = Fleet(config.nodes, Shape(gpus=config.gpus_per_node), grace_s=config.node_grace_s)
+        fleet = NodeFleet(config.nodes, NodeSize(gpus=config.gpus_per_node), grace_s=config.node_grace_s)
         ports = (self.endpoints.scheduler_port, self.endpoints.extender_port)
         reporter = HttpReporter([port for port in ports if port], self._report_token)
         self._stack.push_async_callback(reporter.close)
@@ -285,12 +287,12 @@ class LocalCluster:
     async def _show_loop(self, submitter: Submitter) -> None:
         """Start what makes simulated nodes measured and acted on, and the neighbour that hurts."""
         from cotenant_local.up.simulated.agents import Addresses
-        from cotenant_local.up.simulated.loop import AGENTS, Loop  # needs the extra `traces`
+        from cotenant_local.up.simulated.loop import AGENTS, SimulatedLoop  # needs the extra `traces`
 
         traces = f"http://127.0.0.1:{self.endpoints.otlp_http_port}"
         credit = f"http://127.0.0.1:{self.endpoints.credit_port}" if self.endpoints.credit_port else ""
         at = Addresses(traces, credit, self._agents_port)
-        loop = Loop(self.api, self._informers, self.nodes.world, at, self.config, submitter.services)
+        loop = SimulatedLoop(self.api, self._informers, self.nodes.world, at, self.config, submitter.services)
         if self.config.is_ephemeral:
             self._stack.callback(rmtree, self.config.directory / AGENTS, ignore_errors=True)
         await loop.start()

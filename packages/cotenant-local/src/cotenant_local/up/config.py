@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cotenant.model.errors import InvalidInput
 from cotenant.services.logs import FORMATS, TEXT
 from cotenant_local.nodes.devices.shapes import MAX_GPUS, NO_DEVICES, DeviceShape
-from cotenant_local.nodes.fleet import Shape
+from cotenant_local.nodes.fleet import NodeSize
 
 if TYPE_CHECKING:
     from cotenant_local.nodes.topologies import CpuShape
@@ -215,4 +215,4 @@ class UpConfig:
             return None
         from cotenant_local.nodes.topologies import CpuShape
 
-        return CpuShape.parse(self.cpu_topology, Shape().cores, "--cpu-topology")
+        return CpuShape.parse(self.cpu_topology, NodeSize().cores, "--cpu-topology")

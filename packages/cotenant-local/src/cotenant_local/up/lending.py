@@ -11,7 +11,7 @@ import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.policy.overcommit.facts import Policy
-from cotenant.policy.overcommit.strategy import KEY, Strategy
+from cotenant.policy.overcommit.strategy import KEY, ColocationStrategy
 from cotenant.services.offers.reading import CONFIG_NAME, CONFIG_NAMESPACE
 
 POLICIES = tuple(entry.value for entry in Policy if entry is not Policy.REQUEST)  # of CPU
@@ -19,7 +19,7 @@ POLICIES = tuple(entry.value for entry in Policy if entry is not Policy.REQUEST)
 
 def config_map(policy: str) -> Manifest:
     """`policy`: one of `POLICIES`. Memory is lent by the same policy where it is ours, else by upstream's default."""
-    strategy = Strategy(enable=True, cpu_calculate_policy=policy)
+    strategy = ColocationStrategy(enable=True, cpu_calculate_policy=policy)
     if Policy(policy).is_at_risk:
         strategy = msgspec.structs.replace(strategy, memory_calculate_policy=policy)
     return {

@@ -43,8 +43,8 @@ from cotenant_local.apiserver.contract import MERGE
 from cotenant_local.apiserver.verbs.api import Api
 from cotenant_local.controllers.runtime.actions import NODES, PODS
 from cotenant_local.controllers.runtime.informer import Informers
-from cotenant_local.controllers.views.nodes import NodeView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.nodes import NodeObjectView
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.nodes.kubelets import Kubelets
 from cotenant_local.nodes.usage import FleetUsage
 
@@ -135,7 +135,7 @@ class SimulatedNodeMetrics:
             await self.write(datetime.now(UTC))
 
     def _pods(self) -> Iterator[tuple[str, _MeasuredPod]]:
-        pods: list[Pod] = list(self._informers.store(PODS))
+        pods: list[PodObjectView] = list(self._informers.store(PODS))
         for pod in pods:
             used = self._kubelets.world.pod_usage(pod.metadata.uid)
             seen = self._kubelets.world.usage(pod.metadata.uid)
@@ -148,7 +148,7 @@ class SimulatedNodeMetrics:
 class _MeasuredPod:
     uid: str
     use: Use
-    pod: Pod
+    pod: PodObjectView
     latency_p99_ms: float | None = None
 
     def written(self, history: ReportedHistory) -> PodMetricInfo:
@@ -191,7 +191,7 @@ class _Agent:
         return None if predicted is None else predicted.value
 
 
-def _allocatable(node: NodeView | None) -> Use:
+def _allocatable(node: NodeObjectView | None) -> Use:
     try:
         amounts = Amounts.parse(node.status.allocatable) if node is not None else NOTHING
     except InvalidInput:

@@ -37,8 +37,8 @@ from cotenant_lab.world.config import WorldConfig
 from cotenant_lab.world.offer import Offer
 from cotenant_lab.world.truth import Truth
 from cotenant_local.controllers.views.core import stamp
-from cotenant_local.nodes.behaviour import Simulated
-from cotenant_local.nodes.fleet import Shape
+from cotenant_local.nodes.behaviour import SimulatedBehaviour
+from cotenant_local.nodes.fleet import NodeSize
 
 LOADS = {"founding": 0.77, "colocation": 0.85}  # share of the cluster's CPU, as in the lab's scenarios of these names
 PODS_PER_CORE = 80 / 96  # 20,000 pods on 249 nodes of 96 cores
@@ -49,7 +49,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class BatchStage:
     """One stage of a batch job, submitted when the previous one has completed."""
 
     name: str
@@ -57,7 +57,7 @@ class Stage:
     cpu_milli: int
     memory_bytes: int
     tenant: str
-    truth: Simulated
+    truth: SimulatedBehaviour
     estimate: Manifest  # fields of model.pod.Estimate; duration in simulated seconds
 
 
@@ -67,7 +67,7 @@ class BatchJob:
 
     arrival_s: float
     deadline_s: float
-    stages: tuple[Stage, ...]
+    stages: tuple[BatchStage, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def names() -> tuple[str, ...]:
     return tuple(LOADS)
 
 
-def world_config(nodes: int, shape: Shape) -> WorldConfig:
+def world_config(nodes: int, shape: NodeSize) -> WorldConfig:
     """The lab's configuration of a cluster of this size."""
     return WorldConfig(
         nodes=nodes,
@@ -112,7 +112,7 @@ def world_config(nodes: int, shape: Shape) -> WorldConfig:
 def script(
     workload: str,
     nodes: int,
-    shape: Shape,
+    shape: NodeSize,
     seed: int,
     load: float | None = None,
     scheduler: str = "cotenant",
@@ -153,7 +153,7 @@ def _service(truth: Truth, offer: Offer, k: int, namespace: str, scheduler: str)
     row = int(truth.service[first])
     name = f"service-{row:03d}"
     time_s, objective = float(truth.service_time_s[row]), float(truth.service_objective[row])
-    simulated = Simulated(
+    simulated = SimulatedBehaviour(
         use_memory_bytes=int(truth.use_memory_bytes[first]),
         sensitivity=_rounded(truth.sensitivity[first]),
         pressure=_rounded(truth.pressure[first]),
@@ -200,16 +200,16 @@ def _jobs(truth: Truth, offer: Offer, day: int) -> list[BatchJob]:
     return out
 
 
-def _stage(truth: Truth, offer: Offer, k: int, name: str) -> Stage:
+def _stage(truth: Truth, offer: Offer, k: int, name: str) -> BatchStage:
     pods = slice(int(offer.first_pod[k]), int(offer.first_pod[k] + offer.pods[k]))
-    simulated = Simulated(
+    simulated = SimulatedBehaviour(
         use_cores=_rounded(truth.use_cores[pods].mean()),
         use_memory_bytes=int(truth.use_memory_bytes[pods].mean()),
         sensitivity=_rounded(truth.sensitivity[pods].mean()),
         pressure=_rounded(truth.pressure[pods].mean()),
         duration_s=_rounded(truth.duration_s[pods].mean()),
     )
-    return Stage(
+    return BatchStage(
         name=name,
         pods=int(offer.pods[k]),
         cpu_milli=int(offer.cpu_milli[k]),
@@ -221,7 +221,7 @@ def _stage(truth: Truth, offer: Offer, k: int, name: str) -> Stage:
 
 
 def job_manifest(
-    stage: Stage, namespace: str, scheduler: str, deadline_at_s: float, speed: float, is_lent: bool = False
+    stage: BatchStage, namespace: str, scheduler: str, deadline_at_s: float, speed: float, is_lent: bool = False
 ) -> Manifest:
     """A stage as a Job. `deadline_at_s`: Unix time; the estimated duration is converted to real seconds."""
     estimate = dict(stage.estimate)
@@ -277,7 +277,7 @@ def _requests(cpu_milli: int, memory_bytes: int) -> Manifest:
     return {"requests": {"cpu": format_milli(cpu_milli), "memory": format_bytes(memory_bytes)}}
 
 
-def _lent(stage: Stage) -> Manifest:
+def _lent(stage: BatchStage) -> Manifest:
     """Kubernetes wants requests equal to limits for resources of this kind."""
     amounts = {BATCH_CPU: str(stage.cpu_milli), BATCH_MEMORY: str(stage.memory_bytes)}
     return {"requests": amounts, "limits": amounts}
@@ -311,16 +311,16 @@ def _estimate(offer: Offer, k: int) -> Manifest:
     return {k: v for k, v in fields.items() if isfinite(v)}
 
 
-def _without_defaults(simulated: Simulated) -> Manifest:
+def _without_defaults(simulated: SimulatedBehaviour) -> Manifest:
     out: Manifest = {}
-    for name in Simulated.__struct_fields__:
+    for name in SimulatedBehaviour.__struct_fields__:
         value = getattr(simulated, name)
         if value != getattr(_DEFAULTS, name) and (not isinstance(value, float) or isfinite(value)):
             out[name] = value
     return out
 
 
-_DEFAULTS = Simulated()
+_DEFAULTS = SimulatedBehaviour()
 
 
 def _json(value: Manifest) -> str:

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant.model.errors import InvalidInput
-from cotenant_local.apiserver.contract import Target, WriteOptions
+from cotenant_local.apiserver.contract import RequestTarget, WriteOptions
 from cotenant_local.controllers.runtime.actions import JOBS
 from cotenant_local.controllers.runtime.informer import Informers
-from cotenant_local.controllers.views.workloads import Job
+from cotenant_local.controllers.views.workloads import JobView
 from cotenant_local.controllers.workloads.job import finished
-from cotenant_local.nodes.fleet import Shape
+from cotenant_local.nodes.fleet import NodeSize
 from cotenant_local.workloads.script import DAY_S, BatchJob, Script, job_manifest, priority_classes, script
 
 MAX_CONCURRENT = 32
@@ -57,7 +57,7 @@ class Submitter:
         informers: Informers,
         workload: str,
         nodes: int,
-        shape: Shape,
+        shape: NodeSize,
         *,
         seed: int = 1,
         speed: float = 1.0,
@@ -147,7 +147,7 @@ class Submitter:
             self.progress.stages += 1
             self.progress.pods += stage.pods
 
-    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+    def _job_changed(self, old: JobView | None, new: JobView | None) -> None:
         seen = new or old
         if seen is None or seen.metadata.namespace != self.namespace:
             return
@@ -166,7 +166,7 @@ class Submitter:
         for wait_s in (0.2, 1.0, 5.0, None):
             try:
                 target = self._api.target(group, plural)
-                await self._api.create(Target(target.resource, namespace), dict(obj), self._options)
+                await self._api.create(RequestTarget(target.resource, namespace), dict(obj), self._options)
                 return True
             except ApiError as error:
                 if error.code == 409:

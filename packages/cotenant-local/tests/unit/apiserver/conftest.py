@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cotenant_local.apiserver.contract import Target
+from cotenant_local.apiserver.contract import RequestTarget
 from cotenant_local.apiserver.storage.store import Store
 from cotenant_local.apiserver.verbs.api import Api
 
@@ -25,16 +25,18 @@ class Server:
     api: Api
     time: list[float] = field(default_factory=lambda: [START])
 
-    def at(self, plural: str, name: str = "", namespace: str = "default", sub: str = "", group: str = "") -> Target:
+    def at(
+        self, plural: str, name: str = "", namespace: str = "default", sub: str = "", group: str = ""
+    ) -> RequestTarget:
         return self.api.target(group, plural, namespace, name, sub)
 
-    async def make(self, target: Target, obj: dict[str, Any]) -> dict[str, Any]:
+    async def make(self, target: RequestTarget, obj: dict[str, Any]) -> dict[str, Any]:
         return msgspec.json.decode((await self.api.create(target, obj)).raw)
 
-    async def get(self, target: Target) -> dict[str, Any]:
+    async def get(self, target: RequestTarget) -> dict[str, Any]:
         return msgspec.json.decode(await self.api.get(target))
 
-    async def put(self, target: Target, obj: dict[str, Any]) -> dict[str, Any]:
+    async def put(self, target: RequestTarget, obj: dict[str, Any]) -> dict[str, Any]:
         return msgspec.json.decode((await self.api.update(target, obj)).raw)
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant_lab.experiments.outcome import Check, Curve, Findings, Picture
+from cotenant_lab.experiments.outcome import Curve, FigureCheck, Findings, Picture
 from cotenant_local.demo import page
-from cotenant_local.demo.run import DayOutcome, DemoConfig, Sample
+from cotenant_local.demo.run import ClusterSample, DayOutcome, DemoConfig
 
 
-def samples(*hours: float) -> list[Sample]:
-    return [Sample(hour, 0.6, 0.3, 0.138, 0.2, 100) for hour in hours]
+def samples(*hours: float) -> list[ClusterSample]:
+    return [ClusterSample(hour, 0.6, 0.3, 0.138, 0.2, 100) for hour in hours]
 
 
 GOOD = DayOutcome(
@@ -94,7 +94,7 @@ def _data(path: Path) -> dict[str, Any]:
 
 
 def test_the_hours_that_count_set_the_scale_and_ours_is_emphasised(tmp_path: Path) -> None:
-    early = [Sample(0.1 * number, 0.6, 0.3, 0.9, 0.2, 100) for number in range(29)]
+    early = [ClusterSample(0.1 * number, 0.6, 0.3, 0.9, 0.2, 100) for number in range(29)]
     ours = replace(
         GOOD, profile="cotenant+peak", samples=[*early, *samples(*(3.0 + 0.2 * number for number in range(50)))]
     )
@@ -145,7 +145,7 @@ def test_the_node_side_is_in_the_same_page(tmp_path: Path) -> None:
         (),
         1,
         {},
-        (Check("correlation", 0.99, 0.95, at_least=True),),
+        (FigureCheck("correlation", 0.99, 0.95, at_least=True),),
         ("arm", "correlation"),
         (("regulated", "0.99"),),
         pictures=(Picture("CPU", "s", "%", [("alone", [curve]), ("together", [curve])]),),

@@ -7,8 +7,8 @@ from cotenant.model.cluster.annotations import EXIT_CODE, RUN_SECONDS, SIMULATED
 from cotenant_lab.world.config import WorldConfig
 from cotenant_local.controllers.runtime.actions import Delete, EmitEvent, Patch
 from cotenant_local.controllers.views.core import stamp
-from cotenant_local.controllers.views.nodes import NodeView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.nodes import NodeObjectView
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.nodes.kubelets import RESTART_S, START_S, STOP_S, Kubelets
 from cotenant_local.nodes.world import LiveWorld
 
@@ -34,7 +34,7 @@ class Machine:
             "metadata": {"name": "n", "uid": "nu", "labels": labels},
             "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "5"}},
         }
-        self.k.observe_node(msgspec.convert(body, NodeView))
+        self.k.observe_node(msgspec.convert(body, NodeObjectView))
 
     def pod(self, name: str, cpu: str = "1", status: dict[str, Any] | None = None, **more: Any) -> None:
         notes = more.pop("annotations", {})
@@ -49,7 +49,7 @@ class Machine:
         self.observe_node(name)
 
     def observe_node(self, name: str) -> None:
-        self.k.observe_pod(msgspec.convert(self.pods[name], Pod), self.now)
+        self.k.observe_pod(msgspec.convert(self.pods[name], PodObjectView), self.now)
 
     def delete(self, name: str, grace: int = 30) -> None:
         meta = self.pods[name]["metadata"]

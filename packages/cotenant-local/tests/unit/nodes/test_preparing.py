@@ -10,8 +10,8 @@ from cotenant.model.cluster.annotations import FAIL_PREPARE
 from cotenant_lab.world.config import WorldConfig
 from cotenant_local.controllers.runtime.actions import EmitEvent, Patch
 from cotenant_local.controllers.views.claims import ResourceClaimView
-from cotenant_local.controllers.views.nodes import NodeView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.nodes import NodeObjectView
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.nodes.devices.preparing import Preparations
 from cotenant_local.nodes.kubelets import Kubelets
 from cotenant_local.nodes.world import LiveWorld
@@ -28,10 +28,10 @@ def holder(uid: str = "u") -> dict[str, str]:
     return {"resource": "pods", "name": "p", "uid": uid}
 
 
-def pod(status: dict[str, Any] | None = None, **asked: str) -> Pod:
+def pod(status: dict[str, Any] | None = None, **asked: str) -> PodObjectView:
     spec = {"nodeName": "n", "containers": [{"name": "c"}], "resourceClaims": [{"name": "gpu", **asked}]}
     metadata = {"name": "p", "namespace": "default", "uid": "u"}
-    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status or {}}, Pod)
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status or {}}, PodObjectView)
 
 
 def test_why_a_pod_waits() -> None:
@@ -58,7 +58,7 @@ def test_claims_from_templates_and_for_extended_resources() -> None:
     assert known.problem(named, {}) == "ResourceClaim c does not exist"
     extended = msgspec.convert(
         {"metadata": {"namespace": "default"}, "status": {"extendedResourceClaimStatus": {"resourceClaimName": "e"}}},
-        Pod,
+        PodObjectView,
     )
     assert known.problem(extended, {}) == "ResourceClaim e does not exist"
     unneeded = pod({"resourceClaimStatuses": [{"name": "gpu"}]}, resourceClaimTemplateName="t")
@@ -69,7 +69,7 @@ def test_a_kubelet_tries_again() -> None:
     kubelets = Kubelets(LiveWorld(WorldConfig(node_cores=4, node_memory_bytes=8 << 30, pair_cores=2.0), 1.0, NOW))
     kubelets.add_node("n")
     node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "5"}}}
-    kubelets.observe_node(msgspec.convert(node, NodeView))
+    kubelets.observe_node(msgspec.convert(node, NodeObjectView))
     kubelets.observe_pod(pod(resourceClaimName="c"), NOW)
     kubelets.advance(NOW + 3)
     assert {write.reason for write in kubelets.writes if isinstance(write, EmitEvent)} >= {

@@ -12,7 +12,7 @@ from cotenant.model.cluster.report import NodeReport
 from cotenant_local.apiserver.assembly import assemble
 from cotenant_local.apiserver.storage.store import Store
 from cotenant_local.controllers.runtime.informer import Informers
-from cotenant_local.nodes.fleet import Fleet, Shape
+from cotenant_local.nodes.fleet import NodeFleet, NodeSize
 from cotenant_local.nodes.simulated import SimulatedNodes
 from cotenant_local.nodes.usage import FleetUsage
 
@@ -32,7 +32,7 @@ def test_small_usage_is_shown_by_container() -> None:
         api = assemble(Store())
         await api.bootstrap()
         informers = Informers(api)
-        nodes = SimulatedNodes(informers, Fleet(2, Shape()), speed=60.0)
+        nodes = SimulatedNodes(informers, NodeFleet(2, NodeSize()), speed=60.0)
         await informers.start()
         usage = FleetUsage(informers, nodes.kubelets)
         await nodes.start()
@@ -78,7 +78,7 @@ def report(cores: float) -> NodeReport:
 
 def test_a_nodes_first_usage_is_annotated_whatever_it_is_and_so_is_its_end() -> None:
     async def case() -> None:
-        nodes = SimulatedNodes(Informers(assemble(Store())), Fleet(1, Shape()))
+        nodes = SimulatedNodes(Informers(assemble(Store())), NodeFleet(1, NodeSize()))
         nodes._uids["n"] = "u"
         assert nodes._differs(report(0.01))
         nodes._annotated["n"] = (0.01 / 32.0, 0.0, 0.0)

@@ -5,7 +5,7 @@ import pytest
 
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant_lab.world.config import WorldConfig
-from cotenant_local.nodes.behaviour import Behaviour, Simulated
+from cotenant_local.nodes.behaviour import SimulatedBehaviour, SimulatedPodBehaviour
 from cotenant_local.nodes.world import LiveWorld
 
 GIB = 1 << 30
@@ -19,16 +19,16 @@ def world(nodes: int = 2, speed: float = 60.0, **more: object) -> LiveWorld:
     return made
 
 
-def batch(cores: float = 4.0, seconds: float = 600.0, memory: int = GIB, **more: float) -> Behaviour:
-    truth = Simulated(use_cores=cores, use_memory_bytes=memory, duration_s=seconds, **more)
-    return Behaviour(int(cores * 1000), memory, "batch", "", truth, 1e9, seconds, 0)
+def batch(cores: float = 4.0, seconds: float = 600.0, memory: int = GIB, **more: float) -> SimulatedPodBehaviour:
+    truth = SimulatedBehaviour(use_cores=cores, use_memory_bytes=memory, duration_s=seconds, **more)
+    return SimulatedPodBehaviour(int(cores * 1000), memory, "batch", "", truth, 1e9, seconds, 0)
 
 
-def service(name: str = "s", objective: float = 8.0, replicas: int = 1, **more: float) -> Behaviour:
-    truth = Simulated(
+def service(name: str = "s", objective: float = 8.0, replicas: int = 1, **more: float) -> SimulatedPodBehaviour:
+    truth = SimulatedBehaviour(
         service=name, workers=4, peak_erlangs=2.0, replicas=replicas, use_memory_bytes=GIB, swing=0.5, **more
     )
-    return Behaviour(4000, GIB, "web", name, truth, objective, inf, 0)
+    return SimulatedPodBehaviour(4000, GIB, "web", name, truth, objective, inf, 0)
 
 
 def test_work_without_neighbours_ends_after_its_duration() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tokens import BearerToken
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.model.cluster.report import NodeReport
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant_local.up.reporter import HttpReporter
@@ -33,8 +33,8 @@ def a_report(node: str) -> NodeReport:
 
 
 def test_reports_are_taken_by_the_endpoint_of_scheduler_and_extender() -> None:
-    async def scenario() -> tuple[Reports, int]:
-        store = Reports()
+    async def scenario() -> tuple[NodeReports, int]:
+        store = NodeReports()
         server = HttpServer(ReportEndpoint(store, lambda: NOW_S), LOOPBACK)
         await server.start()
         reporter = HttpReporter([server.address.port])
@@ -51,7 +51,7 @@ def test_reports_are_taken_by_the_endpoint_of_scheduler_and_extender() -> None:
 
 def test_what_cannot_be_delivered_is_counted() -> None:
     async def scenario() -> int:
-        server = HttpServer(ReportEndpoint(Reports(), lambda: NOW_S), LOOPBACK)
+        server = HttpServer(ReportEndpoint(NodeReports(), lambda: NOW_S), LOOPBACK)
         await server.start()
         port = server.address.port
         await server.stop()
@@ -68,7 +68,7 @@ def test_reports_carry_the_token(tmp_path: Path) -> None:
     token.write_text("a-token-of-the-test")
 
     async def scenario(token_file: Path | None) -> int:
-        store = Reports()
+        store = NodeReports()
         server = HttpServer(ReportEndpoint(store, lambda: NOW_S, BearerToken(token)), LOOPBACK)
         await server.start()
         reporter = HttpReporter([server.address.port], token_file)

@@ -22,8 +22,8 @@ import numpy as np
 
 from cotenant.engine.cluster_measurements import ClusterMeasurements
 from cotenant.engine.cycle.closed_nodes import ClosedNodes
-from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.eviction.preemption import Budgets
+from cotenant.engine.cycle.components import ClusterComponents
+from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets
 from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.queue import SchedulingQueue
@@ -32,12 +32,12 @@ from cotenant.engine.cycle.score_parts import ScoreListener
 from cotenant.engine.cycle.undo import Undo
 from cotenant.engine.explain.copying import fresh_rng
 from cotenant.engine.explain.explain import Explain
-from cotenant.engine.framework.events import Event
+from cotenant.engine.framework.events import EventKind
 from cotenant.engine.framework.instructions import Instruction
 from cotenant.engine.framework.outbox import Outbox
-from cotenant.engine.framework.plugin import Host, Plugin
-from cotenant.engine.framework.pod_state import PodInfo, State
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.plugin import Plugin, PluginHost
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.model.arrays import Float
 from cotenant.model.cluster.node import Node
@@ -56,17 +56,17 @@ class Cluster(ClusterMeasurements):
         self,
         policy: PlacementProfile | RoundPolicy,
         rng: np.random.Generator,
-        settings: Settings | None = None,
+        settings: EngineSettings | None = None,
         plugins: PluginRegistry | None = None,
     ) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings or EngineSettings()
         self._rng = rng
         plugins = plugins or PluginRegistry()
         self._nodes: dict[str, Node] = {}
-        self._budgets = Budgets()
+        self._budgets = DisruptionBudgets()
         self._namespaces: dict[str, NamespaceFacts] = {}
         self._outbox = Outbox()
-        self._components = Components(
+        self._components = ClusterComponents(
             policy,
             rng,
             self.settings,
@@ -97,7 +97,7 @@ class Cluster(ClusterMeasurements):
             else None,
         )
         self._reconsidered: dict[str, None] = {}  # UIDs, until the next round
-        self._host = Host(
+        self._host = PluginHost(
             self._outbox.say,
             self._pods.happened.add,
             self._reconsidered.setdefault,
@@ -114,7 +114,7 @@ class Cluster(ClusterMeasurements):
             plugin.attach(self._host)
 
     def _may_go(self, entries: Iterable[PodInfo]) -> None:
-        self._pods.happened.add(Event.GANG)
+        self._pods.happened.add(EventKind.GANG)
         self._components.assignments.changed.update(entry.wanted for entry in entries if entry.wanted >= 0)
 
     def _unskip(self, plugin: Plugin) -> None:
@@ -143,7 +143,7 @@ class Cluster(ClusterMeasurements):
         new = node.name not in self._nodes
         self._nodes[node.name] = node
         if self._components.assignments.set_node(node):
-            self._pods.happened.add(Event.NODE_ADDED if new else Event.NODE_CHANGED)
+            self._pods.happened.add(EventKind.NODE_ADDED if new else EventKind.NODE_CHANGED)
             for plugin in self._roster.node_changed:
                 plugin.node_changed(node.name, node)
             if new:
@@ -164,7 +164,7 @@ class Cluster(ClusterMeasurements):
         for entry in [
             e
             for e in self._components.assignments.residents.get(name, {}).values()
-            if e.state in (State.ASSUMED, State.WAITING)
+            if e.state in (SchedulingState.ASSUMED, SchedulingState.WAITING)
         ]:
             self._pods.take_back(entry)
             self._outbox.count("decided for a node that went away")
@@ -177,35 +177,35 @@ class Cluster(ClusterMeasurements):
             plugin.node_changed(name, None)
         for entry in without:  # what ends there frees nothing for it: it may preempt elsewhere
             self._pods.requeue(entry, now_s)
-        self._pods.happened.add(Event.NODE_GONE)
+        self._pods.happened.add(EventKind.NODE_GONE)
 
     def budget_seen(self, budget: DisruptionBudget) -> None:
         """A PodDisruptionBudget was created or changed."""
         if self._budgets.set(budget):
-            self._pods.happened.add(Event.BUDGET)
+            self._pods.happened.add(EventKind.BUDGET)
 
     def budget_gone(self, namespace: str, name: str) -> None:
         """A PodDisruptionBudget was deleted."""
         if self._budgets.remove(namespace, name):
-            self._pods.happened.add(Event.BUDGET)
+            self._pods.happened.add(EventKind.BUDGET)
 
     def namespace_seen(self, facts: NamespaceFacts) -> None:
         """A namespace was created, or its labels changed."""
         if self._namespaces.get(facts.name) != facts:
             self._namespaces[facts.name] = facts
             self._components.assignments.narrowing.set_namespace(facts)
-            self._pods.happened.add(Event.NAMESPACE)
+            self._pods.happened.add(EventKind.NAMESPACE)
 
     def namespace_gone(self, name: str) -> None:
         """A namespace was deleted."""
         if self._namespaces.pop(name, None) is not None:
             self._components.assignments.narrowing.set_namespace(NamespaceFacts(name))
-            self._pods.happened.add(Event.NAMESPACE)
+            self._pods.happened.add(EventKind.NAMESPACE)
 
     def node_storage_seen(self, storage: NodeStorage) -> None:
         """How many volumes a node can attach, or which are attached, has changed."""
         if self._components.assignments.narrowing.volumes.limits.set_storage(storage):
-            self._pods.happened.add(Event.NODE_STORAGE)
+            self._pods.happened.add(EventKind.NODE_STORAGE)
 
     def report(self, node: str, values: tuple[float, ...]) -> None:
         """A node's report, in the order of `arrays.Report`. Profiles that read reports fall back when it is stale."""

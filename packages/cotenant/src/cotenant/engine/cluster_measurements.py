@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cotenant.engine.cluster_state import ClusterState
-from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.eviction.preemption import Budgets
+from cotenant.engine.cycle.components import ClusterComponents
+from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.outbox import Outbox
 from cotenant.engine.registry import PluginRegistry
@@ -31,11 +31,11 @@ class ClusterMeasurements(ClusterState):
 
     def __init__(
         self,
-        components: Components,
+        components: ClusterComponents,
         pods: Pods,
         nodes: Mapping[str, Node],
         namespaces: Mapping[str, NamespaceFacts],
-        budgets: Budgets,
+        budgets: DisruptionBudgets,
         outbox: Outbox,
         plugins: PluginRegistry,
     ) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.eviction.preemption import Budgets
+from cotenant.engine.cycle.components import ClusterComponents
+from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets
 from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.state.pod_kind import PodKind
 from cotenant.model.arrays import Float, Int
 from cotenant.model.cluster.node import Node
@@ -24,11 +24,11 @@ class ClusterState:
 
     def __init__(
         self,
-        components: Components,
+        components: ClusterComponents,
         pods: Pods,
         nodes: Mapping[str, Node],
         namespaces: Mapping[str, NamespaceFacts],
-        budgets: Budgets,
+        budgets: DisruptionBudgets,
     ) -> None:
         self._components = components
         self._pods = pods
@@ -58,10 +58,10 @@ class ClusterState:
         entry = self._pods.by_uid.get(uid)
         return entry.lines() if entry is not None else ()
 
-    def state_of(self, uid: str) -> State:
+    def state_of(self, uid: str) -> SchedulingState:
         """The state of a pod; `GONE` for an unknown pod."""
         entry = self._pods.by_uid.get(uid)
-        return entry.state if entry is not None else State.GONE
+        return entry.state if entry is not None else SchedulingState.GONE
 
     def find(self, key: str) -> PodInfo | None:
         """A pod by namespace/name; read only."""
@@ -123,9 +123,13 @@ class ClusterState:
     def pending_pods(self) -> dict[str, int]:
         """Waiting pods, by kube-scheduler's names of its queues."""
         sizes = {standing.value: pods for standing, pods in self._components.queue.sizes().items()}
-        held = [entry.state for entry in self._pods.by_uid.values() if entry.state in (State.GATED, State.BLOCKED)]
-        sizes["gated"] = held.count(State.GATED)
-        sizes["unschedulable"] += held.count(State.BLOCKED)
+        held = [
+            entry.state
+            for entry in self._pods.by_uid.values()
+            if entry.state in (SchedulingState.GATED, SchedulingState.BLOCKED)
+        ]
+        sizes["gated"] = held.count(SchedulingState.GATED)
+        sizes["unschedulable"] += held.count(SchedulingState.BLOCKED)
         sizes["backoff"] += len(self._pods.held)
         return sizes
 

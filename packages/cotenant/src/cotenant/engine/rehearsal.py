@@ -20,7 +20,7 @@ from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
+from cotenant.model.cluster.taints import Match, Taint, TaintEffect, Toleration
 from cotenant.model.groups.gang import GangNotes
 from cotenant.model.groups.quota import NAME, Quota, QuotaObject
 from cotenant.model.resources import Amounts
@@ -83,7 +83,7 @@ class _Stage:
 def _places(stage: _Stage) -> None:
     """Placement with and without preference scores, a refusal, waking by a changed and by a freed row."""
     cluster = stage.cluster
-    node = Node("rehearsal", _SIZE, taints=(Taint("rehearsal", effect=Effect.PREFER_NO_SCHEDULE),))
+    node = Node("rehearsal", _SIZE, taints=(Taint("rehearsal", effect=TaintEffect.PREFER_NO_SCHEDULE),))
     cluster.node_seen(node)
     for i, tolerations in enumerate(((), (Toleration("rehearsal", Match.EXISTS),), ())):
         stage.create(f"a-{i}", Amounts.of({"cpu": 400, "memory": 1 << 20}), tolerations=tolerations)

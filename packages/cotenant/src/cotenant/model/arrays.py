@@ -50,7 +50,7 @@ class Sum(IntEnum):
     BATCH_WA = 12  # micro-cores: c w a
 
 
-class Report(IntEnum):
+class ReportColumn(IntEnum):
     """Columns of `NodeArrays.report`: the node's last report (fields of the founding document), NaN where it never
     reported.
     """

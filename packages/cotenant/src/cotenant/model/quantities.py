@@ -38,7 +38,7 @@ _GRAMMAR = re.compile(
 _EXPECTED = "a Kubernetes quantity such as 2, 500m, 1.5Gi or 1e3"
 
 
-class Format(StrEnum):
+class QuantityFormat(StrEnum):
     """The family of a quantity's suffix."""
 
     DECIMAL = "DecimalSI"
@@ -53,7 +53,7 @@ class Quantity:
     """
 
     nano: int
-    format: Format = Format.DECIMAL
+    format: QuantityFormat = QuantityFormat.DECIMAL
 
     def __post_init__(self) -> None:
         if abs(self.nano) > MAX_INT64 * NANO:
@@ -76,14 +76,14 @@ class Quantity:
         if self.nano == 0:
             return "0"
         # Kubernetes writes small or fractional binary amounts in decimal, without loss.
-        if self.format is Format.BINARY and self.nano % NANO == 0 and abs(self.nano) >= 1024 * NANO:
+        if self.format is QuantityFormat.BINARY and self.nano % NANO == 0 and abs(self.nano) >= 1024 * NANO:
             mantissa, power = _strip(self.nano // NANO, 1024)
             return f"{mantissa}{_BINARY_SUFFIX[power]}"
         mantissa, tens = _strip(self.nano, 10)
         exponent = tens - 9
         mantissa *= 10 ** (exponent % 3)
         exponent -= exponent % 3
-        if self.format is Format.EXPONENT:
+        if self.format is QuantityFormat.EXPONENT:
             return f"{mantissa}e{exponent}" if exponent else str(mantissa)
         return f"{mantissa}{_DECIMAL_SUFFIX[exponent]}"
 
@@ -108,17 +108,17 @@ def parse_quantity(text: str | int | float, field: str = "quantity") -> Quantity
     digits = int((match["whole"] or "") + fraction)
     suffix, exponent = match["suffix"] or "", match["exponent"]
     if suffix in _BINARY:
-        family, tens = Format.BINARY, -len(fraction)
+        family, tens = QuantityFormat.BINARY, -len(fraction)
         digits <<= _BINARY[suffix]
     elif exponent is not None:
-        family, tens = Format.EXPONENT, int(exponent) - len(fraction)
+        family, tens = QuantityFormat.EXPONENT, int(exponent) - len(fraction)
     else:
-        family, tens = Format.DECIMAL, _DECIMAL[suffix] - len(fraction)
+        family, tens = QuantityFormat.DECIMAL, _DECIMAL[suffix] - len(fraction)
     nano = _scale(digits, tens + 9)
     if nano is None or nano > MAX_INT64 * NANO:
         raise _too_large(field, written)
-    if family is Format.BINARY and 0 < nano < NANO:
-        family = Format.DECIMAL  # as Kubernetes does: such an amount has no binary form
+    if family is QuantityFormat.BINARY and 0 < nano < NANO:
+        family = QuantityFormat.DECIMAL  # as Kubernetes does: such an amount has no binary form
     return Quantity(-nano if match["sign"] == "-" else nano, family)
 
 
@@ -139,7 +139,7 @@ def format_milli(milli_units: int) -> str:
 
 def format_bytes(count: int) -> str:
     """Canonical binary text of so many bytes: `format_bytes(2**30)` is `1Gi`."""
-    return str(Quantity(count * NANO, Format.BINARY))
+    return str(Quantity(count * NANO, QuantityFormat.BINARY))
 
 
 def _scale(digits: int, tens: int) -> int | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from cotenant.drivers.otlp.collector import Collector
+from cotenant.drivers.otlp.collector import OtlpCollector
 from cotenant.engine.fleet.backlog import Backlog, Export
 from cotenant.model.errors import Permanent, Transient
 
@@ -42,7 +42,7 @@ class ExportSender:
 
     async def run(self) -> None:
         """Until cancelled; what waits then is lost."""
-        collector: Collector | None = None
+        collector: OtlpCollector | None = None
         try:
             while True:
                 if collector is not None and collector.url != self._url:
@@ -53,14 +53,14 @@ class ExportSender:
                     self._came.clear()
                     await self._came.wait()
                     continue
-                collector = collector or Collector(self._url)
+                collector = collector or OtlpCollector(self._url)
                 if not await self._sent(collector, export):
                     await asyncio.sleep(self._again_s)
         finally:
             if collector is not None:
                 await collector.close()
 
-    async def _sent(self, collector: Collector, export: Export) -> bool:
+    async def _sent(self, collector: OtlpCollector, export: Export) -> bool:
         try:
             await collector.send(export.path, export.body, export.content_type, export.content_encoding)
             self.fault = ""

@@ -33,10 +33,10 @@ import msgspec
 from cotenant.drivers.http.messages import (
     JSON,
     TEXT,
-    Answer,
-    Gone,
+    BodyRefused,
+    Disconnected,
+    HttpAnswer,
     Receive,
-    Refused,
     Scope,
     Send,
     header,
@@ -64,7 +64,7 @@ class PageRequest:
 
 
 Later = Callable[
-    [], Answer
+    [], HttpAnswer
 ]  # the rest of a page that takes long: run in a thread, so it must not touch what the event loop changes
 
 
@@ -74,7 +74,7 @@ class Route:
 
     method: str
     pattern: str
-    page: Callable[[PageRequest], Answer | Later]
+    page: Callable[[PageRequest], HttpAnswer | Later]
 
     def names(self, path: Sequence[str]) -> tuple[str, ...] | None:
         """The segments in place of its names; None where the path does not match."""
@@ -97,7 +97,7 @@ class UnknownName(Exception):
 class Routes:
     """The ASGI application of the pages behind the guard."""
 
-    def __init__(self, routes: Sequence[Route], guard: Guard) -> None:
+    def __init__(self, routes: Sequence[Route], guard: CallerGuard) -> None:
         self._routes = (*routes, Route("GET", SERVICES, self._services))
         self._guard = guard
 
@@ -105,13 +105,13 @@ class Routes:
         """Answer one request."""
         try:
             answer = await self._answer(scope, receive)
-        except Refused as refused:
+        except BodyRefused as refused:
             answer = refused.answer
-        except Gone:
+        except Disconnected:
             return
         await send_answer(send, answer)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive) -> HttpAnswer:
         if not self._guard.admits(scope):
             return said(403, _NO)
         path = scope["path"].split("/")
@@ -127,7 +127,7 @@ class Routes:
         try:
             body = b"" if method == "GET" else await read_body(scope, receive, _MAX_BODY_BYTES)
             found_answer = route.page(PageRequest(names, _query(scope["query_string"]), body.decode()))
-            return found_answer if isinstance(found_answer, Answer) else await asyncio.to_thread(found_answer)
+            return found_answer if isinstance(found_answer, HttpAnswer) else await asyncio.to_thread(found_answer)
         except UnicodeDecodeError:
             return said(400, "the body is no text")
         except InvalidInput as error:
@@ -135,16 +135,16 @@ class Routes:
         except UnknownName as unknown:
             return said(404, str(unknown))
 
-    def _services(self, asked: PageRequest) -> Answer:
+    def _services(self, asked: PageRequest) -> HttpAnswer:
         """The patterns of all routes by method, sorted."""
         by_method: dict[str, list[str]] = {}
         for route in self._routes:
             by_method.setdefault(route.method, []).append(route.pattern)
         value = {method: sorted(set(by_method[method])) for method in sorted(by_method)}
-        return Answer(200, msgspec.json.format(msgspec.json.encode(value), indent=4) + b"\n", JSON)
+        return HttpAnswer(200, msgspec.json.format(msgspec.json.encode(value), indent=4) + b"\n", JSON)
 
 
-class Guard:
+class CallerGuard:
     """Decides which callers are admitted."""
 
     def __init__(self, token: BearerToken | None, clock: Callable[[], float]) -> None:
@@ -193,6 +193,6 @@ def _query(raw: bytes) -> Mapping[str, Sequence[str]]:
         raise InvalidInput("query", str(error), "name=value pairs") from None
 
 
-def said(status: int, words: str, more: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
+def said(status: int, words: str, more: tuple[tuple[bytes, bytes], ...] = ()) -> HttpAnswer:
     """An answer of one line."""
-    return Answer(status, f"{' '.join(words.split())}\n".encode(), TEXT, more)
+    return HttpAnswer(status, f"{' '.join(words.split())}\n".encode(), TEXT, more)

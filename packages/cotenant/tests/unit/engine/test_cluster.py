@@ -8,12 +8,12 @@ import pytest
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.framework.instructions import Bind, Instruction, Unschedulable
-from cotenant.engine.framework.pod_state import State
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.pod_state import SchedulingState
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm, PodTerm
-from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import Binding, ObservedPod, Phase, VolumeNeed, VolumeOption
+from cotenant.model.cluster.observed import ClaimBinding, ObservedPod, PodPhase, VolumeNeed, VolumeOption
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import Taint
 from cotenant.model.errors import InvalidInput
@@ -41,7 +41,7 @@ def pod(
 
 
 def cluster(*nodes: Node, **settings: object) -> Cluster:
-    made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings(**settings))  # type: ignore[arg-type]
+    made = Cluster(profile("least-allocated"), np.random.default_rng(1), EngineSettings(**settings))  # type: ignore[arg-type]
     for node in nodes:
         made.node_seen(node)
     return made
@@ -103,16 +103,16 @@ def test_an_engine_may_serve_several_scheduler_names() -> None:
     c.pod_seen(pod("plain", scheduler="default-scheduler"), 0.0)
     c.pod_seen(pod("theirs", scheduler="their-scheduler"), 0.0)
     assert set(binds(c.decide(0.0))) == {"named", "plain"}
-    assert c.state_of("uid-theirs") is State.GONE
+    assert c.state_of("uid-theirs") is SchedulingState.GONE
 
 
 def test_ended_and_ending_pods_are_not_placed_and_ended_ones_hold_nothing() -> None:
     c = cluster(node("a", 1500))
-    c.pod_seen(pod("done", on="a", phase=Phase.SUCCEEDED), 0.0)
+    c.pod_seen(pod("done", on="a", phase=PodPhase.SUCCEEDED), 0.0)
     c.pod_seen(pod("ending", ends_s=5.0), 0.0)
     c.pod_seen(pod("x"), 0.0)
     assert binds(c.decide(0.0)) == {"x": "a"}
-    c.pod_seen(pod("x", on="a", phase=Phase.FAILED), 1.0)
+    c.pod_seen(pod("x", on="a", phase=PodPhase.FAILED), 1.0)
     c.pod_seen(pod("y"), 1.0)
     assert binds(c.decide(1.0)) == {"y": "a"}
 
@@ -138,10 +138,13 @@ def test_what_cannot_be_judged_is_a_reason_and_never_a_placement() -> None:
     c = cluster(node("a"))
     c.pod_seen(pod("x", unsupported=("resource claims are not supported",)), 0.0)
     c.pod_seen(
-        pod("y", volumes=(VolumeNeed("default/d", Binding.BOUND, (), waits_for="PVC default/d is not bound yet"),)), 0.0
+        pod(
+            "y", volumes=(VolumeNeed("default/d", ClaimBinding.BOUND, (), waits_for="PVC default/d is not bound yet"),)
+        ),
+        0.0,
     )
     assert told(c.decide(0.0)) == {"x": "resource claims are not supported", "y": "PVC default/d is not bound yet"}
-    bound = VolumeNeed("default/d", Binding.BOUND, (VolumeOption("pv", None),))
+    bound = VolumeNeed("default/d", ClaimBinding.BOUND, (VolumeOption("pv", None),))
     c.pod_seen(pod("y", volumes=(bound,)), 1.0)
     assert binds(c.decide(1.0)) == {"y": "a"}
 
@@ -275,11 +278,11 @@ def test_a_failed_bind_gives_the_room_back_and_the_pod_rests() -> None:
     assert binds(c.decide(0.0)) == {"x": "a"}
     assert c.sending("uid-x", 0.0)
     c.bind_failed("uid-x", "conflict", 0.5)
-    assert c.state_of("uid-x") is State.HELD
+    assert c.state_of("uid-x") is SchedulingState.HELD
     c.validate()
     assert binds(c.decide(1.0)) == {"y": "a"}  # x rests until 1.5
     c.bind_failed("uid-y", "gone", 1.2, retry=False)
-    assert c.state_of("uid-y") is State.GONE
+    assert c.state_of("uid-y") is SchedulingState.GONE
     assert c.next_s() <= 1.5
     c.decide(1.2)
     assert binds(c.decide(1.5)) == {"x": "a"}
@@ -293,7 +296,7 @@ def test_an_answer_that_never_comes_is_taken_back() -> None:
     c.decide(1.0)
     assert c.next_s() == 60.0
     c.decide(60.0)
-    assert c.state_of("uid-x") is State.HELD
+    assert c.state_of("uid-x") is SchedulingState.HELD
     c.validate()
 
 
@@ -306,10 +309,10 @@ def test_the_watch_confirms_before_or_after_the_answer() -> None:
         events = [lambda: c.pod_seen(pod(order, on=bind.node), 0.0), lambda: c.bound(bind.uid, 0.0)]  # noqa: B023
         for event in events if order == "watch first" else reversed(events):
             event()
-            assert c.state_of(bind.uid) is State.BOUND
+            assert c.state_of(bind.uid) is SchedulingState.BOUND
             c.validate()
         c.bind_failed(bind.uid, "late and wrong", 1.0)
-        assert c.state_of(bind.uid) is State.BOUND
+        assert c.state_of(bind.uid) is SchedulingState.BOUND
 
 
 def test_bound_by_another_while_it_waits_or_is_decided() -> None:
@@ -374,7 +377,7 @@ def test_a_node_deleted_between_decision_and_bind() -> None:
     c.sending("uid-x", 2.0)
     c.node_gone("b", 2.0)  # too late to withhold: it is on the way, and the API server accepts unknown nodes
     c.bound("uid-x", 2.0)
-    assert c.state_of("uid-x") is State.BOUND
+    assert c.state_of("uid-x") is SchedulingState.BOUND
     c.validate()
 
 
@@ -418,12 +421,12 @@ def test_a_resized_pod_counts_with_its_new_size() -> None:
 
 
 def in_zone(zone: str) -> NodeSelector:
-    return NodeSelector((NodeSelectorTerm((Requirement(HOSTNAME, Operator.IN, (zone,)),)),))
+    return NodeSelector((NodeSelectorTerm((Requirement(HOSTNAME, SelectorOperator.IN, (zone,)),)),))
 
 
 def test_a_bound_volume_decides_where() -> None:
     c = cluster(node("a"), node("b", 1500), node("c"))
-    need = VolumeNeed("default/d", Binding.BOUND, (VolumeOption("pv", in_zone("b")),))
+    need = VolumeNeed("default/d", ClaimBinding.BOUND, (VolumeOption("pv", in_zone("b")),))
     c.pod_seen(pod("x", volumes=(need,)), 0.0)
     (bind,) = c.decide(0.0)
     assert isinstance(bind, Bind)
@@ -439,7 +442,7 @@ def test_one_volume_is_not_given_to_two_claims() -> None:
     c = cluster(node("a"), node("b"))
     options = (VolumeOption("pv-a", in_zone("a")), VolumeOption("pv-b", in_zone("b")))
     for name in ("x", "y", "z"):
-        c.pod_seen(pod(name, volumes=(VolumeNeed(f"default/{name}", Binding.STATIC, options),)), 0.0)
+        c.pod_seen(pod(name, volumes=(VolumeNeed(f"default/{name}", ClaimBinding.STATIC, options),)), 0.0)
     out = c.decide(0.0)
     assert sorted(choice.volume for i in out if isinstance(i, Bind) for choice in i.claims) == ["pv-a", "pv-b"]
     assert told(out) == {"z": "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind."}
@@ -449,7 +452,7 @@ def test_one_volume_is_not_given_to_two_claims() -> None:
 
 def test_an_exclusive_claim_has_one_user() -> None:
     c = cluster(node("a"), node("b"))
-    need = VolumeNeed("default/d", Binding.BOUND, (VolumeOption("pv", None),), exclusive=True)
+    need = VolumeNeed("default/d", ClaimBinding.BOUND, (VolumeOption("pv", None),), exclusive=True)
     c.pod_seen(pod("x", volumes=(need,)), 0.0)
     c.pod_seen(pod("y", volumes=(need,)), 0.0)
     out = c.decide(0.0)

@@ -16,49 +16,57 @@ from tests.fakes.node import node_pods
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict, Preempt
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.rebalancer.arbiter import ClusterArbiter
 from cotenant.engine.rebalancer.landing import LandingSimulator
 from cotenant.engine.rebalancer.settings import MoveLimits, RebalancerSettings
 from cotenant.model.cluster.annotations import DO_NOT_DISRUPT, PREFER_NO_EVICTION, SAFE_TO_EVICT
-from cotenant.model.cluster.disruption import CANDIDATE_TAINT, EFFECTS, DisruptionMarks, Effect, Mark, Mover
+from cotenant.model.cluster.disruption import (
+    CANDIDATE_TAINT,
+    EFFECTS,
+    DisruptionMark,
+    DisruptionMarks,
+    MarkEffect,
+    Mover,
+)
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase
-from cotenant.model.cluster.pod import Estimate, Pod
-from cotenant.model.cluster.taints import Effect as TaintEffect
-from cotenant.model.cluster.taints import Match, Taint, Toleration
+from cotenant.model.cluster.observed import ObservedPod, OwnedBy, PodPhase
+from cotenant.model.cluster.pod import Pod, PodEstimate
+from cotenant.model.cluster.taints import Match, Taint, TaintEffect, Toleration
 from cotenant.model.groups.migration import MigrationJob, PodRef
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_state import GroupUse
 from cotenant.model.resources import Amounts
-from cotenant.policy.nodeqos.eviction.goals import Currency, Goal, Trigger
+from cotenant.policy.nodeqos.eviction.goals import Currency, EvictionGoal, EvictionTrigger
 from cotenant.policy.nodeqos.eviction.memory_pressure import MemoryPressureConfig, MemoryPressureMemory, decide
 from cotenant.policy.nodeqos.eviction.victims import candidate, choose
 from cotenant.policy.placement.profiles import profile
 from cotenant.policy.rebalance.loads.pools import NodePool
 from cotenant.policy.rebalance.loads.thresholds import Percentages
-from cotenant.policy.rebalance.migration.arbitration import Verdict
-from cotenant.policy.rebalance.migration.evictable import EvictionFilter, Gate
-from cotenant.policy.rebalance.migration.workload_limits import Share
+from cotenant.policy.rebalance.migration.arbitration import ArbitrationVerdict
+from cotenant.policy.rebalance.migration.evictable import EvictionFilter, EvictionGate
+from cotenant.policy.rebalance.migration.workload_limits import ReplicaShare
 
 GIB = 1 << 30
 EVERYTHING = (Toleration(operator=Match.EXISTS),)
 TAINTS = {
-    Mark.NODE_REMOVED: Taint("karpenter.sh/disrupted"),
-    Mark.NODE_CANDIDATE: Taint(CANDIDATE_TAINT, effect=TaintEffect.PREFER_NO_SCHEDULE),
+    DisruptionMark.NODE_REMOVED: Taint("karpenter.sh/disrupted"),
+    DisruptionMark.NODE_CANDIDATE: Taint(CANDIDATE_TAINT, effect=TaintEffect.PREFER_NO_SCHEDULE),
 }
-Marks = tuple[Mark, ...]
+Marks = tuple[DisruptionMark, ...]
 
 
 def every_set() -> Iterator[Marks]:
-    for size in range(len(Mark) + 1):
-        yield from combinations(Mark, size)
+    for size in range(len(DisruptionMark) + 1):
+        yield from combinations(DisruptionMark, size)
 
 
 def on_pod(marks: Marks) -> DisruptionMarks:
     return DisruptionMarks(
-        inf if Mark.DO_NOT_DISRUPT in marks else 0.0, Mark.NOT_SAFE_TO_EVICT in marks, Mark.PREFER_NO_EVICTION in marks
+        inf if DisruptionMark.DO_NOT_DISRUPT in marks else 0.0,
+        DisruptionMark.NOT_SAFE_TO_EVICT in marks,
+        DisruptionMark.PREFER_NO_EVICTION in marks,
     )
 
 
@@ -73,31 +81,33 @@ def tolerant(seen: ObservedPod, marks: Marks = ()) -> ObservedPod:
 # ---- one function a mover: whether it takes the pod
 
 
-def rebalancer(marks: Marks, skip: frozenset[Gate] = frozenset(), forced: bool = False) -> bool:
-    made = Cluster(profile("kube-default"), np.random.default_rng(0), Settings(schedulers=("cotenant",)))
+def rebalancer(marks: Marks, skip: frozenset[EvictionGate] = frozenset(), forced: bool = False) -> bool:
+    made = Cluster(profile("kube-default"), np.random.default_rng(0), EngineSettings(schedulers=("cotenant",)))
     made.node_seen(Node("a", Amounts.of({"cpu": 10_000, "memory": GIB, "pods": 50}), taints=on_node(marks)))
     owned = (OwnedBy("apps/v1", "ReplicaSet", "web", "uid-web", True),)
-    seen = ObservedPod(Pod("p", requests=Amounts.of({"cpu": 100})), "u", "cotenant", 0.0, "a", Phase.RUNNING)
+    seen = ObservedPod(Pod("p", requests=Amounts.of({"cpu": 100})), "u", "cotenant", 0.0, "a", PodPhase.RUNNING)
     made.pod_seen(replace(seen, owned_by=owned, marks=on_pod(marks)), 0.0)
-    filters = EvictionFilter(max_moving=Share(3), max_unavailable=Share(3), skip=skip | {Gate.MAX_UNAVAILABLE})
+    filters = EvictionFilter(
+        max_moving=ReplicaShare(3), max_unavailable=ReplicaShare(3), skip=skip | {EvictionGate.MAX_UNAVAILABLE}
+    )
     pool = NodePool("p", Percentages({"cpu": 30}, {"cpu": 60}))
     settings = RebalancerSettings((pool,), filter=filters, limits=MoveLimits())
     arbiter = ClusterArbiter(made, settings, {"uid-web": 9}, lambda key: EvictionNotes(is_ready=True, forced=forced))
     job = MigrationJob("job", "ju", PodRef("default", "p", "u"))
     verdict, why = arbiter.arbitrate([job], [], 10.0)["job"]
-    assert bool(why) is (verdict is not Verdict.PASSED), why
-    assert verdict is Verdict.PASSED or "annotation" in why or "autoscaler" in why, why
-    return verdict is Verdict.PASSED
+    assert bool(why) is (verdict is not ArbitrationVerdict.PASSED), why
+    assert verdict is ArbitrationVerdict.PASSED or "annotation" in why or "autoscaler" in why, why
+    return verdict is ArbitrationVerdict.PASSED
 
 
 def missed_objective(marks: Marks) -> bool:
-    made = Cluster(profile("cotenant"), np.random.default_rng(0), Settings(max_pods=100))
+    made = Cluster(profile("cotenant"), np.random.default_rng(0), EngineSettings(max_pods=100))
     for i in range(2):
         taints = on_node(marks) if i == 0 else ()
         made.node_seen(Node(f"n{i}", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50}), taints=taints))
     for i in range(4):
         size = Amounts.of({"cpu": 4000, "memory": 8 * GIB})
-        estimate = Estimate(4.0, 8 * GIB, 1.0, 1.0, 0.5, 100.0 if i else inf)
+        estimate = PodEstimate(4.0, 8 * GIB, 1.0, 1.0, 0.5, 100.0 if i else inf)
         pod = Pod(f"p{i}", requests=size, tenant=f"t{i}", estimate=estimate, objective_p99_ms=None if i else 10.0)
         made.pod_seen(tolerant(ObservedPod(pod, f"p{i}", "cotenant", 0.0, node="n0"), () if i else marks), 0.0)
     number, out = made.number_of("p0"), []
@@ -139,7 +149,11 @@ def quota_revocation(marks: Marks) -> bool:
 
 
 def annotations(marks: Marks) -> dict[str, str]:
-    texts = {Mark.DO_NOT_DISRUPT: "true", Mark.NOT_SAFE_TO_EVICT: "false", Mark.PREFER_NO_EVICTION: ""}
+    texts = {
+        DisruptionMark.DO_NOT_DISRUPT: "true",
+        DisruptionMark.NOT_SAFE_TO_EVICT: "false",
+        DisruptionMark.PREFER_NO_EVICTION: "",
+    }
     return {mark.value: text for mark, text in texts.items() if mark in marks}
 
 
@@ -148,7 +162,7 @@ def agent_shortage(marks: Marks, beside: bool = False) -> bool:
     names = ("a", "b") if beside else ("a",)
     pods = [node_pods.pod(name, annotations=annotations(marks) if name == "a" else {}) for name in names]
     found = [candidate(pod, 0, 10) for pod in pods]
-    goal = Goal(Trigger.MEMORY_BEST_EFFORT, ((Currency.USED, 10),), Reason("test", "test"), 7999)
+    goal = EvictionGoal(EvictionTrigger.MEMORY_BEST_EFFORT, ((Currency.USED, 10),), Reason("test", "test"), 7999)
     chosen = choose([goal], [one for one in found if one is not None]).victims
     return [one.uid for one, _ in chosen] == ["uid-a"]
 
@@ -186,20 +200,20 @@ TAKES: dict[Mover, Callable[[Marks], bool]] = {
 @pytest.mark.parametrize("mover", Mover)
 def test_every_mover_does_what_the_table_says_about_every_set_of_marks(mover: Mover) -> None:
     for marks in every_set():
-        held = any(EFFECTS[mover][mark] is Effect.HOLDS for mark in marks)
+        held = any(EFFECTS[mover][mark] is MarkEffect.HOLDS for mark in marks)
         assert TAKES[mover](marks) is not held, marks
 
 
 def test_a_shortage_takes_unmarked_equals_first() -> None:
     for marks in every_set():
-        last = any(EFFECTS[Mover.AGENT_SHORTAGE][mark] is Effect.LAST for mark in marks)
+        last = any(EFFECTS[Mover.AGENT_SHORTAGE][mark] is MarkEffect.LAST for mark in marks)
         assert agent_shortage(marks, beside=True) is not last, marks
 
 
 def test_an_administrator_may_set_owners_marks_aside_and_the_descheduler_s_annotation_does() -> None:
-    marks = (Mark.DO_NOT_DISRUPT,)
+    marks = (DisruptionMark.DO_NOT_DISRUPT,)
     assert not rebalancer(marks)
-    assert rebalancer(marks, skip=frozenset({Gate.DISRUPTION_MARKS}))
+    assert rebalancer(marks, skip=frozenset({EvictionGate.DISRUPTION_MARKS}))
     assert rebalancer(marks, forced=True)
 
 
@@ -218,4 +232,4 @@ def test_no_move_lands_on_a_node_that_an_autoscaler_removes_or_may() -> None:
 
 
 def test_annotations_are_those_of_the_marks() -> None:
-    assert {DO_NOT_DISRUPT, SAFE_TO_EVICT, PREFER_NO_EVICTION} == set(annotations(tuple(Mark)))
+    assert {DO_NOT_DISRUPT, SAFE_TO_EVICT, PREFER_NO_EVICTION} == set(annotations(tuple(DisruptionMark)))

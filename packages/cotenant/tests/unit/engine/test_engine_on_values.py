@@ -9,7 +9,7 @@ import numpy as np
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.cycle.score_parts import Ranking, Seen, table
 from cotenant.engine.framework.instructions import Bind, Unschedulable
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.affinity import (
     NodeAffinity,
     NodeSelector,
@@ -18,11 +18,11 @@ from cotenant.model.cluster.affinity import (
     PreferredTerm,
     SpreadConstraint,
 )
-from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import HostPort, Pod
-from cotenant.model.cluster.taints import Effect, Taint, Toleration
+from cotenant.model.cluster.taints import Taint, TaintEffect, Toleration
 from cotenant.model.decisions.record import DecisionRecord
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
@@ -35,7 +35,7 @@ class World:
     """The engine over nodes in these zones, by the profile `kube-default`; pods that are bound stay bound."""
 
     def __init__(self, *zones: str) -> None:
-        self.engine = Cluster(profile("kube-default"), np.random.default_rng(1), Settings(max_pods=100))
+        self.engine = Cluster(profile("kube-default"), np.random.default_rng(1), EngineSettings(max_pods=100))
         self.nodes: dict[str, Node] = {}
         self.records: dict[str, DecisionRecord] = {}  # the latest of each pod, by name
         for zone in zones:
@@ -155,9 +155,11 @@ def test_preferences_decide_and_are_recorded_by_part() -> None:
 def test_soft_taints_and_preferred_labels_have_kubernetes_weights() -> None:
     cluster = World("a", "b")
     cluster.engine.node_seen(
-        Node("n0", SIZE, Labels.of({ZONE: "a", HOSTNAME: "n0"}), (Taint("t", "", Effect.PREFER_NO_SCHEDULE),))
+        Node("n0", SIZE, Labels.of({ZONE: "a", HOSTNAME: "n0"}), (Taint("t", "", TaintEffect.PREFER_NO_SCHEDULE),))
     )
-    likes_a = NodeAffinity(preferred=(PreferredTerm(7, NodeSelectorTerm((Requirement(ZONE, Operator.IN, ("a",)),))),))
+    likes_a = NodeAffinity(
+        preferred=(PreferredTerm(7, NodeSelectorTerm((Requirement(ZONE, SelectorOperator.IN, ("a",)),))),)
+    )
     cluster.submit(web(0, node_affinity=likes_a), web(1, node_affinity=likes_a, tolerations=(Toleration("t"),)))
     decided = cluster.decide(0.0)
     # 3 x taints outweighs 2 x node affinity; the pod that tolerates the taint goes where it prefers to
@@ -168,7 +170,7 @@ def test_a_daemon_sets_pod_goes_to_its_node_and_a_host_port_is_taken_once() -> N
     cluster = World("a", "b")
 
     def daemon(i: int) -> Pod:
-        named = NodeSelectorTerm((), (Requirement("metadata.name", Operator.IN, (f"n{i}",)),))
+        named = NodeSelectorTerm((), (Requirement("metadata.name", SelectorOperator.IN, (f"n{i}",)),))
         return web(i, node_affinity=NodeAffinity(NodeSelector((named,))), host_ports=(HostPort(9100),))
 
     cluster.submit(daemon(1), daemon(0))

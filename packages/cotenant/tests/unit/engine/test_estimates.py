@@ -9,11 +9,11 @@ import pytest
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Evict
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.arrays import Param, Sum
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.pod import Pod, PodEstimate
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import PlacementProfile, profile
@@ -27,7 +27,7 @@ class World:
     """16-core nodes, and pods each of which is a shape of its own: 4 cores and 8 GiB, declared as used in full."""
 
     def __init__(self, nodes: int = 3, policy: PlacementProfile | None = None) -> None:
-        self.engine = Cluster(policy or profile("cotenant"), np.random.default_rng(0), Settings(max_pods=100))
+        self.engine = Cluster(policy or profile("cotenant"), np.random.default_rng(0), EngineSettings(max_pods=100))
         for i in range(nodes):
             self.engine.node_seen(Node(f"n{i}", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))
 
@@ -41,7 +41,7 @@ class World:
             f"p{i}",
             requests=Amounts.of({"cpu": 4000, "memory": 8 * GIB}),
             tenant=f"t{i if like is None else like}",
-            estimate=Estimate(4.0, 8 * GIB, 1.0, 1.0, 0.5, np.inf if service else 100.0),
+            estimate=PodEstimate(4.0, 8 * GIB, 1.0, 1.0, 0.5, np.inf if service else 100.0),
             deadline_s=deadline_s,
             objective_p99_ms=10.0 if service else None,
         )
@@ -85,7 +85,7 @@ def test_what_is_learnt_of_pods_on_lent_resources_is_learnt_by_their_requests_of
                 f"p{i}",
                 requests=Amounts.of({names[0]: 4000, names[1]: 8 * GIB}),
                 tenant=f"t{i}",
-                estimate=Estimate(4.0, 8 * GIB, 1.0, 1.0, 0.5, 100.0),
+                estimate=PodEstimate(4.0, 8 * GIB, 1.0, 1.0, 0.5, 100.0),
             )
             world.engine.pod_seen(ObservedPod(pod, pod.name, "cotenant", 0.0, node=f"n{i % 3}" if i < 24 else ""), 0.0)
             numbers.append(world.engine.number_of(pod.name))
@@ -305,7 +305,7 @@ def test_a_replica_does_not_move_where_its_own_rules_forbid_the_better_nodes() -
 
     def add(name: str, node: str, service: bool, alone: bool) -> None:
         term = (PodTerm(HOSTNAME, LabelSelector.of({"app": "web"})),)
-        estimate = Estimate(4.0, 8 * GIB, 1.0, 1.0, 0.5, np.inf if service else 100.0)
+        estimate = PodEstimate(4.0, 8 * GIB, 1.0, 1.0, 0.5, np.inf if service else 100.0)
         pod = Pod(
             name,
             requests=Amounts.of({"cpu": 4000, "memory": 8 * GIB}),
@@ -334,7 +334,7 @@ def understated(engine: Cluster, i: int, node: str = "") -> None:
         f"q{i}",
         requests=Amounts.of({"cpu": 4000, "memory": 4 * GIB}),
         tenant=f"t{i}",
-        estimate=Estimate(0.1, 1 * GIB, 0.1, 0.1, 1.0, 100.0),
+        estimate=PodEstimate(0.1, 1 * GIB, 0.1, 0.1, 1.0, 100.0),
     )
     engine.pod_seen(ObservedPod(pod, pod.name, "cotenant", 0.0, node=node), 0.0)
 
@@ -343,7 +343,7 @@ def test_before_anything_is_measured_pods_are_fitted_by_requests_and_afterwards_
     """A declaration alone is not believed, nor in the round in which its pod arrives: it would have put six such
     pods on the node.
     """
-    engine = Cluster(profile("cotenant"), np.random.default_rng(0), Settings(max_pods=100))
+    engine = Cluster(profile("cotenant"), np.random.default_rng(0), EngineSettings(max_pods=100))
     engine.node_seen(Node("n0", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))
     for i in range(6):
         understated(engine, i)
@@ -403,10 +403,10 @@ def test_requests_exceed_a_node_only_as_far_as_declared_use_has_been_right(
     they were full by use.
     """
     rng = np.random.default_rng(5)
-    engine = Cluster(profile("cotenant"), np.random.default_rng(0), Settings(max_pods=1000))
+    engine = Cluster(profile("cotenant"), np.random.default_rng(0), EngineSettings(max_pods=1000))
 
     def add(i: int, use: float, memory: float, node: str = "") -> None:
-        declared = Estimate(
+        declared = PodEstimate(
             use * rng.lognormal(0.0, error_sd), memory * rng.lognormal(0.0, error_sd), 0.1, 0.1, 1.0, 1e4
         )
         amounts = Amounts.of({"cpu": 4000, "memory": 4 * GIB})

@@ -12,11 +12,11 @@ import pytest
 from cotenant.drivers.kube.kinds.node import NodeObject, read_node
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Unschedulable
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.cluster.taints import Effect, Match, Toleration
+from cotenant.model.cluster.taints import Match, TaintEffect, Toleration
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 
@@ -25,7 +25,7 @@ EVERYTHING = Toleration("", Match.EXISTS)
 ALLOCATABLE = {"cpu": "4", "memory": "8Gi", "pods": "10"}
 
 
-def node(ready: str, *taints: tuple[str, Effect]) -> Node:
+def node(ready: str, *taints: tuple[str, TaintEffect]) -> Node:
     made: dict[str, Any] = {
         "metadata": {"name": "n"},
         "spec": {"taints": [{"key": key, "effect": effect.value} for key, effect in taints]},
@@ -35,7 +35,7 @@ def node(ready: str, *taints: tuple[str, Effect]) -> Node:
 
 
 def cluster(*nodes: Node) -> Cluster:
-    made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings())
+    made = Cluster(profile("least-allocated"), np.random.default_rng(1), EngineSettings())
     for node in nodes:
         made.node_seen(node)
     return made
@@ -48,14 +48,14 @@ def pod(*tolerations: Toleration) -> ObservedPod:
 
 @pytest.mark.parametrize("ready", ["False", "Unknown", ""])
 def test_a_pod_that_tolerates_everything_reaches_a_node_that_is_not_ready(ready: str) -> None:
-    c = cluster(node(ready, (NOT_READY, Effect.NO_SCHEDULE), (NOT_READY, Effect.NO_EXECUTE)))
+    c = cluster(node(ready, (NOT_READY, TaintEffect.NO_SCHEDULE), (NOT_READY, TaintEffect.NO_EXECUTE)))
     c.pod_seen(pod(EVERYTHING), 0.0)
     (bind,) = c.decide(0.0)
     assert isinstance(bind, Bind)
 
 
 def test_other_pods_are_refused_by_the_taint_and_bound_once_it_is_removed() -> None:
-    c = cluster(node("False", (NOT_READY, Effect.NO_SCHEDULE)))
+    c = cluster(node("False", (NOT_READY, TaintEffect.NO_SCHEDULE)))
     c.pod_seen(pod(), 0.0)
     (refused,) = c.decide(0.0)
     assert isinstance(refused, Unschedulable)

@@ -8,8 +8,8 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import (
     MAX_INT64,
     NANO,
-    Format,
     Quantity,
+    QuantityFormat,
     format_bytes,
     format_milli,
     milli,
@@ -17,7 +17,7 @@ from cotenant.model.quantities import (
     whole,
 )
 
-D, B, E = Format.DECIMAL, Format.BINARY, Format.EXPONENT
+D, B, E = QuantityFormat.DECIMAL, QuantityFormat.BINARY, QuantityFormat.EXPONENT
 
 
 # Figures of Kubernetes' own TestQuantityParse and TestQuantityString: text, value, family, canonical text.
@@ -69,7 +69,9 @@ D, B, E = Format.DECIMAL, Format.BINARY, Format.EXPONENT
         ("0000000000000000000000000000000001", 1, D, "1"),
     ],
 )
-def test_reads_and_writes_as_kubernetes_does(text: str, value: Fraction, family: Format, canonical: str) -> None:
+def test_reads_and_writes_as_kubernetes_does(
+    text: str, value: Fraction, family: QuantityFormat, canonical: str
+) -> None:
     quantity = parse_quantity(text)
     assert Fraction(quantity.nano, NANO) == value
     assert quantity.format is family

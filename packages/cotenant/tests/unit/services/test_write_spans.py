@@ -112,7 +112,7 @@ def test_a_write_that_a_newer_one_replaced_has_none() -> None:
 def test_a_trace_process_shows_writes_and_rounds(tmp_path: Path) -> None:
     async def scenario() -> None:
         stop = asyncio.Event()
-        heard: asyncio.Future[traces.Listening] = asyncio.get_running_loop().create_future()
+        heard: asyncio.Future[traces.ListeningAddresses] = asyncio.get_running_loop().create_future()
         receiving = asyncio.create_task(
             traces.serve(traces.TraceSettings(http="127.0.0.1:0", grpc=""), stop, heard.set_result)
         )

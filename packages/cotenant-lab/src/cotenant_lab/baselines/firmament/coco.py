@@ -29,7 +29,7 @@ import numpy as np
 
 from cotenant.model.arrays import CPU, PODS, Float, Int, Param, ShapeArrays
 from cotenant.model.errors import Unsupported
-from cotenant_lab.baselines.firmament.costs import Round
+from cotenant_lab.baselines.firmament.costs import NetworkRound
 from cotenant_lab.baselines.firmament.network import Prices
 
 UNIT = 1000.0
@@ -64,7 +64,7 @@ class CoCo:
         animal = np.where(sensitivity >= self.rabbit_sensitivity, Animal.RABBIT, animal)
         return np.where(pressure >= self.devil_pressure, Animal.DEVIL, animal).astype(np.int64)
 
-    def prices(self, now: Round) -> Prices:
+    def prices(self, now: NetworkRound) -> Prices:
         """Costs of one round. Raises `Unsupported` where the snapshot has no residents."""
         counted = [r for r in range(now.nodes.capacity.shape[1]) if r != PODS]
         ready = now.nodes.capacity[now.nodes.ready][:, counted]
@@ -84,7 +84,7 @@ class CoCo:
             slope=np.rint(UNIT * _fraction(request.mean(axis=0), capacity).sum(axis=1)).astype(np.int64),
         )
 
-    def _residents_by_animal(self, now: Round, animal: Int) -> Int:
+    def _residents_by_animal(self, now: NetworkRound, animal: Int) -> Int:
         """[M, 4] residents of each machine by animal."""
         if now.residents is None:
             raise Unsupported("CoCo's interference", "a snapshot with the pods of each node (residents)")

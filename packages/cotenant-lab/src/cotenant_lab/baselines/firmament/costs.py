@@ -18,7 +18,7 @@ from cotenant_lab.baselines.firmament.network import Prices
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class NetworkRound:
     """Tasks and machines of one network. T tasks, C classes, M machines (those that can take at least one task)."""
 
     nodes: NodeArrays
@@ -45,7 +45,7 @@ class CostModel(Protocol):
         """[K] distinction of shapes by this model beyond requests and constraints: part of the request class."""
         ...
 
-    def prices(self, now: Round) -> Prices:
+    def prices(self, now: NetworkRound) -> Prices:
         """Costs of one round."""
         ...
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.model.arrays import PODS, Int, ShapeArrays
-from cotenant_lab.baselines.firmament.costs import Round
+from cotenant_lab.baselines.firmament.costs import NetworkRound
 from cotenant_lab.baselines.firmament.network import Prices
 
 UNSCHEDULED = 1_000_000
@@ -31,7 +31,7 @@ class LoadSpreading:
         """Tasks differ by requests and constraints only."""
         return np.zeros(shapes.request.shape[0], np.int64)
 
-    def prices(self, now: Round) -> Prices:
+    def prices(self, now: NetworkRound) -> Prices:
         """Costs of one round."""
         running = now.nodes.requested[now.rows, PODS]
         return Prices(

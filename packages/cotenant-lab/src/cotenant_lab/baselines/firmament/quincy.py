@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.model.arrays import Int, ShapeArrays
-from cotenant_lab.baselines.firmament.costs import Round
+from cotenant_lab.baselines.firmament.costs import NetworkRound
 from cotenant_lab.baselines.firmament.network import Prices
 
 OFFSET = 2_592_000
@@ -37,7 +37,7 @@ class Quincy:
         """Tasks differ by requests and constraints only."""
         return np.zeros(shapes.request.shape[0], np.int64)
 
-    def prices(self, now: Round) -> Prices:
+    def prices(self, now: NetworkRound) -> Prices:
         """Costs of one round."""
         machines = np.zeros(now.rows.size, np.int64)
         return Prices(

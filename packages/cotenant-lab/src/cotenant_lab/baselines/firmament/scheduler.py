@@ -19,7 +19,7 @@ from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.contract import RoundDecision, Snapshot
 from cotenant_lab.baselines.firmament.classes import how_many_fit, request_classes
-from cotenant_lab.baselines.firmament.costs import CostModel, Round, above_placement
+from cotenant_lab.baselines.firmament.costs import CostModel, NetworkRound, above_placement
 from cotenant_lab.baselines.firmament.network import Network, Prices, build, placements, solve, solver
 from cotenant_lab.baselines.fitting import feasible, occupy, working_copy
 from cotenant_lab.baselines.rounds import RoundTally, decision, fitting_pods, services_then_batch
@@ -42,7 +42,7 @@ def _admit(
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FirmamentRound:
     """A round ready to be solved."""
 
     network: Network
@@ -98,7 +98,7 @@ class Firmament:
                 )
         return decision(snapshot, working.nodes, tally, held=REJECTED)
 
-    def lay_out(self, snapshot: Snapshot, tasks: Int, machines: Int, now_s: float) -> Layout:
+    def lay_out(self, snapshot: Snapshot, tasks: Int, machines: Int, now_s: float) -> FirmamentRound:
         """The network of one round: `tasks` index the pending pods, `machines` are rows in their order in the
         network.
         """
@@ -109,10 +109,12 @@ class Firmament:
         usable = np.flatnonzero(fits.any(axis=0))
         fits, rows = fits[:, usable], machines[usable]
         wait_s = np.maximum(now_s - pending.ready_s[tasks], 0.0)
-        prices = self.costs.prices(Round(nodes, shapes, rows, shape, wait_s, class_shape, fits, snapshot.residents))
+        prices = self.costs.prices(
+            NetworkRound(nodes, shapes, rows, shape, wait_s, class_shape, fits, snapshot.residents)
+        )
         if self.lift:
             prices = above_placement(prices, fits)
-        return Layout(build(class_of, pending.job[tasks], fits, prices), class_of, rows, fits, prices)
+        return FirmamentRound(build(class_of, pending.job[tasks], fits, prices), class_of, rows, fits, prices)
 
 
 def _with_placed(snapshot: Snapshot, tally: RoundTally) -> Snapshot:

@@ -27,7 +27,7 @@ Live = Mapping[str, int | None]  # a second of the service: requests, p99_us, ov
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class GeneratorSettings:
     """The parameters of the generator."""
 
     rate: float = 1000.0  # requests a second
@@ -61,7 +61,7 @@ def program(name: str, feature: str) -> str:
     return found
 
 
-def start(site: Site, group: str, load: Load) -> None:
+def start(site: Site, group: str, load: GeneratorSettings) -> None:
     """Start the server in a group and fill it."""
     server, path = SERVERS[load.server], _socket(site)
     where = program(server.program, "load on a real server")
@@ -70,7 +70,9 @@ def start(site: Site, group: str, load: Load) -> None:
     server.fill(path, load.items)
 
 
-def measured(site: Site, load: Load, seed: int, read: Callable[[], Any], hear: Callable[[Live], None]) -> Stretch:
+def measured(
+    site: Site, load: GeneratorSettings, seed: int, read: Callable[[], Any], hear: Callable[[Live], None]
+) -> Stretch:
     """Run the load once. `read` is called where the stretch that counts begins and ends; `hear` each second, with
     the report.
     """

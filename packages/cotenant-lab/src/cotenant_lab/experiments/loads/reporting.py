@@ -13,7 +13,7 @@ from cotenant_lab.experiments.loads.open_loop import LatencySlots
 from cotenant_lab.experiments.measures.histogram import Histogram
 
 
-class Reporter:
+class ReplyReporter:
     """Prints a line per second about the replies in it."""
 
     def __init__(self, objective_us: int, began_us: int) -> None:
@@ -38,7 +38,7 @@ class Reporter:
 class ReportedSlots(LatencySlots):
     """A tally that also feeds the reporter."""
 
-    def __init__(self, slot_us: int, began_us: int, reporter: Reporter) -> None:
+    def __init__(self, slot_us: int, began_us: int, reporter: ReplyReporter) -> None:
         super().__init__(slot_us, began_us)
         self._reporter = reporter
 

@@ -17,7 +17,7 @@ import socket
 
 from cotenant.model.errors import Permanent
 from cotenant_lab.experiments.loads import open_loop
-from cotenant_lab.experiments.loads.reporting import ReportedSlots, Reporter
+from cotenant_lab.experiments.loads.reporting import ReplyReporter, ReportedSlots
 from cotenant_lab.experiments.site import realtime
 from cotenant_lab.experiments.site.site import now_us
 
@@ -70,7 +70,7 @@ def main() -> None:
         entry.setblocking(False)
         entry.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     began = now_us() + _LEAD_US
-    reporter = Reporter(given.objective_us, began)
+    reporter = ReplyReporter(given.objective_us, began)
     tally = ReportedSlots(SLOT_US, began, reporter)
     due = open_loop.due_times(given.rate, given.seed, began)
     open_loop.run(sockets, Dispatch(given.path), due, tally, began + int(given.seconds * 1e6), reporter.each_loop)

@@ -17,7 +17,7 @@ import json
 from pathlib import Path
 
 from cotenant_lab.experiments.loads import open_loop
-from cotenant_lab.experiments.loads.reporting import ReportedSlots, Reporter
+from cotenant_lab.experiments.loads.reporting import ReplyReporter, ReportedSlots
 from cotenant_lab.experiments.loads.servers import SERVERS, connect
 from cotenant_lab.experiments.measures.windows import WINDOW_US
 from cotenant_lab.experiments.site import realtime
@@ -44,7 +44,7 @@ def main() -> None:
         entry.setblocking(False)
     # The slots are windows of the clock, aligned with the lateness monitor's.
     began = -(-(now_us() + _LEAD_US) // WINDOW_US) * WINDOW_US
-    reporter = Reporter(given.objective_us, began)
+    reporter = ReplyReporter(given.objective_us, began)
     tally = ReportedSlots(WINDOW_US, began, reporter)
     due = open_loop.due_times(given.rate, given.seed, began)
     wire = SERVERS[given.server].wire(given.items)

@@ -21,7 +21,7 @@ _ITEMS_A_KEY = 10  # a key of memcached costs about what ten items of a list do
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerKind:
     """One kind. `items` is the size of a request everywhere."""
 
     name: str  # on the command line
@@ -133,11 +133,11 @@ def _memcached(path: Path, folder: Path) -> tuple[str, ...]:
 SERVERS = {
     server.name: server
     for server in (
-        Server(
+        ServerKind(
             "redis", "redis-server", _redis, _fill_redis, lambda items: SearchList(),
             lambda rate, items: f"Redis answers {rate:g} LPOS a second over a list of {items}",
         ),
-        Server(
+        ServerKind(
             "memcached", "memcached", _memcached, _fill_memcached, lambda items: GetMany(_keys(items)),
             lambda rate, items: f"memcached answers {rate:g} gets a second of {_keys(items)} keys each",
         ),

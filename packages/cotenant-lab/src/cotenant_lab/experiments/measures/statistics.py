@@ -20,7 +20,7 @@ _FEWEST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class IntervalEstimate:
     """A value with its 95 % interval; the ends are None where there are too few rounds."""
 
     value: float
@@ -48,30 +48,32 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> float:
     return fsum(x * y for x, y in zip(a, b, strict=True)) / spread if spread > 0 else nan
 
 
-def ratio(over: Sequence[float], under: Sequence[float], seed: int = 1) -> Estimate:
+def ratio(over: Sequence[float], under: Sequence[float], seed: int = 1) -> IntervalEstimate:
     """Geometric mean of the rounds' ratios with its interval. All values above 0. Raises ValueError for unequal
     lengths.
     """
     logs = [log(a / b) for a, b in zip(over, under, strict=True)]
     estimate = bootstrap(logs, lambda values: fsum(values) / len(values), seed)
     low, high = (None if end is None else exp(end) for end in (estimate.low, estimate.high))
-    return Estimate(exp(estimate.value), low, high)
+    return IntervalEstimate(exp(estimate.value), low, high)
 
 
-def middle(values: Sequence[float], seed: int = 1) -> Estimate:
+def middle(values: Sequence[float], seed: int = 1) -> IntervalEstimate:
     """Median with its interval."""
     return bootstrap(values, median, seed)
 
 
-def bootstrap(values: Sequence[float], statistic: Callable[[Sequence[float]], float], seed: int) -> Estimate:
+def bootstrap(values: Sequence[float], statistic: Callable[[Sequence[float]], float], seed: int) -> IntervalEstimate:
     """A statistic of the values and the percentile interval over resampled values."""
     if not values:
-        return Estimate(nan, None, None)
+        return IntervalEstimate(nan, None, None)
     if len(values) < _FEWEST:
-        return Estimate(statistic(values), None, None)
+        return IntervalEstimate(statistic(values), None, None)
     drawn = random.Random(seed)
     resampled = sorted(statistic(drawn.choices(values, k=len(values))) for _ in range(_RESAMPLES))
-    return Estimate(statistic(values), resampled[int(0.025 * _RESAMPLES)], resampled[int(0.975 * _RESAMPLES) - 1])
+    return IntervalEstimate(
+        statistic(values), resampled[int(0.025 * _RESAMPLES)], resampled[int(0.975 * _RESAMPLES) - 1]
+    )
 
 
 def quantile(values: Sequence[float], share: float) -> float:

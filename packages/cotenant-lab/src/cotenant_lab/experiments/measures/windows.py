@@ -32,7 +32,7 @@ MIN_REQUESTS = 500  # in calm windows, likewise
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class MeasuredWindow:
     """The measurements of one window of the monotonic clock."""
 
     index: int  # windows of `WINDOW_US` since the clock's zero
@@ -55,13 +55,13 @@ class Window:
         return [self.index, self.late_us, self.latency.pairs(), self.lag.pairs()]
 
     @classmethod
-    def from_list(cls, stored: Sequence[Any]) -> Window:
+    def from_list(cls, stored: Sequence[Any]) -> MeasuredWindow:
         """The window of a stored list."""
         index, late_us, latency, lag = stored
         return cls(index, late_us, Histogram.from_pairs(latency), Histogram.from_pairs(lag))
 
 
-def joined(slots: Sequence[Slot], late_us: Callable[[int], int | None]) -> list[Window]:
+def joined(slots: Sequence[Slot], late_us: Callable[[int], int | None]) -> list[MeasuredWindow]:
     """The load's slots as windows, with the monitor's lateness by window index; windows without due requests are
     included.
     """
@@ -69,11 +69,11 @@ def joined(slots: Sequence[Slot], late_us: Callable[[int], int | None]) -> list[
     found = []
     for index in range(min(by_index, default=0), max(by_index, default=-1) + 1):
         slot = by_index.get(index, Slot(index, Histogram(), Histogram()))
-        found.append(Window(index, late_us(index), slot.latency, slot.lag))
+        found.append(MeasuredWindow(index, late_us(index), slot.latency, slot.lag))
     return found
 
 
-def calm(windows: Iterable[Window]) -> list[Window]:
+def calm(windows: Iterable[MeasuredWindow]) -> list[MeasuredWindow]:
     """Windows in which no monitor was late, nor in the one before; never the first, because the one before it is
     not known.
     """
@@ -81,7 +81,7 @@ def calm(windows: Iterable[Window]) -> list[Window]:
     return [window for index, window in quiet.items() if index - 1 in quiet]
 
 
-def latencies(windows: Iterable[Window]) -> Histogram:
+def latencies(windows: Iterable[MeasuredWindow]) -> Histogram:
     """The latencies of all requests due in these windows."""
     pooled = Histogram()
     for window in windows:
@@ -89,7 +89,7 @@ def latencies(windows: Iterable[Window]) -> Histogram:
     return pooled
 
 
-def lags(windows: Iterable[Window]) -> Histogram:
+def lags(windows: Iterable[MeasuredWindow]) -> Histogram:
     """The lag of the generator in these windows."""
     pooled = Histogram()
     for window in windows:
@@ -103,12 +103,12 @@ def stored(slots: Sequence[Slot], late_us: Callable[[int], int | None] | None) -
     return {"witness": late_us is not None, "windows": [window.to_list() for window in windows]}
 
 
-def all_of(record: JsonMapping) -> list[Window]:
+def all_of(record: JsonMapping) -> list[MeasuredWindow]:
     """All windows of a block."""
-    return [Window.from_list(entry) for entry in record["windows"]]
+    return [MeasuredWindow.from_list(entry) for entry in record["windows"]]
 
 
-def judged_of(record: JsonMapping) -> list[Window]:
+def judged_of(record: JsonMapping) -> list[MeasuredWindow]:
     """The calm windows where there was a monitor on each core, else all."""
     return calm(all_of(record)) if record["witness"] else all_of(record)
 
@@ -125,7 +125,7 @@ def disturbed(record: JsonMapping) -> str:
     return f"only {requests} requests were due in calm windows" if requests < MIN_REQUESTS else ""
 
 
-def p99_us(windows: Iterable[Window]) -> float:
+def p99_us(windows: Iterable[MeasuredWindow]) -> float:
     """The p99 latency of the requests in these windows, microseconds; NaN where there were none."""
     return float(latencies(windows).quantile_us(0.99) or "nan")
 

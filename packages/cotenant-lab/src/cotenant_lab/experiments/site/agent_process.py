@@ -16,7 +16,7 @@ import msgspec
 
 from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.services.clients.agent import AgentClient
-from cotenant_lab.experiments.site.site import OWN, Child, Site
+from cotenant_lab.experiments.site.site import OWN, Site, SiteProcess
 
 _UP_S = 20.0
 # Beyond the groups the agent has its defaults, except the allowance from the node's use. That is a rule about the whole
@@ -25,11 +25,11 @@ POLICIES: Mapping[str, object] = {"best_effort_cpu": {"suppress": {"enabled": Fa
 
 
 @dataclass(slots=True)
-class AgentProcess:
+class SiteAgent:
     """A running agent."""
 
     site: Site
-    child: Child
+    child: SiteProcess
     client: AgentClient
 
     def report(self, service: str, live: Mapping[str, int | None]) -> None:
@@ -63,7 +63,7 @@ def start(
     settings: JsonMapping | None = None,
     amounts: Mapping[str, JsonMapping] | None = None,
     group: str = OWN,
-) -> AgentProcess:
+) -> SiteAgent:
     """Start it and wait until it is up.
 
     `services`: group to its p99 objective in milliseconds, where it has one; `batch`: best-effort groups; `amounts`:
@@ -94,6 +94,6 @@ def start(
     file = site.scratch / "agent.yaml"
     file.write_bytes(msgspec.yaml.encode(config))
     command = [sys.executable, "-m", "cotenant", "agent", "--single", "--config", str(file)]
-    agent = AgentProcess(site, site.start(group, command, "agent"), AgentClient(f"unix:{path}"))
+    agent = SiteAgent(site, site.start(group, command, "agent"), AgentClient(f"unix:{path}"))
     site.wait_for("the agent", agent.client.is_healthy, _UP_S)
     return agent

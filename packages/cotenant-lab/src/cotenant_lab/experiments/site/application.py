@@ -17,7 +17,7 @@ import msgspec
 
 from cotenant.model.errors import Permanent
 from cotenant.model.json_object import JsonMapping, JsonObject
-from cotenant_lab.experiments.site.site import OWN, Child, Site
+from cotenant_lab.experiments.site.site import OWN, Site, SiteProcess
 
 EXAMPLES = Path(__file__).parents[6] / "examples"
 NAMESPACE = "experiment"  # of the pods, as the agent calls the experiment's groups
@@ -25,7 +25,7 @@ _TRACES_S = 180.0  # its kernels may have to be compiled
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningApplication:
     """It runs. `traces`: URL of the trace process."""
 
     port: int
@@ -33,7 +33,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class SiteApplication:
     """What an experiment needs to know of it."""
 
     services: tuple[str, ...]
@@ -42,14 +42,18 @@ class Application:
     objective: str  # namespace/name; the one that is judged
     note: str  # what its objective is of
     check: Callable[[], None]  # raises `Unsupported` where it cannot run
-    start: Callable[[Site], Running]  # each service in a group of its own; spans go to a port that nothing serves yet
-    start_traces: Callable[[Site, Running, float, str], Child]  # with a threshold in ms, as the load sees it; a target
+    start: Callable[
+        [Site], RunningApplication
+    ]  # each service in a group of its own; spans go to a port that nothing serves yet
+    start_traces: Callable[
+        [Site, RunningApplication, float, str], SiteProcess
+    ]  # with a threshold in ms, as the load sees it; a target
     beside: tuple[str, ...] = ()  # further objectives of the frontend, whose burn is shown
 
 
 def serve_traces(
-    site: Site, running: Running, objectives: Mapping[str, JsonMapping], more: Sequence[str] = ()
-) -> Child:
+    site: Site, running: RunningApplication, objectives: Mapping[str, JsonMapping], more: Sequence[str] = ()
+) -> SiteProcess:
     """Start the trace process with these specs by objective."""
     file = site.scratch / "objectives.yaml"
     file.write_bytes(b"---\n".join(_manifest(name, spec) for name, spec in objectives.items()))
@@ -71,7 +75,7 @@ def _manifest(objective: str, spec: JsonMapping) -> bytes:
     return msgspec.yaml.encode(manifest)
 
 
-def objective_of(running: Running, objective: str) -> JsonObject:
+def objective_of(running: RunningApplication, objective: str) -> JsonObject:
     """The objective as the trace process has it. Raises `Permanent`."""
     try:
         with urlopen(f"{running.traces}/api/v1/objectives/{objective}", timeout=5) as answer:

@@ -23,7 +23,7 @@ from time import monotonic_ns, sleep
 from cotenant.model.errors import Permanent
 from cotenant_lab.experiments.measures.windows import WINDOW_US
 from cotenant_lab.experiments.site import realtime
-from cotenant_lab.experiments.site.site import Child, Site, in_plant
+from cotenant_lab.experiments.site.site import Site, SiteProcess, in_plant
 
 GROUP = in_plant("witness")
 STEP_US = 2_000
@@ -48,7 +48,7 @@ class LatenessMonitor:
     """A running lateness monitor."""
 
     site: Site
-    child: Child
+    child: SiteProcess
 
     def end(self) -> Lateness:
         """Stop it and return its record. Raises `Permanent` where it had exited by itself."""

@@ -18,8 +18,15 @@ from cotenant.drivers.http.ports import free_port
 from cotenant.drivers.modelserver.exposition import read_exposition
 from cotenant.model.errors import Permanent, Unsupported
 from cotenant.model.traces.model_server import ModelMeasure, ServerHistogram
-from cotenant_lab.experiments.site.application import EXAMPLES, NAMESPACE, Application, Running, answers, serve_traces
-from cotenant_lab.experiments.site.site import Child, Site, in_plant
+from cotenant_lab.experiments.site.application import (
+    EXAMPLES,
+    NAMESPACE,
+    RunningApplication,
+    SiteApplication,
+    answers,
+    serve_traces,
+)
+from cotenant_lab.experiments.site.site import Site, SiteProcess, in_plant
 
 MARGIN = 1.5
 NAME = "llm"
@@ -34,7 +41,7 @@ def _check() -> None:
         raise Unsupported("the llm experiment", "a checkout of the repository, for examples/llm")
 
 
-def _start(site: Site) -> Running:
+def _start(site: Site) -> RunningApplication:
     port, traces = free_port(), f"http://127.0.0.1:{free_port()}"
     site.make_plant(NAME)
     settings = [
@@ -45,10 +52,10 @@ def _start(site: Site) -> Running:
     ]
     site.start(in_plant(NAME), ["env", *settings, sys.executable, str(_SERVER), f"127.0.0.1:{port}"], NAME)
     site.wait_for("the model server", lambda: answers(f"http://127.0.0.1:{port}/ready"), _READY_S)
-    return Running(port, traces)
+    return RunningApplication(port, traces)
 
 
-def _start_traces(site: Site, running: Running, threshold_ms: float, target: str) -> Child:
+def _start_traces(site: Site, running: RunningApplication, threshold_ms: float, target: str) -> SiteProcess:
     """The threshold of the load is of whole answers; the objective's own is from what the server measured alone."""
     url = f"http://127.0.0.1:{running.port}/metrics"
     try:
@@ -85,7 +92,7 @@ def limit_us(first: ServerHistogram, share: float = 0.99) -> int:
     return limit
 
 
-MODEL_SERVER = Application(
+MODEL_SERVER = SiteApplication(
     services=(NAME,),
     frontend=NAME,
     path="/v1/completions?prompt_tokens=1{}&max_tokens=8",

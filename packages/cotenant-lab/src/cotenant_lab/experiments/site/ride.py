@@ -13,8 +13,15 @@ import sys
 
 from cotenant.drivers.http.ports import free_port
 from cotenant.model.errors import Unsupported
-from cotenant_lab.experiments.site.application import EXAMPLES, NAMESPACE, Application, Running, answers, serve_traces
-from cotenant_lab.experiments.site.site import Child, Site, in_plant
+from cotenant_lab.experiments.site.application import (
+    EXAMPLES,
+    NAMESPACE,
+    RunningApplication,
+    SiteApplication,
+    answers,
+    serve_traces,
+)
+from cotenant_lab.experiments.site.site import Site, SiteProcess, in_plant
 
 FOLDER = EXAMPLES / "ride"
 SERVICES = ("customers", "drivers", "route", "driver", "customer", "frontend")
@@ -35,7 +42,7 @@ def _check() -> None:
             raise Unsupported("the loop experiment", "the OpenTelemetry SDK: pip install 'cotenant[traces,ride]'")
 
 
-def _start(site: Site) -> Running:
+def _start(site: Site) -> RunningApplication:
     """Start the stores and services in groups of their own, and wait for the frontend. Spans go to a port that
     nothing serves yet.
     """
@@ -58,10 +65,10 @@ def _start(site: Site) -> Running:
         command = ["env", *settings, sys.executable, str(FOLDER / words[name][0]), *words[name][1:]]
         site.start(in_plant(name), command, name)
     site.wait_for("the frontend", lambda: answers(f"http://127.0.0.1:{first}/ready"), _READY_S)
-    return Running(first, url)
+    return RunningApplication(first, url)
 
 
-def _start_traces(site: Site, running: Running, threshold_ms: float, target: str) -> Child:
+def _start_traces(site: Site, running: RunningApplication, threshold_ms: float, target: str) -> SiteProcess:
     """One objective of the frontend."""
     spec = {
         "service": {"name": "frontend", "operation": "GET /dispatch"},
@@ -72,7 +79,7 @@ def _start_traces(site: Site, running: Running, threshold_ms: float, target: str
     return serve_traces(site, running, {OBJECTIVE: spec})
 
 
-RIDE = Application(
+RIDE = SiteApplication(
     services=SERVICES,
     frontend="frontend",
     path="/dispatch?customer={}",

@@ -58,7 +58,7 @@ class Conditions:
 
 
 @dataclass(slots=True)
-class Child:
+class SiteProcess:
     """A process of the experiment. `stop` is safe to call twice."""
 
     process: subprocess.Popen[bytes]
@@ -97,7 +97,7 @@ class Site:
     scratch: Path
     plant_cpu: int
     load_cpu: int
-    children: list[Child] = field(default_factory=list)
+    children: list[SiteProcess] = field(default_factory=list)
     _stretch: list[_Reading] = field(default_factory=list)
     _may_be_used_idle: bool = False
 
@@ -109,7 +109,7 @@ class Site:
             self.cgroups.make(in_plant(name), str(self.plant_cpu))
         return tuple(map(in_plant, names))
 
-    def start(self, group: str, command: Sequence[str], name: str = "", pipe: bool = False) -> Child:
+    def start(self, group: str, command: Sequence[str], name: str = "", pipe: bool = False) -> SiteProcess:
         """Start a child inside a group. With `pipe`, its standard output is a pipe; else it goes to the log with
         the errors.
         """
@@ -123,15 +123,15 @@ class Site:
                 stderr=errors,
                 start_new_session=True,  # Ctrl-C is for this process, which ends them in order
             )
-        child = Child(process, name, log)
+        child = SiteProcess(process, name, log)
         self.children.append(child)
         return child
 
-    def start_python(self, group: str, module: str, *arguments: str, pipe: bool = False) -> Child:
+    def start_python(self, group: str, module: str, *arguments: str, pipe: bool = False) -> SiteProcess:
         """Start one of our modules as a child."""
         return self.start(group, [sys.executable, "-m", module, *arguments], module.rpartition(".")[2], pipe)
 
-    def stop(self, *children: Child, kill: bool = False) -> None:
+    def stop(self, *children: SiteProcess, kill: bool = False) -> None:
         """End these children."""
         for child in children:
             child.stop(kill)

@@ -25,13 +25,13 @@ from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.model.errors import Unsupported
 from cotenant.model.json_object import JsonMapping
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.node_state import GroupUse
 from cotenant.model.pages.figures import OURS, rival
-from cotenant_lab.experiments.harness import Judgement, Record, Round
+from cotenant_lab.experiments.harness import ExperimentJudgement, ExperimentRound, Record
 from cotenant_lab.experiments.measures.statistics import middle, quantile
-from cotenant_lab.experiments.outcome import Check, Curve, Picture
-from cotenant_lab.experiments.site.site import Child, Site, in_plant, now_us
+from cotenant_lab.experiments.outcome import Curve, FigureCheck, Picture
+from cotenant_lab.experiments.site.site import Site, SiteProcess, in_plant, now_us
 from cotenant_lab.experiments.studies.antagonist_search import (
     BLAME,
     LEARNING,
@@ -95,7 +95,7 @@ class Antagonist:
         children = [_start_service(site, start_us, end_us, seed), *_start_batch(site, together_us, end_us, random)]
         looks: list[tuple[int, dict[str, GroupUse]]] = []
         for group in batch:
-            site.cgroups.knobs.write(Target(group, Knob.CPU_IDLE), "0" if paths[group] == guilty else "1")
+            site.cgroups.knobs.write(KnobTarget(group, Knob.CPU_IDLE), "0" if paths[group] == guilty else "1")
         with AntagonistSearch(detect(), service, batch) as watch:
             watch_end_us = end_us - round(self.held_s * 1e6)
             _sample(site, watch, start_us, watch_end_us, looks)
@@ -139,11 +139,11 @@ class Antagonist:
         """Never disturbed by its own measure."""
         return ""
 
-    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+    def discard(self, rounds: Sequence[ExperimentRound]) -> Mapping[int, str]:
         """Discards none: a round in which no group was named is a result."""
         return {}
 
-    def judge(self, rounds: Sequence[Round]) -> Judgement:
+    def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
         """How often each method named the guilty group first, how soon, and the effect of its cap."""
         records = [round_.record(ARM) for round_ in rounds]
         ways: dict[str, dict[str, object]] = {}
@@ -167,7 +167,7 @@ class Antagonist:
             rows.append(
                 (shown, str(len(answers)), f"{right} ({share:.0%})", str(len(hits)), str(wrong), _seconds(soon))
             )
-            checks.append(Check(f"guilty one in the top place by {shown}", round(share, 4), LINE, at_least=True))
+            checks.append(FigureCheck(f"guilty one in the top place by {shown}", round(share, 4), LINE, at_least=True))
             curves.append(Curve(shown, list(range(len(answers))), _times(answers), _COLOURS[name], is_points=True))
         found = [record for record in records if record["capped"] == record["guilty"]]
         figures: dict[str, object] = {
@@ -197,14 +197,14 @@ class Antagonist:
             Picture("Seconds until a group would have been capped", "round", "seconds", [("", curves)]),
             _course(rounds[-1].record(ARM)),
         )
-        return Judgement(figures, checks, columns, rows, notes, pictures)
+        return ExperimentJudgement(figures, checks, columns, rows, notes, pictures)
 
 
 def _batch_groups() -> list[str]:
     return [in_plant(f"batch-{number}") for number in range(BATCH_GROUPS)]
 
 
-def _start_service(site: Site, start_us: int, end_us: int, seed: int) -> Child:
+def _start_service(site: Site, start_us: int, end_us: int, seed: int) -> SiteProcess:
     return site.start_python(
         _SERVICE,
         "cotenant_lab.experiments.loads.bursty_service",
@@ -214,7 +214,7 @@ def _start_service(site: Site, start_us: int, end_us: int, seed: int) -> Child:
     )
 
 
-def _start_batch(site: Site, together_us: int, end_us: int, random: Random) -> Iterator[Child]:
+def _start_batch(site: Site, together_us: int, end_us: int, random: Random) -> Iterator[SiteProcess]:
     phases = [PERIOD_MS * place // BATCH_GROUPS for place in range(BATCH_GROUPS)]
     random.shuffle(phases)
     for batch_group, phase_ms in zip(_batch_groups(), phases, strict=True):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from cotenant.drivers.cgroup.counters import CgroupReader
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.ebpf.runqueue import RunQueue
@@ -67,7 +67,7 @@ class AntagonistSearch:
     `Unsupported`.
     """
 
-    def __init__(self, layout: Layout, service: str, batch: Sequence[str]) -> None:
+    def __init__(self, layout: CgroupLayout, service: str, batch: Sequence[str]) -> None:
         self._service, self._batch = service, tuple(batch)
         self._rates = Rates()
         self._stack = ExitStack()
@@ -88,7 +88,7 @@ class AntagonistSearch:
             if name != BLAME or self._probe is not None
         }
 
-    def _start_probe(self, layout: Layout) -> None:
+    def _start_probe(self, layout: CgroupLayout) -> None:
         tree = layout.by_controller.get("cpu") or layout.unified
         try:
             if tree is None:

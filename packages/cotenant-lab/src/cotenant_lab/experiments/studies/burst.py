@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant.model.errors import Unsupported
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.pages.figures import BOUND, OURS, rival
-from cotenant_lab.experiments.harness import Judgement, Record, Round
-from cotenant_lab.experiments.measures.statistics import Estimate, middle, quantile, ratio
-from cotenant_lab.experiments.outcome import Check, Curve, Picture
+from cotenant_lab.experiments.harness import ExperimentJudgement, ExperimentRound, Record
+from cotenant_lab.experiments.measures.statistics import IntervalEstimate, middle, quantile, ratio
+from cotenant_lab.experiments.outcome import Curve, FigureCheck, Picture
 from cotenant_lab.experiments.site import agent_process
 from cotenant_lab.experiments.site.site import Site, in_plant, now_us
 
@@ -31,7 +31,7 @@ _LEAD_US = 300_000
 
 
 @dataclass(slots=True)
-class Burst:
+class BurstStudy:
     """The experiment and its load."""
 
     limit_m: int = 250  # milli-CPU
@@ -59,7 +59,7 @@ class Burst:
         the agent changes it afterwards.
         """
         quota = "max" if arm == UNLIMITED else str(self.limit_m * PERIOD_US // 1000)
-        site.cgroups.knobs.write(Target(site.cgroups.path(_SERVICE), Knob.CPU_MAX), f"{quota} {PERIOD_US}")
+        site.cgroups.knobs.write(KnobTarget(site.cgroups.path(_SERVICE), Knob.CPU_MAX), f"{quota} {PERIOD_US}")
         agent = None
         if arm == REGULATED:
             limits = {"limits": {"cpu": f"{self.limit_m}m"}, "requests": {"cpu": f"{self.limit_m}m"}}
@@ -96,11 +96,11 @@ class Burst:
         """Never disturbed by its own measure."""
         return ""
 
-    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+    def discard(self, rounds: Sequence[ExperimentRound]) -> Mapping[int, str]:
         """Discards none."""
         return {}
 
-    def judge(self, rounds: Sequence[Round]) -> Judgement:
+    def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
         """Quantiles by round, their ratios, the throttled time."""
         figures: dict[str, object] = {}
         rows = []
@@ -125,7 +125,9 @@ class Burst:
             ms = [f"{estimate.value / 1000:.0f}" for estimate in (p50, p90, p99, stopped)]
             rows.append((arm, *ms, f"{used.value:.0f} %"))
         if REGULATED not in self.arms:
-            return Judgement(figures, (), ("arm", "p50 ms", "p90 ms", "p99 ms", "throttled ms/s", "of a core"), rows)
+            return ExperimentJudgement(
+                figures, (), ("arm", "p50 ms", "p90 ms", "p99 ms", "throttled ms/s", "of a core"), rows
+            )
         checks = [
             _check("p90 with the agent / without", ratio(tails[REGULATED][0.9], tails[LIMITED][0.9]), 0.6),
             _check("p99 with the agent / without", ratio(tails[REGULATED][0.99], tails[LIMITED][0.99]), 0.8),
@@ -145,9 +147,9 @@ class Burst:
             "bootstrap interval).",
         )
         columns = ("arm", "p50 ms", "p90 ms", "p99 ms", "throttled ms/s", "of a core")
-        return Judgement(figures, checks, columns, rows, notes, (self._picture(rounds),))
+        return ExperimentJudgement(figures, checks, columns, rows, notes, (self._picture(rounds),))
 
-    def _picture(self, rounds: Sequence[Round]) -> Picture:
+    def _picture(self, rounds: Sequence[ExperimentRound]) -> Picture:
         curves = []
         for arm in self.arms:
             values = sorted(value / 1000 for round_ in rounds for value in round_.record(arm)["latency_us"])
@@ -161,6 +163,6 @@ class Burst:
 SETTINGS: Mapping[str, object] = {"policies": {**agent_process.POLICIES, "burst": {"policy": "auto"}}}
 
 
-def _check(what: str, estimate: Estimate, bound: float) -> Check:
+def _check(what: str, estimate: IntervalEstimate, bound: float) -> FigureCheck:
     low, high = (None if end is None else round(end, 4) for end in (estimate.low, estimate.high))
-    return Check(what, round(estimate.value, 4), bound, low=low, high=high)
+    return FigureCheck(what, round(estimate.value, 4), bound, low=low, high=high)

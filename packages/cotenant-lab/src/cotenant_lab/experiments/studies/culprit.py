@@ -23,13 +23,13 @@ from random import Random
 
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.model.errors import Unsupported
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.pages.figures import OURS, rival
-from cotenant_lab.experiments.harness import Judgement, Record, Round
+from cotenant_lab.experiments.harness import ExperimentJudgement, ExperimentRound, Record
 from cotenant_lab.experiments.measures.statistics import middle
-from cotenant_lab.experiments.outcome import Check, Curve, Picture
-from cotenant_lab.experiments.site.site import Child, Site, in_plant, now_us
-from cotenant_lab.experiments.studies.culprit_watch import ALL, METHODS, CulpritWatch, LatencyFile
+from cotenant_lab.experiments.outcome import Curve, FigureCheck, Picture
+from cotenant_lab.experiments.site.site import Site, SiteProcess, in_plant, now_us
+from cotenant_lab.experiments.studies.culprit_watch import ALL, METHODS, CulpritWatch, WindowFile
 
 NEIGHBOUR, OWN_LOAD, OWN_QUOTA = "neighbour", "own-load", "own-quota"
 SUSPECTS = 4
@@ -80,10 +80,10 @@ class Culprit:
         paths = {site.cgroups.path(name): name for name in (_SERVICE, *batch_groups())}
         service, *batch = paths
         knobs = site.cgroups.knobs
-        quota = Target(service, Knob.CPU_MAX)
+        quota = KnobTarget(service, Knob.CPU_MAX)
         before = knobs.raw(quota)
         for group in batch:
-            knobs.write(Target(group, Knob.CPU_IDLE), "1")
+            knobs.write(KnobTarget(group, Knob.CPU_IDLE), "1")
         if arm == OWN_QUOTA:
             knobs.write(quota, AMPLE)
         windows = site.scratch / f"windows-{arm}-{seed}.jsonl"
@@ -95,15 +95,15 @@ class Culprit:
         ]
         curve: list[list[float | None]] = []
         try:
-            with CulpritWatch(detect(), service, batch, OBJECTIVE_US, LatencyFile(windows)) as watch:
+            with CulpritWatch(detect(), service, batch, OBJECTIVE_US, WindowFile(windows)) as watch:
                 at_us, began = start_us, False
                 while at_us < end_us:
                     site.wait_until(at_us)
                     if not began and at_us >= trouble_us:
                         began = True
                         if arm == NEIGHBOUR:
-                            knobs.write(Target(site.cgroups.path(guilty), Knob.CPU_IDLE), "0")
-                            knobs.write(Target(site.cgroups.path(guilty), Knob.CPU_WEIGHT), WEIGHT)
+                            knobs.write(KnobTarget(site.cgroups.path(guilty), Knob.CPU_IDLE), "0")
+                            knobs.write(KnobTarget(site.cgroups.path(guilty), Knob.CPU_WEIGHT), WEIGHT)
                         elif arm == OWN_QUOTA:
                             knobs.write(quota, QUOTA)
                     state = watch.sample(ask=began)
@@ -139,11 +139,11 @@ class Culprit:
         """Never disturbed by its own measure."""
         return ""
 
-    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+    def discard(self, rounds: Sequence[ExperimentRound]) -> Mapping[int, str]:
         """Discards none: a round in which no group was named is a result."""
         return {}
 
-    def judge(self, rounds: Sequence[Round]) -> Judgement:
+    def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
         """How often the guilty group was the first one named, and how often a group was named where the service was
         its own cause.
         """
@@ -190,8 +190,10 @@ class Culprit:
                 )
             )
             if name == ALL:
-                checks.append(Check("guilty group named first of four", round(share, 4), LINE, at_least=True))
-                checks.append(Check("groups named in rounds of own load or own quota", len(wrong), 0, at_least=False))
+                checks.append(FigureCheck("guilty group named first of four", round(share, 4), LINE, at_least=True))
+                checks.append(
+                    FigureCheck("groups named in rounds of own load or own quota", len(wrong), 0, at_least=False)
+                )
         figures: dict[str, object] = {
             "methods": found,
             "p99_ms": {
@@ -222,7 +224,7 @@ class Culprit:
             Picture("Seconds until the guilty group was named", "round", "seconds", [("", curves)]),
             *(_course(arm, rounds[-1].record(arm)) for arm in self.arms),
         )
-        return Judgement(figures, checks, columns, rows, notes, pictures)
+        return ExperimentJudgement(figures, checks, columns, rows, notes, pictures)
 
 
 def batch_groups() -> list[str]:
@@ -230,7 +232,9 @@ def batch_groups() -> list[str]:
     return [in_plant(f"batch-{number}") for number in range(SUSPECTS)]
 
 
-def start_service(site: Site, start_us: int, end_us: int, seed: int, windows: str, growth: Sequence[str]) -> Child:
+def start_service(
+    site: Site, start_us: int, end_us: int, seed: int, windows: str, growth: Sequence[str]
+) -> SiteProcess:
     """Start the service, which writes its latency windows to a file."""
     return site.start_python(
         _SERVICE,
@@ -242,7 +246,7 @@ def start_service(site: Site, start_us: int, end_us: int, seed: int, windows: st
     )
 
 
-def start_batch(site: Site, start_us: int, end_us: int, random: Random) -> Iterator[Child]:
+def start_batch(site: Site, start_us: int, end_us: int, random: Random) -> Iterator[SiteProcess]:
     """Start the batch groups\' work, each at a phase of its own."""
     phases = [PERIOD_MS * place // SUSPECTS for place in range(SUSPECTS)]
     random.shuffle(phases)
@@ -256,7 +260,7 @@ def start_batch(site: Site, start_us: int, end_us: int, random: Random) -> Itera
         )
 
 
-def _causes(rounds: Sequence[Round], arm: str, name: str) -> dict[str, int]:
+def _causes(rounds: Sequence[ExperimentRound], arm: str, name: str) -> dict[str, int]:
     """Samples in trouble by the cause that was found, over all rounds."""
     total: Counter[str] = Counter()
     for round_ in rounds:

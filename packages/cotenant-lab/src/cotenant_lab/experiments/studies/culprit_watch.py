@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from cotenant.drivers.cgroup.counters import CgroupReader
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.ebpf.runqueue import RunQueue
@@ -28,7 +28,7 @@ from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse, ServiceHealth
 from cotenant.policy.interference.attribution.attribute import Attribution, attribute
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended
-from cotenant.policy.interference.attribution.settings import AttributionSettings, Signal
+from cotenant.policy.interference.attribution.settings import AttributionSettings, EvidenceSignal
 from cotenant_lab.experiments.site.site import now_us
 
 ALL, NO_PROBE, NO_LATENCY = "all", "without the probe", "without latency"
@@ -37,13 +37,13 @@ ALL, NO_PROBE, NO_LATENCY = "all", "without the probe", "without latency"
 _PACE = AttributionSettings(trouble_samples=2, trouble_of=6)
 METHODS: Mapping[str, AttributionSettings] = {
     ALL: _PACE,
-    NO_PROBE: replace(_PACE, signals=tuple(signal for signal in Signal if signal is not Signal.BLAME)),
-    NO_LATENCY: replace(_PACE, signals=(Signal.RUN_DELAY, Signal.STALL, Signal.BLAME)),
+    NO_PROBE: replace(_PACE, signals=tuple(signal for signal in EvidenceSignal if signal is not EvidenceSignal.BLAME)),
+    NO_LATENCY: replace(_PACE, signals=(EvidenceSignal.RUN_DELAY, EvidenceSignal.STALL, EvidenceSignal.BLAME)),
 }
 
 
 @dataclass(slots=True)
-class Answers:
+class SignalConclusions:
     """What one list of signals concluded so far."""
 
     settings: AttributionSettings
@@ -55,7 +55,7 @@ class Answers:
     last: Attribution | None = None
 
 
-class LatencyFile:
+class WindowFile:
     """The newest window of a `windowed_service`'s file."""
 
     def __init__(self, path: Path) -> None:
@@ -86,7 +86,7 @@ class CulpritWatch:
     """
 
     def __init__(
-        self, layout: Layout, service: str, batch: Sequence[str], objective_us: int, latency: LatencyFile
+        self, layout: CgroupLayout, service: str, batch: Sequence[str], objective_us: int, latency: WindowFile
     ) -> None:
         self._service = NodePod(
             service,
@@ -108,7 +108,7 @@ class CulpritWatch:
         self._stack = ExitStack()
         self._probe: RunQueue | None = None
         self.why_no_probe = ""
-        self.methods = {name: Answers(settings) for name, settings in METHODS.items()}
+        self.methods = {name: SignalConclusions(settings) for name, settings in METHODS.items()}
         try:
             reader, host, delays = CgroupReader(layout), HostReader(), RunDelayReader(layout)
             for cgroup_reader in (reader, host, delays):
@@ -119,7 +119,7 @@ class CulpritWatch:
             self._stack.close()
             raise
 
-    def _start_probe(self, layout: Layout) -> None:
+    def _start_probe(self, layout: CgroupLayout) -> None:
         tree = layout.by_controller.get("cpu") or layout.unified
         try:
             if tree is None:
@@ -147,7 +147,7 @@ class CulpritWatch:
             self._step(method, state, ask)
         return state
 
-    def _step(self, method: Answers, state: NodeState, ask: bool) -> None:
+    def _step(self, method: SignalConclusions, state: NodeState, ask: bool) -> None:
         method.history = extended(method.history, state, method.settings)
         if not ask or not method.history.in_trouble(self._service.uid, method.settings):
             return

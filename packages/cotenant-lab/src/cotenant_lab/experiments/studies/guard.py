@@ -23,15 +23,15 @@ from math import isnan
 from statistics import median
 
 from cotenant.model.pages.figures import BOUND, OURS, rival
-from cotenant_lab.experiments.harness import Judgement, Record, Round
+from cotenant_lab.experiments.harness import ExperimentJudgement, ExperimentRound, Record
 from cotenant_lab.experiments.loads import measured_server
-from cotenant_lab.experiments.loads.measured_server import Load
+from cotenant_lab.experiments.loads.measured_server import GeneratorSettings
 from cotenant_lab.experiments.measures.histogram import Histogram, highest_of
-from cotenant_lab.experiments.measures.statistics import Estimate, middle, ratio
+from cotenant_lab.experiments.measures.statistics import IntervalEstimate, middle, ratio
 from cotenant_lab.experiments.measures.windows import (
     LATE_US,
     WINDOW_US,
-    Window,
+    MeasuredWindow,
     all_of,
     calm,
     disturbed,
@@ -42,9 +42,9 @@ from cotenant_lab.experiments.measures.windows import (
     p99_us,
     stored,
 )
-from cotenant_lab.experiments.outcome import Check, Curve, Picture
+from cotenant_lab.experiments.outcome import Curve, FigureCheck, Picture
 from cotenant_lab.experiments.site import agent_process, lateness
-from cotenant_lab.experiments.site.site import Child, Site, in_plant, now_us
+from cotenant_lab.experiments.site.site import Site, SiteProcess, in_plant, now_us
 
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
 HOGS = 4
@@ -52,10 +52,10 @@ _SERVICE = in_plant("service")
 
 
 @dataclass(slots=True)
-class Guard:
+class GuardStudy:
     """The experiment and its load."""
 
-    load: Load = field(default_factory=Load)
+    load: GeneratorSettings = field(default_factory=GeneratorSettings)
     warm_s: float = 24.0  # of the regulated arm
     name: str = "guard"
     title: str = "Redis under load and stress-ng on one core"
@@ -80,7 +80,7 @@ class Guard:
         agent = None
         if arm == REGULATED:
             agent = agent_process.start(site, services={_SERVICE: self.load.objective_ms}, batch=_hogs())
-        hogs: list[Child] = []
+        hogs: list[SiteProcess] = []
 
         def hear(live: measured_server.Live) -> None:
             if agent:
@@ -110,11 +110,11 @@ class Guard:
         """Why too few windows were calm; empty where there was no lateness monitor."""
         return disturbed(record)
 
-    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+    def discard(self, rounds: Sequence[ExperimentRound]) -> Mapping[int, str]:
         """Rounds whose p99 alone is far above the median."""
         return disturbed_alone({round_.number: p99_us(judged_of(round_.record(ALONE))) for round_ in rounds})
 
-    def judge(self, rounds: Sequence[Round]) -> Judgement:
+    def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
         """Ratios of p99 within rounds, over calm windows and over all, the batch work's progress, and the
         generator's own lateness.
         """
@@ -195,7 +195,9 @@ class Guard:
             "Lag: how late the generator sent, over all windows, which is in every latency.",
             _of_windows(all_tails, has_witness, witness_share),
         )
-        return Judgement(figures, checks, columns, rows, notes, (self._distribution(pooled), self._by_round(tails)))
+        return ExperimentJudgement(
+            figures, checks, columns, rows, notes, (self._distribution(pooled), self._by_round(tails))
+        )
 
     def _distribution(self, pooled: Mapping[str, Histogram]) -> Picture:
         curves = []
@@ -231,7 +233,7 @@ def _hogs() -> list[str]:
     return [in_plant(f"batch-{number}") for number in range(HOGS)]
 
 
-def _stress(site: Site, group: str) -> Child:
+def _stress(site: Site, group: str) -> SiteProcess:
     return site.start(group, ["stress-ng", "--cpu", "1", "--cpu-method", "matrixprod", "--quiet"], group)
 
 
@@ -244,7 +246,7 @@ def _counters(site: Site) -> dict[str, int]:
     }
 
 
-def _late(blocks: Iterable[Iterable[Window]]) -> dict[str, float]:
+def _late(blocks: Iterable[Iterable[MeasuredWindow]]) -> dict[str, float]:
     """The share of windows in which each monitor was late: on the plant's core, and on the load's."""
     windows = list(chain.from_iterable(blocks))
     most = max(1, len(windows))
@@ -286,7 +288,7 @@ def _ms(value_us: float | None) -> str:
     return "–" if value_us is None else f"{value_us / 1000:.2f}"
 
 
-def _object(estimate: Estimate) -> dict[str, float | None]:
+def _object(estimate: IntervalEstimate) -> dict[str, float | None]:
     return {
         "ratio": round(estimate.value, 4),
         "low": None if estimate.low is None else round(estimate.low, 4),
@@ -294,6 +296,6 @@ def _object(estimate: Estimate) -> dict[str, float | None]:
     }
 
 
-def _check(what: str, estimate: Estimate, bound: float, at_least: bool) -> Check:
+def _check(what: str, estimate: IntervalEstimate, bound: float, at_least: bool) -> FigureCheck:
     low, high = (None if end is None else round(end, 4) for end in (estimate.low, estimate.high))
-    return Check(what, round(estimate.value, 4), bound, at_least, low, high)
+    return FigureCheck(what, round(estimate.value, 4), bound, at_least, low, high)

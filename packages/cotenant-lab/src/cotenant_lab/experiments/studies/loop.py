@@ -29,19 +29,19 @@ from statistics import median
 
 from cotenant.model.errors import CotenantError, Permanent
 from cotenant.model.json_object import JsonMapping, JsonObject
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.pages.figures import BOUND, OURS, rival
-from cotenant_lab.experiments.harness import Judgement, Record, Round
+from cotenant_lab.experiments.harness import ExperimentJudgement, ExperimentRound, Record
 from cotenant_lab.experiments.loads.ride_load import SLOT_US
 from cotenant_lab.experiments.measures.histogram import Histogram
 from cotenant_lab.experiments.measures.statistics import middle, ratio
 from cotenant_lab.experiments.measures.windows import disturbed_alone
-from cotenant_lab.experiments.outcome import Check, Curve, Picture
+from cotenant_lab.experiments.outcome import Curve, FigureCheck, Picture
 from cotenant_lab.experiments.site import agent_process
-from cotenant_lab.experiments.site.agent_process import AgentProcess
-from cotenant_lab.experiments.site.application import Application, Running, objective_of
+from cotenant_lab.experiments.site.agent_process import SiteAgent
+from cotenant_lab.experiments.site.application import RunningApplication, SiteApplication, objective_of
 from cotenant_lab.experiments.site.ride import RIDE
-from cotenant_lab.experiments.site.site import GENERATOR, Child, Site, in_plant, now_us
+from cotenant_lab.experiments.site.site import GENERATOR, Site, SiteProcess, in_plant, now_us
 
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
 MARGIN = 1.5
@@ -59,7 +59,7 @@ _COLOURS = {ALONE: BOUND, UNREGULATED: rival(0), REGULATED: OURS}
 
 
 @dataclass(slots=True)
-class Loop:
+class LoopStudy:
     """The experiment. Times in seconds; `steady_s` at the end of an arm is compared."""
 
     rate: float = 15.0
@@ -70,8 +70,8 @@ class Loop:
     title: str = "From spans to a recovery: the ride service beside a batch hog"
     arms: Sequence[str] = (ALONE, UNREGULATED, REGULATED)
     threshold_ms: float = 0.0
-    application: Application = RIDE
-    _running: Running = field(default=Running(0, ""))
+    application: SiteApplication = RIDE
+    _running: RunningApplication = field(default=RunningApplication(0, ""))
 
     @property
     def block_s(self) -> float:
@@ -82,7 +82,7 @@ class Loop:
         """Start the application, measure it alone, set the threshold, start the trace process."""
         self.application.check()
         site.make_plant("hog", "backup")
-        site.cgroups.knobs.write(Target(site.cgroups.path(_HOG), Knob.CPU_WEIGHT), _HOG_WEIGHT)
+        site.cgroups.knobs.write(KnobTarget(site.cgroups.path(_HOG), Knob.CPU_WEIGHT), _HOG_WEIGHT)
         self._running = self.application.start(site)
         self._load(site, 6, 1, 1_000_000, lambda second, live: None)  # connections and caches
         alone = self._load(site, 15, 2, 1_000_000, lambda second, live: None)
@@ -96,7 +96,7 @@ class Loop:
         """One arm: latencies by half second, and what the trace process and the agent said each second."""
         agent = self._agent(site) if arm == REGULATED else None
         seconds = self.calm_s + {ALONE: self.steady_s, UNREGULATED: self.steady_s, REGULATED: self.trouble_s}[arm]
-        hogs: list[Child] = []
+        hogs: list[SiteProcess] = []
         watched: list[JsonObject] = []
         offline_us: list[int] = []  # CPU time of the hog where the compared stretch begins, and at its end
         other = site.start(_OTHER, [sys.executable, "-c", _LIGHT], "backup")
@@ -137,7 +137,7 @@ class Loop:
         """Blocks are judged by the plant's core only."""
         return ""
 
-    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+    def discard(self, rounds: Sequence[ExperimentRound]) -> Mapping[int, str]:
         """Rounds in which the application alone already misses its objective, or is far slower than usual."""
         tails_us = {round_.number: self._tail(round_.record(ALONE), ALONE) for round_ in rounds}
         found = dict(disturbed_alone(tails_us, MARGIN))
@@ -148,7 +148,7 @@ class Loop:
                 found[round_.number] = f"alone, {share:.0%} of the requests missed the objective"
         return found
 
-    def judge(self, rounds: Sequence[Round]) -> Judgement:
+    def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
         """Burn, cause, recovery and the regulated tail."""
         tails = {arm: [self._tail(round_.record(arm), arm) for round_ in rounds] for arm in self.arms}
         burns = [_worst_burn(round_.record(UNREGULATED), self.calm_s) for round_ in rounds]
@@ -162,17 +162,19 @@ class Loop:
         slowest = max(known) if len(known) == len(rounds) else None
         kept = [_offline_share(round_) for round_ in rounds]
         checks = [
-            Check(
+            FigureCheck(
                 "burn rate under the hog, unregulated, of the trace process",
                 median(burns),
                 BURN_LINE,
                 True,
                 arms=(UNREGULATED,),
             ),
-            Check("hog named as the cause, share of rounds", right, NAMED_LINE, True, arms=(REGULATED,)),
-            Check("innocent batch group limited, rounds", float(sum(innocent)), 0.0, arms=(REGULATED,)),
-            Check("hog's arrival to recovered, slowest round", slowest, RECOVERED_LINE_S, unit="s", arms=(REGULATED,)),
-            Check(
+            FigureCheck("hog named as the cause, share of rounds", right, NAMED_LINE, True, arms=(REGULATED,)),
+            FigureCheck("innocent batch group limited, rounds", float(sum(innocent)), 0.0, arms=(REGULATED,)),
+            FigureCheck(
+                "hog's arrival to recovered, slowest round", slowest, RECOVERED_LINE_S, unit="s", arms=(REGULATED,)
+            ),
+            FigureCheck(
                 "p99 regulated / alone",
                 round(against.value, 3),
                 P99_LINE,
@@ -219,9 +221,11 @@ class Loop:
             f"of the last {self.steady_s} s of an arm. No service reports on itself to the agent. offline: the hog's "
             "CPU time in that stretch, regulated, of what it had unregulated.",
         )
-        return Judgement(figures, checks, columns, rows, notes, (self._picture(rounds[0]), self._burning(rounds[0])))
+        return ExperimentJudgement(
+            figures, checks, columns, rows, notes, (self._picture(rounds[0]), self._burning(rounds[0]))
+        )
 
-    def _agent(self, site: Site) -> AgentProcess:
+    def _agent(self, site: Site) -> SiteAgent:
         services = {in_plant(name): None for name in self.application.services}
         settings = {"policies": _POLICIES, "traces": {"url": self._running.traces}}
         return agent_process.start(site, services=services, batch=(_HOG, _OTHER), settings=settings)
@@ -246,7 +250,7 @@ class Loop:
         generator.process.wait(10)
         raise Permanent(f"the load ended early: {generator.last_line()}")
 
-    def _looked(self, agent: AgentProcess | None) -> dict[str, object]:
+    def _looked(self, agent: SiteAgent | None) -> dict[str, object]:
         """The worst replica by each objective, and the frontend as its agent sees it."""
         found: JsonObject = {"burn": self._burn(self.application.objective)}
         if self.application.beside:
@@ -263,7 +267,7 @@ class Loop:
         burn = (objective_of(self._running, objective).get("worstReplica") or {}).get("burn")
         return None if burn is None else float(burn)
 
-    def _story(self, agent: AgentProcess) -> dict[str, object]:
+    def _story(self, agent: SiteAgent) -> dict[str, object]:
         try:
             return dict(agent.client.get("/v1/explain", service=self._frontend))
         except CotenantError as error:
@@ -285,7 +289,7 @@ class Loop:
         }
         return recovered_s(over, float(self.calm_s), BUDGET, STEADY_S)
 
-    def _picture(self, first: Round) -> Picture:
+    def _picture(self, first: ExperimentRound) -> Picture:
         curves = []
         for arm in self.arms:
             points = [
@@ -294,7 +298,7 @@ class Loop:
             curves.append(Curve(arm, [x for x, _ in points], [y / 1000 for _, y in points], _COLOURS[arm]))
         return Picture(f"p95 by half second; the hog arrives at {self.calm_s} s", "s", "ms", (("first round", curves),))
 
-    def _burning(self, first: Round) -> Picture:
+    def _burning(self, first: ExperimentRound) -> Picture:
         """Above 1 the budget of the objective is used up before its time."""
         curves = []
         for arm in self.arms:
@@ -345,7 +349,7 @@ def _worst_burn(record: Record, calm_s: int, beside: str = "") -> float:
     return max(((entry["beside"][beside] if beside else entry["burn"]) or 0.0 for entry in late), default=0.0)
 
 
-def _offline_share(round_: Round) -> float:
+def _offline_share(round_: ExperimentRound) -> float:
     """The hog's CPU time regulated, of what it had unregulated."""
     regulated, unregulated = (int(round_.record(arm)["offline_us"]) for arm in (REGULATED, UNREGULATED))
     return regulated / max(1, unregulated)

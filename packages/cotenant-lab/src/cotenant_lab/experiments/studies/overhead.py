@@ -20,12 +20,12 @@ from pathlib import Path
 from cotenant.drivers.ebpf.cost import costs, timed
 from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.model.errors import Unsupported
-from cotenant_lab.experiments.harness import Judgement, Record, Round
+from cotenant_lab.experiments.harness import ExperimentJudgement, ExperimentRound, Record
 from cotenant_lab.experiments.loads import measured_server
-from cotenant_lab.experiments.loads.measured_server import Load
-from cotenant_lab.experiments.measures.statistics import Estimate, middle, ratio
+from cotenant_lab.experiments.loads.measured_server import GeneratorSettings
+from cotenant_lab.experiments.measures.statistics import IntervalEstimate, middle, ratio
 from cotenant_lab.experiments.measures.windows import all_of, disturbed, judged_of, p99_us, stored
-from cotenant_lab.experiments.outcome import Check
+from cotenant_lab.experiments.outcome import FigureCheck
 from cotenant_lab.experiments.site import agent_process, lateness
 from cotenant_lab.experiments.site.site import Site, in_plant, now_us
 
@@ -47,7 +47,7 @@ LINES: Mapping[int, tuple[float, float]] = {50: (1.0, 80.0), 200: (3.0, 120.0)}
 class Overhead:
     """The experiment and its load."""
 
-    load: Load = field(default_factory=lambda: Load(seconds=20.0, settle_s=4))
+    load: GeneratorSettings = field(default_factory=lambda: GeneratorSettings(seconds=20.0, settle_s=4))
     sizes: Sequence[int] = tuple(LINES)
     name: str = "overhead"
     title: str = "What the agent costs at a period of one second"
@@ -107,11 +107,11 @@ class Overhead:
         """Why too few windows were calm to judge the victim."""
         return disturbed(record) if "windows" in record else ""
 
-    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+    def discard(self, rounds: Sequence[ExperimentRound]) -> Mapping[int, str]:
         """Discards none."""
         return {}
 
-    def judge(self, rounds: Sequence[Round]) -> Judgement:
+    def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
         """CPU, memory, calls and bytes for each number of groups, and the victim's tail against that without the
         agent.
         """
@@ -158,7 +158,7 @@ class Overhead:
                 )
             )
             checks.append(_check(f"CPU at {size} groups", cpu, max_cpu, " %"))
-            checks.append(Check(f"peak memory at {size} groups", round(memory, 1), max_memory, unit=" MiB"))
+            checks.append(FigureCheck(f"peak memory at {size} groups", round(memory, 1), max_memory, unit=" MiB"))
         first = _arm(self.sizes[0])
         checks.append(
             _check(f"victim's p99, agent over {self.sizes[0]} groups / none", ratio(tails[first], tails[OFF]), 1.02)
@@ -167,7 +167,7 @@ class Overhead:
         lacking = next((probe["lacking"] for probe in probes if "lacking" in probe), "")
         what = f"eBPF probe at {SWITCHES:,} switches a second"
         if lacking:
-            checks.append(Check(what, None, MAX_PROBE_PERCENT, unit=" % of the machine"))
+            checks.append(FigureCheck(what, None, MAX_PROBE_PERCENT, unit=" % of the machine"))
             of_probe = f"The eBPF probe could not be measured: it needs {lacking}."
         else:
             cost = middle([probe["percent_of_machine"] for probe in probes])
@@ -187,7 +187,7 @@ class Overhead:
             "VmHWM since its start. "
             "The victim's latency is of windows that a witness on each core found calm, as in `guard`.",
         )
-        return Judgement(figures, checks, columns, rows, notes)
+        return ExperimentJudgement(figures, checks, columns, rows, notes)
 
 
 def _probe(site: Site) -> Record:
@@ -237,6 +237,6 @@ def _cost(site: Site, pid: int) -> dict[str, int]:
     }
 
 
-def _check(what: str, estimate: Estimate, bound: float, unit: str = "") -> Check:
+def _check(what: str, estimate: IntervalEstimate, bound: float, unit: str = "") -> FigureCheck:
     low, high = (None if end is None else round(end, 4) for end in (estimate.low, estimate.high))
-    return Check(what, round(estimate.value, 4), bound, low=low, high=high, unit=unit)
+    return FigureCheck(what, round(estimate.value, 4), bound, low=low, high=high, unit=unit)

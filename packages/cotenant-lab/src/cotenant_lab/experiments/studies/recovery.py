@@ -19,13 +19,13 @@ from random import Random
 
 from cotenant.model.errors import Permanent, Unsupported
 from cotenant.model.json_object import JsonObject
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.pages.figures import OURS
-from cotenant_lab.experiments.harness import Judgement, Record, Round
+from cotenant_lab.experiments.harness import ExperimentJudgement, ExperimentRound, Record
 from cotenant_lab.experiments.measures.statistics import middle
-from cotenant_lab.experiments.outcome import Check, Curve, Picture
+from cotenant_lab.experiments.outcome import Curve, FigureCheck, Picture
 from cotenant_lab.experiments.site import agent_process
-from cotenant_lab.experiments.site.agent_process import AgentProcess
+from cotenant_lab.experiments.site.agent_process import SiteAgent
 from cotenant_lab.experiments.site.site import Site, in_plant, now_us
 from cotenant_lab.experiments.studies.culprit import (
     OBJECTIVE_US,
@@ -36,7 +36,7 @@ from cotenant_lab.experiments.studies.culprit import (
     start_batch,
     start_service,
 )
-from cotenant_lab.experiments.studies.culprit_watch import LatencyFile
+from cotenant_lab.experiments.studies.culprit_watch import WindowFile
 
 ARM = "regulated"
 RIGHT_LINE = 0.9
@@ -77,7 +77,7 @@ class Recovery:
         guilty = random.choice(batch_groups())
         knobs = site.cgroups.knobs
         for group in batch_groups():
-            knobs.write(Target(site.cgroups.path(group), Knob.CPU_IDLE), "1")
+            knobs.write(KnobTarget(site.cgroups.path(group), Knob.CPU_IDLE), "1")
         agent = agent_process.start(
             site, {_SERVICE: OBJECTIVE_US / 1000}, batch_groups(), {"period_ms": 500, "policies": _POLICIES}
         )
@@ -96,7 +96,7 @@ class Recovery:
             *("--start-us", str(trouble_us), "--seconds", str(self.trouble_s + 1), "--phase-ms", "0"),
             *("--period-ms", str(_HOG_PERIOD_MS), "--work-ms", str(_HOG_MS), "--seed", str(seed)),
         )
-        latency = LatencyFile(windows)
+        latency = WindowFile(windows)
         curve, capped = self._watch(site, agent, latency, start_us, trouble_us, end_us, guilty)
         record = self._record(agent, guilty, capped, trouble_us, curve)
         agent.stop()
@@ -106,8 +106,8 @@ class Recovery:
     def _watch(
         self,
         site: Site,
-        agent: AgentProcess,
-        latency: LatencyFile,
+        agent: SiteAgent,
+        latency: WindowFile,
         start_us: int,
         trouble_us: int,
         end_us: int,
@@ -123,8 +123,8 @@ class Recovery:
             if not began and at_us >= trouble_us:
                 began = True
                 target = site.cgroups.path(guilty)
-                site.cgroups.knobs.write(Target(target, Knob.CPU_IDLE), "0")
-                site.cgroups.knobs.write(Target(target, Knob.CPU_WEIGHT), WEIGHT)
+                site.cgroups.knobs.write(KnobTarget(target, Knob.CPU_IDLE), "0")
+                site.cgroups.knobs.write(KnobTarget(target, Knob.CPU_WEIGHT), WEIGHT)
             health = latency.health(now)
             if health is not None and now - health.age_us != last_end_us:
                 last_end_us = now - health.age_us
@@ -148,7 +148,7 @@ class Recovery:
 
     def _record(
         self,
-        agent: AgentProcess,
+        agent: SiteAgent,
         guilty: str,
         capped: dict[str, float],
         trouble_us: int,
@@ -189,11 +189,11 @@ class Recovery:
         """Never disturbed by its own measure."""
         return ""
 
-    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+    def discard(self, rounds: Sequence[ExperimentRound]) -> Mapping[int, str]:
         """Discards none: a service that did not recover is a result."""
         return {}
 
-    def judge(self, rounds: Sequence[Round]) -> Judgement:
+    def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
         """How often the guilty group, and only it, was limited, and the time from its arrival to the recovery."""
         records = [round_.record(ARM) for round_ in rounds]
         right = sum(record["culprit"] == record["guilty"] for record in records)
@@ -203,15 +203,17 @@ class Recovery:
         soon = sum(entry <= RECOVERED_LINE_S for entry in recovered)
         parts = {part: _middle([record["p99_ms"][part] for record in records]) for part in ("calm", "before", "after")}
         checks = [
-            Check("guilty group named", round(right / len(records), 4), RIGHT_LINE, at_least=True),
-            Check("rounds in which another group was limited", innocent, 0, at_least=False),
-            Check(
+            FigureCheck("guilty group named", round(right / len(records), 4), RIGHT_LINE, at_least=True),
+            FigureCheck("rounds in which another group was limited", innocent, 0, at_least=False),
+            FigureCheck(
                 "rounds with the level before, under and after a limit",
                 sum(entry["proven"] for entry in records) / len(records),
                 RIGHT_LINE,
                 at_least=True,
             ),
-            Check(f"recovered within {RECOVERED_LINE_S:g} s", round(soon / len(records), 4), RIGHT_LINE, at_least=True),
+            FigureCheck(
+                f"recovered within {RECOVERED_LINE_S:g} s", round(soon / len(records), 4), RIGHT_LINE, at_least=True
+            ),
         ]
         figures: dict[str, object] = {
             "rounds_right": right,
@@ -239,7 +241,7 @@ class Recovery:
             f"Seconds since the hog's arrival, medians. The service has the objective {OBJECTIVE_US / 1000:g} ms; the "
             "agent runs the policy recovery and not the guard.",
         ]
-        return Judgement(figures, checks, columns, [row], notes, (_course(records[-1]),))
+        return ExperimentJudgement(figures, checks, columns, [row], notes, (_course(records[-1]),))
 
 
 def _is_complete(proof: Mapping[str, object]) -> bool:
@@ -248,7 +250,7 @@ def _is_complete(proof: Mapping[str, object]) -> bool:
 
 def _is_limited(site: Site, group: str) -> bool:
     """Whether a batch group has a quota, which only the agent sets."""
-    return not site.cgroups.knobs.read(Target(site.cgroups.path(group), Knob.CPU_MAX)).startswith("max")
+    return not site.cgroups.knobs.read(KnobTarget(site.cgroups.path(group), Knob.CPU_MAX)).startswith("max")
 
 
 def _middle(values: Sequence[float | None]) -> float | None:

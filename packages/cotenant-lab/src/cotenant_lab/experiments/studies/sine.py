@@ -20,10 +20,10 @@ from itertools import pairwise
 from math import isnan
 
 from cotenant.model.pages.figures import BOUND, OURS, rival
-from cotenant_lab.experiments.harness import Judgement, Record, Round
+from cotenant_lab.experiments.harness import ExperimentJudgement, ExperimentRound, Record
 from cotenant_lab.experiments.loads.sine_demand import SineDemand
-from cotenant_lab.experiments.measures.statistics import Estimate, correlation, middle
-from cotenant_lab.experiments.outcome import Check, Curve, Picture
+from cotenant_lab.experiments.measures.statistics import IntervalEstimate, correlation, middle
+from cotenant_lab.experiments.outcome import Curve, FigureCheck, Picture
 from cotenant_lab.experiments.site import agent_process
 from cotenant_lab.experiments.site.site import Site, in_plant, now_us
 
@@ -40,7 +40,7 @@ _MIN_ALONE = 0.90  # a round in which not even the service alone follows the sin
 
 
 @dataclass(slots=True)
-class Sine:
+class SineStudy:
     """The experiment; `demand` may be shortened for a quick look."""
 
     demand: SineDemand = field(default_factory=SineDemand)
@@ -100,7 +100,7 @@ class Sine:
         got = _mean(shares.delivered) / _mean(shares.demanded)
         return f"the service got {got:.0%} of what it demanded" if got < _MIN_DELIVERED else ""
 
-    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+    def discard(self, rounds: Sequence[ExperimentRound]) -> Mapping[int, str]:
         """Rounds in which even the service alone did not follow its demand."""
         whys = {}
         for round_ in rounds:
@@ -109,7 +109,7 @@ class Sine:
                 whys[round_.number] = f"alone, the correlation was only {value:.2f}"
         return whys
 
-    def judge(self, rounds: Sequence[Round]) -> Judgement:
+    def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
         """Correlations, the batch work's share of the idle time, and what the service had to drop."""
         figures: dict[str, dict[str, float | None]] = {}
         checks, rows, estimates = [], [], {}
@@ -155,7 +155,7 @@ class Sine:
             "bootstrap interval). "
             "Idle: what the service did not demand.",
         )
-        return Judgement(figures, checks, columns, rows, notes, (self._picture(rounds[-1]),))
+        return ExperimentJudgement(figures, checks, columns, rows, notes, (self._picture(rounds[-1]),))
 
     def _samples(self, site: Site, start_us: int) -> list[list[int]]:
         """[microseconds since the start, the service's CPU time, the batch work's], after settling and until one
@@ -180,7 +180,7 @@ class Sine:
             shares.hogs.append((next_hogs - hogs) / passed)
         return shares
 
-    def _picture(self, shown: Round) -> Picture:
+    def _picture(self, shown: ExperimentRound) -> Picture:
         panels = []
         for arm in self.arms:
             shares = self._shares(shown.record(arm))
@@ -227,9 +227,9 @@ def _of_idle(shares: _Shares) -> float:
     return _mean(shares.hogs) / (1 - _mean(shares.demanded))
 
 
-def _check(what: str, estimate: Estimate, bound: float, at_least: bool, arm: str) -> Check:
+def _check(what: str, estimate: IntervalEstimate, bound: float, at_least: bool, arm: str) -> FigureCheck:
     low, high = _rounded(estimate.low), _rounded(estimate.high)
-    return Check(what, round(estimate.value, 4), bound, at_least, low, high, arms=(arm,))
+    return FigureCheck(what, round(estimate.value, 4), bound, at_least, low, high, arms=(arm,))
 
 
 def _rounded(value: float | None) -> float | None:

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from time import sleep
 
 from cotenant.model.errors import CotenantError
-from cotenant.model.machine.knob import UNLIMITED, Knob, Target
+from cotenant.model.machine.knob import UNLIMITED, Knob, KnobTarget
 from cotenant.model.pages.figures import OURS, rival
-from cotenant_lab.experiments.harness import Judgement, Record, Round
+from cotenant_lab.experiments.harness import ExperimentJudgement, ExperimentRound, Record
 from cotenant_lab.experiments.measures.statistics import bootstrap, quantile
-from cotenant_lab.experiments.outcome import Check, Curve, Picture
+from cotenant_lab.experiments.outcome import Curve, FigureCheck, Picture
 from cotenant_lab.experiments.site import agent_process
 from cotenant_lab.experiments.site.site import Site, in_plant, now_us
 
@@ -92,7 +92,7 @@ class StepResponse:
         """Never disturbed by its own measure."""
         return ""
 
-    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+    def discard(self, rounds: Sequence[ExperimentRound]) -> Mapping[int, str]:
         """Rounds in which other work made the service wait, so that the agent had written the knobs before the step."""
         why = "the agent had to act before the step, because of others"
         return {
@@ -101,7 +101,7 @@ class StepResponse:
             if any(block.record["turned_before"] for block in round_.blocks.values())
         }
 
-    def judge(self, rounds: Sequence[Round]) -> Judgement:
+    def judge(self, rounds: Sequence[ExperimentRound]) -> ExperimentJudgement:
         """The distribution of the reactions; one that did not come counts as the time limit."""
         figures: dict[str, object] = {}
         rows, checks, curves = [], [], []
@@ -122,7 +122,9 @@ class StepResponse:
             rows.append((arm, f"{middle.value:.3f}", f"{quantile(seconds, 0.9):.3f}", f"{worst:.3f}", str(missed)))
             if arm != TRIGGERED or _window_ms() == SHORT_MS:
                 share, what = _HELD_TO.get(arm, (0.9, "90th percentile"))
-                checks.append(Check(f"{what} by {arm}", round(quantile(seconds, share), 4), _LINES[arm], unit=" s"))
+                checks.append(
+                    FigureCheck(f"{what} by {arm}", round(quantile(seconds, share), 4), _LINES[arm], unit=" s")
+                )
             curves.append(Curve(arm, list(range(len(seconds))), seconds, _COLOURS[arm], is_points=True))
         notes = [
             f"{HOGS} batch processes appear beside a service that wants a third of the core; read from the knobs "
@@ -143,7 +145,7 @@ class StepResponse:
             )
         columns = ("arm", "median s", "p90 s", "worst s", "no reaction")
         picture = Picture("Reaction by round", "round", "seconds", (("", curves),), y_log=True)
-        return Judgement(figures, checks, columns, rows, notes, (picture,))
+        return ExperimentJudgement(figures, checks, columns, rows, notes, (picture,))
 
 
 def _settings(arm: str) -> dict[str, object]:
@@ -181,11 +183,11 @@ def _hogs() -> list[str]:
     return [in_plant(f"batch-{number}") for number in range(HOGS)]
 
 
-def _knob_values(site: Site) -> dict[Target, str]:
+def _knob_values(site: Site) -> dict[KnobTarget, str]:
     values = {}
     for name in _hogs():
         for knob in _KNOBS:
-            target = Target(site.cgroups.path(name), knob)
+            target = KnobTarget(site.cgroups.path(name), knob)
             try:
                 values[target] = site.cgroups.knobs.read(target)
             except CotenantError:

@@ -26,14 +26,14 @@ from cotenant.drivers.ebpf.zone_scheduler import ZoneSchedulers
 from cotenant.engine.zones.zone import ZoneLimits
 from cotenant.model.errors import Permanent
 from cotenant.model.json_object import JsonObject
-from cotenant.model.zones.setting import USUAL_MODES, Backend, Mode
+from cotenant.model.zones.setting import USUAL_MODES, Backend, ZoneMode
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
 from cotenant.services.zones.backends import RootBackend, can_load, can_load_sub
 from cotenant.services.zones.definition import BackendChoice, ZoneDefinition
 from cotenant.services.zones.groups import GroupClass, ZoneGroup
 from cotenant.services.zones.runner import ZoneRunner
-from cotenant_lab.experiments.outcome import Check, Findings
+from cotenant_lab.experiments.outcome import FigureCheck, Findings
 from cotenant_lab.experiments.site.task_group import TaskGroup, end, preempted, read_delays
 
 FOLDER = "cotenant-zone-experiment"
@@ -58,7 +58,7 @@ class ZoneTrials:
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class ZoneArm:
     """One setting. Milliseconds; `turn_ms`, `batch_cpus`: of batch without the service, None where it was not
     measured.
     """
@@ -113,7 +113,7 @@ def _groups(tree: Path) -> Iterator[_Home]:
             os.rmdir(folder)
 
 
-def _settings(home: _Home, trials: ZoneTrials) -> dict[str, Arm]:
+def _settings(home: _Home, trials: ZoneTrials) -> dict[str, ZoneArm]:
     arms = {}
     with home.batch.burning(HOGS) as hogs:
         arms["fair"] = _arm(home, trials.settle, trials.samples)
@@ -127,10 +127,10 @@ def _settings(home: _Home, trials: ZoneTrials) -> dict[str, Arm]:
             zone.maps.put(home.batch.id, ZoneRow(ZoneClass.BATCH))
             for mode in USUAL_MODES:
                 zone.switch(mode)
-                slow = mode is not Mode.LATENCY
+                slow = mode is not ZoneMode.LATENCY
                 settle, samples = (trials.settle // 5, trials.slow_samples) if slow else (trials.settle, trials.samples)
                 figures = _arm(home, settle, samples)
-                if mode is not Mode.WEIGHTED:
+                if mode is not ZoneMode.WEIGHTED:
                     figures = _with_batch(figures, home, hogs, trials.batch_s)
                 arms[mode.value] = figures
                 if not zone.verify():
@@ -139,23 +139,23 @@ def _settings(home: _Home, trials: ZoneTrials) -> dict[str, Arm]:
     return arms
 
 
-def _arm(home: _Home, settle: int, number: int) -> Arm:
+def _arm(home: _Home, settle: int, number: int) -> ZoneArm:
     return _figures(home.service.delays_ms(settle, number))
 
 
-def _figures(delays: list[float]) -> Arm:
-    return Arm(delays[len(delays) // 2], delays[len(delays) * 99 // 100], delays[-1])
+def _figures(delays: list[float]) -> ZoneArm:
+    return ZoneArm(delays[len(delays) // 2], delays[len(delays) * 99 // 100], delays[-1])
 
 
-def _with_batch(arm: Arm, home: _Home, hogs: tuple[int, ...], seconds: float) -> Arm:
+def _with_batch(arm: ZoneArm, home: _Home, hogs: tuple[int, ...], seconds: float) -> ZoneArm:
     before, used, start = sum(map(preempted, hogs)), home.batch.used_us(), time.perf_counter()
     time.sleep(seconds)
     took, ran = time.perf_counter() - start, home.batch.used_us() - used
     turns = max(1, sum(map(preempted, hogs)) - before)
-    return Arm(arm.p50, arm.p99, arm.most, ran / 1e3 / turns, ran / 1e6 / took)
+    return ZoneArm(arm.p50, arm.p99, arm.most, ran / 1e3 / turns, ran / 1e6 / took)
 
 
-def _auto(tree: Path, home: _Home, trials: ZoneTrials) -> tuple[Arm, list[str]]:
+def _auto(tree: Path, home: _Home, trials: ZoneTrials) -> tuple[ZoneArm, list[str]]:
     """The zone's own loop: the service beside batch, then batch alone; measured after the dwell time of each."""
     names = {task_group: str(task_group.path.relative_to(tree)) for task_group in (home.service, home.batch)}
     definition = ZoneDefinition(
@@ -165,8 +165,8 @@ def _auto(tree: Path, home: _Home, trials: ZoneTrials) -> tuple[Arm, list[str]]:
             ZoneGroup(names[home.batch], GroupClass.BATCH),
         ),
         backend=BackendChoice.ROOT,
-        start=Mode.THROUGHPUT,
-        modes=(Mode.LATENCY, Mode.THROUGHPUT),
+        start=ZoneMode.THROUGHPUT,
+        modes=(ZoneMode.LATENCY, ZoneMode.THROUGHPUT),
         period_ms=PERIOD_MS,
         policy=ZoneConfig(calm_s=CALM_S),
         limits=ZoneLimits(canary_s=DWELL_S / 2, dwell_s=DWELL_S),
@@ -179,7 +179,7 @@ def _auto(tree: Path, home: _Home, trials: ZoneTrials) -> tuple[Arm, list[str]]:
     return found, [f"{zone_change.what}: {zone_change.reason.text}" for zone_change in runner.zone.history]
 
 
-async def _phases(runner: ZoneRunner, home: _Home, hogs: tuple[int, ...], trials: ZoneTrials) -> Arm:
+async def _phases(runner: ZoneRunner, home: _Home, hogs: tuple[int, ...], trials: ZoneTrials) -> ZoneArm:
     stop, attached = asyncio.Event(), asyncio.Event()
     running = asyncio.create_task(runner.run(stop, PERIOD_MS / 1000, None, attached.set))
     service: int | None = None
@@ -199,7 +199,7 @@ async def _phases(runner: ZoneRunner, home: _Home, hogs: tuple[int, ...], trials
         await _pause(running, trials.batch_s)
         took, ran = time.perf_counter() - start, home.batch.used_us() - used
         turns = max(1, sum(map(preempted, hogs)) - before)
-        return Arm(arm.p50, arm.p99, arm.most, ran / 1e3 / turns, ran / 1e6 / took)
+        return ZoneArm(arm.p50, arm.p99, arm.most, ran / 1e3 / turns, ran / 1e6 / took)
     finally:
         if service is not None:
             end(service)
@@ -221,7 +221,7 @@ def _killed_holder() -> float:
     pid = os.fork()
     if pid == 0:
         try:
-            ZoneSchedulers("experiment-held", [Mode.THROUGHPUT]).attach(Mode.THROUGHPUT)
+            ZoneSchedulers("experiment-held", [ZoneMode.THROUGHPUT]).attach(ZoneMode.THROUGHPUT)
             time.sleep(60)
         finally:
             os._exit(1)
@@ -235,7 +235,7 @@ def _killed_holder() -> float:
     while sched_ext.read_state().state != "disabled" and time.perf_counter() - start < 5:
         time.sleep(0.0002)
     took_ms = (time.perf_counter() - start) * 1e3
-    ZoneSchedulers("experiment-held", [Mode.THROUGHPUT]).remove()
+    ZoneSchedulers("experiment-held", [ZoneMode.THROUGHPUT]).remove()
     return took_ms
 
 
@@ -248,14 +248,14 @@ def _side_by_side(home: _Home) -> dict[str, object]:
     first, second = (TaskGroup(zone.path / "service", home.cpu) for zone in zones)
     starved = TaskGroup(zones[1].path / "batch", home.cpu)
     with (
-        SubSchedulers("experiment-one", zones[0].id, [Mode.LATENCY]) as good,
-        SubSchedulers("experiment-two", zones[1].id, [Mode.LATENCY], starved_ms=STARVES_MS) as broken,
+        SubSchedulers("experiment-one", zones[0].id, [ZoneMode.LATENCY]) as good,
+        SubSchedulers("experiment-two", zones[1].id, [ZoneMode.LATENCY], starved_ms=STARVES_MS) as broken,
     ):
         good.maps.put(first.id, ZoneRow(ZoneClass.SERVICE))
         broken.maps.put(second.id, ZoneRow(ZoneClass.SERVICE))
         broken.maps.put(starved.id, ZoneRow(ZoneClass.BATCH))
-        good.attach(Mode.LATENCY)
-        broken.attach(Mode.LATENCY)
+        good.attach(ZoneMode.LATENCY)
+        broken.attach(ZoneMode.LATENCY)
         with first.burning(1), second.burning(1), starved.burning(1):
             start, used = time.perf_counter(), first.used_us()
             while broken.verify() and time.perf_counter() - start < 15:
@@ -274,7 +274,7 @@ def _side_by_side(home: _Home) -> dict[str, object]:
     return result
 
 
-def judged(arms: dict[str, Arm], changes: list[str], killed_ms: float, beside: JsonObject | None) -> Findings:
+def judged(arms: dict[str, ZoneArm], changes: list[str], killed_ms: float, beside: JsonObject | None) -> Findings:
     """The result of these measurements. `changes`: of the zone that changed by itself; `killed_ms`: from the
     holder's death to the fair class; `beside`: of two zones, None where not run.
     """
@@ -283,18 +283,20 @@ def judged(arms: dict[str, Arm], changes: list[str], killed_ms: float, beside: J
     best_turn = max(latency.turn_ms or 0.0, throughput.turn_ms or 0.0)
     best_cpus = max(latency.batch_cpus or 0.0, throughput.batch_cpus or 0.0)
     checks = [
-        Check("(a) wake-up delay p99, auto / throughput", auto.p99 / throughput.p99, 0.1),
-        Check("(c) kill -9 of the holder to the fair class", killed_ms, MAX_KILL_MS, unit="ms"),
-        Check("(d) service beside batch: p99 of auto above the best fixed", auto.p99 - best_p99, 1.0, unit="ms"),
-        Check("(d) batch alone: length of its turns, auto / best fixed", (auto.turn_ms or 0) / best_turn, 0.8, True),
-        Check("(d) batch alone: its CPU time, auto / best fixed", (auto.batch_cpus or 0) / best_cpus, 0.95, True),
+        FigureCheck("(a) wake-up delay p99, auto / throughput", auto.p99 / throughput.p99, 0.1),
+        FigureCheck("(c) kill -9 of the holder to the fair class", killed_ms, MAX_KILL_MS, unit="ms"),
+        FigureCheck("(d) service beside batch: p99 of auto above the best fixed", auto.p99 - best_p99, 1.0, unit="ms"),
+        FigureCheck(
+            "(d) batch alone: length of its turns, auto / best fixed", (auto.turn_ms or 0) / best_turn, 0.8, True
+        ),
+        FigureCheck("(d) batch alone: its CPU time, auto / best fixed", (auto.batch_cpus or 0) / best_cpus, 0.95, True),
     ]
     notes = [_comparison("weights", weights, "latency", latency)]
     if beside is None:
         notes.append("(b) was left out: sub-schedulers need Linux 7.3 and libbpf 1.4.")
     else:
         share = beside["other_cpus"] if beside["other_kept_its_scheduler"] and beside["broken_ejected"] else 0.0
-        checks.insert(1, Check("(b) CPUs of the zone beside a broken one", share, 0.4, True))
+        checks.insert(1, FigureCheck("(b) CPUs of the zone beside a broken one", share, 0.4, True))
     shown = lambda value: "–" if value is None else f"{value:.2f}"  # noqa: E731
     return Findings(
         experiment="zone",
@@ -315,7 +317,7 @@ def judged(arms: dict[str, Arm], changes: list[str], killed_ms: float, beside: J
     )
 
 
-def _comparison(name: str, one: Arm, other_name: str, other: Arm) -> str:
+def _comparison(name: str, one: ZoneArm, other_name: str, other: ZoneArm) -> str:
     """Which is better for the service, in words."""
     parts = []
     for what, left, right in (

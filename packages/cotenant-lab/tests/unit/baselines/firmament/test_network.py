@@ -15,13 +15,13 @@ from cotenant_lab.baselines.firmament.costs import CostModel
 from cotenant_lab.baselines.firmament.load_spreading import LoadSpreading
 from cotenant_lab.baselines.firmament.network import Network, Prices, build, placements, solve
 from cotenant_lab.baselines.firmament.quincy import Quincy
-from cotenant_lab.baselines.firmament.scheduler import Firmament, Layout
+from cotenant_lab.baselines.firmament.scheduler import Firmament, FirmamentRound
 
 MODELS: tuple[CostModel, ...] = (Quincy(), Quincy(transfer_cost=300), LoadSpreading(), CoCo())
 NAMES = ("quincy", "quincy with input", "load-spreading", "coco")
 
 
-def random_round(snapshot, model: CostModel, seed: int, tasks: int, machines: int) -> Layout:
+def random_round(snapshot, model: CostModel, seed: int, tasks: int, machines: int) -> FirmamentRound:
     rng = np.random.default_rng(seed)
     kinds = 3
     cluster = snapshot(
@@ -39,7 +39,7 @@ def random_round(snapshot, model: CostModel, seed: int, tasks: int, machines: in
     return Firmament(model).lay_out(cluster, np.arange(tasks), rng.permutation(machines), 1000.0)
 
 
-def price(layout: Layout, choice: tuple[int, ...]) -> float:
+def price(layout: FirmamentRound, choice: tuple[int, ...]) -> float:
     """What one assignment costs, -1 = waits; inf where a class or a machine has no room for it."""
     prices, fits, class_of = layout.prices, layout.fits, layout.class_of
     total = 0

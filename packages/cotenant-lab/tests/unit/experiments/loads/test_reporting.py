@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cotenant_lab.experiments.loads.reporting import ReportedSlots, Reporter
+from cotenant_lab.experiments.loads.reporting import ReplyReporter, ReportedSlots
 
 
 def test_a_line_a_second_has_the_replies_of_that_second(capsys: pytest.CaptureFixture[str]) -> None:
-    reporter = Reporter(objective_us=1_000, began_us=0)
+    reporter = ReplyReporter(objective_us=1_000, began_us=0)
     slots = ReportedSlots(500_000, 0, reporter)
     slots.answered(100, 400)
     slots.answered(200, 5_200)

@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.waiting import eventually
 
 from cotenant.model.errors import Permanent
-from cotenant_lab.experiments.loads.servers import SERVERS, GetMany, SearchList, Server, connect
+from cotenant_lab.experiments.loads.servers import SERVERS, GetMany, SearchList, ServerKind, connect
 
 VALUES = b"".join(b"VALUE key%06d 0 8\r\nit%06d\r\n" % (number, number) for number in range(3)) + b"END\r\n"
 
@@ -41,7 +41,7 @@ def test_an_error_is_no_reply(wire: GetMany | SearchList, reply: bytes) -> None:
 
 
 @pytest.mark.parametrize("server", SERVERS.values(), ids=lambda server: str(server.name))
-def test_the_real_server_answers_the_request(server: Server) -> None:
+def test_the_real_server_answers_the_request(server: ServerKind) -> None:
     program = shutil.which(server.program)
     if program is None:
         pytest.skip(f"no {server.program} here")

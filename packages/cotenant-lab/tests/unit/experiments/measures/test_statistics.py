@@ -5,7 +5,14 @@ from math import exp, isnan, log, pi, sin
 import pytest
 
 from cotenant_lab.experiments.loads.sine_demand import SineDemand
-from cotenant_lab.experiments.measures.statistics import Estimate, bootstrap, correlation, middle, quantile, ratio
+from cotenant_lab.experiments.measures.statistics import (
+    IntervalEstimate,
+    bootstrap,
+    correlation,
+    middle,
+    quantile,
+    ratio,
+)
 
 
 def test_correlation_of_a_line_is_one_whatever_its_slope() -> None:
@@ -42,8 +49,8 @@ def test_rounds_cancel_what_is_common_to_them() -> None:
 
 
 def test_two_rounds_have_no_interval() -> None:
-    assert ratio([2, 2], [1, 1]) == Estimate(pytest.approx(2.0), None, None)
-    assert middle([1.0, 2.0]) == Estimate(1.5, None, None)
+    assert ratio([2, 2], [1, 1]) == IntervalEstimate(pytest.approx(2.0), None, None)
+    assert middle([1.0, 2.0]) == IntervalEstimate(1.5, None, None)
 
 
 def test_the_interval_is_repeatable_and_covers_the_middle() -> None:

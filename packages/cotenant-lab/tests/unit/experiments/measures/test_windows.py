@@ -6,7 +6,7 @@ import pytest
 
 from cotenant_lab.experiments.loads.open_loop import Slot
 from cotenant_lab.experiments.measures.histogram import Histogram
-from cotenant_lab.experiments.measures.windows import LATE_US, WINDOW_US, Window, calm, joined, lags, latencies
+from cotenant_lab.experiments.measures.windows import LATE_US, WINDOW_US, MeasuredWindow, calm, joined, lags, latencies
 from cotenant_lab.experiments.site.lateness import STEP_US, Lateness, observe
 
 FIRST = 1000
@@ -19,11 +19,11 @@ def histogram(*values_us: int) -> Histogram:
     return found
 
 
-def window(place: int, late_us: int | None = 0, lag_us: int = 0, latency_us: int = 100) -> Window:
-    return Window(FIRST + place, late_us, histogram(latency_us), histogram(lag_us))
+def window(place: int, late_us: int | None = 0, lag_us: int = 0, latency_us: int = 100) -> MeasuredWindow:
+    return MeasuredWindow(FIRST + place, late_us, histogram(latency_us), histogram(lag_us))
 
 
-def places(windows: list[Window]) -> list[int]:
+def places(windows: list[MeasuredWindow]) -> list[int]:
     return [window.index - FIRST for window in windows]
 
 
@@ -67,7 +67,7 @@ def test_windows_of_a_load_have_no_gaps_and_include_the_monitor() -> None:
 
 def test_a_stored_window_is_read_again() -> None:
     stored = json.loads(json.dumps(window(3, None, 5, 77).to_list()))
-    assert Window.from_list(stored).to_list() == window(3, None, 5, 77).to_list()
+    assert MeasuredWindow.from_list(stored).to_list() == window(3, None, 5, 77).to_list()
 
 
 class Core:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from cotenant_lab.experiments.harness import Block, Round
+from cotenant_lab.experiments.harness import ArmBlock, ExperimentRound
 from cotenant_lab.experiments.site.site import Conditions
 from cotenant_lab.experiments.studies.antagonist import ARM, Antagonist, _p99
 
 CALM = Conditions(1.0, 0.0, 0.0, None)
 
 
-def a_round(number: int, capped: str | None = "plant/batch-1", **named: str | None) -> Round:
+def a_round(number: int, capped: str | None = "plant/batch-1", **named: str | None) -> ExperimentRound:
     """A round whose guilty one is batch-1, with whom each way named."""
     record: dict[str, Any] = {
         "guilty": "plant/batch-1",
@@ -28,7 +28,7 @@ def a_round(number: int, capped: str | None = "plant/batch-1", **named: str | No
         "use_m": {f"plant/batch-{guest}": 150 for guest in range(4)},
         "curve": [[0.5, 1.0, 200]],
     }
-    return Round(number, {ARM: Block(ARM, record, CALM)})
+    return ExperimentRound(number, {ARM: ArmBlock(ARM, record, CALM)})
 
 
 def test_an_empty_and_a_wrong_top_place_both_count_as_wrong() -> None:

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cotenant_lab.experiments.harness import Block, Round
+from cotenant_lab.experiments.harness import ArmBlock, ExperimentRound
 from cotenant_lab.experiments.loads.windowed_service import line
 from cotenant_lab.experiments.site.site import Conditions
 from cotenant_lab.experiments.studies.culprit import NEIGHBOUR, OWN_LOAD, OWN_QUOTA, Culprit
-from cotenant_lab.experiments.studies.culprit_watch import METHODS, LatencyFile
+from cotenant_lab.experiments.studies.culprit_watch import METHODS, WindowFile
 
 CALM = Conditions(1.0, 0.0, 0.0, None)
 
@@ -26,13 +26,13 @@ def record(guilty: str | None, named: str | None) -> dict[str, Any]:
     }
 
 
-def a_round(number: int, named: str | None, load: str | None = None, quota: str | None = None) -> Round:
+def a_round(number: int, named: str | None, load: str | None = None, quota: str | None = None) -> ExperimentRound:
     records = {
         NEIGHBOUR: record("plant/batch-1", named),
         OWN_LOAD: record(None, load),
         OWN_QUOTA: record(None, quota),
     }
-    return Round(number, {arm: Block(arm, entry, CALM) for arm, entry in records.items()})
+    return ExperimentRound(number, {arm: ArmBlock(arm, entry, CALM) for arm, entry in records.items()})
 
 
 def test_nine_of_ten_pass_and_one_innocent_fails() -> None:
@@ -49,7 +49,7 @@ def test_nine_of_ten_pass_and_one_innocent_fails() -> None:
 
 def test_the_newest_complete_window_is_the_services_health(tmp_path: Path) -> None:
     path = tmp_path / "windows.jsonl"
-    latency = LatencyFile(path)
+    latency = WindowFile(path)
     assert latency.health(1) is None
     first, second = line(1_000_000, 500_000, [1000] * 99 + [9000], 6000), line(1_500_000, 500_000, [2000] * 50, 6000)
     assert json.loads(first)["over"] == 1

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from cotenant_lab.experiments.harness import Block, Judgement, Record, Round
+from cotenant_lab.experiments.harness import ArmBlock, ExperimentJudgement, ExperimentRound, Record
 from cotenant_lab.experiments.measures.histogram import Histogram
-from cotenant_lab.experiments.measures.windows import MIN_CALM, Window
+from cotenant_lab.experiments.measures.windows import MIN_CALM, MeasuredWindow
 from cotenant_lab.experiments.site.site import Conditions
-from cotenant_lab.experiments.studies.guard import ALONE, REGULATED, UNREGULATED, Guard
+from cotenant_lab.experiments.studies.guard import ALONE, REGULATED, UNREGULATED, GuardStudy
 
 WINDOWS, REQUESTS = 100, 50  # of a block; in a window
 FAST_US, SLOW_US, STALL_US = 300, 5_000, 8_000
@@ -41,23 +41,26 @@ def block(slow: Place = nowhere, disturbed: Place = at_disturbances, witness: bo
         for _ in range(REQUESTS):
             latency.add(SLOW_US if slow(place) else FAST_US)
         late_us = (STALL_US if disturbed(place) else 20) if witness else None
-        windows.append(Window(1000 + place, late_us, latency, Histogram({10: REQUESTS})).to_list())
+        windows.append(MeasuredWindow(1000 + place, late_us, latency, Histogram({10: REQUESTS})).to_list())
     counters = {"passed_us": 5_000_000, "batch_us": 4_000_000, "service_us": 500_000, "witness_us": 50_000}
     return {"witness": witness, "windows": windows, **counters}
 
 
-def judged(regulated: Record, alone: Record | None = None, unregulated: Record | None = None) -> Judgement:
+def judged(regulated: Record, alone: Record | None = None, unregulated: Record | None = None) -> ExperimentJudgement:
     records = {
         ALONE: alone or block(),
         UNREGULATED: unregulated or block(slow=lambda _: True),
         REGULATED: regulated,
     }
     quiet = Conditions(5.0, 0.0, 0.0, None)
-    rounds = [Round(number, {arm: Block(arm, record, quiet) for arm, record in records.items()}) for number in range(3)]
-    return Guard().judge(rounds)
+    rounds = [
+        ExperimentRound(number, {arm: ArmBlock(arm, record, quiet) for arm, record in records.items()})
+        for number in range(3)
+    ]
+    return GuardStudy().judge(rounds)
 
 
-def verdicts(judgement: Judgement) -> dict[str, bool]:
+def verdicts(judgement: ExperimentJudgement) -> dict[str, bool]:
     return {check.what.removeprefix("p99 "): check.passed for check in judgement.checks if "p99" in check.what}
 
 
@@ -97,7 +100,7 @@ def test_a_block_with_too_few_calm_windows_is_disturbed() -> None:
     def often(place: int) -> bool:
         return place >= 100 * MIN_CALM
 
-    guard = Guard()
+    guard = GuardStudy()
     assert guard.disturbed(block()) == ""
     assert guard.disturbed(block(disturbed=often)) == "only 19% of the windows were calm"
     assert guard.disturbed(block(disturbed=often, witness=False)) == ""
@@ -117,9 +120,9 @@ def test_a_run_without_calm_windows_is_shown_but_does_not_pass() -> None:
 def test_the_p99_alone_that_discards_a_round_is_of_calm_windows() -> None:
     quiet = Conditions(5.0, 0.0, 0.0, None)
 
-    def rounds(odd: Record) -> list[Round]:
+    def rounds(odd: Record) -> list[ExperimentRound]:
         alone = [block(), block(), odd, block(disturbed=lambda _: True)]
-        return [Round(number, {ALONE: Block(ALONE, entry, quiet)}) for number, entry in enumerate(alone)]
+        return [ExperimentRound(number, {ALONE: ArmBlock(ALONE, entry, quiet)}) for number, entry in enumerate(alone)]
 
-    assert Guard().discard(rounds(block(slow=at_disturbances))) == {}
-    assert set(Guard().discard(rounds(block(slow=away_from_them)))) == {2}
+    assert GuardStudy().discard(rounds(block(slow=at_disturbances))) == {}
+    assert set(GuardStudy().discard(rounds(block(slow=away_from_them)))) == {2}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from cotenant_lab.experiments.harness import Block, Round
+from cotenant_lab.experiments.harness import ArmBlock, ExperimentRound
 from cotenant_lab.experiments.site.site import Conditions
 from cotenant_lab.experiments.studies.recovery import ARM, Recovery
 
 CALM = Conditions(1.0, 0.0, 0.0, None)
 
 
-def a_round(number: int, **changes: Any) -> Round:
+def a_round(number: int, **changes: Any) -> ExperimentRound:
     record: dict[str, Any] = {
         "guilty": "plant/batch-1",
         "culprit": "plant/batch-1",
@@ -21,7 +21,7 @@ def a_round(number: int, **changes: Any) -> Round:
         "p99_ms": {"calm": 2.0, "before": 400.0, "after": None},
         "curve": [[-0.5, 2.0], [0.5, 400.0]],
     }
-    return Round(number, {ARM: Block(ARM, record | changes, CALM)})
+    return ExperimentRound(number, {ARM: ArmBlock(ARM, record | changes, CALM)})
 
 
 def test_a_run_in_which_every_round_is_right_passes() -> None:

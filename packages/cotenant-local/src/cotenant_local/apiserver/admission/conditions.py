@@ -26,7 +26,7 @@ class ConditionFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class MatchCondition:
     """One condition."""
 
     name: str
@@ -44,7 +44,7 @@ def problem(expression: str) -> str:
     return ""
 
 
-def hold(conditions: tuple[Condition, ...], review: Manifest) -> bool:
+def hold(conditions: tuple[MatchCondition, ...], review: Manifest) -> bool:
     """Whether all conditions hold for an AdmissionReview. Raises `ConditionFailed` where none is false and one has
     no value.
     """
@@ -76,7 +76,7 @@ def hold(conditions: tuple[Condition, ...], review: Manifest) -> bool:
     return True
 
 
-def _evaluated(condition: Condition, given: Manifest) -> bool:
+def _evaluated(condition: MatchCondition, given: Manifest) -> bool:
     from celpy.celtypes import BoolType
     from celpy.evaluation import CELEvalError
 

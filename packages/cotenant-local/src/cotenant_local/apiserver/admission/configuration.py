@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
-from cotenant_local.apiserver.admission.conditions import Condition, problem
-from cotenant_local.apiserver.contract import Scope, Target
-from cotenant_local.apiserver.selectors import LabelSelector, label_selector
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
+from cotenant_local.apiserver.admission.conditions import MatchCondition, problem
+from cotenant_local.apiserver.contract import RequestTarget, ResourceScope
+from cotenant_local.apiserver.selectors import ListSelector, label_selector
 
 GROUP = "admissionregistration.k8s.io"
 MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
@@ -25,7 +25,7 @@ _DRY_RUNNABLE = frozenset({"None", "NoneOnDryRun"})
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class OperationRule:
     """A rule: operations on resources."""
 
     operations: frozenset[str]
@@ -34,7 +34,7 @@ class Rule:
     resources: frozenset[str]
     scope: str
 
-    def matches(self, operation: str, target: Target) -> bool:
+    def matches(self, operation: str, target: RequestTarget) -> bool:
         """Whether the rule matches a write."""
         resource = target.resource
         if not ("*" in self.operations or operation in self.operations):
@@ -78,17 +78,17 @@ class Webhook:
     url: str  # empty: the webhook is reached through its service
     service: ServiceReference | None
     ca_bundle: str  # base64, empty for the system's
-    rules: tuple[Rule, ...]
+    rules: tuple[OperationRule, ...]
     is_fatal: bool  # failurePolicy Fail
     timeout_s: int
-    namespaces: LabelSelector
-    objects: LabelSelector
+    namespaces: ListSelector
+    objects: ListSelector
     is_dry_runnable: bool
     review_versions: tuple[str, ...]
     is_reinvoked: bool
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[MatchCondition, ...] = ()
 
-    def matches_rules(self, operation: str, target: Target) -> bool:
+    def matches_rules(self, operation: str, target: RequestTarget) -> bool:
         """Whether one of its rules matches a write."""
         return any(rule.matches(operation, target) for rule in self.rules)
 
@@ -104,8 +104,8 @@ def _labels(obj: Manifest) -> dict[str, str]:
     return labels if isinstance(labels, dict) else {}
 
 
-def _rule(rule: Manifest) -> Rule:
-    return Rule(
+def _rule(rule: Manifest) -> OperationRule:
+    return OperationRule(
         frozenset(rule.get("operations") or ()),
         frozenset(rule.get("apiGroups") or ()),
         frozenset(rule.get("apiVersions") or ()),
@@ -145,13 +145,13 @@ def _webhook(one: Manifest, configuration: str, is_mutating: bool) -> Webhook:
         review_versions=tuple(one.get("admissionReviewVersions") or ()),
         is_reinvoked=is_mutating and one.get("reinvocationPolicy") == "IfNeeded",
         conditions=tuple(
-            Condition(entry.get("name") or "", entry.get("expression") or "")
+            MatchCondition(entry.get("name") or "", entry.get("expression") or "")
             for entry in one.get("matchConditions") or ()
         ),
     )
 
 
-def is_exempt(target: Target) -> bool:
+def is_exempt(target: RequestTarget) -> bool:
     """Whether a write is of a webhook configuration. These are exempt, so that a webhook cannot block its own
     removal.
     """
@@ -160,7 +160,7 @@ def is_exempt(target: Target) -> bool:
 
 def check(obj: Manifest, kind: str) -> None:
     """Validate a configuration. Raises ApiError 422 with every cause."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     seen: set[str] = set()
     for index, one in enumerate(obj.get("webhooks") or ()):
         where = f"webhooks[{index}]"
@@ -170,7 +170,7 @@ def check(obj: Manifest, kind: str) -> None:
                 _invalid(f"{where}.name", name, "should be a domain with at least three segments separated by dots")
             )
         if name in seen:
-            causes.append(Cause("FieldValueDuplicate", f'Duplicate value: "{name}"', f"{where}.name"))
+            causes.append(FieldError("FieldValueDuplicate", f'Duplicate value: "{name}"', f"{where}.name"))
         seen.add(name)
         for position, condition in enumerate(one.get("matchConditions") or ()):
             expression = condition.get("expression") or ""
@@ -190,14 +190,14 @@ def check(obj: Manifest, kind: str) -> None:
             supported = 'supported values: "None", "NoneOnDryRun"'
             side_effects = one.get("sideEffects") or ""
             text = f'Unsupported value: "{side_effects}": {supported}'
-            causes.append(Cause("FieldValueNotSupported", text, f"{where}.sideEffects"))
+            causes.append(FieldError("FieldValueNotSupported", text, f"{where}.sideEffects"))
         versions = one.get("admissionReviewVersions") or ()
         if "v1" not in versions:
             text = "must include at least one of v1"
             causes.append(_invalid(f"{where}.admissionReviewVersions", list(versions), text))
         if (one.get("failurePolicy") or "Fail") not in ("Fail", "Ignore"):
             text = f'Unsupported value: "{one["failurePolicy"]}": supported values: "Fail", "Ignore"'
-            causes.append(Cause("FieldValueNotSupported", text, f"{where}.failurePolicy"))
+            causes.append(FieldError("FieldValueNotSupported", text, f"{where}.failurePolicy"))
     if causes:
         name = obj.get("metadata", {}).get("name", "")
         texts = [f"{cause.field}: {cause.message}" for cause in causes]
@@ -213,15 +213,15 @@ def check(obj: Manifest, kind: str) -> None:
         )
 
 
-def _invalid(field: str, value: object, why: str) -> Cause:
+def _invalid(field: str, value: object, why: str) -> FieldError:
     shown = f'"{value}"' if isinstance(value, str) else value
-    return Cause("FieldValueInvalid", f"Invalid value: {shown}: {why}", field)
+    return FieldError("FieldValueInvalid", f"Invalid value: {shown}: {why}", field)
 
 
-def _check_client(client: Manifest, where: str) -> list[Cause]:
+def _check_client(client: Manifest, where: str) -> list[FieldError]:
     url, service = client.get("url"), client.get("service")
     if (url is None) == (service is None):
-        return [Cause("FieldValueRequired", "Required value: exactly one of url or service is required", where)]
+        return [FieldError("FieldValueRequired", "Required value: exactly one of url or service is required", where)]
     if url is None:
         return []
     try:
@@ -239,6 +239,6 @@ def _check_client(client: Manifest, where: str) -> list[Cause]:
     return []
 
 
-def is_namespaced(target: Target) -> bool:
+def is_namespaced(target: RequestTarget) -> bool:
     """Whether the target is namespaced."""
-    return target.resource.scope is Scope.NAMESPACED
+    return target.resource.scope is ResourceScope.NAMESPACED

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
-from cotenant_local.apiserver.contract import Target, WriteOptions
+from cotenant_local.apiserver.contract import RequestTarget, WriteOptions
 
 _JSON_PATCH = "JSONPatch"
 _MAX_WARNING = 256
@@ -37,7 +37,7 @@ class ReviewResult:
 
 
 def request(
-    uid: str, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
+    uid: str, operation: str, target: RequestTarget, obj: Manifest | None, old: Manifest | None, options: WriteOptions
 ) -> Manifest:
     """The AdmissionReview request."""
     resource = target.resource

@@ -28,7 +28,7 @@ from cotenant_local.apiserver.admission.client import Caller
 from cotenant_local.apiserver.admission.conditions import ConditionFailed, hold
 from cotenant_local.apiserver.admission.configuration import GROUP, MUTATING, VALIDATING, Webhook
 from cotenant_local.apiserver.admission.review import CallFailed, ReviewResult
-from cotenant_local.apiserver.contract import Target, WriteOptions
+from cotenant_local.apiserver.contract import RequestTarget, WriteOptions
 from cotenant_local.apiserver.patching import json_patch
 from cotenant_local.apiserver.verbs.api import Api
 
@@ -86,7 +86,7 @@ class Webhooks:
         return tuple(found)
 
     def _matching(
-        self, is_mutating: bool, operation: str, target: Target, obj: Manifest | None, old: Manifest | None
+        self, is_mutating: bool, operation: str, target: RequestTarget, obj: Manifest | None, old: Manifest | None
     ) -> list[Webhook]:
         webhooks = self._webhooks(is_mutating)
         if not webhooks or configuration.is_exempt(target):
@@ -99,7 +99,9 @@ class Webhooks:
             one for one in candidates if (labels is None or one.namespaces.matches(labels)) and one.selects(obj, old)
         ]
 
-    def _namespace_labels(self, target: Target, obj: Manifest | None, old: Manifest | None) -> dict[str, str] | None:
+    def _namespace_labels(
+        self, target: RequestTarget, obj: Manifest | None, old: Manifest | None
+    ) -> dict[str, str] | None:
         """The labels for namespace selectors; None for cluster-scoped objects (always selected)."""
         resource = target.resource
         if resource.group == "" and resource.plural == "namespaces":
@@ -112,7 +114,7 @@ class Webhooks:
         return labels if isinstance(labels, dict) else {}
 
     async def mutate(
-        self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
+        self, operation: str, target: RequestTarget, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> Manifest | None:
         """The object after the mutating webhooks (the same one if none changed it). Raises ApiError."""
         if configuration.is_exempt(target) and obj is not None:
@@ -136,7 +138,7 @@ class Webhooks:
         self,
         webhook: Webhook,
         operation: str,
-        target: Target,
+        target: RequestTarget,
         obj: Manifest | None,
         old: Manifest | None,
         options: WriteOptions,
@@ -162,7 +164,7 @@ class Webhooks:
             raise ApiError(500, "InternalError", f"Internal error occurred: {error.message}") from None
 
     async def validate(
-        self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
+        self, operation: str, target: RequestTarget, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> list[str]:
         """Call the validating webhooks concurrently. Returns the warnings of both phases. Raises ApiError."""
         warnings = self._pending_warnings.pop(_task(), []) if self._pending_warnings else []
@@ -189,7 +191,7 @@ class Webhooks:
         self,
         webhook: Webhook,
         operation: str,
-        target: Target,
+        target: RequestTarget,
         obj: Manifest | None,
         old: Manifest | None,
         options: WriteOptions,

@@ -12,11 +12,11 @@ from cotenant_local.apiserver.columns import claims, cluster, workloads
 from cotenant_local.apiserver.columns.autoscalers import AUTOSCALER
 from cotenant_local.apiserver.columns.formatting import CREATED_AT, NAME
 from cotenant_local.apiserver.columns.pods import POD
-from cotenant_local.apiserver.contract import Column
+from cotenant_local.apiserver.contract import PrinterColumn
 
-DEFAULT: tuple[Column, ...] = (NAME, CREATED_AT)
+DEFAULT: tuple[PrinterColumn, ...] = (NAME, CREATED_AT)
 
-_COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
+_COLUMNS: dict[tuple[str, str], tuple[PrinterColumn, ...]] = {
     ("", "Pod"): POD,
     ("", "ConfigMap"): cluster.CONFIG_MAP,
     ("", "Endpoints"): cluster.ENDPOINTS,
@@ -56,6 +56,6 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
 }
 
 
-def columns_of(group: str, kind: str) -> tuple[Column, ...]:
+def columns_of(group: str, kind: str) -> tuple[PrinterColumn, ...]:
     """The columns of a built-in kind; empty if it has no entry."""
     return _COLUMNS.get((group, kind), ())

@@ -22,7 +22,7 @@ from cotenant_local.apiserver.columns.formatting import (
     since,
     text,
 )
-from cotenant_local.apiserver.contract import Column
+from cotenant_local.apiserver.contract import PrinterColumn
 
 _ROLE = "node-role.kubernetes.io/"
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
@@ -49,7 +49,7 @@ def _roles(obj: Manifest, now: float) -> str:
     return ",".join(sorted(roles)) or NONE
 
 
-def _address(name: str, kind: str) -> Column:
+def _address(name: str, kind: str) -> PrinterColumn:
     def value(obj: Manifest, now: float) -> str:
         for address in sequence(obj, "status", "addresses"):
             if address.get("type") == kind:
@@ -59,7 +59,7 @@ def _address(name: str, kind: str) -> Column:
     return text(name, value, wide=True)
 
 
-def _info(name: str, key: str) -> Column:
+def _info(name: str, key: str) -> PrinterColumn:
     return field(name, "status", "nodeInfo", key, default=UNKNOWN, wide=True)
 
 
@@ -223,7 +223,7 @@ EVENT = (
     text("Message", lambda obj, now: str(obj.get("message") or obj.get("note") or "").strip()),
     text("First Seen", _event_first, wide=True),
     text("Count", _event_count, wide=True),
-    Column("Name", "string", NAME.value, format="name", description=NAME.description, priority=1),
+    PrinterColumn("Name", "string", NAME.value, format="name", description=NAME.description, priority=1),
 )
 VOLUME = (
     NAME,
@@ -250,7 +250,7 @@ CLAIM = (
     field("VolumeMode", "spec", "volumeMode", default=UNSET, wide=True),
 )
 STORAGE_CLASS = (
-    Column("Name", "string", _class_name, format="name", description=NAME.description),
+    PrinterColumn("Name", "string", _class_name, format="name", description=NAME.description),
     field("Provisioner", "provisioner"),
     field("ReclaimPolicy", "reclaimPolicy", default="Delete"),
     field("VolumeBindingMode", "volumeBindingMode", default="Immediate"),
@@ -260,7 +260,7 @@ STORAGE_CLASS = (
 CSI_NODE = (NAME, text("Drivers", lambda obj, now: len(sequence(obj, "spec", "drivers")), type="integer"), AGE)
 VOLUME_ATTACHMENT = (
     NAME,
-    Column("Attacher", "string", lambda obj, now: at(obj, "spec", "attacher") or "", format="name"),
+    PrinterColumn("Attacher", "string", lambda obj, now: at(obj, "spec", "attacher") or "", format="name"),
     field("PV", "spec", "source", "persistentVolumeName"),
     field("Node", "spec", "nodeName"),
     text("Attached", lambda obj, now: bool(at(obj, "status", "attached")), type="boolean"),

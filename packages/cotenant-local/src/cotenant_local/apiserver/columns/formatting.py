@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.json_object import JsonValue
-from cotenant_local.apiserver.contract import Column
+from cotenant_local.apiserver.contract import PrinterColumn
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"
@@ -133,35 +133,35 @@ def text(
     wide: bool = False,
     type: str = "string",
     description: str = "",
-) -> Column:
+) -> PrinterColumn:
     """A column with a computed value."""
-    return Column(name, type, value, description=description, priority=1 if wide else 0)
+    return PrinterColumn(name, type, value, description=description, priority=1 if wide else 0)
 
 
-def number(name: str, *path: str, wide: bool = False) -> Column:
+def number(name: str, *path: str, wide: bool = False) -> PrinterColumn:
     """An integer column read from a path, 0 if absent."""
-    return Column(name, "integer", lambda obj, now: at(obj, *path) or 0, priority=1 if wide else 0)
+    return PrinterColumn(name, "integer", lambda obj, now: at(obj, *path) or 0, priority=1 if wide else 0)
 
 
-def field(name: str, *path: str, default: str = "", wide: bool = False) -> Column:
+def field(name: str, *path: str, default: str = "", wide: bool = False) -> PrinterColumn:
     """A string column read from a path."""
-    return Column(name, "string", lambda obj, now: str(at(obj, *path) or default), priority=1 if wide else 0)
+    return PrinterColumn(name, "string", lambda obj, now: str(at(obj, *path) or default), priority=1 if wide else 0)
 
 
-NAME = Column(
+NAME = PrinterColumn(
     "Name",
     "string",
     lambda obj, now: at(obj, "metadata", "name") or "",
     format="name",
     description="Name must be unique within a namespace.",
 )
-AGE = Column(
+AGE = PrinterColumn(
     "Age",
     "string",
     lambda obj, now: since(at(obj, "metadata", "creationTimestamp"), now),
     description="The time since the object was created.",
 )
-CREATED_AT = Column(
+CREATED_AT = PrinterColumn(
     "Created At",
     "date",
     lambda obj, now: at(obj, "metadata", "creationTimestamp") or "",

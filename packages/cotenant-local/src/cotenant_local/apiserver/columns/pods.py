@@ -14,7 +14,7 @@ from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.apiserver.columns.formatting import AGE, NAME, NONE, at, duration, seconds, sequence, text
 
 
-class Summary(NamedTuple):
+class PodSummary(NamedTuple):
     """The values of the first columns."""
 
     ready: int
@@ -59,7 +59,7 @@ class _Restarts:
             self.last = finished if self.last is None else max(self.last, finished)
 
 
-def summary(obj: Manifest) -> Summary:
+def summary(obj: Manifest) -> PodSummary:
     """Ready and total containers (sidecars included), status, restarts."""
     status = at(obj, "status", "reason") or at(obj, "status", "phase") or ""
     scheduled = _condition(obj, "PodScheduled")
@@ -112,7 +112,7 @@ def summary(obj: Manifest) -> Summary:
             status = "Unknown"
         elif at(obj, "status", "phase") not in ("Succeeded", "Failed"):
             status = "Terminating"
-    return Summary(ready, total, status, restarts.count, restarts.last)
+    return PodSummary(ready, total, status, restarts.count, restarts.last)
 
 
 def _ready(obj: Manifest, now: float) -> str:

@@ -13,7 +13,7 @@ from cotenant_local.apiserver.columns.builtin import DEFAULT, columns_of
 from cotenant_local.apiserver.contract import Resource
 
 
-class Table:
+class TableBuilder:
     """Builds the rows and the Table document of one resource."""
 
     def __init__(self, resource: Resource, include: str = "Metadata", version: str = "v1") -> None:

@@ -8,7 +8,7 @@ reference apiextensions.k8s.io/v1.
 from __future__ import annotations
 
 from cotenant.drivers.kube.manifests import decoding, openapi
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.custom.jsonpath import compile_path
 from cotenant_local.apiserver.custom.schema_rules import check_root, uses_cel
@@ -60,9 +60,9 @@ def _decode_nested(schema: object, depth: int) -> None:
         _decode_nested(schema["not"], depth + 1)
 
 
-def check_definition(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_definition(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a definition."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec = obj.get("spec", {})
     group, names = spec.get("group", ""), spec.get("names", {})
     if not group:
@@ -136,7 +136,7 @@ def unenforced_warnings(obj: Manifest) -> list[str]:
     ]
 
 
-def _check_names(names: Manifest, causes: list[Cause]) -> None:
+def _check_names(names: Manifest, causes: list[FieldError]) -> None:
     for key in ("plural", "singular", "kind", "listKind"):
         value = names.get(key, "")
         if not value:
@@ -153,7 +153,7 @@ def _check_names(names: Manifest, causes: list[Cause]) -> None:
                 causes.append(field_errors.invalid(f"spec.names.{key}[{index}]", value, why))
 
 
-def _check_versions(versions: list[Manifest], causes: list[Cause]) -> None:
+def _check_versions(versions: list[Manifest], causes: list[FieldError]) -> None:
     if not versions:
         causes.append(field_errors.required("spec.versions", "must have at least one version"))
         return
@@ -178,7 +178,7 @@ def _check_versions(versions: list[Manifest], causes: list[Cause]) -> None:
         _check_selectable(version.get("selectableFields", ()), schema or {}, f"{here}.selectableFields", causes)
 
 
-def _check_scale(scale: Manifest | None, field: str, causes: list[Cause]) -> None:
+def _check_scale(scale: Manifest | None, field: str, causes: list[FieldError]) -> None:
     if scale is None:
         return
     for key, root, is_needed in (
@@ -197,7 +197,7 @@ def _check_scale(scale: Manifest | None, field: str, causes: list[Cause]) -> Non
             causes.append(field_errors.invalid(f"{field}.{key}", path, f"should be a json path under {allowed}"))
 
 
-def _check_columns(columns: list[Manifest] | tuple[()], field: str, causes: list[Cause]) -> None:
+def _check_columns(columns: list[Manifest] | tuple[()], field: str, causes: list[FieldError]) -> None:
     for index, column in enumerate(columns):
         here = f"{field}[{index}]"
         if not column.get("name"):
@@ -206,10 +206,14 @@ def _check_columns(columns: list[Manifest] | tuple[()], field: str, causes: list
         _check_path(column.get("jsonPath", ""), f"{here}.jsonPath", causes)
 
 
-def _check_selectable(fields: list[Manifest] | tuple[()], schema: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_selectable(
+    fields: list[Manifest] | tuple[()], schema: Manifest, field: str, causes: list[FieldError]
+) -> None:
     if len(fields) > _MAX_SELECTABLE:
         causes.append(
-            Cause("FieldValueTooMany", f"Too many: {len(fields)}: must have at most {_MAX_SELECTABLE} items", field)
+            FieldError(
+                "FieldValueTooMany", f"Too many: {len(fields)}: must have at most {_MAX_SELECTABLE} items", field
+            )
         )
     for index, entry in enumerate(fields):
         here, path = f"{field}[{index}].jsonPath", entry.get("jsonPath", "")
@@ -224,7 +228,7 @@ def _check_selectable(fields: list[Manifest] | tuple[()], schema: Manifest, fiel
             causes.append(field_errors.invalid(here, path, "must point to a field of type string, boolean or integer"))
 
 
-def _check_path(path: str, field: str, causes: list[Cause]) -> bool:
+def _check_path(path: str, field: str, causes: list[FieldError]) -> bool:
     if not path:
         causes.append(field_errors.required(field))
         return False

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.columns.formatting import NAME, since
-from cotenant_local.apiserver.contract import Column, Resource, Scope
+from cotenant_local.apiserver.contract import PrinterColumn, Resource, ResourceScope
 from cotenant_local.apiserver.custom.jsonpath import JsonPath, compile_path
 from cotenant_local.apiserver.custom.schema import CustomSchema
 
 _VERBS = frozenset({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})
-_AGE = Column("Age", "date", lambda obj, now: since(obj.get("metadata", {}).get("creationTimestamp"), now))
+_AGE = PrinterColumn("Age", "date", lambda obj, now: since(obj.get("metadata", {}).get("creationTimestamp"), now))
 
 
 def resources_of(definition: Manifest) -> tuple[Resource, ...]:
@@ -51,7 +51,7 @@ def _resource(spec: Manifest, version: Manifest) -> Resource:
         kind=names["kind"],
         plural=names["plural"],
         singular=names.get("singular", names["kind"].lower()),
-        scope=Scope(spec["scope"]),
+        scope=ResourceScope(spec["scope"]),
         verbs=_VERBS,
         short_names=tuple(names.get("shortNames", ())),
         categories=tuple(names.get("categories", ())),
@@ -65,7 +65,7 @@ def _resource(spec: Manifest, version: Manifest) -> Resource:
     )
 
 
-def _column(entry: Manifest) -> Column:
+def _column(entry: Manifest) -> PrinterColumn:
     path = compile_path(entry["jsonPath"])
     kind: str = entry["type"]
 
@@ -83,7 +83,7 @@ def _column(entry: Manifest) -> Column:
             return found[0] if isinstance(found[0], bool) else None
         return _shown(found[0]) if len(found) == 1 else ",".join(_shown(one) for one in found)
 
-    return Column(
+    return PrinterColumn(
         entry["name"],
         kind,
         value,

@@ -14,7 +14,7 @@ import re
 
 import msgspec
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.custom.formats import FORMATS, fits
 from cotenant_local.apiserver.schema.kinds import field_errors
@@ -30,7 +30,7 @@ _NAMES: dict[type, str] = {
 }
 
 
-class Rule:
+class SchemaRule:
     """One schema node."""
 
     __slots__ = (
@@ -64,17 +64,17 @@ class Rule:
         self.pattern_text: str = schema.get("pattern", "")
         self.pattern = compile_pattern(self.pattern_text) if self.pattern_text else None
         self.required: tuple[str, ...] = tuple(schema.get("required", ()))
-        self.properties = {name: Rule(entry) for name, entry in schema.get("properties", {}).items()}
+        self.properties = {name: SchemaRule(entry) for name, entry in schema.get("properties", {}).items()}
         additional, items = schema.get("additionalProperties"), schema.get("items")
-        self.additional = Rule(additional) if isinstance(additional, dict) else None
-        self.items = Rule(items) if isinstance(items, dict) else None
+        self.additional = SchemaRule(additional) if isinstance(additional, dict) else None
+        self.items = SchemaRule(items) if isinstance(items, dict) else None
         self.list_type: str = schema.get("x-kubernetes-list-type", "")
         self.keys: tuple[str, ...] = tuple(schema.get("x-kubernetes-list-map-keys", ()))
         self.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
-        self.all_of = [Rule(entry) for entry in schema.get("allOf", ())]
-        self.any_of = [Rule(entry) for entry in schema.get("anyOf", ())]
-        self.one_of = [Rule(entry) for entry in schema.get("oneOf", ())]
-        self.negated = Rule(schema["not"]) if "not" in schema else None
+        self.all_of = [SchemaRule(entry) for entry in schema.get("allOf", ())]
+        self.any_of = [SchemaRule(entry) for entry in schema.get("anyOf", ())]
+        self.one_of = [SchemaRule(entry) for entry in schema.get("oneOf", ())]
+        self.negated = SchemaRule(schema["not"]) if "not" in schema else None
         ranges = {key: schema[key] for key in ("minimum", "maximum", "multipleOf") if schema.get(key) is not None}
         for key in ("exclusiveMinimum", "exclusiveMaximum"):
             if schema.get(key) is True:
@@ -86,7 +86,7 @@ class Rule:
             if schema.get(key) is not None
         }
 
-    def check(self, value: JsonValue, path: str, causes: list[Cause]) -> None:
+    def check(self, value: JsonValue, path: str, causes: list[FieldError]) -> None:
         """Append the validation errors of a value."""
         if value is None and self.nullable:
             return
@@ -108,7 +108,7 @@ class Rule:
                 f'"{entry}"' if isinstance(entry, str) else field_errors.shown(entry) for entry in self.enum
             )
             causes.append(
-                Cause(
+                FieldError(
                     "FieldValueNotSupported",
                     f"Unsupported value: {field_errors.shown(value)}: supported values: {shown}",
                     path,
@@ -119,11 +119,11 @@ class Rule:
 
     def holds(self, value: object) -> bool:
         """Whether a value is valid."""
-        causes: list[Cause] = []
+        causes: list[FieldError] = []
         self.check(value, "", causes)
         return not causes
 
-    def _check_object(self, value: Manifest, path: str, causes: list[Cause]) -> None:
+    def _check_object(self, value: Manifest, path: str, causes: list[FieldError]) -> None:
         causes += [field_errors.required(_under(path, name)) for name in self.required if name not in value]
         properties, additional = self.properties, self.additional
         for name, entry in value.items():
@@ -147,7 +147,7 @@ class Rule:
             if maximum is not None and len(value) > maximum:
                 causes.append(_too_many(path, len(value), maximum))
 
-    def _check_list(self, value: list[JsonValue], path: str, causes: list[Cause]) -> None:
+    def _check_list(self, value: list[JsonValue], path: str, causes: list[FieldError]) -> None:
         minimum, maximum = self.sizes.get("minItems"), self.sizes.get("maxItems")
         if minimum is not None and len(value) < minimum:
             causes.append(
@@ -167,10 +167,10 @@ class Rule:
                     causes.append(field_errors.duplicate(f"{path}[{index}]", named))
                 seen.add(identity)
 
-    def _check_text(self, value: str, path: str, causes: list[Cause]) -> None:
+    def _check_text(self, value: str, path: str, causes: list[FieldError]) -> None:
         minimum, maximum = self.sizes.get("minLength"), self.sizes.get("maxLength")
         if maximum is not None and len(value) > maximum:
-            causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {maximum} bytes", path))
+            causes.append(FieldError("FieldValueTooLong", f"Too long: may not be more than {maximum} bytes", path))
         if minimum is not None and len(value) < minimum:
             causes.append(field_errors.invalid(path, value, f"{path} in body should be at least {minimum} chars long"))
         if self.pattern is not None and not self.pattern.search(value):
@@ -178,7 +178,7 @@ class Rule:
         if self.form and not fits(value, self.form):
             causes.append(field_errors.invalid(path, value, f'{path} in body must be of type {self.form}: "{value}"'))
 
-    def _check_number(self, value: float, path: str, causes: list[Cause]) -> None:
+    def _check_number(self, value: float, path: str, causes: list[FieldError]) -> None:
         ranges = self.ranges
         maximum, minimum, step = ranges.get("maximum"), ranges.get("minimum"), ranges.get("multipleOf")
         if maximum is not None:
@@ -204,7 +204,7 @@ class Rule:
                 field_errors.invalid(path, value, f"{path} in body should be a multiple of {field_errors.shown(step)}")
             )
 
-    def _check_combinations(self, value: object, path: str, causes: list[Cause]) -> None:
+    def _check_combinations(self, value: object, path: str, causes: list[FieldError]) -> None:
         for rule in self.all_of:
             rule.check(value, path, causes)
         shown = "" if isinstance(value, dict | list) else value
@@ -258,17 +258,17 @@ def _is_type(value: JsonValue, type_name: str) -> bool:
     return _NAMES.get(kind) == type_name
 
 
-def _mistyped(path: str, value: object, type_name: str) -> Cause:
+def _mistyped(path: str, value: object, type_name: str) -> FieldError:
     name = _NAMES.get(type(value), "unknown")
     expected = "integer,string" if type_name == "int-or-string" else type_name
     where = f"{path} in body" if path else "in body"
-    return Cause(
+    return FieldError(
         "FieldValueTypeInvalid", f'Invalid value: "{name}": {where} must be of type {expected}: "{name}"', path
     )
 
 
-def _too_many(path: str, found: int, maximum: int) -> Cause:
-    return Cause("FieldValueTooMany", f"Too many: {found}: must have at most {maximum} items", path)
+def _too_many(path: str, found: int, maximum: int) -> FieldError:
+    return FieldError("FieldValueTooMany", f"Too many: {found}: must have at most {maximum} items", path)
 
 
 def _equal(a: object, b: object) -> bool:

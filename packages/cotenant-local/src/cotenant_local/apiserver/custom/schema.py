@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cotenant.drivers.kube.manifests import decoding
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant.drivers.kube.manifests.openapi import object_meta
 from cotenant_local.apiserver.custom import structural
-from cotenant_local.apiserver.custom.rules import Rule
+from cotenant_local.apiserver.custom.rules import SchemaRule
 
 _SYSTEM_FIELDS = ("apiVersion", "kind", "metadata")  # validated by the server, whatever the definition declares
 
@@ -25,7 +25,7 @@ class CustomSchema:
         self.tree = structural.compile_root(schema)
         self._defaults = structural.compile_defaults(schema)
         properties = {name: entry for name, entry in schema.get("properties", {}).items() if name not in _SYSTEM_FIELDS}
-        self._rule = Rule({**schema, "properties": properties})
+        self._rule = SchemaRule({**schema, "properties": properties})
         self._rule.required = tuple(name for name in self._rule.required if name not in _SYSTEM_FIELDS)
         self.reset = frozenset({"status"} if has_status else ())
 
@@ -48,8 +48,8 @@ class CustomSchema:
         if self._defaults is not None:
             self._defaults.fill(obj)
 
-    def validate(self, obj: Manifest, old: Manifest | None) -> list[Cause]:
+    def validate(self, obj: Manifest, old: Manifest | None) -> list[FieldError]:
         """Validation errors. CEL rules are not evaluated."""
-        causes: list[Cause] = []
+        causes: list[FieldError] = []
         self._rule.check(obj, "", causes)
         return causes

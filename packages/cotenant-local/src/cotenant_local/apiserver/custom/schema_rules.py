@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
-from cotenant_local.apiserver.custom.rules import Rule, compile_pattern
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
+from cotenant_local.apiserver.custom.rules import SchemaRule, compile_pattern
 from cotenant_local.apiserver.custom.structural import MAX_DEPTH
 from cotenant_local.apiserver.schema.kinds import field_errors
 
@@ -35,9 +35,9 @@ _MAP_KEYS = "x-kubernetes-list-map-keys"
 _CEL = "x-kubernetes-validations"
 
 
-def check_root(schema: Manifest, field: str) -> list[Cause]:
+def check_root(schema: Manifest, field: str) -> list[FieldError]:
     """Validation errors of a version's schema."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     if schema.get("type") != "object":
         if schema.get("type"):
             causes.append(field_errors.invalid(f"{field}.type", schema["type"], "must be object at the root"))
@@ -58,7 +58,7 @@ def uses_cel(schema: object, depth: int = 0) -> bool:
     return isinstance(schema, list) and any(uses_cel(entry, depth + 1) for entry in schema)
 
 
-def _check(schema: object, field: str, where: str, depth: int, causes: list[Cause]) -> None:
+def _check(schema: object, field: str, where: str, depth: int, causes: list[FieldError]) -> None:
     if depth > MAX_DEPTH:
         causes.append(field_errors.forbidden(field, f"schemas of more than {MAX_DEPTH} levels are not supported"))
         return
@@ -112,13 +112,13 @@ def _check(schema: object, field: str, where: str, depth: int, causes: list[Caus
     additional = schema.get("additionalProperties")
     if additional is not None and not isinstance(additional, bool):
         _check(additional, f"{field}.additionalProperties", "object fields", depth + 1, causes)
-    if len(causes) == before and schema.get("default") is not None and not Rule(schema).holds(schema["default"]):
-        found: list[Cause] = []
-        Rule(schema).check(schema["default"], "", found)
+    if len(causes) == before and schema.get("default") is not None and not SchemaRule(schema).holds(schema["default"]):
+        found: list[FieldError] = []
+        SchemaRule(schema).check(schema["default"], "", found)
         causes.append(field_errors.invalid(f"{field}.default", schema["default"], found[0].message))
 
 
-def _check_list(schema: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_list(schema: Manifest, field: str, causes: list[FieldError]) -> None:
     kind = schema.get(_LIST_TYPE)
     keys = schema.get(_MAP_KEYS)
     if kind is None:
@@ -177,7 +177,7 @@ def _check_list(schema: Manifest, field: str, causes: list[Cause]) -> None:
                 )
 
 
-def _check_values(schema: Manifest, field: str, causes: list[Cause], depth: int = 0) -> None:
+def _check_values(schema: Manifest, field: str, causes: list[FieldError], depth: int = 0) -> None:
     pattern = schema.get("pattern")
     if pattern:
         try:
@@ -198,7 +198,7 @@ def _check_values(schema: Manifest, field: str, causes: list[Cause], depth: int 
         _check_combined(schema["not"], f"{field}.not", is_either, depth, causes)
 
 
-def _check_combined(schema: object, field: str, is_either: bool, depth: int, causes: list[Cause]) -> None:
+def _check_combined(schema: object, field: str, is_either: bool, depth: int, causes: list[FieldError]) -> None:
     if depth > MAX_DEPTH or not isinstance(schema, dict):
         causes.append(field_errors.invalid(field, "", "must be a schema"))
         return

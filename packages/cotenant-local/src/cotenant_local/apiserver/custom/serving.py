@@ -18,7 +18,7 @@ from collections.abc import Callable
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
-from cotenant_local.apiserver.contract import DeleteOptions, ListOptions, Resource, Target, WriteOptions
+from cotenant_local.apiserver.contract import DeletionOptions, ListOptions, RequestTarget, Resource, WriteOptions
 from cotenant_local.apiserver.custom.definition import unenforced_warnings
 from cotenant_local.apiserver.custom.resources import resources_of
 from cotenant_local.apiserver.verbs.api import Api
@@ -157,8 +157,8 @@ class CustomKinds:
             await self._change(name, "status", lambda found: _terminating(found, now))
             served = self._served.get(name, ())
             while served:
-                target = Target(served[0])
-                page = await self._api.delete_collection(target, ListOptions(), DeleteOptions())
+                target = RequestTarget(served[0])
+                page = await self._api.delete_collection(target, ListOptions(), DeletionOptions())
                 if not page.items or not (await self._api.list(target, ListOptions(limit=1))).items:
                     break
                 await asyncio.sleep(_RETRY_S)
@@ -184,20 +184,20 @@ class CustomKinds:
                 if error.code != 409:
                     raise
 
-    def _target(self, name: str = "", subresource: str = "") -> Target:
+    def _target(self, name: str = "", subresource: str = "") -> RequestTarget:
         return self._api.target(GROUP, PLURAL, "", name, subresource)
 
     # -- admission
     # --------------------------------------------------------------------------------------------------------
 
     async def mutate(
-        self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
+        self, operation: str, target: RequestTarget, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> Manifest | None:
         """Return the object unchanged."""
         return obj
 
     async def validate(
-        self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
+        self, operation: str, target: RequestTarget, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> list[str]:
         """Warn of rules in a definition that this server does not enforce."""
         is_definition = target.resource.group == GROUP and target.resource.plural == PLURAL

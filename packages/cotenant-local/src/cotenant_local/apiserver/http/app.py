@@ -16,20 +16,20 @@ from cotenant.drivers.http.messages import Receive, Scope, Send
 from cotenant.drivers.http.pages import EXPOSITION
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant_local.apiserver.http import resource_metrics, reviews
-from cotenant_local.apiserver.http.audit import Audit
+from cotenant_local.apiserver.http.audit import RequestAudit
 from cotenant_local.apiserver.http.auth import Credentials, is_public, unauthorized
 from cotenant_local.apiserver.http.bodies import BodyDecoder
-from cotenant_local.apiserver.http.discovery import Discovery
+from cotenant_local.apiserver.http.discovery import ApiDiscovery
 from cotenant_local.apiserver.http.encoding import rendering
 from cotenant_local.apiserver.http.encoding.accept import Representation
 from cotenant_local.apiserver.http.exchange import ClientGone, Exchange, Header
-from cotenant_local.apiserver.http.health import ApiServerMetrics, Health, version
+from cotenant_local.apiserver.http.health import ApiServerMetrics, HealthApi, version
 from cotenant_local.apiserver.http.openapi.documents import OpenApi
 from cotenant_local.apiserver.http.options import parse_query, write_options
 from cotenant_local.apiserver.http.protocols import ApiProtocol
-from cotenant_local.apiserver.http.resource_metrics import ResourceMetrics, UsageSource
-from cotenant_local.apiserver.http.resources import Resources, is_pretty, method_not_allowed, not_found
-from cotenant_local.apiserver.http.routing import Route, parse
+from cotenant_local.apiserver.http.resource_metrics import MetricsApi, UsageSource
+from cotenant_local.apiserver.http.resources import ResourceHandler, is_pretty, method_not_allowed, not_found
+from cotenant_local.apiserver.http.routing import ResourceRoute, parse
 from cotenant_local.apiserver.http.streaming import Streams
 from cotenant_local.apiserver.http.unsupported import refuse_impersonation
 from cotenant_local.apiserver.schema.builtin import definitions
@@ -38,7 +38,7 @@ _log = logging.getLogger("cotenant.apiserver")
 _FIXED = ("/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 
 
-class Application:
+class ApiServerApp:
     """The HTTP interface of one API server, as an ASGI application."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Application:
         *,
         clock: Callable[[], float] = time.time,
         address: str = "",
-        audit: Audit | None = None,
+        audit: RequestAudit | None = None,
         storage: Callable[[], str] = lambda: "",
     ) -> None:
         """`audit` receives every request, those that are refused too; `storage`: why writes cannot be stored, empty
@@ -58,19 +58,19 @@ class Application:
         self._credentials = credentials
         self._audit = audit
         self.address = address
-        self.health = Health(storage)
+        self.health = HealthApi(storage)
         self.streams = Streams(clock)
         self.metrics = ApiServerMetrics(lambda: len(self.streams))
         self._clock = clock
         self._bodies = BodyDecoder()
-        self._resources = Resources(api, self.streams, self._bodies, clock)
-        self._discovery = Discovery(api.registry, rendering.encode)
+        self._resources = ResourceHandler(api, self.streams, self._bodies, clock)
+        self._discovery = ApiDiscovery(api.registry, rendering.encode)
         self._openapi = OpenApi(api, definitions)
-        self._usage: ResourceMetrics | None = None
+        self._usage: MetricsApi | None = None
 
     def serve_usage(self, source: UsageSource) -> None:
         """Serve the resource metrics API from now on."""
-        self._usage = ResourceMetrics(source, self._clock)
+        self._usage = MetricsApi(source, self._clock)
         self._discovery.add(resource_metrics.RESOURCES.values())
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class Application:
             headers.append((b"connection", b"close"))  # the rest of the body is not read
         await exchange.answer(error.code, b"application/json", rendering.encode(error.status()), headers)
 
-    async def _routed(self, exchange: Exchange, route: Route) -> str:
+    async def _routed(self, exchange: Exchange, route: ResourceRoute) -> str:
         if (
             route.group == resource_metrics.GROUP
             and route.version == resource_metrics.VERSION

@@ -27,7 +27,7 @@ from cotenant.model.json_object import JsonObject
 from cotenant_local.apiserver.http.auth import GROUPS, USER
 from cotenant_local.apiserver.http.exchange import Exchange
 from cotenant_local.apiserver.http.options import is_watch, parse_query
-from cotenant_local.apiserver.http.routing import Route, parse
+from cotenant_local.apiserver.http.routing import ResourceRoute, parse
 
 RECEIVED, COMPLETE = "RequestReceived", "ResponseComplete"
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
@@ -36,7 +36,7 @@ _BY_NAME = "metadata.name="
 _log = logging.getLogger(__name__)
 
 
-class Audit(Protocol):
+class RequestAudit(Protocol):
     """Receives the requests of a server."""
 
     def received(self, exchange: Exchange) -> str:
@@ -107,7 +107,7 @@ class AuditLog:
             self._failed = True
 
 
-def verb_of(exchange: Exchange, route: Route | None) -> str:
+def verb_of(exchange: Exchange, route: ResourceRoute | None) -> str:
     """The verb that RBAC decides on; of paths that are not resources the method in lower case."""
     method = exchange.method
     if route is None:
@@ -121,7 +121,7 @@ def verb_of(exchange: Exchange, route: Route | None) -> str:
     return _VERBS.get(method, method.lower())
 
 
-def _object_of(exchange: Exchange, route: Route) -> dict[str, str]:
+def _object_of(exchange: Exchange, route: ResourceRoute) -> dict[str, str]:
     """The objectRef. A list, watch or deletecollection that selects one object by `metadata.name` names it."""
     name = route.name
     if not name:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.apiserver.contract import Resource, Scope
+from cotenant_local.apiserver.contract import Resource, ResourceScope
 from cotenant_local.apiserver.http.encoding.accept import clauses
 from cotenant_local.apiserver.http.protocols import RegistryProtocol
 from cotenant_local.apiserver.http.reviews import REVIEWS
@@ -86,7 +86,7 @@ def _legacy(resource: Resource) -> list[Manifest]:
     entry: Manifest = {
         "name": resource.plural,
         "singularName": resource.singular,
-        "namespaced": resource.scope is Scope.NAMESPACED,
+        "namespaced": resource.scope is ResourceScope.NAMESPACED,
         "kind": resource.kind,
         "verbs": sorted(resource.verbs),
     }
@@ -186,7 +186,7 @@ def aggregated_version(accept: str) -> str:
     return ""
 
 
-class Discovery:
+class ApiDiscovery:
     """The discovery documents, built once per registry revision."""
 
     def __init__(self, registry: RegistryProtocol, encode: Callable[[Manifest], bytes]) -> None:

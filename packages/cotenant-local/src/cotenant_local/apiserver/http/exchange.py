@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cotenant.drivers.http.messages import Gone, Receive, Refused, Scope, Send, connection_of, read_body
+from cotenant.drivers.http.messages import BodyRefused, Disconnected, Receive, Scope, Send, connection_of, read_body
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.http.bodies import MAX_BODY_BYTES, too_large
 
@@ -63,11 +63,11 @@ class Exchange:
         """The whole body. Raises ApiError 408 or 413, ClientGone."""
         try:
             return await read_body(self.scope, self._receive, MAX_BODY_BYTES)
-        except Refused as refused:
+        except BodyRefused as refused:
             if refused.answer.status == 413:
                 raise too_large() from None
             raise ApiError(408, "Timeout", "the request's body did not arrive in time") from None
-        except Gone:
+        except Disconnected:
             raise ClientGone from None
 
     async def wait_until_gone(self) -> None:

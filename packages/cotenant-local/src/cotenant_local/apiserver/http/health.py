@@ -34,7 +34,7 @@ def version() -> Manifest:
     }
 
 
-class Health:
+class HealthApi:
     """Answers /healthz, /livez and /readyz."""
 
     def __init__(self, storage: Callable[[], str] = lambda: "") -> None:

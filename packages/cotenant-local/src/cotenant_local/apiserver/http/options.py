@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
 from cotenant.model.json_object import JsonValue
-from cotenant_local.apiserver.contract import DeleteOptions, ListOptions, WriteOptions
+from cotenant_local.apiserver.contract import DeletionOptions, ListOptions, WriteOptions
 from cotenant_local.apiserver.verbs.numbers import MAX_DIGITS, MAX_INTEGER, parse_version, shortened
 
 Query = dict[str, str]
@@ -32,7 +32,7 @@ def parse_query(raw: bytes) -> Query:
     return query
 
 
-def _invalid(kind: str, cause: Cause) -> ApiError:
+def _invalid(kind: str, cause: FieldError) -> ApiError:
     return ApiError(
         422,
         "Invalid",
@@ -69,7 +69,7 @@ def _dry_run(values: object, kind: str) -> bool:
     shown = values if isinstance(values, list) else [values]
     text = ", ".join(f'"{value}"' for value in shown)
     message = f'Unsupported value: [{text}]: supported values: "All"'
-    raise _invalid(kind, Cause("FieldValueNotSupported", message, "dryRun"))
+    raise _invalid(kind, FieldError("FieldValueNotSupported", message, "dryRun"))
 
 
 def default_manager(user_agent: str) -> str:
@@ -85,14 +85,14 @@ def write_options(query: Query, kind: str, user_agent: str) -> WriteOptions:
     validation = query.get("fieldValidation", "")
     if validation not in _VALIDATIONS:
         message = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
-        raise _invalid(kind, Cause("FieldValueNotSupported", message, "fieldValidation"))
+        raise _invalid(kind, FieldError("FieldValueNotSupported", message, "fieldValidation"))
     manager = query.get("fieldManager", "")
     if len(manager) > _MANAGER_LIMIT:
         message = f"Too long: may not be more than {_MANAGER_LIMIT} bytes"
-        raise _invalid(kind, Cause("FieldValueTooLong", message, "fieldManager"))
+        raise _invalid(kind, FieldError("FieldValueTooLong", message, "fieldManager"))
     if not manager.isprintable():
         message = f"Invalid value: {manager!r}: should only contain printable characters"
-        raise _invalid(kind, Cause("FieldValueInvalid", message, "fieldManager"))
+        raise _invalid(kind, FieldError("FieldValueInvalid", message, "fieldManager"))
     return WriteOptions(
         dry_run=_dry_run(query.get("dryRun"), kind),
         validation=_VALIDATIONS[validation],
@@ -104,7 +104,7 @@ def write_options(query: Query, kind: str, user_agent: str) -> WriteOptions:
 def check_apply(query: Query) -> None:
     """Server-side apply requires a field manager. Raises ApiError 422."""
     if not query.get("fieldManager"):
-        cause = Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
+        cause = FieldError("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
         raise _invalid("PatchOptions", cause)
 
 
@@ -136,7 +136,7 @@ def list_options(query: Query) -> ListOptions:
         causes.append("Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
     if causes:
         reason = "FieldValueForbidden" if causes[0].startswith("Forbidden") else "FieldValueNotSupported"
-        raise _invalid("ListOptions", Cause(reason, causes[0], "resourceVersionMatch"))
+        raise _invalid("ListOptions", FieldError(reason, causes[0], "resourceVersionMatch"))
     parse_version(version)
     return ListOptions(
         labels=query.get("labelSelector", ""),
@@ -156,7 +156,7 @@ def is_watch(query: Query) -> bool:
     return _boolean(query, "watch")
 
 
-def delete_options(query: Query, body: Manifest | None) -> DeleteOptions:
+def delete_options(query: Query, body: Manifest | None) -> DeletionOptions:
     """Options of a delete, from the body if there is one, else from the query. Raises ApiError 400 or 422."""
     if body:
         kind = body.get("kind", "DeleteOptions")
@@ -177,18 +177,18 @@ def delete_options(query: Query, body: Manifest | None) -> DeleteOptions:
 
 def _deletion(
     grace: JsonValue, propagation: JsonValue, orphan: object, dry_run: object, preconditions: Manifest
-) -> DeleteOptions:
+) -> DeletionOptions:
     if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool) or abs(grace) > MAX_INTEGER):
         raise ApiError(400, "BadRequest", "gracePeriodSeconds: expected an integer of 64 bits")
     if propagation and propagation not in _PROPAGATIONS:
         message = f'Unsupported value: "{propagation}": supported values: "Foreground", "Background", "Orphan", "nil"'
-        raise _invalid("DeleteOptions", Cause("FieldValueNotSupported", message, "propagationPolicy"))
+        raise _invalid("DeleteOptions", FieldError("FieldValueNotSupported", message, "propagationPolicy"))
     if propagation and orphan is not None:
         message = "Invalid value: orphanDependents and deletionPropagation cannot be both set"
-        raise _invalid("DeleteOptions", Cause("FieldValueInvalid", message, "propagationPolicy"))
+        raise _invalid("DeleteOptions", FieldError("FieldValueInvalid", message, "propagationPolicy"))
     if orphan is not None:
         propagation = "Orphan" if orphan else "Background"
-    return DeleteOptions(
+    return DeletionOptions(
         grace_s=None if grace is None else max(0, grace),
         propagation=propagation,
         uid=str(preconditions.get("uid") or ""),

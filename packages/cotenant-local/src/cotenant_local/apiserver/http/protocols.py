@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.apiserver.contract import Answer, DeleteOptions, ListOptions, Resource, Target, WriteOptions
+from cotenant_local.apiserver.contract import (
+    ApiAnswer,
+    DeletionOptions,
+    ListOptions,
+    RequestTarget,
+    Resource,
+    WriteOptions,
+)
 
 
 class StoredProtocol(Protocol):
@@ -70,26 +77,28 @@ class ApiProtocol(Protocol):
     def registry(self) -> RegistryProtocol:
         """The served resources."""
 
-    async def get(self, target: Target) -> bytes:
+    async def get(self, target: RequestTarget) -> bytes:
         """GET of one object."""
 
-    async def list(self, target: Target, options: ListOptions) -> PageProtocol:
+    async def list(self, target: RequestTarget, options: ListOptions) -> PageProtocol:
         """GET of one page of a list."""
 
-    def watch(self, target: Target, options: ListOptions) -> WatchProtocol:
+    def watch(self, target: RequestTarget, options: ListOptions) -> WatchProtocol:
         """A watch stream."""
 
-    async def create(self, target: Target, obj: Manifest, options: WriteOptions) -> Answer:
+    async def create(self, target: RequestTarget, obj: Manifest, options: WriteOptions) -> ApiAnswer:
         """POST of a new object or of a subresource."""
 
-    async def update(self, target: Target, obj: Manifest, options: WriteOptions) -> Answer:
+    async def update(self, target: RequestTarget, obj: Manifest, options: WriteOptions) -> ApiAnswer:
         """PUT."""
 
-    async def patch(self, target: Target, body: bytes, content_type: str, options: WriteOptions) -> Answer:
+    async def patch(self, target: RequestTarget, body: bytes, content_type: str, options: WriteOptions) -> ApiAnswer:
         """PATCH."""
 
-    async def delete(self, target: Target, options: DeleteOptions) -> Answer:
+    async def delete(self, target: RequestTarget, options: DeletionOptions) -> ApiAnswer:
         """DELETE of one object."""
 
-    async def delete_collection(self, target: Target, selection: ListOptions, options: DeleteOptions) -> PageProtocol:
+    async def delete_collection(
+        self, target: RequestTarget, selection: ListOptions, options: DeletionOptions
+    ) -> PageProtocol:
         """DELETE of a collection."""

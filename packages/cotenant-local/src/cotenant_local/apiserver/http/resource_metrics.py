@@ -13,23 +13,23 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
-from cotenant_local.apiserver.contract import Resource, Scope
+from cotenant_local.apiserver.contract import Resource, ResourceScope
 from cotenant_local.apiserver.http.exchange import Exchange
 from cotenant_local.apiserver.http.options import list_options, parse_query
-from cotenant_local.apiserver.http.routing import Route
+from cotenant_local.apiserver.http.routing import ResourceRoute
 from cotenant_local.apiserver.selectors import parse_labels
 from cotenant_local.apiserver.verbs.context import timestamp
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 _READ = frozenset({"get", "list"})
 RESOURCES: dict[str, Resource] = {
-    "nodes": Resource(GROUP, VERSION, "NodeMetrics", "nodes", "", Scope.CLUSTER, _READ),
-    "pods": Resource(GROUP, VERSION, "PodMetrics", "pods", "", Scope.NAMESPACED, _READ),
+    "nodes": Resource(GROUP, VERSION, "NodeMetrics", "nodes", "", ResourceScope.CLUSTER, _READ),
+    "pods": Resource(GROUP, VERSION, "PodMetrics", "pods", "", ResourceScope.NAMESPACED, _READ),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ResourceUsage:
     """Cores and bytes in use."""
 
     cpu_cores: float
@@ -41,13 +41,13 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredUsage:
     """The usage of a node (no namespace) or of a pod, by container; a node has one entry with the name ""."""
 
     namespace: str
     name: str
     labels: Mapping[str, str]
-    usage: Mapping[str, Usage]
+    usage: Mapping[str, ResourceUsage]
 
 
 class UsageSource(Protocol):
@@ -55,24 +55,24 @@ class UsageSource(Protocol):
 
     window_s: float  # over which usage is measured
 
-    def nodes(self) -> Iterable[Measured]:
+    def nodes(self) -> Iterable[MeasuredUsage]:
         """Every node that runs, in order of name."""
 
-    def pods(self, namespace: str) -> Iterable[Measured]:
+    def pods(self, namespace: str) -> Iterable[MeasuredUsage]:
         """Every pod that runs in a namespace (in all if it is empty), in order of namespace and name."""
 
 
-class ResourceMetrics:
+class MetricsApi:
     """Answers the requests of the group."""
 
     def __init__(self, source: UsageSource, clock: Callable[[], float]) -> None:
         self._source = source
         self._clock = clock
 
-    def answer(self, exchange: Exchange, route: Route) -> Manifest:
+    def answer(self, exchange: Exchange, route: ResourceRoute) -> Manifest:
         """The document of a request. Raises ApiError 404 or 405."""
         resource = RESOURCES.get(route.plural)
-        is_namespaced = resource is not None and resource.scope is Scope.NAMESPACED
+        is_namespaced = resource is not None and resource.scope is ResourceScope.NAMESPACED
         if resource is None or route.subresource or (route.namespace and not is_namespaced):
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
         if exchange.method != "GET":
@@ -96,7 +96,7 @@ class ResourceMetrics:
         kind = f"{resource.kind}List"
         return {"kind": kind, "apiVersion": f"{GROUP}/{VERSION}", "metadata": {}, "items": items}
 
-    def _item(self, resource: Resource, measured: Measured) -> Manifest:
+    def _item(self, resource: Resource, measured: MeasuredUsage) -> Manifest:
         now = timestamp(self._clock())
         metadata: Manifest = {"name": measured.name, "creationTimestamp": now}
         if measured.namespace:
@@ -110,7 +110,7 @@ class ResourceMetrics:
             "timestamp": now,
             "window": f"{self._source.window_s:g}s",
         }
-        if resource.scope is Scope.CLUSTER:
+        if resource.scope is ResourceScope.CLUSTER:
             item["usage"] = next(iter(measured.usage.values())).manifest()
         else:
             item["containers"] = [{"name": name, "usage": usage.manifest()} for name, usage in measured.usage.items()]

@@ -16,11 +16,11 @@ from cotenant_local.apiserver.contract import (
     JSON,
     MERGE,
     STRATEGIC,
-    Answer,
-    DeleteOptions,
+    ApiAnswer,
+    DeletionOptions,
+    RequestTarget,
     Resource,
-    Scope,
-    Target,
+    ResourceScope,
     WriteOptions,
 )
 from cotenant_local.apiserver.http.bodies import (
@@ -30,7 +30,7 @@ from cotenant_local.apiserver.http.bodies import (
     media_type,
 )
 from cotenant_local.apiserver.http.encoding import rendering
-from cotenant_local.apiserver.http.encoding.accept import Form, Representation, negotiate
+from cotenant_local.apiserver.http.encoding.accept import Representation, ResponseForm, negotiate
 from cotenant_local.apiserver.http.encoding.json_documents import decode_json
 from cotenant_local.apiserver.http.exchange import Exchange, Header
 from cotenant_local.apiserver.http.options import (
@@ -43,7 +43,7 @@ from cotenant_local.apiserver.http.options import (
     write_options,
 )
 from cotenant_local.apiserver.http.protocols import ApiProtocol
-from cotenant_local.apiserver.http.routing import Route
+from cotenant_local.apiserver.http.routing import ResourceRoute
 from cotenant_local.apiserver.http.streaming import Streams
 from cotenant_local.apiserver.http.unsupported import refuse_subresource
 
@@ -87,7 +87,7 @@ def warning_headers(warnings: Sequence[str]) -> list[Header]:
     return headers
 
 
-class Resources:
+class ResourceHandler:
     """Serves the resource URLs."""
 
     def __init__(self, api: ApiProtocol, streams: Streams, bodies: BodyDecoder, clock: Callable[[], float]) -> None:
@@ -96,24 +96,24 @@ class Resources:
         self._streams = streams
         self._clock = clock
 
-    def target(self, route: Route) -> Target:
+    def target(self, route: ResourceRoute) -> RequestTarget:
         """The target of a route. Raises ApiError 404 or 501."""
         resource = self._api.registry.find(route.group, route.version, route.plural)
         if resource is None:
             raise not_found()
-        if resource.scope is Scope.CLUSTER:
+        if resource.scope is ResourceScope.CLUSTER:
             if route.namespace:
                 raise not_found()
         elif route.name and not route.namespace:
             raise not_found()
-        target = Target(resource, route.namespace, route.name, route.subresource)
+        target = RequestTarget(resource, route.namespace, route.name, route.subresource)
         if route.subresource:
             refuse_subresource(target)
             if route.subresource not in resource.subresources:
                 raise not_found()
         return target
 
-    def verb(self, exchange: Exchange, target: Target, query: Query) -> str:
+    def verb(self, exchange: Exchange, target: RequestTarget, query: Query) -> str:
         """The verb of a request. Raises ApiError 405."""
         method = exchange.method
         resource = target.resource
@@ -129,7 +129,7 @@ class Resources:
             verb = "watch" if query and is_watch(query) else "get" if target.name else "list"
         elif method == "POST":
             verb = "" if target.name else "create"
-            if resource.scope is Scope.NAMESPACED and not target.namespace:
+            if resource.scope is ResourceScope.NAMESPACED and not target.namespace:
                 verb = ""
         elif method == "PUT":
             verb = "update" if target.name else ""
@@ -137,7 +137,7 @@ class Resources:
             verb = "patch" if target.name else ""
         elif method == "DELETE":
             verb = "delete" if target.name else "deletecollection"
-            if resource.scope is Scope.NAMESPACED and not target.namespace:
+            if resource.scope is ResourceScope.NAMESPACED and not target.namespace:
                 verb = ""
         else:
             verb = ""
@@ -145,7 +145,7 @@ class Resources:
             raise method_not_allowed()
         return verb
 
-    async def serve(self, exchange: Exchange, route: Route) -> str:
+    async def serve(self, exchange: Exchange, route: ResourceRoute) -> str:
         """Serve a request for a resource. Returns its verb. Raises ApiError."""
         target = self.target(route)
         query = parse_query(exchange.query_string)
@@ -170,12 +170,16 @@ class Resources:
             await self._delete_collection(exchange, target, query, representation)
         return verb
 
-    async def _create(self, exchange: Exchange, target: Target, query: Query, representation: Representation) -> None:
+    async def _create(
+        self, exchange: Exchange, target: RequestTarget, query: Query, representation: Representation
+    ) -> None:
         obj, options, warnings = await self._read_write(exchange, target, query, "CreateOptions")
         answer = await self._api.create(target, obj, options)
         await self._answer(exchange, target.resource, answer, warnings, query, representation, 201)
 
-    async def _update(self, exchange: Exchange, target: Target, query: Query, representation: Representation) -> None:
+    async def _update(
+        self, exchange: Exchange, target: RequestTarget, query: Query, representation: Representation
+    ) -> None:
         obj, options, warnings = await self._read_write(exchange, target, query, "UpdateOptions")
         answer = await self._api.update(target, obj, options)
         await self._answer(
@@ -183,7 +187,7 @@ class Resources:
         )
 
     async def _read_write(
-        self, exchange: Exchange, target: Target, query: Query, options_kind: str
+        self, exchange: Exchange, target: RequestTarget, query: Query, options_kind: str
     ) -> tuple[Manifest, WriteOptions, list[str]]:
         options = write_options(query, options_kind, exchange.header(b"user-agent"))
         body = await exchange.body()
@@ -202,7 +206,9 @@ class Resources:
             warnings = [f'duplicate field "{path}"' for path in duplicates]
         return obj, options, warnings
 
-    async def _patch(self, exchange: Exchange, target: Target, query: Query, representation: Representation) -> None:
+    async def _patch(
+        self, exchange: Exchange, target: RequestTarget, query: Query, representation: Representation
+    ) -> None:
         media = media_type(exchange.header(b"content-type"))
         if media not in _PATCHES or (media == STRATEGIC and target.resource.is_custom):
             raise ApiError(
@@ -231,7 +237,7 @@ class Resources:
         self,
         exchange: Exchange,
         resource: Resource,
-        answer: Answer,
+        answer: ApiAnswer,
         warnings: Sequence[str],
         query: Query,
         representation: Representation,
@@ -251,12 +257,14 @@ class Resources:
         code: int,
         headers: Sequence[Header] = (),
     ) -> None:
-        if representation.form is not Form.OBJECT and not raw.startswith(b'{"kind":"Status"'):
+        if representation.form is not ResponseForm.OBJECT and not raw.startswith(b'{"kind":"Status"'):
             raw = rendering.one(raw, resource, representation, query.get("includeObject", ""), self._clock())
         body = rendering.finish(raw, representation, is_pretty(query, exchange))
         await exchange.answer(code, representation.content_type, body, headers)
 
-    async def _list(self, exchange: Exchange, target: Target, query: Query, representation: Representation) -> None:
+    async def _list(
+        self, exchange: Exchange, target: RequestTarget, query: Query, representation: Representation
+    ) -> None:
         page = await self._api.list(target, list_options(query))
         metadata = rendering.list_metadata(page.resource_version, page.continue_token, page.remaining)
         await self._many(exchange, target.resource, [item.raw for item in page.items], metadata, query, representation)
@@ -285,23 +293,27 @@ class Resources:
             await exchange.send(piece, is_more=True)
         await exchange.send(pieces[-1])
 
-    async def _watch(self, exchange: Exchange, target: Target, query: Query, representation: Representation) -> None:
+    async def _watch(
+        self, exchange: Exchange, target: RequestTarget, query: Query, representation: Representation
+    ) -> None:
         options = list_options(query)
         await exchange.body()
         await self._streams.run(exchange, self._api, target, options, representation, query.get("includeObject", ""))
 
-    async def _delete_body(self, exchange: Exchange, query: Query) -> DeleteOptions:
+    async def _delete_body(self, exchange: Exchange, query: Query) -> DeletionOptions:
         body = await exchange.body()
         content_type = exchange.header(b"content-type")
         options = await self._bodies.object(body, content_type, "DeleteOptions") if body else None
         return delete_options(query, options)
 
-    async def _delete(self, exchange: Exchange, target: Target, query: Query, representation: Representation) -> None:
+    async def _delete(
+        self, exchange: Exchange, target: RequestTarget, query: Query, representation: Representation
+    ) -> None:
         answer = await self._api.delete(target, await self._delete_body(exchange, query))
         await self._answer(exchange, target.resource, answer, (), query, representation, 200)
 
     async def _delete_collection(
-        self, exchange: Exchange, target: Target, query: Query, representation: Representation
+        self, exchange: Exchange, target: RequestTarget, query: Query, representation: Representation
     ) -> None:
         options = await self._delete_body(exchange, query)
         page = await self._api.delete_collection(target, list_options(query), options)

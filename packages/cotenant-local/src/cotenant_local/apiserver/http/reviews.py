@@ -8,7 +8,7 @@ Source: Kubernetes API reference, authorization.k8s.io/v1 and authentication.k8s
 from __future__ import annotations
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
-from cotenant_local.apiserver.contract import Resource, Scope
+from cotenant_local.apiserver.contract import Resource, ResourceScope
 from cotenant_local.apiserver.http.auth import GROUPS, USER
 
 _ALL_RULES: Manifest = {
@@ -18,7 +18,7 @@ _ALL_RULES: Manifest = {
 }
 
 
-def _review(group: str, kind: str, scope: Scope = Scope.CLUSTER) -> Resource:
+def _review(group: str, kind: str, scope: ResourceScope = ResourceScope.CLUSTER) -> Resource:
     plural = kind.lower() + "s"
     return Resource(group, "v1", kind, plural, kind.lower(), scope, frozenset({"create"}))
 
@@ -29,7 +29,7 @@ REVIEWS: dict[tuple[str, str, str], Resource] = {
         _review("authorization.k8s.io", "SelfSubjectAccessReview"),
         _review("authorization.k8s.io", "SelfSubjectRulesReview"),
         _review("authorization.k8s.io", "SubjectAccessReview"),
-        _review("authorization.k8s.io", "LocalSubjectAccessReview", Scope.NAMESPACED),
+        _review("authorization.k8s.io", "LocalSubjectAccessReview", ResourceScope.NAMESPACED),
         _review("authentication.k8s.io", "SelfSubjectReview"),
     )
 }

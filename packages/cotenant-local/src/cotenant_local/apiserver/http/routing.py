@@ -13,7 +13,7 @@ from typing import NamedTuple
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
-class Route(NamedTuple):
+class ResourceRoute(NamedTuple):
     """The parts of a resource URL; absent parts are empty."""
 
     group: str
@@ -24,7 +24,7 @@ class Route(NamedTuple):
     subresource: str = ""
 
 
-def parse(path: str) -> Route | None:
+def parse(path: str) -> ResourceRoute | None:
     """Parse a path, None if it is not a resource path."""
     parts = path.split("/")
     if parts[-1] == "":
@@ -52,4 +52,4 @@ def parse(path: str) -> Route | None:
             return None
         rest = rest[:3]  # what follows is for the endpoint behind the proxy
         count = 3
-    return Route(group, version, rest[0], namespace, rest[1] if count > 1 else "", rest[2] if count > 2 else "")
+    return ResourceRoute(group, version, rest[0], namespace, rest[1] if count > 1 else "", rest[2] if count > 2 else "")

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.drivers.http.address import Address, Listening
+from cotenant.drivers.http.address import Address, ListeningSocket
 from cotenant.drivers.http.limits import DEFAULTS, ServerLimits
-from cotenant.drivers.http.messages import JSON, Answer, Scope
+from cotenant.drivers.http.messages import JSON, HttpAnswer, Scope
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tls import Tls
-from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.http.traffic import ServerTraffic
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant.model.errors import InvalidInput
-from cotenant_local.apiserver.http.app import Application
+from cotenant_local.apiserver.http.app import ApiServerApp
 from cotenant_local.apiserver.http.bodies import MAX_BODY_BYTES
 from cotenant_local.apiserver.http.encoding import rendering
 
@@ -38,18 +38,18 @@ class ApiServer:
 
     def __init__(
         self,
-        app: Application,
-        where: Address | Listening = LOOPBACK,
+        app: ApiServerApp,
+        where: Address | ListeningSocket = LOOPBACK,
         *,
         tls: Tls | None = None,
         limits: ServerLimits = LIMITS,
     ) -> None:
-        address = where.address if isinstance(where, Listening) else where
+        address = where.address if isinstance(where, ListeningSocket) else where
         if tls is None and not address.is_loopback:
             raise InvalidInput(
                 address.field, str(address), "a loopback address", "any other address needs a certificate"
             )
-        traffic = Traffic("apiserver", is_watch)
+        traffic = ServerTraffic("apiserver", is_watch)
         self._app = app
         self._server = HttpServer(
             app, where, limits=limits, tls=tls, traffic=traffic, refusal=status_refusal, has_dates=True
@@ -82,7 +82,7 @@ def is_watch(scope: Scope) -> bool:
     return b"watch=" in scope["query_string"]
 
 
-def status_refusal(status: int, message: str) -> Answer:
+def status_refusal(status: int, message: str) -> HttpAnswer:
     """A refusal by the server's limits, as a Status."""
     error = ApiError(status, _REASONS.get(status, "BadRequest"), message)
-    return Answer(status, rendering.encode(error.status()), JSON)
+    return HttpAnswer(status, rendering.encode(error.status()), JSON)

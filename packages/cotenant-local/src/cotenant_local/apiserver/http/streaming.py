@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant.model.json_object import JsonObject
-from cotenant_local.apiserver.columns.tables import Table
-from cotenant_local.apiserver.contract import ListOptions, Resource, Target
+from cotenant_local.apiserver.columns.tables import TableBuilder
+from cotenant_local.apiserver.contract import ListOptions, RequestTarget, Resource
 from cotenant_local.apiserver.http.encoding import rendering
-from cotenant_local.apiserver.http.encoding.accept import Form, Representation, not_acceptable
+from cotenant_local.apiserver.http.encoding.accept import Representation, ResponseForm, not_acceptable
 from cotenant_local.apiserver.http.exchange import ClientGone, Exchange
 from cotenant_local.apiserver.http.protocols import ApiProtocol, WatchProtocol
 
@@ -43,7 +43,7 @@ class Streams:
         self,
         exchange: Exchange,
         api: ApiProtocol,
-        target: Target,
+        target: RequestTarget,
         options: ListOptions,
         representation: Representation,
         include: str,
@@ -61,7 +61,7 @@ class Streams:
             return
         change = (
             Shaper(target.resource, representation, include, self._clock)
-            if representation.form is not Form.OBJECT
+            if representation.form is not ResponseForm.OBJECT
             else None
         )
         self._open.add(watch)
@@ -93,7 +93,7 @@ class Shaper:
         self, resource: Resource, representation: Representation, include: str, clock: Callable[[], float]
     ) -> None:
         self._wanted = representation
-        self._table = Table(resource, include, representation.group_version)
+        self._table = TableBuilder(resource, include, representation.group_version)
         self._clock = clock
         self._has_definitions = True  # the next event is the first
 
@@ -108,7 +108,7 @@ class Shaper:
             return line + b"\n"
         metadata = obj.get("metadata", {})
         shown: JsonObject
-        if self._wanted.form is Form.METADATA:
+        if self._wanted.form is ResponseForm.METADATA:
             version = f"meta.k8s.io/{self._wanted.group_version}"
             shown = {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": metadata}
         else:

@@ -8,7 +8,7 @@ Limits: the upgrade of a connection is not accepted; its client prints the messa
 from __future__ import annotations
 
 from cotenant.drivers.kube.manifests.errors import ApiError
-from cotenant_local.apiserver.contract import Target
+from cotenant_local.apiserver.contract import RequestTarget
 from cotenant_local.apiserver.http.exchange import Exchange
 
 REASON = "NotImplemented"
@@ -31,7 +31,7 @@ _SUBRESOURCES = {
 _IMPERSONATION = (b"impersonate-user", b"impersonate-uid", b"impersonate-group")
 
 
-def refuse_subresource(target: Target) -> None:
+def refuse_subresource(target: RequestTarget) -> None:
     """Raise ApiError 501 for a subresource that a simulated node cannot serve."""
     resource = target.resource
     why = _SUBRESOURCES.get((resource.group, resource.plural, target.subresource))

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
-from cotenant_local.apiserver.storage.stored import Stored
-from cotenant_local.apiserver.storage.table import Table
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
+from cotenant_local.apiserver.storage.stored import StoredObject
+from cotenant_local.apiserver.storage.table import ObjectTable
 from cotenant_local.apiserver.verbs import object_meta
 
 
@@ -35,7 +35,7 @@ class ObjectLookup(Protocol):
         """Unix seconds."""
 
 
-class Behaviour:
+class KindBehaviour:
     """The default: no generation, no status of its own, immediate deletion."""
 
     has_generation = False  # metadata.generation is maintained
@@ -98,15 +98,15 @@ class Behaviour:
             405, "MethodNotAllowed", f"the server does not allow this method on the requested resource ({subresource})"
         )
 
-    def check_create(self, obj: Manifest) -> list[Cause]:
+    def check_create(self, obj: Manifest) -> list[FieldError]:
         """Validation errors of a new object beyond its schema."""
         return []
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """Validation errors for changes that are not allowed."""
         return []
 
-    def check_related(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> list[Cause]:
+    def check_related(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> list[FieldError]:
         """Validation errors that other objects decide, of any write but a scale. `old` is None on create."""
         return []
 
@@ -127,7 +127,7 @@ class Behaviour:
         """Whether an object being deleted can be removed now."""
         return object_meta.is_done(obj) and self.is_removable(obj)
 
-    def expired(self, table: Table, written: Stored, now: float) -> list[Stored]:
+    def expired(self, table: ObjectTable, written: StoredObject, now: float) -> list[StoredObject]:
         """Expired objects of the kind, found when another one is written."""
         return []
 
@@ -136,7 +136,7 @@ class Behaviour:
         return {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}
 
 
-class SpecBehaviour(Behaviour):
+class SpecBehaviour(KindBehaviour):
     """A kind with a spec, a generation, and a status that controllers write."""
 
     has_generation = True
@@ -157,7 +157,7 @@ class SpecBehaviour(Behaviour):
         return obj.get("spec")
 
 
-class CustomBehaviour(Behaviour):
+class CustomBehaviour(KindBehaviour):
     """A custom resource."""
 
     has_generation = True

@@ -11,10 +11,10 @@ Source: Kubernetes API reference and `kubectl api-resources` of v1.36.
 from __future__ import annotations
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.apiserver.contract import Resource, Scope
-from cotenant_local.apiserver.kinds.behaviour import Behaviour, SpecBehaviour
+from cotenant_local.apiserver.contract import Resource, ResourceScope
+from cotenant_local.apiserver.kinds.behaviour import KindBehaviour, SpecBehaviour
 from cotenant_local.apiserver.kinds.claims import (
-    ClaimBehaviour,
+    ResourceClaimBehaviour,
     SliceBehaviour,
     TaintRuleBehaviour,
     TemplateBehaviour,
@@ -28,8 +28,7 @@ from cotenant_local.apiserver.kinds.pods.pod import PodBehaviour
 from cotenant_local.apiserver.kinds.priority import SYSTEM, PriorityClassBehaviour
 from cotenant_local.apiserver.kinds.rows import ALL, CREATE, Fields, field, fields_at, resource, with_default
 from cotenant_local.apiserver.kinds.services import ServiceBehaviour
-from cotenant_local.apiserver.kinds.volumes import ClaimBehaviour as VolumeClaimBehaviour
-from cotenant_local.apiserver.kinds.volumes import VolumeBehaviour
+from cotenant_local.apiserver.kinds.volumes import VolumeBehaviour, VolumeClaimBehaviour
 from cotenant_local.apiserver.kinds.workload_groups import PodGroupBehaviour, WorkloadObjectBehaviour
 from cotenant_local.apiserver.kinds.workloads import JobBehaviour, StatefulSetBehaviour, WorkloadBehaviour
 
@@ -62,7 +61,7 @@ _EVENT_FIELDS: Fields = {
 }
 
 
-_CLUSTER = Scope.CLUSTER
+_CLUSTER = ResourceScope.CLUSTER
 _CATEGORY_ALL = ("all",)
 
 BUILT_IN: tuple[Resource, ...] = (
@@ -244,18 +243,18 @@ DEVICE_API: tuple[Resource, ...] = (
 """As Kubernetes 1.36 has it, without what is alpha there."""
 
 
-def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behaviour]:
+def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], KindBehaviour]:
     """The behaviour of each built-in kind, by storage; a kind not listed is stored as written, without generation."""
     replica_status: Manifest = {"replicas": 0}
     daemon_status = dict.fromkeys(
         ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
     )
     budget_status = dict.fromkeys(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0)
-    workload, counted = WorkloadBehaviour({}), Behaviour(has_generation=True, needs_version=True)
+    workload, counted = WorkloadBehaviour({}), KindBehaviour(has_generation=True, needs_version=True)
     return {
         ("", "configmaps"): DataBehaviour(),
         ("", "secrets"): SecretBehaviour(),
-        ("", "endpoints"): Behaviour(may_create_on_update=True),
+        ("", "endpoints"): KindBehaviour(may_create_on_update=True),
         ("", "events"): EventBehaviour(),
         ("", "namespaces"): NamespaceBehaviour(),
         ("", "nodes"): NodeBehaviour(taints_new=taints_new_nodes),
@@ -275,29 +274,29 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
             {"currentMetrics": None, "desiredReplicas": 0}, has_generation=False
         ),
         ("policy", "poddisruptionbudgets"): SpecBehaviour(budget_status, needs_version=True),
-        ("coordination.k8s.io", "leases"): Behaviour(needs_version=True, may_create_on_update=True),
+        ("coordination.k8s.io", "leases"): KindBehaviour(needs_version=True, may_create_on_update=True),
         ("scheduling.k8s.io", "priorityclasses"): PriorityClassBehaviour(),
         (_SCHEDULING, "workloads"): WorkloadObjectBehaviour(),
         (_SCHEDULING, "podgroups"): PodGroupBehaviour(),
         (_SCHEDULING, "compositepodgroups"): PodGroupBehaviour(),
-        (_RESOURCE, "resourceclaims"): ClaimBehaviour({}),
+        (_RESOURCE, "resourceclaims"): ResourceClaimBehaviour({}),
         (_RESOURCE, "resourceclaimtemplates"): TemplateBehaviour(),
-        (_RESOURCE, "deviceclasses"): Behaviour(has_generation=True),
+        (_RESOURCE, "deviceclasses"): KindBehaviour(has_generation=True),
         (_RESOURCE, "resourceslices"): SliceBehaviour(),
         (_RESOURCE, "devicetaintrules"): TaintRuleBehaviour({}),
         ("lifecycle.k8s.io", "evictionrequests"): SpecBehaviour(needs_version=True),
         ("lifecycle.k8s.io", "evictions"): SpecBehaviour(needs_version=True),
-        ("storage.k8s.io", "csinodes"): Behaviour(needs_version=True),
-        ("storage.k8s.io", "volumeattachments"): Behaviour(has_status=True, needs_version=True),
-        ("discovery.k8s.io", "endpointslices"): Behaviour(has_generation=True),
+        ("storage.k8s.io", "csinodes"): KindBehaviour(needs_version=True),
+        ("storage.k8s.io", "volumeattachments"): KindBehaviour(has_status=True, needs_version=True),
+        ("discovery.k8s.io", "endpointslices"): KindBehaviour(has_generation=True),
         ("apiextensions.k8s.io", "customresourcedefinitions"): SpecBehaviour(needs_version=True),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): counted,
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): counted,
-        ("admissionregistration.k8s.io", "validatingadmissionpolicies"): Behaviour(
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"): KindBehaviour(
             has_status=True, has_generation=True
         ),
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): counted,
-        ("networking.k8s.io", "networkpolicies"): Behaviour(has_generation=True),
+        ("networking.k8s.io", "networkpolicies"): KindBehaviour(has_generation=True),
         ("networking.k8s.io", "ingresses"): IngressBehaviour(),
         ("networking.k8s.io", "ingressclasses"): IngressClassBehaviour(has_generation=True),
     }

@@ -5,9 +5,9 @@ Admin access is for namespaces with a label. Source: KEP-4381, KEP-5018, KEP-505
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant.model.json_object import JsonValue
-from cotenant_local.apiserver.kinds.behaviour import Behaviour, ObjectLookup, SpecBehaviour
+from cotenant_local.apiserver.kinds.behaviour import KindBehaviour, ObjectLookup, SpecBehaviour
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.claims import allocations, slices
 from cotenant_local.apiserver.verbs.context import timestamp
@@ -15,7 +15,7 @@ from cotenant_local.apiserver.verbs.context import timestamp
 _ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 
 
-class ClaimBehaviour(SpecBehaviour):
+class ResourceClaimBehaviour(SpecBehaviour):
     """A ResourceClaim."""
 
     has_generation = False
@@ -31,7 +31,7 @@ class ClaimBehaviour(SpecBehaviour):
             if not status["devices"]:
                 del status["devices"]
 
-    def check_related(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> list[Cause]:
+    def check_related(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> list[FieldError]:
         """Admin access is asked for, and given, only in namespaces that have the label."""
         if old is None:
             requests = (obj.get("spec", {}).get("devices") or {}).get("requests", ())
@@ -42,10 +42,10 @@ class ClaimBehaviour(SpecBehaviour):
         return _admin_causes(given, "status.allocation.devices.results", obj, world)
 
 
-class TemplateBehaviour(Behaviour):
+class TemplateBehaviour(KindBehaviour):
     """A ResourceClaimTemplate."""
 
-    def check_related(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> list[Cause]:
+    def check_related(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> list[FieldError]:
         """As of the claims that are made from it."""
         if old is not None:
             return []
@@ -54,7 +54,7 @@ class TemplateBehaviour(Behaviour):
         return _admin_causes([one.get("exactly") or one for one in requests], "spec.devices.requests", obj, world)
 
 
-class SliceBehaviour(Behaviour):
+class SliceBehaviour(KindBehaviour):
     """A ResourceSlice."""
 
     has_generation = True
@@ -78,7 +78,7 @@ class TaintRuleBehaviour(SpecBehaviour):
             taint["timeAdded"] = timestamp(world.now())
 
 
-def _admin_causes(asked: list[JsonValue], field: str, obj: Manifest, world: ObjectLookup) -> list[Cause]:
+def _admin_causes(asked: list[JsonValue], field: str, obj: Manifest, world: ObjectLookup) -> list[FieldError]:
     index = next((index for index, one in enumerate(asked) if one.get("adminAccess")), None)
     if index is None:
         return []

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import base64
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
-from cotenant_local.apiserver.kinds.behaviour import Behaviour, ObjectLookup
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
+from cotenant_local.apiserver.kinds.behaviour import KindBehaviour, ObjectLookup
 from cotenant_local.apiserver.verbs.errors import immutable
 
 _WHY = "Forbidden: field is immutable when `immutable` is set"
 
 
-class DataBehaviour(Behaviour):
+class DataBehaviour(KindBehaviour):
     """A ConfigMap."""
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """Refuse changes if it is marked immutable."""
         if not old.get("immutable"):
             return []
         changed = [name for name in ("immutable", "data", "binaryData") if obj.get(name) != old.get(name)]
-        return [Cause("FieldValueForbidden", _WHY, name) for name in changed]
+        return [FieldError("FieldValueForbidden", _WHY, name) for name in changed]
 
 
-class RevisionBehaviour(Behaviour):
+class RevisionBehaviour(KindBehaviour):
     """A ControllerRevision: a snapshot."""
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """Refuse a change of its data."""
         return [immutable("data", obj.get("data"))] if obj.get("data") != old.get("data") else []
 
@@ -37,7 +37,7 @@ class RevisionBehaviour(Behaviour):
 class SecretBehaviour(DataBehaviour):
     """A Secret. `stringData` is merged into `data`."""
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """Refuse a change of its type."""
         causes = super().check_update(obj, old)
         if obj.get("type") != old.get("type"):

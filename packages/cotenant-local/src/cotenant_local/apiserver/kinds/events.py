@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections import deque
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
-from cotenant_local.apiserver.kinds.behaviour import Behaviour
-from cotenant_local.apiserver.storage.stored import Key, Stored
-from cotenant_local.apiserver.storage.table import Table
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
+from cotenant_local.apiserver.kinds.behaviour import KindBehaviour
+from cotenant_local.apiserver.storage.stored import Key, StoredObject
+from cotenant_local.apiserver.storage.table import ObjectTable
 from cotenant_local.apiserver.verbs.errors import shown
 
 
-class EventBehaviour(Behaviour):
+class EventBehaviour(KindBehaviour):
     """An event, in either API's form."""
 
     may_create_on_update = True
@@ -30,7 +30,7 @@ class EventBehaviour(Behaviour):
         self._written: deque[tuple[float, Key, int]] = deque()  # (time, key, resourceVersion) of each write
         self._is_loaded = False
 
-    def expired(self, table: Table, written: Stored, now: float) -> list[Stored]:
+    def expired(self, table: ObjectTable, written: StoredObject, now: float) -> list[StoredObject]:
         """Events last written more than an hour ago, or beyond the maximum number."""
         if not self._is_loaded:
             self._is_loaded = True
@@ -39,7 +39,7 @@ class EventBehaviour(Behaviour):
             )
             self._written.extend((now, stored.key, stored.resource_version) for stored in older)
         self._written.append((now, written.key, written.resource_version))
-        found: list[Stored] = []
+        found: list[StoredObject] = []
         while self._written and (
             now - self._written[0][0] > self._age_s or table.count - len(found) > self._max_events
         ):
@@ -49,7 +49,7 @@ class EventBehaviour(Behaviour):
                 found.append(stored)
         return found
 
-    def check_create(self, obj: Manifest) -> list[Cause]:
+    def check_create(self, obj: Manifest) -> list[FieldError]:
         """The namespaces of the event and its object must agree."""
         field = "involvedObject" if "involvedObject" in obj else "regarding"
         about = obj.get(field) or {}
@@ -61,4 +61,4 @@ class EventBehaviour(Behaviour):
         if agrees:
             return []
         why = f"Invalid value: {shown(named)}: does not match event.namespace"
-        return [Cause("FieldValueInvalid", why, f"{field}.namespace")]
+        return [FieldError("FieldValueInvalid", why, f"{field}.namespace")]

@@ -5,8 +5,8 @@ Source: Kubernetes documentation "Ingress" (default IngressClass) and of the adm
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
-from cotenant_local.apiserver.kinds.behaviour import Behaviour, ObjectLookup, SpecBehaviour
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
+from cotenant_local.apiserver.kinds.behaviour import KindBehaviour, ObjectLookup, SpecBehaviour
 from cotenant_local.apiserver.verbs.errors import immutable
 
 _CLASSES = ("networking.k8s.io", "ingressclasses")
@@ -36,10 +36,10 @@ class IngressBehaviour(SpecBehaviour):
             spec["ingressClassName"] = min(one["name"] for one in defaults if one["creationTimestamp"] == newest)
 
 
-class IngressClassBehaviour(Behaviour):
+class IngressClassBehaviour(KindBehaviour):
     """An IngressClass."""
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """Refuse another controller."""
         new, before = (obj.get("spec") or {}).get("controller"), (old.get("spec") or {}).get("controller")
         return [immutable("spec.controller", new)] if new != before else []

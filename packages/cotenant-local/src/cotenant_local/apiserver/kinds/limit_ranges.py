@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
-from cotenant.model.quantities import NANO, Format, Quantity
+from cotenant.model.quantities import NANO, Quantity, QuantityFormat
 from cotenant_local.apiserver.kinds.behaviour import ObjectLookup
 from cotenant_local.apiserver.schema.kinds.field_errors import nano
 
@@ -132,8 +132,8 @@ def _total(containers: Iterable[Manifest], initial: Iterable[Manifest], of: str)
     return {name: str(Quantity(amount, _form(name))) for name, amount in total.items()}
 
 
-def _form(name: str) -> Format:
-    return Format.BINARY if name.endswith(("memory", "storage")) else Format.DECIMAL
+def _form(name: str) -> QuantityFormat:
+    return QuantityFormat.BINARY if name.endswith(("memory", "storage")) else QuantityFormat.DECIMAL
 
 
 def _refuse(plural: str, obj: Manifest, broken: list[str]) -> None:

@@ -6,8 +6,8 @@ Source: Kubernetes documentation "Namespaces"; namespace finalization as the API
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
-from cotenant_local.apiserver.kinds.behaviour import Behaviour, ObjectLookup
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
+from cotenant_local.apiserver.kinds.behaviour import KindBehaviour, ObjectLookup
 from cotenant_local.apiserver.verbs.errors import forbidden_message, immutable
 
 FINALIZER = "kubernetes"
@@ -15,7 +15,7 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 UNDELETABLE = ("default", "kube-system", "kube-public")
 
 
-class NamespaceBehaviour(Behaviour):
+class NamespaceBehaviour(KindBehaviour):
     """A namespace."""
 
     has_status = True
@@ -42,7 +42,7 @@ class NamespaceBehaviour(Behaviour):
         base["spec"] = {**(base.get("spec") or {}), "finalizers": (new.get("spec") or {}).get("finalizers") or []}
         return base
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """The name label is immutable."""
         name = obj["metadata"].get("name", "")
         if (obj["metadata"].get("labels") or {}).get(NAME_LABEL) != name:

@@ -5,15 +5,15 @@ Sources: Kubernetes documentation "Nodes", "Taint Nodes by Condition" (the admis
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
-from cotenant_local.apiserver.kinds.behaviour import Behaviour, ObjectLookup
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
+from cotenant_local.apiserver.kinds.behaviour import KindBehaviour, ObjectLookup
 
 NOT_READY = "node.kubernetes.io/not-ready"
 _SET_ONCE = ("podCIDR", "podCIDRs", "providerID")
 _MUTABLE = ("taints", "unschedulable", "configSource")
 
 
-class NodeBehaviour(Behaviour):
+class NodeBehaviour(KindBehaviour):
     """A node. Its status may be set on create, as a kubelet does."""
 
     has_status = True
@@ -34,7 +34,7 @@ class NodeBehaviour(Behaviour):
         if not any(taint.get("key") == NOT_READY and taint.get("effect") == "NoSchedule" for taint in taints):
             spec["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """Pod CIDRs and the provider ID are set once; of the rest of the spec only taints and cordon may change."""
         new, before = obj.get("spec") or {}, old.get("spec") or {}
         for name in new.keys() | before.keys():
@@ -45,7 +45,9 @@ class NodeBehaviour(Behaviour):
                 what = "providerID" if name == "providerID" else "podCIDR"
                 why = f'Forbidden: node updates may not change {what} except from "" to valid'
                 return [
-                    Cause("FieldValueForbidden", why, "spec.providerID" if name == "providerID" else "spec.podCIDRs")
+                    FieldError(
+                        "FieldValueForbidden", why, "spec.providerID" if name == "providerID" else "spec.podCIDRs"
+                    )
                 ]
-            return [Cause("FieldValueForbidden", why, "")]
+            return [FieldError("FieldValueForbidden", why, "")]
         return []

@@ -15,7 +15,7 @@ from functools import partial
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.apiserver.kinds.quota_usage import is_about, usage_of
 from cotenant_local.apiserver.storage.store import Store
-from cotenant_local.apiserver.storage.stored import Stored
+from cotenant_local.apiserver.storage.stored import StoredObject
 from cotenant_local.apiserver.storage.table import Storage
 
 
@@ -26,7 +26,7 @@ class _Sum:
     scopes: Manifest
     used: dict[str, int] = field(default_factory=dict)
 
-    def add(self, storage: Storage, stored: Stored | None, sign: int) -> None:
+    def add(self, storage: Storage, stored: StoredObject | None, sign: int) -> None:
         if stored is None:
             return
         obj = stored.decode()
@@ -73,7 +73,7 @@ class QuotaSums:
                 if not of_kind[namespace]:
                     del of_kind[namespace]
 
-    def _changed(self, storage: Storage, old: Stored | None, new: Stored | None) -> None:
+    def _changed(self, storage: Storage, old: StoredObject | None, new: StoredObject | None) -> None:
         seen = new or old
         assert seen is not None
         for found in self._sums[storage].get(seen.namespace, {}).values():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant.model.quantities import NANO, Format, Quantity
+from cotenant.model.quantities import NANO, Quantity, QuantityFormat
 from cotenant_local.apiserver.kinds.pods.qos import qos_class
 from cotenant_local.apiserver.schema.kinds.field_errors import nano
 
@@ -75,7 +75,7 @@ def lacking(hard: Iterable[str], pod: Manifest) -> list[str]:
 def shown(name: str, amount_nano: int) -> str:
     """An amount as a quota has it."""
     is_bytes = name.endswith(("memory", "storage")) and not name.startswith("count/")
-    return str(Quantity(amount_nano, Format.BINARY if is_bytes else Format.DECIMAL))
+    return str(Quantity(amount_nano, QuantityFormat.BINARY if is_bytes else QuantityFormat.DECIMAL))
 
 
 def _field(name: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ Source: Kubernetes documentation "Resource Quotas", and the words of the admissi
 from __future__ import annotations
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
-from cotenant_local.apiserver.contract import Target
+from cotenant_local.apiserver.contract import RequestTarget
 from cotenant_local.apiserver.kinds.behaviour import ObjectLookup
 from cotenant_local.apiserver.kinds.quota_sums import QuotaSums
 from cotenant_local.apiserver.kinds.quota_usage import is_about, lacking, shown, usage_of
@@ -26,7 +26,7 @@ class ResourceQuotas:
         self._version = -1
         self._by_namespace: dict[str, list[Manifest]] = {}
 
-    def check(self, target: Target, obj: Manifest, world: ObjectLookup) -> None:
+    def check(self, target: RequestTarget, obj: Manifest, world: ObjectLookup) -> None:
         """Raises ApiError 403 for a new object that a quota has no room for."""
         quotas = self._of(target.namespace, world)
         if not quotas:
@@ -65,7 +65,7 @@ class ResourceQuotas:
         return self._by_namespace.get(namespace, []) if namespace else []
 
 
-def _forbidden(target: Target, why: str) -> ApiError:
+def _forbidden(target: RequestTarget, why: str) -> ApiError:
     resource = target.resource
     plural = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
     message = f'{plural} "{target.name}" is forbidden: {why}'

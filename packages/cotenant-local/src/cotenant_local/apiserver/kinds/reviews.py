@@ -6,14 +6,14 @@ Nothing is stored. Source: Kubernetes API reference, SelfSubjectAccessReview, Se
 from __future__ import annotations
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
-from cotenant_local.apiserver.contract import Answer, Resource, WriteOptions
+from cotenant_local.apiserver.contract import ApiAnswer, Resource, WriteOptions
 from cotenant_local.apiserver.kinds import shapes
 from cotenant_local.apiserver.storage.stored import encode
 
 _WHY = "the holder of the cluster's token may do everything"
 
 
-def review(resource: Resource, obj: Manifest, options: WriteOptions) -> Answer:
+def review(resource: Resource, obj: Manifest, options: WriteOptions) -> ApiAnswer:
     """The review with its status. Raises ApiError 422 if it names no attributes."""
     shapes.check(obj, shapes.Review)
     answer: Manifest = {
@@ -23,7 +23,7 @@ def review(resource: Resource, obj: Manifest, options: WriteOptions) -> Answer:
     }
     if resource.kind == "SelfSubjectReview":
         answer["status"] = {"userInfo": {"username": options.user, "groups": list(options.groups)}}
-        return Answer(encode(answer), created=True)
+        return ApiAnswer(encode(answer), created=True)
     spec = obj.get("spec") or {}
     answer["spec"] = spec
     if resource.kind == "SelfSubjectRulesReview":
@@ -43,4 +43,4 @@ def review(resource: Resource, obj: Manifest, options: WriteOptions) -> Answer:
                 kind=resource.kind,
             )
         answer["status"] = {"allowed": True, "reason": _WHY}
-    return Answer(encode(answer), created=True)
+    return ApiAnswer(encode(answer), created=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.apiserver.contract import Resource, Scope
+from cotenant_local.apiserver.contract import Resource, ResourceScope
 
 ALL = frozenset({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})
 CREATE = frozenset({"create"})
@@ -48,7 +48,7 @@ def resource(
     group: str,
     kind: str,
     plural: str,
-    scope: Scope = Scope.NAMESPACED,
+    scope: ResourceScope = ResourceScope.NAMESPACED,
     *,
     version: str = "v1",
     verbs: frozenset[str] = ALL,

@@ -5,7 +5,7 @@ Source: Kubernetes API reference, Scale v1 autoscaling; CustomResourceDefinition
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
 from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.contract import Resource
 from cotenant_local.apiserver.kinds import shapes
@@ -87,7 +87,7 @@ def with_scale(obj: Manifest, scale: Manifest, resource: Resource) -> Manifest:
             name=name,
             group="autoscaling",
             kind="Scale",
-            causes=(Cause("FieldValueInvalid", why, "spec.replicas"),),
+            causes=(FieldError("FieldValueInvalid", why, "spec.replicas"),),
         )
     at: JsonValue = obj
     *parents, last = _parts(resource.scale_paths[0])

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import ipaddress
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
-from cotenant_local.apiserver.kinds.behaviour import Behaviour, ObjectLookup
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
+from cotenant_local.apiserver.kinds.behaviour import KindBehaviour, ObjectLookup
 from cotenant_local.apiserver.verbs.errors import shown
 
 _RANGE = ipaddress.IPv4Network("10.96.0.0/16")
 _FIRST = 256  # lower addresses are reserved for services that request one
 
 
-class ServiceBehaviour(Behaviour):
+class ServiceBehaviour(KindBehaviour):
     """A service."""
 
     has_status = True
@@ -47,7 +47,7 @@ class ServiceBehaviour(Behaviour):
                 if not spec.get(name) and before.get(name):
                     spec[name] = before[name]
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """The address is immutable unless the type changes."""
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
         if (
@@ -58,7 +58,7 @@ class ServiceBehaviour(Behaviour):
             if before.get("type") == "ExternalName":
                 return []
             why = f"Invalid value: {shown([spec.get('clusterIP')])}: may not change once set"
-            return [Cause("FieldValueInvalid", why, "spec.clusterIPs[0]")]
+            return [FieldError("FieldValueInvalid", why, "spec.clusterIPs[0]")]
         return []
 
     def _unused_address(self, world: ObjectLookup) -> str:

@@ -5,14 +5,14 @@ Source: Kubernetes documentation "Persistent Volumes".
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
-from cotenant_local.apiserver.kinds.behaviour import Behaviour, ObjectLookup
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
+from cotenant_local.apiserver.kinds.behaviour import KindBehaviour, ObjectLookup
 from cotenant_local.apiserver.kinds.limit_ranges import LimitRanges
 
 _CLAIM_MUTABLE = ("resources", "volumeAttributesClassName")
 
 
-class VolumeBehaviour(Behaviour):
+class VolumeBehaviour(KindBehaviour):
     """A PersistentVolume."""
 
     has_status = True
@@ -22,7 +22,7 @@ class VolumeBehaviour(Behaviour):
         obj["status"] = {"phase": "Pending"}
 
 
-class ClaimBehaviour(VolumeBehaviour):
+class VolumeClaimBehaviour(VolumeBehaviour):
     """A PersistentVolumeClaim."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class ClaimBehaviour(VolumeBehaviour):
         if old is None:
             self._limits.check_claim(obj, world)
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """Only resources and attributes class may change; the volume name, and an absent storage class, may be set
         once.
         """
@@ -48,5 +48,5 @@ class ClaimBehaviour(VolumeBehaviour):
                 "Forbidden: spec is immutable after creation except resources.requests and "
                 "volumeAttributesClassName for bound claims"
             )
-            return [Cause("FieldValueForbidden", why, "spec")]
+            return [FieldError("FieldValueForbidden", why, "spec")]
         return []

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
 from cotenant_local.apiserver.contract import Resource
-from cotenant_local.apiserver.kinds.behaviour import Behaviour, ObjectLookup, SpecBehaviour
+from cotenant_local.apiserver.kinds.behaviour import KindBehaviour, ObjectLookup, SpecBehaviour
 from cotenant_local.apiserver.kinds.pods.admission import Priorities
 from cotenant_local.apiserver.verbs.errors import immutable
 
@@ -57,7 +57,7 @@ class PodGroupBehaviour(SpecBehaviour):
         if workload and world.lookup(_GROUP, "workloads", obj["metadata"].get("namespace", ""), workload) is None:
             raise _forbidden(obj, f'workload "{workload}" not found')
 
-    def check_create(self, obj: Manifest) -> list[Cause]:
+    def check_create(self, obj: Manifest) -> list[FieldError]:
         """Exactly one policy, with a minimum of at least 1."""
         spec = obj.get("spec") or {}
         policy = spec.get("schedulingPolicy")
@@ -67,16 +67,18 @@ class PodGroupBehaviour(SpecBehaviour):
             or len([part for part in ("basic", "gang") if policy.get(part) is not None]) != 1
         ):
             return [
-                Cause("FieldValueInvalid", 'Invalid value: "": must specify exactly one of: `basic`, `gang`', field)
+                FieldError(
+                    "FieldValueInvalid", 'Invalid value: "": must specify exactly one of: `basic`, `gang`', field
+                )
             ]
         causes = _minimum_causes(policy, obj, field)
         is_pod_by_pod = obj.get("kind") == "PodGroup" and policy.get("gang") is None
         if is_pod_by_pod and _is_all(spec.get("disruptionMode")):
             why = "Forbidden: pods with the basic policy can only be disrupted one by one"
-            causes.append(Cause("FieldValueForbidden", why, "spec.disruptionMode"))
+            causes.append(FieldError("FieldValueForbidden", why, "spec.disruptionMode"))
         return causes
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """Everything but the minimum is immutable."""
         if subresource:
             return []
@@ -86,12 +88,12 @@ class PodGroupBehaviour(SpecBehaviour):
         return _minimum_causes(new.get("schedulingPolicy") or {}, obj, "spec.schedulingPolicy")
 
 
-class WorkloadObjectBehaviour(Behaviour):
+class WorkloadObjectBehaviour(KindBehaviour):
     """A Workload."""
 
     has_generation = True
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """Everything but the minima of templates is immutable."""
         if _without_minima(obj.get("spec") or {}) != _without_minima(old.get("spec") or {}):
             return [immutable("spec", {})]
@@ -133,7 +135,7 @@ def _is_all(mode: object) -> bool:
     return mode.get("all") is not None if isinstance(mode, dict) else mode == "PodGroup"
 
 
-def _minimum_causes(policy: Manifest, obj: Manifest, field: str) -> list[Cause]:
+def _minimum_causes(policy: Manifest, obj: Manifest, field: str) -> list[FieldError]:
     gang = policy.get("gang")
     if gang is None:
         return []
@@ -142,9 +144,9 @@ def _minimum_causes(policy: Manifest, obj: Manifest, field: str) -> list[Cause]:
     if isinstance(value, int) and value >= 1:
         return []
     if value is None:
-        return [Cause("FieldValueRequired", "Required value", f"{field}.gang.{name}")]
+        return [FieldError("FieldValueRequired", "Required value", f"{field}.gang.{name}")]
     why = f"Invalid value: {value}: must be greater than or equal to 1"
-    return [Cause("FieldValueInvalid", why, f"{field}.gang.{name}")]
+    return [FieldError("FieldValueInvalid", why, f"{field}.gang.{name}")]
 
 
 def _without_minima(value: object) -> object:

@@ -7,7 +7,7 @@ limitations).
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
 from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.kinds.behaviour import ObjectLookup, SpecBehaviour
 from cotenant_local.apiserver.selectors import label_selector
@@ -34,7 +34,7 @@ _STATEFUL_SET_MUTABLE = (
 )
 
 
-def _check_selector(obj: Manifest) -> list[Cause]:
+def _check_selector(obj: Manifest) -> list[FieldError]:
     """A selector is required, and must match the labels of the template."""
     spec = obj.get("spec") or {}
     selector = spec.get("selector")
@@ -42,12 +42,12 @@ def _check_selector(obj: Manifest) -> list[Cause]:
         labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
         why = f"Invalid value: {shown(labels)}: `selector` does not match template `labels`"
         return [
-            Cause("FieldValueRequired", "Required value", "spec.selector"),
-            Cause("FieldValueInvalid", why, "spec.template.metadata.labels"),
+            FieldError("FieldValueRequired", "Required value", "spec.selector"),
+            FieldError("FieldValueInvalid", why, "spec.template.metadata.labels"),
         ]
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         return [
-            Cause(
+            FieldError(
                 "FieldValueInvalid",
                 f"Invalid value: {shown(selector)}: empty selector is invalid for {_name(obj)}",
                 "spec.selector",
@@ -57,11 +57,11 @@ def _check_selector(obj: Manifest) -> list[Cause]:
     try:
         is_selected = label_selector(selector).matches(labels)
     except ApiError as error:
-        return [Cause("FieldValueInvalid", f"Invalid value: {shown(selector)}: {error.message}", "spec.selector")]
+        return [FieldError("FieldValueInvalid", f"Invalid value: {shown(selector)}: {error.message}", "spec.selector")]
     if is_selected:
         return []
     why = f"Invalid value: {shown(labels)}: `selector` does not match template `labels`"
-    return [Cause("FieldValueInvalid", why, "spec.template.metadata.labels")]
+    return [FieldError("FieldValueInvalid", why, "spec.template.metadata.labels")]
 
 
 def _name(obj: Manifest) -> str:
@@ -72,11 +72,11 @@ def _name(obj: Manifest) -> str:
 class WorkloadBehaviour(SpecBehaviour):
     """A Deployment, ReplicaSet or DaemonSet: the selector is immutable."""
 
-    def check_create(self, obj: Manifest) -> list[Cause]:
+    def check_create(self, obj: Manifest) -> list[FieldError]:
         """Validate the selector."""
         return _check_selector(obj)
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """Validate the selector, which is immutable."""
         causes = _check_selector(obj)
         if (obj.get("spec") or {}).get("selector") != old["spec"].get("selector"):
@@ -87,11 +87,11 @@ class WorkloadBehaviour(SpecBehaviour):
 class StatefulSetBehaviour(SpecBehaviour):
     """A StatefulSet: most of its spec is immutable."""
 
-    def check_create(self, obj: Manifest) -> list[Cause]:
+    def check_create(self, obj: Manifest) -> list[FieldError]:
         """Validate the selector."""
         return _check_selector(obj)
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """Only some fields of the spec may change."""
         new, before = obj.get("spec") or {}, old["spec"]
         if all(
@@ -105,7 +105,7 @@ class StatefulSetBehaviour(SpecBehaviour):
             "'updateStrategy', "
             "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
         )
-        return [Cause("FieldValueForbidden", why, "spec")]
+        return [FieldError("FieldValueForbidden", why, "spec")]
 
 
 class JobBehaviour(SpecBehaviour):
@@ -139,7 +139,7 @@ class JobBehaviour(SpecBehaviour):
         match.setdefault(_CONTROLLER_UID[1], metadata["uid"])
         spec["selector"] = {**selector, "matchLabels": match}
 
-    def check_create(self, obj: Manifest) -> list[Cause]:
+    def check_create(self, obj: Manifest) -> list[FieldError]:
         """The selector must be the generated one, unless `manualSelector` is set; the restart policy must not be
         Always.
         """
@@ -152,20 +152,20 @@ class JobBehaviour(SpecBehaviour):
                 or len(spec["selector"]["matchLabels"]) != 1
             ):
                 causes.append(
-                    Cause("FieldValueInvalid", "Invalid value: `selector` not auto-generated", "spec.selector")
+                    FieldError("FieldValueInvalid", "Invalid value: `selector` not auto-generated", "spec.selector")
                 )
         policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
         if policy not in ("OnFailure", "Never"):
             known = '"OnFailure", "Never"'
             field = "spec.template.spec.restartPolicy"
             if policy in (None, "", "Always"):
-                causes.append(Cause("FieldValueRequired", f"Required value: valid values: {known}", field))
+                causes.append(FieldError("FieldValueRequired", f"Required value: valid values: {known}", field))
             else:
                 why = f"Unsupported value: {shown(policy)}: supported values: {known}"
-                causes.append(Cause("FieldValueNotSupported", why, field))
+                causes.append(FieldError("FieldValueNotSupported", why, field))
         return causes
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """Immutable fields; a suspended Job that never started may still change its scheduling directives."""
         new, before = obj.get("spec") or {}, old["spec"]
         causes = [

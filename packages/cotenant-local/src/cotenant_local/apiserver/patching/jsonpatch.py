@@ -15,7 +15,7 @@ import re
 import msgspec
 
 from cotenant.drivers.kube.manifests.document import copied, read_document, refuse_deep
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
 from cotenant.model.json_object import JsonValue
 
 MAX_OPERATIONS = 10_000
@@ -209,5 +209,5 @@ def _refused(message: str) -> ApiError:
         422,
         "Invalid",
         "the server rejected our request due to an error in our request",
-        causes=(Cause("UnexpectedServerResponse", message, ""),),
+        causes=(FieldError("UnexpectedServerResponse", message, ""),),
     )

@@ -27,7 +27,7 @@ Identity = tuple[str, str, str, str]  # operation, name, API version ("" for app
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManagedFieldsEntry:
     """The fields that one manager owns. `time` is RFC 3339 in whole seconds."""
 
     manager: str
@@ -50,7 +50,7 @@ class Entry:
         return f"{name} using {self.api_version}" if self.operation == UPDATE else name
 
 
-Managers = dict[Identity, Entry]
+Managers = dict[Identity, ManagedFieldsEntry]
 
 
 def read(obj: Manifest | None, *, is_stored: bool = False) -> Managers:
@@ -71,7 +71,7 @@ def read(obj: Manifest | None, *, is_stored: bool = False) -> Managers:
         texts = [raw.get(key, "") for key in ("manager", "apiVersion", "time", "subresource")]
         if not is_stored and not (all(isinstance(text, str) for text in texts) and well_formed(fields)):
             return {}
-        entry = Entry(texts[0], raw["operation"], texts[1], texts[2], fields, texts[3])
+        entry = ManagedFieldsEntry(texts[0], raw["operation"], texts[1], texts[2], fields, texts[3])
         found[entry.identity] = entry
     return found
 
@@ -118,7 +118,7 @@ def capped(managers: Managers) -> Managers:
     updaters.sort(key=_order)
     result = dict(managers)
     excess = updaters[: len(updaters) - MAX_UPDATERS + 1]
-    by_version: dict[str, Entry] = {}
+    by_version: dict[str, ManagedFieldsEntry] = {}
     for entry in excess:
         del result[entry.identity]
         before = by_version.get(entry.api_version)
@@ -141,11 +141,11 @@ def _seconds(now: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
 
 
-def _order(entry: Entry) -> tuple[str, str, str, str, str]:
+def _order(entry: ManagedFieldsEntry) -> tuple[str, str, str, str, str]:
     return (entry.operation, entry.time, entry.manager, entry.api_version, entry.subresource)
 
 
-def _raw(entry: Entry) -> Manifest:
+def _raw(entry: ManagedFieldsEntry) -> Manifest:
     raw: Manifest = {
         "manager": entry.manager,
         "operation": entry.operation,

@@ -16,7 +16,7 @@ from cotenant.drivers.kube.manifests.tree import DEDUCED, SchemaNode
 from cotenant_local.apiserver.contract import Schema
 from cotenant_local.apiserver.patching import managers as entries
 from cotenant_local.apiserver.patching.fieldsets import FieldSet, changes, difference, union, written_object
-from cotenant_local.apiserver.patching.managers import Entry, Managers
+from cotenant_local.apiserver.patching.managers import ManagedFieldsEntry, Managers
 
 _NONE: frozenset[str] = frozenset()
 
@@ -43,7 +43,7 @@ def track(
     skipped = reset_fields(schema, subresource) if reset is None else frozenset(reset)
     if old is None:
         fields = written_object(new, root, skipped)
-        own = Entry(manager, operation, version, entries.timestamp(now), fields, subresource)
+        own = ManagedFieldsEntry(manager, operation, version, entries.timestamp(now), fields, subresource)
         entries.write(new, {own.identity: own})
         return
     if entries.requests_reset(new) and not subresource:
@@ -60,11 +60,11 @@ def track(
     set_, removed = changes(old, new, root, skipped)
     if subresource == "status":
         set_, removed = _only_status(set_), _only_status(removed)
-    own = Entry(manager, operation, version, entries.timestamp(now), {}, subresource)
+    own = ManagedFieldsEntry(manager, operation, version, entries.timestamp(now), {}, subresource)
     entries.write(new, after_change(before, own, set_, removed))
 
 
-def after_change(before: Managers, own: Entry, set_: FieldSet, removed: FieldSet) -> Managers:
+def after_change(before: Managers, own: ManagedFieldsEntry, set_: FieldSet, removed: FieldSet) -> Managers:
     """The managers after `own` has set and removed fields: it gains the set ones, the others lose both."""
     if not set_ and not removed:
         return before

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from cotenant.drivers.kube.manifests import tree
 from cotenant.drivers.kube.manifests.document import copied, read_mapping, refuse_deep
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
 from cotenant.drivers.kube.manifests.tree import DEDUCED, SchemaNode
 from cotenant_local.apiserver.contract import Schema
 from cotenant_local.apiserver.patching import managers as entries
@@ -30,7 +30,7 @@ from cotenant_local.apiserver.patching.fieldsets import (
     paths,
     written_object,
 )
-from cotenant_local.apiserver.patching.managers import APPLY, UPDATE, Entry, Managers
+from cotenant_local.apiserver.patching.managers import APPLY, UPDATE, ManagedFieldsEntry, Managers
 from cotenant_local.apiserver.patching.ownership import reset_fields
 from cotenant_local.apiserver.patching.typedmerge import child_of, merge, remove
 
@@ -62,7 +62,7 @@ def apply(
     stated = applied_object(config, root, skipped)
     if subresource == "status":
         stated = {"f:status": stated["f:status"]} if "f:status" in stated else {}
-    own = Entry(manager, APPLY, api_version, entries.timestamp(now), stated, subresource)
+    own = ManagedFieldsEntry(manager, APPLY, api_version, entries.timestamp(now), stated, subresource)
     if obj is None:
         entries.write(config, {own.identity: own})
         return config
@@ -98,7 +98,7 @@ def _checked(body: bytes | Manifest, api_version: str, manager: str) -> Manifest
     refuse_deep(config)
     if not manager:
         message = "fieldManager: Required value: is required for apply patch"
-        cause = Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
+        cause = FieldError("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
         raise ApiError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {message}', causes=(cause,))
     found = config.get("apiVersion", "")
     if found != api_version:
@@ -176,14 +176,16 @@ def _managers_before(obj: Manifest, live: Manifest, root: SchemaNode, api_versio
     if (
         not found
     ):  # no manager was recorded: all earlier writers count as one updater, with which the apply may conflict
-        first = Entry(entries.BEFORE_FIRST_APPLY, UPDATE, api_version, "", written_object(live, root, frozenset()))
+        first = ManagedFieldsEntry(
+            entries.BEFORE_FIRST_APPLY, UPDATE, api_version, "", written_object(live, root, frozenset())
+        )
         found[first.identity] = first
     return found
 
 
-def _with_ownership(before: Managers, own: Entry, set_: FieldSet, force: bool) -> Managers:
+def _with_ownership(before: Managers, own: ManagedFieldsEntry, set_: FieldSet, force: bool) -> Managers:
     """The managers with `own` in its new state. Raises ApiError 409 if others own changed fields, unless forced."""
-    conflicts: list[tuple[Entry, FieldSet]] = []
+    conflicts: list[tuple[ManagedFieldsEntry, FieldSet]] = []
     after: Managers = {}
     for identity, entry in before.items():
         if identity == own.identity:
@@ -201,10 +203,10 @@ def _with_ownership(before: Managers, own: Entry, set_: FieldSet, force: bool) -
     return after
 
 
-def _conflict(conflicts: list[tuple[Entry, FieldSet]]) -> ApiError:
+def _conflict(conflicts: list[tuple[ManagedFieldsEntry, FieldSet]]) -> ApiError:
     by_manager = sorted((entry.shown(), list(paths(fields))) for entry, fields in conflicts)
     causes = tuple(
-        Cause("FieldManagerConflict", f"conflict with {manager}", path)
+        FieldError("FieldManagerConflict", f"conflict with {manager}", path)
         for manager, changed_paths in by_manager
         for path in changed_paths
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import cache
 
 from cotenant.drivers.kube.manifests import decoding, openapi
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant.drivers.kube.manifests.tree import SchemaNode
 from cotenant_local.apiserver.schema.kinds.registry import rules_of
 from cotenant_local.apiserver.schema.spec_cache import SpecCache
@@ -76,7 +76,7 @@ class BuiltinSchema:
         """Set Kubernetes' defaults in place."""
         self._default(obj)
 
-    def validate(self, obj: Manifest, old: Manifest | None) -> list[Cause]:
+    def validate(self, obj: Manifest, old: Manifest | None) -> list[FieldError]:
         """Validation errors, worded as in Kubernetes."""
         valid = self._valid
         if valid is None:

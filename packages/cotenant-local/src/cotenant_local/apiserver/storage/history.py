@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cotenant.drivers.kube.manifests.errors import ApiError
-from cotenant_local.apiserver.storage.stored import Key, Stored
+from cotenant_local.apiserver.storage.stored import Key, StoredObject
 
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"
@@ -21,7 +21,7 @@ DELETED = "DELETED"
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class HistoryBounds:
     """How much history a resource keeps: events, seconds, and bytes of superseded objects."""
 
     events: int = 65_536
@@ -34,7 +34,7 @@ class HistoryEvent:
 
     __slots__ = ("at", "new", "old", "resource_version", "type")
 
-    def __init__(self, kind: str, new: Stored, old: Stored | None, at: float) -> None:
+    def __init__(self, kind: str, new: StoredObject, old: StoredObject | None, at: float) -> None:
         self.type = kind
         self.resource_version = new.resource_version
         self.new = new
@@ -47,12 +47,12 @@ def expired(requested: int, compacted: int) -> ApiError:
     return ApiError(410, "Expired", f"too old resource version: {requested} ({compacted})")
 
 
-class History:
+class EventHistory:
     """The event ring of one resource."""
 
     __slots__ = ("_bounds", "_bytes", "_events", "compacted")
 
-    def __init__(self, compacted: int, bounds: Bounds) -> None:
+    def __init__(self, compacted: int, bounds: HistoryBounds) -> None:
         self._bounds = bounds
         self._events: deque[HistoryEvent] = deque()
         self._bytes = 0
@@ -89,7 +89,7 @@ class History:
         found.reverse()
         return found
 
-    def undo(self, revision: int, state: dict[Key, Stored | None]) -> None:
+    def undo(self, revision: int, state: dict[Key, StoredObject | None]) -> None:
         """Add to `state` the version at a revision of each object changed after it. Raises ApiError 410 as `since`."""
         for event in reversed(self.since(revision)):
             state[event.new.key] = event.old

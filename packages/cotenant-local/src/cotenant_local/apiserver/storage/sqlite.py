@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS objects (
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StoredRow:
     """One stored object. `resource` is `GROUP/PLURAL`."""
 
     id: int
@@ -196,13 +196,13 @@ class Database:
                 f"{self.path}: {error}: not a usable database; restore it from a copy, or move it away"
             ) from error
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[StoredRow]:
         """Every stored object. Raises Permanent if the file is damaged."""
         try:
             for found in self._connection.execute(
                 "SELECT id, resource, namespace, name, revision, object FROM objects"
             ):
-                yield Row(*found)
+                yield StoredRow(*found)
         except sqlite3.DatabaseError as error:
             raise self.damaged(str(error)) from error
 

@@ -23,10 +23,10 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
-from cotenant_local.apiserver.storage.history import ADDED, DELETED, MODIFIED, Bounds, HistoryEvent
+from cotenant_local.apiserver.storage.history import ADDED, DELETED, MODIFIED, HistoryBounds, HistoryEvent
 from cotenant_local.apiserver.storage.sqlite import Database
-from cotenant_local.apiserver.storage.stored import Key, Selectable, Stored, encode, field_values, share_labels
-from cotenant_local.apiserver.storage.table import Storage, Table
+from cotenant_local.apiserver.storage.stored import Key, Selectable, StoredObject, encode, field_values, share_labels
+from cotenant_local.apiserver.storage.table import ObjectTable, Storage
 
 _log = logging.getLogger("cotenant.apiserver")
 
@@ -61,7 +61,7 @@ class _Write:
 
     __slots__ = ("event", "table")
 
-    def __init__(self, table: Table, event: HistoryEvent) -> None:
+    def __init__(self, table: ObjectTable, event: HistoryEvent) -> None:
         self.table = table
         self.event = event
 
@@ -76,16 +76,16 @@ class Store:
         database: Database | None = None,
         *,
         clock: Callable[[], float] = time.time,
-        bounds: Bounds | None = None,
+        bounds: HistoryBounds | None = None,
     ) -> None:
         """Load the database's objects. Raises Permanent if it is damaged."""
         self._database = database
         self._clock = clock
-        self._bounds = bounds if bounds is not None else Bounds()
+        self._bounds = bounds if bounds is not None else HistoryBounds()
         self.revision = database.revision() if database is not None else 0
         self.published = self.revision
         self._opened_at = self.revision
-        self._tables: dict[Storage, Table] = {}
+        self._tables: dict[Storage, ObjectTable] = {}
         self._next_id = 1
         self._pending: list[_Write] = []
         self._in_flight: list[_Write] = []
@@ -109,16 +109,16 @@ class Store:
                 raise database.damaged(f"object {row.id}: {error}") from error
             table = self._table((group, plural))
             labels = share_labels(head.labels)
-            table.put(Stored(row.id, (row.namespace, row.name), row.revision, head.uid, row.object, labels, None))
+            table.put(StoredObject(row.id, (row.namespace, row.name), row.revision, head.uid, row.object, labels, None))
             self._next_id = max(self._next_id, row.id + 1)
 
-    def _table(self, storage: Storage) -> Table:
+    def _table(self, storage: Storage) -> ObjectTable:
         found = self._tables.get(storage)
         if found is None:
-            found = self._tables[storage] = Table(storage, self._opened_at, self._bounds)
+            found = self._tables[storage] = ObjectTable(storage, self._opened_at, self._bounds)
         return found
 
-    def table(self, storage: Storage, selectable: Selectable = ()) -> Table:
+    def table(self, storage: Storage, selectable: Selectable = ()) -> ObjectTable:
         """The table of a storage, created on first use. `selectable` are the fields that field selectors may use."""
         table = self._table(storage)
         if selectable and [name for name, _ in selectable] != [name for name, _ in table.selectable]:
@@ -127,11 +127,11 @@ class Store:
                 stored.fields = None
         return table
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[ObjectTable, ...]:
         """Every table that has or had objects."""
         return tuple(self._tables.values())
 
-    def put(self, table: Table, key: Key, obj: Manifest, current: Stored | None) -> Stored:
+    def put(self, table: ObjectTable, key: Key, obj: Manifest, current: StoredObject | None) -> StoredObject:
         """Create (`current` None) or replace. Sets the resourceVersion of `obj` and encodes it. `current` must be the
         table's object.
 
@@ -147,7 +147,7 @@ class Store:
             self._next_id += 1
         else:
             row = current.id
-        stored = Stored(
+        stored = StoredObject(
             row,
             key,
             revision,
@@ -162,11 +162,11 @@ class Store:
         )
         return stored
 
-    def remove(self, table: Table, current: Stored, obj: Manifest) -> Stored:
+    def remove(self, table: ObjectTable, current: StoredObject, obj: Manifest) -> StoredObject:
         """Remove an object; `obj` is its last state and gets the resourceVersion of the removal."""
         revision = self._advance()
         obj["metadata"]["resourceVersion"] = str(revision)
-        last = Stored(current.id, current.key, revision, current.uid, encode(obj), current.labels, current.fields)
+        last = StoredObject(current.id, current.key, revision, current.uid, encode(obj), current.labels, current.fields)
         table.drop(current.key)
         self._enqueue(_Write(table, HistoryEvent(DELETED, last, current, self._clock())))
         return last
@@ -194,7 +194,7 @@ class Store:
         self._waiters.append((revision, future))
         await future
 
-    def pending_changes(self, table: Table, state: dict[Key, Stored | None]) -> None:
+    def pending_changes(self, table: ObjectTable, state: dict[Key, StoredObject | None]) -> None:
         """Add to `state` the version before each uncommitted write of a table."""
         for write in reversed(self._in_flight + self._pending):
             if write.table is table:
@@ -243,7 +243,7 @@ class Store:
             _log.warning("writes are stored again")
             self.trouble = ""
         self.published = writes[-1].event.resource_version
-        by_table: dict[Table, list[HistoryEvent]] = {}
+        by_table: dict[ObjectTable, list[HistoryEvent]] = {}
         for write in writes:
             by_table.setdefault(write.table, []).append(write.event)
         for table, events in by_table.items():

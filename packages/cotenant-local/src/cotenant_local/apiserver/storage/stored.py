@@ -49,7 +49,7 @@ def share_labels(labels: Mapping[str, str] | None, before: dict[str, str] | None
     return found
 
 
-class Stored:
+class StoredObject:
     """One object at one resourceVersion. `id` is its row in the database."""
 
     __slots__ = ("fields", "id", "key", "labels", "raw", "resource_version", "uid")

@@ -12,12 +12,14 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterator
 
-from cotenant_local.apiserver.storage.history import Bounds, History, HistoryEvent
-from cotenant_local.apiserver.storage.stored import Key, Selectable, Stored
+from cotenant_local.apiserver.storage.history import EventHistory, HistoryBounds, HistoryEvent
+from cotenant_local.apiserver.storage.stored import Key, Selectable, StoredObject
 from cotenant_local.apiserver.storage.watching import Channel, Convert, Predicate
 
 Storage = tuple[str, str]  # (group, plural)
-Observer = Callable[[Stored | None, Stored | None], None]  # what stood before a write, and what stands after it
+Observer = Callable[
+    [StoredObject | None, StoredObject | None], None
+]  # what stood before a write, and what stands after it
 _MIN_REMOVED = 256  # removed names that an order may hold whatever the size of the namespace
 
 
@@ -27,12 +29,12 @@ class _NamespaceTable:
     __slots__ = ("_added", "_order", "_removed", "objects")
 
     def __init__(self) -> None:
-        self.objects: dict[str, Stored] = {}
+        self.objects: dict[str, StoredObject] = {}
         self._order: list[str] | None = None  # sorted names at the last read; None = to be sorted anew
         self._added: list[str] = []  # since then
         self._removed = 0  # since then
 
-    def put(self, stored: Stored) -> bool:
+    def put(self, stored: StoredObject) -> bool:
         """Add or replace an object. Returns whether it was added."""
         name = stored.key[1]
         is_new = name not in self.objects
@@ -63,14 +65,14 @@ class _NamespaceTable:
         return self._order
 
 
-class Table:
+class ObjectTable:
     """The objects of one storage, its history and its watchers."""
 
-    def __init__(self, storage: Storage, compacted: int, bounds: Bounds) -> None:
+    def __init__(self, storage: Storage, compacted: int, bounds: HistoryBounds) -> None:
         self.storage = storage
         self.resource = f"{storage[0]}/{storage[1]}"
         self.selectable: Selectable = ()
-        self.history = History(compacted, bounds)
+        self.history = EventHistory(compacted, bounds)
         self.channels: dict[object, Channel] = {}
         self.observers: list[Observer] = []  # told of each write at once, reverted ones included
         self._namespaces: dict[str, _NamespaceTable] = {}
@@ -78,12 +80,12 @@ class Table:
         self.count = 0
         self.changes = 0  # number of writes, reverted ones included
 
-    def get(self, key: Key) -> Stored | None:
+    def get(self, key: Key) -> StoredObject | None:
         """The object with this key, None if absent."""
         entries = self._namespaces.get(key[0])
         return None if entries is None else entries.objects.get(key[1])
 
-    def put(self, stored: Stored) -> None:
+    def put(self, stored: StoredObject) -> None:
         """Add or replace."""
         entries = self._namespaces.get(stored.key[0])
         if entries is None:
@@ -116,7 +118,7 @@ class Table:
         entries = self._namespaces.get(namespace)
         return 0 if entries is None else len(entries.objects)
 
-    def walk(self, namespace: str = "", after: Key | None = None) -> Iterator[Stored]:
+    def walk(self, namespace: str = "", after: Key | None = None) -> Iterator[StoredObject]:
         """The objects of a namespace (of all if it is empty) in key order, starting after a key."""
         if namespace:
             names = [namespace] if namespace in self._namespaces else []

@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from cotenant_local.apiserver.storage.history import ADDED, DELETED, MODIFIED, HistoryEvent
-from cotenant_local.apiserver.storage.stored import Stored, encode
+from cotenant_local.apiserver.storage.stored import StoredObject, encode
 
-Predicate = Callable[[Stored], bool]
+Predicate = Callable[[StoredObject], bool]
 Convert = Callable[[bytes], bytes]
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -60,7 +60,7 @@ def selected_line(event: HistoryEvent, predicate: Predicate | None, convert: Con
     return line(kind, convert(raw) if convert is not None else raw)
 
 
-class Batch:
+class EventBatch:
     """The lines of a batch, shared by all watchers of a channel; joined at most once."""
 
     __slots__ = ("_joined", "lines", "size")
@@ -86,7 +86,7 @@ class Channel:
         self._after = after  # events up to this revision are not delivered
         self._predicate = predicate
         self._convert = convert
-        self.watches: list[Watch] = []
+        self.watches: list[WatchStream] = []
 
     def publish(self, events: Iterable[HistoryEvent]) -> None:
         """Deliver a committed batch to the watchers."""
@@ -97,7 +97,7 @@ class Channel:
             and (text := selected_line(event, self._predicate, self._convert)) is not None
         ]
         if lines:
-            batch = Batch(tuple(lines))
+            batch = EventBatch(tuple(lines))
             for watch in tuple(self.watches):
                 watch.push(batch)
 
@@ -109,7 +109,7 @@ class Channel:
                 yield text
 
 
-class Watch:
+class WatchStream:
     """One client's stream of event lines; an async iterator of lines, or of joined chunks through `chunk`.
 
     It ends at its timeout, when its reader was too slow, or when `close` is called.
@@ -125,7 +125,7 @@ class Watch:
         timeout_s: float,
         buffer_events: int = BUFFER_EVENTS,
         buffer_bytes: int = BUFFER_BYTES,
-        on_close: Callable[[Watch], None],
+        on_close: Callable[[WatchStream], None],
     ) -> None:
         self._channel = channel
         self._first: Iterator[bytes] | None = first
@@ -135,7 +135,7 @@ class Watch:
         self._loop = loop
         self._end_at = loop.time() + timeout_s
         self._mark_at = loop.time() + bookmark_period_s
-        self._pending: deque[Batch] = deque()
+        self._pending: deque[EventBatch] = deque()
         self._at = 0  # lines of the first batch already taken
         self._events = 0
         self._bytes = 0
@@ -147,7 +147,7 @@ class Watch:
         self.was_slow = False
         channel.watches.append(self)
 
-    def push(self, batch: Batch) -> None:
+    def push(self, batch: EventBatch) -> None:
         """Append a committed batch; called by the channel."""
         if self._events + len(batch.lines) > self._buffer_events or self._bytes + batch.size > self._buffer_bytes:
             self.was_slow = True
@@ -176,7 +176,7 @@ class Watch:
         if waker is not None and not waker.done():
             waker.set_result(None)
 
-    def __aiter__(self) -> Watch:
+    def __aiter__(self) -> WatchStream:
         return self
 
     async def __anext__(self) -> bytes:

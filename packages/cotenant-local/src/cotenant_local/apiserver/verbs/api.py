@@ -17,11 +17,11 @@ from cotenant_local.apiserver.contract import (
     MERGE,
     STRATEGIC,
     Admission,
-    Answer,
-    DeleteOptions,
+    ApiAnswer,
+    DeletionOptions,
     ListOptions,
+    RequestTarget,
     Resource,
-    Target,
     WriteOptions,
 )
 from cotenant_local.apiserver.kinds import built_in
@@ -29,17 +29,17 @@ from cotenant_local.apiserver.kinds.pods.binding import bind
 from cotenant_local.apiserver.kinds.pods.eviction import evict
 from cotenant_local.apiserver.kinds.reviews import review
 from cotenant_local.apiserver.kinds.scale import scale_of, with_scale
-from cotenant_local.apiserver.registry import Registry
+from cotenant_local.apiserver.registry import ResourceRegistry
 from cotenant_local.apiserver.storage.store import Store
 from cotenant_local.apiserver.storage.stored import decode, encode
-from cotenant_local.apiserver.storage.watching import Watch
+from cotenant_local.apiserver.storage.watching import WatchStream
 from cotenant_local.apiserver.verbs.context import Context, Patching
 from cotenant_local.apiserver.verbs.delete import delete, delete_collection
 from cotenant_local.apiserver.verbs.errors import bad_request
-from cotenant_local.apiserver.verbs.read import Page, get, list_page, watch
+from cotenant_local.apiserver.verbs.read import EncodedPage, get, list_page, watch
 from cotenant_local.apiserver.verbs.write import Change, Modification, create, modify
 
-__all__ = ["Api", "Page", "Watch"]
+__all__ = ["Api", "EncodedPage", "WatchStream"]
 
 _REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
 
@@ -50,7 +50,7 @@ class Api:
     def __init__(
         self,
         store: Store,
-        registry: Registry | None = None,
+        registry: ResourceRegistry | None = None,
         *,
         patching: Patching | None = None,
         admission: Iterable[Admission] = (),
@@ -61,7 +61,7 @@ class Api:
     ) -> None:
         """`taints_new_nodes`: whether a node controller runs that removes the not-ready taint again."""
         self.store = store
-        self.registry = registry if registry is not None else Registry(built_in.BUILT_IN)
+        self.registry = registry if registry is not None else ResourceRegistry(built_in.BUILT_IN)
         self.context = Context(
             store,
             self.registry,
@@ -78,28 +78,30 @@ class Api:
         """The admission plugins called for every write, in order. May be extended while serving."""
         return self.context.admission
 
-    def target(self, group: str, plural: str, namespace: str = "", name: str = "", subresource: str = "") -> Target:
+    def target(
+        self, group: str, plural: str, namespace: str = "", name: str = "", subresource: str = ""
+    ) -> RequestTarget:
         """The target for a resource's plural, in its storage version. Raises ApiError 404 if it is not served."""
         resource = self.registry.stored(group, plural)
         if resource is None:
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
-        return Target(resource, namespace, name, subresource)
+        return RequestTarget(resource, namespace, name, subresource)
 
-    async def get(self, target: Target) -> bytes:
+    async def get(self, target: RequestTarget) -> bytes:
         """One object (or its scale), encoded. Raises ApiError 404."""
         if target.subresource == "scale":
             return encode(scale_of(decode(await get(self.context, target)), target.resource))
         return await get(self.context, target)
 
-    async def list(self, target: Target, options: ListOptions | None = None) -> Page:
+    async def list(self, target: RequestTarget, options: ListOptions | None = None) -> EncodedPage:
         """One page. Raises ApiError 400, 410, 504."""
         return await list_page(self.context, target, options if options is not None else ListOptions())
 
-    def watch(self, target: Target, options: ListOptions | None = None) -> Watch:
+    def watch(self, target: RequestTarget, options: ListOptions | None = None) -> WatchStream:
         """A stream of encoded events. Raises ApiError 400, 410."""
         return watch(self.context, target, options if options is not None else ListOptions())
 
-    async def create(self, target: Target, obj: Manifest, options: WriteOptions | None = None) -> Answer:
+    async def create(self, target: RequestTarget, obj: Manifest, options: WriteOptions | None = None) -> ApiAnswer:
         """POST: a new object, or a binding, an eviction, a review. Raises ApiError 400, 403, 404, 405, 409, 422,
         429.
         """
@@ -115,7 +117,7 @@ class Api:
             return review(resource, obj, chosen)
         return await create(self.context, target, obj, chosen)
 
-    async def _create_subresource(self, target: Target, obj: Manifest, options: WriteOptions) -> Answer:
+    async def _create_subresource(self, target: RequestTarget, obj: Manifest, options: WriteOptions) -> ApiAnswer:
         if target.resource.storage == ("", "pods"):
             pods = target.resource
             if target.subresource == "binding":
@@ -125,7 +127,7 @@ class Api:
                 return await evict(self.context, pods, budgets, target, obj, options)
         raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
-    async def update(self, target: Target, obj: Manifest, options: WriteOptions | None = None) -> Answer:
+    async def update(self, target: RequestTarget, obj: Manifest, options: WriteOptions | None = None) -> ApiAnswer:
         """PUT: the whole object, or the part that a subresource covers. Raises ApiError 400, 404, 409, 422."""
         chosen = options if options is not None else WriteOptions()
         if not isinstance(obj, dict):
@@ -145,8 +147,8 @@ class Api:
         return await modify(self.context, target, Modification(lambda _: decode(raw), is_put=True), chosen)
 
     async def patch(
-        self, target: Target, body: bytes, content_type: str, options: WriteOptions | None = None
-    ) -> Answer:
+        self, target: RequestTarget, body: bytes, content_type: str, options: WriteOptions | None = None
+    ) -> ApiAnswer:
         """PATCH in one of the four patch formats. Raises ApiError 400, 404, 409, 415, 422."""
         chosen = options if options is not None else WriteOptions()
         patching = self.context.patching
@@ -177,7 +179,7 @@ class Api:
             return await self._scale(target, change, chosen)
         return await modify(self.context, target, Modification(change), chosen)
 
-    async def _scale(self, target: Target, change: Change, options: WriteOptions) -> Answer:
+    async def _scale(self, target: RequestTarget, change: Change, options: WriteOptions) -> ApiAnswer:
         resource = target.resource
 
         def changed(obj: Manifest) -> Manifest:
@@ -187,7 +189,7 @@ class Api:
         answer.raw = encode(scale_of(decode(answer.raw), resource))
         return answer
 
-    async def _apply(self, patching: Patching, target: Target, body: bytes, options: WriteOptions) -> Answer:
+    async def _apply(self, patching: Patching, target: RequestTarget, body: bytes, options: WriteOptions) -> ApiAnswer:
         resource = target.resource
         if target.subresource == "scale":
             raise ApiError(
@@ -210,19 +212,19 @@ class Api:
             return await create(self.context, target, change(None), options, is_applied=True)
         return await modify(self.context, target, Modification(change, operation="Apply"), options)
 
-    async def delete(self, target: Target, options: DeleteOptions | None = None) -> Answer:
+    async def delete(self, target: RequestTarget, options: DeletionOptions | None = None) -> ApiAnswer:
         """DELETE: removes the object or marks it for deletion. Raises ApiError 404, 409, 422."""
-        return await delete(self.context, target, options if options is not None else DeleteOptions())
+        return await delete(self.context, target, options if options is not None else DeletionOptions())
 
     async def delete_collection(
-        self, target: Target, selection: ListOptions | None = None, options: DeleteOptions | None = None
-    ) -> Page:
+        self, target: RequestTarget, selection: ListOptions | None = None, options: DeletionOptions | None = None
+    ) -> EncodedPage:
         """DELETE of a collection; returns the selected objects."""
         return await delete_collection(
             self.context,
             target,
             selection if selection is not None else ListOptions(),
-            options if options is not None else DeleteOptions(),
+            options if options is not None else DeletionOptions(),
         )
 
     async def bootstrap(self) -> None:
@@ -232,7 +234,7 @@ class Api:
             resource = self._built_in(*storage)
             if self.context.table(resource).get((namespace, obj["metadata"]["name"])) is None:
                 await self.create(
-                    Target(resource, namespace, obj["metadata"]["name"]), obj, WriteOptions(manager="cotenant")
+                    RequestTarget(resource, namespace, obj["metadata"]["name"]), obj, WriteOptions(manager="cotenant")
                 )
 
     def _built_in(self, group: str, plural: str) -> Resource:

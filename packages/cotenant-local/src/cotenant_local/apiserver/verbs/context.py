@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.apiserver.contract import Admission, Resource, Schema, Target
-from cotenant_local.apiserver.kinds.behaviour import Behaviour, CustomBehaviour
+from cotenant_local.apiserver.contract import Admission, RequestTarget, Resource, Schema
+from cotenant_local.apiserver.kinds.behaviour import CustomBehaviour, KindBehaviour
 from cotenant_local.apiserver.kinds.quota_sums import QuotaSums
-from cotenant_local.apiserver.registry import Registry
+from cotenant_local.apiserver.registry import ResourceRegistry
 from cotenant_local.apiserver.storage.store import Store
-from cotenant_local.apiserver.storage.stored import Key, Stored
-from cotenant_local.apiserver.storage.table import Table
+from cotenant_local.apiserver.storage.stored import Key, StoredObject
+from cotenant_local.apiserver.storage.table import ObjectTable
 
 _METADATA_FIELDS: dict[str, Callable[[Manifest], str]] = {
     "metadata.name": lambda obj: obj["metadata"].get("name", ""),
@@ -84,24 +84,26 @@ class Context:
     """The shared state of one server."""
 
     store: Store
-    registry: Registry
-    behaviours: Mapping[tuple[str, str], Behaviour] = field(default_factory=dict)  # by storage
+    registry: ResourceRegistry
+    behaviours: Mapping[tuple[str, str], KindBehaviour] = field(default_factory=dict)  # by storage
     patching: Patching | None = None
     admission: list[Admission] = field(default_factory=list)
-    check_room: Callable[[Target, Manifest], None] | None = None  # raises ApiError 403 for a new object beyond a quota
+    check_room: Callable[[RequestTarget, Manifest], None] | None = (
+        None  # raises ApiError 403 for a new object beyond a quota
+    )
     clock: Callable[[], float] = time.time
     rng: random.Random = field(default_factory=random.Random)
     new_uid: Callable[[], str] = _new_uid
     bookmark_period_s: float = 60.0
     quota_sums: QuotaSums = field(init=False)
-    _custom: dict[bool, Behaviour] = field(default_factory=dict)
-    _plain: Behaviour = field(default_factory=Behaviour)
-    _ready_tables: dict[tuple[str, str], tuple[int, Table]] = field(default_factory=dict)
+    _custom: dict[bool, KindBehaviour] = field(default_factory=dict)
+    _plain: KindBehaviour = field(default_factory=KindBehaviour)
+    _ready_tables: dict[tuple[str, str], tuple[int, ObjectTable]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.quota_sums = QuotaSums(self.store)
 
-    def table(self, resource: Resource) -> Table:
+    def table(self, resource: Resource) -> ObjectTable:
         """The table of a resource, with its selectable fields declared."""
         known = self._ready_tables.get(resource.storage)
         if known is not None and known[0] == self.registry.revision:
@@ -112,7 +114,7 @@ class Context:
         self._ready_tables[resource.storage] = (self.registry.revision, table)
         return table
 
-    def behaviour(self, resource: Resource) -> Behaviour:
+    def behaviour(self, resource: Resource) -> KindBehaviour:
         """The behaviour of a resource's kind."""
         found = self.behaviours.get(resource.storage)
         if found is not None:
@@ -125,7 +127,7 @@ class Context:
             found = self._custom[has_status] = CustomBehaviour(has_status=has_status)
         return found
 
-    def key(self, target: Target) -> Key:
+    def key(self, target: RequestTarget) -> Key:
         """The storage key of a target."""
         return (target.namespace, target.name)
 
@@ -134,7 +136,7 @@ class Context:
         found = self.find(group, plural, namespace, name)
         return None if found is None else found.decode()
 
-    def find(self, group: str, plural: str, namespace: str, name: str) -> Stored | None:
+    def find(self, group: str, plural: str, namespace: str, name: str) -> StoredObject | None:
         """One stored object."""
         return self.store.table((group, plural)).get((namespace, name))
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
-from cotenant_local.apiserver.contract import Answer, DeleteOptions, ListOptions, Resource, Target, WriteOptions
+from cotenant_local.apiserver.contract import (
+    ApiAnswer,
+    DeletionOptions,
+    ListOptions,
+    RequestTarget,
+    Resource,
+    WriteOptions,
+)
 from cotenant_local.apiserver.kinds.conversion import outward
-from cotenant_local.apiserver.storage.stored import Stored, encode
+from cotenant_local.apiserver.storage.stored import StoredObject, encode
 from cotenant_local.apiserver.verbs.context import Context
 from cotenant_local.apiserver.verbs.deletion import DeletionStep, check_options, decide
 from cotenant_local.apiserver.verbs.errors import conflict, not_found, precondition
-from cotenant_local.apiserver.verbs.read import Page, list_page
+from cotenant_local.apiserver.verbs.read import EncodedPage, list_page
 
 # Kinds whose DELETE returns the object even if it is removed immediately; the others return a Status.
 _RETURNED = frozenset(
@@ -27,7 +34,7 @@ _RETURNED = frozenset(
 _ATTEMPTS = 8
 
 
-def check_preconditions(target: Target, stored: Stored, options: DeleteOptions) -> None:
+def check_preconditions(target: RequestTarget, stored: StoredObject, options: DeletionOptions) -> None:
     """Check the preconditions on UID and resourceVersion. Raises ApiError 409."""
     if options.uid and options.uid != stored.uid:
         raise precondition(
@@ -54,7 +61,9 @@ def success(resource: Resource, name: str, uid: str) -> Manifest:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
-async def delete(context: Context, target: Target, options: DeleteOptions, *, is_admitted: bool = False) -> Answer:
+async def delete(
+    context: Context, target: RequestTarget, options: DeletionOptions, *, is_admitted: bool = False
+) -> ApiAnswer:
     """Delete an object, or mark it for deletion. Raises ApiError 404, 409, 422, or the refusal of admission.
 
     `is_admitted`: admission has already accepted the eviction.
@@ -99,16 +108,18 @@ async def delete(context: Context, target: Target, options: DeleteOptions, *, is
                 last = context.store.put(table, stored.key, decision.obj, stored)
         await context.store.settled(last.resource_version)
         if decision.step is DeletionStep.REMOVE and resource.storage not in _RETURNED:
-            return Answer(encode(success(resource, target.name, stored.uid)), warnings=warnings)
-        return Answer(encode(outward(decision.obj, resource, hub)), warnings=warnings)
+            return ApiAnswer(encode(success(resource, target.name, stored.uid)), warnings=warnings)
+        return ApiAnswer(encode(outward(decision.obj, resource, hub)), warnings=warnings)
     raise conflict(resource, target.name)
 
 
-async def delete_collection(context: Context, target: Target, chosen: ListOptions, options: DeleteOptions) -> Page:
+async def delete_collection(
+    context: Context, target: RequestTarget, chosen: ListOptions, options: DeletionOptions
+) -> EncodedPage:
     """Delete the selected objects. Returns them as they were before; objects deleted meanwhile are skipped."""
     page = await list_page(context, target, chosen)
     for item in page.items:
-        one = Target(target.resource, item.namespace, item.name)
+        one = RequestTarget(target.resource, item.namespace, item.name)
         try:
             await delete(context, one, options)
         except ApiError as error:

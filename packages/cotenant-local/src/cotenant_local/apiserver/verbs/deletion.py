@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
-from cotenant_local.apiserver.contract import DeleteOptions
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
+from cotenant_local.apiserver.contract import DeletionOptions
 from cotenant_local.apiserver.verbs.context import timestamp
 
 ORPHAN = "orphan"
@@ -48,7 +48,7 @@ def _finalizers(present: list[str], propagation: str, default: str) -> list[str]
     return kept
 
 
-def check_options(options: DeleteOptions) -> None:
+def check_options(options: DeletionOptions) -> None:
     """Raises ApiError 422 for an unknown policy."""
     if options.propagation not in ("", "Orphan", "Background", "Foreground"):
         known = '"Foreground", "Background", "Orphan", "nil"'
@@ -59,7 +59,7 @@ def check_options(options: DeleteOptions) -> None:
             f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {why}',
             group="meta.k8s.io",
             kind="DeleteOptions",
-            causes=(Cause("FieldValueNotSupported", why, "propagationPolicy"),),
+            causes=(FieldError("FieldValueNotSupported", why, "propagationPolicy"),),
         )
 
 
@@ -69,7 +69,7 @@ def _seconds(stamp: str) -> int:
 
 def decide(
     obj: Manifest,
-    options: DeleteOptions,
+    options: DeletionOptions,
     grace_s: int | None,
     now: float,
     *,

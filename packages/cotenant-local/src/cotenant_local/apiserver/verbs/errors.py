@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError
 from cotenant_local.apiserver.contract import Resource
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -62,7 +62,7 @@ def precondition(resource: Resource, name: str, why: str) -> ApiError:
     return ApiError(409, "Conflict", message, name=name, group=resource.group, kind=resource.kind)
 
 
-def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> ApiError:
+def invalid(resource: Resource, name: str, causes: Sequence[FieldError]) -> ApiError:
     """422 Invalid, with every cause."""
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
@@ -78,7 +78,7 @@ def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> ApiError:
     )
 
 
-def forbidden(resource: Resource, name: str, why: str, causes: tuple[Cause, ...] = ()) -> ApiError:
+def forbidden(resource: Resource, name: str, why: str, causes: tuple[FieldError, ...] = ()) -> ApiError:
     """403 Forbidden."""
     return ApiError(
         403,
@@ -102,9 +102,9 @@ def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 
 
-def immutable(field: str, value: object) -> Cause:
+def immutable(field: str, value: object) -> FieldError:
     """The cause for a changed immutable field."""
-    return Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: field is immutable", field)
+    return FieldError("FieldValueInvalid", f"Invalid value: {shown(value)}: field is immutable", field)
 
 
 def shown(value: object) -> str:

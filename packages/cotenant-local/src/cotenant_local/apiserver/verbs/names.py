@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from cotenant.drivers.kube.manifests.errors import Cause
+from cotenant.drivers.kube.manifests.errors import FieldError
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 RANDOM_LENGTH = 5
@@ -62,9 +62,9 @@ def problem(name: str, form: str) -> str:
     return "" if _LABEL_RE.fullmatch(name) else _LABEL_MESSAGE
 
 
-def check(name: str, generate_name: str, form: str) -> list[Cause]:
+def check(name: str, generate_name: str, form: str) -> list[FieldError]:
     """Validation errors of an object's name and generateName."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     if form == ANY_PREFIX:
         generate_name, form = "", SUBDOMAIN
     if generate_name:
@@ -72,12 +72,14 @@ def check(name: str, generate_name: str, form: str) -> list[Cause]:
         shown = generate_name[:-1] + "a" if generate_name.endswith("-") else generate_name
         if why := problem(shown, form):
             causes.append(
-                Cause("FieldValueInvalid", f'Invalid value: "{generate_name}": {why}', "metadata.generateName")
+                FieldError("FieldValueInvalid", f'Invalid value: "{generate_name}": {why}', "metadata.generateName")
             )
     if not name:
-        causes.append(Cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name"))
+        causes.append(
+            FieldError("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")
+        )
     elif why := problem(name, form):
-        causes.append(Cause("FieldValueInvalid", f'Invalid value: "{name}": {why}', "metadata.name"))
+        causes.append(FieldError("FieldValueInvalid", f'Invalid value: "{name}": {why}', "metadata.name"))
     return causes
 
 

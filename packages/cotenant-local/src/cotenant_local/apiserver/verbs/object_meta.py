@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
-from cotenant_local.apiserver.contract import Scope, Target
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
+from cotenant_local.apiserver.contract import RequestTarget, ResourceScope
 from cotenant_local.apiserver.verbs.errors import bad_request, immutable, shown
 
 _NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
@@ -53,7 +53,7 @@ def metadata_of(obj: Manifest) -> Manifest:
     return metadata
 
 
-def check_type(obj: Manifest, target: Target) -> None:
+def check_type(obj: Manifest, target: RequestTarget) -> None:
     """Check that the document has the resource's kind; set apiVersion and kind if absent. Raises ApiError 400.
 
     A custom object must contain both, as on the real server, whose decoder has no Go type to infer them from.
@@ -85,10 +85,10 @@ def _unhandled(kind: str, version: str, wanted: str) -> ApiError:
     )
 
 
-def set_namespace(metadata: Manifest, target: Target) -> None:
+def set_namespace(metadata: Manifest, target: RequestTarget) -> None:
     """Set the request's namespace on an object. Raises ApiError 400 if it names another."""
     named = metadata.get("namespace") or ""
-    if target.resource.scope is Scope.CLUSTER:
+    if target.resource.scope is ResourceScope.CLUSTER:
         if named:
             raise bad_request("namespace may not be set on a cluster-scoped object")
         metadata.pop("namespace", None)
@@ -113,7 +113,7 @@ def set_system_fields(metadata: Manifest, uid: str, stamp: str, *, has_generatio
         metadata.pop("generation", None)
 
 
-def check_kept(metadata: Manifest, old: Manifest) -> list[Cause]:
+def check_kept(metadata: Manifest, old: Manifest) -> list[FieldError]:
     """Errors for changed system fields; leaving them out is allowed."""
     return [
         immutable(f"metadata.{name}", metadata[name])
@@ -122,7 +122,7 @@ def check_kept(metadata: Manifest, old: Manifest) -> list[Cause]:
     ]
 
 
-def check_uid(metadata: Manifest, old: Manifest) -> list[Cause]:
+def check_uid(metadata: Manifest, old: Manifest) -> list[FieldError]:
     """As `check_kept`, for the UID alone."""
     return [cause for cause in check_kept(metadata, old) if cause.field == "metadata.uid"]
 
@@ -159,69 +159,73 @@ def _value_problem(value: str) -> str:
     return "" if not value or _NAME_RE.fullmatch(value) else _VALUE_MESSAGE
 
 
-def check_labels(labels: object, path: str) -> list[Cause]:
+def check_labels(labels: object, path: str) -> list[FieldError]:
     """Validation errors of a label map."""
     if labels is None:
         return []
     if not isinstance(labels, dict):
-        return [Cause("FieldValueInvalid", f"Invalid value: {shown(labels)}: must be a map of strings", path)]
-    causes: list[Cause] = []
+        return [FieldError("FieldValueInvalid", f"Invalid value: {shown(labels)}: must be a map of strings", path)]
+    causes: list[FieldError] = []
     for key, value in labels.items():
         if why := _key_problem(key):
-            causes.append(Cause("FieldValueInvalid", f'Invalid value: "{key}": {why}', path))
+            causes.append(FieldError("FieldValueInvalid", f'Invalid value: "{key}": {why}', path))
         if not isinstance(value, str):
             causes.append(
-                Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: must be a string", f"{path}.{key}")
+                FieldError("FieldValueInvalid", f"Invalid value: {shown(value)}: must be a string", f"{path}.{key}")
             )
         elif why := _value_problem(value):
-            causes.append(Cause("FieldValueInvalid", f'Invalid value: "{value}": {why}', path))
+            causes.append(FieldError("FieldValueInvalid", f'Invalid value: "{value}": {why}', path))
     return causes
 
 
-def _check_annotations(annotations: object) -> list[Cause]:
+def _check_annotations(annotations: object) -> list[FieldError]:
     path = "metadata.annotations"
     if annotations is None:
         return []
     if not isinstance(annotations, dict):
-        return [Cause("FieldValueInvalid", f"Invalid value: {shown(annotations)}: must be a map of strings", path)]
-    causes: list[Cause] = []
+        return [FieldError("FieldValueInvalid", f"Invalid value: {shown(annotations)}: must be a map of strings", path)]
+    causes: list[FieldError] = []
     size = 0
     for key, value in annotations.items():
         if why := _key_problem(key.lower()):
-            causes.append(Cause("FieldValueInvalid", f'Invalid value: "{key}": {why}', path))
+            causes.append(FieldError("FieldValueInvalid", f'Invalid value: "{key}": {why}', path))
         if not isinstance(value, str):
             causes.append(
-                Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: must be a string", f"{path}.{key}")
+                FieldError("FieldValueInvalid", f"Invalid value: {shown(value)}: must be a string", f"{path}.{key}")
             )
         else:
             size += len(key.encode()) + len(value.encode())
     if size > _ANNOTATIONS_BYTES:
-        causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {_ANNOTATIONS_BYTES} bytes", path))
+        causes.append(
+            FieldError("FieldValueTooLong", f"Too long: may not be more than {_ANNOTATIONS_BYTES} bytes", path)
+        )
     return causes
 
 
-def _check_owners(owners: object) -> list[Cause]:
+def _check_owners(owners: object) -> list[FieldError]:
     path = "metadata.ownerReferences"
     if owners is None:
         return []
     if not isinstance(owners, list):
-        return [Cause("FieldValueInvalid", f"Invalid value: {shown(owners)}: must be a list", path)]
-    causes: list[Cause] = []
+        return [FieldError("FieldValueInvalid", f"Invalid value: {shown(owners)}: must be a list", path)]
+    causes: list[FieldError] = []
     controllers: list[str] = []
     for at, owner in enumerate(owners):
         if not isinstance(owner, dict):
             causes.append(
-                Cause("FieldValueInvalid", f"Invalid value: {shown(owner)}: must be an object", f"{path}[{at}]")
+                FieldError("FieldValueInvalid", f"Invalid value: {shown(owner)}: must be an object", f"{path}[{at}]")
             )
             continue
         for name, what in (("apiVersion", "version must"), ("kind", "must"), ("name", "must"), ("uid", "must")):
             if not owner.get(name):
-                causes.append(Cause("FieldValueInvalid", f'Invalid value: "": {what} not be empty', f"{path}.{name}"))
+                causes.append(
+                    FieldError("FieldValueInvalid", f'Invalid value: "": {what} not be empty', f"{path}.{name}")
+                )
         if owner.get("controller") is True:
             controllers.append(f"{owner.get('kind', '')}/{owner.get('name', '')}")
     if len(controllers) > 1:
         causes.append(
-            Cause(
+            FieldError(
                 "FieldValueInvalid",
                 f'Invalid value: {shown(owners)}: Only one reference can have Controller set to true. Found "true" in '
                 "references for "
@@ -232,9 +236,9 @@ def _check_owners(owners: object) -> list[Cause]:
     return causes
 
 
-def check_metadata(metadata: Manifest, old: Manifest | None, *, is_core: bool = True) -> list[Cause]:
+def check_metadata(metadata: Manifest, old: Manifest | None, *, is_core: bool = True) -> list[FieldError]:
     """Validation errors of the metadata (names excepted). `is_core` False: finalizers need no domain."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     if "labels" in metadata:
         causes += check_labels(metadata["labels"], "metadata.labels")
     if "annotations" in metadata:
@@ -247,27 +251,27 @@ def check_metadata(metadata: Manifest, old: Manifest | None, *, is_core: bool = 
     return causes
 
 
-def _check_finalizers(finalizers: object, old: Manifest | None, *, is_core: bool) -> list[Cause]:
+def _check_finalizers(finalizers: object, old: Manifest | None, *, is_core: bool) -> list[FieldError]:
     path = "metadata.finalizers"
     if not isinstance(finalizers, list) or not all(isinstance(name, str) for name in finalizers):
-        return [Cause("FieldValueInvalid", f"Invalid value: {shown(finalizers)}: must be a list of strings", path)]
+        return [FieldError("FieldValueInvalid", f"Invalid value: {shown(finalizers)}: must be a list of strings", path)]
     causes = [
-        Cause("FieldValueInvalid", f'Invalid value: "{name}": {why}', path)
+        FieldError("FieldValueInvalid", f'Invalid value: "{name}": {why}', path)
         for name in finalizers
         if (why := _key_problem(name))
     ]
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         why = "finalizer orphan and foregroundDeletion cannot be both set"
-        causes.append(Cause("FieldValueInvalid", f"Invalid value: {shown(finalizers)}: {why}", path))
+        causes.append(FieldError("FieldValueInvalid", f"Invalid value: {shown(finalizers)}: {why}", path))
     for at, name in enumerate(finalizers):
         if is_core and "/" not in name and name not in _STANDARD_FINALIZERS:
             why = "name is neither a standard finalizer name nor is it fully qualified"
-            causes.append(Cause("FieldValueInvalid", f'Invalid value: "{name}": {why}', f"{path}[{at}]"))
+            causes.append(FieldError("FieldValueInvalid", f'Invalid value: "{name}": {why}', f"{path}[{at}]"))
     if old is not None and old.get("deletionTimestamp"):
         new = sorted(set(finalizers) - set(old.get("finalizers") or ()))
         if new:
             causes.append(
-                Cause(
+                FieldError(
                     "FieldValueForbidden",
                     f"Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
                     f"[]string{{{', '.join(shown(name) for name in new)}}}",

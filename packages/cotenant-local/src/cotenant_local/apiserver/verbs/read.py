@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause
-from cotenant_local.apiserver.contract import ListOptions, Resource, Target
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError
+from cotenant_local.apiserver.contract import ListOptions, RequestTarget, Resource
 from cotenant_local.apiserver.kinds.conversion import converter
-from cotenant_local.apiserver.selectors import FieldSelector, FieldTerm, LabelSelector, parse_fields, parse_labels
+from cotenant_local.apiserver.selectors import FieldSelector, FieldTerm, ListSelector, parse_fields, parse_labels
 from cotenant_local.apiserver.storage.history import expired
-from cotenant_local.apiserver.storage.stored import Key, Stored
-from cotenant_local.apiserver.storage.table import Table
-from cotenant_local.apiserver.storage.watching import Convert, Predicate, Watch, bookmark, line
+from cotenant_local.apiserver.storage.stored import Key, StoredObject
+from cotenant_local.apiserver.storage.table import ObjectTable
+from cotenant_local.apiserver.storage.watching import Convert, Predicate, WatchStream, bookmark, line
 from cotenant_local.apiserver.verbs import continuation
 from cotenant_local.apiserver.verbs.context import Context
 from cotenant_local.apiserver.verbs.errors import bad_request, not_found
@@ -38,10 +38,10 @@ _MAX_WATCH_S = 7 * 86_400.0  # timers do not accept every number of 64 bits
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class EncodedPage:
     """One page of a list, encoded. `remaining` is -1 if unknown (with a selector)."""
 
-    items: list[Stored]
+    items: list[StoredObject]
     resource_version: int
     continue_token: str = ""
     remaining: int = 0
@@ -52,7 +52,7 @@ class Selection:
     """The requested part of a table."""
 
     namespace: str
-    labels: LabelSelector
+    labels: ListSelector
     fields: FieldSelector
 
     @property
@@ -60,7 +60,7 @@ class Selection:
         """Whether it selects every object of its namespace."""
         return self.labels.is_empty and self.fields.is_empty
 
-    def predicate(self, table: Table, *, with_namespace: bool) -> Predicate | None:
+    def predicate(self, table: ObjectTable, *, with_namespace: bool) -> Predicate | None:
         """The filter on objects, None if all pass."""
         namespace = self.namespace if with_namespace else ""
         labels = None if self.labels.is_empty else self.labels
@@ -70,7 +70,7 @@ class Selection:
             return None
         selectable = table.selectable
 
-        def selects(stored: Stored) -> bool:
+        def selects(stored: StoredObject) -> bool:
             if namespace and stored.key[0] != namespace:
                 return False
             if labels is not None and not labels.matches(stored.labels):
@@ -85,7 +85,7 @@ class Selection:
         return selects
 
 
-def selection(context: Context, target: Target, options: ListOptions) -> Selection:
+def selection(context: Context, target: RequestTarget, options: ListOptions) -> Selection:
     """Parse the selectors of a request. Raises ApiError 400."""
     table = context.table(target.resource)
     fields = parse_fields(options.fields, [name for name, _ in table.selectable])
@@ -94,7 +94,7 @@ def selection(context: Context, target: Target, options: ListOptions) -> Selecti
     return Selection(target.namespace, parse_labels(options.labels), fields)
 
 
-async def get(context: Context, target: Target) -> bytes:
+async def get(context: Context, target: RequestTarget) -> bytes:
     """One object, encoded. Raises ApiError 404."""
     stored = context.table(target.resource).get((target.namespace, target.name))
     await context.store.settled(context.store.revision if stored is None else stored.resource_version)
@@ -108,13 +108,13 @@ def _convert(context: Context, resource: Resource) -> Convert | None:
     return converter(resource, context.registry.hub(resource))
 
 
-def _bad_match(cause: Cause) -> ApiError:
+def _bad_match(cause: FieldError) -> ApiError:
     message = f'ListOptions.meta.k8s.io "" is invalid: {cause.field}: {cause.message}'
     return ApiError(422, "Invalid", message, group="meta.k8s.io", kind="ListOptions", causes=(cause,))
 
 
 def _forbidden_match(why: str) -> ApiError:
-    return _bad_match(Cause("FieldValueForbidden", f"Forbidden: {why}", "resourceVersionMatch"))
+    return _bad_match(FieldError("FieldValueForbidden", f"Forbidden: {why}", "resourceVersionMatch"))
 
 
 def too_large(requested: int, current: int) -> ApiError:
@@ -123,7 +123,7 @@ def too_large(requested: int, current: int) -> ApiError:
         504,
         "Timeout",
         f"Timeout: Too large resource version: {requested}, current: {current}",
-        causes=(Cause("ResourceVersionTooLarge", "Too large resource version", ""),),
+        causes=(FieldError("ResourceVersionTooLarge", "Too large resource version", ""),),
         retry_after_s=1,
     )
 
@@ -133,7 +133,7 @@ def _snapshot_version(context: Context, options: ListOptions) -> int:
     requested = parse_version(options.resource_version)
     if options.match and options.match not in ("Exact", "NotOlderThan"):
         why = f'Unsupported value: "{options.match}": supported values: "Exact", "NotOlderThan", ""'
-        raise _bad_match(Cause("FieldValueNotSupported", why, "resourceVersionMatch"))
+        raise _bad_match(FieldError("FieldValueNotSupported", why, "resourceVersionMatch"))
     if options.match and not options.resource_version:
         raise _forbidden_match("resourceVersionMatch is forbidden unless resourceVersion is provided")
     if options.match == "Exact" and requested == 0:
@@ -144,9 +144,11 @@ def _snapshot_version(context: Context, options: ListOptions) -> int:
     return requested if is_exact else 0
 
 
-def _walk_at(context: Context, table: Table, revision: int, selected: Selection, after: Key | None) -> Iterator[Stored]:
+def _walk_at(
+    context: Context, table: ObjectTable, revision: int, selected: Selection, after: Key | None
+) -> Iterator[StoredObject]:
     """The objects of a table as they were at a revision, in order. Raises ApiError 410."""
-    at_revision: dict[Key, Stored | None] = {}
+    at_revision: dict[Key, StoredObject | None] = {}
     context.store.pending_changes(table, at_revision)
     table.history.undo(revision, at_revision)
     deleted = sorted(
@@ -176,7 +178,7 @@ def _walk_at(context: Context, table: Table, revision: int, selected: Selection,
             yield old
 
 
-async def list_page(context: Context, target: Target, options: ListOptions) -> Page:
+async def list_page(context: Context, target: RequestTarget, options: ListOptions) -> EncodedPage:
     """One page of a snapshot. Raises ApiError 400, 410 (with a token for an inconsistent continuation), 504."""
     table = context.table(target.resource)
     selected = selection(context, target, options)
@@ -200,7 +202,7 @@ async def list_page(context: Context, target: Target, options: ListOptions) -> P
     else:
         walk = table.walk(selected.namespace, after)
     predicate = selected.predicate(table, with_namespace=False)
-    items: list[Stored] = []
+    items: list[StoredObject] = []
     is_cut = False
     for stored in walk:
         if predicate is not None and not predicate(stored):
@@ -216,20 +218,20 @@ async def list_page(context: Context, target: Target, options: ListOptions) -> P
     token_text = ""
     if is_cut:
         token_text = continuation.encode(continuation.Token(revision, items[-1].key))
-    return Page(_shown(context, target.resource, items), revision, token_text, remaining if is_cut else 0)
+    return EncodedPage(_shown(context, target.resource, items), revision, token_text, remaining if is_cut else 0)
 
 
-def _shown(context: Context, resource: Resource, items: list[Stored]) -> list[Stored]:
+def _shown(context: Context, resource: Resource, items: list[StoredObject]) -> list[StoredObject]:
     convert = _convert(context, resource)
     if convert is None:
         return items
     return [
-        Stored(item.id, item.key, item.resource_version, item.uid, convert(item.raw), item.labels, item.fields)
+        StoredObject(item.id, item.key, item.resource_version, item.uid, convert(item.raw), item.labels, item.fields)
         for item in items
     ]
 
 
-def watch(context: Context, target: Target, options: ListOptions) -> Watch:
+def watch(context: Context, target: RequestTarget, options: ListOptions) -> WatchStream:
     """A stream of events. Raises ApiError 400, and 410 if it should start before the retained history.
 
     (The real server answers 200 and then an ERROR event with that 410; the HTTP layer may do so with the error's
@@ -265,7 +267,7 @@ def watch(context: Context, target: Target, options: ListOptions) -> Watch:
     def mark() -> bytes:
         return bookmark(resource.api_version, resource.kind, max(context.store.published, requested))
 
-    return Watch(
+    return WatchStream(
         channel,
         first,
         mark=mark if options.bookmarks else None,
@@ -275,7 +277,7 @@ def watch(context: Context, target: Target, options: ListOptions) -> Watch:
     )
 
 
-def _published_state(context: Context, table: Table, selected: Selection) -> list[Stored]:
+def _published_state(context: Context, table: ObjectTable, selected: Selection) -> list[StoredObject]:
     """The state published to watchers: the table without the uncommitted batch."""
     if context.store.published == context.store.revision:
         walk = table.walk(selected.namespace)
@@ -286,7 +288,7 @@ def _published_state(context: Context, table: Table, selected: Selection) -> lis
 
 
 def _initial(
-    state: list[Stored],
+    state: list[StoredObject],
     convert: Convert | None,
     context: Context,
     resource: Resource,

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
-from cotenant_local.apiserver.contract import Answer, Resource, Scope, Target, WriteOptions
-from cotenant_local.apiserver.kinds.behaviour import Behaviour
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
+from cotenant_local.apiserver.contract import ApiAnswer, RequestTarget, Resource, ResourceScope, WriteOptions
+from cotenant_local.apiserver.kinds.behaviour import KindBehaviour
 from cotenant_local.apiserver.kinds.conversion import inward, outward
-from cotenant_local.apiserver.storage.stored import Stored, encode
-from cotenant_local.apiserver.storage.table import Table
+from cotenant_local.apiserver.storage.stored import StoredObject, encode
+from cotenant_local.apiserver.storage.table import ObjectTable
 from cotenant_local.apiserver.verbs import names, object_meta
 from cotenant_local.apiserver.verbs.context import Context
 from cotenant_local.apiserver.verbs.errors import (
@@ -67,10 +67,10 @@ def check_fields(obj: Manifest, resource: Resource, options: WriteOptions) -> li
     return warnings
 
 
-def check_namespace(context: Context, target: Target) -> None:
+def check_namespace(context: Context, target: RequestTarget) -> None:
     """Check that the namespace exists and is not terminating. Raises ApiError 404, 403."""
     resource = target.resource
-    if resource.scope is Scope.CLUSTER:
+    if resource.scope is ResourceScope.CLUSTER:
         return
     found = context.find("", "namespaces", "", target.namespace)
     if found is None:
@@ -83,22 +83,22 @@ def check_namespace(context: Context, target: Target) -> None:
             resource,
             target.name,
             f"unable to create new content in namespace {target.namespace} because it is being terminated",
-            (Cause("NamespaceTerminating", why, "metadata.namespace"),),
+            (FieldError("NamespaceTerminating", why, "metadata.namespace"),),
         )
 
 
 def _answer(
     context: Context, resource: Resource, raw: bytes, obj: Manifest, *, created: bool, warnings: list[str]
-) -> Answer:
+) -> ApiAnswer:
     hub = context.registry.hub(resource)
     if resource.api_version != hub.api_version:
         raw = encode(outward(obj, resource, hub))
-    return Answer(raw, created, warnings)
+    return ApiAnswer(raw, created, warnings)
 
 
 async def create(
-    context: Context, target: Target, obj: Manifest, options: WriteOptions, *, is_applied: bool = False
-) -> Answer:
+    context: Context, target: RequestTarget, obj: Manifest, options: WriteOptions, *, is_applied: bool = False
+) -> ApiAnswer:
     """Store a new object. Raises ApiError 400, 403, 404 (namespace), 409, 422. `is_applied`: managed fields are set
     already.
     """
@@ -112,7 +112,7 @@ async def create(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
         )
     warnings = check_fields(obj, resource, options)
-    requested = Target(resource, target.namespace, metadata.get("name") or "", "")
+    requested = RequestTarget(resource, target.namespace, metadata.get("name") or "", "")
     check_namespace(context, requested)
     behaviour.admit(obj, None, context)
     obj = await _mutate(context, "CREATE", requested, obj, None, options)
@@ -127,7 +127,7 @@ async def create(
         metadata["managedFields"] = managed
     if behaviour.has_status and not behaviour.keeps_first_status:
         obj.pop("status", None)
-    target = Target(resource, target.namespace, metadata.get("name") or "", "")
+    target = RequestTarget(resource, target.namespace, metadata.get("name") or "", "")
     if target.name:  # an empty name is refused below
         behaviour.prepare_create(obj, context)
     causes = names.check(target.name, prefix, names.form_of(resource.group, resource.plural))
@@ -174,13 +174,13 @@ def _is_core(resource: Resource) -> bool:
     return not resource.is_custom and resource.group != "apiextensions.k8s.io"
 
 
-def _expire(context: Context, behaviour: Behaviour, table: Table, written: Stored) -> None:
+def _expire(context: Context, behaviour: KindBehaviour, table: ObjectTable, written: StoredObject) -> None:
     for stored in behaviour.expired(table, written, context.now()):
         context.store.remove(table, stored, stored.decode())
 
 
 async def _mutate(
-    context: Context, operation: str, target: Target, obj: Manifest, old: Manifest | None, options: WriteOptions
+    context: Context, operation: str, target: RequestTarget, obj: Manifest, old: Manifest | None, options: WriteOptions
 ) -> Manifest:
     for admission in context.admission:
         changed = await admission.mutate(operation, target, obj, old, options)
@@ -193,7 +193,7 @@ async def _mutate(
 
 
 def _check_identity(
-    target: Target, new: Manifest, old: Manifest, modification: Modification, *, needs_version: bool
+    target: RequestTarget, new: Manifest, old: Manifest, modification: Modification, *, needs_version: bool
 ) -> None:
     """Name, uid and resourceVersion of an update. Raises ApiError 400, 409, 422."""
     resource = target.resource
@@ -215,7 +215,7 @@ def _check_identity(
         if version != before_metadata["resourceVersion"]:
             raise conflict(resource, target.name)
     elif modification.is_put and needs_version:
-        cause = Cause(
+        cause = FieldError(
             "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
         )
         shown = f'{qualified(resource)} "{target.name}" is invalid: {cause.field}: {cause.message}'
@@ -224,7 +224,7 @@ def _check_identity(
         )
 
 
-def _check_kept(target: Target, metadata: Manifest, old: Manifest) -> list[Cause]:
+def _check_kept(target: RequestTarget, metadata: Manifest, old: Manifest) -> list[FieldError]:
     """Errors for changed immutable metadata. For a custom object's status the real server checks only the status
     itself.
     """
@@ -266,7 +266,7 @@ def _only_status(new: Manifest, base: Manifest, *, keeps_metadata: bool) -> Mani
 
 
 def _shape(
-    target: Target, behaviour: Behaviour, new: Manifest, old: Manifest, base: Manifest, context: Context
+    target: RequestTarget, behaviour: KindBehaviour, new: Manifest, old: Manifest, base: Manifest, context: Context
 ) -> Manifest:
     """The parts of a write that take effect, depending on the subresource. `base` is a mutable copy of the stored
     object.
@@ -286,7 +286,9 @@ def _shape(
     return new
 
 
-async def modify(context: Context, target: Target, modification: Modification, options: WriteOptions) -> Answer:
+async def modify(
+    context: Context, target: RequestTarget, modification: Modification, options: WriteOptions
+) -> ApiAnswer:
     """Change a stored object. Raises ApiError 400, 404, 409, 422."""
     resource = target.resource
     table = context.table(resource)
@@ -330,7 +332,7 @@ async def modify(context: Context, target: Target, modification: Modification, o
     raise conflict(resource, target.name)
 
 
-def _check_update(context: Context, target: Target, new: Manifest, old: Manifest) -> None:
+def _check_update(context: Context, target: RequestTarget, new: Manifest, old: Manifest) -> None:
     resource = target.resource
     causes = object_meta.check_metadata(new["metadata"], old["metadata"], is_core=_is_core(resource))
     if resource.schema is not None:
@@ -347,14 +349,14 @@ def _check_update(context: Context, target: Target, new: Manifest, old: Manifest
 
 async def _write(
     context: Context,
-    table: Table,
-    target: Target,
-    stored: Stored,
+    table: ObjectTable,
+    target: RequestTarget,
+    stored: StoredObject,
     states: tuple[Manifest, Manifest],
     modification: Modification,
     options: WriteOptions,
     warnings: list[str],
-) -> Answer:
+) -> ApiAnswer:
     """Store the new state; an object without a remaining finalizer is removed."""
     resource = target.resource
     old, new = states

@@ -23,8 +23,8 @@ from cotenant_local.controllers.runtime.actions import (
     Plan,
     ResourceName,
 )
-from cotenant_local.controllers.views.claims import ClaimTemplate, Consumer, ResourceClaimView
-from cotenant_local.controllers.views.pods import Pod, PodClaim
+from cotenant_local.controllers.views.claims import ClaimTemplate, ConsumerView, ResourceClaimView
+from cotenant_local.controllers.views.pods import PodClaimView, PodObjectView
 from cotenant_local.controllers.views.workloads import PodGroupView
 from cotenant_local.controllers.workloads.pods import owner_reference
 
@@ -38,7 +38,7 @@ _MAX_PREFIX = 57  # leaves room for five characters in a label
 class _Owner:
     """A pod or a PodGroup that asks for claims of its own."""
 
-    owner: Pod | PodGroupView
+    owner: PodObjectView | PodGroupView
     resource: ResourceName
     kind: str
     api_version: str
@@ -46,7 +46,7 @@ class _Owner:
 
 
 def of_pod(
-    pod: Pod,
+    pod: PodObjectView,
     owned: Iterable[ResourceClaimView],
     claim_of: Callable[[str], ResourceClaimView | None],
     template_of: Callable[[str], ClaimTemplate | None],
@@ -99,7 +99,7 @@ def of_group(
 def _made(
     draft: Draft,
     of: _Owner,
-    asks: Iterable[PodClaim],
+    asks: Iterable[PodClaimView],
     owned: Iterable[ResourceClaimView],
     claim_of: Callable[[str], ResourceClaimView | None],
     template_of: Callable[[str], ClaimTemplate | None],
@@ -140,7 +140,7 @@ def _name(draft: Draft, of: _Owner, names: Mapping[str, str | None]) -> None:
         draft.add(Patch(of.resource, meta.namespace, meta.name, body, "status"), "names its claims")
 
 
-def claim_names(pod: Pod) -> list[str]:
+def claim_names(pod: PodObjectView) -> list[str]:
     """The names of a pod's claims, as far as they exist; the one for its extended resources too."""
     made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
     found = [asked.resource_claim_name or made.get(asked.name) for asked in pod.spec.resource_claims]
@@ -154,7 +154,7 @@ def _is_of(claim: ResourceClaimView | None, uid: str) -> bool:
     return controller is not None and controller.uid == uid
 
 
-def _claim(of: _Owner, asked: PodClaim, template: ClaimTemplate) -> Manifest:
+def _claim(of: _Owner, asked: PodClaimView, template: ClaimTemplate) -> Manifest:
     given, meta = template.spec.metadata, of.owner.metadata
     owner = owner_reference(meta, of.kind, of.api_version)
     del owner["blockOwnerDeletion"]  # as upstream
@@ -178,7 +178,7 @@ def _prefix(pod: str, claim: str) -> str:
     return short + claim[: len(claim) * _MAX_PREFIX // len(whole)]
 
 
-def _reserve(draft: Draft, pod: Pod, claim: ResourceClaimView | None) -> None:
+def _reserve(draft: Draft, pod: PodObjectView, claim: ResourceClaimView | None) -> None:
     """Hold an allocated claim for a pod that something else than a scheduler has bound."""
     if claim is None or claim.status.allocation is None:
         return
@@ -193,7 +193,7 @@ def _reserve(draft: Draft, pod: Pod, claim: ResourceClaimView | None) -> None:
     )
 
 
-def reference(consumer: Consumer) -> Manifest:
+def reference(consumer: ConsumerView) -> Manifest:
     """An entry of `status.reservedFor`."""
     found: Manifest = {"resource": consumer.resource, "name": consumer.name, "uid": consumer.uid}
     return {"apiGroup": consumer.api_group, **found} if consumer.api_group else found

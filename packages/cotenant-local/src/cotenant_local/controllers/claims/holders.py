@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from cotenant_local.controllers.claims.from_templates import reference
 from cotenant_local.controllers.runtime.actions import RESOURCE_CLAIMS, Delete, Draft, Patch, Plan
-from cotenant_local.controllers.views.claims import Consumer, ResourceClaimView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.claims import ConsumerView, ResourceClaimView
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.controllers.views.workloads import PodGroupView
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -23,7 +23,7 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 
 def reconcile(
     claim: ResourceClaimView,
-    pod_of: Callable[[str], Pod | None],
+    pod_of: Callable[[str], PodObjectView | None],
     *,
     is_given_back: bool,
     group_of: Callable[[str], PodGroupView | None] = lambda name: None,
@@ -33,7 +33,7 @@ def reconcile(
     """
     draft, meta, status = Draft(), claim.metadata, claim.status
 
-    def holds(one: Consumer) -> bool:
+    def holds(one: ConsumerView) -> bool:
         if one.is_group:
             group = group_of(one.name)
             return group is not None and group.metadata.uid == one.uid
@@ -60,12 +60,12 @@ def reconcile(
     return draft.plan("it is held" if left else "nothing to do")
 
 
-def is_done(pod: Pod) -> bool:
+def is_done(pod: PodObjectView) -> bool:
     """Whether none of a pod's containers runs or will."""
     return pod.finished or (pod.metadata.terminating and not pod.spec.node_name)
 
 
-def _holds(pod: Pod | None, uid: str) -> bool:
+def _holds(pod: PodObjectView | None, uid: str) -> bool:
     return pod is not None and pod.metadata.uid == uid and not is_done(pod)
 
 

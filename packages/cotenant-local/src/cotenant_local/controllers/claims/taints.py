@@ -11,9 +11,9 @@ from math import inf
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import PODS, Delete, Draft, EmitEvent, Patch, Plan
-from cotenant_local.controllers.views.claims import DeviceTaint, ResourceClaimView
+from cotenant_local.controllers.views.claims import DeviceTaintView, ResourceClaimView
 from cotenant_local.controllers.views.core import seconds, stamp
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.controllers.workloads.pods import conditions_with
 
 DeviceName = tuple[str, str, str]  # driver, pool, device
@@ -21,8 +21,8 @@ DeviceName = tuple[str, str, str]  # driver, pool, device
 
 def reconcile(
     claim: ResourceClaimView,
-    taints_of: Callable[[DeviceName], Iterable[DeviceTaint]],
-    pod_of: Callable[[str], Pod | None],
+    taints_of: Callable[[DeviceName], Iterable[DeviceTaintView]],
+    pod_of: Callable[[str], PodObjectView | None],
     now_s: float,
 ) -> Plan:
     """`taints_of`: the taints of a device; `pod_of`: a pod of the claim's namespace."""
@@ -57,7 +57,7 @@ def device_name(result: Manifest) -> DeviceName:
     return result.get("driver", ""), result.get("pool", ""), result.get("device", "")
 
 
-def _until_s(result: Manifest, taints_of: Callable[[DeviceName], Iterable[DeviceTaint]]) -> float:
+def _until_s(result: Manifest, taints_of: Callable[[DeviceName], Iterable[DeviceTaintView]]) -> float:
     """Until when the claim may keep a device, Unix seconds; inf = for good."""
     until_s = inf
     for taint in taints_of(device_name(result)):
@@ -76,7 +76,7 @@ def _added_s(added: datetime | None) -> float:
     return seconds(added) or 0.0
 
 
-def _tolerates(toleration: Manifest, taint: DeviceTaint) -> bool:
+def _tolerates(toleration: Manifest, taint: DeviceTaintView) -> bool:
     if toleration.get("effect") and toleration["effect"] != taint.effect:
         return False
     if toleration.get("key") and toleration["key"] != taint.key:

@@ -19,7 +19,7 @@ import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import Delete, Draft, Patch, Plan, ResourceName
-from cotenant_local.controllers.views.core import Object, OwnerReference
+from cotenant_local.controllers.views.core import Object, OwnerReferenceView
 from cotenant_local.controllers.workloads.pods import released
 
 FOREGROUND = "foregroundDeletion"
@@ -46,7 +46,7 @@ class Dependent:
 def reconcile(
     resource: ResourceName,
     obj: Object,
-    owners: Iterable[tuple[OwnerReference, Presence]],
+    owners: Iterable[tuple[OwnerReferenceView, Presence]],
     dependents: Iterable[Dependent],
 ) -> Plan:
     """Delete, orphan or keep one object, depending on its owners and dependents."""

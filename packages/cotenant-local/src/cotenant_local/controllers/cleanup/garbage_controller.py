@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import ApiError
-from cotenant_local.apiserver.contract import Scope, Target
+from cotenant_local.apiserver.contract import RequestTarget, ResourceScope
 from cotenant_local.controllers.cleanup import garbage
 from cotenant_local.controllers.cleanup.garbage import FOREGROUND, ORPHAN, Dependent, Presence
 from cotenant_local.controllers.runtime.actions import Plan, ResourceName
-from cotenant_local.controllers.runtime.cache import Key, Named
+from cotenant_local.controllers.runtime.cache import Key, NamedObject
 from cotenant_local.controllers.runtime.controller import GONE
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.runtime.runner import Enqueue
-from cotenant_local.controllers.views.core import Meta, Object, OwnerReference
+from cotenant_local.controllers.views.core import Meta, Object, OwnerReferenceView
 
 _IGNORED = {("", "events"), ("events.k8s.io", "events")}
 _MAX_CYCLE = 1_000  # objects that are searched for a cycle of owners
@@ -84,9 +84,9 @@ class GarbageCollector:
         owners = [(o, await self._presence(o, obj.metadata.namespace)) for o in obj.metadata.owner_references]
         return garbage.reconcile(resource, _as_object(obj), owners, self._dependents_of(obj.metadata))
 
-    def _get(self, resource: ResourceName, key: Key) -> Named | None:
+    def _get(self, resource: ResourceName, key: Key) -> NamedObject | None:
         informer = self._informers.existing(resource)
-        found: Named | None = informer.store.get(*key) if informer is not None else None
+        found: NamedObject | None = informer.store.get(*key) if informer is not None else None
         return found
 
     def _dependents_of(self, meta: Meta) -> list[Dependent]:
@@ -114,7 +114,7 @@ class GarbageCollector:
                     waiting.append(dependent)
         return False
 
-    async def _presence(self, owner: OwnerReference, namespace: str) -> Presence:
+    async def _presence(self, owner: OwnerReferenceView, namespace: str) -> Presence:
         location = self._location.get(owner.uid)
         obj = self._get(*location) if location is not None else None
         if obj is not None:
@@ -127,7 +127,7 @@ class GarbageCollector:
         resource = api.registry.by_kind(group, owner.kind, version) or api.registry.by_kind(group, owner.kind)
         if resource is None:
             return Presence.PRESENT  # the kind is not served, so the owner cannot be looked up
-        target = Target(resource, namespace if resource.scope is Scope.NAMESPACED else "", owner.name)
+        target = RequestTarget(resource, namespace if resource.scope is ResourceScope.NAMESPACED else "", owner.name)
         try:
             found = _object(await api.get(target))
         except ApiError as error:
@@ -136,13 +136,13 @@ class GarbageCollector:
             raise
         return Presence.PRESENT if found.metadata.uid == owner.uid else Presence.ABSENT
 
-    def _handler(self, resource: ResourceName) -> Callable[[Named | None, Named | None], None]:
-        def changed(old: Named | None, new: Named | None) -> None:
+    def _handler(self, resource: ResourceName) -> Callable[[NamedObject | None, NamedObject | None], None]:
+        def changed(old: NamedObject | None, new: NamedObject | None) -> None:
             self._changed(resource, old, new)
 
         return changed
 
-    def _changed(self, resource: ResourceName, old: Named | None, new: Named | None) -> None:
+    def _changed(self, resource: ResourceName, old: NamedObject | None, new: NamedObject | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._removed(old.metadata)
             if new is None:
@@ -168,7 +168,7 @@ class GarbageCollector:
             for owner in meta.owner_references:
                 self._enqueue_if_terminating(owner.uid)
 
-    def _link(self, meta: Meta, before: tuple[OwnerReference, ...]) -> None:
+    def _link(self, meta: Meta, before: tuple[OwnerReferenceView, ...]) -> None:
         for owner in before:
             dependents = self._dependents.get(owner.uid)
             if dependents is not None:
@@ -189,7 +189,7 @@ class GarbageCollector:
                     del self._dependents[owner.uid]
             self._enqueue_if_terminating(owner.uid)
 
-    def _may_be_gone(self, owner: OwnerReference) -> bool:
+    def _may_be_gone(self, owner: OwnerReferenceView) -> bool:
         """Whether the owner is missing from the graph or is deleting its dependents."""
         location = self._location.get(owner.uid)
         obj = self._get(*location) if location is not None else None
@@ -218,5 +218,5 @@ def _parse(key: Key) -> tuple[ResourceName, Key]:
     return (group, plural), (namespace, key[1])
 
 
-def _as_object(obj: Named) -> Object:
+def _as_object(obj: NamedObject) -> Object:
     return obj if isinstance(obj, Object) else Object(metadata=obj.metadata)

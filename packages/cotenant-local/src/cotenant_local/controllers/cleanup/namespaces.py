@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cotenant_local.controllers.runtime.actions import DeleteAll, Draft, FinalizeNamespace, Plan, ResourceName
-from cotenant_local.controllers.views.cluster import Namespace
+from cotenant_local.controllers.views.cluster import NamespaceView
 
 RETRY_S = 0.5
 
 
-def reconcile(namespace: Namespace, left: Mapping[ResourceName, tuple[int, int]], now_s: float) -> Plan:
+def reconcile(namespace: NamespaceView, left: Mapping[ResourceName, tuple[int, int]], now_s: float) -> Plan:
     """`left`: for each resource, how many objects exist and how many of them are not being deleted yet."""
     draft = Draft()
     if not namespace.metadata.terminating:

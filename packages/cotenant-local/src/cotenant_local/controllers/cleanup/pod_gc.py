@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterable
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import PODS, Delete, Draft, Patch, Plan
 from cotenant_local.controllers.views.core import stamp
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.controllers.workloads.pods import conditions_with
 
 QUARANTINE_S = 5.0  # how long a node must be missing; upstream: 40 s, followed by a live lookup
 MAX_FINISHED = 12_500
 
 
-def orphaned(pod: Pod, node_exists: Callable[[str], bool], missing_since_s: float | None, now_s: float) -> Plan:
+def orphaned(
+    pod: PodObjectView, node_exists: Callable[[str], bool], missing_since_s: float | None, now_s: float
+) -> Plan:
     """Delete a pod whose node does not exist, after setting its phase to Failed so that its owner counts it."""
     draft = Draft()
     if pod.metadata.terminating and not pod.spec.node_name:
@@ -44,7 +46,7 @@ def orphaned(pod: Pod, node_exists: Callable[[str], bool], missing_since_s: floa
     return draft.plan()
 
 
-def surplus(pods: Iterable[Pod], limit: int = MAX_FINISHED) -> Plan:
+def surplus(pods: Iterable[PodObjectView], limit: int = MAX_FINISHED) -> Plan:
     """Delete the oldest finished pods beyond `limit`."""
     draft = Draft()
     done = [p for p in pods if p.finished and not p.metadata.terminating]
@@ -55,5 +57,5 @@ def surplus(pods: Iterable[Pod], limit: int = MAX_FINISHED) -> Plan:
     return draft.plan(f"{len(done)} finished pods")
 
 
-def _force(pod: Pod) -> Delete:
+def _force(pod: PodObjectView) -> Delete:
     return Delete(PODS, pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, grace_s=0)

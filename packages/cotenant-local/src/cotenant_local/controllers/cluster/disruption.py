@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import BUDGETS, Draft, Patch, Plan
-from cotenant_local.controllers.views.cluster import Budget
-from cotenant_local.controllers.views.core import OwnerReference, seconds, stamp
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.cluster import BudgetView
+from cotenant_local.controllers.views.core import OwnerReferenceView, seconds, stamp
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.controllers.workloads.pods import conditions_with
 from cotenant_local.controllers.workloads.rounding import resolve
 
@@ -25,7 +25,10 @@ GRANT_S = 120.0  # a granted disruption that has not happened after this expires
 
 
 def reconcile(
-    budget: Budget, pods: Iterable[Pod], now_s: float, scale_of: Callable[[str, OwnerReference], int | None]
+    budget: BudgetView,
+    pods: Iterable[PodObjectView],
+    now_s: float,
+    scale_of: Callable[[str, OwnerReferenceView], int | None],
 ) -> Plan:
     """`pods`: all of the namespace. `scale_of(namespace, owner)`: the controller's desired replicas, None if
     unknown.
@@ -48,7 +51,7 @@ def reconcile(
 
 
 def _wanted(
-    budget: Budget, selected: list[Pod], scale_of: Callable[[str, OwnerReference], int | None]
+    budget: BudgetView, selected: list[PodObjectView], scale_of: Callable[[str, OwnerReferenceView], int | None]
 ) -> tuple[int, int]:
     """(pods expected, pods that must stay healthy)."""
     if budget.spec.max_unavailable is not None:
@@ -62,7 +65,9 @@ def _wanted(
     return len(selected), 1 if minimum is None else minimum
 
 
-def _expected(budget: Budget, selected: list[Pod], scale_of: Callable[[str, OwnerReference], int | None]) -> int:
+def _expected(
+    budget: BudgetView, selected: list[PodObjectView], scale_of: Callable[[str, OwnerReferenceView], int | None]
+) -> int:
     owners: dict[str, int] = {}
     uncontrolled = 0
     for pod in selected:
@@ -77,7 +82,7 @@ def _expected(budget: Budget, selected: list[Pod], scale_of: Callable[[str, Owne
 
 def _write(
     draft: Draft,
-    budget: Budget,
+    budget: BudgetView,
     expected: int,
     desired: int,
     healthy: int,

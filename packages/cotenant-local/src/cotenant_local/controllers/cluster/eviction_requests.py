@@ -18,13 +18,13 @@ from cotenant_local.controllers.runtime.actions import (
     EVICTIONS,
     Create,
     Draft,
-    EvictPod,
+    EvictWithinBudgets,
     Patch,
     Plan,
 )
-from cotenant_local.controllers.views.core import Condition, seconds, stamp
+from cotenant_local.controllers.views.core import ConditionView, seconds, stamp
 from cotenant_local.controllers.views.evictions import EvictionRequestView, EvictionView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 
 GROUP, VERSION = "lifecycle.k8s.io", "v1alpha1"
 API = f"{GROUP}/{VERSION}"
@@ -49,7 +49,7 @@ class _Turn:
 
 
 def reconcile_request(
-    request: EvictionRequestView, evictions: Sequence[EvictionView], pod: Pod | None, now_s: float
+    request: EvictionRequestView, evictions: Sequence[EvictionView], pod: PodObjectView | None, now_s: float
 ) -> Plan:
     """One EvictionRequest. `evictions`: those of its target; `pod`: of that name now."""
     draft, meta, conditions = Draft(), request.metadata, request.status.conditions
@@ -78,7 +78,7 @@ def reconcile_request(
     return draft.plan()
 
 
-def _invalid(request: EvictionRequestView, evictions: Sequence[EvictionView], pod: Pod | None) -> str:
+def _invalid(request: EvictionRequestView, evictions: Sequence[EvictionView], pod: PodObjectView | None) -> str:
     target = request.spec.target.pod
     if pod is not None and pod.metadata.uid == target.uid:
         if pod.spec.scheduling_group is not None:
@@ -122,7 +122,7 @@ def _write_request(draft: Draft, request: EvictionRequestView, pairs: Pairs, now
 
 
 def reconcile_eviction(
-    eviction: EvictionView, requests: Sequence[EvictionRequestView], pod: Pod | None, now_s: float
+    eviction: EvictionView, requests: Sequence[EvictionRequestView], pod: PodObjectView | None, now_s: float
 ) -> Plan:
     """One Eviction. `requests`: those of its target; `pod`: of that name now."""
     draft, target = Draft(), eviction.spec.target.pod
@@ -164,11 +164,11 @@ def reconcile_eviction(
     active = next((turn for turn in turns if turn.state == "Active"), None)
     if pod is not None and active is not None and active.name == DEFAULT_RESPONDER and not pod.metadata.terminating:
         draft.requeue_at(now_s + _RETRY_S)
-        draft.add(EvictPod(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid), "the pod is evicted")
+        draft.add(EvictWithinBudgets(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid), "the pod is evicted")
     return draft.plan()
 
 
-def _left_to_report_s(pod: Pod | None, eviction: EvictionView, now_s: float) -> float:
+def _left_to_report_s(pod: PodObjectView | None, eviction: EvictionView, now_s: float) -> float:
     """How long the active responder may still report its completion; the end of a pod that is gone is seen when the
     last change of the Eviction is.
     """
@@ -178,7 +178,7 @@ def _left_to_report_s(pod: Pod | None, eviction: EvictionView, now_s: float) -> 
     return max(0.0, max(beats, default=0.0) + REPORTS_WITHIN_S - now_s)
 
 
-def _turns(eviction: EvictionView, pod: Pod | None) -> list[_Turn]:
+def _turns(eviction: EvictionView, pod: PodObjectView | None) -> list[_Turn]:
     """The responders in order, as they stand."""
     known = eviction.status.target_responders
     if known:
@@ -287,7 +287,9 @@ def _report(turn: _Turn, expected: datetime | None, message: str) -> Manifest:
     return {**found, "message": message} if message else found
 
 
-def _conditions(before: tuple[Condition, ...], pairs: Pairs, generation: int, now_s: float) -> list[Manifest] | None:
+def _conditions(
+    before: tuple[ConditionView, ...], pairs: Pairs, generation: int, now_s: float
+) -> list[Manifest] | None:
     """The conditions with these; None where nothing changes."""
     known = {found.type: found for found in before}
     made: list[Manifest] = []

@@ -19,9 +19,9 @@ import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import NODES, PODS, Delete, Draft, EmitEvent, Patch, Plan
-from cotenant_local.controllers.views.core import Condition, seconds, stamp
-from cotenant_local.controllers.views.nodes import Lease, NodeView, TaintView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.core import ConditionView, seconds, stamp
+from cotenant_local.controllers.views.nodes import LeaseView, NodeObjectView, TaintView
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.controllers.workloads.pods import conditions_with
 from cotenant_local.controllers.workloads.scheduling import covers
 
@@ -40,7 +40,7 @@ _KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class NodeHealth:
     """A node's last heartbeat, and its grace period."""
 
     heartbeat_s: float
@@ -52,7 +52,7 @@ class Health:
         return self.heartbeat_s + self.grace_s
 
 
-def health(node: NodeView, lease: Lease | None, since_s: float = 0.0, grace_s: float = GRACE_S) -> Health:
+def health(node: NodeObjectView, lease: LeaseView | None, since_s: float = 0.0, grace_s: float = GRACE_S) -> NodeHealth:
     """The last heartbeat from Lease, Ready condition and creation time. `since_s`: start of the controller; a
     heartbeat missed before that is ignored.
     """
@@ -64,11 +64,11 @@ def health(node: NodeView, lease: Lease | None, since_s: float = 0.0, grace_s: f
     if lease is not None:
         heartbeat_s = max(heartbeat_s, seconds(lease.spec.renew_time) or 0.0)
         grace = max(grace, float(lease.spec.lease_duration_seconds or 0))
-    return Health(heartbeat_s, grace)
+    return NodeHealth(heartbeat_s, grace)
 
 
 def reconcile_node(
-    node: NodeView, lease: Lease | None, now_s: float, since_s: float = 0.0, grace_s: float = GRACE_S
+    node: NodeObjectView, lease: LeaseView | None, now_s: float, since_s: float = 0.0, grace_s: float = GRACE_S
 ) -> Plan:
     """Set an unreachable node's conditions to Unknown, and keep the taints that its conditions require."""
     draft = Draft()
@@ -83,8 +83,8 @@ def reconcile_node(
 
 
 def _set_unknown(
-    draft: Draft, node: NodeView, conditions: tuple[Condition, ...], now_s: float
-) -> tuple[Condition, ...]:
+    draft: Draft, node: NodeObjectView, conditions: tuple[ConditionView, ...], now_s: float
+) -> tuple[ConditionView, ...]:
     if all((c := node.condition(kind)) is not None and c.status == "Unknown" for kind in _KUBELET_CONDITIONS):
         return conditions
     was_ready = (c := node.condition("Ready")) is not None and c.status == "True"
@@ -95,7 +95,7 @@ def _set_unknown(
         reason = "NodeStatusNeverUpdated" if never else "NodeStatusUnknown"
         message = "Kubelet never posted node status." if never else "Kubelet stopped posting node status."
         out = conditions_with(views, kind, "Unknown", reason, message, stamp(now_s))
-        views = msgspec.convert(out, tuple[Condition, ...])
+        views = msgspec.convert(out, tuple[ConditionView, ...])
     for condition in out:
         condition.pop("lastUpdateTime", None)
     body: Manifest = {"status": {"conditions": out}}
@@ -107,7 +107,7 @@ def _set_unknown(
     return views
 
 
-def _taint(draft: Draft, node: NodeView, conditions: tuple[Condition, ...], now_s: float) -> None:
+def _taint(draft: Draft, node: NodeObjectView, conditions: tuple[ConditionView, ...], now_s: float) -> None:
     ready = next((c for c in conditions if c.type == "Ready"), None)
     desired: list[tuple[str, str]] = []
     if ready is None or ready.status == "False":
@@ -152,7 +152,7 @@ def is_full_disruption(unreachable: int, total: int) -> bool:
     return unreachable > 2 and unreachable > 0.5 * total
 
 
-def eviction_due_s(pod: Pod, taints: Iterable[TaintView], now_s: float) -> float | None:
+def eviction_due_s(pod: PodObjectView, taints: Iterable[TaintView], now_s: float) -> float | None:
     """When NoExecute taints evict the pod: the earliest end of its tolerations, Unix time; None means never."""
     earliest: float | None = None
     for taint in taints:
@@ -169,7 +169,7 @@ def eviction_due_s(pod: Pod, taints: Iterable[TaintView], now_s: float) -> float
     return earliest
 
 
-def evict(node: NodeView, pods: Iterable[Pod], now_s: float) -> Plan:
+def evict(node: NodeObjectView, pods: Iterable[PodObjectView], now_s: float) -> Plan:
     """Delete the pods of a node that do not, or no longer, tolerate its NoExecute taints."""
     draft = Draft()
     taints = [t for t in node.spec.taints if t.effect == "NoExecute"]
@@ -192,7 +192,7 @@ def evict(node: NodeView, pods: Iterable[Pod], now_s: float) -> Plan:
     return draft.plan("every pod tolerates the taints")
 
 
-def mark_pods_not_ready(node: NodeView, pods: Iterable[Pod], now_s: float) -> Plan:
+def mark_pods_not_ready(node: NodeObjectView, pods: Iterable[PodObjectView], now_s: float) -> Plan:
     """Set Ready to False on the pods of a node that is not ready, so that services and budgets do not count them."""
     draft = Draft()
     ready = node.condition("Ready")
@@ -211,7 +211,7 @@ def mark_pods_not_ready(node: NodeView, pods: Iterable[Pod], now_s: float) -> Pl
     return draft.plan("no pod is ready")
 
 
-def _set_disruption_target(draft: Draft, pod: Pod, now_s: float) -> None:
+def _set_disruption_target(draft: Draft, pod: PodObjectView, now_s: float) -> None:
     message = "Taint manager: deleting due to NoExecute taint"
     conditions = conditions_with(
         pod.status.conditions, "DisruptionTarget", "True", "DeletionByTaintManager", message, stamp(now_s)

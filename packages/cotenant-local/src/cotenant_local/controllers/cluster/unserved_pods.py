@@ -14,26 +14,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cotenant_local.controllers.runtime.actions import Draft, EmitEvent, Plan
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 
 GRACE_S = 5.0
 REASON = "FailedScheduling"
 
 
-def has_mark(pod: Pod) -> bool:
+def has_mark(pod: PodObjectView) -> bool:
     """Whether a scheduler has looked at the pod. The condition of a pod with scheduling gates is the API server's."""
     scheduled = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
     looked_at = scheduled is not None and scheduled.reason != "SchedulingGated"
     return bool(pod.spec.node_name or pod.status.nominated_node_name) or looked_at
 
 
-def may_be_unserved(pod: Pod, served: Sequence[str]) -> bool:
+def may_be_unserved(pod: PodObjectView, served: Sequence[str]) -> bool:
     """Whether the pod waits for a scheduler other than the `served` ones, and none has looked at it."""
     is_over = pod.finished or pod.metadata.terminating or bool(pod.spec.scheduling_gates)
     return not is_over and pod.spec.scheduler_name not in served and not has_mark(pod)
 
 
-def reconcile(pod: Pod, served: Sequence[str], has_scheduler: bool, now_s: float) -> Plan:
+def reconcile(pod: PodObjectView, served: Sequence[str], has_scheduler: bool, now_s: float) -> Plan:
     """Emit the event once the grace period is over. `has_scheduler`: a scheduler has looked at another pod with the
     same name of a scheduler.
     """

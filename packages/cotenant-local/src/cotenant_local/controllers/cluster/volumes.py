@@ -17,7 +17,7 @@ from cotenant.model.cluster.labels import HOSTNAME
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import whole
 from cotenant_local.controllers.runtime.actions import CLAIMS, VOLUMES, Create, Delete, Draft, EmitEvent, Patch, Plan
-from cotenant_local.controllers.views.cluster import PersistentVolume, PersistentVolumeClaim, StorageClass
+from cotenant_local.controllers.views.cluster import PersistentVolumeView, StorageClassView, VolumeClaimView
 
 PROVISIONER = "cotenant.io/local"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -28,9 +28,9 @@ _PROTECTION = ("kubernetes.io/pvc-protection", "kubernetes.io/pv-protection")
 
 
 def bind_claim(
-    claim: PersistentVolumeClaim,
-    volumes: Iterable[PersistentVolume],
-    storage_class: Callable[[str], StorageClass | None],
+    claim: VolumeClaimView,
+    volumes: Iterable[PersistentVolumeView],
+    storage_class: Callable[[str], StorageClassView | None],
     in_use: Callable[[str], bool] = lambda name: False,
 ) -> Plan:
     """Bind a claim, provision its volume, or say why it is pending. `in_use`: whether an unfinished pod uses the
@@ -77,7 +77,7 @@ def bind_claim(
     return draft.plan("no volume satisfies it and its class has no provisioner here")
 
 
-def satisfies(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def satisfies(volume: PersistentVolumeView, claim: VolumeClaimView) -> bool:
     """Whether an unclaimed volume matches the claim's size, class, volume mode, access modes and selector."""
     spec = volume.spec
     if (
@@ -95,7 +95,7 @@ def satisfies(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     return _size(volume) >= _bytes(claim.spec.resources.requests.get("storage", 0))
 
 
-def reconcile_volume(volume: PersistentVolume, claim_uid: Callable[[str, str], str | None]) -> Plan:
+def reconcile_volume(volume: PersistentVolumeView, claim_uid: Callable[[str, str], str | None]) -> Plan:
     """Set a volume's phase, and reclaim it when its claim is deleted. `claim_uid(namespace, name)`: None if there
     is no such claim.
     """
@@ -125,18 +125,18 @@ def reconcile_volume(volume: PersistentVolume, claim_uid: Callable[[str, str], s
     return draft.plan(phase)
 
 
-def _provisioned_here(volume: PersistentVolume) -> bool:
+def _provisioned_here(volume: PersistentVolumeView) -> bool:
     return volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER
 
 
-def _claimed_by(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def _claimed_by(volume: PersistentVolumeView, claim: VolumeClaimView) -> bool:
     reference = volume.spec.claim_ref
     if reference is None or (reference.namespace, reference.name) != claim.metadata.key:
         return False
     return reference.uid in ("", claim.metadata.uid)
 
 
-def _bind(draft: Draft, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Plan:
+def _bind(draft: Draft, claim: VolumeClaimView, volume: PersistentVolumeView) -> Plan:
     """Set the references on both sides, the volume's first, so that two claims cannot bind the same volume."""
     meta = claim.metadata
     if not _claimed_by(volume, claim) and volume.spec.claim_ref is not None:
@@ -169,7 +169,7 @@ def _bind(draft: Draft, claim: PersistentVolumeClaim, volume: PersistentVolume) 
     return draft.plan(f"bound to {volume.metadata.name}")
 
 
-def _phase(draft: Draft, claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None) -> None:
+def _phase(draft: Draft, claim: VolumeClaimView, phase: str, volume: PersistentVolumeView | None) -> None:
     if claim.status.phase == phase:
         return
     status: Manifest = {"phase": phase}
@@ -178,7 +178,7 @@ def _phase(draft: Draft, claim: PersistentVolumeClaim, phase: str, volume: Persi
     draft.add(Patch(CLAIMS, claim.metadata.namespace, claim.metadata.name, {"status": status}, "status"), phase)
 
 
-def _provisioned(claim: PersistentVolumeClaim, kind: StorageClass, node: str) -> Manifest:
+def _provisioned(claim: VolumeClaimView, kind: StorageClassView, node: str) -> Manifest:
     meta = claim.metadata
     spec: Manifest = {
         "capacity": {"storage": claim.spec.resources.requests.get("storage", "1Gi")},
@@ -206,7 +206,7 @@ def _provisioned(claim: PersistentVolumeClaim, kind: StorageClass, node: str) ->
     }
 
 
-def _size(volume: PersistentVolume) -> int:
+def _size(volume: PersistentVolumeView) -> int:
     return _bytes(volume.spec.capacity.get("storage", 0))
 
 

@@ -115,7 +115,7 @@ class FinalizeNamespace:
 
 
 @dataclass(frozen=True, slots=True)
-class EvictPod:
+class EvictWithinBudgets:
     """Evict a pod within its disruption budgets, only if it still has this UID. A missing pod counts as success."""
 
     namespace: str
@@ -123,7 +123,7 @@ class EvictPod:
     uid: str
 
 
-Action: TypeAlias = Create | Patch | Delete | EmitEvent | DeleteAll | FinalizeNamespace | EvictPod
+Action: TypeAlias = Create | Patch | Delete | EmitEvent | DeleteAll | FinalizeNamespace | EvictWithinBudgets
 
 
 @dataclass(frozen=True, slots=True)

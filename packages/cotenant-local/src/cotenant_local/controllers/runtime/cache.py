@@ -18,7 +18,7 @@ Key = tuple[str, str]
 _MAX_DELETED_UIDS = 20_000
 
 
-class Named(Protocol):
+class NamedObject(Protocol):
     """An object with metadata."""
 
     @property
@@ -26,11 +26,11 @@ class Named(Protocol):
         """The object's metadata."""
 
 
-T = TypeVar("T", bound=Named)
+T = TypeVar("T", bound=NamedObject)
 Index = Callable[[T], Iterable[str]]
 
 
-class Store(Generic[T]):
+class CachedObjects(Generic[T]):
     """The cached objects of one resource."""
 
     def __init__(self, indexes: Mapping[str, Index[T]] | None = None) -> None:
@@ -115,13 +115,13 @@ class Store(Generic[T]):
                         del by_value[value]
 
 
-def _owner(obj: Named) -> Iterable[str]:
+def _owner(obj: NamedObject) -> Iterable[str]:
     return [o.uid for o in obj.metadata.owner_references if o.controller]
 
 
-def _orphan(obj: Named) -> Iterable[str]:
+def _orphan(obj: NamedObject) -> Iterable[str]:
     return () if any(o.controller for o in obj.metadata.owner_references) else (obj.metadata.namespace,)
 
 
-def _namespace(obj: Named) -> Iterable[str]:
+def _namespace(obj: NamedObject) -> Iterable[str]:
     return (obj.metadata.namespace,)

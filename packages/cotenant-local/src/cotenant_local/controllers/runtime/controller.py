@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from cotenant_local.controllers.runtime.actions import Plan, ResourceName
-from cotenant_local.controllers.runtime.cache import Key, Named
+from cotenant_local.controllers.runtime.cache import Key, NamedObject
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.runtime.runner import Enqueue
 
@@ -42,6 +42,6 @@ class ResourceController:
         self._enqueue = enqueue
         self._own.subscribe(self._changed)
 
-    def _changed(self, old: Named | None, new: Named | None) -> None:
+    def _changed(self, old: NamedObject | None, new: NamedObject | None) -> None:
         if new is not None:
             self._enqueue(new.metadata.key)

@@ -16,11 +16,11 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import ApiError
-from cotenant_local.apiserver.contract import ListOptions, Target
+from cotenant_local.apiserver.contract import ListOptions, RequestTarget
 from cotenant_local.apiserver.verbs.api import Api
 from cotenant_local.controllers.runtime import actions
 from cotenant_local.controllers.runtime.actions import ResourceName
-from cotenant_local.controllers.runtime.cache import Index, Key, Named, Store
+from cotenant_local.controllers.runtime.cache import CachedObjects, Index, Key, NamedObject
 from cotenant_local.controllers.views import autoscaling as autoscaling_views
 from cotenant_local.controllers.views import claims as claim_views
 from cotenant_local.controllers.views import cluster as cluster_views
@@ -32,35 +32,35 @@ from cotenant_local.controllers.views import workloads as workload_views
 from cotenant_local.controllers.views.core import Object
 
 VIEWS: dict[ResourceName, type[object]] = {
-    actions.PODS: pod_views.Pod,
-    actions.NODES: node_views.NodeView,
-    actions.LEASES: node_views.Lease,
-    actions.NAMESPACES: cluster_views.Namespace,
-    actions.CLAIMS: cluster_views.PersistentVolumeClaim,
-    actions.VOLUMES: cluster_views.PersistentVolume,
-    actions.STORAGE_CLASSES: cluster_views.StorageClass,
-    actions.BUDGETS: cluster_views.Budget,
+    actions.PODS: pod_views.PodObjectView,
+    actions.NODES: node_views.NodeObjectView,
+    actions.LEASES: node_views.LeaseView,
+    actions.NAMESPACES: cluster_views.NamespaceView,
+    actions.CLAIMS: cluster_views.VolumeClaimView,
+    actions.VOLUMES: cluster_views.PersistentVolumeView,
+    actions.STORAGE_CLASSES: cluster_views.StorageClassView,
+    actions.BUDGETS: cluster_views.BudgetView,
     actions.QUOTAS: cluster_views.ResourceQuotaView,
-    actions.DEPLOYMENTS: workload_views.Deployment,
+    actions.DEPLOYMENTS: workload_views.DeploymentView,
     actions.REPLICA_SETS: workload_views.ReplicaSet,
     actions.STATEFUL_SETS: workload_views.StatefulSet,
     actions.DAEMON_SETS: workload_views.DaemonSet,
     actions.REVISIONS: workload_views.ControllerRevision,
-    actions.JOBS: workload_views.Job,
+    actions.JOBS: workload_views.JobView,
     actions.CRON_JOBS: scheduled_views.CronJob,
     actions.AUTOSCALERS: autoscaling_views.Autoscaler,
     actions.POD_GROUPS: workload_views.PodGroupView,
     actions.RESOURCE_CLAIMS: claim_views.ResourceClaimView,
     actions.CLAIM_TEMPLATES: claim_views.ClaimTemplate,
     actions.RESOURCE_SLICES: claim_views.SliceView,
-    actions.TAINT_RULES: claim_views.TaintRule,
+    actions.TAINT_RULES: claim_views.TaintRuleView,
     actions.EVICTION_REQUESTS: eviction_views.EvictionRequestView,
     actions.EVICTIONS: eviction_views.EvictionView,
 }
 RETRY_S = 1.0
 PAGE = 2_000
 
-T = TypeVar("T", bound=Named)
+T = TypeVar("T", bound=NamedObject)
 Handler = Callable[[T | None, T | None], None]
 
 
@@ -81,20 +81,22 @@ _event = msgspec.json.Decoder(_Event).decode
 _bookmark = msgspec.json.Decoder(_Bookmark).decode
 
 
-def _by_node(pod: pod_views.Pod) -> tuple[str, ...]:
+def _by_node(pod: pod_views.PodObjectView) -> tuple[str, ...]:
     return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 
 class Informer(Generic[T]):
     """The cached objects of one resource, kept current by a watch."""
 
-    def __init__(self, api: Api, target: Target, view: type[T], indexes: dict[str, Index[T]] | None = None) -> None:
+    def __init__(
+        self, api: Api, target: RequestTarget, view: type[T], indexes: dict[str, Index[T]] | None = None
+    ) -> None:
         self._api = api
         self._target = target
         self._decode = msgspec.json.Decoder(view).decode
         self._handlers: list[Handler[T]] = []
         self._version = 0
-        self.store: Store[T] = Store(indexes)
+        self.store: CachedObjects[T] = CachedObjects(indexes)
         self.synced = asyncio.Event()
         self.relists = 0
         self.undecodable = 0  # objects that could not be decoded
@@ -213,7 +215,7 @@ class Informers:
         """The informer of a resource, or None if it has not been created."""
         return self._informers.get(resource)
 
-    def store(self, resource: ResourceName) -> Store[Any]:
+    def store(self, resource: ResourceName) -> CachedObjects[Any]:
         """The cache of a resource."""
         return self.of(resource).store
 

@@ -17,7 +17,7 @@ from itertools import groupby
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
-from cotenant_local.apiserver.contract import MERGE, DeleteOptions, ListOptions, Target, WriteOptions
+from cotenant_local.apiserver.contract import MERGE, DeletionOptions, ListOptions, RequestTarget, WriteOptions
 from cotenant_local.controllers.runtime.actions import (
     EVENTS,
     NAMESPACES,
@@ -27,7 +27,7 @@ from cotenant_local.controllers.runtime.actions import (
     Delete,
     DeleteAll,
     EmitEvent,
-    EvictPod,
+    EvictWithinBudgets,
     FinalizeNamespace,
     Patch,
     ResourceName,
@@ -58,7 +58,7 @@ class Writer:
         self._options = WriteOptions(
             validation="Ignore", manager=name, user=f"system:serviceaccount:kube-system:{name}"
         )
-        self._targets: dict[tuple[ResourceName, int], Target] = {}
+        self._targets: dict[tuple[ResourceName, int], RequestTarget] = {}
         self._recent_events: dict[tuple[str, str, str], float] = {}
         self._serial = zlib.crc32(name.encode())  # two controllers may speak of namesakes at one instant
         self.writes = 0
@@ -105,16 +105,16 @@ class Writer:
             case Delete():
                 await self._delete(action)
             case DeleteAll(resource, namespace):
-                options = DeleteOptions(propagation="Background", user=self._options.user)
+                options = DeletionOptions(propagation="Background", user=self._options.user)
                 await self._api.delete_collection(self.target(resource, namespace), ListOptions(), options)
-            case EvictPod():
+            case EvictWithinBudgets():
                 await self._evict(action)
             case FinalizeNamespace(name):
                 await self._finalize(name)
 
     async def _delete(self, action: Delete) -> None:
         target = self.target(action.resource, action.namespace, action.name)
-        options = DeleteOptions(action.grace_s, action.propagation, action.uid, user=self._options.user)
+        options = DeletionOptions(action.grace_s, action.propagation, action.uid, user=self._options.user)
         try:
             answer = await self._api.delete(target, options)
         except ApiError as error:
@@ -132,7 +132,7 @@ class Writer:
         else:
             informer.observe(answer.raw)
 
-    async def _evict(self, action: EvictPod) -> None:
+    async def _evict(self, action: EvictWithinBudgets) -> None:
         body: Manifest = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -192,7 +192,9 @@ class Writer:
         except ApiError:
             self.failed_events += 1
 
-    def target(self, resource: ResourceName, namespace: str = "", name: str = "", subresource: str = "") -> Target:
+    def target(
+        self, resource: ResourceName, namespace: str = "", name: str = "", subresource: str = ""
+    ) -> RequestTarget:
         """The target of a write. Raises ApiError 404 if the resource is not served."""
         key = (resource, self._api.registry.revision)
         found = self._targets.get(key)
@@ -200,7 +202,7 @@ class Writer:
             if len(self._targets) > 500:
                 self._targets.clear()
             found = self._targets[key] = self._api.target(*resource)
-        return Target(found.resource, namespace, name, subresource)
+        return RequestTarget(found.resource, namespace, name, subresource)
 
     def _observe(self, resource: ResourceName, raw: bytes) -> None:
         informer = self._informers.existing(resource)

@@ -7,10 +7,10 @@ from datetime import datetime
 from msgspec import field
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.controllers.views.core import Condition, Meta, View
+from cotenant_local.controllers.views.core import ConditionView, Meta, View
 
 
-class ScaleTarget(View, frozen=True):
+class ScaleTargetView(View, frozen=True):
     """`scaleTargetRef`."""
 
     kind: str = ""
@@ -34,7 +34,7 @@ class ResourceSource(View, frozen=True):
     target: MetricTarget = MetricTarget()
 
 
-class Metric(View, frozen=True):
+class ScaleMetricView(View, frozen=True):
     """An entry of `metrics`; of the kinds that are not read only the name."""
 
     type: str = ""
@@ -74,10 +74,10 @@ class Behavior(View, frozen=True):
 class AutoscalerSpec(View, frozen=True):
     """`spec`."""
 
-    scale_target_ref: ScaleTarget = ScaleTarget()
+    scale_target_ref: ScaleTargetView = ScaleTargetView()
     min_replicas: int = 1
     max_replicas: int = 0
-    metrics: tuple[Metric, ...] = ()
+    metrics: tuple[ScaleMetricView, ...] = ()
     behavior: Behavior | None = None
 
 
@@ -89,7 +89,7 @@ class AutoscalerStatus(View, frozen=True):
     desired_replicas: int = 0
     last_scale_time: datetime | None = None
     current_metrics: tuple[Manifest, ...] | None = None
-    conditions: tuple[Condition, ...] = field(default_factory=tuple)
+    conditions: tuple[ConditionView, ...] = field(default_factory=tuple)
 
 
 class Autoscaler(View, frozen=True):

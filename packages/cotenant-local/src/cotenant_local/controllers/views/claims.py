@@ -10,7 +10,7 @@ from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.views.core import Meta, View
 
 
-class Consumer(View, frozen=True):
+class ConsumerView(View, frozen=True):
     """An entry of `status.reservedFor`."""
 
     api_group: str = ""
@@ -29,18 +29,18 @@ class Consumer(View, frozen=True):
         return self.resource == "podgroups" and self.api_group == "scheduling.k8s.io"
 
 
-class ClaimStatus(View, frozen=True):
+class ClaimStatusView(View, frozen=True):
     """`status` of a ResourceClaim."""
 
     allocation: Manifest | None = None
-    reserved_for: tuple[Consumer, ...] = ()
+    reserved_for: tuple[ConsumerView, ...] = ()
 
 
 class ResourceClaimView(View, frozen=True):
     """A ResourceClaim."""
 
     metadata: Meta
-    status: ClaimStatus = ClaimStatus()
+    status: ClaimStatusView = ClaimStatusView()
 
 
 class SliceView(View, frozen=True):
@@ -50,7 +50,7 @@ class SliceView(View, frozen=True):
     spec: Manifest = field(default_factory=dict)
 
 
-class DeviceTaint(View, frozen=True):
+class DeviceTaintView(View, frozen=True):
     """A taint of a device."""
 
     key: str = ""
@@ -59,7 +59,7 @@ class DeviceTaint(View, frozen=True):
     time_added: datetime | None = None
 
 
-class TaintSelector(View, frozen=True):
+class TaintSelectorView(View, frozen=True):
     """Which devices a rule taints: those that are alike in what is given."""
 
     driver: str | None = None
@@ -72,18 +72,18 @@ class TaintSelector(View, frozen=True):
         return all(want in (None, has) for want, has in zip(wanted, device, strict=True))
 
 
-class TaintRuleSpec(View, frozen=True):
+class RuleSpecView(View, frozen=True):
     """`spec` of a DeviceTaintRule."""
 
-    taint: DeviceTaint = DeviceTaint()
-    device_selector: TaintSelector = TaintSelector()
+    taint: DeviceTaintView = DeviceTaintView()
+    device_selector: TaintSelectorView = TaintSelectorView()
 
 
-class TaintRule(View, frozen=True):
+class TaintRuleView(View, frozen=True):
     """A DeviceTaintRule."""
 
     metadata: Meta
-    spec: TaintRuleSpec = TaintRuleSpec()
+    spec: RuleSpecView = RuleSpecView()
 
 
 class ClaimTemplateSpec(View, frozen=True):

@@ -7,19 +7,19 @@ from datetime import datetime
 from msgspec import field
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.controllers.views.core import Condition, Meta, Selector, View
-from cotenant_local.controllers.views.pods import NodeSelectorView, Resources
+from cotenant_local.controllers.views.core import ConditionView, Meta, SelectorView, View
+from cotenant_local.controllers.views.pods import NodeSelectorView, ResourcesView
 
 
-class BudgetSpec(View, frozen=True):
+class BudgetSpecView(View, frozen=True):
     """`spec` of a PodDisruptionBudget."""
 
-    selector: Selector | None = None
+    selector: SelectorView | None = None
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
 
 
-class BudgetStatus(View, frozen=True):
+class BudgetStatusView(View, frozen=True):
     """`status` of a PodDisruptionBudget."""
 
     observed_generation: int = 0
@@ -28,15 +28,15 @@ class BudgetStatus(View, frozen=True):
     disruptions_allowed: int = 0
     expected_pods: int = 0
     disrupted_pods: dict[str, datetime] = field(default_factory=dict)
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ConditionView, ...] = ()
 
 
-class Budget(View, frozen=True):
+class BudgetView(View, frozen=True):
     """A PodDisruptionBudget."""
 
     metadata: Meta
-    spec: BudgetSpec = BudgetSpec()
-    status: BudgetStatus = BudgetStatus()
+    spec: BudgetSpecView = BudgetSpecView()
+    status: BudgetStatusView = BudgetStatusView()
 
 
 class NamespaceSpec(View, frozen=True):
@@ -45,7 +45,7 @@ class NamespaceSpec(View, frozen=True):
     finalizers: tuple[str, ...] = ()
 
 
-class Namespace(View, frozen=True):
+class NamespaceView(View, frozen=True):
     """A Namespace."""
 
     metadata: Meta
@@ -60,13 +60,13 @@ class ClaimReference(View, frozen=True):
     uid: str = ""
 
 
-class VolumeNodeAffinity(View, frozen=True):
+class VolumeAffinityView(View, frozen=True):
     """`nodeAffinity` of a volume: the nodes it is accessible from."""
 
     required: NodeSelectorView | None = None
 
 
-class PersistentVolumeSpec(View, frozen=True):
+class VolumeSpecView(View, frozen=True):
     """`spec` of a PersistentVolume."""
 
     capacity: dict[str, str | int | float] = field(default_factory=dict)
@@ -75,43 +75,43 @@ class PersistentVolumeSpec(View, frozen=True):
     claim_ref: ClaimReference | None = None
     persistent_volume_reclaim_policy: str = "Retain"
     volume_mode: str = "Filesystem"
-    node_affinity: VolumeNodeAffinity | None = None
+    node_affinity: VolumeAffinityView | None = None
 
 
-class PhaseStatus(View, frozen=True):
+class PhaseStatusView(View, frozen=True):
     """A status with only a phase."""
 
     phase: str = ""
 
 
-class PersistentVolume(View, frozen=True):
+class PersistentVolumeView(View, frozen=True):
     """A PersistentVolume."""
 
     metadata: Meta
-    spec: PersistentVolumeSpec = PersistentVolumeSpec()
-    status: PhaseStatus = PhaseStatus()
+    spec: VolumeSpecView = VolumeSpecView()
+    status: PhaseStatusView = PhaseStatusView()
 
 
-class PersistentVolumeClaimSpec(View, frozen=True):
+class VolumeClaimSpec(View, frozen=True):
     """`spec` of a PersistentVolumeClaim."""
 
     access_modes: tuple[str, ...] = ()
-    resources: Resources = Resources()
+    resources: ResourcesView = ResourcesView()
     storage_class_name: str | None = None
     volume_name: str = ""
     volume_mode: str = "Filesystem"
-    selector: Selector | None = None
+    selector: SelectorView | None = None
 
 
-class PersistentVolumeClaim(View, frozen=True):
+class VolumeClaimView(View, frozen=True):
     """A PersistentVolumeClaim."""
 
     metadata: Meta
-    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
-    status: PhaseStatus = PhaseStatus()
+    spec: VolumeClaimSpec = VolumeClaimSpec()
+    status: PhaseStatusView = PhaseStatusView()
 
 
-class StorageClass(View, frozen=True):
+class StorageClassView(View, frozen=True):
     """A StorageClass."""
 
     metadata: Meta

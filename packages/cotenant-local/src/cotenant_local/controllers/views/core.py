@@ -18,7 +18,7 @@ class View(Struct, frozen=True, rename="camel"):
     """Base of all views: JSON names are camel case."""
 
 
-class OwnerReference(View, frozen=True):
+class OwnerReferenceView(View, frozen=True):
     """An entry of `metadata.ownerReferences`."""
 
     kind: str = ""
@@ -42,7 +42,7 @@ class Meta(View, frozen=True):
     deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
-    owner_references: tuple[OwnerReference, ...] = ()
+    owner_references: tuple[OwnerReferenceView, ...] = ()
     finalizers: tuple[str, ...] = ()
 
     @property
@@ -61,7 +61,7 @@ class Meta(View, frozen=True):
         return self.deletion_timestamp is not None
 
     @property
-    def controller(self) -> OwnerReference | None:
+    def controller(self) -> OwnerReferenceView | None:
         """The owner reference with `controller: true`, if any."""
         for owner in self.owner_references:
             if owner.controller:
@@ -77,7 +77,7 @@ class Object(View, frozen=True):
     api_version: str = ""
 
 
-class Expression(View, frozen=True):
+class ExpressionView(View, frozen=True):
     """An entry of matchExpressions."""
 
     key: str
@@ -85,11 +85,11 @@ class Expression(View, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class Selector(View, frozen=True):
+class SelectorView(View, frozen=True):
     """A LabelSelector."""
 
     match_labels: dict[str, str] = field(default_factory=dict)
-    match_expressions: tuple[Expression, ...] = ()
+    match_expressions: tuple[ExpressionView, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -104,7 +104,7 @@ class Selector(View, frozen=True):
         return all(_holds(e, labels.get(e.key)) for e in self.match_expressions)
 
 
-def _holds(expression: Expression, value: str | None) -> bool:
+def _holds(expression: ExpressionView, value: str | None) -> bool:
     match expression.operator:
         case "In":
             return value in expression.values
@@ -117,7 +117,7 @@ def _holds(expression: Expression, value: str | None) -> bool:
     return False
 
 
-class Condition(View, frozen=True):
+class ConditionView(View, frozen=True):
     """An entry of `status.conditions`."""
 
     type: str

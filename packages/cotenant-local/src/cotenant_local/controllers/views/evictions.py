@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from cotenant_local.controllers.views.core import Condition, Meta, View
+from cotenant_local.controllers.views.core import ConditionView, Meta, View
 
 
 class PodReference(View, frozen=True):
@@ -20,7 +20,7 @@ class EvictionTargetView(View, frozen=True):
     pod: PodReference = PodReference()
 
 
-class RequestSpec(View, frozen=True):
+class RequestSpecView(View, frozen=True):
     """`spec` of an EvictionRequest."""
 
     target: EvictionTargetView = EvictionTargetView()
@@ -28,19 +28,19 @@ class RequestSpec(View, frozen=True):
     intent: str = ""
 
 
-class RequestStatus(View, frozen=True):
+class RequestStatusView(View, frozen=True):
     """`status` of an EvictionRequest."""
 
     observed_generation: int = 0
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ConditionView, ...] = ()
 
 
 class EvictionRequestView(View, frozen=True):
     """An EvictionRequest."""
 
     metadata: Meta
-    spec: RequestSpec = RequestSpec()
-    status: RequestStatus = RequestStatus()
+    spec: RequestSpecView = RequestSpecView()
+    status: RequestStatusView = RequestStatusView()
 
     @property
     def wants_eviction(self) -> bool:
@@ -84,7 +84,7 @@ class EvictionStatusView(View, frozen=True):
     """`status` of an Eviction."""
 
     observed_generation: int = 0
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ConditionView, ...] = ()
     requesters: tuple[RequesterView, ...] = ()
     target_responders: tuple[TargetResponderView, ...] = ()
     responders: tuple[ResponderStatusView, ...] = ()
@@ -97,7 +97,7 @@ class EvictionView(View, frozen=True):
     spec: EvictionSpecView = EvictionSpecView()
     status: EvictionStatusView = EvictionStatusView()
 
-    def condition(self, type_: str) -> Condition | None:
+    def condition(self, type_: str) -> ConditionView | None:
         """A condition by type."""
         return next((found for found in self.status.conditions if found.type == type_), None)
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import field
 
-from cotenant_local.controllers.views.core import Condition, Meta, View
+from cotenant_local.controllers.views.core import ConditionView, Meta, View
 
 
 class TaintView(View, frozen=True):
@@ -18,29 +18,29 @@ class TaintView(View, frozen=True):
     time_added: datetime | None = None
 
 
-class NodeSpec(View, frozen=True):
+class NodeSpecView(View, frozen=True):
     """`spec` of a node."""
 
     taints: tuple[TaintView, ...] = ()
     unschedulable: bool = False
 
 
-class NodeStatus(View, frozen=True):
+class NodeStatusView(View, frozen=True):
     """`status` of a node."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ConditionView, ...] = ()
     allocatable: dict[str, str | int | float] = field(default_factory=dict)
     capacity: dict[str, str | int | float] = field(default_factory=dict)
 
 
-class NodeView(View, frozen=True):
+class NodeObjectView(View, frozen=True):
     """A node."""
 
     metadata: Meta
-    spec: NodeSpec = NodeSpec()
-    status: NodeStatus = NodeStatus()
+    spec: NodeSpecView = NodeSpecView()
+    status: NodeStatusView = NodeStatusView()
 
-    def condition(self, kind: str) -> Condition | None:
+    def condition(self, kind: str) -> ConditionView | None:
         """A condition by its type."""
         for condition in self.status.conditions:
             if condition.type == kind:
@@ -48,7 +48,7 @@ class NodeView(View, frozen=True):
         return None
 
 
-class LeaseSpec(View, frozen=True):
+class LeaseSpecView(View, frozen=True):
     """`spec` of a lease."""
 
     holder_identity: str | None = None
@@ -56,8 +56,8 @@ class LeaseSpec(View, frozen=True):
     renew_time: datetime | None = None
 
 
-class Lease(View, frozen=True):
+class LeaseView(View, frozen=True):
     """A Lease; a node's has the node's name and is in the namespace `kube-node-lease`."""
 
     metadata: Meta
-    spec: LeaseSpec = LeaseSpec()
+    spec: LeaseSpecView = LeaseSpecView()

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from msgspec import field
 
-from cotenant_local.controllers.views.core import Condition, Meta, View, seconds
+from cotenant_local.controllers.views.core import ConditionView, Meta, View, seconds
 
 
-class Resources(View, frozen=True):
+class ResourcesView(View, frozen=True):
     """A container's `resources`."""
 
     requests: dict[str, str | int | float] = field(default_factory=dict)
@@ -32,12 +32,12 @@ class ResizePolicy(View, frozen=True):
     restart_policy: str = ""
 
 
-class Container(View, frozen=True):
+class ContainerView(View, frozen=True):
     """A container of a pod."""
 
     name: str = ""
     image: str = ""
-    resources: Resources = Resources()
+    resources: ResourcesView = ResourcesView()
     ports: tuple[Port, ...] = ()
     restart_policy: str = ""
     resize_policy: tuple[ResizePolicy, ...] = ()
@@ -49,7 +49,7 @@ class ClaimSource(View, frozen=True):
     claim_name: str = ""
 
 
-class Volume(View, frozen=True):
+class VolumeView(View, frozen=True):
     """A pod's volume; only claims matter here."""
 
     name: str = ""
@@ -99,7 +99,7 @@ class AffinityView(View, frozen=True):
     node_affinity: NodeAffinityView | None = None
 
 
-class PodClaim(View, frozen=True):
+class PodClaimView(View, frozen=True):
     """An entry of `spec.resourceClaims`."""
 
     name: str = ""
@@ -127,13 +127,13 @@ class EvictionResponderView(View, frozen=True):
     priority: int = 0
 
 
-class PodSpec(View, frozen=True):
+class PodSpecView(View, frozen=True):
     """`spec` of a pod."""
 
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
+    containers: tuple[ContainerView, ...] = ()
+    init_containers: tuple[ContainerView, ...] = ()
     overhead: dict[str, str | int | float] = field(default_factory=dict)
-    resources: Resources = Resources()  # for the pod as a whole
+    resources: ResourcesView = ResourcesView()  # for the pod as a whole
     node_name: str = ""
     node_selector: dict[str, str] = field(default_factory=dict)
     affinity: AffinityView | None = None
@@ -141,16 +141,16 @@ class PodSpec(View, frozen=True):
     termination_grace_period_seconds: int = 30
     active_deadline_seconds: int | None = None
     tolerations: tuple[TolerationView, ...] = ()
-    volumes: tuple[Volume, ...] = ()
+    volumes: tuple[VolumeView, ...] = ()
     scheduler_name: str = ""
     scheduling_gates: tuple[dict[str, str], ...] = ()
     scheduling_group: dict[str, str] | None = None
     eviction_responders: tuple[EvictionResponderView, ...] = ()
     host_network: bool = False
-    resource_claims: tuple[PodClaim, ...] = ()
+    resource_claims: tuple[PodClaimView, ...] = ()
 
 
-class Running(View, frozen=True):
+class RunningView(View, frozen=True):
     """`state.running`."""
 
     started_at: datetime | None = None
@@ -164,30 +164,30 @@ class Terminated(View, frozen=True):
     finished_at: datetime | None = None
 
 
-class ContainerState(View, frozen=True):
+class ContainerStateView(View, frozen=True):
     """`state` of a container."""
 
-    running: Running | None = None
+    running: RunningView | None = None
     terminated: Terminated | None = None
 
 
-class ContainerStatus(View, frozen=True):
+class ContainerStatusView(View, frozen=True):
     """An entry of `status.containerStatuses`."""
 
     name: str = ""
     ready: bool = False
     restart_count: int = 0
-    state: ContainerState = ContainerState()
+    state: ContainerStateView = ContainerStateView()
 
 
-class PodStatus(View, frozen=True):
+class PodStatusView(View, frozen=True):
     """`status` of a pod."""
 
     phase: str = ""
     reason: str = ""
     message: str = ""
-    conditions: tuple[Condition, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
+    conditions: tuple[ConditionView, ...] = ()
+    container_statuses: tuple[ContainerStatusView, ...] = ()
     start_time: datetime | None = None
     nominated_node_name: str = ""
     pod_ip: str = field(default="", name="podIP")
@@ -195,12 +195,12 @@ class PodStatus(View, frozen=True):
     extended_resource_claim_status: ExtendedClaimStatus | None = None
 
 
-class Pod(View, frozen=True):
+class PodObjectView(View, frozen=True):
     """A pod."""
 
     metadata: Meta
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    spec: PodSpecView = PodSpecView()
+    status: PodStatusView = PodStatusView()
 
     @property
     def finished(self) -> bool:
@@ -218,7 +218,7 @@ class Pod(View, frozen=True):
         return self.ready_condition is not None and self.ready_condition.status == "True"
 
     @property
-    def ready_condition(self) -> Condition | None:
+    def ready_condition(self) -> ConditionView | None:
         """The Ready condition itself."""
         for condition in self.status.conditions:
             if condition.type == "Ready":

@@ -12,11 +12,11 @@ from msgspec import field
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.json_object import JsonValue
-from cotenant_local.controllers.views.core import Condition, Meta, Selector, View
-from cotenant_local.controllers.views.pods import PodClaim, PodClaimStatus
+from cotenant_local.controllers.views.core import ConditionView, Meta, SelectorView, View
+from cotenant_local.controllers.views.pods import PodClaimStatus, PodClaimView
 
 
-class RollingUpdate(View, frozen=True):
+class RollingUpdateView(View, frozen=True):
     """`rollingUpdate` of any kind."""
 
     max_surge: int | str | None = None
@@ -24,20 +24,20 @@ class RollingUpdate(View, frozen=True):
     partition: int | None = None
 
 
-class Strategy(View, frozen=True):
+class StrategyView(View, frozen=True):
     """`strategy` or `updateStrategy`."""
 
     type: str = "RollingUpdate"
-    rolling_update: RollingUpdate | None = None
+    rolling_update: RollingUpdateView | None = None
 
 
-class DeploymentSpec(View, frozen=True):
+class DeploymentSpecView(View, frozen=True):
     """`spec` of a Deployment."""
 
-    selector: Selector = Selector()
+    selector: SelectorView = SelectorView()
     template: Manifest = field(default_factory=dict)
     replicas: int = 1
-    strategy: Strategy = Strategy()
+    strategy: StrategyView = StrategyView()
     min_ready_seconds: int = 0
     revision_history_limit: int = 10
     paused: bool = False
@@ -54,21 +54,21 @@ class DeploymentStatus(View, frozen=True):
     available_replicas: int = 0
     unavailable_replicas: int = 0
     collision_count: int = 0
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ConditionView, ...] = ()
 
 
-class Deployment(View, frozen=True):
+class DeploymentView(View, frozen=True):
     """A Deployment."""
 
     metadata: Meta
-    spec: DeploymentSpec = DeploymentSpec()
+    spec: DeploymentSpecView = DeploymentSpecView()
     status: DeploymentStatus = DeploymentStatus()
 
 
 class ReplicaSetSpec(View, frozen=True):
     """`spec` of a ReplicaSet."""
 
-    selector: Selector = Selector()
+    selector: SelectorView = SelectorView()
     template: Manifest = field(default_factory=dict)
     replicas: int = 1
     min_ready_seconds: int = 0
@@ -82,7 +82,7 @@ class ReplicaSetStatus(View, frozen=True):
     fully_labeled_replicas: int = 0
     ready_replicas: int = 0
     available_replicas: int = 0
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ConditionView, ...] = ()
 
 
 class ReplicaSet(View, frozen=True):
@@ -109,12 +109,12 @@ class Ordinals(View, frozen=True):
 class StatefulSetSpec(View, frozen=True):
     """`spec` of a StatefulSet."""
 
-    selector: Selector = Selector()
+    selector: SelectorView = SelectorView()
     template: Manifest = field(default_factory=dict)
     replicas: int = 1
     service_name: str = ""
     pod_management_policy: str = "OrderedReady"
-    update_strategy: Strategy = Strategy()
+    update_strategy: StrategyView = StrategyView()
     volume_claim_templates: tuple[Manifest, ...] = ()
     min_ready_seconds: int = 0
     revision_history_limit: int = 10
@@ -147,9 +147,9 @@ class StatefulSet(View, frozen=True):
 class DaemonSetSpec(View, frozen=True):
     """`spec` of a DaemonSet."""
 
-    selector: Selector = Selector()
+    selector: SelectorView = SelectorView()
     template: Manifest = field(default_factory=dict)
-    update_strategy: Strategy = Strategy()
+    update_strategy: StrategyView = StrategyView()
     min_ready_seconds: int = 0
     revision_history_limit: int = 10
 
@@ -184,10 +184,10 @@ class ControllerRevision(View, frozen=True):
     data: JsonValue = None
 
 
-class JobSpec(View, frozen=True):
+class JobSpecView(View, frozen=True):
     """`spec` of a Job."""
 
-    selector: Selector = Selector()
+    selector: SelectorView = SelectorView()
     template: Manifest = field(default_factory=dict)
     parallelism: int = 1
     completions: int | None = None
@@ -200,7 +200,7 @@ class JobSpec(View, frozen=True):
     scheduling: Manifest | None = None
 
 
-class JobStatus(View, frozen=True):
+class JobStatusView(View, frozen=True):
     """`status` of a Job."""
 
     active: int = 0
@@ -211,18 +211,18 @@ class JobStatus(View, frozen=True):
     start_time: datetime | None = None
     completion_time: datetime | None = None
     completed_indexes: str = ""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ConditionView, ...] = ()
 
 
-class Job(View, frozen=True):
+class JobView(View, frozen=True):
     """A Job."""
 
     metadata: Meta
-    spec: JobSpec = JobSpec()
-    status: JobStatus = JobStatus()
+    spec: JobSpecView = JobSpecView()
+    status: JobStatusView = JobStatusView()
 
 
-class GangView(View, frozen=True):
+class GangPolicyView(View, frozen=True):
     """`schedulingPolicy.gang` of a PodGroup."""
 
     min_count: int = 0
@@ -231,14 +231,14 @@ class GangView(View, frozen=True):
 class PolicyView(View, frozen=True):
     """`schedulingPolicy` of a PodGroup."""
 
-    gang: GangView | None = None
+    gang: GangPolicyView | None = None
 
 
 class PodGroupSpecView(View, frozen=True):
     """`spec` of a PodGroup."""
 
     scheduling_policy: PolicyView = PolicyView()
-    resource_claims: tuple[PodClaim, ...] = ()
+    resource_claims: tuple[PodClaimView, ...] = ()
 
 
 class PodGroupStatusView(View, frozen=True):

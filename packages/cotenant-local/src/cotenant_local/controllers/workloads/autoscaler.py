@@ -15,11 +15,17 @@ from dataclasses import dataclass
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.quantities import format_milli, parse_quantity
 from cotenant_local.controllers.runtime.actions import AUTOSCALERS, Draft, EmitEvent, Patch, Plan, ResourceName
-from cotenant_local.controllers.views.autoscaling import Autoscaler, Behavior, Metric, ResourceSource
+from cotenant_local.controllers.views.autoscaling import Autoscaler, Behavior, ResourceSource, ScaleMetricView
 from cotenant_local.controllers.views.core import seconds, stamp
-from cotenant_local.controllers.views.pods import Pod
-from cotenant_local.controllers.workloads.replica_count import Asked, NoAnswer, PodUse, Tolerance, replicas_for
-from cotenant_local.controllers.workloads.scaling_pace import History, Paced, paced
+from cotenant_local.controllers.views.pods import PodObjectView
+from cotenant_local.controllers.workloads.replica_count import (
+    AskedReplicas,
+    MetricPodUse,
+    SilentMetric,
+    Tolerance,
+    replicas_for,
+)
+from cotenant_local.controllers.workloads.scaling_pace import Paced, ScalingHistory, paced
 
 KIND, API_VERSION = "HorizontalPodAutoscaler", "autoscaling/v2"
 PERIOD_S = 15.0
@@ -27,13 +33,13 @@ _Reason = tuple[str, str, str]  # status, reason, message
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ScaledTarget:
     """What is scaled: its replicas as wanted and as they are, and the pods that it selects."""
 
     resource: ResourceName
     wanted: int
     replicas: int
-    pods: Sequence[Pod]
+    pods: Sequence[PodObjectView]
 
 
 @dataclass(slots=True)
@@ -47,7 +53,11 @@ class _Status:
 
 
 def reconcile(
-    scaler: Autoscaler, target: Target | None, use: Mapping[str, PodUse], history: History, now_s: float
+    scaler: Autoscaler,
+    target: ScaledTarget | None,
+    use: Mapping[str, MetricPodUse],
+    history: ScalingHistory,
+    now_s: float,
 ) -> Plan:
     """Scale the target if it is due, and say why or why not. Adds to `history`. `use`: by name of pod."""
     draft = Draft()
@@ -90,15 +100,20 @@ def reconcile(
 
 
 def _ask(
-    draft: Draft, scaler: Autoscaler, target: Target, use: Mapping[str, PodUse], status: _Status, now_s: float
+    draft: Draft,
+    scaler: Autoscaler,
+    target: ScaledTarget,
+    use: Mapping[str, MetricPodUse],
+    status: _Status,
+    now_s: float,
 ) -> tuple[int, str] | None:
     """The largest number that a metric asks for, with the metric's name; None where none may be acted on."""
     best: tuple[int, str] | None = None
-    failed: tuple[str, NoAnswer] | None = None
+    failed: tuple[str, SilentMetric] | None = None
     found: list[Manifest] = []
     for metric in scaler.spec.metrics:
         answer, name = _answer(scaler, metric, target, use, now_s)
-        if isinstance(answer, NoAnswer):
+        if isinstance(answer, SilentMetric):
             failed = failed or (metric.type, answer)
             continue
         assert metric.source is not None
@@ -120,22 +135,27 @@ def _ask(
 
 
 def _answer(
-    scaler: Autoscaler, metric: Metric, target: Target, use: Mapping[str, PodUse], now_s: float
-) -> tuple[Asked | NoAnswer, str]:
+    scaler: Autoscaler, metric: ScaleMetricView, target: ScaledTarget, use: Mapping[str, MetricPodUse], now_s: float
+) -> tuple[AskedReplicas | SilentMetric, str]:
     source = metric.source
     if source is None:
-        return NoAnswer(f"no {metric.type} metrics are served here: metrics.k8s.io alone is"), metric.type
+        return SilentMetric(f"no {metric.type} metrics are served here: metrics.k8s.io alone is"), metric.type
     within = f"container {source.container} " if source.container else ""
     by = "utilization (percentage of request)" if source.target.average_utilization is not None else "above target"
     pods = target.pods
     if not pods:
-        return NoAnswer("no pods returned by selector while calculating replica count"), source.name
+        return SilentMetric("no pods returned by selector while calculating replica count"), source.name
     answer = replicas_for(source, target.wanted, pods, use, _tolerance(scaler), now_s)
     return answer, f"{source.name} {within}resource {by}"
 
 
 def _decide(
-    scaler: Autoscaler, target: Target, asked: tuple[int, str], history: History, status: _Status, now_s: float
+    scaler: Autoscaler,
+    target: ScaledTarget,
+    asked: tuple[int, str],
+    history: ScalingHistory,
+    status: _Status,
+    now_s: float,
 ) -> str:
     """Set the number to have now; the words for a change."""
     wanted, name = asked
@@ -154,7 +174,13 @@ def _decide(
 
 
 def _scale(
-    draft: Draft, scaler: Autoscaler, target: Target, status: _Status, history: History, why: str, now_s: float
+    draft: Draft,
+    scaler: Autoscaler,
+    target: ScaledTarget,
+    status: _Status,
+    history: ScalingHistory,
+    why: str,
+    now_s: float,
 ) -> None:
     name = scaler.spec.scale_target_ref.name
     body = {"spec": {"replicas": status.desired}}
@@ -174,7 +200,7 @@ def _tolerance(scaler: Autoscaler) -> Tolerance:
     return Tolerance(down, up)
 
 
-def _written(metric: Metric, source: ResourceSource, answer: Asked) -> Manifest:
+def _written(metric: ScaleMetricView, source: ResourceSource, answer: AskedReplicas) -> Manifest:
     """As an entry of `currentMetrics`."""
     current: Manifest = {"averageValue": format_milli(answer.average)}
     if answer.utilization_pct is not None:

@@ -15,7 +15,7 @@ from cotenant_local.apiserver.schema.kinds.cron_schedule import BadSchedule, Sch
 from cotenant_local.controllers.runtime.actions import CRON_JOBS, JOBS, Create, Delete, Draft, EmitEvent, Patch, Plan
 from cotenant_local.controllers.views.core import seconds, stamp
 from cotenant_local.controllers.views.scheduled import CronJob
-from cotenant_local.controllers.views.workloads import Job
+from cotenant_local.controllers.views.workloads import JobView
 from cotenant_local.controllers.workloads.job import finished
 from cotenant_local.controllers.workloads.pods import owner_reference
 
@@ -25,7 +25,7 @@ _MAX_MISSED = 100
 _BACK_S = (3600.0, 86_400.0, 32 * 86_400.0, 367 * 86_400.0, 5 * 367 * 86_400.0)
 
 
-def reconcile(cron: CronJob, jobs: Iterable[Job], now_s: float) -> Plan:
+def reconcile(cron: CronJob, jobs: Iterable[JobView], now_s: float) -> Plan:
     """Create the Job that is due, keep the status and the history. `jobs`: those that it controls."""
     draft = Draft()
     own = sorted(jobs, key=lambda job: (job.metadata.created_s, job.metadata.name))
@@ -47,8 +47,8 @@ def reconcile(cron: CronJob, jobs: Iterable[Job], now_s: float) -> Plan:
 
 
 def _start(
-    draft: Draft, cron: CronJob, own: Sequence[Job], active: list[Job], status: Manifest, now_s: float
-) -> list[Job]:
+    draft: Draft, cron: CronJob, own: Sequence[JobView], active: list[JobView], status: Manifest, now_s: float
+) -> list[JobView]:
     """Start what is due; the Jobs that run on."""
     try:
         schedule = parse(cron.spec.schedule)
@@ -107,7 +107,7 @@ def due(schedule: Schedule, since_s: float, now_s: float, zone: str) -> tuple[fl
     return found, missed
 
 
-def _clean(draft: Draft, cron: CronJob, ended: Sequence[Job]) -> None:
+def _clean(draft: Draft, cron: CronJob, ended: Sequence[JobView]) -> None:
     """Delete the oldest of those that have ended, beyond what is kept of each kind."""
     for kind, limit in (
         ("Complete", cron.spec.successful_jobs_history_limit),
@@ -119,7 +119,7 @@ def _clean(draft: Draft, cron: CronJob, ended: Sequence[Job]) -> None:
             _tell(draft, cron, "Normal", "SuccessfulDelete", f"Deleted job {job.metadata.name}")
 
 
-def _ended_as(job: Job, kind: str) -> bool:
+def _ended_as(job: JobView, kind: str) -> bool:
     end = finished(job)
     return end is not None and end.type == kind
 

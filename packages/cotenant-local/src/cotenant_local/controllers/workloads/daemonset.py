@@ -17,11 +17,11 @@ import msgspec
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.cluster.affinity import NAME_FIELD
 from cotenant_local.controllers.runtime.actions import DAEMON_SETS, PODS, Create, Delete, Draft, EmitEvent, Patch, Plan
-from cotenant_local.controllers.views.nodes import NodeView
-from cotenant_local.controllers.views.pods import Pod, PodSpec
+from cotenant_local.controllers.views.nodes import NodeObjectView
+from cotenant_local.controllers.views.pods import PodObjectView, PodSpecView
 from cotenant_local.controllers.views.workloads import ControllerRevision, DaemonSet, DaemonSetStatus
 from cotenant_local.controllers.workloads.pods import claim, pod_from
-from cotenant_local.controllers.workloads.revisions import HASH_LABEL, History, sync, truncate
+from cotenant_local.controllers.workloads.revisions import HASH_LABEL, RevisionHistory, sync, truncate
 from cotenant_local.controllers.workloads.rounding import resolve
 from cotenant_local.controllers.workloads.scheduling import DAEMON_TOLERATIONS, affinity_matches, pinned_node, tolerates
 
@@ -32,8 +32,8 @@ RETRY_S = 5.0  # delay before a failed pod is recreated
 
 def reconcile(
     ds: DaemonSet,
-    candidates: Iterable[Pod],
-    nodes: Iterable[NodeView],
+    candidates: Iterable[PodObjectView],
+    nodes: Iterable[NodeObjectView],
     revisions: Iterable[ControllerRevision],
     now_s: float,
 ) -> Plan:
@@ -45,8 +45,8 @@ def reconcile(
     if ds.metadata.terminating:
         return draft.plan("being deleted")
     history = sync(draft, ds.metadata, KIND, API_VERSION, ds.spec.template, revisions, ds.status.collision_count)
-    spec = msgspec.convert(ds.spec.template.get("spec") or {}, PodSpec)
-    on_node: dict[str, list[Pod]] = {}
+    spec = msgspec.convert(ds.spec.template.get("spec") or {}, PodSpecView)
+    on_node: dict[str, list[PodObjectView]] = {}
     for pod in claimed.owned:
         on_node.setdefault(pinned_node(pod.spec), []).append(pod)
     all_nodes = list(nodes)
@@ -61,7 +61,7 @@ def reconcile(
     return draft.plan("one pod on every eligible node")
 
 
-def node_should_run(spec: PodSpec, node: NodeView, running: bool = False) -> bool:
+def node_should_run(spec: PodSpecView, node: NodeObjectView, running: bool = False) -> bool:
     """Whether the node should run a daemon pod; with `running`, whether it may keep one (only NoExecute taints
     evict it).
     """
@@ -72,15 +72,15 @@ def node_should_run(spec: PodSpec, node: NodeView, running: bool = False) -> boo
     return all(tolerates(tolerations, t) for t in node.spec.taints if t.effect in effects)
 
 
-def _revision(pod: Pod) -> str:
+def _revision(pod: PodObjectView) -> str:
     return pod.metadata.labels.get(HASH_LABEL, "")
 
 
 def _sync_pods(
     draft: Draft,
     ds: DaemonSet,
-    history: History,
-    on_node: dict[str, list[Pod]],
+    history: RevisionHistory,
+    on_node: dict[str, list[PodObjectView]],
     should_run: set[str],
     should_continue: set[str],
     now_s: float,
@@ -113,13 +113,18 @@ def _sync_pods(
 
 
 def _update(
-    draft: Draft, ds: DaemonSet, history: History, on_node: dict[str, list[Pod]], should_run: set[str], now_s: float
+    draft: Draft,
+    ds: DaemonSet,
+    history: RevisionHistory,
+    on_node: dict[str, list[PodObjectView]],
+    should_run: set[str],
+    now_s: float,
 ) -> None:
     rolling = ds.spec.update_strategy.rolling_update
     limit = resolve(
         rolling.max_unavailable if rolling else None, len(should_run), up=True, default=1, field="maxUnavailable"
     )
-    old: list[Pod] = []
+    old: list[PodObjectView] = []
     unavailable = 0
     for name in sorted(should_run):
         active = [p for p in on_node.get(name, ()) if p.active]
@@ -133,7 +138,7 @@ def _update(
         _delete(draft, ds, pod, f"update {pod.metadata.name}")
 
 
-def _pod(ds: DaemonSet, history: History, node: str) -> Manifest:
+def _pod(ds: DaemonSet, history: RevisionHistory, node: str) -> Manifest:
     pod = pod_from(ds.spec.template, ds.metadata, KIND, API_VERSION)
     pod["metadata"]["labels"] = {**pod["metadata"].get("labels", {}), HASH_LABEL: history.update}
     spec = pod["spec"]
@@ -151,14 +156,19 @@ def _pod(ds: DaemonSet, history: History, node: str) -> Manifest:
     return pod
 
 
-def _delete(draft: Draft, ds: DaemonSet, pod: Pod, why: str) -> None:
+def _delete(draft: Draft, ds: DaemonSet, pod: PodObjectView, why: str) -> None:
     delete = Delete(PODS, ds.metadata.namespace, pod.metadata.name, pod.metadata.uid)
     if delete not in draft.actions:
         draft.add(delete, why)
 
 
 def _write_status(
-    draft: Draft, ds: DaemonSet, history: History, on_node: dict[str, list[Pod]], should_run: set[str], now_s: float
+    draft: Draft,
+    ds: DaemonSet,
+    history: RevisionHistory,
+    on_node: dict[str, list[PodObjectView]],
+    should_run: set[str],
+    now_s: float,
 ) -> None:
     scheduled = ready = available = updated = 0
     for name in should_run:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import DEPLOYMENTS, REPLICA_SETS, Create, Draft, EmitEvent, Patch, Plan
-from cotenant_local.controllers.views.workloads import Deployment, ReplicaSet
+from cotenant_local.controllers.views.workloads import DeploymentView, ReplicaSet
 from cotenant_local.controllers.workloads import deployment_sets as sets
 from cotenant_local.controllers.workloads import deployment_status as status
 from cotenant_local.controllers.workloads.deployment_sets import API_VERSION, DESIRED, KIND, MAXIMUM, REVISION
@@ -40,7 +40,7 @@ class _ReplicaSets:
 
 
 def reconcile(
-    deployment: Deployment,
+    deployment: DeploymentView,
     candidates: Iterable[ReplicaSet],
     now_s: float,
     taken: Callable[[str], bool] = lambda name: False,
@@ -76,7 +76,7 @@ def reconcile(
     return draft.plan("all replicas have the current template")
 
 
-def _claim(draft: Draft, deployment: Deployment, candidates: Iterable[ReplicaSet]) -> list[ReplicaSet]:
+def _claim(draft: Draft, deployment: DeploymentView, candidates: Iterable[ReplicaSet]) -> list[ReplicaSet]:
     owned: list[ReplicaSet] = []
     meta = deployment.metadata
     for rs in candidates:
@@ -94,14 +94,14 @@ def _claim(draft: Draft, deployment: Deployment, candidates: Iterable[ReplicaSet
     return owned
 
 
-def _set_revision(draft: Draft, deployment: Deployment, revision: int) -> None:
+def _set_revision(draft: Draft, deployment: DeploymentView, revision: int) -> None:
     if deployment.metadata.annotations.get(REVISION) != str(revision):
         body: Manifest = {"metadata": {"annotations": {REVISION: str(revision)}}}
         draft.add(Patch(DEPLOYMENTS, deployment.metadata.namespace, deployment.metadata.name, body))
 
 
 def _create_new(
-    draft: Draft, deployment: Deployment, replica_sets: _ReplicaSets, taken: Callable[[str], bool]
+    draft: Draft, deployment: DeploymentView, replica_sets: _ReplicaSets, taken: Callable[[str], bool]
 ) -> tuple[str, int]:
     """Create the new set, as large as the limits allow immediately."""
     name, collisions = sets.new_name(deployment, taken)
@@ -119,7 +119,7 @@ def _create_new(
 
 
 def _rolling_update(
-    draft: Draft, deployment: Deployment, replica_sets: _ReplicaSets, taken: Callable[[str], bool]
+    draft: Draft, deployment: DeploymentView, replica_sets: _ReplicaSets, taken: Callable[[str], bool]
 ) -> tuple[str, int]:
     if replica_sets.new is None:
         return _create_new(draft, deployment, replica_sets, taken)
@@ -138,7 +138,7 @@ def _rolling_update(
     return "", 0
 
 
-def _scale_down_old(draft: Draft, deployment: Deployment, replica_sets: _ReplicaSets, min_available: int) -> None:
+def _scale_down_old(draft: Draft, deployment: DeploymentView, replica_sets: _ReplicaSets, min_available: int) -> None:
     """Scale old sets down while enough pods stay available: unhealthy pods first, then the oldest sets."""
     assert replica_sets.new is not None
     new_unavailable = replica_sets.new.spec.replicas - replica_sets.new.status.available_replicas
@@ -165,7 +165,7 @@ def _scale_down_old(draft: Draft, deployment: Deployment, replica_sets: _Replica
 
 def _recreate(
     draft: Draft,
-    deployment: Deployment,
+    deployment: DeploymentView,
     replica_sets: _ReplicaSets,
     taken: Callable[[str], bool],
     old_pods: Callable[[Sequence[ReplicaSet]], int],
@@ -182,7 +182,7 @@ def _recreate(
     return "", 0
 
 
-def _scaling_requested(deployment: Deployment, replica_sets: _ReplicaSets) -> bool:
+def _scaling_requested(deployment: DeploymentView, replica_sets: _ReplicaSets) -> bool:
     """Whether the number of replicas in the spec has changed since the sets were last scaled."""
     return any(
         rs.spec.replicas > 0 and sets.annotated(rs, DESIRED, deployment.spec.replicas) != deployment.spec.replicas
@@ -190,7 +190,7 @@ def _scaling_requested(deployment: Deployment, replica_sets: _ReplicaSets) -> bo
     )
 
 
-def _scale(draft: Draft, deployment: Deployment, replica_sets: _ReplicaSets) -> None:
+def _scale(draft: Draft, deployment: DeploymentView, replica_sets: _ReplicaSets) -> None:
     """Distribute a new number of replicas over the active sets, in proportion to their sizes."""
     active = [rs for rs in replica_sets.all if rs.spec.replicas > 0]
     desired = deployment.spec.replicas
@@ -230,7 +230,7 @@ def _round(number: float) -> int:
     return int(number + 0.5)
 
 
-def _resize(draft: Draft, deployment: Deployment, rs: ReplicaSet, size: int) -> None:
+def _resize(draft: Draft, deployment: DeploymentView, rs: ReplicaSet, size: int) -> None:
     surge, _ = sets.limits(deployment)
     annotations = {DESIRED: str(deployment.spec.replicas), MAXIMUM: str(deployment.spec.replicas + surge)}
     stale = any(rs.metadata.annotations.get(k) != v for k, v in annotations.items())
@@ -250,5 +250,5 @@ def _resize(draft: Draft, deployment: Deployment, rs: ReplicaSet, size: int) -> 
         draft.add(_scaling_event(deployment, text))
 
 
-def _scaling_event(deployment: Deployment, message: str) -> EmitEvent:
+def _scaling_event(deployment: DeploymentView, message: str) -> EmitEvent:
     return EmitEvent(deployment, KIND, API_VERSION, "Normal", "ScalingReplicaSet", message)

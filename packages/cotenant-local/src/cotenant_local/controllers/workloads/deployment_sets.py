@@ -13,7 +13,7 @@ import msgspec
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.whole_number import whole_number
 from cotenant_local.controllers.runtime.actions import REPLICA_SETS, Delete, Draft, Patch
-from cotenant_local.controllers.views.workloads import Deployment, ReplicaSet
+from cotenant_local.controllers.views.workloads import DeploymentView, ReplicaSet
 from cotenant_local.controllers.workloads.pods import TEMPLATE_HASH, owner_reference, same_template, template_hash
 from cotenant_local.controllers.workloads.rounding import fenceposts
 
@@ -26,7 +26,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _NOT_COPIED = (LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED, MAXIMUM, "deprecated.deployment.rollback.to")
 
 
-def limits(deployment: Deployment) -> tuple[int, int]:
+def limits(deployment: DeploymentView) -> tuple[int, int]:
     """The (surge, unavailable) limits of the strategy, in pods."""
     if deployment.spec.strategy.type == "Recreate":
         return 0, deployment.spec.replicas
@@ -48,7 +48,7 @@ def annotated(rs: ReplicaSet, name: str, otherwise: int) -> int:
     return otherwise if number is None else number
 
 
-def newest(deployment: Deployment, sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
+def newest(deployment: DeploymentView, sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
     """The ReplicaSet with the Deployment's template; the oldest if several match, so that the choice is
     deterministic.
     """
@@ -56,7 +56,7 @@ def newest(deployment: Deployment, sets: Iterable[ReplicaSet]) -> ReplicaSet | N
     return min(matching, key=lambda rs: (rs.metadata.created_s, rs.metadata.name), default=None)
 
 
-def make(deployment: Deployment, replicas: int, revision: int, name: str) -> Manifest:
+def make(deployment: DeploymentView, replicas: int, revision: int, name: str) -> Manifest:
     """The manifest of the new ReplicaSet."""
     surge, _ = limits(deployment)
     digest = name[len(deployment.metadata.name) + 1 :]
@@ -90,7 +90,7 @@ def make(deployment: Deployment, replicas: int, revision: int, name: str) -> Man
     }
 
 
-def new_name(deployment: Deployment, taken: Callable[[str], bool]) -> tuple[str, int]:
+def new_name(deployment: DeploymentView, taken: Callable[[str], bool]) -> tuple[str, int]:
     """An unused name for the new ReplicaSet, and the collision count that produced it."""
     collisions = deployment.status.collision_count
     while True:
@@ -100,7 +100,7 @@ def new_name(deployment: Deployment, taken: Callable[[str], bool]) -> tuple[str,
         collisions += 1
 
 
-def refresh(draft: Draft, deployment: Deployment, rs: ReplicaSet, others: Sequence[ReplicaSet]) -> int:
+def refresh(draft: Draft, deployment: DeploymentView, rs: ReplicaSet, others: Sequence[ReplicaSet]) -> int:
     """Keep the new ReplicaSet's revision above all others and its annotations equal to the Deployment's. Returns
     its revision.
     """
@@ -121,7 +121,7 @@ def refresh(draft: Draft, deployment: Deployment, rs: ReplicaSet, others: Sequen
     return revision
 
 
-def clean(draft: Draft, deployment: Deployment, old: Sequence[ReplicaSet]) -> None:
+def clean(draft: Draft, deployment: DeploymentView, old: Sequence[ReplicaSet]) -> None:
     """Delete the oldest ReplicaSets beyond the history limit, except those still in use."""
     idle = [rs for rs in old if not rs.metadata.terminating]
     surplus = len(idle) - deployment.spec.revision_history_limit
@@ -132,5 +132,5 @@ def clean(draft: Draft, deployment: Deployment, old: Sequence[ReplicaSet]) -> No
             draft.add(delete, f"delete revision {revision_of(rs)}")
 
 
-def _copied(deployment: Deployment) -> Manifest:
+def _copied(deployment: DeploymentView) -> Manifest:
     return {k: v for k, v in deployment.metadata.annotations.items() if k not in _NOT_COPIED}

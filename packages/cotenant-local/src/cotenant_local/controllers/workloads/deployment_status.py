@@ -13,8 +13,8 @@ import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import DEPLOYMENTS, Draft, Patch
-from cotenant_local.controllers.views.core import Condition, seconds, stamp
-from cotenant_local.controllers.views.workloads import Deployment, DeploymentStatus, ReplicaSet
+from cotenant_local.controllers.views.core import ConditionView, seconds, stamp
+from cotenant_local.controllers.views.workloads import DeploymentStatus, DeploymentView, ReplicaSet
 from cotenant_local.controllers.workloads.deployment_sets import limits
 from cotenant_local.controllers.workloads.pods import conditions_with
 
@@ -32,7 +32,7 @@ _COUNTS = (
 
 def write(
     draft: Draft,
-    deployment: Deployment,
+    deployment: DeploymentView,
     new: ReplicaSet | None,
     old: Sequence[ReplicaSet],
     now_s: float,
@@ -61,7 +61,7 @@ def write(
     desired_status = {name: desired_status[name] for name in _COUNTS}
     current_status: Manifest = msgspec.to_builtins(deployment.status)
     same_counts = all(current_status[name] == desired_status[name] for name in _COUNTS)
-    same_conditions = msgspec.convert(conditions, tuple[Condition, ...]) == deployment.status.conditions
+    same_conditions = msgspec.convert(conditions, tuple[ConditionView, ...]) == deployment.status.conditions
     if same_counts and same_conditions:
         return
     if not desired_status["collisionCount"]:
@@ -70,7 +70,7 @@ def write(
     draft.add(Patch(DEPLOYMENTS, deployment.metadata.namespace, deployment.metadata.name, body, "status"))
 
 
-def complete(deployment: Deployment, status: DeploymentStatus) -> bool:
+def complete(deployment: DeploymentView, status: DeploymentStatus) -> bool:
     """Whether every replica has the new template and is available, and no old replica is left."""
     desired = deployment.spec.replicas
     return (
@@ -82,7 +82,7 @@ def complete(deployment: Deployment, status: DeploymentStatus) -> bool:
 
 
 def _available(
-    deployment: Deployment, existing: Sequence[Condition], available: int, min_available: int, now_s: float
+    deployment: DeploymentView, existing: Sequence[ConditionView], available: int, min_available: int, now_s: float
 ) -> list[Manifest]:
     if available >= min_available:
         text = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
@@ -93,7 +93,7 @@ def _available(
 
 def _progressing(
     draft: Draft,
-    deployment: Deployment,
+    deployment: DeploymentView,
     conditions: list[Manifest],
     counts: DeploymentStatus,
     new: ReplicaSet | None,
@@ -103,7 +103,7 @@ def _progressing(
     deadline = deployment.spec.progress_deadline_seconds
     if deadline is None or deadline >= NO_DEADLINE:
         return [c for c in conditions if c["type"] != "Progressing"]
-    as_views = msgspec.convert(conditions, tuple[Condition, ...])
+    as_views = msgspec.convert(conditions, tuple[ConditionView, ...])
     current = next((c for c in as_views if c.type == "Progressing"), None)
     now, before = stamp(now_s), deployment.status
     name = created or (new.metadata.name if new else deployment.metadata.name)

@@ -20,9 +20,9 @@ import msgspec
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.model.whole_number import whole_number
 from cotenant_local.controllers.runtime.actions import JOBS, PODS, Create, Delete, Draft, EmitEvent, Patch, Plan
-from cotenant_local.controllers.views.core import Condition, seconds, stamp
-from cotenant_local.controllers.views.pods import Pod
-from cotenant_local.controllers.views.workloads import Job, PodGroupView
+from cotenant_local.controllers.views.core import ConditionView, seconds, stamp
+from cotenant_local.controllers.views.pods import PodObjectView
+from cotenant_local.controllers.views.workloads import JobView, PodGroupView
 from cotenant_local.controllers.workloads.job_groups import add_group, group_name, wants_group
 from cotenant_local.controllers.workloads.pods import claim, conditions_with, pod_from
 
@@ -37,7 +37,7 @@ BURST = 500
 
 @dataclass(slots=True)
 class _Count:
-    active: list[Pod]
+    active: list[PodObjectView]
     terminating: int
     succeeded: int
     failed: int
@@ -45,7 +45,7 @@ class _Count:
     last_failure_s: float
 
 
-def finished(job: Job) -> Condition | None:
+def finished(job: JobView) -> ConditionView | None:
     """The job's terminal condition (Complete or Failed); None while it runs."""
     for condition in job.status.conditions:
         if condition.type in ("Complete", "Failed") and condition.status == "True":
@@ -53,7 +53,7 @@ def finished(job: Job) -> Condition | None:
     return None
 
 
-def reconcile(job: Job, candidates: Iterable[Pod], now_s: float, groups: Groups | None = None) -> Plan:
+def reconcile(job: JobView, candidates: Iterable[PodObjectView], now_s: float, groups: Groups | None = None) -> Plan:
     """Create, replace and stop pods; update the status. `candidates`: pods controlled by it or without a controller.
 
     `groups`: with it the job gets a Workload and a PodGroup, and its pods name that.
@@ -95,7 +95,7 @@ def reconcile(job: Job, candidates: Iterable[Pod], now_s: float, groups: Groups 
     return draft.plan("enough pods are running")
 
 
-def _claimed(draft: Draft, job: Job, candidates: Iterable[Pod]) -> Sequence[Pod]:
+def _claimed(draft: Draft, job: JobView, candidates: Iterable[PodObjectView]) -> Sequence[PodObjectView]:
     if job.spec.selector.is_empty:  # no selector: only pods that already name the job as controller
         return [p for p in candidates if (c := p.metadata.controller) is not None and c.uid == job.metadata.uid]
     claimed = claim(job.metadata, KIND, API_VERSION, job.spec.selector, candidates)
@@ -104,7 +104,7 @@ def _claimed(draft: Draft, job: Job, candidates: Iterable[Pod]) -> Sequence[Pod]
     return claimed.owned
 
 
-def _count(job: Job, pods: Sequence[Pod]) -> _Count:
+def _count(job: JobView, pods: Sequence[PodObjectView]) -> _Count:
     indexed = job.spec.completion_mode == "Indexed"
     ended = [p for p in pods if p.finished]
     succeeded = [p for p in ended if p.status.phase == "Succeeded"]
@@ -123,7 +123,7 @@ def _count(job: Job, pods: Sequence[Pod]) -> _Count:
     )
 
 
-def _ended_s(pod: Pod) -> float:
+def _ended_s(pod: PodObjectView) -> float:
     ends = [seconds(c.state.terminated.finished_at) for c in pod.status.container_statuses if c.state.terminated]
     known = [e for e in ends if e is not None]
     if known:
@@ -132,7 +132,7 @@ def _ended_s(pod: Pod) -> float:
     return (seconds(condition.last_transition_time) if condition else None) or pod.metadata.created_s
 
 
-def _outcome(draft: Draft, job: Job, count: _Count, now_s: float) -> tuple[str, str, str] | None:
+def _outcome(draft: Draft, job: JobView, count: _Count, now_s: float) -> tuple[str, str, str] | None:
     """Whether and how the job ends now: (condition, reason, message)."""
     if count.failed > job.spec.backoff_limit:
         return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
@@ -155,7 +155,7 @@ def _event(kind: str, reason: str) -> str:
     return "Completed" if kind == "Complete" else reason
 
 
-def _keep_running(draft: Draft, job: Job, count: _Count, now_s: float, group: str) -> None:
+def _keep_running(draft: Draft, job: JobView, count: _Count, now_s: float, group: str) -> None:
     desired = job.spec.parallelism
     if job.spec.completions is not None:
         desired = min(desired, job.spec.completions - count.succeeded)
@@ -184,7 +184,7 @@ def _keep_running(draft: Draft, job: Job, count: _Count, now_s: float, group: st
     draft.add(EmitEvent(job, KIND, API_VERSION, "Normal", "SuccessfulCreate", text))
 
 
-def _new_pods(job: Job, count: _Count, missing: int) -> list[Manifest]:
+def _new_pods(job: JobView, count: _Count, missing: int) -> list[Manifest]:
     if job.spec.completion_mode != "Indexed":
         return [_pod(job)] * missing
     used = {index_of(p) for p in count.active}
@@ -192,7 +192,7 @@ def _new_pods(job: Job, count: _Count, missing: int) -> list[Manifest]:
     return [_pod(job, i) for i, _ in zip(free, range(missing), strict=False)]
 
 
-def _pod(job: Job, index: int | None = None) -> Manifest:
+def _pod(job: JobView, index: int | None = None) -> Manifest:
     pod = pod_from(job.spec.template, job.metadata, KIND, API_VERSION, suffix="" if index is None else f"{index}-")
     uid, name = job.metadata.uid, job.metadata.name
     labels = {CONTROLLER_UID: uid, "controller-uid": uid, JOB_NAME: name, "job-name": name}
@@ -208,7 +208,7 @@ def _pod(job: Job, index: int | None = None) -> Manifest:
     return pod
 
 
-def index_of(pod: Pod) -> int | None:
+def index_of(pod: PodObjectView) -> int | None:
     """The completion index of a pod of an Indexed job."""
     return whole_number(pod.metadata.annotations.get(INDEX, ""))
 
@@ -235,13 +235,13 @@ def _ranges(indexes: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a},{b}" if b == a + 1 else f"{a}-{b}" for a, b in runs)
 
 
-def _delete(draft: Draft, pod: Pod, why: str) -> None:
+def _delete(draft: Draft, pod: PodObjectView, why: str) -> None:
     draft.add(
         Delete(PODS, pod.metadata.namespace, pod.metadata.name, pod.metadata.uid), f"delete {pod.metadata.name}: {why}"
     )
 
 
-def _expire(draft: Draft, job: Job, now_s: float) -> None:
+def _expire(draft: Draft, job: JobView, now_s: float) -> None:
     ttl = job.spec.ttl_seconds_after_finished
     end = finished(job)
     if ttl is None or end is None:
@@ -253,7 +253,9 @@ def _expire(draft: Draft, job: Job, now_s: float) -> None:
         draft.requeue_at(due)
 
 
-def _write_status(draft: Draft, job: Job, count: _Count, kind: str, reason: str, message: str, now_s: float) -> None:
+def _write_status(
+    draft: Draft, job: JobView, count: _Count, kind: str, reason: str, message: str, now_s: float
+) -> None:
     before, now = job.status, stamp(now_s)
     ended = kind in ("Complete", "Failed")
     started: str | None = msgspec.to_builtins(before.start_time)
@@ -270,9 +272,9 @@ def _write_status(draft: Draft, job: Job, count: _Count, kind: str, reason: str,
             draft.add(EmitEvent(job, KIND, API_VERSION, "Normal", "Resumed", "Job resumed"))
         if ended and finished(job) is None:
             first = "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
-            views = msgspec.convert(conditions, tuple[Condition, ...])
+            views = msgspec.convert(conditions, tuple[ConditionView, ...])
             conditions = conditions_with(views, first, "True", reason, message, now)
-            views = msgspec.convert(conditions, tuple[Condition, ...])
+            views = msgspec.convert(conditions, tuple[ConditionView, ...])
             conditions = conditions_with(views, kind, "True", reason, message, now)
     active = 0 if ended or kind == "Suspended" else len(count.active)
     desired: Manifest = {
@@ -295,5 +297,5 @@ def _write_status(draft: Draft, job: Job, count: _Count, kind: str, reason: str,
         draft.add(Patch(JOBS, job.metadata.namespace, job.metadata.name, {"status": changed}, "status"))
 
 
-def _encoded(conditions: Sequence[Condition]) -> list[Manifest]:
+def _encoded(conditions: Sequence[ConditionView]) -> list[Manifest]:
     return [{k: v for k, v in msgspec.to_builtins(c).items() if v not in (None, "", 0)} for c in conditions]

@@ -13,29 +13,29 @@ import hashlib
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import POD_GROUPS, WORKLOADS, Create, Draft, Patch
-from cotenant_local.controllers.views.workloads import Job, PodGroupView
+from cotenant_local.controllers.views.workloads import JobView, PodGroupView
 from cotenant_local.controllers.workloads.pods import owner_reference
 
 _API = "scheduling.k8s.io/v1beta1"
 _JOB = ("Job", "batch/v1")
 
 
-def template_name(job: Job) -> str:
+def template_name(job: JobView) -> str:
     """The name of the only template."""
     return f"{job.metadata.name[:50]}-pgt-0".strip("-")
 
 
-def group_name(job: Job) -> str:
+def group_name(job: JobView) -> str:
     """The name of the Job's PodGroup; the Workload has the same."""
     return f"{job.metadata.name[:200]}-{hashlib.sha256(job.metadata.uid.encode()).hexdigest()[:10]}"
 
 
-def wants_group(job: Job) -> bool:
+def wants_group(job: JobView) -> bool:
     """Whether the controller makes a PodGroup for the Job."""
     return not (job.spec.template.get("spec") or {}).get("schedulingGroup")
 
 
-def add_group(draft: Draft, job: Job, found: PodGroupView | None, has_pods: bool) -> str:
+def add_group(draft: Draft, job: JobView, found: PodGroupView | None, has_pods: bool) -> str:
     """Create or adjust the Job's objects; the name of the group that its pods are in, empty for none."""
     name, policy = group_name(job), _policy(job)
     if found is not None:
@@ -77,7 +77,7 @@ def add_group(draft: Draft, job: Job, found: PodGroupView | None, has_pods: bool
     return name
 
 
-def _policy(job: Job) -> Manifest:
+def _policy(job: JobView) -> Manifest:
     asked = ((job.spec.scheduling or {}).get("schedulingPolicy") or {}).get("gang")
     if asked is None:
         return {"basic": {}}

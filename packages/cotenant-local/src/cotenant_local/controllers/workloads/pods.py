@@ -18,8 +18,8 @@ import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import PODS, Create, Draft, HasMetadata, Patch, ResourceName
-from cotenant_local.controllers.views.core import Meta, Selector, seconds
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.core import Meta, SelectorView, seconds
+from cotenant_local.controllers.views.pods import PodObjectView
 
 TEMPLATE_HASH = "pod-template-hash"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -86,20 +86,25 @@ def pod_from(
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimedPods:
     """The result of a claim: `owned` pods (adopted ones included) and the patches that adopt or release."""
 
-    owned: tuple[Pod, ...]
+    owned: tuple[PodObjectView, ...]
     actions: tuple[Patch, ...]
 
 
 def claim(
-    owner: Meta, kind: str, api_version: str, selector: Selector, candidates: Iterable[Pod], adopts: bool = True
-) -> Claim:
+    owner: Meta,
+    kind: str,
+    api_version: str,
+    selector: SelectorView,
+    candidates: Iterable[PodObjectView],
+    adopts: bool = True,
+) -> ClaimedPods:
     """Adopt orphans that the selector matches, release owned pods that it no longer matches. An owner being deleted
     adopts nothing.
     """
-    owned: list[Pod] = []
+    owned: list[PodObjectView] = []
     patches: list[Patch] = []
     for pod in candidates:
         controller = pod.metadata.controller
@@ -114,7 +119,7 @@ def claim(
         elif adopts and selected and not owner.terminating and pod.active:
             patches.append(adopted(PODS, pod, owner_reference(owner, kind, api_version)))
             owned.append(pod)
-    return Claim(tuple(owned), tuple(patches))
+    return ClaimedPods(tuple(owned), tuple(patches))
 
 
 def adopted(resource: ResourceName, obj: HasMetadata, reference: Manifest) -> Patch:
@@ -141,13 +146,15 @@ def _owner(reference: object) -> Manifest:
     return out
 
 
-def deletion_order(pods: Sequence[Pod], related: Iterable[Pod], now_s: float) -> list[Pod]:
+def deletion_order(
+    pods: Sequence[PodObjectView], related: Iterable[PodObjectView], now_s: float
+) -> list[PodObjectView]:
     """The pods in order of deletion. `related` are all pods of the same workload: several on one node count as
     doubled up.
     """
     on_node = Counter(p.spec.node_name for p in related if p.spec.node_name and p.active)
 
-    def rank(pod: Pod) -> tuple[object, ...]:
+    def rank(pod: PodObjectView) -> tuple[object, ...]:
         condition = pod.ready_condition
         ready_for = now_s - (seconds(condition.last_transition_time) or 0.0) if pod.ready and condition else 0.0
         phase = {"Pending": 0, "Unknown": 1, "Running": 2}.get(pod.status.phase or "Pending", 1)
@@ -166,7 +173,7 @@ def deletion_order(pods: Sequence[Pod], related: Iterable[Pod], now_s: float) ->
     return sorted(pods, key=rank)
 
 
-def _cost(pod: Pod) -> int:
+def _cost(pod: PodObjectView) -> int:
     text = pod.metadata.annotations.get(DELETION_COST, "0")
     try:
         return int(text)

@@ -14,14 +14,14 @@ from math import ceil
 from cotenant.model.quantities import parse_quantity
 from cotenant_local.controllers.views.autoscaling import ResourceSource
 from cotenant_local.controllers.views.core import seconds
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 
 CPU_INITIALIZATION_S = 300.0
 INITIAL_READINESS_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class PodUse:
+class MetricPodUse:
     """What a pod uses, by container and resource, in thousandths of its unit, measured over `window_s` until `at_s`."""
 
     by_container: Mapping[str, Mapping[str, int]]
@@ -30,7 +30,7 @@ class PodUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedReplicas:
     """What a metric asks for, with what it measured."""
 
     replicas: int
@@ -39,7 +39,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class NoAnswer:
+class SilentMetric:
     """The metric says nothing, and why."""
 
     why: str
@@ -60,16 +60,16 @@ class Tolerance:
 def replicas_for(
     source: ResourceSource,
     current: int,
-    pods: Sequence[Pod],
-    use: Mapping[str, PodUse],
+    pods: Sequence[PodObjectView],
+    use: Mapping[str, MetricPodUse],
     tolerance: Tolerance,
     now_s: float,
-) -> Asked | NoAnswer:
+) -> AskedReplicas | SilentMetric:
     """`pods`: all that the target selects; `use`: by name of pod."""
     known = {pod.metadata.name: amount for pod in pods if (amount := _used(source, pod, use)) is not None}
     if not known:
         why = "no metrics returned from resource metrics API"
-        return NoAnswer(f"unable to get metrics for resource {source.name}: {why}")
+        return SilentMetric(f"unable to get metrics for resource {source.name}: {why}")
     ready, unready, missing = 0, set[str](), set[str]()
     for pod in pods:
         name = pod.metadata.name
@@ -86,13 +86,13 @@ def replicas_for(
     for name in unready:
         known.pop(name, None)
     if not known:
-        return NoAnswer("did not receive metrics for targeted pods (pods might be unready)")
+        return SilentMetric("did not receive metrics for targeted pods (pods might be unready)")
     target = source.target
     requests: dict[str, int] = {}  # empty = the goal is an amount
     if target.average_utilization is not None:
         for pod in pods:
             request = _request(source, pod)
-            if isinstance(request, NoAnswer):
+            if isinstance(request, SilentMetric):
                 return request
             requests[pod.metadata.name] = request
         goal = target.average_utilization
@@ -101,16 +101,16 @@ def replicas_for(
         goal = _milli(target.average_value or 0)
         full = dict.fromkeys((pod.metadata.name for pod in pods), goal)
     if goal <= 0 or (requests and not sum(requests[name] for name in known)):
-        return NoAnswer("no metrics returned matched known pods")
+        return SilentMetric("no metrics returned matched known pods")
 
     ratio, utilization = _ratio(known, requests, goal)
     average = sum(known.values()) // len(known)
-    asked = Asked(current, average, utilization)
+    asked = AskedReplicas(current, average, utilization)
     grows_with_unready = bool(unready) and ratio > 1.0
     if not grows_with_unready and not missing:
         if tolerance.admits(ratio):
             return asked
-        return Asked(ceil(ratio * ready), average, utilization)
+        return AskedReplicas(ceil(ratio * ready), average, utilization)
     if ratio < 1.0:
         known |= {name: full[name] for name in missing}
     elif ratio > 1.0:
@@ -123,7 +123,7 @@ def replicas_for(
     wanted = ceil(again * len(known))
     if (again < 1.0 and wanted > current) or (again > 1.0 and wanted < current):
         return asked
-    return Asked(wanted, average, utilization)
+    return AskedReplicas(wanted, average, utilization)
 
 
 def _ratio(known: Mapping[str, int], requests: Mapping[str, int], goal: int) -> tuple[float, int | None]:
@@ -134,7 +134,7 @@ def _ratio(known: Mapping[str, int], requests: Mapping[str, int], goal: int) -> 
     return utilization / goal, utilization
 
 
-def _used(source: ResourceSource, pod: Pod, use: Mapping[str, PodUse]) -> int | None:
+def _used(source: ResourceSource, pod: PodObjectView, use: Mapping[str, MetricPodUse]) -> int | None:
     found = use.get(pod.metadata.name)
     if found is None:
         return None
@@ -142,7 +142,7 @@ def _used(source: ResourceSource, pod: Pod, use: Mapping[str, PodUse]) -> int | 
     return sum(amount for amount in amounts if amount is not None) if amounts and None not in amounts else None
 
 
-def _is_unready(pod: Pod, use: PodUse, now_s: float) -> bool:
+def _is_unready(pod: PodObjectView, use: MetricPodUse, now_s: float) -> bool:
     """A CPU figure from a pod's start says nothing of its later use."""
     condition, started_s = pod.ready_condition, seconds(pod.status.start_time)
     if condition is None or started_s is None:
@@ -153,7 +153,7 @@ def _is_unready(pod: Pod, use: PodUse, now_s: float) -> bool:
     return condition.status == "False" and started_s + INITIAL_READINESS_S > changed_s
 
 
-def _request(source: ResourceSource, pod: Pod) -> int | NoAnswer:
+def _request(source: ResourceSource, pod: PodObjectView) -> int | SilentMetric:
     """Thousandths of the unit."""
     whole = pod.spec.resources.requests.get(source.name)
     if whole is not None and not source.container:
@@ -166,7 +166,7 @@ def _request(source: ResourceSource, pod: Pod) -> int | NoAnswer:
         request = container.resources.requests.get(source.name)
         if request is None:
             name = pod.metadata.name
-            return NoAnswer(f"missing request for {source.name} in container {container.name} of Pod {name}")
+            return SilentMetric(f"missing request for {source.name} in container {container.name} of Pod {name}")
         total += _milli(request)
     return total
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.controllers.runtime.actions import PODS, REPLICA_SETS, Delete, Draft, EmitEvent, Patch, Plan
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.controllers.views.workloads import ReplicaSet
 from cotenant_local.controllers.workloads.pods import claim, create_pods, deletion_order, pod_from
 
@@ -19,7 +19,9 @@ KIND, API_VERSION = "ReplicaSet", "apps/v1"
 BURST = 500
 
 
-def reconcile(rs: ReplicaSet, candidates: Iterable[Pod], now_s: float, related: Iterable[Pod] = ()) -> Plan:
+def reconcile(
+    rs: ReplicaSet, candidates: Iterable[PodObjectView], now_s: float, related: Iterable[PodObjectView] = ()
+) -> Plan:
     """Bring the number of active pods to `spec.replicas` and the status up to date.
 
     `candidates`: pods of the namespace controlled by it or without a controller. `related`: pods of sibling sets, for
@@ -36,7 +38,9 @@ def reconcile(rs: ReplicaSet, candidates: Iterable[Pod], now_s: float, related: 
     return draft.plan("the number of pods is as specified")
 
 
-def _adjust_pods(draft: Draft, rs: ReplicaSet, active: list[Pod], related: list[Pod], now_s: float) -> None:
+def _adjust_pods(
+    draft: Draft, rs: ReplicaSet, active: list[PodObjectView], related: list[PodObjectView], now_s: float
+) -> None:
     difference = rs.spec.replicas - len(active)
     if difference > 0:
         count = min(difference, BURST)
@@ -52,7 +56,7 @@ def _adjust_pods(draft: Draft, rs: ReplicaSet, active: list[Pod], related: list[
         draft.add(_event(rs, "SuccessfulDelete", f"Deleted pod{'s' if len(victims) > 1 else ''}: {named}"))
 
 
-def _status(draft: Draft, rs: ReplicaSet, active: list[Pod], now_s: float) -> None:
+def _status(draft: Draft, rs: ReplicaSet, active: list[PodObjectView], now_s: float) -> None:
     labels = ((rs.spec.template.get("metadata") or {}).get("labels") or {}).items()
     available = 0
     for pod in active:

@@ -20,7 +20,7 @@ HASH_LABEL = "controller-revision-hash"
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class RevisionHistory:
     """The revisions of one owner. `update` is the name of the one with the current template."""
 
     update: str
@@ -52,7 +52,7 @@ def sync(
     template: Manifest,
     candidates: Iterable[ControllerRevision],
     collisions: int = 0,
-) -> History:
+) -> RevisionHistory:
     """Ensure that the current template has a revision and that it is the newest."""
     owned = [r for r in candidates if (c := r.metadata.controller) is not None and c.uid == owner.uid]
     owned.sort(key=lambda r: (r.revision, r.metadata.name))
@@ -65,7 +65,7 @@ def sync(
                 number = highest + 1  # a rollback makes an old revision the newest
                 patch = Patch(REVISIONS, owner.namespace, revision.metadata.name, {"revision": number})
                 draft.add(patch, f"revision {number} is {revision.metadata.name} again")
-            return History(revision.metadata.name, number, tuple(owned))
+            return RevisionHistory(revision.metadata.name, number, tuple(owned))
     digest = template_hash(template, collisions)
     name = f"{owner.name}-{digest}"
     labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH_LABEL: digest}
@@ -82,10 +82,10 @@ def sync(
         "revision": highest + 1,
     }
     draft.add(Create(REVISIONS, owner.namespace, obj), f"revision {highest + 1} is {name}")
-    return History(name, highest + 1, tuple(owned))
+    return RevisionHistory(name, highest + 1, tuple(owned))
 
 
-def truncate(draft: Draft, history: History, in_use: set[str], limit: int) -> None:
+def truncate(draft: Draft, history: RevisionHistory, in_use: set[str], limit: int) -> None:
     """Delete the oldest revisions beyond the history limit, except those of existing pods."""
     idle: Sequence[ControllerRevision] = [r for r in history.known if r.metadata.name not in in_use | {history.update}]
     for revision in idle[: max(0, len(idle) - limit)]:

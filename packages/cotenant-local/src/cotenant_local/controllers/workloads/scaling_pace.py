@@ -24,7 +24,7 @@ class At:
 
 
 @dataclass(slots=True)
-class History:
+class ScalingHistory:
     """What one autoscaler remembers; a new process begins without."""
 
     recommended: list[At] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Paced:
 
 
 def paced(
-    current: int, wanted: int, bounds: tuple[int, int], behavior: Behavior, history: History, now_s: float
+    current: int, wanted: int, bounds: tuple[int, int], behavior: Behavior, history: ScalingHistory, now_s: float
 ) -> Paced:
     """`bounds`: the autoscaler's minimum and maximum. The wanted number is in `history` already."""
     stable = _stable(current, wanted, behavior, history.recommended, now_s)

@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.model.cluster.affinity import NAME_FIELD, NodeSelectorTerm
-from cotenant.model.cluster.labels import Labels, Operator, Requirement
-from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
+from cotenant.model.cluster.labels import Labels, Requirement, SelectorOperator
+from cotenant.model.cluster.taints import Match, Taint, TaintEffect, Toleration
 from cotenant.model.errors import InvalidInput
-from cotenant_local.controllers.views.nodes import NodeView, TaintView
-from cotenant_local.controllers.views.pods import NodeExpression, NodeSelectorView, NodeTerm, PodSpec, TolerationView
+from cotenant_local.controllers.views.nodes import NodeObjectView, TaintView
+from cotenant_local.controllers.views.pods import (
+    NodeExpression,
+    NodeSelectorView,
+    NodeTerm,
+    PodSpecView,
+    TolerationView,
+)
 
 # tolerations added to every DaemonSet pod
 DAEMON_TOLERATIONS = (
@@ -39,9 +45,9 @@ def covers(toleration: TolerationView, taint: TaintView) -> bool:
             toleration.key,
             Match(toleration.operator or "Equal"),
             toleration.value,
-            Effect(toleration.effect) if toleration.effect else None,
+            TaintEffect(toleration.effect) if toleration.effect else None,
         )
-        return rule.tolerates(Taint(taint.key, taint.value, Effect(taint.effect)))
+        return rule.tolerates(Taint(taint.key, taint.value, TaintEffect(taint.effect)))
     except (InvalidInput, ValueError):
         return False
 
@@ -54,7 +60,7 @@ def selects_node(selector: NodeSelectorView | None, name: str, labels: dict[str,
     return any(_term(term, name, node_labels) for term in selector.node_selector_terms)
 
 
-def affinity_matches(spec: PodSpec, node: NodeView) -> bool:
+def affinity_matches(spec: PodSpecView, node: NodeObjectView) -> bool:
     """Whether a node matches the pod's nodeSelector and required node affinity."""
     labels = node.metadata.labels
     if any(labels.get(k) != v for k, v in spec.node_selector.items()):
@@ -73,10 +79,10 @@ def _term(term: NodeTerm, name: str, labels: Labels) -> bool:
 
 
 def _requirement(expression: NodeExpression) -> Requirement:
-    return Requirement(expression.key, Operator(expression.operator), expression.values)
+    return Requirement(expression.key, SelectorOperator(expression.operator), expression.values)
 
 
-def pinned_node(spec: PodSpec) -> str:
+def pinned_node(spec: PodSpecView) -> str:
     """The node of a DaemonSet's pod: where it is bound, else the name in its node affinity, else empty."""
     if spec.node_name:
         return spec.node_name

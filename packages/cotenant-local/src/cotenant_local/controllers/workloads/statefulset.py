@@ -29,10 +29,10 @@ from cotenant_local.controllers.runtime.actions import (
     Patch,
     Plan,
 )
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.controllers.views.workloads import ControllerRevision, StatefulSet, StatefulSetStatus
 from cotenant_local.controllers.workloads.pods import claim, owner_reference, pod_from
-from cotenant_local.controllers.workloads.revisions import HASH_LABEL, History, sync, truncate
+from cotenant_local.controllers.workloads.revisions import HASH_LABEL, RevisionHistory, sync, truncate
 
 KIND, API_VERSION = "StatefulSet", "apps/v1"
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
@@ -43,7 +43,7 @@ INDEX_LABEL = "apps.kubernetes.io/pod-index"
 class _Step:
     sts: StatefulSet
     draft: Draft
-    history: History
+    history: RevisionHistory
     current: str  # name of the revision that updates move away from
     now_s: float
 
@@ -51,11 +51,11 @@ class _Step:
     def ordered(self) -> bool:
         return self.sts.spec.pod_management_policy != "Parallel"
 
-    def healthy(self, pod: Pod) -> bool:
+    def healthy(self, pod: PodObjectView) -> bool:
         return not pod.metadata.terminating and pod.available(self.sts.spec.min_ready_seconds, self.now_s)
 
 
-def ordinal(sts: StatefulSet, pod: Pod) -> int | None:
+def ordinal(sts: StatefulSet, pod: PodObjectView) -> int | None:
     """The ordinal in the pod's name; None if the name does not belong to the set."""
     prefix, _, number = pod.metadata.name.rpartition("-")
     return whole_number(number) if prefix == sts.metadata.name else None
@@ -63,7 +63,7 @@ def ordinal(sts: StatefulSet, pod: Pod) -> int | None:
 
 def reconcile(
     sts: StatefulSet,
-    candidates: Iterable[Pod],
+    candidates: Iterable[PodObjectView],
     revisions: Iterable[ControllerRevision],
     now_s: float,
     claim_exists: Callable[[str], bool] = lambda name: False,
@@ -90,11 +90,11 @@ def reconcile(
     return draft.plan("all replicas exist with the current template")
 
 
-def _revision(sts: StatefulSet, pod: Pod) -> str:
+def _revision(sts: StatefulSet, pod: PodObjectView) -> str:
     return pod.metadata.labels.get(HASH_LABEL, "")
 
 
-def _replicas(step: _Step, pods: dict[int, Pod], claim_exists: Callable[[str], bool]) -> bool:
+def _replicas(step: _Step, pods: dict[int, PodObjectView], claim_exists: Callable[[str], bool]) -> bool:
     """Create missing pods in order; False if a pod must be waited for."""
     sts, draft = step.sts, step.draft
     start = sts.spec.ordinals.start
@@ -121,7 +121,7 @@ def _replicas(step: _Step, pods: dict[int, Pod], claim_exists: Callable[[str], b
     return True
 
 
-def _stuck(step: _Step, pod: Pod, n: int) -> bool:
+def _stuck(step: _Step, pod: PodObjectView, n: int) -> bool:
     """Whether an unready pod can only become ready by the update (a broken template that has been corrected)."""
     partition = _partition(step.sts)
     return (
@@ -132,7 +132,7 @@ def _stuck(step: _Step, pod: Pod, n: int) -> bool:
     )
 
 
-def _condemned(step: _Step, pods: dict[int, Pod]) -> bool:
+def _condemned(step: _Step, pods: dict[int, PodObjectView]) -> bool:
     """Delete surplus pods from the highest ordinal; False if a pod must be waited for."""
     sts = step.sts
     last = sts.spec.ordinals.start + sts.spec.replicas
@@ -150,7 +150,7 @@ def _condemned(step: _Step, pods: dict[int, Pod]) -> bool:
     return not surplus
 
 
-def _update(step: _Step, pods: dict[int, Pod]) -> None:
+def _update(step: _Step, pods: dict[int, PodObjectView]) -> None:
     """Replace one pod of an old revision, from the top down to the partition."""
     sts = step.sts
     if sts.spec.update_strategy.type != "RollingUpdate":
@@ -227,14 +227,14 @@ def _claim_manifest(sts: StatefulSet, template: Manifest, name: str) -> Manifest
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": dict(template["spec"])}
 
 
-def _delete(step: _Step, pod: Pod, why: str) -> None:
+def _delete(step: _Step, pod: PodObjectView, why: str) -> None:
     meta = pod.metadata
     step.draft.add(Delete(PODS, meta.namespace, meta.name, meta.uid), why)
     text = f"delete Pod {meta.name} in StatefulSet {step.sts.metadata.name} successful"
     step.draft.add(EmitEvent(step.sts, KIND, API_VERSION, "Normal", "SuccessfulDelete", text))
 
 
-def _write_status(step: _Step, pods: dict[int, Pod]) -> None:
+def _write_status(step: _Step, pods: dict[int, PodObjectView]) -> None:
     sts = step.sts
     unfinished = [p for p in pods.values() if not p.finished]
     updated = sum(_revision(sts, p) == step.history.update and not p.metadata.terminating for p in unfinished)

@@ -15,12 +15,12 @@ import msgspec
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant.model.cluster.annotations import UNHEALTHY_DEVICES
-from cotenant_local.apiserver.contract import DeleteOptions, Target, WriteOptions
+from cotenant_local.apiserver.contract import DeletionOptions, RequestTarget, WriteOptions
 from cotenant_local.controllers.runtime.actions import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.views.claims import SliceView
-from cotenant_local.controllers.views.nodes import NodeView
-from cotenant_local.nodes.devices.shapes import DeviceShape, DriverShape, Pool, device_class, pool_of
+from cotenant_local.controllers.views.nodes import NodeObjectView
+from cotenant_local.nodes.devices.shapes import DeviceShape, DriverShape, PublishedPool, device_class, pool_of
 
 _RETRY_S = 1.0
 _log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class SimulatedDrivers:
             if error.reason != "AlreadyExists":
                 raise
 
-    def _node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
+    def _node_changed(self, old: NodeObjectView | None, new: NodeObjectView | None) -> None:
         if new is None or new.metadata.name not in self._names:
             return
         if old is None or _unhealthy(old) != _unhealthy(new) or old.metadata.uid != new.metadata.uid:
@@ -108,7 +108,7 @@ class SimulatedDrivers:
         self._dirty.update(dict.fromkeys(failed))
         return not failed
 
-    async def _publish(self, node: NodeView, driver: DriverShape) -> None:
+    async def _publish(self, node: NodeObjectView, driver: DriverShape) -> None:
         pool = pool_of(driver, node.metadata.name, _unhealthy(node))
         found = {
             one.metadata.name: one
@@ -123,24 +123,24 @@ class SimulatedDrivers:
         wanted = dict(_slices(node, pool, max(generations, default=0) + 1))
         resource = self._api.target(*RESOURCE_SLICES).resource
         for name in found.keys() - wanted.keys():
-            await self._delete(Target(resource, "", name), found[name].metadata.uid)
+            await self._delete(RequestTarget(resource, "", name), found[name].metadata.uid)
         for name, obj in wanted.items():
             if name in found:
-                answer = await self._api.update(Target(resource, "", name), obj, self._options)
+                answer = await self._api.update(RequestTarget(resource, "", name), obj, self._options)
             else:
-                answer = await self._api.create(Target(resource), obj, self._options)
+                answer = await self._api.create(RequestTarget(resource), obj, self._options)
             self._slices.observe(answer.raw)
 
-    async def _delete(self, target: Target, uid: str) -> None:
+    async def _delete(self, target: RequestTarget, uid: str) -> None:
         try:
-            await self._api.delete(target, DeleteOptions(uid=uid))
+            await self._api.delete(target, DeletionOptions(uid=uid))
         except ApiError as error:
             if error.code != 404:
                 raise
         self._slices.forget(("", target.name), uid)
 
 
-def _slices(node: NodeView, pool: Pool, generation: int) -> Iterable[tuple[str, Manifest]]:
+def _slices(node: NodeObjectView, pool: PublishedPool, generation: int) -> Iterable[tuple[str, Manifest]]:
     meta = node.metadata
     owner = {"apiVersion": "v1", "kind": "Node", "name": meta.name, "uid": meta.uid, "controller": True}
     for index, contents in enumerate(pool.slices):
@@ -179,5 +179,5 @@ def _without_times(spec: Manifest) -> Manifest:
     return {**spec, "devices": devices}
 
 
-def _unhealthy(node: NodeView) -> frozenset[str]:
+def _unhealthy(node: NodeObjectView) -> frozenset[str]:
     return frozenset(node.metadata.annotations.get(UNHEALTHY_DEVICES, "").replace(",", " ").split())

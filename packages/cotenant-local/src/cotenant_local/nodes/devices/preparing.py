@@ -12,7 +12,7 @@ from cotenant.model.cluster.annotations import FAIL_PREPARE
 from cotenant_local.controllers.claims.from_templates import claim_names
 from cotenant_local.controllers.runtime.cache import Key
 from cotenant_local.controllers.views.claims import ResourceClaimView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 
 
 class Preparations:
@@ -28,7 +28,7 @@ class Preparations:
         elif old is not None:
             self._claims.pop(old.metadata.key, None)
 
-    def problem(self, pod: Pod, annotations: Mapping[str, str]) -> str:
+    def problem(self, pod: PodObjectView, annotations: Mapping[str, str]) -> str:
         """Why a pod cannot start on a node with these annotations; empty if it can."""
         if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
             return ""
@@ -48,7 +48,7 @@ class Preparations:
         failure = annotations.get(FAIL_PREPARE, "")
         return f"NodePrepareResources failed for ResourceClaim {names[0]}: {failure}" if failure and names else ""
 
-    def _of_claim(self, claim: ResourceClaimView | None, name: str, pod: Pod) -> str:
+    def _of_claim(self, claim: ResourceClaimView | None, name: str, pod: PodObjectView) -> str:
         if claim is None:
             return f"ResourceClaim {name} does not exist"
         if claim.status.allocation is None:

@@ -47,7 +47,7 @@ NO_DEVICES = DeviceShape()
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class PublishedPool:
     """What a driver publishes of a node: the contents of its slices, each with counters or devices."""
 
     driver: str
@@ -105,7 +105,7 @@ def device_class(driver: DriverShape) -> Manifest | None:
     }
 
 
-def pool_of(driver: DriverShape, node: str, unhealthy: frozenset[str]) -> Pool:
+def pool_of(driver: DriverShape, node: str, unhealthy: frozenset[str]) -> PublishedPool:
     """What the driver publishes of a node, with a taint on the devices that are unhealthy. Raises `InvalidInput`."""
     sets = [found for given in driver.shared_counters for found in _numbered(given, node)]
     devices = [found for given in driver.devices for found in _numbered(given, node)]
@@ -119,7 +119,7 @@ def pool_of(driver: DriverShape, node: str, unhealthy: frozenset[str]) -> Pool:
     size = _MAX_ADVANCED if is_advanced else _MAX_DEVICES
     slices: list[Manifest] = [{"sharedCounters": list(part)} for part in _parts(sets, _MAX_SETS)]
     slices += [{"devices": list(part)} for part in _parts(devices, size)]
-    return Pool(driver.name, tuple(slices))
+    return PublishedPool(driver.name, tuple(slices))
 
 
 def _parts(found: list[Manifest], size: int) -> list[list[Manifest]]:

@@ -20,23 +20,29 @@ from functools import partial
 from pathlib import Path
 
 from cotenant.drivers.http.address import Address
-from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.messages import HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.server import HttpServer
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.knob import Knob
-from cotenant.services.agent.actions.evictions import Evictions
-from cotenant.services.agent.components import Clocks, Components
+from cotenant.services.agent.actions.evictions import ApiEvictor
+from cotenant.services.agent.components import AgentComponents, Clocks
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent.trace_link import TraceLink
-from cotenant.services.agent_settings.config import AgentConfig, CreditTarget, Probe, TraceSource, Triggers
+from cotenant.services.agent_settings.config import (
+    AgentConfig,
+    CreditTarget,
+    ProbeSettings,
+    TraceSource,
+    TriggerSettings,
+)
 from cotenant.services.reporting.latency import LatencyReport
 from cotenant.services.reporting.sender import ReportSender
 from cotenant_local.controllers.runtime.actions import PODS
 from cotenant_local.controllers.runtime.informer import Informers
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.nodes.observations import PodUsage
 from cotenant_local.nodes.world import LiveWorld
 from cotenant_local.up.simulated.machine import BEST_EFFORT, ROOT, SimulatedKeeper, SimulatedMachine
@@ -55,7 +61,7 @@ POLICIES = PolicySettings(
 )
 _log = logging.getLogger(__name__)
 
-Test = Callable[[Pod], bool]
+Test = Callable[[PodObjectView], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +141,13 @@ class SimulatedAgents:
         node, _, path = scope["path"].removeprefix("/").partition("/")
         running = self._running.get(node)
         if running is None:
-            await send_answer(send, Answer(404, b'{"error":"no agent runs on this simulated node"}'))
+            await send_answer(send, HttpAnswer(404, b'{"error":"no agent runs on this simulated node"}'))
         else:
             await running.process.pages({**scope, "path": f"/{path}"}, receive, send)
 
     def look(self) -> None:
         """Start agents where a traced service runs."""
-        pods: list[Pod] = [pod for pod in self._informers.store(PODS) if pod.spec.node_name]
+        pods: list[PodObjectView] = [pod for pod in self._informers.store(PODS) if pod.spec.node_name]
         for test, most in ((self._is_first, MAX_AGENTS), (self._is_traced, MAX_AGENTS - KEPT)):
             for node in sorted({pod.spec.node_name for pod in pods if test(pod)}):
                 if node not in self._running and len(self._running) < most:
@@ -161,7 +167,7 @@ class SimulatedAgents:
         link = TraceLink(self._at.traces, node)
         config = AgentConfig(
             node=node,
-            mode=Mode.ACT,
+            mode=AgentMode.ACT,
             writable=(ROOT,),
             best_effort_group=BEST_EFFORT,
             discovery_period_s=DISCOVERY_S,
@@ -170,17 +176,17 @@ class SimulatedAgents:
             credit=CreditTarget(url=self._at.credit),
             listen="",
             state_dir=self._directory / node,
-            pressure=Triggers(enabled=False),
-            probe=Probe(enabled=False),
+            pressure=TriggerSettings(enabled=False),
+            probe=ProbeSettings(enabled=False),
         )
-        components = Components(
+        components = AgentComponents(
             sensor=machine,
             knobs=machine,
             keeper=SimulatedKeeper(machine, self._clocks.now_us, self._clocks.wall),
-            evictor=Evictions(),
+            evictor=ApiEvictor(),
             sources={"the simulated node": machine},
             clocks=self._clocks,
-            mode=Mode.ACT,
+            mode=AgentMode.ACT,
             triggers={},
             supported=frozenset({Knob.CPU_MAX}),
             traces=link,
@@ -192,7 +198,7 @@ class SimulatedAgents:
         task.add_done_callback(partial(_ended, node))
         return _Running(process, link, task)
 
-    def _pods(self, node: str) -> list[Pod]:
+    def _pods(self, node: str) -> list[PodObjectView]:
         return self._informers.store(PODS).by("node", node)
 
 

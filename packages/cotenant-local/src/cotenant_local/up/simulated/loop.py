@@ -14,7 +14,7 @@ from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant_local.apiserver.verbs.api import Api
 from cotenant_local.controllers.runtime.actions import PODS
 from cotenant_local.controllers.runtime.informer import Informers
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.nodes.world import LiveWorld
 from cotenant_local.up.config import UpConfig
 from cotenant_local.up.simulated.agents import Addresses, SimulatedAgents
@@ -25,7 +25,7 @@ MAX_REPLICAS = 24
 AGENTS = "agents"  # the folder of what they keep, in the cluster's directory
 
 
-class Loop:
+class SimulatedLoop:
     """`start` after the workload's services were submitted; `stop`."""
 
     def __init__(
@@ -69,19 +69,19 @@ class Loop:
         for part in reversed(self._parts):
             await part.stop()
 
-    def _is_traced(self, pod: Pod) -> bool:
+    def _is_traced(self, pod: PodObjectView) -> bool:
         return (pod.metadata.namespace, pod.metadata.labels.get(SERVICE, "")) in self._traced
 
-    def _replicas(self) -> list[Pod]:
-        pods: list[Pod] = list(self._informers.store(PODS))
+    def _replicas(self) -> list[PodObjectView]:
+        pods: list[PodObjectView] = list(self._informers.store(PODS))
         return [pod for pod in pods if self._is_traced(pod) and self._world.knows(pod.metadata.uid)]
 
     def _has_checkout(self) -> bool:
-        pods: list[Pod] = self._informers.store(PODS).by("namespace", SHOP)
+        pods: list[PodObjectView] = self._informers.store(PODS).by("namespace", SHOP)
         return sum(self._world.queue(pod.metadata.uid) is not None for pod in pods) >= REPLICAS
 
 
-def _is_shop(pod: Pod) -> bool:
+def _is_shop(pod: PodObjectView) -> bool:
     return pod.metadata.namespace == SHOP
 
 

@@ -18,12 +18,12 @@ from cotenant.drivers.kubelet.declared import DeclaredPod, join
 from cotenant.model.cluster.labels import QOS_CLASS, Labels
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.counters import Gap, GroupCounters, HostCounters, NodeSample
-from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, LeaseAnswer, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, KnobTarget, LeaseAnswer, SetKnob
 from cotenant.model.machine.knob_values import parse_cpu_max
-from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant_lab.plant.keeping import PlantKeeper
 from cotenant_lab.plant.knobs import PlantKnobs
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.nodes.world import LiveWorld
 
 ROOT, BEST_EFFORT = "kubepods", "kubepods/besteffort"
@@ -46,7 +46,7 @@ class SimulatedMachine:
         self,
         world: LiveWorld,
         node: str,
-        pods: Callable[[], Sequence[Pod]],
+        pods: Callable[[], Sequence[PodObjectView]],
         clock: Callable[[], float],
         now_us: Callable[[], int],
     ) -> None:
@@ -74,7 +74,7 @@ class SimulatedMachine:
                 continue
             self._knobs.add(group)
             found.append(NodePod(meta.uid, meta.namespace, meta.name, group))
-            phase = Phase.TERMINATING if meta.terminating else Phase.RUNNING
+            phase = NodePodPhase.TERMINATING if meta.terminating else NodePodPhase.RUNNING
             declared.append(
                 DeclaredPod(
                     meta.uid,
@@ -137,20 +137,20 @@ class SimulatedMachine:
         """Only the CPU limit has an effect in the world."""
         return None if knob is Knob.CPU_MAX else Gap(str(knob), "a law of the simulated world")
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         """As the Protocol."""
         return self._knobs.read(target)
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         """As the Protocol."""
         return self._knobs.raw(target)
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         """As the Protocol; takes effect at once."""
         self._knobs.write(target, value)
         self.apply()
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         """As the Protocol; takes effect at once."""
         self._knobs.restore(target, raw)
         self.apply()
@@ -197,7 +197,7 @@ class SimulatedKeeper:
         return self._plant.leases()
 
 
-def group_of(pod: Pod) -> str:
+def group_of(pod: PodObjectView) -> str:
     """The path of a pod's group; best-effort work has a group of its own, as a kubelet's."""
     is_best_effort = pod.metadata.labels.get(QOS_CLASS) == QoSClass.BE.value
     return f"{BEST_EFFORT if is_best_effort else ROOT}/{pod.metadata.uid}"

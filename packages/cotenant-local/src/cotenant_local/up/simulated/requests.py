@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from cotenant_lab.world.latency import OVERLOAD, erlang_c
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.nodes.observations import ReplicaQueue
 from cotenant_local.nodes.world import LiveWorld
 
@@ -39,7 +39,9 @@ def drawn(queue: ReplicaQueue, count: int, rng: np.random.Generator) -> NDArray[
     return took
 
 
-def exported(replicas: Iterable[tuple[Pod, NDArray[np.float64]]], now_s: float, rng: np.random.Generator) -> bytes:
+def exported(
+    replicas: Iterable[tuple[PodObjectView, NDArray[np.float64]]], now_s: float, rng: np.random.Generator
+) -> bytes:
     """An export request with the requests of each replica, all of which end now."""
     request = ExportTraceServiceRequest()
     now_ns = int(now_s * 1e9)
@@ -73,7 +75,12 @@ class SimulatedRequests:
     """Sends them to a trace process; `start` and `stop`. `pods`: the traced replicas."""
 
     def __init__(
-        self, world: LiveWorld, pods: Callable[[], Sequence[Pod]], url: str, clock: Callable[[], float], seed: int
+        self,
+        world: LiveWorld,
+        pods: Callable[[], Sequence[PodObjectView]],
+        url: str,
+        clock: Callable[[], float],
+        seed: int,
     ) -> None:
         self._world, self._pods, self._url, self._clock = world, pods, url, clock
         self._rng = np.random.default_rng(seed)
@@ -91,7 +98,7 @@ class SimulatedRequests:
             self._task.cancel()
             await asyncio.wait((self._task,))
 
-    def window(self, length_s: float) -> list[tuple[Pod, NDArray[np.float64]]]:
+    def window(self, length_s: float) -> list[tuple[PodObjectView, NDArray[np.float64]]]:
         """The requests that every replica answers in a time of this length."""
         queues = [(pod, queue) for pod in self._pods() if (queue := self._world.queue(pod.metadata.uid)) is not None]
         most = min(MAX_EACH, MOST / max(1, len(queues)))

@@ -25,7 +25,7 @@ from cotenant.model.cluster.annotations import ESTIMATE, OBJECTIVE_P99_MS, SIMUL
 from cotenant.model.cluster.labels import HOSTNAME, PRIORITY_CLASS, QOS_CLASS
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.groups.quota import NAMESPACES
-from cotenant_local.apiserver.contract import Target, WriteOptions
+from cotenant_local.apiserver.contract import RequestTarget, WriteOptions
 from cotenant_local.apiserver.verbs.api import Api
 from cotenant_local.workloads.script import IMAGE
 
@@ -162,7 +162,7 @@ class Shop:
     async def _create(self, group: str, plural: str, namespace: str, manifest: Manifest) -> None:
         with suppress(ApiError):  # it is there from an earlier run
             await self._api.create(
-                Target(self._api.target(group, plural).resource, namespace), dict(manifest), _OPTIONS
+                RequestTarget(self._api.target(group, plural).resource, namespace), dict(manifest), _OPTIONS
             )
 
 

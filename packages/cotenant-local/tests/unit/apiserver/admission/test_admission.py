@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
-from cotenant_local.apiserver.contract import DeleteOptions, Target, WriteOptions
+from cotenant_local.apiserver.contract import DeletionOptions, RequestTarget, WriteOptions
 
 
 class Recorder:
@@ -21,7 +21,7 @@ class Recorder:
         self.refuses = ""
 
     async def mutate(
-        self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
+        self, operation: str, target: RequestTarget, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> Manifest | None:
         self.asked.append(("mutate", operation, target.subresource, None if obj is None else dict(obj), old))
         if self.change is not None and obj is not None:
@@ -29,7 +29,7 @@ class Recorder:
         return obj
 
     async def validate(
-        self, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, options: WriteOptions
+        self, operation: str, target: RequestTarget, obj: Manifest | None, old: Manifest | None, options: WriteOptions
     ) -> list[str]:
         self.asked.append(("validate", operation, target.subresource, obj, old))
         if self.meanwhile is not None:
@@ -149,10 +149,10 @@ def test_a_precondition_is_checked_after_admission(serve: Any) -> None:
         server.api.admission.append(admission)
         admission.meanwhile = lambda: server.api.update(at, config("a", x="2"))
         with pytest.raises(ApiError, match='on ConfigMap "a": the ResourceVersion in the precondition') as caught:
-            await server.api.delete(at, DeleteOptions(resource_version=version))
+            await server.api.delete(at, DeletionOptions(resource_version=version))
         assert caught.value.code == 409
         with pytest.raises(ApiError, match="the UID in the precondition"):
-            await server.api.delete(at, DeleteOptions(uid="other"))
+            await server.api.delete(at, DeletionOptions(uid="other"))
 
     serve(case)
 

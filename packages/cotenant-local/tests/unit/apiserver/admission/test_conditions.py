@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from cotenant_local.apiserver.admission.conditions import Condition, ConditionFailed, hold, problem
+from cotenant_local.apiserver.admission.conditions import ConditionFailed, MatchCondition, hold, problem
 
 
 def held(expression: str, obj: Any) -> bool:
     review = {"request": {"operation": "CREATE", "object": obj, "oldObject": None}}
-    return hold((Condition("c", expression),), review)
+    return hold((MatchCondition("c", expression),), review)
 
 
 def nested(depth: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.apiserver.contract import Resource, Scope
+from cotenant_local.apiserver.contract import Resource, ResourceScope
 from cotenant_local.apiserver.custom.resources import resources_of
 from cotenant_local.apiserver.patching import read_document
 from cotenant_local.apiserver.schema.builtin import builtin_schema
@@ -40,7 +40,11 @@ def test_the_definition_is_accepted_and_served(name: str) -> None:
 
 def test_a_pod_group() -> None:
     found = resource("podgroups")
-    assert (found.scope, found.short_names, found.list_kind) == (Scope.NAMESPACED, ("pg", "pgs"), "PodGroupList")
+    assert (found.scope, found.short_names, found.list_kind) == (
+        ResourceScope.NAMESPACED,
+        ("pg", "pgs"),
+        "PodGroupList",
+    )
     assert found.schema is not None
     group: Manifest = {"metadata": {"name": "g"}, "spec": {"minMember": 3, "minResources": {"cpu": 4, "memory": "1Gi"}}}
     assert found.schema.unknown_fields(group) == []

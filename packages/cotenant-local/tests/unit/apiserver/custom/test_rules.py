@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from cotenant_local.apiserver.custom.rules import Rule, compile_pattern
+from cotenant_local.apiserver.custom.rules import SchemaRule, compile_pattern
 
 TEXT = {"type": "string"}
 
 
 def messages(schema: dict[str, Any], value: Any) -> list[str]:
     causes: list[Any] = []
-    Rule({"type": "object", "properties": {"x": schema}}).check({"x": value}, "", causes)
+    SchemaRule({"type": "object", "properties": {"x": schema}}).check({"x": value}, "", causes)
     return [f"{cause.field}: {cause.message}" for cause in causes]
 
 

@@ -14,9 +14,9 @@ from tests.fakes.waiting import soon
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant_local.apiserver import patching
 from cotenant_local.apiserver.assembly import built_in
-from cotenant_local.apiserver.contract import APPLY, MERGE, Target, WriteOptions
+from cotenant_local.apiserver.contract import APPLY, MERGE, RequestTarget, WriteOptions
 from cotenant_local.apiserver.custom.serving import FINALIZER, CustomKinds
-from cotenant_local.apiserver.registry import Registry
+from cotenant_local.apiserver.registry import ResourceRegistry
 from cotenant_local.apiserver.storage.store import Store
 from cotenant_local.apiserver.verbs.api import Api
 
@@ -30,7 +30,7 @@ def definition() -> Manifest:
 
 def run(case: Callable[[Api, CustomKinds], Awaitable[None]]) -> None:
     async def main() -> None:
-        api = Api(Store(), Registry(built_in()), patching=patching)
+        api = Api(Store(), ResourceRegistry(built_in()), patching=patching)
         await api.bootstrap()
         kinds = CustomKinds(api)
         api.admission.append(kinds)
@@ -48,11 +48,11 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     await soon("it holds", holds)
 
 
-def crd(api: Api, name: str = "podgroups.scheduling.x-k8s.io", sub: str = "") -> Target:
+def crd(api: Api, name: str = "podgroups.scheduling.x-k8s.io", sub: str = "") -> RequestTarget:
     return api.target("apiextensions.k8s.io", "customresourcedefinitions", "", name, sub)
 
 
-async def read(api: Api, target: Target) -> Any:
+async def read(api: Api, target: RequestTarget) -> Any:
     return msgspec.json.decode(await api.get(target))
 
 
@@ -144,7 +144,7 @@ def test_a_restarted_server_serves_existing_definitions() -> None:
     async def case(api: Api, kinds: CustomKinds) -> None:
         await define(api)
         await kinds.stop()
-        again = Api(api.store, Registry(built_in()), patching=patching)
+        again = Api(api.store, ResourceRegistry(built_in()), patching=patching)
         other = CustomKinds(again)
         await other.start()
         assert again.registry.find(GROUP, "v1alpha1", "podgroups") is not None
@@ -180,8 +180,8 @@ def test_all_versions_are_served_from_one_stored_version() -> None:
         await define(api, obj)
         old = api.registry.find(GROUP, "v1beta1", "podgroups")
         assert old is not None
-        await api.create(Target(old, "default"), group("g", "v1beta1", minMember=2))
-        assert (await read(api, Target(old, "default", "g")))["apiVersion"] == f"{GROUP}/v1beta1"
+        await api.create(RequestTarget(old, "default"), group("g", "v1beta1", minMember=2))
+        assert (await read(api, RequestTarget(old, "default", "g")))["apiVersion"] == f"{GROUP}/v1beta1"
         assert (await read(api, api.target(GROUP, "podgroups", "default", "g")))["apiVersion"] == f"{GROUP}/v1alpha1"
 
     run(case)

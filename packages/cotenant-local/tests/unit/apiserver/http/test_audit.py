@@ -123,7 +123,7 @@ def test_requests_over_a_socket_are_logged(tmp_path: Path) -> None:
     from tests.unit.apiserver.http.test_server import request
 
     from cotenant_local.apiserver.assembly import assemble
-    from cotenant_local.apiserver.http.app import Application
+    from cotenant_local.apiserver.http.app import ApiServerApp
     from cotenant_local.apiserver.http.auth import Credentials
     from cotenant_local.apiserver.http.server import ApiServer
     from cotenant_local.apiserver.storage.store import Store
@@ -131,7 +131,7 @@ def test_requests_over_a_socket_are_logged(tmp_path: Path) -> None:
     async def main() -> None:
         api = assemble(Store())
         await api.bootstrap()
-        server = ApiServer(Application(api, Credentials("t"), audit=AuditLog(tmp_path / "audit")))
+        server = ApiServer(ApiServerApp(api, Credentials("t"), audit=AuditLog(tmp_path / "audit")))
         await server.start()
         for line, token in (("GET /api/v1/nodes", "t"), ("GET /api/v1/none", "t"), ("GET /api/v1/nodes", "wrong")):
             reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)

@@ -13,7 +13,7 @@ from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.model.errors import InvalidInput
 from cotenant_local.apiserver.assembly import assemble
-from cotenant_local.apiserver.http.app import Application
+from cotenant_local.apiserver.http.app import ApiServerApp
 from cotenant_local.apiserver.http.auth import Credentials
 from cotenant_local.apiserver.http.server import LIMITS, ApiServer
 from cotenant_local.apiserver.storage.store import Store
@@ -25,7 +25,7 @@ def run(case: Callable[[ApiServer, Client], Awaitable[None]], limits: ServerLimi
     async def main() -> None:
         api = assemble(Store())
         await api.bootstrap()
-        server = ApiServer(Application(api, Credentials("t")), limits=limits)
+        server = ApiServer(ApiServerApp(api, Credentials("t")), limits=limits)
         await server.start()
 
         async def send(raw: bytes) -> bytes:
@@ -53,7 +53,7 @@ def request(line: str, *headers: str, body: bytes = b"") -> bytes:
 
 def test_without_a_certificate_the_server_listens_on_loopback_only() -> None:
     with pytest.raises(InvalidInput, match="needs a certificate"):
-        ApiServer(Application.__new__(Application), Address("0.0.0.0", 0))
+        ApiServer(ApiServerApp.__new__(ApiServerApp), Address("0.0.0.0", 0))
 
 
 def test_non_http_input_is_refused() -> None:
@@ -120,7 +120,7 @@ def test_stopping_ends_watches() -> None:
     async def main() -> None:
         api = assemble(Store())
         await api.bootstrap()
-        server = ApiServer(Application(api, Credentials("t")))
+        server = ApiServer(ApiServerApp(api, Credentials("t")))
         await server.start()
         reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
         writer.write(request("GET /api/v1/pods?watch=true"))

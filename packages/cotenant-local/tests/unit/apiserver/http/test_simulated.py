@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from cotenant_local.apiserver.assembly import assemble
-from cotenant_local.apiserver.http.app import Application
+from cotenant_local.apiserver.http.app import ApiServerApp
 from cotenant_local.apiserver.http.auth import Credentials
-from cotenant_local.apiserver.http.resource_metrics import Measured, Usage
+from cotenant_local.apiserver.http.resource_metrics import MeasuredUsage, ResourceUsage
 from cotenant_local.apiserver.storage.store import Store
 
 Ask = Callable[..., Awaitable[tuple[int, Any]]]
@@ -25,20 +25,22 @@ class TwoNodes:
 
     window_s = 1.0
 
-    def nodes(self) -> Iterator[Measured]:
-        yield Measured("", "n0", {"zone": "a"}, {"": Usage(0.0, 0.0)})
-        yield Measured("", "n1", {"zone": "b"}, {"": Usage(1.5, 2048.0)})
+    def nodes(self) -> Iterator[MeasuredUsage]:
+        yield MeasuredUsage("", "n0", {"zone": "a"}, {"": ResourceUsage(0.0, 0.0)})
+        yield MeasuredUsage("", "n1", {"zone": "b"}, {"": ResourceUsage(1.5, 2048.0)})
 
-    def pods(self, namespace: str) -> Iterator[Measured]:
+    def pods(self, namespace: str) -> Iterator[MeasuredUsage]:
         if namespace in ("", "default"):
-            yield Measured("default", "p", {"app": "x"}, {"a": Usage(0.001, 1 << 20), "b": Usage(0.5, 0.0)})
+            yield MeasuredUsage(
+                "default", "p", {"app": "x"}, {"a": ResourceUsage(0.001, 1 << 20), "b": ResourceUsage(0.5, 0.0)}
+            )
 
 
 def run(case: Callable[[Ask], Awaitable[None]], *, has_usage: bool = True) -> None:
     async def main() -> None:
         api = assemble(Store())
         await api.bootstrap()
-        app = Application(api, Credentials("t"))
+        app = ApiServerApp(api, Credentials("t"))
         if has_usage:
             app.serve_usage(TwoNodes())
 

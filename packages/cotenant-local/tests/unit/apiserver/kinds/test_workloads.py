@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cotenant.drivers.kube.manifests.errors import ApiError
-from cotenant_local.apiserver.contract import DeleteOptions
+from cotenant_local.apiserver.contract import DeletionOptions
 
 APPS = [
     ("Deployment", "deployments"),
@@ -178,7 +178,7 @@ def test_default_propagation_policy_per_kind(
     async def case(server: Any) -> None:
         at = server.at(plural, "j" if group == "batch" else "w", group=group)
         await server.make(at, a_job() if group == "batch" else workload("Deployment"))
-        await server.api.delete(at, DeleteOptions(propagation=propagation))
+        await server.api.delete(at, DeletionOptions(propagation=propagation))
         if finalizers is None:
             with pytest.raises(ApiError, match="not found"):
                 await server.get(at)
@@ -188,6 +188,6 @@ def test_default_propagation_policy_per_kind(
         assert marked["deletionGracePeriodSeconds"] == 0
         assert marked["generation"] == 2
         with pytest.raises(ApiError, match="Unsupported value"):
-            await server.api.delete(at, DeleteOptions(propagation="Sideways"))
+            await server.api.delete(at, DeletionOptions(propagation="Sideways"))
 
     serve(case)

@@ -17,7 +17,7 @@ from cotenant.model.errors import InvalidInput, Permanent
 from cotenant_local.apiserver.storage import stored as stored_module
 from cotenant_local.apiserver.storage.sqlite import Database
 from cotenant_local.apiserver.storage.store import Store
-from cotenant_local.apiserver.storage.table import Table
+from cotenant_local.apiserver.storage.table import ObjectTable
 
 THINGS = ("example.com", "things")
 
@@ -26,11 +26,11 @@ def thing(name: str, **more: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "uid": f"u-{name}", **more}}
 
 
-def put(store: Store, table: Table, name: str, **more: Any) -> Any:
+def put(store: Store, table: ObjectTable, name: str, **more: Any) -> Any:
     return store.put(table, ("ns", name), thing(name, **more), table.get(("ns", name)))
 
 
-def remove(store: Store, table: Table, name: str) -> Any:
+def remove(store: Store, table: ObjectTable, name: str) -> Any:
     current = table.get(("ns", name))
     assert current is not None
     return store.remove(table, current, current.decode())

@@ -11,17 +11,17 @@ from tests.fakes.waiting import patience
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.contract import ListOptions
-from cotenant_local.apiserver.storage.history import Bounds, History, HistoryEvent
+from cotenant_local.apiserver.storage.history import EventHistory, HistoryBounds, HistoryEvent
 from cotenant_local.apiserver.storage.store import Store
-from cotenant_local.apiserver.storage.stored import Stored
-from cotenant_local.apiserver.storage.watching import Batch, Channel, Watch
+from cotenant_local.apiserver.storage.stored import StoredObject
+from cotenant_local.apiserver.storage.watching import Channel, EventBatch, WatchStream
 
 
 def config(name: str, **labels: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}}
 
 
-async def take(watch: Watch, count: int) -> list[tuple[str, str]]:
+async def take(watch: WatchStream, count: int) -> list[tuple[str, str]]:
     found = []
     for _ in range(count):
         event = msgspec.json.decode(await asyncio.wait_for(anext(watch), patience(5)))
@@ -152,7 +152,7 @@ def test_a_compacted_version_is_expired() -> None:
     from cotenant_local.apiserver.verbs.api import Api
 
     async def case() -> None:
-        api = Api(Store(bounds=Bounds(events=3)))
+        api = Api(Store(bounds=HistoryBounds(events=3)))
         await api.bootstrap()
         at = api.target("", "configmaps", "default")
         start = api.store.revision
@@ -179,8 +179,8 @@ def test_a_slow_reader_is_disconnected_cleanly(serve: Any) -> None:
     async def case(server: Any) -> None:
         loop = asyncio.get_running_loop()
         channel = Channel(None, None)
-        closed: list[Watch] = []
-        watch = Watch(
+        closed: list[WatchStream] = []
+        watch = WatchStream(
             channel,
             iter(()),
             mark=None,
@@ -190,7 +190,7 @@ def test_a_slow_reader_is_disconnected_cleanly(serve: Any) -> None:
             on_close=closed.append,
         )
         for at in range(5):
-            watch.push(Batch((b"%d\n" % at,)))
+            watch.push(EventBatch((b"%d\n" % at,)))
         assert watch.was_slow
         assert closed == [watch]
         assert channel.watches == []
@@ -231,13 +231,13 @@ def test_fifty_watchers_share_each_line(serve: Any) -> None:
 
 
 def test_history_respects_its_bounds() -> None:
-    def stored(revision: int, size: int = 10) -> Stored:
-        return Stored(1, ("", "a"), revision, "u", b"x" * size, {}, ())
+    def stored(revision: int, size: int = 10) -> StoredObject:
+        return StoredObject(1, ("", "a"), revision, "u", b"x" * size, {}, ())
 
     by_count, by_age, by_bytes = (
-        History(0, Bounds(events=2)),
-        History(0, Bounds(age_s=10)),
-        History(0, Bounds(superseded_bytes=25)),
+        EventHistory(0, HistoryBounds(events=2)),
+        EventHistory(0, HistoryBounds(age_s=10)),
+        EventHistory(0, HistoryBounds(superseded_bytes=25)),
     )
     for at in range(1, 6):
         event = HistoryEvent("MODIFIED", stored(at), stored(at - 1), float(at * 4))

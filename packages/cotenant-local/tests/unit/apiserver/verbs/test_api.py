@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from cotenant.drivers.kube.manifests.errors import ApiError
-from cotenant_local.apiserver.contract import DeleteOptions, ListOptions, WriteOptions
+from cotenant_local.apiserver.contract import DeletionOptions, ListOptions, WriteOptions
 from cotenant_local.apiserver.storage.store import Store
 from cotenant_local.apiserver.verbs.api import Api
 
@@ -116,7 +116,7 @@ def test_a_dry_run_stores_nothing() -> None:
         with pytest.raises(ApiError, match='configmaps "c" not found'):
             await api.get(target)
         await api.create(target, config("c"))
-        await api.delete(target, DeleteOptions(dry_run=True))
+        await api.delete(target, DeletionOptions(dry_run=True))
         await api.get(target)
 
     run(case)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from cotenant.drivers.kube.manifests.errors import ApiError
-from cotenant_local.apiserver.contract import Resource, Scope
-from cotenant_local.apiserver.registry import Registry
+from cotenant_local.apiserver.contract import Resource, ResourceScope
+from cotenant_local.apiserver.registry import ResourceRegistry
 from cotenant_local.apiserver.verbs import continuation, names
 
 
@@ -59,12 +59,12 @@ def test_continue_tokens_round_trip() -> None:
 
 def a_resource(version: str, kind: str = "Thing", plural: str = "things") -> Resource:
     return Resource(
-        "example.com", version, kind, plural, kind.lower(), Scope.NAMESPACED, frozenset({"get"}), is_custom=True
+        "example.com", version, kind, plural, kind.lower(), ResourceScope.NAMESPACED, frozenset({"get"}), is_custom=True
     )
 
 
 def test_the_first_version_is_the_hub_until_it_is_removed() -> None:
-    registry = Registry()
+    registry = ResourceRegistry()
     old, new = a_resource("v1beta1"), a_resource("v1")
     registry.add(old)
     registry.add(new)
@@ -86,7 +86,7 @@ def test_the_first_version_is_the_hub_until_it_is_removed() -> None:
 
 
 def test_a_resource_is_replaced_at_its_url() -> None:
-    registry = Registry([a_resource("v1")])
+    registry = ResourceRegistry([a_resource("v1")])
     changed = replace(a_resource("v1"), short_names=("t",))
     registry.add(changed)
     assert registry.resources() == (changed,)

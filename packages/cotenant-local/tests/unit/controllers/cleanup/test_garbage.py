@@ -13,7 +13,7 @@ from cotenant_local.controllers.runtime.actions import (
     Patch,
     Plan,
 )
-from cotenant_local.controllers.views.core import Object, OwnerReference, stamp
+from cotenant_local.controllers.views.core import Object, OwnerReferenceView, stamp
 
 NOW = 1_800_000_000.0
 
@@ -30,7 +30,9 @@ def obj(name: str, owners: tuple[str, ...] = (), finalizers: tuple[str, ...] = (
 
 
 def judge(thing: Object, presence: tuple[Presence, ...] = (), dependents: tuple[Object, ...] = ()) -> Plan:
-    owners: list[tuple[OwnerReference, Presence]] = list(zip(thing.metadata.owner_references, presence, strict=True))
+    owners: list[tuple[OwnerReferenceView, Presence]] = list(
+        zip(thing.metadata.owner_references, presence, strict=True)
+    )
     held = [Dependent(PODS, d, blocks=True) for d in dependents]
     return garbage.reconcile(REPLICA_SETS, thing, owners, held)
 

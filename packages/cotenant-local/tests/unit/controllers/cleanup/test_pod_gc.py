@@ -14,22 +14,24 @@ from cotenant_local.controllers.runtime.actions import (
     Patch,
 )
 from cotenant_local.controllers.views.cluster import (
-    Namespace,
+    NamespaceView,
 )
 from cotenant_local.controllers.views.core import stamp
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 
 NOW = 1_800_000_000.0
 
 
-def pod(name: str, ready: bool = True, owner: str = "rs", **more: Any) -> Pod:
+def pod(name: str, ready: bool = True, owner: str = "rs", **more: Any) -> PodObjectView:
     meta: dict[str, Any] = {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web"}}
     if owner:
         meta["ownerReferences"] = [{"kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}]
     if more.pop("ending", False):
         meta["deletionTimestamp"] = stamp(NOW)
     status = {"phase": more.pop("phase", "Running"), "conditions": [{"type": "Ready", "status": str(ready)}]}
-    return msgspec.convert({"metadata": meta, "spec": {"nodeName": more.pop("node", "n")}, "status": status}, Pod)
+    return msgspec.convert(
+        {"metadata": meta, "spec": {"nodeName": more.pop("node", "n")}, "status": status}, PodObjectView
+    )
 
 
 def test_a_pod_of_a_missing_node_is_failed_and_deleted_after_the_quarantine() -> None:
@@ -56,10 +58,10 @@ def test_the_oldest_finished_pods_beyond_the_limit_are_deleted() -> None:
 
 def test_a_namespace_is_finalized_when_it_is_empty() -> None:
     meta = {"name": "x", "deletionTimestamp": stamp(NOW)}
-    going = msgspec.convert({"metadata": meta, "spec": {"finalizers": ["kubernetes"]}}, Namespace)
+    going = msgspec.convert({"metadata": meta, "spec": {"finalizers": ["kubernetes"]}}, NamespaceView)
     full = namespaces.reconcile(going, {PODS: (3, 2), CLAIMS: (1, 0)}, NOW)
     assert full.actions == (DeleteAll(PODS, "x"),)
     assert full.requeue_at_s is not None
     assert namespaces.reconcile(going, {PODS: (0, 0)}, NOW).actions == (FinalizeNamespace("x"),)
-    active = msgspec.convert({"metadata": {"name": "x"}, "spec": {"finalizers": ["kubernetes"]}}, Namespace)
+    active = msgspec.convert({"metadata": {"name": "x"}, "spec": {"finalizers": ["kubernetes"]}}, NamespaceView)
     assert namespaces.reconcile(active, {PODS: (3, 3)}, NOW).actions == ()

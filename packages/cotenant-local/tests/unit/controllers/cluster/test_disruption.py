@@ -11,28 +11,30 @@ from cotenant_local.controllers.runtime.actions import (
     Plan,
 )
 from cotenant_local.controllers.views.cluster import (
-    Budget,
+    BudgetView,
 )
 from cotenant_local.controllers.views.core import stamp
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 
 NOW = 1_800_000_000.0
 
 
-def pod(name: str, ready: bool = True, owner: str = "rs", **more: Any) -> Pod:
+def pod(name: str, ready: bool = True, owner: str = "rs", **more: Any) -> PodObjectView:
     meta: dict[str, Any] = {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web"}}
     if owner:
         meta["ownerReferences"] = [{"kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}]
     if more.pop("ending", False):
         meta["deletionTimestamp"] = stamp(NOW)
     status = {"phase": more.pop("phase", "Running"), "conditions": [{"type": "Ready", "status": str(ready)}]}
-    return msgspec.convert({"metadata": meta, "spec": {"nodeName": more.pop("node", "n")}, "status": status}, Pod)
+    return msgspec.convert(
+        {"metadata": meta, "spec": {"nodeName": more.pop("node", "n")}, "status": status}, PodObjectView
+    )
 
 
-def budget(status: dict[str, Any] | None = None, **spec: Any) -> Budget:
+def budget(status: dict[str, Any] | None = None, **spec: Any) -> BudgetView:
     spec.setdefault("selector", {"matchLabels": {"app": "web"}})
     meta = {"name": "b", "namespace": "default", "generation": 1}
-    return msgspec.convert({"metadata": meta, "spec": spec, "status": status or {}}, Budget)
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": status or {}}, BudgetView)
 
 
 def figures(plan: Plan) -> dict[str, int]:

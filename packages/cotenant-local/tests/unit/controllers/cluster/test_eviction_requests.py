@@ -13,10 +13,10 @@ from cotenant_local.controllers.cluster.eviction_requests import (
     reconcile_eviction,
     reconcile_request,
 )
-from cotenant_local.controllers.runtime.actions import Create, EvictPod, Patch, Plan
+from cotenant_local.controllers.runtime.actions import Create, EvictWithinBudgets, Patch, Plan
 from cotenant_local.controllers.views.core import stamp
 from cotenant_local.controllers.views.evictions import EvictionRequestView, EvictionView
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 
 NOW = 1_800_000_000.0
 
@@ -48,7 +48,7 @@ class World:
         self.now_s += seconds
         for _ in range(20):
             changed = False
-            pod = None if self.pod is None else msgspec.convert(self.pod, Pod)
+            pod = None if self.pod is None else msgspec.convert(self.pod, PodObjectView)
             asked = [msgspec.convert(one, EvictionRequestView) for one in self.requests.values()]
             for request in asked:
                 made = [] if self.eviction is None else [msgspec.convert(self.eviction, EvictionView)]
@@ -75,7 +75,7 @@ class World:
                 assert obj is not None
                 obj["status"] = {**obj["status"], **action.body["status"]}
                 changed = True
-            elif isinstance(action, EvictPod):
+            elif isinstance(action, EvictWithinBudgets):
                 self.evicted += 1
         return changed
 

@@ -12,31 +12,31 @@ from cotenant_local.controllers.cluster.node_lifecycle import (
 )
 from cotenant_local.controllers.runtime.actions import Delete, Patch, Plan
 from cotenant_local.controllers.views.core import micro_stamp, stamp
-from cotenant_local.controllers.views.nodes import Lease, NodeView, TaintView
-from cotenant_local.controllers.views.pods import Pod
-from cotenant_local.nodes.fleet import Fleet
+from cotenant_local.controllers.views.nodes import LeaseView, NodeObjectView, TaintView
+from cotenant_local.controllers.views.pods import PodObjectView
+from cotenant_local.nodes.fleet import NodeFleet
 
 NOW = 1_800_000_000.0
 UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": stamp(NOW)}
 
 
-def node(ready: str | None = "True", taints: list[dict[str, Any]] | None = None, **more: Any) -> NodeView:
+def node(ready: str | None = "True", taints: list[dict[str, Any]] | None = None, **more: Any) -> NodeObjectView:
     conditions = [] if ready is None else [{"type": "Ready", "status": ready, "lastHeartbeatTime": stamp(NOW)}]
     meta = {"name": "n", "uid": "u", "resourceVersion": "7", "creationTimestamp": stamp(NOW)}
     spec = {"taints": taints or [], **more}
-    return msgspec.convert({"metadata": meta, "spec": spec, "status": {"conditions": conditions}}, NodeView)
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": {"conditions": conditions}}, NodeObjectView)
 
 
-def lease(renewed: float, duration: int = 40) -> Lease:
+def lease(renewed: float, duration: int = 40) -> LeaseView:
     spec = {"holderIdentity": "n", "leaseDurationSeconds": duration, "renewTime": micro_stamp(renewed)}
-    return msgspec.convert({"metadata": {"name": "n"}, "spec": spec}, Lease)
+    return msgspec.convert({"metadata": {"name": "n"}, "spec": spec}, LeaseView)
 
 
-def pod(*tolerations: dict[str, Any], ready: bool = True, name: str = "p") -> Pod:
+def pod(*tolerations: dict[str, Any], ready: bool = True, name: str = "p") -> PodObjectView:
     meta = {"name": name, "namespace": "default", "uid": name, "resourceVersion": "3"}
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": str(ready)}]}
     return msgspec.convert(
-        {"metadata": meta, "spec": {"nodeName": "n", "tolerations": tolerations}, "status": status}, Pod
+        {"metadata": meta, "spec": {"nodeName": "n", "tolerations": tolerations}, "status": status}, PodObjectView
     )
 
 
@@ -60,9 +60,9 @@ def test_the_grace_period_is_configurable_and_never_shorter_than_the_lease() -> 
 
 
 def test_a_fleet_renews_four_times_per_grace_period() -> None:
-    assert (Fleet(20).renew_every_s, Fleet(20).lease_duration_s) == (10.0, 40)
-    assert (Fleet(20, grace_s=12.0).renew_every_s, Fleet(20, grace_s=12.0).lease_duration_s) == (3.0, 12)
-    assert (Fleet(5000).renew_every_s, Fleet(5000).lease_duration_s) == (20.0, 80)
+    assert (NodeFleet(20).renew_every_s, NodeFleet(20).lease_duration_s) == (10.0, 40)
+    assert (NodeFleet(20, grace_s=12.0).renew_every_s, NodeFleet(20, grace_s=12.0).lease_duration_s) == (3.0, 12)
+    assert (NodeFleet(5000).renew_every_s, NodeFleet(5000).lease_duration_s) == (20.0, 80)
 
 
 def test_a_missed_heartbeat_sets_conditions_unknown_and_taints() -> None:

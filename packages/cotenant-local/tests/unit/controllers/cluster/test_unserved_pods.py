@@ -6,16 +6,18 @@ import pytest
 from cotenant_local.controllers.cluster.unserved_pods import GRACE_S, may_be_unserved, reconcile
 from cotenant_local.controllers.runtime.actions import EmitEvent
 from cotenant_local.controllers.views.core import stamp
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 
 NOW = 1_800_000_000.0
 SERVED = ("cotenant", "default-scheduler")
 
 
-def pod(scheduler: str = "theirs", spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> Pod:
+def pod(
+    scheduler: str = "theirs", spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None
+) -> PodObjectView:
     meta = {"name": "p", "namespace": "default", "uid": "p", "creationTimestamp": stamp(NOW)}
     return msgspec.convert(
-        {"metadata": meta, "spec": {"schedulerName": scheduler, **(spec or {})}, "status": status or {}}, Pod
+        {"metadata": meta, "spec": {"schedulerName": scheduler, **(spec or {})}, "status": status or {}}, PodObjectView
     )
 
 
@@ -44,7 +46,7 @@ def test_a_scheduler_that_looked_at_another_pod_of_the_name_is_running() -> None
         pod(status={"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}),
     ],
 )
-def test_pods_that_wait_for_something_else_get_no_event(other: Pod) -> None:
+def test_pods_that_wait_for_something_else_get_no_event(other: PodObjectView) -> None:
     assert not may_be_unserved(other, SERVED)
     assert reconcile(other, SERVED, False, NOW + 60).actions == ()
 

@@ -12,13 +12,13 @@ from cotenant_local.controllers.runtime.actions import (
     Plan,
 )
 from cotenant_local.controllers.views.cluster import (
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
+    PersistentVolumeView,
+    StorageClassView,
+    VolumeClaimView,
 )
 
 
-def claim(size: str = "1Gi", phase: str = "Pending", volume: str = "", node: str = "") -> PersistentVolumeClaim:
+def claim(size: str = "1Gi", phase: str = "Pending", volume: str = "", node: str = "") -> VolumeClaimView:
     notes = {volumes.SELECTED_NODE: node} if node else {}
     spec = {
         "accessModes": ["ReadWriteOnce"],
@@ -27,19 +27,21 @@ def claim(size: str = "1Gi", phase: str = "Pending", volume: str = "", node: str
         "volumeName": volume,
     }
     meta = {"name": "c", "namespace": "default", "uid": "cu", "annotations": notes}
-    return msgspec.convert({"metadata": meta, "spec": spec, "status": {"phase": phase}}, PersistentVolumeClaim)
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": {"phase": phase}}, VolumeClaimView)
 
 
-def volume(name: str, size: str, claim_uid: str = "", modes: tuple[str, ...] = ("ReadWriteOnce",)) -> PersistentVolume:
+def volume(
+    name: str, size: str, claim_uid: str = "", modes: tuple[str, ...] = ("ReadWriteOnce",)
+) -> PersistentVolumeView:
     spec: dict[str, Any] = {"capacity": {"storage": size}, "accessModes": modes, "storageClassName": "local"}
     if claim_uid:
         spec["claimRef"] = {"namespace": "default", "name": "c", "uid": claim_uid}
     meta = {"name": name, "uid": name, "resourceVersion": "4"}
-    return msgspec.convert({"metadata": meta, "spec": spec, "status": {"phase": "Available"}}, PersistentVolume)
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": {"phase": "Available"}}, PersistentVolumeView)
 
 
-def kind(mode: str, provisioner: str = volumes.PROVISIONER) -> StorageClass:
-    return StorageClass(
+def kind(mode: str, provisioner: str = volumes.PROVISIONER) -> StorageClassView:
+    return StorageClassView(
         metadata=msgspec.convert({"name": "local"}, type(claim().metadata)),
         provisioner=provisioner,
         volume_binding_mode=mode,
@@ -47,7 +49,7 @@ def kind(mode: str, provisioner: str = volumes.PROVISIONER) -> StorageClass:
 
 
 def bind(
-    wanted: PersistentVolumeClaim, have: list[PersistentVolume], mode: str, provisioner: str = volumes.PROVISIONER
+    wanted: VolumeClaimView, have: list[PersistentVolumeView], mode: str, provisioner: str = volumes.PROVISIONER
 ) -> Plan:
     return volumes.bind_claim(wanted, have, lambda name: kind(mode, provisioner))
 

@@ -2,19 +2,19 @@ from typing import Any
 
 import msgspec
 
-from cotenant_local.controllers.runtime.cache import Store
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.runtime.cache import CachedObjects
+from cotenant_local.controllers.views.pods import PodObjectView
 
 
-def pod(name: str, version: int, uid: str = "u", owner: str = "", node: str = "") -> Pod:
+def pod(name: str, version: int, uid: str = "u", owner: str = "", node: str = "") -> PodObjectView:
     meta: dict[str, Any] = {"name": name, "namespace": "default", "uid": uid, "resourceVersion": str(version)}
     if owner:
         meta["ownerReferences"] = [{"kind": "ReplicaSet", "name": "rs", "uid": owner, "controller": True}]
-    return msgspec.convert({"metadata": meta, "spec": {"nodeName": node}}, Pod)
+    return msgspec.convert({"metadata": meta, "spec": {"nodeName": node}}, PodObjectView)
 
 
-def store() -> Store[Pod]:
-    return Store({"node": lambda p: (p.spec.node_name,) if p.spec.node_name else ()})
+def store() -> CachedObjects[PodObjectView]:
+    return CachedObjects({"node": lambda p: (p.spec.node_name,) if p.spec.node_name else ()})
 
 
 def test_an_older_version_does_not_replace_a_newer_one() -> None:

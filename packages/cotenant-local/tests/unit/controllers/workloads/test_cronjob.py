@@ -9,9 +9,9 @@ import pytest
 
 from cotenant_local.apiserver.schema.kinds.cron_schedule import parse
 from cotenant_local.controllers.runtime.actions import Create, Delete, EmitEvent, Patch, Plan
-from cotenant_local.controllers.views.core import Condition, Meta, OwnerReference
+from cotenant_local.controllers.views.core import ConditionView, Meta, OwnerReferenceView
 from cotenant_local.controllers.views.scheduled import ActiveJob, CronJob, CronJobSpec, CronJobStatus, JobTemplate
-from cotenant_local.controllers.views.workloads import Job, JobStatus
+from cotenant_local.controllers.views.workloads import JobStatusView, JobView
 from cotenant_local.controllers.workloads.cronjob import due, reconcile
 
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -27,13 +27,13 @@ def cron(last: datetime | None = None, active: tuple[ActiveJob, ...] = (), **spe
     )
 
 
-def job(name: str, end: str = "", created_s: float = 0.0) -> Job:
-    owner = OwnerReference("CronJob", "tick", "cron-uid", controller=True)
+def job(name: str, end: str = "", created_s: float = 0.0) -> JobView:
+    owner = OwnerReferenceView("CronJob", "tick", "cron-uid", controller=True)
     created = datetime.fromtimestamp(START.timestamp() + created_s, UTC)
-    conditions = (Condition(end, "True"),) if end else ()
+    conditions = (ConditionView(end, "True"),) if end else ()
     completed = created if end == "Complete" else None
-    status = JobStatus(conditions=conditions, completion_time=completed)
-    return Job(Meta(name, "n", f"{name}-uid", creation_timestamp=created, owner_references=(owner,)), status=status)
+    status = JobStatusView(conditions=conditions, completion_time=completed)
+    return JobView(Meta(name, "n", f"{name}-uid", creation_timestamp=created, owner_references=(owner,)), status=status)
 
 
 def of(plan: Plan, kind: type[Any]) -> list[Any]:

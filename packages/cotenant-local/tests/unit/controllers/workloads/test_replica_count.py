@@ -8,9 +8,21 @@ from typing import Any
 import pytest
 
 from cotenant_local.controllers.views.autoscaling import MetricTarget, ResourceSource
-from cotenant_local.controllers.views.core import Condition, Meta
-from cotenant_local.controllers.views.pods import Container, Pod, PodSpec, PodStatus, Resources
-from cotenant_local.controllers.workloads.replica_count import Asked, NoAnswer, PodUse, Tolerance, replicas_for
+from cotenant_local.controllers.views.core import ConditionView, Meta
+from cotenant_local.controllers.views.pods import (
+    ContainerView,
+    PodObjectView,
+    PodSpecView,
+    PodStatusView,
+    ResourcesView,
+)
+from cotenant_local.controllers.workloads.replica_count import (
+    AskedReplicas,
+    MetricPodUse,
+    SilentMetric,
+    Tolerance,
+    replicas_for,
+)
 
 NOW_S = datetime(2026, 1, 1, 12, 0, tzinfo=UTC).timestamp()
 HALF = ResourceSource("cpu", target=MetricTarget("Utilization", 50))
@@ -20,24 +32,26 @@ def time_of(ago_s: float) -> datetime:
     return datetime.fromtimestamp(NOW_S - ago_s, UTC)
 
 
-def pod(name: str, phase: str = "Running", ready: str = "True", started_ago_s: float = 3600, **more: Any) -> Pod:
+def pod(
+    name: str, phase: str = "Running", ready: str = "True", started_ago_s: float = 3600, **more: Any
+) -> PodObjectView:
     changed = time_of(more.pop("changed_ago_s", started_ago_s - 5))
-    conditions = (Condition("Ready", ready, last_transition_time=changed),) if ready else ()
-    status = PodStatus(phase, conditions=conditions, start_time=time_of(started_ago_s))
-    containers = (Container("main", resources=Resources({"cpu": "1", "memory": "1Gi"})),)
-    return Pod(Meta(name, "n", f"u-{name}", **more), PodSpec(containers), status)
+    conditions = (ConditionView("Ready", ready, last_transition_time=changed),) if ready else ()
+    status = PodStatusView(phase, conditions=conditions, start_time=time_of(started_ago_s))
+    containers = (ContainerView("main", resources=ResourcesView({"cpu": "1", "memory": "1Gi"})),)
+    return PodObjectView(Meta(name, "n", f"u-{name}", **more), PodSpecView(containers), status)
 
 
-def use(**milli: int) -> dict[str, PodUse]:
+def use(**milli: int) -> dict[str, MetricPodUse]:
     return {
-        name: PodUse({"main": {"cpu": amount, "memory": (amount << 20) * 1000}}, NOW_S, 30.0)
+        name: MetricPodUse({"main": {"cpu": amount, "memory": (amount << 20) * 1000}}, NOW_S, 30.0)
         for name, amount in milli.items()
     }
 
 
-def asked(pods: list[Pod], current: int, source: ResourceSource = HALF, **milli: int) -> int:
+def asked(pods: list[PodObjectView], current: int, source: ResourceSource = HALF, **milli: int) -> int:
     answer = replicas_for(source, current, pods, use(**milli), Tolerance(), NOW_S)
-    assert isinstance(answer, Asked)
+    assert isinstance(answer, AskedReplicas)
     return answer.replicas
 
 
@@ -94,31 +108,35 @@ def test_pods_that_are_going_or_have_failed_are_left_out() -> None:
 
 
 def test_a_target_in_amounts_needs_no_requests_and_one_in_percent_does() -> None:
-    plain = Pod(Meta("a", "n", "u"), PodSpec((Container("main"),)), pod("a").status)
+    plain = PodObjectView(Meta("a", "n", "u"), PodSpecView((ContainerView("main"),)), pod("a").status)
     of_amount = ResourceSource("cpu", target=MetricTarget("AverageValue", average_value="250m"))
     assert asked([plain], 1, of_amount, a=750) == 3
-    assert replicas_for(HALF, 1, [plain], use(a=750), Tolerance(), NOW_S) == NoAnswer(
+    assert replicas_for(HALF, 1, [plain], use(a=750), Tolerance(), NOW_S) == SilentMetric(
         "missing request for cpu in container main of Pod a"
     )
 
 
 def test_one_container_is_read_where_it_is_named() -> None:
-    sidecar = Container("log", resources=Resources({"cpu": "100m"}), restart_policy="Always")
-    with_sidecar = Pod(Meta("a", "n", "u"), PodSpec(pod("a").spec.containers, (sidecar,)), pod("a").status)
-    measured = {"a": PodUse({"main": {"cpu": 1000}, "log": {"cpu": 10}}, NOW_S, 30.0)}
+    sidecar = ContainerView("log", resources=ResourcesView({"cpu": "100m"}), restart_policy="Always")
+    with_sidecar = PodObjectView(
+        Meta("a", "n", "u"), PodSpecView(pod("a").spec.containers, (sidecar,)), pod("a").status
+    )
+    measured = {"a": MetricPodUse({"main": {"cpu": 1000}, "log": {"cpu": 10}}, NOW_S, 30.0)}
     main = ResourceSource("cpu", "main", MetricTarget("Utilization", 50))
     whole = replicas_for(HALF, 1, [with_sidecar], measured, Tolerance(), NOW_S)
     one = replicas_for(main, 1, [with_sidecar], measured, Tolerance(), NOW_S)
-    assert (whole, one) == (Asked(2, 1010, 91), Asked(2, 1000, 100))
+    assert (whole, one) == (AskedReplicas(2, 1010, 91), AskedReplicas(2, 1000, 100))
     other = ResourceSource("cpu", "gone", MetricTarget("Utilization", 50))
-    assert isinstance(replicas_for(other, 1, [with_sidecar], measured, Tolerance(), NOW_S), NoAnswer)
+    assert isinstance(replicas_for(other, 1, [with_sidecar], measured, Tolerance(), NOW_S), SilentMetric)
 
 
 def test_without_figures_there_is_no_answer() -> None:
     nothing = replicas_for(HALF, 1, [pod("a")], {}, Tolerance(), NOW_S)
-    assert nothing == NoAnswer("unable to get metrics for resource cpu: no metrics returned from resource metrics API")
+    assert nothing == SilentMetric(
+        "unable to get metrics for resource cpu: no metrics returned from resource metrics API"
+    )
     waiting = replicas_for(HALF, 1, [pod("a", "Pending", "")], use(a=100), Tolerance(), NOW_S)
-    assert waiting == NoAnswer("did not receive metrics for targeted pods (pods might be unready)")
+    assert waiting == SilentMetric("did not receive metrics for targeted pods (pods might be unready)")
 
 
 def test_a_wider_tolerance_holds_still() -> None:

@@ -8,7 +8,7 @@ from tests.fakes.processes.plain_cluster import PlainCluster, template
 
 from cotenant_local.controllers.runtime.actions import PODS, REPLICA_SETS, Create, Delete, Patch, Plan
 from cotenant_local.controllers.views.core import stamp
-from cotenant_local.controllers.views.pods import Pod
+from cotenant_local.controllers.views.pods import PodObjectView
 from cotenant_local.controllers.workloads.pods import deletion_order
 from cotenant_local.controllers.workloads.replicaset import BURST, reconcile
 
@@ -92,7 +92,7 @@ def test_creates_at_most_one_burst_at_a_time() -> None:
     assert len([a for a in plan(made).actions if isinstance(a, Create)]) == BURST
 
 
-def a_pod(name: str, **more: Any) -> Pod:
+def a_pod(name: str, **more: Any) -> PodObjectView:
     meta = {"name": name, "namespace": "default", "uid": name, "creationTimestamp": stamp(more.pop("created", NOW))}
     meta["annotations"] = more.pop("annotations", {})
     ready, since = more.pop("ready", False), more.pop("since", NOW)
@@ -102,7 +102,9 @@ def a_pod(name: str, **more: Any) -> Pod:
         "conditions": [{"type": "Ready", "status": str(ready), "lastTransitionTime": stamp(since)}],
         "containerStatuses": [{"name": "c", "restartCount": restarts}],
     }
-    return msgspec.convert({"metadata": meta, "spec": {"nodeName": more.pop("node", "n1")}, "status": status}, Pod)
+    return msgspec.convert(
+        {"metadata": meta, "spec": {"nodeName": more.pop("node", "n1")}, "status": status}, PodObjectView
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from itertools import product
 import pytest
 
 from cotenant_local.controllers.views.autoscaling import Behavior, ScalingPolicy, ScalingRules
-from cotenant_local.controllers.workloads.scaling_pace import At, History, paced
+from cotenant_local.controllers.workloads.scaling_pace import At, ScalingHistory, paced
 
 NOW_S = 10_000.0
 AT_ONCE = ScalingRules(0, "Max", (ScalingPolicy("Percent", 100, 15),))
 
 
-def after(current: int, wanted: int, behavior: Behavior, history: History | None = None, most: int = 100) -> int:
-    history = history or History()
+def after(current: int, wanted: int, behavior: Behavior, history: ScalingHistory | None = None, most: int = 100) -> int:
+    history = history or ScalingHistory()
     history.recommend(NOW_S, wanted)
     return paced(current, wanted, (1, most), behavior, history, NOW_S).replicas
 
@@ -27,19 +27,19 @@ def test_by_default_it_grows_by_four_or_to_the_double(current: int, wanted: int,
 
 
 def test_by_default_it_shrinks_to_the_largest_of_five_minutes() -> None:
-    history = History([At(NOW_S - 301, 90), At(NOW_S - 299, 30), At(NOW_S - 10, 20)])
+    history = ScalingHistory([At(NOW_S - 301, 90), At(NOW_S - 299, 30), At(NOW_S - 10, 20)])
     found = paced(50, 10, (1, 100), Behavior(), history, NOW_S)
     assert (found.replicas, found.able[0]) == (30, "ScaleDownStabilized")
-    assert after(50, 10, Behavior(), History([At(NOW_S - 301, 90)])) == 10
+    assert after(50, 10, Behavior(), ScalingHistory([At(NOW_S - 301, 90)])) == 10
 
 
 def test_what_changed_within_the_period_counts_against_the_next_change() -> None:
     rules = ScalingRules(0, "Max", (ScalingPolicy("Pods", 4, 60),))
-    grown = History(changes=[At(NOW_S - 61, 10), At(NOW_S - 30, 3)])
+    grown = ScalingHistory(changes=[At(NOW_S - 61, 10), At(NOW_S - 30, 3)])
     assert after(10, 50, Behavior(scale_up=rules), grown) == 11
-    shrunk = History(changes=[At(NOW_S - 30, -3)])
+    shrunk = ScalingHistory(changes=[At(NOW_S - 30, -3)])
     assert after(10, 1, Behavior(scale_down=rules), shrunk) == 9
-    assert after(10, 50, Behavior(scale_up=rules), History(changes=[At(NOW_S - 30, 9)])) == 10  # never backwards
+    assert after(10, 50, Behavior(scale_up=rules), ScalingHistory(changes=[At(NOW_S - 30, 9)])) == 10  # never backwards
 
 
 @pytest.mark.parametrize(("select", "up", "down"), [("Max", 15, 5), ("Min", 12, 8), ("Disabled", 10, 10)])
@@ -49,7 +49,7 @@ def test_of_several_policies_one_is_chosen(select: str, up: int, down: int) -> N
 
 
 def test_what_holds_it_back_is_said() -> None:
-    history = History()
+    history = ScalingHistory()
     said = [
         paced(current, wanted, bounds, behavior, history, NOW_S).limited[0]
         for current, wanted, bounds, behavior in (
@@ -69,7 +69,7 @@ def test_windows_against_every_short_past() -> None:
     behavior = Behavior(free, ScalingRules(120, "Max", (ScalingPolicy("Pods", 1000, 15),)))
     ages = (0.0, 59.0, 60.0, 119.0, 120.0)
     for current, *past in product((2, 5), *[(1, 2, 4, 7)] * len(ages)):
-        history = History([At(NOW_S - age, replicas) for age, replicas in zip(ages, past, strict=True)])
+        history = ScalingHistory([At(NOW_S - age, replicas) for age, replicas in zip(ages, past, strict=True)])
         wanted = past[0]
         found = paced(current, wanted, (1, 100), behavior, history, NOW_S).replicas
         low, high = min(past[:2]), max(past[:4])
@@ -78,7 +78,7 @@ def test_windows_against_every_short_past() -> None:
 
 
 def test_a_history_is_bounded_to_the_widest_window() -> None:
-    history = History()
+    history = ScalingHistory()
     for second in range(0, 8000, 100):
         history.recommend(float(second), 1)
         history.changed(float(second), 1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant_lab.world.latency import tail
 from cotenant_local.demo.neighbour import VirtualNode, template_of, watch
 from cotenant_local.nodes.observations import ReplicaQueue
@@ -48,7 +48,7 @@ def test_a_limit_slows_its_work_down_and_ends_without_a_trace() -> None:
     )
     node.machine.found()
     seconds(5)  # half of its work
-    limit = Target(BEST_EFFORT, Knob.CPU_MAX)
+    limit = KnobTarget(BEST_EFFORT, Knob.CPU_MAX)
     raw = node.machine.raw(limit)
     node.machine.write(limit, "200000 100000")
     seconds(10)

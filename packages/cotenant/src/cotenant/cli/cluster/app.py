@@ -16,7 +16,7 @@ from cotenant.cli.options import Json
 from cotenant.services.options import Context, Kubeconfig
 
 if TYPE_CHECKING:
-    from cotenant.services.apps.command import Where
+    from cotenant.services.apps.command import AppLocation
     from cotenant.services.apps.releases import How
 
 app = App(
@@ -29,7 +29,7 @@ app = App(
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
-class Chart:
+class ChartOptions:
     """What a chart is rendered with, and the class of what comes out."""
 
     values: Annotated[
@@ -60,7 +60,7 @@ class Chart:
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitOptions:
     """How long a change is waited for."""
 
     wait: Annotated[bool, Parameter(help="Wait until everything is ready, and say why it is not.")] = True
@@ -85,24 +85,24 @@ class Failing:
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ReleaseOptions:
     """Where a release is."""
 
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"], help="Default: the kubeconfig's.")] = ""
     kubeconfig: Kubeconfig = None
     context: Context = ""
 
-    def where(self) -> Where:
+    def where(self) -> AppLocation:
         """The same for what carries commands out."""
-        from cotenant.services.apps.command import Where
+        from cotenant.services.apps.command import AppLocation
 
-        return Where(self.kubeconfig, self.context, self.namespace)
-
-
-_CHART, _WAITING, _FAILING, _CLUSTER = Chart(), Waiting(), Failing(), Cluster()
+        return AppLocation(self.kubeconfig, self.context, self.namespace)
 
 
-def _how(waiting: Waiting, failing: Failing = _FAILING) -> How:
+_CHART, _WAITING, _FAILING, _CLUSTER = ChartOptions(), WaitOptions(), Failing(), ReleaseOptions()
+
+
+def _how(waiting: WaitOptions, failing: Failing = _FAILING) -> How:
     from cotenant.cli.cluster import app_running
 
     return app_running.how(waiting.timeout_s, waiting.wait, failing.rollback_on_failure, failing.adopt)
@@ -114,11 +114,11 @@ def install(
     source: Annotated[str, Parameter(help="A file or folder of YAML, a kustomization, a chart, or - for stdin.")],
     /,
     *,
-    chart: Chart = _CHART,
+    chart: ChartOptions = _CHART,
     create_namespace: Annotated[bool, Parameter(negative=(), help="Make the namespace where it is not there.")] = False,
-    waiting: Waiting = _WAITING,
+    waiting: WaitOptions = _WAITING,
     failing: Failing = _FAILING,
-    cluster: Cluster = _CLUSTER,
+    cluster: ReleaseOptions = _CLUSTER,
 ) -> int:
     """Install a new release.
 
@@ -137,10 +137,10 @@ def upgrade(
     source: Annotated[str, Parameter(help="As of install, and of the same form.")],
     /,
     *,
-    chart: Chart = _CHART,
-    waiting: Waiting = _WAITING,
+    chart: ChartOptions = _CHART,
+    waiting: WaitOptions = _WAITING,
     failing: Failing = _FAILING,
-    cluster: Cluster = _CLUSTER,
+    cluster: ReleaseOptions = _CLUSTER,
 ) -> int:
     """Apply a release's next revision; what it no longer names is deleted once the rest is ready.
 
@@ -159,8 +159,8 @@ def rollback(
     /,
     *,
     to: Annotated[int, Parameter(help="A revision's number. Default: the one that was deployed before.")] = 0,
-    waiting: Waiting = _WAITING,
-    cluster: Cluster = _CLUSTER,
+    waiting: WaitOptions = _WAITING,
+    cluster: ReleaseOptions = _CLUSTER,
 ) -> int:
     """Apply an earlier revision of a release again.
 
@@ -179,8 +179,8 @@ def uninstall(
     data: Annotated[
         bool, Parameter(negative=(), help="Also volume claims, namespaces and definitions, with all that is in them.")
     ] = False,
-    waiting: Waiting = _WAITING,
-    cluster: Cluster = _CLUSTER,
+    waiting: WaitOptions = _WAITING,
+    cluster: ReleaseOptions = _CLUSTER,
 ) -> int:
     """Delete a release; what holds data stays, and is named.
 
@@ -196,8 +196,8 @@ def stop(
     name: str,
     /,
     *,
-    waiting: Waiting = _WAITING,
-    cluster: Cluster = _CLUSTER,
+    waiting: WaitOptions = _WAITING,
+    cluster: ReleaseOptions = _CLUSTER,
 ) -> int:
     """Let no pod of a release run; how many there were is kept on each object.
 
@@ -213,8 +213,8 @@ def start(
     name: str,
     /,
     *,
-    waiting: Waiting = _WAITING,
-    cluster: Cluster = _CLUSTER,
+    waiting: WaitOptions = _WAITING,
+    cluster: ReleaseOptions = _CLUSTER,
 ) -> int:
     """Start a stopped release as it was.
 
@@ -232,7 +232,7 @@ def list_(
         bool, Parameter(name=["--all-namespaces", "-A"], negative=(), help="Of every namespace.")
     ] = False,
     json: Json = False,
-    cluster: Cluster = _CLUSTER,
+    cluster: ReleaseOptions = _CLUSTER,
 ) -> int:
     """List releases: ours, and Helm's where helm is on the path.
 
@@ -250,7 +250,7 @@ def show(
     *,
     prices: Annotated[Path | None, Parameter(help="A file of prices: what its running pods request costs.")] = None,
     json: Json = False,
-    cluster: Cluster = _CLUSTER,
+    cluster: ReleaseOptions = _CLUSTER,
 ) -> int:
     """Show a release: objects, pods by guid with their nodes, objectives, quotas and cost.
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from cotenant.cli.tables import print_line, print_words
-from cotenant.engine.apps.run import Finished
+from cotenant.engine.apps.run import ReleaseEnd
 from cotenant.model.errors import InvalidInput
 from cotenant.model.printable import printable
-from cotenant.services.apps.command import Apps, Where, connected
+from cotenant.services.apps.command import AppLocation, Apps, connected
 from cotenant.services.apps.releases import How
 from cotenant.services.apps.viewing import ReleaseView
 from cotenant.services.prices import price_table
@@ -29,7 +29,13 @@ def how(timeout_s: float, waits: bool, rolls_back: bool, adopts: bool) -> How:
 
 
 def install(
-    where: Where, name: str, source: str, options: Sequence[str], how: How, class_name: str, creates_namespace: bool
+    where: AppLocation,
+    name: str,
+    source: str,
+    options: Sequence[str],
+    how: How,
+    class_name: str,
+    creates_namespace: bool,
 ) -> int:
     """Install and print."""
     return _change(
@@ -37,32 +43,32 @@ def install(
     )
 
 
-def upgrade(where: Where, name: str, source: str, options: Sequence[str], how: How, class_name: str) -> int:
+def upgrade(where: AppLocation, name: str, source: str, options: Sequence[str], how: How, class_name: str) -> int:
     """Upgrade and print."""
     return _change(where, name, "upgraded", lambda apps: apps.upgrade(name, source, options, how, class_name))
 
 
-def roll_back(where: Where, name: str, number: int, how: How) -> int:
+def roll_back(where: AppLocation, name: str, number: int, how: How) -> int:
     """Roll back and print."""
     return _change(where, name, "rolled back", lambda apps: apps.roll_back(name, number, how))
 
 
-def uninstall(where: Where, name: str, how: How, deletes_data: bool) -> int:
+def uninstall(where: AppLocation, name: str, how: How, deletes_data: bool) -> int:
     """Uninstall and print."""
     return _change(where, name, "uninstalled", lambda apps: apps.uninstall(name, how, deletes_data))
 
 
-def stop(where: Where, name: str, how: How) -> int:
+def stop(where: AppLocation, name: str, how: How) -> int:
     """Stop and print."""
     return _change(where, name, "stopped", lambda apps: apps.stop(name, how))
 
 
-def start(where: Where, name: str, how: How) -> int:
+def start(where: AppLocation, name: str, how: How) -> int:
     """Start and print."""
     return _change(where, name, "started", lambda apps: apps.start(name, how))
 
 
-def every(where: Where, everywhere: bool, json: bool) -> int:
+def every(where: AppLocation, everywhere: bool, json: bool) -> int:
     """Print the list."""
 
     async def run() -> int:
@@ -78,7 +84,7 @@ def every(where: Where, everywhere: bool, json: bool) -> int:
     return asyncio.run(run())
 
 
-def show(where: Where, name: str, prices: Path | None, json: bool) -> int:
+def show(where: AppLocation, name: str, prices: Path | None, json: bool) -> int:
     """Print the page of one release."""
     table = price_table(prices)
 
@@ -94,7 +100,7 @@ def show(where: Where, name: str, prices: Path | None, json: bool) -> int:
     return asyncio.run(run())
 
 
-def _change(where: Where, name: str, done: str, change: Callable[[Apps], Awaitable[Finished]]) -> int:
+def _change(where: AppLocation, name: str, done: str, change: Callable[[Apps], Awaitable[ReleaseEnd]]) -> int:
     async def run() -> int:
         async with connected(where, _say) as apps:
             finished = await change(apps)

@@ -17,7 +17,7 @@ from cotenant.services.assess.arguments import ReadArguments, check, check_outpu
 from cotenant.services.options import GIVEN
 
 if TYPE_CHECKING:
-    from cotenant.model.assess.what_if import Asked
+    from cotenant.model.assess.what_if import AskedCases
 
 app = App(
     name="assess",
@@ -114,15 +114,15 @@ def report(
     return assess_showing.report(files, html, prices, risk_percent / 100, asked, quiet, json)
 
 
-def _what_ifs(written: tuple[str, ...], seeds: int) -> Asked:
-    from cotenant.model.assess.what_if import Asked
+def _what_ifs(written: tuple[str, ...], seeds: int) -> AskedCases:
+    from cotenant.model.assess.what_if import AskedCases
 
     if not written:
-        return Asked((), ())
+        return AskedCases((), ())
     from cotenant.services.assess.what_ifs.writing import check_seeds, read_what_ifs
 
     check_seeds(seeds)
-    return Asked(read_what_ifs(written), tuple(range(seeds)))
+    return AskedCases(read_what_ifs(written), tuple(range(seeds)))
 
 
 def _check(request: ReadArguments, html: Path | None, risk_percent: float) -> None:

@@ -12,10 +12,10 @@ import msgspec
 from cotenant import __version__
 from cotenant.cli.cluster.assess_tables import show
 from cotenant.drivers.kube.snapshot.archive import write_archive
-from cotenant.drivers.kube.snapshot.snapshot import Snapshot
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot
 from cotenant.model.assess.history import ClusterHistory
-from cotenant.model.assess.report import Report
-from cotenant.model.assess.what_if import Asked
+from cotenant.model.assess.report import AssessmentReport
+from cotenant.model.assess.what_if import AskedCases
 from cotenant.model.errors import Permanent
 from cotenant.model.printable import printable
 from cotenant.services.assess.arguments import ReadArguments
@@ -23,7 +23,7 @@ from cotenant.services.assess.judging import assess as judge
 from cotenant.services.assess.page import page
 from cotenant.services.assess.reading import read_cluster, read_files, read_use, without_names
 from cotenant.services.assess.what_ifs.comparing import compared
-from cotenant.services.assess.what_ifs.outcomes import Given
+from cotenant.services.assess.what_ifs.outcomes import CaseInputs
 from cotenant.services.prices import price_table
 
 INCOMPLETE = 3  # exit status: something could not be read, the rest is there
@@ -51,12 +51,12 @@ class _Progress:
 
 
 def assess(
-    request: ReadArguments, html: Path | None, prices: Path | None, risk: float, asked: Asked, as_json: bool
+    request: ReadArguments, html: Path | None, prices: Path | None, risk: float, asked: AskedCases, as_json: bool
 ) -> int:
     """Read a cluster and report; returns the exit status."""
     table, progress = price_table(prices), _Progress(request.quiet)
     snapshot, history = _read(request, progress)
-    return _report(Given(snapshot, history, risk, table), html, asked, as_json, progress)
+    return _report(CaseInputs(snapshot, history, risk, table), html, asked, as_json, progress)
 
 
 def dump(request: ReadArguments, out: Path, anonymise: bool) -> int:
@@ -83,24 +83,24 @@ def report(
     html: Path | None,
     prices: Path | None,
     risk: float,
-    asked: Asked,
+    asked: AskedCases,
     is_quiet: bool,
     as_json: bool,
 ) -> int:
     """Report on a copy; returns the exit status."""
     table = price_table(prices)
     snapshot, history = read_files(files)
-    return _report(Given(snapshot, history, risk, table), html, asked, as_json, _Progress(is_quiet))
+    return _report(CaseInputs(snapshot, history, risk, table), html, asked, as_json, _Progress(is_quiet))
 
 
-def _read(request: ReadArguments, progress: _Progress) -> tuple[Snapshot, ClusterHistory | None]:
+def _read(request: ReadArguments, progress: _Progress) -> tuple[ClusterSnapshot, ClusterHistory | None]:
     try:
         return read_cluster(request, progress.objects), read_use(request, progress.parts)
     finally:
         progress.end()
 
 
-def _report(given: Given, html: Path | None, asked: Asked, as_json: bool, progress: _Progress) -> int:
+def _report(given: CaseInputs, html: Path | None, asked: AskedCases, as_json: bool, progress: _Progress) -> int:
     try:
         found = judge(given.snapshot, given.history, given.risk, progress.say, given.prices)
         if asked.cases:
@@ -118,7 +118,7 @@ def _report(given: Given, html: Path | None, asked: Asked, as_json: bool, progre
     return INCOMPLETE if given.snapshot.lacking else 0
 
 
-def _write_page(path: Path, found: Report) -> None:
+def _write_page(path: Path, found: AssessmentReport) -> None:
     text = page(found, f"Written by cotenant {__version__}, on a copy of {found.source.taken}.")
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from cotenant.cli.cluster.what_if_tables import show_emptying, show_sizes, show_what_ifs
 from cotenant.cli.tables import print_folded, print_line, print_words
-from cotenant.model.assess.report import Report, WorkloadUse
+from cotenant.model.assess.report import AssessmentReport, WorkloadUse
 from cotenant.services.assess import words
 
 _ROWS = 10
 _SHORT = 44  # characters of a name
 
 
-def show(report: Report) -> None:
+def show(report: AssessmentReport) -> None:
     """Print all of it."""
     print_folded(words.headline(report))
     print_folded(f"Use: {report.source.use}.")
@@ -45,7 +45,7 @@ def _title(text: str) -> None:
     print_line(text, strong=True)
 
 
-def _figures(report: Report) -> None:
+def _figures(report: AssessmentReport) -> None:
     _title("Allocated, used, idle")
     known = [figure for figure in report.figures if figure.value is not None]
     print_words(("figure", "value"), [(figure.title, words.figure(figure)) for figure in known])
@@ -56,7 +56,7 @@ def _figures(report: Report) -> None:
     print_folded("  Definitions and intervals: --json, or --html.")
 
 
-def _workloads(report: Report) -> None:
+def _workloads(report: AssessmentReport) -> None:
     _title("The ten workloads that hold most idle")
     if not report.idle:
         print_folded(f"Not known: {report.source.use}.")
@@ -77,7 +77,7 @@ def _workload(workload: WorkloadUse) -> tuple[str, ...]:
     )
 
 
-def _lendable(report: Report) -> None:
+def _lendable(report: AssessmentReport) -> None:
     _title(f"What could be lent, at {report.risk * 100:g} % risk, and by Koordinator's formula")
     rows = [(one.name, words.figure(one.ours), words.figure(one.koordinator)) for one in report.lendable]
     print_words(("class and resource", "ours", "Koordinator"), rows, right=("ours", "Koordinator"))
@@ -86,7 +86,7 @@ def _lendable(report: Report) -> None:
         print_folded(f"  not given: {why}")
 
 
-def _waiting(report: Report) -> None:
+def _waiting(report: AssessmentReport) -> None:
     _title("Pods that wait")
     if not report.waiting:
         print("None.")
@@ -106,7 +106,7 @@ def _waiting(report: Report) -> None:
     print_words(heads, rows, right=heads[2:])
 
 
-def _elsewhere(report: Report) -> None:
+def _elsewhere(report: AssessmentReport) -> None:
     _title("Placed elsewhere")
     placed = report.placement
     print_folded(f"{words.figure(placed.share)}: {placed.share.definition}.")
@@ -118,7 +118,7 @@ def _elsewhere(report: Report) -> None:
         print_words(("pod", "node", "its place", "better"), rows)
 
 
-def _consolidation(report: Report) -> None:
+def _consolidation(report: AssessmentReport) -> None:
     _title("Nodes that could be emptied")
     print_folded(words.consolidated(report))
     rows = [(one.why, f"{one.nodes:,}", _short(one.example)) for one in report.consolidation.refused[:_ROWS]]
@@ -126,7 +126,7 @@ def _consolidation(report: Report) -> None:
         print_words(("refused because", "nodes", "for example"), rows, right=("nodes",))
 
 
-def _shapes(report: Report) -> None:
+def _shapes(report: AssessmentReport) -> None:
     _title("Room by shape")
     heads = ("cores", "GiB", "pods", "more would fit", "cores stranded", "GiB stranded")
     rows = [
@@ -143,7 +143,7 @@ def _shapes(report: Report) -> None:
     print_words(heads, rows, right=heads)
 
 
-def _cards(report: Report) -> None:
+def _cards(report: AssessmentReport) -> None:
     if not report.cards:
         return
     _title("Devices")
@@ -156,7 +156,7 @@ def _cards(report: Report) -> None:
             print_folded(f"  {one.kind}: {words.figure(one.used)} used, {words.figure(one.shareable)} could be shared")
 
 
-def _moves(report: Report) -> None:
+def _moves(report: AssessmentReport) -> None:
     _title("A rebalancer's first hour")
     print_folded(f"{report.moves_note[:1].upper()}{report.moves_note[1:]}.")
     rows = [(_short(move.pod), _short(move.node), _short(move.target)) for move in report.moves[:_ROWS]]
@@ -164,7 +164,7 @@ def _moves(report: Report) -> None:
         print_words(("pod", "from", "to"), rows)
 
 
-def _back_test(report: Report) -> None:
+def _back_test(report: AssessmentReport) -> None:
     if report.back_test is None:
         return
     _title("Tried on the cluster's own past")
@@ -179,7 +179,7 @@ def _back_test(report: Report) -> None:
     print_words(heads, rows, right=heads[1:])
 
 
-def _money(report: Report) -> None:
+def _money(report: AssessmentReport) -> None:
     money = report.money
     if money is None:
         return
@@ -196,7 +196,7 @@ def _money(report: Report) -> None:
         print_words(("step of the plan", "saves a month", "how"), savings, right=("saves a month",))
 
 
-def _energy(report: Report) -> None:
+def _energy(report: AssessmentReport) -> None:
     if report.energy is None:
         return
     _title("Energy")
@@ -209,7 +209,7 @@ def _percent(value: float | None) -> str:
     return words.UNKNOWN if value is None else f"{value:.2f}"
 
 
-def _steps(report: Report) -> None:
+def _steps(report: AssessmentReport) -> None:
     _title("Three next steps")
     for number, step in enumerate(report.steps, 1):
         print_folded(f"{number}. {step.title}. Risk: {step.risk}.")

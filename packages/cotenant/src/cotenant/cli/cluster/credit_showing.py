@@ -20,7 +20,7 @@ from cotenant.services.credit.opening import open_journal
 from cotenant.services.prices import price_table
 
 if TYPE_CHECKING:
-    from cotenant.drivers.journal.journal import Journal, Record
+    from cotenant.drivers.journal.journal import Journal, JournalRecord
 
 _PAGE = 1000
 _MEANS: dict[str, str] = {
@@ -181,7 +181,7 @@ def _journal(store: str) -> Iterator[Journal]:
         journal.close()
 
 
-def _plain(record: Record) -> dict[str, object]:
+def _plain(record: JournalRecord) -> dict[str, object]:
     return {
         "number": record.number,
         "key": record.key,
@@ -194,7 +194,7 @@ def _plain(record: Record) -> dict[str, object]:
     }
 
 
-def _time(record: Record) -> str:
+def _time(record: JournalRecord) -> str:
     return datetime.fromtimestamp(record.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 

@@ -13,7 +13,7 @@ from cotenant.cli import tables
 from cotenant.model.quantities import format_bytes
 from cotenant.model.resources import Unit, kubernetes_name, unit_of
 from cotenant.policy.overcommit.nothing_lent import why_nothing
-from cotenant.services.offers.explaining import AmountView, NodeView, explain_node
+from cotenant.services.offers.explaining import AmountView, NodeOfferView, explain_node
 from cotenant.services.offers.holding import LenderView
 
 _SHOWN = 8  # pods of a list
@@ -32,7 +32,7 @@ def node(
     return 0
 
 
-def lines(view: NodeView) -> list[str]:
+def lines(view: NodeOfferView) -> list[str]:
     """The answer as text."""
     age = "never measured" if view.metric_age_seconds is None else f"measured {view.metric_age_seconds:.0f} s ago"
     by = f", strategy: {view.strategy}" if view.strategy else ""

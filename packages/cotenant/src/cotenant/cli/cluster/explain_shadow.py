@@ -10,20 +10,20 @@ import msgspec
 
 from cotenant.cli import tables
 from cotenant.cli.local_directory import default_directory
-from cotenant.model.decisions.shadow import Difference, Nomination, Outcome, ShadowReport, Signal, Worse
+from cotenant.model.decisions.shadow import Difference, NodeSignal, ShadowNomination, ShadowOutcome, ShadowReport, Worse
 from cotenant.services.clients import scheduler as asking
 
 _OUTCOMES = {
-    Outcome.AGREED: "on the node that we would have chosen",
-    Outcome.EQUAL_SCORE: "on another node that is as good by our score",
-    Outcome.OTHER_NODE: "on a node that is worse by our score, or that we refuse",
-    Outcome.WOULD_WAIT: "placed, where we would wait",
-    Outcome.WOULD_PREEMPT: "placed, where we would evict pods first",
+    ShadowOutcome.AGREED: "on the node that we would have chosen",
+    ShadowOutcome.EQUAL_SCORE: "on another node that is as good by our score",
+    ShadowOutcome.OTHER_NODE: "on a node that is worse by our score, or that we refuse",
+    ShadowOutcome.WOULD_WAIT: "placed, where we would wait",
+    ShadowOutcome.WOULD_PREEMPT: "placed, where we would evict pods first",
 }
 _APART = {
-    Outcome.BEFORE_JUDGED: "bound before it was judged",
-    Outcome.NOT_JUDGEABLE: "placed, and we cannot judge it",
-    Outcome.DELETED: "deleted before anyone placed it",
+    ShadowOutcome.BEFORE_JUDGED: "bound before it was judged",
+    ShadowOutcome.NOT_JUDGEABLE: "placed, and we cannot judge it",
+    ShadowOutcome.DELETED: "deleted before anyone placed it",
 }
 _CHOICES = {
     "places": "we would place",
@@ -33,20 +33,20 @@ _CHOICES = {
     "unseen": "not judged yet",
 }
 _NOMINATIONS: dict[str, str] = {
-    Nomination.SAME_NODE: "we would evict on the same node",
-    Nomination.OTHER_NODE: "we would evict on another node",
-    Nomination.WOULD_PLACE: "we would place without an eviction",
-    Nomination.WOULD_WAIT: "we would let wait",
-    Nomination.NOT_JUDGED: "we have not judged",
+    ShadowNomination.SAME_NODE: "we would evict on the same node",
+    ShadowNomination.OTHER_NODE: "we would evict on another node",
+    ShadowNomination.WOULD_PLACE: "we would place without an eviction",
+    ShadowNomination.WOULD_WAIT: "we would let wait",
+    ShadowNomination.NOT_JUDGED: "we have not judged",
 }
 _SIGNALS = {
-    Signal.PRESSURE: "pressure (memory, disk, pids)",
-    Signal.NOT_READY: "node not ready",
-    Signal.EVICTIONS: "evictions by the kubelet",
-    Signal.REFUSED_STARTS: "starts refused by the kubelet",
-    Signal.CPU_USED: "CPU used, last report",
-    Signal.LATENCY_P99: "latency p99, last report",
-    Signal.VIOLATIONS: "violations, last report",
+    NodeSignal.PRESSURE: "pressure (memory, disk, pids)",
+    NodeSignal.NOT_READY: "node not ready",
+    NodeSignal.EVICTIONS: "evictions by the kubelet",
+    NodeSignal.REFUSED_STARTS: "starts refused by the kubelet",
+    NodeSignal.CPU_USED: "CPU used, last report",
+    NodeSignal.LATENCY_P99: "latency p99, last report",
+    NodeSignal.VIOLATIONS: "violations, last report",
 }
 
 

@@ -14,8 +14,8 @@ import msgspec
 
 from cotenant.cli import tables
 from cotenant.cli.local_directory import default_directory
-from cotenant.model.decisions.answers import NodeVerdict, PodAnswer, Preempted, Waiting, WhatIf
-from cotenant.model.decisions.record import Candidate, DecisionRecord
+from cotenant.model.decisions.answers import NodeVerdict, PodAnswer, PreemptedPods, WaitExplanation, WhatIf
+from cotenant.model.decisions.record import CandidateNode, DecisionRecord
 from cotenant.model.errors import InvalidInput
 from cotenant.services.clients import scheduler as asking
 from cotenant.services.rebalancer.explaining import PodMove, known_moves
@@ -48,7 +48,7 @@ def pod(
 
         try:
             left = stored_reasons(kubeconfig, context, namespace, short)
-        except asking.Gone:
+        except asking.PodNotKnown:
             if _moved_away(kubeconfig, context, namespace, short, as_json):
                 return 0
             raise
@@ -63,7 +63,7 @@ def pod(
     beside = _kubeconfig(scheduler)
     try:
         answer = asked.pod(namespace, short, what_if)
-    except asking.Gone:
+    except asking.PodNotKnown:
         if _moved_away(beside, context, namespace, short, as_json):
             return 0
         raise
@@ -172,7 +172,7 @@ def _print_answer(answer: PodAnswer) -> None:
     _print_history(answer.story)
 
 
-def _print_waiting(waiting: Waiting) -> None:
+def _print_waiting(waiting: WaitExplanation) -> None:
     if waiting.rejections:
         print()
         counted = sorted(waiting.rejections, key=lambda rejection: -rejection.nodes)
@@ -226,7 +226,7 @@ def _print_record(record: DecisionRecord) -> None:
     _print_candidates("", record.candidates, record.node or "")
 
 
-def _print_candidates(title: str, best: Sequence[Candidate], chosen: str) -> None:
+def _print_candidates(title: str, best: Sequence[CandidateNode], chosen: str) -> None:
     if title:
         print()
         print(f"{title}:")
@@ -248,7 +248,7 @@ def _print_candidates(title: str, best: Sequence[Candidate], chosen: str) -> Non
         tables.print_folded(_difference(scored[0], scored[1]))
 
 
-def _difference(first: Candidate, second: Candidate) -> str:
+def _difference(first: CandidateNode, second: CandidateNode) -> str:
     """The score parts that decide between the best two."""
     others = {part.name: part.value for part in second.parts}
     differences = sorted(
@@ -261,7 +261,7 @@ def _difference(first: Candidate, second: Candidate) -> str:
     return f"{first.node} is ahead of {second.node} by {apart:.4g}: {named}"
 
 
-def _print_preemptions(preemptions: Iterable[Preempted], pod: str) -> None:
+def _print_preemptions(preemptions: Iterable[PreemptedPods], pod: str) -> None:
     for preemption in preemptions:
         print()
         victims = ", ".join(preemption.victims) or "none"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from cotenant.services.lint.judging import Finding
+    from cotenant.services.lint.judging import LintFinding
 
 
 def lint(
@@ -56,7 +56,7 @@ def lint(
     return 1 if refused else 0
 
 
-def _shown(finding: Finding) -> list[str]:
+def _shown(finding: LintFinding) -> list[str]:
     lines = [
         f"{finding.file}:{finding.line}: {finding.level}: {finding.kind} {finding.name}: {finding.message} "
         f"[{finding.rule}]"

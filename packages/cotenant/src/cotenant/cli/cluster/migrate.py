@@ -17,7 +17,7 @@ from cotenant.services.options import Context, Kubeconfig
 
 if TYPE_CHECKING:
     from cotenant.services.migrate.installed import Installed
-    from cotenant.services.migrate.judging import Judged
+    from cotenant.services.migrate.judging import JudgedInstallation
 
 app = App(
     name="migrate",
@@ -89,7 +89,7 @@ async def _cluster(kubeconfig: Path | None, context: str) -> Installed:
         return await from_cluster(client)
 
 
-def _print(judged: Judged) -> None:
+def _print(judged: JudgedInstallation) -> None:
     if not judged.pieces:
         tables.print_folded("Nothing of Koordinator was found.")
     else:

@@ -177,9 +177,9 @@ def recommend(
     elif request.prometheus or request.watch:
         raise InvalidInput("--file", str(file), "no --prometheus or --watch beside it: one source of use")
     from cotenant.cli.cluster import recommend_showing
-    from cotenant.services.sizes.recommending import Wanted
+    from cotenant.services.sizes.recommending import SizeQuery
 
-    wanted = Wanted(workload, risk_percent / 100, min_hours * 3600)
+    wanted = SizeQuery(workload, risk_percent / 100, min_hours * 3600)
     return recommend_showing.recommend(request, wanted, file, prices, form, json)
 
 

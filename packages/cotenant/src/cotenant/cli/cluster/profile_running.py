@@ -17,14 +17,14 @@ from pathlib import Path
 from cotenant.cli.cluster import profile_showing
 from cotenant.cli.interrupted import Interrupted
 from cotenant.drivers.kube.kinds.custom.workload_profile import USUAL_KIND
-from cotenant.model.cluster.workload_profile import Axis, WorkloadProfile, WorkloadRef
+from cotenant.model.cluster.workload_profile import ProfileAxis, WorkloadProfile, WorkloadRef
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
 from cotenant.services.clients.agent import AgentClient
 from cotenant.services.profiling import radar
 from cotenant.services.profiling.cluster import ProfileClient, split
 from cotenant.services.profiling.ladder import MEASURED, Ladder, LadderResult, climb
 from cotenant.services.profiling.machine import open_machine
-from cotenant.services.profiling.signals import LatencyFile, Objective, Signal
+from cotenant.services.profiling.signals import LatencyFile, ObjectiveSignal, ProfiledSignal
 from cotenant.services.traces.client import TraceClient
 
 ABORTED, NOT_HERE = 1, 2
@@ -135,13 +135,13 @@ def _numbers(values: tuple[float, ...]) -> list[float | None]:
     return [value if isfinite(value) else None for value in values]
 
 
-def _axes(text: str) -> tuple[Axis, ...]:
+def _axes(text: str) -> tuple[ProfileAxis, ...]:
     if not text:
         return MEASURED
     names = [part.strip() for part in text.split(",")]
-    if wrong := [name for name in names if name not in set(Axis)]:
+    if wrong := [name for name in names if name not in set(ProfileAxis)]:
         raise InvalidInput("--axes", ", ".join(wrong), "some of " + ", ".join(MEASURED))
-    return tuple(dict.fromkeys(Axis(name) for name in names))
+    return tuple(dict.fromkeys(ProfileAxis(name) for name in names))
 
 
 def _check_signal(request: RunRequest) -> None:
@@ -153,11 +153,11 @@ def _check_signal(request: RunRequest) -> None:
         raise InvalidInput("--objective-ms", request.objective_ms, "milliseconds above 0, with --latency-file")
 
 
-def _signal(request: RunRequest, pod: str) -> Signal | None:
+def _signal(request: RunRequest, pod: str) -> ProfiledSignal | None:
     if request.latency_file is not None:
         return LatencyFile(request.latency_file, request.objective_ms)
     if request.objective:
-        return Objective(TraceClient(request.traces, None, None), request.objective, pod)
+        return ObjectiveSignal(TraceClient(request.traces, None, None), request.objective, pod)
     return None
 
 

@@ -18,11 +18,11 @@ from cotenant.drivers.kube.kinds.custom.workload_profile import axes_fields, bou
 from cotenant.model.cluster.workload_profile import (
     LARGEST,
     NOT_SEEN,
-    Axis,
-    Bound,
-    Figure,
+    ProfileAxis,
+    ProfileFigure,
     Reading,
     Unknown,
+    WorkloadBound,
     WorkloadProfile,
 )
 from cotenant.policy.interference.bound import bound_by
@@ -30,11 +30,11 @@ from cotenant.services.profiling import radar
 from cotenant.services.profiling.radar import WORDS
 
 BOUND_WORDS = {
-    Bound.CPU: "CPU",
-    Bound.MEMORY: "memory",
-    Bound.MEMORY_BANDWIDTH: "memory bandwidth",
-    Bound.DISK: "disk",
-    Bound.NETWORK: "network",
+    WorkloadBound.CPU: "CPU",
+    WorkloadBound.MEMORY: "memory",
+    WorkloadBound.MEMORY_BANDWIDTH: "memory bandwidth",
+    WorkloadBound.DISK: "disk",
+    WorkloadBound.NETWORK: "network",
 }
 
 
@@ -48,15 +48,17 @@ def profiles(found: Sequence[WorkloadProfile], as_json: bool) -> int:
     rows = []
     for profile in found:
         overall = profile.overall
-        both = [profile.axis(axis) for axis in Axis]
-        known = sum(isinstance(reading, Figure) for pair in both for reading in (pair.tendency, pair.sensitivity))
+        both = [profile.axis(axis) for axis in ProfileAxis]
+        known = sum(
+            isinstance(reading, ProfileFigure) for pair in both for reading in (pair.tendency, pair.sensitivity)
+        )
         rows.append(
             (
                 profile.key,
                 f"{profile.workload.kind}/{profile.workload.name}",
                 *(_value(reading) for reading in (overall.sensitivity, overall.pressure, overall.tolerates)),
                 bound_by(profile.bound) or "–",
-                f"{known} of {2 * len(Axis)}",
+                f"{known} of {2 * len(ProfileAxis)}",
                 profile.updated_at or "never",
             )
         )
@@ -86,8 +88,8 @@ def fields(profile: WorkloadProfile) -> dict[str, object]:
         "profile": profile.key,
         "workload": {"kind": profile.workload.kind, "name": profile.workload.name},
         "overall": overall_fields(profile.overall),
-        "axes": axes_fields({axis: profile.axis(axis) for axis in Axis}),
-        "boundBy": bound_fields({resource: profile.bound.get(resource, NOT_SEEN) for resource in Bound}),
+        "axes": axes_fields({axis: profile.axis(axis) for axis in ProfileAxis}),
+        "boundBy": bound_fields({resource: profile.bound.get(resource, NOT_SEEN) for resource in WorkloadBound}),
         "class": bound_by(profile.bound) or None,
         "measured": {"node": profile.measured_on, "at": profile.measured_at} if profile.measured else None,
         "updatedAt": profile.updated_at or None,
@@ -99,14 +101,15 @@ def _one(profile: WorkloadProfile) -> None:
     tables.print_line(f"{profile.key}: {profile.workload.kind} {profile.workload.name}", strong=True)
     reasons: list[str] = []
     rows = []
-    for axis in Axis:
+    for axis in ProfileAxis:
         both = profile.axis(axis)
         rows.append((WORDS[axis], _cell(both.tendency, reasons), _cell(both.sensitivity, reasons)))
     overall = profile.overall
     tables.print_words(("axis", "tendency", "sensitivity"), rows)
     if profile.bound:
         parts = ", ".join(
-            f"{BOUND_WORDS[resource]} {_cell(profile.bound.get(resource, NOT_SEEN), reasons)}" for resource in Bound
+            f"{BOUND_WORDS[resource]} {_cell(profile.bound.get(resource, NOT_SEEN), reasons)}"
+            for resource in WorkloadBound
         )
         tables.print_folded(f"bound by {bound_by(profile.bound) or 'what is not known'}: {parts}")
     for name, reading in (
@@ -125,7 +128,7 @@ def _one(profile: WorkloadProfile) -> None:
 
 def _compare(one: WorkloadProfile, other: WorkloadProfile) -> None:
     rows = []
-    for axis in Axis:
+    for axis in ProfileAxis:
         mine, theirs = one.axis(axis), other.axis(axis)
         rows.append(
             (
@@ -154,11 +157,11 @@ def _suffers(sensitivity: Reading, tendency: Reading) -> str:
 
 
 def _value(reading: Reading) -> str:
-    return str(reading.value) if isinstance(reading, Figure) else "–"
+    return str(reading.value) if isinstance(reading, ProfileFigure) else "–"
 
 
 def _cell(reading: Reading, reasons: list[str]) -> str:
-    if isinstance(reading, Figure):
+    if isinstance(reading, ProfileFigure):
         samples = f", {reading.samples} samples" if reading.samples else ""
         return f"{reading.value} ({reading.low} to {reading.high}{samples}, {reading.source})"
     if reading.because not in reasons:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from cotenant.cli import tables
 from cotenant.engine.rebalancer.jobs import LOW_NODE_LOAD
-from cotenant.engine.rebalancer.plan import KeptPod, Plan, PlannedMove
+from cotenant.engine.rebalancer.plan import KeptPod, MovePlan, PlannedMove
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.services.rebalancer import planning
 from cotenant.services.rebalancer.arguments import PlanArguments
@@ -28,7 +28,7 @@ def plan(request: PlanArguments, as_json: bool) -> int:
     return 0
 
 
-def show(found: Plan) -> None:
+def show(found: MovePlan) -> None:
     """Print a plan."""
     tables.print_folded(summary(found))
     for line in pool_lines(found):
@@ -56,7 +56,7 @@ def show(found: Plan) -> None:
             tables.print_folded(f"  {note}")
 
 
-def summary(found: Plan) -> str:
+def summary(found: MovePlan) -> str:
     """The first line."""
     measured = found.nodes - len(found.unmeasured)
     text = (
@@ -76,7 +76,7 @@ def summary(found: Plan) -> str:
     return text
 
 
-def pool_lines(found: Plan) -> Iterator[str]:
+def pool_lines(found: MovePlan) -> Iterator[str]:
     """What was found in each pool."""
     for pool in found.pools:
         if pool.note:
@@ -94,7 +94,7 @@ def pool_lines(found: Plan) -> Iterator[str]:
         )
 
 
-def kind_lines(found: Plan) -> Iterator[str]:
+def kind_lines(found: MovePlan) -> Iterator[str]:
     """What the kinds of moves other than LowNodeLoad found."""
     for kind in found.kinds:
         said = f"{kind.considered} found, {kind.solved} solved by this plan" if kind.considered else "nothing found"
@@ -137,7 +137,7 @@ def size(amount: int) -> str:
     return f"{amount / _GIBIBYTE:.1f}Gi" if amount >= _GIBIBYTE else f"{amount / _MEBIBYTE:.0f}Mi"
 
 
-def reason_lines(found: Plan) -> Iterator[str]:
+def reason_lines(found: MovePlan) -> Iterator[str]:
     """Why pods leave each node: its use before the first of its moves. Other kinds: why each pod moves."""
     seen = set()
     for move in found.moves:

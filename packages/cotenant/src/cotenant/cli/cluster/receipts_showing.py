@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cotenant.cli.tables import print_folded, print_words
-from cotenant.model.groups.migration import JobPhase, MigrationJob, Step
+from cotenant.model.groups.migration import JobPhase, JobStep, MigrationJob
 from cotenant.model.quantities import format_bytes, format_milli
 from cotenant.model.sizes.container import ContainerSize
 from cotenant.model.sizes.right_sizing import RightSizing
@@ -128,7 +128,7 @@ def _row(sizing: RightSizing) -> _Row:
 
 
 def _move_row(job: MigrationJob) -> _MoveRow:
-    helped, note = job.condition(Step.HELPED), job.note
+    helped, note = job.condition(JobStep.HELPED), job.note
     after = note.target if note is not None else ""
     if job.phase is JobPhase.SUCCEEDED and helped is not None:
         state = {"True": "helped", "False": "did not help"}.get(helped.status, "not measured")

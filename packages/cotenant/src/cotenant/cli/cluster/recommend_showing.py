@@ -12,20 +12,20 @@ from cotenant.cli.tables import print_folded, print_line, print_words
 from cotenant.model.assess.history import ClusterHistory, no_history
 from cotenant.model.printable import printable
 from cotenant.model.quantities import format_bytes, format_milli
-from cotenant.model.sizes.recommendation import Basis, Recommendation, Trial
+from cotenant.model.sizes.recommendation import Recommendation, SizeBackTest, SizeBasis
 from cotenant.services.assess.arguments import ReadArguments
 from cotenant.services.assess.reading import read_files, read_use
 from cotenant.services.prices import price_table
 from cotenant.services.sizes.forms import written
 from cotenant.services.sizes.reading import SizedCluster, read_sized_cluster, sized_copy
-from cotenant.services.sizes.recommending import Advice, Wanted, advise
+from cotenant.services.sizes.recommending import Advice, SizeQuery, advise
 
 INCOMPLETE = 3  # exit status: something could not be read or recommended, the rest is there
 _NO_HISTORY = "The copy has no use over time: `cotenant assess dump --prometheus URL` makes one that has."
 
 
 def recommend(
-    request: ReadArguments, wanted: Wanted, file: Path | None, prices: Path | None, form: str, as_json: bool
+    request: ReadArguments, wanted: SizeQuery, file: Path | None, prices: Path | None, form: str, as_json: bool
 ) -> int:
     """Read, recommend and print; returns the exit status."""
     table = price_table(prices)
@@ -81,7 +81,7 @@ def _pair(request: int | None, limit: int | None, shown: Callable[[int], str]) -
     return f"{'-' if request is None else shown(request)}/{'-' if limit is None else shown(limit)}"
 
 
-def _tried(trial: Trial) -> str:
+def _tried(trial: SizeBackTest) -> str:
     return "-" if trial.risk is None else f"{trial.days} d, {100 * trial.risk:.2g} %"
 
 
@@ -105,7 +105,7 @@ def _explain(one: Recommendation, advice: Advice) -> None:
         print_folded(f"  {why}")
 
 
-def _basis(basis: Basis, unit: str) -> str:
+def _basis(basis: SizeBasis, unit: str) -> str:
     trial = (
         ""
         if basis.trial.risk is None

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from cotenant.cli.cluster.app import Waiting
+from cotenant.cli.cluster.app import WaitOptions
 from cotenant.cli.options import Json
 from cotenant.services.options import Context, Kubeconfig
 
 if TYPE_CHECKING:
-    from cotenant.services.vms.command import Where
+    from cotenant.services.vms.command import MachineLocation
 
 app = App(
     name="vm",
@@ -34,14 +34,14 @@ class Machines:
     kubeconfig: Kubeconfig = None
     context: Context = ""
 
-    def where(self) -> Where:
+    def where(self) -> MachineLocation:
         """The same for what carries commands out."""
-        from cotenant.services.vms.command import Where
+        from cotenant.services.vms.command import MachineLocation
 
-        return Where(self.kubeconfig, self.context, self.namespace, self.cloud)
+        return MachineLocation(self.kubeconfig, self.context, self.namespace, self.cloud)
 
 
-_MACHINES, _WAITING = Machines(), Waiting()
+_MACHINES, _WAITING = Machines(), WaitOptions()
 
 
 @app.command(name="list")
@@ -68,7 +68,7 @@ def show(name: str, /, *, machines: Machines = _MACHINES, json: Json = False) ->
 
 
 @app.command
-def start(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MACHINES) -> int:
+def start(name: str, /, *, waiting: WaitOptions = _WAITING, machines: Machines = _MACHINES) -> int:
     """Start a machine that is stopped.
 
     Exit status, here and below: 0 it came about, 1 it did not, with the reason, 2 bad input.
@@ -79,7 +79,7 @@ def start(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MA
 
 
 @app.command
-def stop(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MACHINES) -> int:
+def stop(name: str, /, *, waiting: WaitOptions = _WAITING, machines: Machines = _MACHINES) -> int:
     """Stop a machine."""
     from cotenant.cli.cluster import vm_running
 
@@ -87,7 +87,7 @@ def stop(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MAC
 
 
 @app.command
-def restart(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MACHINES) -> int:
+def restart(name: str, /, *, waiting: WaitOptions = _WAITING, machines: Machines = _MACHINES) -> int:
     """Stop it and start it again; changes that wait for a start take hold."""
     from cotenant.cli.cluster import vm_running
 
@@ -95,7 +95,7 @@ def restart(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _
 
 
 @app.command
-def pause(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MACHINES) -> int:
+def pause(name: str, /, *, waiting: WaitOptions = _WAITING, machines: Machines = _MACHINES) -> int:
     """Freeze its vCPUs; it keeps its memory and its node."""
     from cotenant.cli.cluster import vm_running
 
@@ -103,7 +103,7 @@ def pause(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MA
 
 
 @app.command
-def unpause(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MACHINES) -> int:
+def unpause(name: str, /, *, waiting: WaitOptions = _WAITING, machines: Machines = _MACHINES) -> int:
     """Let it go on."""
     from cotenant.cli.cluster import vm_running
 
@@ -111,7 +111,7 @@ def unpause(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _
 
 
 @app.command
-def migrate(name: str, /, *, waiting: Waiting = _WAITING, machines: Machines = _MACHINES) -> int:
+def migrate(name: str, /, *, waiting: WaitOptions = _WAITING, machines: Machines = _MACHINES) -> int:
     """Move it to another node while it runs."""
     from cotenant.cli.cluster import vm_running
 
@@ -126,7 +126,7 @@ def resize(
     flavor: Annotated[str, Parameter(help="An instance type (KubeVirt) or flavor (OpenStack).")] = "",
     vcpus: Annotated[int, Parameter(help="vCPUs of a KubeVirt machine without an instance type.")] = 0,
     memory: Annotated[str, Parameter(help="Its memory, such as 4Gi.")] = "",
-    waiting: Waiting = _WAITING,
+    waiting: WaitOptions = _WAITING,
     machines: Machines = _MACHINES,
 ) -> int:
     """Give it another size, and say when that takes hold."""

@@ -12,15 +12,15 @@ from cotenant.model.cluster.class_names import CLASSES
 from cotenant.model.errors import InvalidInput
 from cotenant.model.printable import printable
 from cotenant.model.quantities import whole
-from cotenant.model.vms.machine import Machine, Size, Verb
+from cotenant.model.vms.machine import Machine, MachineSize, MachineVerb
 from cotenant.services.vms import command
-from cotenant.services.vms.command import Where, connected
+from cotenant.services.vms.command import MachineLocation, connected
 
 _MIB = 1 << 20
 _MAX_VCPUS = 4096
 
 
-def every(where: Where, everywhere: bool, json: bool) -> int:
+def every(where: MachineLocation, everywhere: bool, json: bool) -> int:
     """Print the list."""
 
     async def run() -> list[Machine]:
@@ -47,7 +47,7 @@ def every(where: Where, everywhere: bool, json: bool) -> int:
     return 0
 
 
-def show(where: Where, name: str, json: bool) -> int:
+def show(where: MachineLocation, name: str, json: bool) -> int:
     """Print one machine."""
 
     async def run() -> Machine:
@@ -71,22 +71,24 @@ def show(where: Where, name: str, json: bool) -> int:
     return 0
 
 
-def change(where: Where, verb: str, name: str, waits: bool, timeout_s: float) -> int:
+def change(where: MachineLocation, verb: str, name: str, waits: bool, timeout_s: float) -> int:
     """Tell a machine a verb."""
-    return _change(where, Verb(verb), name, Size(), waits, timeout_s)
+    return _change(where, MachineVerb(verb), name, MachineSize(), waits, timeout_s)
 
 
-def resize(where: Where, name: str, flavor: str, vcpus: int, memory: str, waits: bool, timeout_s: float) -> int:
+def resize(
+    where: MachineLocation, name: str, flavor: str, vcpus: int, memory: str, waits: bool, timeout_s: float
+) -> int:
     """Give it another size."""
     if not 0 <= vcpus <= _MAX_VCPUS:
         raise InvalidInput("--vcpus", vcpus, f"1 to {_MAX_VCPUS}")
     memory_mib = whole(memory, "--memory") // _MIB if memory else 0
     if memory and memory_mib < 1:
         raise InvalidInput("--memory", memory, "at least 1Mi")
-    return _change(where, Verb.RESIZE, name, Size(vcpus, memory_mib, flavor), waits, timeout_s)
+    return _change(where, MachineVerb.RESIZE, name, MachineSize(vcpus, memory_mib, flavor), waits, timeout_s)
 
 
-def set_class(where: Where, name: str, class_name: str) -> int:
+def set_class(where: MachineLocation, name: str, class_name: str) -> int:
     """Give it a class."""
     if class_name not in (*CLASSES, "none"):
         raise InvalidInput("CLASS", class_name, f"{', '.join(CLASSES)} or none")
@@ -100,7 +102,9 @@ def set_class(where: Where, name: str, class_name: str) -> int:
     return 0
 
 
-def _change(where: Where, verb: Verb, name: str, to: Size, waits: bool, timeout_s: float) -> int:
+def _change(
+    where: MachineLocation, verb: MachineVerb, name: str, to: MachineSize, waits: bool, timeout_s: float
+) -> int:
     if not (isfinite(timeout_s) and timeout_s > 0):
         raise InvalidInput("--timeout-s", timeout_s, "seconds above 0")
 
@@ -115,15 +119,15 @@ def _change(where: Where, verb: Verb, name: str, to: Size, waits: bool, timeout_
             _say(f"{machine.key}: {verb.value} was asked for")
         else:
             said = f"{machine.key} is {machine.state.value}" + (f" on {machine.node}" if machine.node else "")
-            _say(said + (f", {_size(machine.size)}" if verb is Verb.RESIZE else ""))
-            if machine.pending and verb is Verb.RESIZE and not where.cloud:
+            _say(said + (f", {_size(machine.size)}" if verb is MachineVerb.RESIZE else ""))
+            if machine.pending and verb is MachineVerb.RESIZE and not where.cloud:
                 _say(f"{machine.pending} (`cotenant vm restart {machine.name}`)")
         return 0
 
     return asyncio.run(run())
 
 
-def _size(size: Size) -> str:
+def _size(size: MachineSize) -> str:
     parts = [f"{size.vcpus} vCPU" if size.vcpus else "", f"{size.memory_mib} MiB" if size.memory_mib else ""]
     numbers = ", ".join(part for part in parts if part)
     if size.flavor:

@@ -29,7 +29,7 @@ app = App(
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Bus:
+class BusAddress:
     """Where the bus is."""
 
     bus: Annotated[
@@ -57,7 +57,7 @@ class Bus:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Host:
+class HostOptions:
     """What an agent says of its host."""
 
     guid: Annotated[
@@ -80,7 +80,7 @@ class Host:
     ] = None
 
 
-_BUS, _HOST = Bus(), Host()
+_BUS, _HOST = BusAddress(), HostOptions()
 Name = Annotated[str, Parameter(help="The group's file or name.")]
 Guid = Annotated[str, Parameter(help="Guid of a container or an agent.")]
 
@@ -105,8 +105,8 @@ def serve(
         ),
     ] = None,
     port: Annotated[int, Parameter(help="With --embedded: port of the bus on loopback; 0: any free one.")] = 0,
-    connection: Bus = _BUS,
-    host: Host = _HOST,
+    connection: BusAddress = _BUS,
+    host: HostOptions = _HOST,
     log_level: LogLevel = "info",
     log_format: LogFormat = "text",
 ) -> int:
@@ -123,8 +123,8 @@ def serve(
 @app.command
 def agent(
     *,
-    connection: Bus = _BUS,
-    host: Host = _HOST,
+    connection: BusAddress = _BUS,
+    host: HostOptions = _HOST,
     log_level: LogLevel = "info",
     log_format: LogFormat = "text",
 ) -> int:
@@ -154,7 +154,7 @@ def up(
     dry_run: Annotated[
         bool, Parameter(negative=(), help="Read the file and show the order of starts; start nothing.")
     ] = False,
-    connection: Bus = _BUS,
+    connection: BusAddress = _BUS,
     json: Json = False,
 ) -> int:
     """Start a group of containers, all or none: a failure of one takes all back and says which.
@@ -176,7 +176,7 @@ def up(
 
 
 @app.command
-def down(name: Name, /, *, connection: Bus = _BUS, json: Json = False) -> int:
+def down(name: Name, /, *, connection: BusAddress = _BUS, json: Json = False) -> int:
     """Remove a group's containers, those first that were started last.
 
     Exit status 1 where something is left; it is removed when its host is back.
@@ -190,7 +190,7 @@ def down(name: Name, /, *, connection: Bus = _BUS, json: Json = False) -> int:
 
 
 @app.command
-def restart(name: Name, /, *, connection: Bus = _BUS, json: Json = False) -> int:
+def restart(name: Name, /, *, connection: BusAddress = _BUS, json: Json = False) -> int:
     """Remove a group's containers and make them again, on the same hosts with the same guids. All or none."""
     from cotenant.cli.fleet import showing
     from cotenant.model.fleet.requests import Restart
@@ -206,7 +206,7 @@ def ps(
     /,
     *,
     tag: Annotated[tuple[str, ...], Parameter(help="On hosts with all of these tags.")] = (),
-    connection: Bus = _BUS,
+    connection: BusAddress = _BUS,
     json: Json = False,
 ) -> int:
     """Containers of the fleet: state, CPU and memory used now, limits."""
@@ -224,7 +224,7 @@ def hosts(
     tag: Annotated[tuple[str, ...], Parameter(help="With all of these tags.")] = (),
     namespace: Annotated[str, Parameter(help="Of this namespace.", show_default=False)] = "",
     host: Annotated[str, Parameter(help="Of this host name or guid.", show_default=False)] = "",
-    connection: Bus = _BUS,
+    connection: BusAddress = _BUS,
     json: Json = False,
 ) -> int:
     """Hosts of the fleet: state of the agent, its functions, load."""
@@ -236,7 +236,7 @@ def hosts(
 
 
 @app.command
-def inspect(guid: Guid, /, *, connection: Bus = _BUS, json: Json = False) -> int:
+def inspect(guid: Guid, /, *, connection: BusAddress = _BUS, json: Json = False) -> int:
     """All that is known of a container or an agent."""
     from cotenant.cli.fleet import showing
     from cotenant.model.fleet.requests import Inspect, Inspected
@@ -263,7 +263,7 @@ def limit(
         str, Parameter(name="--for", help="How long; then what stood before is restored, whoever is still there.")
     ] = "10m",
     lift: Annotated[bool, Parameter(negative=(), help="Give back all limits of the container first.")] = False,
-    connection: Bus = _BUS,
+    connection: BusAddress = _BUS,
     json: Json = False,
 ) -> int:
     """Limit a container for a time, by leases of its host's keeper, or show what is limited.
@@ -303,7 +303,7 @@ def configure(
     file: Annotated[Path, Parameter(help="Settings of agents (YAML): functions, heartbeat_s, environment, keeper.")],
     /,
     *,
-    connection: Bus = _BUS,
+    connection: BusAddress = _BUS,
     json: Json = False,
 ) -> int:
     """Store what agents of a role and platform use, and bring it to them while they run.
@@ -322,14 +322,14 @@ def configure(
     return showing.show_spread(role, platform, answer, json)
 
 
-def bus_options(given: Bus) -> BusOptions:
+def bus_options(given: BusAddress) -> BusOptions:
     """As the services take it."""
     from cotenant.services.fleet.places import BusOptions
 
     return BusOptions(given.bus, given.key, given.ca, given.name, given.state_dir)
 
 
-def _agent_options(given: Host, bus: Bus) -> AgentOptions:
+def _agent_options(given: HostOptions, bus: BusAddress) -> AgentOptions:
     from cotenant.services.fleet.agent_main import AgentOptions
 
     return AgentOptions(

@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 from cyclopts import App, Parameter
 
-from cotenant.cli.fleet.commands import Bus, app, bus_options
+from cotenant.cli.fleet.commands import BusAddress, app, bus_options
 from cotenant.cli.options import Json
 
-_BUS = Bus()
+_BUS = BusAddress()
 experiments = App(name="experiment", help="Experiments with containers of the fleet.", help_format="plaintext")
 app.command(experiments)
 
@@ -25,7 +25,7 @@ def binding(
     cpu: Annotated[int, Parameter(help="The CPU that both are bound to.")] = 0,
     seconds: Annotated[float, Parameter(help="Of each of the three phases.")] = 40.0,
     period: Annotated[float, Parameter(help="Of the service's demand, in seconds of the clock.")] = 20.0,
-    connection: Bus = _BUS,
+    connection: BusAddress = _BUS,
     json: Json = False,
 ) -> int:
     """Bind a service and a hog to one CPU and measure the service alone, together with the hog, and regulated.

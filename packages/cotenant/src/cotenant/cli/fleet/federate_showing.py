@@ -7,7 +7,7 @@ import sys
 import msgspec
 
 from cotenant.cli import tables
-from cotenant.engine.federation.hub import View
+from cotenant.engine.federation.hub import FederationView
 from cotenant.policy.federation.statement import Vector
 from cotenant.policy.federation.where import JobNeeds, ranked
 
@@ -15,7 +15,7 @@ FAILED = 1
 _MIB_OF_GIB = 1024
 
 
-def show(view: View, as_json: bool) -> int:
+def show(view: FederationView, as_json: bool) -> int:
     """Clusters, then tenants by share."""
     if as_json:
         _print_json(view)
@@ -48,7 +48,7 @@ def show(view: View, as_json: bool) -> int:
     return 0
 
 
-def show_where(needs: JobNeeds, view: View, as_json: bool) -> int:
+def show_where(needs: JobNeeds, view: FederationView, as_json: bool) -> int:
     """The ranking; clusters of which nothing live is known are named with the reason."""
     found = ranked(needs, [(cluster.cluster, cluster.room) for cluster in view.clusters if cluster.room is not None])
     silent = [(cluster.cluster, cluster.refused or "silent") for cluster in view.clusters if cluster.room is None]

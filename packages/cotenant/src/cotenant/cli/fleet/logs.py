@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from cotenant.cli.fleet.commands import Bus, bus_options
+from cotenant.cli.fleet.commands import BusAddress, bus_options
 
-_BUS = Bus()
+_BUS = BusAddress()
 app = App(name="logs", help_format="plaintext")
 
 
@@ -26,7 +26,7 @@ def logs(
     tail: Annotated[int | None, Parameter(help="The last so many lines only.")] = None,
     follow: Annotated[bool, Parameter(name=("--follow", "-f"), negative=(), help="Go on as lines come.")] = False,
     times: Annotated[bool, Parameter(negative=(), help="Show when each line was written.")] = False,
-    connection: Bus = _BUS,
+    connection: BusAddress = _BUS,
     json: Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object for each line.")] = False,
 ) -> int:
     """Show the log of a container or pod of the fleet, as its host's agent keeps it.

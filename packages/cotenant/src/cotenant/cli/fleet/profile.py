@@ -7,12 +7,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from cotenant.cli.fleet.commands import Bus, app, bus_options
+from cotenant.cli.fleet.commands import BusAddress, app, bus_options
 from cotenant.cli.options import Json
 from cotenant.services.options import GIVEN
 from cotenant.services.profiling.arguments import SlowArguments
 
-_BUS = Bus()
+_BUS = BusAddress()
 
 
 @app.command
@@ -31,7 +31,7 @@ def profile(
     idle: Annotated[bool, Parameter(negative=(), help="Count threads that wait, too.")] = False,
     slow: Annotated[SlowArguments, GIVEN] = SlowArguments(),
     rows: Annotated[int, Parameter(help="Lines of the table.")] = 20,
-    connection: Bus = _BUS,
+    connection: BusAddress = _BUS,
     json: Json = False,
 ) -> int:
     """In which lines the programs of a container spend their time, without a change of them.

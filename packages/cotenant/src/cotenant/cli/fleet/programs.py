@@ -7,16 +7,16 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from cotenant.cli.fleet.commands import Bus, app, bus_options
+from cotenant.cli.fleet.commands import BusAddress, app, bus_options
 from cotenant.cli.options import Json
 
-_BUS = Bus()
+_BUS = BusAddress()
 _MARGIN_S = 2.0  # for the way to the program and back
 Program = Annotated[str, Parameter(help="The program's guid: that of its container, or one of its own.")]
 
 
 @app.command
-def methods(guid: Program, /, *, connection: Bus = _BUS, json: Json = False) -> int:
+def methods(guid: Program, /, *, connection: BusAddress = _BUS, json: Json = False) -> int:
     """Methods that a program has registered under its guid: parameters with types and defaults, result, deadline."""
     from cotenant.cli.fleet import showing
     from cotenant.model.fleet.methods import MethodList, Methods
@@ -40,7 +40,7 @@ def call(
     timeout: Annotated[
         str, Parameter(help="Deadline, as 30s; the method's own holds where it is shorter.", show_default=True)
     ] = "5s",
-    connection: Bus = _BUS,
+    connection: BusAddress = _BUS,
     json: Json = False,
 ) -> int:
     """Call a method of a program and print its result.

@@ -9,7 +9,7 @@ import msgspec
 from cotenant.cli import tables
 from cotenant.model.fleet.configuration import USUAL_FUNCTIONS
 from cotenant.model.fleet.group import GroupOutcome
-from cotenant.model.fleet.host import ContainerStatus
+from cotenant.model.fleet.host import HostContainer
 from cotenant.model.fleet.methods import MethodList
 from cotenant.model.fleet.requests import GroupRow, HostRow, Inspected, Limited, Listed, Spread
 from cotenant.model.fleet.states import AgentState
@@ -166,7 +166,7 @@ def show_result(result: bytes, as_json: bool) -> int:
     return 0
 
 
-def _container(host: HostRow, status: ContainerStatus) -> tuple[str, ...]:
+def _container(host: HostRow, status: HostContainer) -> tuple[str, ...]:
     return (
         status.guid,
         status.group,

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from cotenant.cli.fleet.commands import Bus, app, bus_options
+from cotenant.cli.fleet.commands import BusAddress, app, bus_options
 
-_BUS = Bus()
+_BUS = BusAddress()
 
 
 @app.command(name="exec")
@@ -17,7 +17,7 @@ def execute(
     command: Annotated[tuple[str, ...], Parameter(help="A program and its arguments, after -- ; default: sh.")] = (),
     /,
     *,
-    connection: Bus = _BUS,
+    connection: BusAddress = _BUS,
 ) -> int:
     """Open a terminal in a container: run a command there, by default a shell.
 

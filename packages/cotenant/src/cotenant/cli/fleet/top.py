@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from cyclopts import Parameter
 
-from cotenant.cli.fleet.commands import Bus, app, bus_options
+from cotenant.cli.fleet.commands import BusAddress, app, bus_options
 from cotenant.cli.options import Json
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cotenant.model.fleet.figures import TopPage
 
-_BUS = Bus()
+_BUS = BusAddress()
 _MIB = 1 << 20
 _WIDTH = 200  # where the output is no terminal
 
@@ -34,7 +34,7 @@ def top(
         bool, Parameter(negative=(), help="Show it anew every --every seconds, until interrupted.")
     ] = False,
     every: Annotated[float, Parameter(help="Seconds between two tables of --watch.")] = 2.0,
-    connection: Bus = _BUS,
+    connection: BusAddress = _BUS,
     json: Json = False,
 ) -> int:
     """What hosts and containers use now: CPU, of it in the kernel, load averages, memory, network, disk, restarts.

@@ -8,9 +8,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from cotenant.cli import tables
-from cotenant.engine.node.doctor.checks import Finding, Severity, conflicts, findings
+from cotenant.engine.node.doctor.checks import DoctorFinding, FindingSeverity, conflicts, findings
 from cotenant.engine.node.doctor.found import NodeFound
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.errors import InvalidInput
@@ -40,7 +40,7 @@ def doctor(path: Path | None, single: bool, checkpoint: Path, as_json: bool) -> 
         tables.print_folded(line)
     if every:
         tables.print_words(
-            ("", "about", "finding"), [_row(finding) for finding in every], emphasised=(Severity.CONFLICT,)
+            ("", "about", "finding"), [_row(finding) for finding in every], emphasised=(FindingSeverity.CONFLICT,)
         )
     tables.print_line(_verdict(every, config), strong=True)
     return 1 if against else 0
@@ -49,10 +49,10 @@ def doctor(path: Path | None, single: bool, checkpoint: Path, as_json: bool) -> 
 def _settings(config: AgentConfig, found: NodeFound, *, named: bool) -> AgentSettings:
     """Those of an agent that acts; without a configuration, on all best-effort work."""
     roots = config.writable if named else tuple(best_effort_group(root) for root in found.roots)
-    return replace(config.settings(), mode=Mode.ACT, roots=roots)
+    return replace(config.settings(), mode=AgentMode.ACT, roots=roots)
 
 
-def _row(finding: Finding) -> tuple[str, str, str]:
+def _row(finding: DoctorFinding) -> tuple[str, str, str]:
     return (
         finding.severity.value,
         finding.subject,
@@ -80,10 +80,10 @@ def _lines(found: NodeFound, settings: AgentSettings) -> list[str]:
     ]
 
 
-def _verdict(every: tuple[Finding, ...], config: AgentConfig) -> str:
-    counts = {severity: sum(finding.severity is severity for finding in every) for severity in Severity}
+def _verdict(every: tuple[DoctorFinding, ...], config: AgentConfig) -> str:
+    counts = {severity: sum(finding.severity is severity for finding in every) for severity in FindingSeverity}
     said = ", ".join(f"{count} {severity}{'s' if count != 1 else ''}" for severity, count in counts.items())
-    if not counts[Severity.CONFLICT]:
+    if not counts[FindingSeverity.CONFLICT]:
         return f"{said}: an agent may act here"
     if config.act_despite_conflicts:
         return f"{said}: an agent acts here despite them (act_despite_conflicts)"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cotenant.cli import tables
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import GiveBack, Knob, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobTarget, LeaseAnswer, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.client import KeeperClient
 
@@ -23,7 +23,7 @@ def hold(knob: str, group: str, value: str | None, seconds: float, socket: Path,
         raise InvalidInput("knob", knob, f"one of {', '.join(known)}")
     if not 1 <= seconds <= 86_400:
         raise InvalidInput("--for", seconds, "1 to 86400 seconds")
-    target = Target(group.strip("/"), known[knob])
+    target = KnobTarget(group.strip("/"), known[knob])
     answer = asyncio.run(_asked(socket, target, value, round(seconds * 1e6)))
     if as_json:
         print(json.dumps({"knob": knob, "group": target.group, "state": answer.state.value, "detail": answer.detail}))
@@ -33,7 +33,7 @@ def hold(knob: str, group: str, value: str | None, seconds: float, socket: Path,
     return 0 if answer.state in _WELL else 1
 
 
-async def _asked(socket: Path, target: Target, value: str | None, ttl_us: int) -> LeaseAnswer:
+async def _asked(socket: Path, target: KnobTarget, value: str | None, ttl_us: int) -> LeaseAnswer:
     client = KeeperClient(socket)
     try:
         if value is None:

@@ -9,7 +9,7 @@ from time import sleep
 
 from cotenant.cli import tables
 from cotenant.drivers.cgroup.layout import detect
-from cotenant.drivers.ebpf.stalls import Stalls
+from cotenant.drivers.ebpf.stalls import StallTracer
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.run_queue import WaitHistogram
 from cotenant.model.machine.stalls import GroupStalls, LongWait
@@ -27,7 +27,7 @@ def stalls(group: str, every_s: float, count: int | None, long_ms: float, rows: 
     if not 1 <= rows <= 10_000:
         raise InvalidInput("--groups", rows, "1 to 10000")
     tree = detect().by_controller["cpu"]
-    with Stalls(tree.path, tree.version, long_us=round(long_ms * 1000)) as probe:
+    with StallTracer(tree.path, tree.version, long_us=round(long_ms * 1000)) as probe:
         watch = StallWatch(probe)
         watch.look()
         done, waits = 0, list[LongWait]()

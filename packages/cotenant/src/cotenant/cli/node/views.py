@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep, time
 
 from cotenant.cli import tables
-from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.leasefile.audit import changes
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.json_object import JsonMapping
@@ -22,7 +22,7 @@ from cotenant.model.machine.node_state import GroupUse
 from cotenant.services.clients.agent import AgentClient
 from cotenant.services.knobs.host import Left, put_back, read_left
 from cotenant.services.nodeview.capabilities import MEASURE, WRITE, capabilities
-from cotenant.services.nodeview.reading import Look, NodeLooker
+from cotenant.services.nodeview.reading import NodeLooker, ObservedInterval
 
 _INTERVAL_S = 1.0
 _OVER = (LeaseState.RESTORED, LeaseState.YIELDED, LeaseState.GONE)
@@ -274,7 +274,7 @@ def _of_agent(agent: str) -> dict[str, object]:
         return {"up": False, "said": str(error)}
 
 
-def _looked(layout: Layout, seconds: float) -> Look:
+def _looked(layout: CgroupLayout, seconds: float) -> ObservedInterval:
     with NodeLooker(layout) as looker:
         looker.look()
         sleep(seconds)
@@ -284,7 +284,7 @@ def _looked(layout: Layout, seconds: float) -> Look:
     return look
 
 
-def _print_moment(look: Look, groups: int, answer: JsonMapping) -> None:
+def _print_moment(look: ObservedInterval, groups: int, answer: JsonMapping) -> None:
     host = look.host
     tables.print_line(
         f"{_cpu(host.cpu_m)} of {host.cpus} CPUs; waited: CPU {_share(host.cpu_stall_ppm)}, memory "

@@ -85,7 +85,7 @@ class _Metered(Evaluator):
             return error
 
 
-class Expression:
+class CelExpression:
     """A parsed expression over the variable `device`. Raises `InvalidInput` where it is none."""
 
     def __init__(self, text: str) -> None:

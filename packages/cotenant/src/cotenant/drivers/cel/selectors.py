@@ -16,9 +16,9 @@ from typing import Any
 import lark
 from celpy import celtypes
 
-from cotenant.drivers.cel.evaluation import Expression, Meter, path_of
+from cotenant.drivers.cel.evaluation import CelExpression, Meter, path_of
 from cotenant.drivers.cel.library import CelQuantity, CelVersion
-from cotenant.model.claims.devices import AttributeValue, OfferedDevice, Values, Version
+from cotenant.model.claims.devices import AttributeValue, AttributeValues, OfferedDevice, Version
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonObject
 
@@ -59,7 +59,7 @@ class _Known:
     """An expression with its results."""
 
     def __init__(self, text: str) -> None:
-        self._expression = Expression(text)
+        self._expression = CelExpression(text)
         self._reads = _reads(self._expression.tree)
         self._results: dict[Hashable, bool | InvalidInput] = {}
         self._read: tuple[dict[tuple[str, str], bool], ...] = ({}, {})  # of attributes, of capacity: driver, name
@@ -161,7 +161,7 @@ def _domains(driver: str, values: JsonObject) -> _Domains:
 
 
 def _value(value: AttributeValue) -> Any:
-    if isinstance(value, Values):
+    if isinstance(value, AttributeValues):
         return celtypes.ListType([_value(one) for one in value.all])
     if isinstance(value, Version):
         return CelVersion(value.text)

@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 
 from cotenant.drivers.cgroup.figures import Figures
-from cotenant.drivers.cgroup.files import Tree, parts_of
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.files import CgroupTree, parts_of
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.counters import Gap, GroupCounters
 
@@ -93,7 +93,7 @@ class CgroupReader:
     and bytes.
     """
 
-    def __init__(self, layout: Layout, max_open: int | None = None) -> None:
+    def __init__(self, layout: CgroupLayout, max_open: int | None = None) -> None:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.max_open = soft * 3 // 4 if max_open is None else max_open
         self.reads = 0
@@ -103,7 +103,7 @@ class CgroupReader:
         self._open_count = 0
         self._turn = 0
         self._gaps: dict[str, Gap] = {}
-        self._trees: dict[str, Tree] = {}
+        self._trees: dict[str, CgroupTree] = {}
         self._files: list[_File] = []
         self._slots: dict[str, int] = {}
         # Slots and files to read this time, where all were read recently.
@@ -111,7 +111,7 @@ class CgroupReader:
         self._plan(layout)
         try:
             for path in {file.path for file in self._files}:
-                self._trees[path] = Tree(path)
+                self._trees[path] = CgroupTree(path)
         except OSError as error:
             self.close()
             raise Unsupported("reading cgroups", f"trees that can be opened: {error}") from error
@@ -156,7 +156,7 @@ class CgroupReader:
 
     # Files
 
-    def _plan(self, layout: Layout) -> None:
+    def _plan(self, layout: CgroupLayout) -> None:
         unified = layout.unified
 
         def add(slot: str, controller: str, v1: str, v2: str, field: str) -> None:

@@ -10,8 +10,8 @@ import os
 from collections.abc import Sequence
 
 from cotenant.drivers.cgroup import parsing
-from cotenant.drivers.cgroup.files import Tree
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.files import CgroupTree
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.model.errors import Unsupported
 
 _READ_BYTES = 4096
@@ -20,7 +20,7 @@ _READ_BYTES = 4096
 class CpuTimes:
     """Holds the tree, and a descriptor for each group of the last reading, until `close`."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: CgroupLayout) -> None:
         """Raises `Unsupported`."""
         hierarchy = layout.by_controller.get("cpuacct") or layout.unified
         if hierarchy is None:
@@ -28,7 +28,7 @@ class CpuTimes:
         self._nanoseconds = hierarchy.version == 1
         self._name = "cpuacct.usage" if self._nanoseconds else "cpu.stat"
         try:
-            self._tree = Tree(hierarchy.path)
+            self._tree = CgroupTree(hierarchy.path)
         except OSError as error:
             raise Unsupported("CPU time of groups", f"{hierarchy.path} ({error.strerror})") from error
         self._descriptors: dict[str, int] = {}

@@ -19,11 +19,11 @@ from time import monotonic, sleep
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.model.errors import CotenantError, Permanent, Unsupported
 from cotenant.model.machine.counters import GroupCounters
-from cotenant.model.machine.knob import Knob, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobTarget, Vanished
 
 PREFIX = "cotenant-experiment-"
 # Above other work on this machine, for all arms equally, so that a neighbour's build disturbs them less.
@@ -38,7 +38,7 @@ _LOCK = "/run/cotenant-experiment.lock"
 class ExperimentCgroups:
     """All groups of one experiment; a context manager. `top` is the path of their parent."""
 
-    def __init__(self, layout: Layout | None = None, top: str = "", wait_s: float = 60.0) -> None:
+    def __init__(self, layout: CgroupLayout | None = None, top: str = "", wait_s: float = 60.0) -> None:
         self.layout = layout or detect()
         self.top = top or f"{PREFIX}{os.getpid()}"
         self._wait_s = wait_s
@@ -55,7 +55,7 @@ class ExperimentCgroups:
             self.knobs = self._open.enter_context(CgroupKnobs(self.layout))
             self._reader = self._open.enter_context(CgroupReader(self.layout))
             self._groups.make(self.top)
-            self.knobs.write(Target(self.top, Knob.CPU_WEIGHT), _TOP_WEIGHT)
+            self.knobs.write(KnobTarget(self.top, Knob.CPU_WEIGHT), _TOP_WEIGHT)
         except CotenantError:
             self._open.close()
             raise
@@ -71,7 +71,7 @@ class ExperimentCgroups:
     def make(self, name: str, cpus: str) -> str:
         """Create a group below the top one, bound to `cpus` (a list as "0-3,8"). Returns its full path."""
         self._groups.make(self.path(name))
-        self.knobs.write(Target(self.path(name), Knob.CPUSET_CPUS), cpus)
+        self.knobs.write(KnobTarget(self.path(name), Knob.CPUSET_CPUS), cpus)
         return self.path(name)
 
     def allow_realtime(self, name: str, ration_us: int) -> None:
@@ -157,7 +157,7 @@ def _only_one(wait_s: float) -> Iterator[None]:
         os.close(fd)
 
 
-def missing_requirement(layout: Layout) -> Unsupported | None:
+def missing_requirement(layout: CgroupLayout) -> Unsupported | None:
     """Why this process cannot create groups here; None where it can."""
     feature = "an experiment on real cgroups"
     if os.geteuid() != 0:

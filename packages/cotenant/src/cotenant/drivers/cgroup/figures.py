@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import eq
 
 from cotenant.drivers.cgroup import parsing
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.proc.pressure import parse_pressure
 from cotenant.model.machine.counters import GroupCounters, Pressure, Stall
 
@@ -25,7 +25,7 @@ _NOTHING = GroupCounters("")
 class Figures:
     """Parses the texts of one layout's groups. `slots`: the index of each file among them."""
 
-    def __init__(self, layout: Layout, slots: Mapping[str, int], garbage: Callable[[int], None]) -> None:
+    def __init__(self, layout: CgroupLayout, slots: Mapping[str, int], garbage: Callable[[int], None]) -> None:
         """`garbage(slot)`: a text existed without a valid number."""
         self._slots = slots
         self._garbage = garbage

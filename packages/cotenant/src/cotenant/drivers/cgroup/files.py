@@ -32,7 +32,7 @@ def parts_of(group: str) -> tuple[bytes, ...]:
     return parts
 
 
-class Tree:
+class CgroupTree:
     """One mounted hierarchy. Holds one file descriptor until `close`."""
 
     def __init__(self, path: str) -> None:
@@ -45,7 +45,7 @@ class Tree:
             os.close(self._root)
             self._root = -1
 
-    def __enter__(self) -> Tree:
+    def __enter__(self) -> CgroupTree:
         return self
 
     def __exit__(

@@ -12,14 +12,14 @@ import errno
 from collections.abc import Mapping
 from pathlib import Path
 
-from cotenant.drivers.cgroup.files import Tree
+from cotenant.drivers.cgroup.files import CgroupTree
 from cotenant.drivers.cgroup.translation import FILES, device_limits_of, throttle_lines
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import DeviceLimits, parse_io_max
 
 
-def set_bandwidth(tree: Tree, group: str, quota_us: int, period_us: int) -> None:
+def set_bandwidth(tree: CgroupTree, group: str, quota_us: int, period_us: int) -> None:
     """Set v1's quota and period. On a refusal both keep their values."""
     quota_file, period_file = FILES[Knob.CPU_MAX].v1
     before = tree.read(group, quota_file), tree.read(group, period_file)
@@ -37,7 +37,7 @@ def set_bandwidth(tree: Tree, group: str, quota_us: int, period_us: int) -> None
         raise
 
 
-def refuse_while_idle(tree: Tree, target: Target, value: str) -> None:
+def refuse_while_idle(tree: CgroupTree, target: KnobTarget, value: str) -> None:
     """Raise `InvalidInput` where the group is idle: the kernel refuses a weight then, without saying why."""
     idle_file = FILES[Knob.CPU_IDLE].v2[0]
     if tree.has(target.group, idle_file) and tree.read(target.group, idle_file) == "1":
@@ -45,7 +45,7 @@ def refuse_while_idle(tree: Tree, target: Target, value: str) -> None:
 
 
 def set_cpus(
-    tree: Tree, target: Target, version: int, name: str, text: str, possible: str, is_restore: bool = False
+    tree: CgroupTree, target: KnobTarget, version: int, name: str, text: str, possible: str, is_restore: bool = False
 ) -> None:
     """Set a CPU set. `possible`: the file that lists the machine's CPUs.
 
@@ -66,14 +66,14 @@ def set_cpus(
         tree.write(target.group, name, tree.read(target.group.rpartition("/")[0], name))
 
 
-def _every_cpu(tree: Tree, possible: str) -> str:
+def _every_cpu(tree: CgroupTree, possible: str) -> str:
     try:
         return Path(possible).read_text(encoding="ascii").strip()
     except OSError:
         return tree.read("", "cpuset.cpus.effective")
 
 
-def reclaim(tree: Tree, group: str, name: str, value: str) -> None:
+def reclaim(tree: CgroupTree, group: str, name: str, value: str) -> None:
     """Reclaim memory; less than requested is not an error."""
     try:
         tree.write(group, name, value)
@@ -83,7 +83,7 @@ def reclaim(tree: Tree, group: str, name: str, value: str) -> None:
             raise
 
 
-def limit_device(tree: Tree, group: str, names: tuple[str, ...], limits: DeviceLimits) -> None:
+def limit_device(tree: CgroupTree, group: str, names: tuple[str, ...], limits: DeviceLimits) -> None:
     """Set all limits of one block device: one file on v2, four on v1."""
     if len(names) == 1:
         tree.write(group, names[0], str(limits))
@@ -92,7 +92,9 @@ def limit_device(tree: Tree, group: str, names: tuple[str, ...], limits: DeviceL
         tree.write(group, name, line)
 
 
-def restore_limits(tree: Tree, group: str, version: int, names: tuple[str, ...], texts: Mapping[str, str]) -> None:
+def restore_limits(
+    tree: CgroupTree, group: str, version: int, names: tuple[str, ...], texts: Mapping[str, str]
+) -> None:
     """Write back the texts of io.max: clear the devices that were not limited, and set those that differ."""
     stands = _limits_by_device(version, tuple(tree.read(group, name) for name in names))
     wanted = _limits_by_device(version, tuple(texts[name] for name in names))

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
-from cotenant.drivers.cgroup.files import Tree, parts_of
+from cotenant.drivers.cgroup.files import CgroupTree, parts_of
 from cotenant.drivers.cgroup.knob_writes import (
     limit_device,
     reclaim,
@@ -31,7 +31,7 @@ from cotenant.drivers.cgroup.knob_writes import (
     set_bandwidth,
     set_cpus,
 )
-from cotenant.drivers.cgroup.layout import Hierarchy, Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout, Hierarchy
 from cotenant.drivers.cgroup.refusals import likely_cause
 from cotenant.drivers.cgroup.translation import (
     FILES,
@@ -48,7 +48,7 @@ from cotenant.drivers.cgroup.translation import (
 )
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import Knob, Scope, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, Vanished
 from cotenant.model.machine.knob_values import canonical, parse_cpu_max, parse_io_max, parse_io_weight
 
 _OF_SEVERAL_FILES = (Knob.IO_WEIGHT, Knob.IO_MAX)  # cpu.max on v1 is handled by `set_bandwidth`
@@ -60,17 +60,20 @@ _REFUSED = frozenset((errno.EINVAL, errno.ERANGE, errno.ENOSPC, errno.EDOM, errn
 
 
 class CgroupKnobs:
-    """Implements engine/node/interfaces.KnobPort for `Scope.CGROUP`. Holds one descriptor per tree until `close`.
+    """Implements engine/node/interfaces.KnobPort for `KnobScope.CGROUP`. Holds one descriptor per tree until `close`.
     `enter` opens a tree by its path.
     """
 
     def __init__(
-        self, layout: Layout, enter: Callable[[str], Tree] = Tree, possible: str = "/sys/devices/system/cpu/possible"
+        self,
+        layout: CgroupLayout,
+        enter: Callable[[str], CgroupTree] = CgroupTree,
+        possible: str = "/sys/devices/system/cpu/possible",
     ) -> None:
         self.layout = layout
         self._possible = possible
         self._enter = enter
-        self._trees: dict[str, Tree] = {}
+        self._trees: dict[str, CgroupTree] = {}
         self._known: dict[Knob, Gap | None] = {}
 
     def close(self) -> None:
@@ -98,7 +101,7 @@ class CgroupKnobs:
             self._known[knob] = gap
         return gap
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         """The current value, in canonical form. io.max has one line per limited device."""
         if not target.knob.undoable:
             raise Unsupported(f"reading {target.knob}", "a knob that keeps a value")
@@ -109,7 +112,7 @@ class CgroupKnobs:
         except InvalidInput as error:
             raise Permanent(f"{target} cannot be read: {error}") from error
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         """The texts of the knob's files, as JSON."""
         hierarchy, names = self._files(target)
         if not target.knob.undoable:
@@ -122,7 +125,7 @@ class CgroupKnobs:
             texts.update(zip((weight,), self._texts(target, hierarchy, (weight,)), strict=True))
         return json.dumps(texts)
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         """Set the knob to a canonical value. A refused write leaves the knob unchanged."""
         value = _canonical_or_raise(target, value)
         hierarchy, names = self._files(target)
@@ -158,7 +161,7 @@ class CgroupKnobs:
                     self.restore(target, before)
             raise self._error(target, hierarchy, error, value) from error
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         """Write back what `raw` returned. `Transient` where another knob of the group has to be restored first."""
         hierarchy, names = self._files(target)
         texts = _parse_raw(target, raw, names, hierarchy.version)
@@ -198,7 +201,7 @@ class CgroupKnobs:
         except InvalidInput as error:
             raise Transient(str(error)) from error
 
-    def identity(self, target: Target) -> str:
+    def identity(self, target: KnobTarget) -> str:
         """The inode of the group's folder, which no later group of the same name has
         (engine/node/interfaces.KnobIdentity).
         """
@@ -211,7 +214,7 @@ class CgroupKnobs:
 
     # Files of a knob
 
-    def _tree(self, hierarchy: Hierarchy) -> Tree:
+    def _tree(self, hierarchy: Hierarchy) -> CgroupTree:
         tree = self._trees.get(hierarchy.path)
         if tree is None:
             try:
@@ -225,7 +228,7 @@ class CgroupKnobs:
 
     def _place(self, knob: Knob) -> tuple[KnobFiles, Hierarchy, tuple[str, ...]]:
         """The knob's hierarchy and possible files. Raises `Unsupported` where this layout cannot have it."""
-        if knob.scope is not Scope.CGROUP:
+        if knob.scope is not KnobScope.CGROUP:
             raise InvalidInput("knob", str(knob), "one of a cgroup")
         spec = FILES[knob]
         hierarchy = self.layout.by_controller.get(spec.controller)
@@ -238,7 +241,7 @@ class CgroupKnobs:
             raise Unsupported(str(knob), spec.needs)
         return spec, hierarchy, names
 
-    def _files(self, target: Target) -> tuple[Hierarchy, tuple[str, ...]]:
+    def _files(self, target: KnobTarget) -> tuple[Hierarchy, tuple[str, ...]]:
         """The files of the knob that exist in this group."""
         spec, hierarchy, names = self._place(target.knob)
         if not spec.any_of:
@@ -276,7 +279,7 @@ class CgroupKnobs:
 
     # Reading
 
-    def _texts(self, target: Target, hierarchy: Hierarchy, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _texts(self, target: KnobTarget, hierarchy: Hierarchy, names: tuple[str, ...]) -> tuple[str, ...]:
         tree = self._tree(hierarchy)
         try:
             return tuple(tree.read(target.group, name) for name in names)
@@ -303,7 +306,7 @@ class CgroupKnobs:
 
     # Errors
 
-    def _absent(self, target: Target, hierarchy: Hierarchy) -> Exception:
+    def _absent(self, target: KnobTarget, hierarchy: Hierarchy) -> Exception:
         """For a missing file: is the group gone, or does it not have the knob?"""
         if not self._tree(hierarchy).exists(target.group):
             return Vanished(f"{target}: no such group")
@@ -315,7 +318,7 @@ class CgroupKnobs:
             return Unsupported(str(target), f"{spec.controller} in cgroup.subtree_control of the group's parent")
         return Unsupported(str(target), spec.needs)
 
-    def _error(self, target: Target, hierarchy: Hierarchy, error: OSError, value: str) -> Exception:
+    def _error(self, target: KnobTarget, hierarchy: Hierarchy, error: OSError, value: str) -> Exception:
         tree, code = self._tree(hierarchy), error.errno
         there = tree.exists(target.group)
         if code in (errno.ENOENT, errno.ENOTDIR):
@@ -333,7 +336,7 @@ class CgroupKnobs:
         return Permanent(f"{target}: {error.strerror}")
 
 
-def _canonical_or_raise(target: Target, value: str) -> str:
+def _canonical_or_raise(target: KnobTarget, value: str) -> str:
     try:
         return canonical(target.knob, value)
     except InvalidInput as error:
@@ -344,7 +347,7 @@ def _weight_file(version: int) -> str:
     return FILES[Knob.CPU_WEIGHT].files(version)[0]
 
 
-def _parse_raw(target: Target, raw: str, names: tuple[str, ...], version: int) -> dict[str, str]:
+def _parse_raw(target: KnobTarget, raw: str, names: tuple[str, ...], version: int) -> dict[str, str]:
     """Decode the texts of `raw`. Raises `InvalidInput` where they are not this knob's."""
     expected = "what raw() returned for this knob on this machine"
     try:

@@ -2,7 +2,7 @@
 
 Distributions mount controllers separately (v1), joined (`cpu,cpuacct`), all in one tree (v2), or v1 with a v2 tree
 beside it that has only pressure and usage (hybrid); and an agent in a container sees the host's trees mounted
-elsewhere. `detect` reads mountinfo once and returns a `Layout`; everything else asks it for a controller's tree. For a
+elsewhere. `detect` reads mountinfo once and returns a `CgroupLayout`; everything else asks it for a controller's tree. For a
 root that mountinfo does not list (a copy, a test's tree), its folders are examined instead.
 Limits: later mounts are not seen; of a tree mounted several times, a complete mount wins, then the shortest path.
 
@@ -60,7 +60,7 @@ class Hierarchy:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CgroupLayout:
     """All trees of this machine. Controllers have their v2 names where the two differ: "io" is v1's "blkio"."""
 
     kind: LayoutKind
@@ -74,7 +74,7 @@ class Layout:
         return None if hierarchy is None else hierarchy.version
 
 
-def detect(cgroup_root: str | None = None, mountinfo: str = "/proc/self/mountinfo") -> Layout:
+def detect(cgroup_root: str | None = None, mountinfo: str = "/proc/self/mountinfo") -> CgroupLayout:
     """The trees mounted at or below `cgroup_root` (anywhere, if None). Raises `Unsupported` where there are none.
 
     `mountinfo`: path of a file in that format.
@@ -91,7 +91,7 @@ def detect(cgroup_root: str | None = None, mountinfo: str = "/proc/self/mountinf
     return arrange(found, cgroup_root)
 
 
-def arrange(found: tuple[Hierarchy, ...], cgroup_root: str | None = None) -> Layout:
+def arrange(found: tuple[Hierarchy, ...], cgroup_root: str | None = None) -> CgroupLayout:
     """The layout of these trees. v1 wins where both versions list a controller, since v2 then lacks its files."""
     if not found:
         where = "" if cgroup_root is None else f" at or below {cgroup_root}"
@@ -104,7 +104,7 @@ def arrange(found: tuple[Hierarchy, ...], cgroup_root: str | None = None) -> Lay
     kind = LayoutKind.V1 if unified is None else LayoutKind.V2
     if unified is not None and any(tree.version == 1 for tree in found):
         kind = LayoutKind.HYBRID
-    return Layout(kind, found, by_controller, unified)
+    return CgroupLayout(kind, found, by_controller, unified)
 
 
 def parse_mountinfo(text: str, root: str | None = None) -> tuple[Hierarchy, ...]:

@@ -37,14 +37,14 @@ def total(text: bytes, *keys: bytes) -> int | None:
     return sum(found) if found else None
 
 
-class Moved(NamedTuple):
+class MovedBytes(NamedTuple):
     """Bytes over all devices."""
 
     read_bytes: int
     written_bytes: int
 
 
-def io_stat(text: bytes) -> Moved | None:
+def io_stat(text: bytes) -> MovedBytes | None:
     """v2's io.stat: `MAJ:MIN rbytes=N wbytes=N ...` per device. A group without I/O has an empty file."""
     read = written = 0
     if text and not text.endswith(b"\n"):
@@ -62,10 +62,10 @@ def io_stat(text: bytes) -> Moved | None:
                     read += found
                 else:
                     written += found
-    return Moved(read, written)
+    return MovedBytes(read, written)
 
 
-def throttle_bytes(text: bytes) -> Moved | None:
+def throttle_bytes(text: bytes) -> MovedBytes | None:
     """v1's blkio.throttle.io_service_bytes: `MAJ:MIN Read N`, `MAJ:MIN Write N`, and sums."""
     read = written = 0
     if not text.endswith(b"\n"):
@@ -82,7 +82,7 @@ def throttle_bytes(text: bytes) -> Moved | None:
                 written += found
         elif not words or words[-1:] == [b""] or not words[-1].isdigit():
             return None
-    return Moved(read, written)
+    return MovedBytes(read, written)
 
 
 def cpu_max_m(text: bytes) -> tuple[bool, int | None]:

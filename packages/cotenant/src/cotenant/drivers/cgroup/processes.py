@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from cotenant.drivers.cgroup.files import Tree
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.files import CgroupTree
+from cotenant.drivers.cgroup.layout import CgroupLayout
 
 _MAX_BELOW = 64  # groups that are looked through
 
 
-def first_process(layout: Layout, group: str) -> int | None:
+def first_process(layout: CgroupLayout, group: str) -> int | None:
     """Some process of the group or of one below it; None where there is none."""
     hierarchy = layout.by_controller.get("cpu") or layout.unified
     if hierarchy is None:
         return None
     try:
-        tree = Tree(hierarchy.path)
+        tree = CgroupTree(hierarchy.path)
     except OSError:
         return None
     try:

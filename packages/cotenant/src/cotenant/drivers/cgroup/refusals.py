@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import errno
 
-from cotenant.drivers.cgroup.files import Tree
+from cotenant.drivers.cgroup.files import CgroupTree
 from cotenant.drivers.cgroup.translation import FILES, cpu_max_of
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
 
 
-def likely_cause(tree: Tree, target: Target, version: int, error: OSError) -> tuple[str, str]:
+def likely_cause(tree: CgroupTree, target: KnobTarget, version: int, error: OSError) -> tuple[str, str]:
     """What the kernel would have accepted, and a hint."""
     default = f"a value that the kernel accepts ({error.strerror})"
     match target.knob:
@@ -34,7 +34,7 @@ def likely_cause(tree: Tree, target: Target, version: int, error: OSError) -> tu
     return default, ""
 
 
-def _bandwidth(tree: Tree, target: Target, version: int) -> tuple[str, str] | None:
+def _bandwidth(tree: CgroupTree, target: KnobTarget, version: int) -> tuple[str, str] | None:
     group = target.group
     mine, burst_us = _limit(tree, group, version), _burst(tree, group, version)
     if target.knob is Knob.CPU_BURST:
@@ -55,7 +55,7 @@ def _bandwidth(tree: Tree, target: Target, version: int) -> tuple[str, str] | No
     return "a share of a CPU not below any child's", "on cgroup v1 no group may have more than its parent"
 
 
-def _limit(tree: Tree, group: str, version: int) -> CpuMax | None:
+def _limit(tree: CgroupTree, group: str, version: int) -> CpuMax | None:
     try:
         texts = [tree.read(group, name) for name in FILES[Knob.CPU_MAX].files(version)]
         return cpu_max_of(*texts) if version == 1 else parse_cpu_max(texts[0])
@@ -63,7 +63,7 @@ def _limit(tree: Tree, group: str, version: int) -> CpuMax | None:
         return None
 
 
-def _burst(tree: Tree, group: str, version: int) -> int:
+def _burst(tree: CgroupTree, group: str, version: int) -> int:
     try:
         return int(tree.read(group, FILES[Knob.CPU_BURST].files(version)[0]))
     except (OSError, ValueError):

@@ -17,8 +17,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cotenant.drivers.cgroup.files import Tree, parts_of
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.files import CgroupTree, parts_of
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.counters import Gap
 from cotenant.model.whole_number import whole_number
@@ -42,11 +42,11 @@ class _Pass:
 class RunDelayReader:
     """Reads run delay by group, in microseconds since this reader first saw the group."""
 
-    def __init__(self, layout: Layout, proc_root: str = "/proc", max_tasks: int = MAX_TASKS) -> None:
+    def __init__(self, layout: CgroupLayout, proc_root: str = "/proc", max_tasks: int = MAX_TASKS) -> None:
         hierarchy = layout.by_controller.get("cpu") or layout.unified
         if hierarchy is None:
             raise Unsupported("run delay by group", "the cpu controller")
-        self._tree = Tree(hierarchy.path)
+        self._tree = CgroupTree(hierarchy.path)
         self._list = "tasks" if hierarchy.version == 1 else "cgroup.threads"
         try:
             self._proc = os.open(proc_root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -2,7 +2,7 @@
 
 The engine needs one value per tick, whatever this machine can report. `NodeSensor` joins the readers; run delay and
 cycles, which belong to groups, come from sources that may be left out or exchanged (schedstat or eBPF), and each
-further figure from a `Collector`.
+further figure from a `SampleCollector`.
 Limits: the readings of one tick are taken one after another, some milliseconds apart; `at_us` is when the first began.
 A source that fails is a `Gap` for this tick and does not affect the others.
 """
@@ -55,7 +55,7 @@ class Cycles(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Collector:
+class SampleCollector:
     """A further source of figures. `collect` returns the sample with its fields set; a `CotenantError` of it is a `Gap`
     named `what` for this tick.
 
@@ -80,7 +80,7 @@ class NodeSensor:
         wall_s: Callable[[], float],
         run_delays: RunDelays | None = None,
         cycles: Cycles | None = None,
-        collectors: Sequence[Collector] = (),
+        collectors: Sequence[SampleCollector] = (),
     ) -> None:
         self._groups = groups
         self._host = host

@@ -21,8 +21,8 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 
-from cotenant.drivers.cgroup.files import Tree, parts_of
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.files import CgroupTree, parts_of
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.schedstat import DEEPEST
 from cotenant.model.machine.counters import Gap
 from cotenant.model.whole_number import whole_number
@@ -39,13 +39,13 @@ _KEEP_FLAGS = 0x01  # reset on fork
 class TaskSlices:
     """Gives the tasks of groups a slice. Not thread-safe. `gap` says why nothing is done, None where it is."""
 
-    def __init__(self, layout: Layout, slice_us: int) -> None:
+    def __init__(self, layout: CgroupLayout, slice_us: int) -> None:
         self._slice_ns = min(MAX_US, max(MIN_US, slice_us)) * 1000
         self._followed: frozenset[str] = frozenset()
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._calls = _CALLS.get(os.uname().machine)
         hierarchy = layout.by_controller.get("cpu")
-        self._tree = None if hierarchy is None else Tree(hierarchy.path)
+        self._tree = None if hierarchy is None else CgroupTree(hierarchy.path)
         self._list = "tasks" if hierarchy is not None and hierarchy.version == 1 else "cgroup.threads"
         self._usual_ns = 0
         self._was_refused = False

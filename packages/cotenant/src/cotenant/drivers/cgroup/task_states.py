@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from cotenant.drivers.cgroup.files import Tree
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.files import CgroupTree
+from cotenant.drivers.cgroup.layout import CgroupLayout
 
 _TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 _COUNTED = b"RD"
@@ -17,14 +17,14 @@ _COUNTED = b"RD"
 class TaskStates:
     """Reads groups. Holds its trees open until `close`. `proc_root`: the host's /proc."""
 
-    def __init__(self, layout: Layout, proc_root: str = "/proc") -> None:
+    def __init__(self, layout: CgroupLayout, proc_root: str = "/proc") -> None:
         self._proc = proc_root
         cpu = layout.by_controller.get("cpu") or layout.unified
         accounting = layout.by_controller.get("cpuacct") or cpu
         self._tasks_file = "tasks" if cpu is not None and cpu.version == 1 else "cgroup.threads"
         self._has_ticks = accounting is not None and accounting.version == 1
-        self._tasks = Tree(cpu.path) if cpu is not None else None
-        self._accounting = Tree(accounting.path) if accounting is not None else None
+        self._tasks = CgroupTree(cpu.path) if cpu is not None else None
+        self._accounting = CgroupTree(accounting.path) if accounting is not None else None
 
     def close(self) -> None:
         """Close the trees."""

@@ -20,8 +20,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
-from cotenant.drivers.cgroup.files import Tree
-from cotenant.drivers.cgroup.layout import Hierarchy, Layout
+from cotenant.drivers.cgroup.files import CgroupTree
+from cotenant.drivers.cgroup.layout import CgroupLayout, Hierarchy
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
 from cotenant.model.whole_number import whole_number
@@ -43,17 +43,17 @@ class Walk:
 class Groups:
     """All hierarchies of a layout. Holds one descriptor per hierarchy until `close`."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: CgroupLayout) -> None:
         self.layout = layout
         used = [tree for tree in layout.hierarchies if tree.version == 2 or tree.controllers & _USED]
         first = layout.by_controller.get("cpu") or layout.by_controller.get("memory") or used[0]
         # the tree with the CPU's knobs is used for listing; the pressure tree comes last, so that a group seen there is
         # complete
         used.sort(key=lambda tree: (tree is not first, tree.version))
-        self._trees: dict[str, tuple[Hierarchy, Tree]] = {}
+        self._trees: dict[str, tuple[Hierarchy, CgroupTree]] = {}
         try:
             for hierarchy in used:
-                self._trees[hierarchy.path] = (hierarchy, Tree(hierarchy.path))
+                self._trees[hierarchy.path] = (hierarchy, CgroupTree(hierarchy.path))
         except OSError as error:
             self.close()
             raise Unsupported(f"cgroups at {hierarchy.path}", f"a tree that can be opened: {error.strerror}") from error
@@ -143,7 +143,7 @@ class Groups:
         new is left behind.
         """
         _refuse_root(group)
-        made: list[tuple[Tree, str]] = []
+        made: list[tuple[CgroupTree, str]] = []
         parts = group.split("/")
         try:
             for hierarchy, tree in self._trees.values():
@@ -219,13 +219,13 @@ def _refuse_root(group: str) -> None:
         raise InvalidInput("group", group, "a group below the root", "the root is shared by all")
 
 
-def _remove_below(tree: Tree, group: str) -> None:
+def _remove_below(tree: CgroupTree, group: str) -> None:
     for name in tree.children(group):
         _remove_below(tree, f"{group}/{name}")
     tree.remove(group)
 
 
-def _delegate(tree: Tree, above: str, controllers: frozenset[str]) -> None:
+def _delegate(tree: CgroupTree, above: str, controllers: frozenset[str]) -> None:
     """Enable these controllers for the children of `above`. One that cannot be enabled is reported later by the
     knob that needs it.
     """
@@ -240,7 +240,7 @@ def _delegate(tree: Tree, above: str, controllers: frozenset[str]) -> None:
                 tree.write(above, "cgroup.subtree_control", f"+{controller}")
 
 
-def _fill_cpuset(tree: Tree, group: str, above: str) -> None:
+def _fill_cpuset(tree: CgroupTree, group: str, above: str) -> None:
     for name in ("cpuset.cpus", "cpuset.mems"):
         if not tree.read(group, name):
             tree.write(group, name, tree.read(above, name))

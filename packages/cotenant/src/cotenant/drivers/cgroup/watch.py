@@ -17,9 +17,9 @@ from contextlib import suppress
 
 from inotify_simple import INotify, flags
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.translation import FILES
-from cotenant.model.machine.knob import Scope, Target
+from cotenant.model.machine.knob import KnobScope, KnobTarget
 
 _MASK = flags.MODIFY | flags.ONLYDIR | flags.DONT_FOLLOW
 
@@ -27,7 +27,7 @@ _MASK = flags.MODIFY | flags.ONLYDIR | flags.DONT_FOLLOW
 class KnobWatch:
     """Watches the groups of held knobs. `descriptor` becomes readable when something was written."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: CgroupLayout) -> None:
         """Raises `OSError` where the kernel grants no instance."""
         self._layout = layout
         self._inotify = INotify(nonblocking=True)
@@ -44,7 +44,7 @@ class KnobWatch:
         """End all watches."""
         self._inotify.close()
 
-    def follow(self, targets: Iterable[Target]) -> None:
+    def follow(self, targets: Iterable[KnobTarget]) -> None:
         """Watch the groups of these knobs, and only these."""
         wanted = {place for target in targets if (place := self._place(target)) is not None}
         for place in self._watches.keys() - wanted:
@@ -80,8 +80,8 @@ class KnobWatch:
         for place in [place for place, number in self._watches.items() if number == watch]:
             del self._watches[place]
 
-    def _place(self, target: Target) -> tuple[str, str] | None:
-        if target.knob.scope is not Scope.CGROUP:
+    def _place(self, target: KnobTarget) -> tuple[str, str] | None:
+        if target.knob.scope is not KnobScope.CGROUP:
             return None
         hierarchy = self._layout.by_controller.get(FILES[target.knob].controller)
         return None if hierarchy is None else (hierarchy.path, target.group)

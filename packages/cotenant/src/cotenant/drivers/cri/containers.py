@@ -27,7 +27,7 @@ from cotenant.drivers.cri.making import IMAGES, making_messages
 from cotenant.drivers.cri.messages import NETWORK_OF_NODE, SERVICE
 from cotenant.drivers.cri.recipe import RECIPE, SUPERVISED, recipe_of
 from cotenant.model.errors import CotenantError, Permanent, Transient
-from cotenant.model.fleet.containers import Container, Listed
+from cotenant.model.fleet.containers import FleetContainer, ListedContainer
 from cotenant.model.fleet.template import ContainerTemplate
 from cotenant.model.json_object import JsonObject
 from cotenant.model.machine.knob import Vanished
@@ -59,7 +59,7 @@ class CriContainers:
         await self._ask("Version")
         return (os.cpu_count() or 1) * 1000, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
-    async def list(self, label: str) -> tuple[Listed, ...]:
+    async def list(self, label: str) -> tuple[ListedContainer, ...]:
         """As the Protocol."""
         name, _, value = label.partition("=")
         pods, containers = await self._both({name: value})
@@ -71,12 +71,12 @@ class CriContainers:
                 code = int(status.exit_code) if status.state == _EXITED else None
                 image = str(container.image.image)
                 state = status_of(status)
-                found.append(Listed(labels.get(NAME, ""), container.id, image, state, "", code, labels))
+                found.append(ListedContainer(labels.get(NAME, ""), container.id, image, state, "", code, labels))
         made = {container.pod_sandbox_id for container in containers}
         for pod in pods:
             if pod.id not in made:
                 labels = dict(pod.labels)
-                found.append(Listed(labels.get(NAME, ""), pod.id, "", "dead", "", None, labels))
+                found.append(ListedContainer(labels.get(NAME, ""), pod.id, "", "dead", "", None, labels))
         return tuple(found)
 
     async def changes(self, label: str) -> AsyncIterator[str]:
@@ -89,7 +89,7 @@ class CriContainers:
             before = now
             await asyncio.sleep(_POLL_S)
 
-    async def inspect(self, name: str) -> Container | None:
+    async def inspect(self, name: str) -> FleetContainer | None:
         """As the Protocol."""
         pods, containers = await self._both({NAME: name})
         if not containers:
@@ -102,7 +102,7 @@ class CriContainers:
             return None
         is_running = status.state == _RUNNING
         ended = await self._status(earlier[-1].id) if status.state != _EXITED and earlier else status
-        return Container(
+        return FleetContainer(
             name=name,
             id=str(status.id),
             image=str(status.image.image),
@@ -266,6 +266,8 @@ def _resources(template: ContainerTemplate) -> JsonObject:
     return found
 
 
-def _without_container(name: str, pod: Any) -> Container:
+def _without_container(name: str, pod: Any) -> FleetContainer:
     said = "its pod was made, and no container"
-    return Container(name, pod.id, "", "dead", "", "", 0, said, 0, 0.0, 0, out_of_memory=False, labels=dict(pod.labels))
+    return FleetContainer(
+        name, pod.id, "", "dead", "", "", 0, said, 0, 0.0, 0, out_of_memory=False, labels=dict(pod.labels)
+    )

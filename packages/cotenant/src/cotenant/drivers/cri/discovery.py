@@ -23,14 +23,14 @@ from cotenant.drivers.kubelet.tree import KubepodsTree
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Vanished
-from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, NodePodPhase
 
 UID = "io.kubernetes.pod.uid"
 _UNKNOWN = ContainerLimits(None, None, None, None)
 
 
 class CriPods:
-    """Implements engine/node/interfaces.Discovery. `tree` None: no kubelet groups here, every group is read from
+    """Implements engine/node/interfaces.PodDiscovery. `tree` None: no kubelet groups here, every group is read from
     /proc.
     """
 
@@ -126,7 +126,7 @@ class CriPods:
             labels=sandbox.labels,
             annotations=sandbox.annotations,
             containers=tuple(declared),
-            phase=Phase.RUNNING if sandbox.ready else Phase.OVER,
+            phase=NodePodPhase.RUNNING if sandbox.ready else NodePodPhase.OVER,
             created_s=sandbox.created_at_ns / 1e9,
         )
         return merged(replace(in_tree, containers=tuple(containers)), declared_pod, self._belief)

@@ -11,7 +11,7 @@ import msgspec
 
 from cotenant.drivers.docker.client import DockerClient, InUse, NotThere
 from cotenant.model.errors import Permanent
-from cotenant.model.fleet.containers import Container, Listed
+from cotenant.model.fleet.containers import FleetContainer, ListedContainer
 from cotenant.model.fleet.template import ContainerTemplate, HealthCheck
 from cotenant.model.json_object import JsonMapping, JsonObject
 
@@ -19,7 +19,7 @@ _EXITED = re.compile(r"Exited \((\d+)\)")
 _PULL_S, _STOP_S = 600.0, 900.0
 
 
-class Containers:
+class DockerContainers:
     """The containers of one daemon, by name."""
 
     def __init__(self, docker: DockerClient) -> None:
@@ -30,7 +30,7 @@ class Containers:
         info = await self._docker.get("/info")
         return int(info["NCPU"]) * 1000, int(info["MemTotal"])
 
-    async def list(self, label: str) -> tuple[Listed, ...]:
+    async def list(self, label: str) -> tuple[ListedContainer, ...]:
         """All with this label (NAME=VALUE), also those that ended."""
         found = await self._docker.get(
             "/containers/json", {"all": "true", "filters": msgspec.json.encode({"label": [label]}).decode()}
@@ -43,7 +43,7 @@ class Containers:
         async for event in self._docker.lines("GET", "/events", {"filters": filters}):
             yield str(event.get("Action", ""))
 
-    async def inspect(self, name: str) -> Container | None:
+    async def inspect(self, name: str) -> FleetContainer | None:
         """The container; None where there is none."""
         try:
             found = await self._docker.get(f"/containers/{quote(name)}/json")
@@ -96,13 +96,13 @@ class Containers:
             raise Permanent(f"image {image}: {error}") from error
 
 
-def _listed(found: JsonMapping) -> Listed:
+def _listed(found: JsonMapping) -> ListedContainer:
     said = str(found.get("Status", ""))
     exited = _EXITED.search(said)
     health = next((word for word in ("unhealthy", "healthy") if f"({word})" in said), "")
     if "(health: starting)" in said:
         health = "starting"
-    return Listed(
+    return ListedContainer(
         name=str(found["Names"][0]).lstrip("/") if found.get("Names") else str(found["Id"])[:12],
         id=str(found["Id"]),
         image=str(found.get("Image", "")),
@@ -113,12 +113,12 @@ def _listed(found: JsonMapping) -> Listed:
     )
 
 
-def _container(found: JsonMapping) -> Container:
+def _container(found: JsonMapping) -> FleetContainer:
     state = found["State"]
     health = state.get("Health") or {}
     log = health.get("Log") or [{}]
     log_configuration = (found.get("HostConfig") or {}).get("LogConfig") or {}
-    return Container(
+    return FleetContainer(
         name=str(found["Name"]).lstrip("/"),
         id=str(found["Id"]),
         image=str(found["Config"]["Image"]),

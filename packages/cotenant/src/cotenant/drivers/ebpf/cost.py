@@ -43,7 +43,7 @@ def timed() -> Iterator[None]:
         os.close(fd)
 
 
-class Probe(Protocol):
+class KernelProbe(Protocol):
     """Something with programs of ours in the kernel."""
 
     def programs(self) -> tuple[tuple[str, int], ...]:
@@ -51,7 +51,7 @@ class Probe(Protocol):
         ...
 
 
-def costs(probe: Probe) -> tuple[ProgramCost, ...]:
+def costs(probe: KernelProbe) -> tuple[ProgramCost, ...]:
     """The sums so far; take two and subtract."""
     return tuple(_cost(name, fd) for name, fd in probe.programs())
 

@@ -16,7 +16,7 @@ from cotenant.model.machine.knob import Vanished
 _LINKS_OF_A_LEAF = 2
 
 
-class GroupIndex:
+class CgroupIndex:
     """Ids of the groups of one tree, and the paths of those that were listed."""
 
     def __init__(self, root: str) -> None:

@@ -116,7 +116,7 @@ def possible_cpus() -> int:
     return int(library().handle.libbpf_num_possible_cpus())
 
 
-class Table:
+class BpfMap:
     """A map with keys and values as bytes; `value_size`: of all CPUs together for a per-CPU map."""
 
     def __init__(self, fd: int, key_size: int, value_size: int) -> None:
@@ -253,9 +253,9 @@ class LoadedObject:
             raise Permanent(f"eBPF object: no map named {name}; it was built from other sources: run `make bpf`")
         return int(found)
 
-    def table(self, name: str, key_size: int, value_size: int) -> Table:
+    def table(self, name: str, key_size: int, value_size: int) -> BpfMap:
         """The map of this name."""
-        return Table(self._libbpf.handle.bpf_map__fd(self._map(name)), key_size, value_size)
+        return BpfMap(self._libbpf.handle.bpf_map__fd(self._map(name)), key_size, value_size)
 
     def resize(self, name: str, entries: int) -> None:
         """Set a map's size; only before loading."""

@@ -18,7 +18,7 @@ _DISCARDED = 1 << 30
 _HEADER = 8
 
 
-class Ring:
+class RingReader:
     """The reading side of one ring of `size` bytes."""
 
     def __init__(self, fd: int, size: int) -> None:

@@ -17,10 +17,10 @@ from types import TracebackType
 
 from cotenant.drivers.ebpf import layout
 from cotenant.drivers.ebpf.digests import check_digest
-from cotenant.drivers.ebpf.groups import GroupIndex
+from cotenant.drivers.ebpf.groups import CgroupIndex
 from cotenant.drivers.ebpf.layout import RawWaits
 from cotenant.drivers.ebpf.libbpf import LoadedObject, objects_folder, possible_cpus
-from cotenant.drivers.ebpf.ring import Ring
+from cotenant.drivers.ebpf.ring import RingReader
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Vanished
 from cotenant.model.machine.run_queue import Blame, GroupWaits, LateWait, NoCulprit, RunQueueReading, WaitHistogram
@@ -44,7 +44,7 @@ class RunQueue:
     ) -> None:
         if version not in (1, 2):
             raise InvalidInput("cgroup version", version, "1 or 2")
-        self._index = GroupIndex(root)
+        self._index = CgroupIndex(root)
         self._owners: dict[str, int] = {}  # watched group -> its id
         self._named: dict[int, str] = {}  # id -> watched group; also of a group that has vanished since
         self._members: dict[int, tuple[int, int]] = {}  # id -> the id that it is counted under, threshold in us
@@ -67,7 +67,7 @@ class RunQueue:
             self._watch_table = self._object.table("watched", layout.KEY.size, layout.WATCH.size * self._cpus)
             self._waits_table = self._object.table("waited", layout.KEY.size, layout.WAITS.size * self._cpus)
             self._blame_table = self._object.table("blamed", layout.PAIR.size, layout.NANOSECONDS.size)
-            self._ring = Ring(self._object.table("events", 0, 0).fd, layout.RING_BYTES)
+            self._ring = RingReader(self._object.table("events", 0, 0).fd, layout.RING_BYTES)
         except BaseException:
             self._object.close()
             raise

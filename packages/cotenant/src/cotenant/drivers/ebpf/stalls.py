@@ -15,10 +15,10 @@ from types import TracebackType
 
 from cotenant.drivers.ebpf import stall_layout as layout
 from cotenant.drivers.ebpf.digests import check_digest
-from cotenant.drivers.ebpf.groups import GroupIndex
+from cotenant.drivers.ebpf.groups import CgroupIndex
 from cotenant.drivers.ebpf.kernel_symbols import symbol
 from cotenant.drivers.ebpf.libbpf import LoadedObject, objects_folder
-from cotenant.drivers.ebpf.ring import Ring
+from cotenant.drivers.ebpf.ring import RingReader
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.run_queue import WaitHistogram
 from cotenant.model.machine.stalls import GroupStalls, LongWait, StallKind, StallReading
@@ -27,7 +27,7 @@ OBJECT = "stalls.bpf.o"
 _ITERATOR = "count_tasks"
 
 
-class Stalls:
+class StallTracer:
     """The running probe; a context manager that removes it from the kernel. `root`, `version`: as of `RunQueue`;
     `long_us`: a longer wait is an event, 0: none is. Raises `Unsupported` with what is missing.
     """
@@ -37,7 +37,7 @@ class Stalls:
             raise InvalidInput("cgroup version", version, "1 or 2")
         if long_us < 0:
             raise InvalidInput("long_us", long_us, "0 or more microseconds")
-        self._index = GroupIndex(root)
+        self._index = CgroupIndex(root)
         path = path or objects_folder() / OBJECT
         check_digest(path)
         self._object = LoadedObject(
@@ -47,7 +47,7 @@ class Stalls:
             self._waited = self._object.table("waited", layout.KEY.size, layout.WAITS.size)
             self._counted = self._object.table("counted", layout.GROUP.size, layout.COUNTS.size)
             self._stacks = self._object.table("stacks", layout.STACK_KEY.size, layout.STACK.size)
-            self._ring = Ring(self._object.table("events", 0, 0).fd, layout.RING_BYTES)
+            self._ring = RingReader(self._object.table("events", 0, 0).fd, layout.RING_BYTES)
         except BaseException:
             self._object.close()
             raise
@@ -103,7 +103,7 @@ class Stalls:
         self._ring.close()
         self._object.close()
 
-    def __enter__(self) -> Stalls:
+    def __enter__(self) -> StallTracer:
         return self
 
     def __exit__(

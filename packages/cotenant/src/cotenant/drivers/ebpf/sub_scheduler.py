@@ -21,7 +21,7 @@ from cotenant.drivers.ebpf.digests import check_digest
 from cotenant.drivers.ebpf.libbpf import LoadedObject, objects_folder, possible_cpus, version
 from cotenant.drivers.ebpf.zone_scheduler import BPF_FILES, ZoneSchedulers
 from cotenant.model.errors import Permanent, Transient, Unsupported
-from cotenant.model.zones.setting import Mode
+from cotenant.model.zones.setting import ZoneMode
 from cotenant.model.zones.table import SchedulerState
 
 PARENT = "cotenant_parent"
@@ -101,7 +101,7 @@ class SubSchedulers(ZoneSchedulers):
         self,
         name: str,
         cgroup: int,
-        modes: Sequence[Mode],
+        modes: Sequence[ZoneMode],
         *,
         bpf_files: Path = BPF_FILES,
         starved_ms: int = 1000,
@@ -120,7 +120,7 @@ class SubSchedulers(ZoneSchedulers):
     def _prepare(self, loaded: LoadedObject) -> None:
         loaded.set_variables(_OPERATIONS, _CGROUP.pack(self._cgroup))
 
-    def attach(self, mode: Mode) -> None:
+    def attach(self, mode: ZoneMode) -> None:
         """As `ZoneSchedulers`; attaches the parent first where there is none."""
         if self._attaches.get(mode, 0) >= ATTACHES:
             self._loaded[mode].close()

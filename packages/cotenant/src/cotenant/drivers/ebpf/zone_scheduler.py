@@ -22,10 +22,10 @@ from cotenant.drivers.ebpf import sched_ext, zone_layout
 from cotenant.drivers.ebpf.digests import check_digest
 from cotenant.drivers.ebpf.libbpf import LoadedObject, objects_folder, possible_cpus, version
 from cotenant.drivers.ebpf.pinned import PinnedMap
-from cotenant.drivers.ebpf.ring import Ring
+from cotenant.drivers.ebpf.ring import RingReader
 from cotenant.drivers.ebpf.urgency import rcu_threads, urgent
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
-from cotenant.model.zones.setting import Mode
+from cotenant.model.zones.setting import ZoneMode
 from cotenant.model.zones.table import LateDispatch, SchedulerExit, SchedulerState, ZoneRow
 
 OLDEST = (1, 2)  # the first libbpf with the section .struct_ops.link
@@ -55,7 +55,7 @@ class ZoneMaps:
         self._cpus = possible_cpus()
         self._counts = PinnedMap(folder / "zone_counts", zone_layout.INDEX.size, zone_layout.COUNT.size * self._cpus)
         self._events = PinnedMap(folder / "zone_late", 0, 0)
-        self._ring = Ring(self._events.fd, zone_layout.RING_BYTES)
+        self._ring = RingReader(self._events.fd, zone_layout.RING_BYTES)
 
     def put(self, cgroup: int, row: ZoneRow) -> None:
         """Set the row of a cgroup (its id: the inode of its folder). Takes effect at the task's next dispatch."""
@@ -111,7 +111,7 @@ class ZoneSchedulers:
     def __init__(
         self,
         name: str,
-        modes: Sequence[Mode],
+        modes: Sequence[ZoneMode],
         *,
         bpf_files: Path = BPF_FILES,
         starved_ms: int = 1000,
@@ -127,8 +127,8 @@ class ZoneSchedulers:
         read_state()
         check_version(version())
         self.folder = bpf_files / f"cotenant-zone-{name}"
-        self._attached: Mode | None = None
-        self._loaded: dict[Mode, LoadedObject] = {}
+        self._attached: ZoneMode | None = None
+        self._loaded: dict[ZoneMode, LoadedObject] = {}
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             for mode in modes:
@@ -141,13 +141,13 @@ class ZoneSchedulers:
             self._unload()
             raise
 
-    def _load(self, mode: Mode) -> LoadedObject:
+    def _load(self, mode: ZoneMode) -> LoadedObject:
         def prepare(loaded: LoadedObject) -> None:
             for name in PINNED:
                 loaded.pin(name, self.folder / name)
-            if mode is Mode.LATENCY:
+            if mode is ZoneMode.LATENCY:
                 loaded.set_variables(".rodata", zone_layout.STARVED.pack(self._starved_ms * 1_000_000))
-            if mode is Mode.EXCLUSIVE:
+            if mode is ZoneMode.EXCLUSIVE:
                 constants = zone_layout.pack_exclusive(self._starved_ms * 1_000_000, possible_cpus(), self._own_cpus)
                 loaded.set_variables(".rodata", constants)
             self._prepare(loaded)
@@ -160,11 +160,11 @@ class ZoneSchedulers:
         """Between opening and loading; for subclasses."""
 
     @property
-    def attached(self) -> Mode | None:
+    def attached(self) -> ZoneMode | None:
         """The mode whose link this process holds; the kernel may have ejected it (`verify`)."""
         return self._attached
 
-    def attach(self, mode: Mode) -> None:
+    def attach(self, mode: ZoneMode) -> None:
         """Attach and verify. Raises `Transient` while another scheduler is attached, `Permanent` where the kernel
         does not run it afterwards.
         """
@@ -192,14 +192,14 @@ class ZoneSchedulers:
                 self._loaded[self._attached].detach()
             self._attached = None
 
-    def switch(self, mode: Mode) -> None:
+    def switch(self, mode: ZoneMode) -> None:
         """Detach what is attached, attach `mode`, verify. Raises as `attach`; the fair class runs the tasks then."""
         self._check_loaded(mode)
         with urgent(self._rcu):
             self.detach()
             self.attach(mode)
 
-    def _check_loaded(self, mode: Mode) -> None:
+    def _check_loaded(self, mode: ZoneMode) -> None:
         if mode not in self._loaded:
             raise InvalidInput("mode", mode.value, f"one that was loaded: {', '.join(self._loaded) or 'none'}")
 

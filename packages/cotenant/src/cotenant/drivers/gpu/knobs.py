@@ -19,14 +19,14 @@ from typing import Any
 from cotenant.drivers.gpu.nvml import NEEDS
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import UNLIMITED, Knob, Scope, Target, Vanished
+from cotenant.model.machine.knob import UNLIMITED, Knob, KnobScope, KnobTarget, Vanished
 from cotenant.model.machine.knob_values import canonical, parse_clocks
 
 LOCKS = Path("/run/cotenant/gpu-clocks")  # of this boot, as a lock is
 
 
 class GpuKnobs:
-    """Implements engine/node/interfaces.KnobPort and KnobIdentity for `Scope.GPU`. `library`: pynvml or a
+    """Implements engine/node/interfaces.KnobPort and KnobIdentity for `KnobScope.GPU`. `library`: pynvml or a
     substitute; None = import it at first use. `locks`: folder with a file for each card with a lock.
     """
 
@@ -43,7 +43,7 @@ class GpuKnobs:
 
     def supported(self, knob: Knob) -> Gap | None:
         """Whether there are cards at all: a single one may still not have it."""
-        if knob.scope is not Scope.GPU:
+        if knob.scope is not KnobScope.GPU:
             return Gap(str(knob), "a driver of its own")
         try:
             self._library()
@@ -53,7 +53,7 @@ class GpuKnobs:
             return None
         return None
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         """The limit that stands; of clocks, what was locked here."""
         handle = self._handle(target)
         if target.knob is Knob.GPU_CLOCKS:
@@ -64,11 +64,11 @@ class GpuKnobs:
         except nvml.NVMLError as error:
             raise self._error(target, "", error) from error
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         """The same."""
         return self.read(target)
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         """Set it. Raises `InvalidInput` for what the card does not allow, with what it does."""
         value = canonical(target.knob, value)
         nvml, handle = self._library(), self._handle(target)
@@ -91,16 +91,16 @@ class GpuKnobs:
         except nvml.NVMLError as error:
             raise self._error(target, value, error) from error
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         """As `write`."""
         self.write(target, raw)
 
-    def identity(self, target: Target) -> str:
+    def identity(self, target: KnobTarget) -> str:
         """The card's UUID, which no other has. Raises `Vanished`."""
         self._handle(target)
         return target.group
 
-    def _locked(self, target: Target) -> str:
+    def _locked(self, target: KnobTarget) -> str:
         try:
             return canonical(Knob.GPU_CLOCKS, (self._locks / target.group).read_text(encoding="ascii"))
         except FileNotFoundError:
@@ -108,7 +108,7 @@ class GpuKnobs:
         except (OSError, ValueError, InvalidInput) as error:
             raise Permanent(f"{target}: {self._locks / target.group} cannot be read: {error}") from error
 
-    def _note(self, target: Target, value: str) -> None:
+    def _note(self, target: KnobTarget, value: str) -> None:
         """Keep what is locked; "" for no lock."""
         file = self._locks / target.group
         try:
@@ -122,8 +122,8 @@ class GpuKnobs:
         except OSError as error:
             raise Transient(f"{target}: {file}: {error.strerror}") from error
 
-    def _handle(self, target: Target) -> Any:
-        if target.knob.scope is not Scope.GPU:
+    def _handle(self, target: KnobTarget) -> Any:
+        if target.knob.scope is not KnobScope.GPU:
             raise Unsupported(str(target.knob), "a driver of its own")
         nvml = self._library()
         try:
@@ -147,7 +147,7 @@ class GpuKnobs:
         self._nvml = nvml
         return nvml
 
-    def _error(self, target: Target, value: str, error: Any) -> Exception:
+    def _error(self, target: KnobTarget, value: str, error: Any) -> Exception:
         nvml = self._library()
         match error.value:
             case nvml.NVML_ERROR_NOT_FOUND | nvml.NVML_ERROR_GPU_IS_LOST:
@@ -162,7 +162,7 @@ class GpuKnobs:
                 return InvalidInput(str(target), value, self._allowed(target))
         return Transient(f"{target}: {error}")
 
-    def _allowed(self, target: Target) -> str:
+    def _allowed(self, target: KnobTarget) -> str:
         if target.knob is Knob.GPU_POWER:
             nvml = self._library()
             try:

@@ -16,7 +16,7 @@ import re
 from cotenant.drivers.gpu.mps import MpsControl
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Unsupported
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import Knob, Scope, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, Vanished
 from cotenant.model.machine.knob_values import canonical
 
 DEFAULT = "default"
@@ -25,14 +25,14 @@ _PERCENT = re.compile(r"(\d{1,3})(?:\.\d+)?", re.ASCII)
 
 
 class MpsKnobs:
-    """Implements engine/node/interfaces.KnobPort and KnobIdentity for `Scope.MPS`."""
+    """Implements engine/node/interfaces.KnobPort and KnobIdentity for `KnobScope.MPS`."""
 
     def __init__(self, control: MpsControl | None = None) -> None:
         self._control = control if control is not None else MpsControl()
 
     def supported(self, knob: Knob) -> Gap | None:
         """None where the daemon runs."""
-        if knob.scope is not Scope.MPS:
+        if knob.scope is not KnobScope.MPS:
             return Gap(str(knob), "a driver of its own")
         try:
             self._control.ask("get_server_list")
@@ -42,7 +42,7 @@ class MpsKnobs:
             return None
         return None
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         """What clients that start now get."""
         said = self._ask(target, "get")
         if target.knob is Knob.MPS_THREADS:
@@ -56,23 +56,23 @@ class MpsKnobs:
             raise Unsupported(str(target), needs)
         return str(int(memory.group(1)) << (10 if memory.group(2).upper() == "G" else 0))
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         """The same."""
         return self.read(target)
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         """Set it for clients to come."""
         value = canonical(target.knob, value)
         self._ask(target, "set", value if target.knob is Knob.MPS_THREADS else f"{value}M")
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         """As `write`."""
         try:
             self.write(target, raw)
         except InvalidInput as error:
             raise InvalidInput(f"raw value of {target}", raw, "what raw() returned for this knob") from error
 
-    def identity(self, target: Target) -> str:
+    def identity(self, target: KnobTarget) -> str:
         """Of the daemon, and of the server. Raises `Vanished` where either is gone: what was set went with it."""
         server = _server(target)
         try:
@@ -83,8 +83,8 @@ class MpsKnobs:
             raise Vanished(f"{target}: {error}") from error
         raise Vanished(f"{target}: no such MPS server")
 
-    def _ask(self, target: Target, verb: str, value: str = "") -> str:
-        if target.knob.scope is not Scope.MPS:
+    def _ask(self, target: KnobTarget, verb: str, value: str = "") -> str:
+        if target.knob.scope is not KnobScope.MPS:
             raise Unsupported(str(target.knob), "a driver of its own")
         server, _, device = target.group.partition("/")
         what = "active_thread_percentage" if target.knob is Knob.MPS_THREADS else "device_pinned_mem_limit"
@@ -94,5 +94,5 @@ class MpsKnobs:
         return self._control.ask(" ".join([*words, *([device] if device else []), *([value] if value else [])]))
 
 
-def _server(target: Target) -> str:
+def _server(target: KnobTarget) -> str:
     return target.group.partition("/")[0]

@@ -43,7 +43,7 @@ class _Device:
 
 
 class GpuReader:
-    """Reads all GPUs; `collect` and `gaps` make a drivers/cgroup/sensor.Collector. `library`: pynvml or a
+    """Reads all GPUs; `collect` and `gaps` make a drivers/cgroup/sensor.SampleCollector. `library`: pynvml or a
     substitute; None = import it at first use.
     """
 

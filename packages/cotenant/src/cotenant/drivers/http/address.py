@@ -73,7 +73,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListeningSocket:
     """A socket that listens. `address` has the port that the system chose for port 0."""
 
     socket: socket.socket
@@ -86,12 +86,12 @@ class Listening:
             Path(self.address.path).unlink(missing_ok=True)
 
 
-def bind(address: Address, backlog: int = DEFAULTS.backlog) -> Listening:
+def bind(address: Address, backlog: int = DEFAULTS.backlog) -> ListeningSocket:
     """Listen at an address. Raises `AddressUnusable`."""
     if address.path:
-        return Listening(_unix_socket(address, backlog), address)
+        return ListeningSocket(_unix_socket(address, backlog), address)
     bound = _tcp_socket(address, backlog)
-    return Listening(bound, replace(address, port=int(bound.getsockname()[1])))
+    return ListeningSocket(bound, replace(address, port=int(bound.getsockname()[1])))
 
 
 def _tcp_socket(address: Address, backlog: int) -> socket.socket:

@@ -30,7 +30,7 @@ TEXT = b"text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """A whole HTTP answer. `more` are further headers."""
 
     status: int
@@ -39,7 +39,7 @@ class Answer:
     more: tuple[tuple[bytes, bytes], ...] = ()
 
 
-class Connection(Protocol):
+class HttpConnection(Protocol):
     """The connection of a request, for its application."""
 
     limits: ServerLimits
@@ -54,21 +54,21 @@ class Connection(Protocol):
         ...
 
 
-def connection_of(scope: Scope) -> Connection | None:
+def connection_of(scope: Scope) -> HttpConnection | None:
     """The connection of a request; None outside a server, and once the connection is closed."""
     extensions = scope.get("extensions")
     return extensions.get(CONNECTION) if extensions else None
 
 
-class Refused(Exception):
+class BodyRefused(Exception):
     """The body cannot be read; `answer` tells the client why."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: HttpAnswer) -> None:
         self.answer = answer
         super().__init__(answer.status)
 
 
-class Gone(Exception):
+class Disconnected(Exception):
     """The client disconnected."""
 
 
@@ -81,7 +81,7 @@ def header(scope: Scope, name: bytes) -> bytes:
 
 
 async def read_body(scope: Scope, receive: Receive, max_bytes: int | None = None) -> bytes:
-    """The request's body. `max_bytes`: a lower limit than the server's. Raises `Refused` (413, 408) or `Gone`."""
+    """The request's body. `max_bytes`: a lower limit than the server's. Raises `BodyRefused` (413, 408) or `Disconnected`."""
     connection = connection_of(scope)
     limits = DEFAULTS if connection is None else connection.limits
     most = limits.body_bytes if max_bytes is None else max_bytes
@@ -95,13 +95,13 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int | None = None
             return await _parts(receive, most)
     except TimeoutError:
         words = f"the body did not arrive within {limits.body_within_s:g} s\n"
-        raise Refused(Answer(408, words.encode(), TEXT, ((b"connection", b"close"),))) from None
+        raise BodyRefused(HttpAnswer(408, words.encode(), TEXT, ((b"connection", b"close"),))) from None
 
 
 async def _parts(receive: Receive, most: int) -> bytes:
     message = await receive()
     if message["type"] != "http.request":
-        raise Gone
+        raise Disconnected
     body: bytes = message.get("body", b"")
     if len(body) > most:
         raise _too_large(most)
@@ -111,7 +111,7 @@ async def _parts(receive: Receive, most: int) -> bytes:
     while message.get("more_body"):
         message = await receive()
         if message["type"] != "http.request":
-            raise Gone
+            raise Disconnected
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > most:
@@ -119,12 +119,12 @@ async def _parts(receive: Receive, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _too_large(most: int) -> Refused:
+def _too_large(most: int) -> BodyRefused:
     words = f"a body may have at most {most} bytes\n"
-    return Refused(Answer(413, words.encode(), TEXT, ((b"connection", b"close"),)))
+    return BodyRefused(HttpAnswer(413, words.encode(), TEXT, ((b"connection", b"close"),)))
 
 
-async def send_answer(send: Send, answer: Answer) -> None:
+async def send_answer(send: Send, answer: HttpAnswer) -> None:
     """Send an answer with its length, so that the connection can stay open."""
     length = b"%d" % len(answer.body)
     headers = [(b"content-length", length)] if answer.status != 204 else []

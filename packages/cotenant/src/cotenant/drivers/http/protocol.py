@@ -27,20 +27,20 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from cotenant.drivers.http.limits import ServerLimits
-from cotenant.drivers.http.messages import CONNECTION, TEXT, Answer
-from cotenant.drivers.http.traffic import UNANSWERED, Traffic
+from cotenant.drivers.http.messages import CONNECTION, TEXT, HttpAnswer
+from cotenant.drivers.http.traffic import UNANSWERED, ServerTraffic
 
 _BETWEEN: Final = 0  # requests: the next head has not begun
 _HEAD: Final = 1
 _BODY: Final = 2
 _SHARE_ENDED: Final = 32  # of the connections, one in so many is ended at once, so that the search for them is rare
 
-Refusal = Callable[[int, str], Answer]
+Refusal = Callable[[int, str], HttpAnswer]
 
 
-def plain_refusal(status: int, message: str) -> Answer:
+def plain_refusal(status: int, message: str) -> HttpAnswer:
     """A refusal as one line of text."""
-    return Answer(status, f"{message}\n".encode(), TEXT)
+    return HttpAnswer(status, f"{message}\n".encode(), TEXT)
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class ServerContext:
     """What the connections of a server share. `emptied` is set whenever the last connection has closed."""
 
     limits: ServerLimits
-    traffic: Traffic
+    traffic: ServerTraffic
     max_connections: int
     refusal: Refusal = plain_refusal
     next_date_s: float = inf  # when the Date header is out of date, by `perf_counter`; inf: answers have none

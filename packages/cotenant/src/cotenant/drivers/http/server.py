@@ -18,13 +18,13 @@ from time import monotonic
 import uvicorn
 from uvicorn.server import ServerState
 
-from cotenant.drivers.http.address import Address, Listening, bind
+from cotenant.drivers.http.address import Address, ListeningSocket, bind
 from cotenant.drivers.http.exact_reads import ReadBuffer
 from cotenant.drivers.http.limits import DEFAULTS, ServerLimits
 from cotenant.drivers.http.messages import Application
 from cotenant.drivers.http.protocol import BoundedProtocol, Refusal, ServerContext, plain_refusal
 from cotenant.drivers.http.tls import Tls
-from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.http.traffic import ServerTraffic
 from cotenant.model.errors import InvalidInput
 
 RESERVED_FILES = 128  # kept for what the process opens itself
@@ -45,11 +45,11 @@ class HttpServer:
     def __init__(
         self,
         app: Application,
-        where: Address | Listening,
+        where: Address | ListeningSocket,
         *,
         limits: ServerLimits = DEFAULTS,
         tls: Tls | None = None,
-        traffic: Traffic | None = None,
+        traffic: ServerTraffic | None = None,
         refusal: Refusal = plain_refusal,
         has_dates: bool = False,
     ) -> None:
@@ -59,11 +59,11 @@ class HttpServer:
         try:
             self._ssl = tls.context() if tls is not None else None
         except InvalidInput:
-            if isinstance(where, Listening):
+            if isinstance(where, ListeningSocket):
                 where.close()
             raise
         self._listening = bind(where, limits.backlog) if isinstance(where, Address) else where
-        self.traffic = traffic or Traffic("http")
+        self.traffic = traffic or ServerTraffic("http")
         self._state = ServerState()
         self._context = ServerContext(limits, self.traffic, _max_connections(limits), refusal)
         if has_dates:

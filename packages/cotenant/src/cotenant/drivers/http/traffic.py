@@ -21,7 +21,7 @@ _BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 
 UNANSWERED = 0  # the status of a request whose client disconnected before an answer
 
 
-class Traffic(Collector):
+class ServerTraffic(Collector):
     """Counts of one server; register it with the process's registry. `server` is the label that tells servers apart."""
 
     def __init__(self, server: str, lasts: Callable[[Scope], bool] | None = None) -> None:

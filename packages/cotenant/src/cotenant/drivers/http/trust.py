@@ -3,7 +3,7 @@
 Since Python 3.13 `ssl.create_default_context` sets `VERIFY_X509_STRICT`, which refuses certificates without an
 Authority Key Identifier. Clusters in use have such certificates, and kubectl, kubelet and kube-scheduler accept them.
 Chains, names and dates are verified as they do; the strict form of RFC 5280 is not required. Clients that run for
-longer than an authority of ours read its file again when it has changed (`Trust`).
+longer than an authority of ours read its file again when it has changed (`TlsTrust`).
 Limits: a certificate that only the strict form would refuse is accepted on every Python alike; open connections go on
 with what they were opened with.
 """
@@ -29,7 +29,7 @@ def trusting(authorities: Path | str | None = None, purpose: ssl.Purpose = ssl.P
     return context
 
 
-class Trust:
+class TlsTrust:
     """What `ssl=` of an aiohttp request should be; read it for each."""
 
     def __init__(self, ca_file: Path | None = None, field: str = "ca_file") -> None:

@@ -82,7 +82,7 @@ class Transfer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class JournalRecord:
     """One stored entry. `number` counts from 1 in the order of booking."""
 
     number: int
@@ -167,7 +167,9 @@ class Journal:
 
         return self._read(read)
 
-    def records(self, account: str = "", *, after: int = 0, limit: int = 1000, newest: bool = False) -> list[Record]:
+    def records(
+        self, account: str = "", *, after: int = 0, limit: int = 1000, newest: bool = False
+    ) -> list[JournalRecord]:
         """Entries in the order of booking, of one account if named; `newest` = the last ones, the latest first."""
         query = select(entries).where(entries.c.number > after)
         if account:
@@ -175,12 +177,12 @@ class Journal:
         query = query.order_by(entries.c.number.desc() if newest else entries.c.number).limit(limit)
         return self._read(lambda connection: [_record(row) for row in connection.execute(query)])
 
-    def record(self, name: str) -> Record | None:
+    def record(self, name: str) -> JournalRecord | None:
         """One entry, by its number or its key."""
         by_number = name.isascii() and name.isdigit() and len(name) < 19
         query = select(entries).where(entries.c.number == int(name) if by_number else entries.c.key == name)
 
-        def read(connection: Connection) -> Record | None:
+        def read(connection: Connection) -> JournalRecord | None:
             row = connection.execute(query).first()
             return None if row is None else _record(row)
 
@@ -326,7 +328,7 @@ def _row(number: int, transfer: Transfer) -> dict[str, object]:
     }
 
 
-def _record(row: Row[Any]) -> Record:
+def _record(row: Row[Any]) -> JournalRecord:
     given: list[tuple[str, int | str]] = json.loads(row.evidence)
     evidence = tuple((name, value) for name, value in given)
-    return Record(row.number, row.key, row.at_ms, row.cause, row.payer, row.payee, row.milli, evidence)
+    return JournalRecord(row.number, row.key, row.at_ms, row.cause, row.payer, row.payee, row.milli, evidence)

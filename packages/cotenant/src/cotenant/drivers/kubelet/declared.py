@@ -17,7 +17,7 @@ from math import nan
 
 import msgspec
 
-from cotenant.drivers.kubelet.extended import ContainerAmounts, pod_amounts, read_annotation
+from cotenant.drivers.kubelet.extended import PodInfoAmounts, pod_amounts, read_annotation
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.cluster.annotations import EXTENDED_SPEC, MIRROR, OBJECTIVE_P99_MS, TENANT
 from cotenant.model.cluster.entitlement import gets_own_cpus
@@ -35,14 +35,14 @@ from cotenant.model.cluster.seal import (
     SETTLED,
     SETTLED_ANNOTATIONS,
     SETTLED_LABELS,
-    Standing,
+    SealStanding,
     Values,
     settled_values,
 )
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.cpus.spec import RESOURCE_SPEC, RESOURCE_STATUS, ResourceSpec
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, Phase
+from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, NodePodPhase
 
 _CRITICAL = 2_000_000_000  # the value of system-cluster-critical; system-node-critical is above
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
@@ -76,7 +76,7 @@ class DeclaredPod:
     tenant: str = ""  # where declared other than by annotation
     kubernetes_qos: KubernetesQoS | None = None
     containers: tuple[DeclaredContainer, ...] = ()
-    phase: Phase | None = None
+    phase: NodePodPhase | None = None
     addresses: tuple[str, ...] = ()  # its own IPs
     owner: str = ""  # kind and name of its controller, "Job hogs"
     extended: ExtendedAmounts | None = None  # None: where there is an annotation with batch amounts, those apply
@@ -138,7 +138,7 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
     standing = belief.seals.standing(pod.uid, belief.node, declared.created_s, dict(annotations.items))
     own_cpus = _own_cpus(annotations.get(RESOURCE_STATUS)) if qos is not QoSClass.BE else ()
     unbelieved = ""
-    if own_cpus and belief.checks_requests and standing is not Standing.SEALED:
+    if own_cpus and belief.checks_requests and standing is not SealStanding.SEALED:
         request_m = declared.cpu_request_m
         if request_m is None:
             request_m = sum(container.cpu_request_m for container in containers)
@@ -230,7 +230,7 @@ def _container(found: NodeContainer, declared: DeclaredContainer | None) -> Node
     )
 
 
-def _annotated(found: NodeContainer, amounts: ContainerAmounts | None) -> NodeContainer:
+def _annotated(found: NodeContainer, amounts: PodInfoAmounts | None) -> NodeContainer:
     """The container with the batch amounts of the pod's annotation."""
     if amounts is None:
         return found
@@ -270,12 +270,12 @@ class _Status(msgspec.Struct, frozen=True):
     cpuset: str = ""
 
 
-def _unbelieved(standing: Standing, cpus: tuple[int, ...], max_m: int) -> str:
+def _unbelieved(standing: SealStanding, cpus: tuple[int, ...], max_m: int) -> str:
     """Why the CPUs of an annotation without a seal do not count; "" where they do. `max_m`: of what it may have as
     CPUs of its own.
     """
     written = f"the CPUs {format_cpus(cpus)} of its annotation"
-    if standing is Standing.REFUSED:
+    if standing is SealStanding.REFUSED:
         return f"{written} were not given by the scheduler: there is no seal of it, or it is of something else"
     if 1000 * len(cpus) > max_m:
         return f"{written} are more than it can have been given: its class and its requests allow {max_m // 1000}"

@@ -36,7 +36,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerAmounts:
+class PodInfoAmounts:
     """One container's amounts. 0 = no request, no limit."""
 
     role: Role = Role.CONTAINER
@@ -47,10 +47,10 @@ class ContainerAmounts:
     extended_memory: bool = False
 
 
-def pod_amounts(containers: Iterable[ContainerAmounts], overhead: ContainerAmounts | None = None) -> ExtendedAmounts:
+def pod_amounts(containers: Iterable[PodInfoAmounts], overhead: PodInfoAmounts | None = None) -> ExtendedAmounts:
     """The amounts of the pod's group; init containers in their order, before the containers."""
     parts = tuple(containers)
-    extra = overhead or ContainerAmounts()
+    extra = overhead or PodInfoAmounts()
     cpu = any(part.extended_cpu for part in (*parts, extra))
     memory = any(part.extended_memory for part in (*parts, extra))
     if not (cpu or memory):
@@ -89,7 +89,7 @@ class _Written:
     containers: Mapping[str, _Resources] | None = None
 
 
-def read_annotation(text: str | None) -> dict[str, ContainerAmounts]:
+def read_annotation(text: str | None) -> dict[str, PodInfoAmounts]:
     """Batch amounts by container's name from `EXTENDED_SPEC`; empty where it is absent or malformed."""
     if text is None:
         return {}
@@ -101,10 +101,10 @@ def read_annotation(text: str | None) -> dict[str, ContainerAmounts]:
     return {name: amounts for name, amounts in found.items() if amounts.extended_cpu or amounts.extended_memory}
 
 
-def _of_annotation(resources: _Resources) -> ContainerAmounts:
+def _of_annotation(resources: _Resources) -> PodInfoAmounts:
     limits = resources.limits or {}
     requests = {**limits, **(resources.requests or {})}  # a limit without a request is the request
-    return ContainerAmounts(
+    return PodInfoAmounts(
         cpu_request_m=max(0, whole(requests.get(BATCH_CPU, 0))),
         cpu_limit_m=max(0, whole(limits.get(BATCH_CPU, 0))),
         memory_limit_bytes=max(0, whole(limits.get(BATCH_MEMORY, 0))),

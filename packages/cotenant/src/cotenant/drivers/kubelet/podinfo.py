@@ -63,8 +63,8 @@ def parse_pod_info(text: str, folder: str = "") -> DeclaredPod:
     )
 
 
-class PodInfo:
-    """Implements engine/node/interfaces.Discovery: the files below `folder`, with the groups of `tree`."""
+class PodInfoFolder:
+    """Implements engine/node/interfaces.PodDiscovery: the files below `folder`, with the groups of `tree`."""
 
     def __init__(self, tree: KubepodsTree, folder: str = PODS) -> None:
         self._tree = tree

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from enum import StrEnum
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.model.errors import Unsupported
 from cotenant.model.kubelet.group_names import best_effort_group, is_root
@@ -51,7 +51,7 @@ def writable_below(roots: Sequence[str], which: KubeletGroups) -> tuple[str, ...
     return tuple(roots) if which is KubeletGroups.ALL else tuple(best_effort_group(root) for root in roots)
 
 
-def roots_here(layout: Layout) -> tuple[str, ...]:
+def roots_here(layout: CgroupLayout) -> tuple[str, ...]:
     """Kubelet's roots on this machine now; () where there are none. Raises `Unsupported` where the tree cannot be
     opened.
     """
@@ -66,7 +66,7 @@ def roots_here(layout: Layout) -> tuple[str, ...]:
         return find_roots(children)
 
 
-def writable_here(layout: Layout, which: KubeletGroups) -> tuple[str, ...]:
+def writable_here(layout: CgroupLayout, which: KubeletGroups) -> tuple[str, ...]:
     """`writable_below` of this machine. Raises `Unsupported` where no kubelet has a group."""
     roots = roots_here(layout)
     if not roots:

@@ -21,14 +21,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cotenant.drivers.cgroup.files import Tree, parts_of
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.files import CgroupTree, parts_of
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.translation import MAX_SHARES, MIN_SHARES, cpu_max_of, memory_max_of, shares_of
 from cotenant.drivers.kubelet.roots import find_roots
 from cotenant.model.cluster.qos import QoSClass, effective_class, effective_qos, raw_class
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
-from cotenant.model.kubelet.group_names import ContainerGroup, PodGroup, best_effort_group, read_group
-from cotenant.model.machine.knob import Knob, KnobLease, Target
+from cotenant.model.kubelet.group_names import ContainerGroup, PodCgroup, best_effort_group, read_group
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget
 from cotenant.model.machine.knob_values import CpuMax, parse_bytes, parse_cpu_max
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 
@@ -45,16 +45,16 @@ class _Amounts:
 
 
 class KubepodsTree:
-    """Implements engine/node/interfaces.Discovery; several discoveries may share one. Holds one descriptor per tree
+    """Implements engine/node/interfaces.PodDiscovery; several discoveries may share one. Holds one descriptor per tree
     until `close`.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: CgroupLayout) -> None:
         self._layout = layout
-        self._trees: dict[str, Tree] = {}
+        self._trees: dict[str, CgroupTree] = {}
         self._amounts: dict[tuple[str, int], _Amounts] = {}  # by group and its inode
-        self._held: Mapping[Target, str] = {}  # original values of leases, as last set ...
-        self._before: Mapping[Target, str] = self._held  # ... and as of the last reading
+        self._held: Mapping[KnobTarget, str] = {}  # original values of leases, as last set ...
+        self._before: Mapping[KnobTarget, str] = self._held  # ... and as of the last reading
         self._roots: tuple[str, ...] = ()
         self._listed: frozenset[str] = frozenset()  # groups of classes and pods, as of the last listing
         self._lock = threading.Lock()
@@ -88,12 +88,12 @@ class KubepodsTree:
         self._roots = find_roots(self._children)
         if not self._roots:
             raise Unsupported("pods by their cgroups", "a kubelet's group (kubepods) in the cgroup tree")
-        pods: dict[str, PodGroup] = {}
+        pods: dict[str, PodCgroup] = {}
         containers: dict[str, list[ContainerGroup]] = {}
         for root in self._roots:
             for group in self._below(root):
                 match read_group(group):
-                    case PodGroup() as pod:
+                    case PodCgroup() as pod:
                         pods[pod.uid] = pod
                     case ContainerGroup() as container:
                         containers.setdefault(container.pod.uid, []).append(container)
@@ -117,7 +117,7 @@ class KubepodsTree:
             for root in self._roots:
                 for first in self._children(root):
                     listed.add(first)
-                    if not isinstance(read_group(first), PodGroup):
+                    if not isinstance(read_group(first), PodCgroup):
                         listed.update(self._children(first))
         except Transient:
             return False
@@ -138,7 +138,7 @@ class KubepodsTree:
             yield first
             for second in self._children(first):
                 yield second
-                if isinstance(read_group(second), PodGroup):
+                if isinstance(read_group(second), PodCgroup):
                     yield from self._children(second)
 
     def _children(self, group: str) -> list[str]:
@@ -149,7 +149,7 @@ class KubepodsTree:
         except OSError as error:
             raise Transient(f"cgroup /{group}: {error.strerror}") from error
 
-    def _pod(self, pod: PodGroup, containers: list[ContainerGroup], kept: dict[tuple[str, int], _Amounts]) -> NodePod:
+    def _pod(self, pod: PodCgroup, containers: list[ContainerGroup], kept: dict[tuple[str, int], _Amounts]) -> NodePod:
         qos = effective_qos(QoSClass.NONE, pod.qos)
         band = effective_class(raw_class(None, None), qos)
         return NodePod(
@@ -188,7 +188,7 @@ class KubepodsTree:
         with suppress(OSError, InvalidInput, ValueError):
             limit = self._cpu_max(group).cpu_m or 0
         with suppress(OSError, InvalidInput, ValueError):
-            before = self._before.get(Target(group, Knob.MEMORY_MAX))
+            before = self._before.get(KnobTarget(group, Knob.MEMORY_MAX))
             if before:
                 text = before
             elif self._layout.version("memory") == 1:
@@ -199,14 +199,14 @@ class KubepodsTree:
         return _Amounts(request, limit, memory)
 
     def _shares(self, group: str) -> int:
-        before = self._before.get(Target(group, Knob.CPU_WEIGHT))
+        before = self._before.get(KnobTarget(group, Knob.CPU_WEIGHT))
         if self._layout.version("cpu") == 1:
             return shares_of(int(before)) if before else int(self._text("cpu", group, "cpu.shares"))
         weight = int(before or self._text("cpu", group, "cpu.weight"))
         return MIN_SHARES + (weight - 1) * (MAX_SHARES - MIN_SHARES) // (_MAX_WEIGHT - 1)
 
     def _cpu_max(self, group: str) -> CpuMax:
-        before = self._before.get(Target(group, Knob.CPU_MAX))
+        before = self._before.get(KnobTarget(group, Knob.CPU_MAX))
         if not before and self._layout.version("cpu") == 1:
             return cpu_max_of(
                 self._text("cpu", group, "cpu.cfs_quota_us"), self._text("cpu", group, "cpu.cfs_period_us")
@@ -219,11 +219,11 @@ class KubepodsTree:
             raise FileNotFoundError(name)
         return self._tree_at(hierarchy.path).read(group, name)
 
-    def _tree_at(self, path: str) -> Tree:
+    def _tree_at(self, path: str) -> CgroupTree:
         tree = self._trees.get(path)
         if tree is None:
             try:
-                tree = self._trees[path] = Tree(path)
+                tree = self._trees[path] = CgroupTree(path)
             except OSError as error:
                 raise Unsupported(f"cgroups at {path}", f"a tree that can be opened: {error.strerror}") from error
         return tree

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.drivers.leasefile.folder import check_file, own_folder
-from cotenant.drivers.leasefile.lines import VERSION, Content, Drop, Keep, Opened, encode, read
+from cotenant.drivers.leasefile.lines import VERSION, Content, DropLine, Keep, Opened, encode, read
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.machine.knob import KnobLease, Target
+from cotenant.model.machine.knob import KnobLease, KnobTarget
 
 NAME = "leases.jsonl"
 LOCK = "lock"
@@ -33,7 +33,7 @@ SPARE_BYTES = 1 << 18  # of superseded lines that are always tolerated; beyond t
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundLeases:
     """The contents of the file when it was opened."""
 
     leases: tuple[KnobLease, ...]  # of this boot
@@ -54,9 +54,9 @@ class LeaseFile:
         self._path = folder / NAME
         self._folder = folder
         self._boot_id = boot_id
-        self._live: dict[Target, KnobLease] = {}
-        self._pending: dict[Target, bytes] = {}  # progress lines and drops that could not be written yet
-        self._line_bytes: dict[Target, int] = {}  # of the last line of each live lease
+        self._live: dict[KnobTarget, KnobLease] = {}
+        self._pending: dict[KnobTarget, bytes] = {}  # progress lines and drops that could not be written yet
+        self._line_bytes: dict[KnobTarget, int] = {}  # of the last line of each live lease
         self._live_bytes = 0  # their sum
         self._size = 0
         self._compact_above = 0  # size at which the next compaction is tried
@@ -98,9 +98,9 @@ class LeaseFile:
             self._live[lease.target] = lease
         self._compact_if_large()
 
-    def drop(self, targets: Sequence[Target]) -> None:
+    def drop(self, targets: Sequence[KnobTarget]) -> None:
         """Remove leases that are over. Pending if it cannot be written now."""
-        lines = {target: encode(Drop(target)) for target in targets if self._live.pop(target, None) is not None}
+        lines = {target: encode(DropLine(target)) for target in targets if self._live.pop(target, None) is not None}
         for target in lines:
             self._count(target, 0)
         try:
@@ -119,7 +119,7 @@ class LeaseFile:
         """The leases in the file, or that will be once it can be written."""
         return tuple(self._live.values())
 
-    def _take_over(self) -> Found:
+    def _take_over(self) -> FoundLeases:
         try:
             data = _read_own(self._path)
         except FileNotFoundError:
@@ -134,7 +134,7 @@ class LeaseFile:
             self._compact()
         except OSError as error:
             self._continue_with(content, data, error)
-        return Found(here, len(content.leases) - len(here), content.faults, aside, content.torn)
+        return FoundLeases(here, len(content.leases) - len(here), content.faults, aside, content.torn)
 
     def _continue_with(self, content: Content, data: bytes, error: OSError) -> None:
         """No space to compact: continue with the old file if its contents are valid, so that its leases can be
@@ -149,7 +149,7 @@ class LeaseFile:
             self._count(lease.target, len(encode(Keep(lease))))
         self._compact_above = self._size + SPARE_BYTES
 
-    def _append(self, lines: dict[Target, bytes], *, sync: bool) -> None:
+    def _append(self, lines: dict[KnobTarget, bytes], *, sync: bool) -> None:
         data = b"".join(lines.values())
         try:
             at = self._size
@@ -164,7 +164,7 @@ class LeaseFile:
         self._size += len(data)
         self._pending.clear()
 
-    def _count(self, target: Target, line_bytes: int) -> None:
+    def _count(self, target: KnobTarget, line_bytes: int) -> None:
         """Note the length of a lease's last line; 0: it is over."""
         self._live_bytes += line_bytes - self._line_bytes.pop(target, 0)
         if line_bytes:

@@ -15,7 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.model.machine.knob import KnobLease, LeaseState, Target
+from cotenant.model.machine.knob import KnobLease, KnobTarget, LeaseState
 
 VERSION: Final = 1
 LIVE = (LeaseState.INTENDED, LeaseState.HELD, LeaseState.RESTORING)
@@ -34,13 +34,13 @@ class Keep(msgspec.Struct, tag_field="op", tag="keep", frozen=True):
     lease: KnobLease
 
 
-class Drop(msgspec.Struct, tag_field="op", tag="drop", frozen=True):
+class DropLine(msgspec.Struct, tag_field="op", tag="drop", frozen=True):
     """The lease is over."""
 
-    target: Target
+    target: KnobTarget
 
 
-Line = Opened | Keep | Drop
+Line = Opened | Keep | DropLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def read(name: str, data: bytes) -> Content:
     """
     *whole, rest = data.split(b"\n")
     boot: str | None = None
-    live: dict[Target, KnobLease] = {}
+    live: dict[KnobTarget, KnobLease] = {}
     faults: list[InvalidInput] = []
     for number, text in enumerate(whole, start=1):
         if number == 1:
@@ -87,7 +87,7 @@ def read(name: str, data: bytes) -> Content:
                 faults.append(InvalidInput(f"{name}:{number}: lease.state", lease.state, f"one of {', '.join(LIVE)}"))
             case Keep(lease=lease):
                 live[lease.target] = lease
-            case Drop(target=target):
+            case DropLine(target=target):
                 live.pop(target, None)
     return Content(boot, tuple(live.values()), tuple(faults), bool(rest), len(whole))
 

@@ -12,7 +12,7 @@ import os
 import re
 from pathlib import Path
 
-from cotenant.model.fleet.logs import FileIdentity, LogPlace, Piece
+from cotenant.model.fleet.logs import FileIdentity, LogPiece, LogPlace
 
 HEAD_BYTES = 256
 _MIN_HEAD = 32  # fewer bytes alone say nothing
@@ -47,7 +47,7 @@ class Tail:
             os.close(self._fd)
             self._fd = -1
 
-    def poll(self, max_bytes: int = PIECE_BYTES) -> Piece | None:
+    def poll(self, max_bytes: int = PIECE_BYTES) -> LogPiece | None:
         """The next piece; None where nothing new is there. Raises `OSError`."""
         if self._fd < 0 and not self._begin():
             return None
@@ -69,11 +69,11 @@ class Tail:
 
     # ---- reading
 
-    def _gap(self) -> Piece | None:
+    def _gap(self) -> LogPiece | None:
         lost, self._lost = self._lost, ""
-        return Piece(self._file(), self._offset, b"", lost) if lost else None
+        return LogPiece(self._file(), self._offset, b"", lost) if lost else None
 
-    def _piece(self, data: bytes) -> Piece | None:
+    def _piece(self, data: bytes) -> LogPiece | None:
         if len(self._head) < HEAD_BYTES and self._offset <= len(self._head):
             self._head = os.pread(self._fd, HEAD_BYTES, 0)[: self._offset + len(data)]
             self._identity = None
@@ -82,11 +82,11 @@ class Tail:
         if self._align:
             cut = data.find(b"\n") + 1
             if not cut:
-                return Piece(self._file(), self._offset, b"", is_old=self._until is not None)
+                return LogPiece(self._file(), self._offset, b"", is_old=self._until is not None)
             self._align = False
             data, start = data[cut:], start + cut
         lost, self._lost = self._lost, ""
-        return Piece(self._file(), start, data, lost, self._until is not None)
+        return LogPiece(self._file(), start, data, lost, self._until is not None)
 
     def _file(self) -> FileIdentity:
         if self._identity is None:

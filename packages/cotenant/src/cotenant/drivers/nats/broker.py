@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from cotenant.drivers.nats.contract import MAX_PAYLOAD, Message
+from cotenant.drivers.nats.contract import MAX_PAYLOAD, BusMessage
 from cotenant.drivers.nats.memory import MemoryBus, MemorySubscription
 from cotenant.drivers.nats.subjects import check_subject
 from cotenant.model.errors import InvalidInput, Permanent
@@ -149,7 +149,7 @@ class _Client:
             raise InvalidInput("SUB", rest.decode(errors="replace"), "SUBJECT [QUEUE] SID")
         sid = words[-1]
 
-        async def forward(message: Message) -> None:
+        async def forward(message: BusMessage) -> None:
             self._send(sid, message)
 
         queue = words[1].decode() if len(words) == 3 else ""
@@ -183,11 +183,11 @@ class _Client:
         reply = words[1].decode() if len(words) == 2 else ""
         subject = words[0].decode()
         check_subject(subject)
-        heard = self._bus.send(Message(subject, data[head:], _headers(data[:head]), reply))
+        heard = self._bus.send(BusMessage(subject, data[head:], _headers(data[:head]), reply))
         if not heard and reply and self._options.no_responders:
-            self._bus.send(Message(reply, b"", {"Status": "503"}))
+            self._bus.send(BusMessage(reply, b"", {"Status": "503"}))
 
-    def _send(self, sid: bytes, message: Message) -> None:
+    def _send(self, sid: bytes, message: BusMessage) -> None:
         if self._writer.transport.get_write_buffer_size() > _MAX_BEHIND:
             _log.warning("a client of the bus reads too slowly: its connection is closed")
             self._writer.transport.abort()

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cotenant.drivers.http.trust import trusting
-from cotenant.drivers.nats.contract import NO_HEADERS, Handler, Message, NoResponder, Service, Subscription
+from cotenant.drivers.nats.contract import NO_HEADERS, BusMessage, BusService, Handler, NoResponder, Subscription
 from cotenant.drivers.nats.keys import public_key, read_seed
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.fleet.refusal import Forbidden
+from cotenant.model.fleet.refusal import FleetForbidden
 from cotenant.model.json_object import JsonObject
 from cotenant.model.urls import split_url
 
@@ -36,7 +36,7 @@ _CREDENTIALS = "BEGIN NATS USER JWT"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class BusAccess:
     """How to reach a server.
 
     `seed`: file with an nkey's seed, or with credentials (a JWT and its seed), whose text `credentials` may also be;
@@ -87,7 +87,7 @@ class NatsBus:
 
     async def request(
         self, subject: str, data: bytes, headers: Mapping[str, str] = NO_HEADERS, timeout_s: float = 5.0
-    ) -> Message:
+    ) -> BusMessage:
         """As the Protocol."""
         from nats.errors import Error, NoRespondersError
         from nats.errors import TimeoutError as NatsTimeout
@@ -116,7 +116,7 @@ class NatsBus:
         """The server refused a subject: end the requests that wait for nothing."""
         for subject, task in self._waiting:
             if f'"{subject}"' in said or self._inbox in said.lower():
-                task.cancel(_Ended(Forbidden(f"the bus refuses: {said}")))
+                task.cancel(_Ended(FleetForbidden(f"the bus refuses: {said}")))
 
     def lost(self) -> None:
         """The connection is gone, and with it the answers to what was asked: whoever waits may ask again at once."""
@@ -135,7 +135,7 @@ class NatsBus:
         found: Subscription = await self._client.subscribe(subject, queue=queue, cb=received)
         return found
 
-    async def serve(self, service: Service, handler: Handler) -> Subscription:
+    async def serve(self, service: BusService, handler: Handler) -> Subscription:
         """As the Protocol: a NATS micro service, found with its statistics by `nats micro ls`."""
         from nats.micro import ServiceConfig, add_service
 
@@ -176,7 +176,7 @@ class _Served:
         await self._service.stop()
 
 
-async def connect(access: Access, within_s: float | None = None) -> NatsBus:
+async def connect(access: BusAccess, within_s: float | None = None) -> NatsBus:
     """A connection; tried again until it is there, or `within_s` is over (`Transient`).
 
     Raises `InvalidInput`, `Permanent`, `Unsupported`.
@@ -210,7 +210,7 @@ async def connect(access: Access, within_s: float | None = None) -> NatsBus:
 class _Connecting:
     """What nats-py reports by callbacks: it tries for ever, also what will never be granted."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: BusAccess) -> None:
         self._access = access
         self.bus: NatsBus | None = None
         self.refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -241,7 +241,7 @@ class _Connecting:
             self.refused.set_result(why)
 
 
-def _settings(access: Access, state: _Connecting) -> JsonObject:
+def _settings(access: BusAccess, state: _Connecting) -> JsonObject:
     settings: JsonObject = {
         "servers": [access.url],
         "name": access.name,
@@ -276,5 +276,5 @@ def _settings(access: Access, state: _Connecting) -> JsonObject:
     return settings
 
 
-def _message(message: Msg) -> Message:
-    return Message(message.subject, message.data, message.headers or NO_HEADERS, message.reply)
+def _message(message: Msg) -> BusMessage:
+    return BusMessage(message.subject, message.data, message.headers or NO_HEADERS, message.reply)

@@ -17,12 +17,12 @@ class NoResponder(Transient):
     """Nobody listens on the subject of a request; said at once."""
 
 
-class Conflict(Permanent):
+class RevisionConflict(Permanent):
     """The stored value has another revision than the writer saw."""
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class BusMessage:
     """One message. `reply`: where an answer is expected; empty: none is."""
 
     subject: str
@@ -31,11 +31,11 @@ class Message:
     reply: str = ""
 
 
-Handler = Callable[[Message], Awaitable[None]]
+Handler = Callable[[BusMessage], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class BusService:
     """How a process is found on the bus (NATS micro services:
 
     `nats micro ls`). One endpoint for each verb, on `PREFIX.VERB`.
@@ -76,7 +76,7 @@ class Bus(Protocol):
 
     async def request(
         self, subject: str, data: bytes, headers: Mapping[str, str] = NO_HEADERS, timeout_s: float = 5.0
-    ) -> Message:
+    ) -> BusMessage:
         """Send and wait for one answer. Raises `NoResponder` at once where nobody listens, `TimeoutError`, and
         `Transient` where the connection was lost meanwhile: whether it arrived is not known.
         """
@@ -86,7 +86,7 @@ class Bus(Protocol):
         """Have messages handled; those of one `queue` are handled by one of its subscribers."""
         ...
 
-    async def serve(self, service: Service, handler: Handler) -> Subscription:
+    async def serve(self, service: BusService, handler: Handler) -> Subscription:
         """Be found as a service, and have requests to its verbs handled."""
         ...
 
@@ -96,17 +96,17 @@ class Bus(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredValue:
     """A value and its revision, which each write raises."""
 
     value: bytes
     revision: int
 
 
-class Store(Protocol):
+class KeyValueStore(Protocol):
     """Values by key, as the last write left them. Keys are letters, digits, `-`, `_` and `.`."""
 
-    def get(self, key: str) -> Stored | None:
+    def get(self, key: str) -> StoredValue | None:
         """The value as it is known here, without I/O."""
         ...
 
@@ -117,14 +117,14 @@ class Store(Protocol):
     async def put(self, key: str, value: bytes, revision: int | None = None) -> int:
         """Write; with `revision` only over that one (0:
 
-        Only where there is none). The new revision. Raises `Conflict`, `Transient`.
+        Only where there is none). The new revision. Raises `RevisionConflict`, `Transient`.
         """
         ...
 
-    async def read(self, key: str) -> Stored | None:
+    async def read(self, key: str) -> StoredValue | None:
         """The value as it is stored now: `get` lags behind what others wrote. Raises `Transient`."""
         ...
 
     async def delete(self, key: str, revision: int | None = None) -> None:
-        """Remove a key; with `revision` only that one. Raises `Conflict`, `Transient`."""
+        """Remove a key; with `revision` only that one. Raises `RevisionConflict`, `Transient`."""
         ...

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from cotenant.drivers.nats.contract import Conflict, Stored
+from cotenant.drivers.nats.contract import RevisionConflict, StoredValue
 from cotenant.model.errors import Permanent, Transient
 
 _SUFFIX = ".json"
@@ -34,20 +34,20 @@ class FileStore:
         except OSError as error:
             os.close(self._lock)
             raise Permanent(f"another process uses {folder}") from error
-        self._known: dict[str, Stored] = {}
+        self._known: dict[str, StoredValue] = {}
         for path in folder.glob(f"*{_SUFFIX}"):
             try:
                 found = msgspec.json.decode(path.read_bytes(), type=_File)
             except msgspec.DecodeError as error:
                 self.close()
                 raise Permanent(f"{path} is damaged: {error}; move it away to go on without it") from error
-            self._known[path.name.removesuffix(_SUFFIX)] = Stored(bytes(found.value), found.revision)
+            self._known[path.name.removesuffix(_SUFFIX)] = StoredValue(bytes(found.value), found.revision)
 
     def close(self) -> None:
         """Let others have the folder."""
         os.close(self._lock)
 
-    def get(self, key: str) -> Stored | None:
+    def get(self, key: str) -> StoredValue | None:
         """As the Protocol."""
         return self._known.get(key)
 
@@ -60,16 +60,16 @@ class FileStore:
         known = self._known.get(key)
         last = known.revision if known is not None else 0
         if revision is not None and revision != last:
-            raise Conflict(f"{key} has revision {last}, not {revision}")
+            raise RevisionConflict(f"{key} has revision {last}, not {revision}")
         text = msgspec.json.encode(_File(last + 1, msgspec.Raw(value)))
         try:
             self._write(self._folder / f"{key}{_SUFFIX}", text)
         except OSError as error:
             raise Transient(f"{key} cannot be stored: {error.strerror}") from error
-        self._known[key] = Stored(value, last + 1)
+        self._known[key] = StoredValue(value, last + 1)
         return last + 1
 
-    async def read(self, key: str) -> Stored | None:
+    async def read(self, key: str) -> StoredValue | None:
         """As the Protocol."""
         return self._known.get(key)
 
@@ -77,7 +77,7 @@ class FileStore:
         """As the Protocol."""
         known = self._known.get(key)
         if revision is not None and known is not None and revision != known.revision:
-            raise Conflict(f"{key} has revision {known.revision}, not {revision}")
+            raise RevisionConflict(f"{key} has revision {known.revision}, not {revision}")
         self._known.pop(key, None)
         (self._folder / f"{key}{_SUFFIX}").unlink(missing_ok=True)
 

@@ -34,7 +34,7 @@ NAME = "{{name()}}"  # in a template: the user's
 
 
 @dataclass(frozen=True, slots=True)
-class Permissions:
+class SubjectPermissions:
     """Subjects; answers to what was heard may be published in any case."""
 
     publish: Sequence[str]
@@ -52,7 +52,7 @@ def account_jwt(
     name: str,
     operator_seed: str,
     issued_s: int,
-    signing: Mapping[str, Permissions] | None = None,
+    signing: Mapping[str, SubjectPermissions] | None = None,
     revoked: Sequence[str] = (),
     *,
     stores: bool = False,
@@ -71,7 +71,7 @@ def account_jwt(
     return _signed(account, name, claims, operator_seed, issued_s)
 
 
-def credentials(seed: str, name: str, account_seed: str, rights: Permissions, issued_s: int) -> str:
+def credentials(seed: str, name: str, account_seed: str, rights: SubjectPermissions, issued_s: int) -> str:
     """Of a user with its own rights: the text of a .creds file."""
     claims = {"type": "user", "version": 2, **_rights(rights), **_USER_LIMITS}
     return _file(_signed(public_key(seed), name, claims, account_seed, issued_s), seed)
@@ -84,7 +84,7 @@ def issued_credentials(name: str, signing_seed: str, account: str, issued_s: int
     return _file(_signed(public_key(seed), name, claims, signing_seed, issued_s), seed)
 
 
-def _rights(rights: Permissions) -> JsonObject:
+def _rights(rights: SubjectPermissions) -> JsonObject:
     return {
         "pub": {"allow": list(rights.publish)},
         "sub": {"allow": list(rights.subscribe)},

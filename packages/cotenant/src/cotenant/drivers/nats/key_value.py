@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from cotenant.drivers.nats.client import NatsBus
-from cotenant.drivers.nats.contract import Conflict, Stored
+from cotenant.drivers.nats.contract import RevisionConflict, StoredValue
 from cotenant.model.errors import Transient, Unsupported
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ class JetStreamStore:
     def __init__(self, values: KeyValue, streams: JetStreamContext, name: str) -> None:
         self._values, self._streams, self._name = values, streams, name
         self._created: datetime | None = None
-        self._known: dict[str, Stored] = {}
+        self._known: dict[str, StoredValue] = {}
         self._dropped: dict[str, int] = {}  # deleted here, and the deletion was not heard yet: the last revision before
 
-    def get(self, key: str) -> Stored | None:
+    def get(self, key: str) -> StoredValue | None:
         """As the Protocol."""
         return self._known.get(key)
 
@@ -53,18 +53,18 @@ class JetStreamStore:
             else:
                 written = await self._values.update(key, value, last=revision)
         except KeyWrongLastSequenceError as error:
-            raise Conflict(f"{key} was changed by another controller") from error
+            raise RevisionConflict(f"{key} was changed by another controller") from error
         except APIError as error:
             if error.err_code == _WRONG_LAST_SEQUENCE:  # nats-py has not made it its own error everywhere
-                raise Conflict(f"{key} was changed by another controller") from error
+                raise RevisionConflict(f"{key} was changed by another controller") from error
             raise Transient(f"{key} cannot be stored: {error.description}") from error
         except (Error, TimeoutError, OSError) as error:
             raise Transient(f"{key} cannot be stored: {error}") from error
         if (known := self._known.get(key)) is None or known.revision < written:
-            self._known[key] = Stored(value, written)
+            self._known[key] = StoredValue(value, written)
         return written
 
-    async def read(self, key: str) -> Stored | None:
+    async def read(self, key: str) -> StoredValue | None:
         """As the Protocol."""
         from nats.errors import Error
         from nats.js.errors import KeyNotFoundError
@@ -78,7 +78,7 @@ class JetStreamStore:
         except (Error, TimeoutError, OSError) as error:
             raise Transient(f"{key} cannot be read: {error or type(error).__name__}") from error
         self._heard(key, found.value, found.revision or 0, is_deleted=False)
-        return Stored(found.value or b"", found.revision or 0)
+        return StoredValue(found.value or b"", found.revision or 0)
 
     async def delete(self, key: str, revision: int | None = None) -> None:
         """As the Protocol."""
@@ -89,7 +89,7 @@ class JetStreamStore:
             await self._values.delete(key, last=revision)
         except APIError as error:
             if error.err_code == _WRONG_LAST_SEQUENCE:
-                raise Conflict(f"{key} was changed by another controller") from error
+                raise RevisionConflict(f"{key} was changed by another controller") from error
             raise Transient(f"{key} cannot be deleted: {error.description}") from error
         except (Error, TimeoutError, OSError) as error:
             raise Transient(f"{key} cannot be deleted: {error}") from error
@@ -157,7 +157,7 @@ class JetStreamStore:
         if is_deleted:
             self._known.pop(key, None)
         else:
-            self._known[key] = Stored(value or b"", revision)
+            self._known[key] = StoredValue(value or b"", revision)
 
 
 async def open_bucket(bus: NatsBus, name: str) -> JetStreamStore:

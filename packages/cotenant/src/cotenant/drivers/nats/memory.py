@@ -11,7 +11,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Mapping
 
-from cotenant.drivers.nats.contract import NO_HEADERS, Handler, Message, NoResponder, Service
+from cotenant.drivers.nats.contract import NO_HEADERS, BusMessage, BusService, Handler, NoResponder
 from cotenant.drivers.nats.subjects import check_subject, matches
 
 _log = logging.getLogger(__name__)
@@ -26,11 +26,11 @@ class MemorySubscription:
         self.dropped = 0
         self._bus = bus
         self._handler = handler
-        self._waiting: deque[Message] = deque()
+        self._waiting: deque[BusMessage] = deque()
         self._came = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"subscription {pattern}")
 
-    def deliver(self, message: Message) -> None:
+    def deliver(self, message: BusMessage) -> None:
         """Add a message."""
         if len(self._waiting) >= MAX_WAITING:
             self._waiting.popleft()
@@ -69,9 +69,9 @@ class MemoryBus:
 
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str] = NO_HEADERS) -> None:
         """As the Protocol."""
-        self.send(Message(subject, data, headers))
+        self.send(BusMessage(subject, data, headers))
 
-    def send(self, message: Message) -> int:
+    def send(self, message: BusMessage) -> int:
         """Give the message to its subscribers; their number."""
         check_subject(message.subject)
         found = self._exact.get(message.subject, []) + [
@@ -90,18 +90,18 @@ class MemoryBus:
 
     async def request(
         self, subject: str, data: bytes, headers: Mapping[str, str] = NO_HEADERS, timeout_s: float = 5.0
-    ) -> Message:
+    ) -> BusMessage:
         """As the Protocol."""
         inbox = f"_INBOX.memory.{next(self._numbers)}"
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[BusMessage] = asyncio.get_running_loop().create_future()
 
-        async def answered(message: Message) -> None:
+        async def answered(message: BusMessage) -> None:
             if not answer.done():
                 answer.set_result(message)
 
         subscription = await self.subscribe(inbox, answered)
         try:
-            if not self.send(Message(subject, data, headers, inbox)):
+            if not self.send(BusMessage(subject, data, headers, inbox)):
                 raise NoResponder(f"nobody answers on {subject}")
             async with asyncio.timeout(timeout_s):
                 return await answer
@@ -132,7 +132,7 @@ class MemoryBus:
             if not members:
                 del self._exact[subscription.pattern]
 
-    async def serve(self, service: Service, handler: Handler) -> _Together:
+    async def serve(self, service: BusService, handler: Handler) -> _Together:
         """As the Protocol; the service is not announced."""
         return _Together([self.attach(f"{service.prefix}.{verb}", handler, service.queue) for verb in service.verbs])
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from cotenant.drivers.nats.jwt import NAME, Permissions
+from cotenant.drivers.nats.jwt import NAME, SubjectPermissions
 from cotenant.model.fleet.rights import FleetFile, Lan
 
 
@@ -63,23 +63,23 @@ def server_configuration(
     return "\n".join(lines) + "\n"
 
 
-def rights_of(fleet: FleetFile) -> dict[str, Permissions]:
+def rights_of(fleet: FleetFile) -> dict[str, SubjectPermissions]:
     """What each host, program, controller and operator may publish and hear, by guid and name."""
     return {
-        **{host.guid: Permissions(*_host(host.guid, host.gateway)) for host in fleet.hosts},
-        **{program.guid: Permissions(*_program(program.guid)) for program in fleet.programs},
-        **{name: Permissions(*_controller(name)) for name in fleet.controllers},
-        **{operator.name: Permissions(*_operator(operator.name)) for operator in fleet.operators},
+        **{host.guid: SubjectPermissions(*_host(host.guid, host.gateway)) for host in fleet.hosts},
+        **{program.guid: SubjectPermissions(*_program(program.guid)) for program in fleet.programs},
+        **{name: SubjectPermissions(*_controller(name)) for name in fleet.controllers},
+        **{operator.name: SubjectPermissions(*_operator(operator.name)) for operator in fleet.operators},
     }
 
 
-def program_template() -> Permissions:
+def program_template() -> SubjectPermissions:
     """What a program may whose guid is its user's name."""
-    return Permissions(*_program(NAME))
+    return SubjectPermissions(*_program(NAME))
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class CredentialTrust:
     """Whose credentials are good. `operator` and `accounts`, by public key, are JWTs."""
 
     operator: str
@@ -87,7 +87,7 @@ class Trust:
     accounts: Mapping[str, str]
 
 
-def trusting_configuration(trust: Trust, files: ServerFiles, listen: str, leaf_listen: str = "") -> str:
+def trusting_configuration(trust: CredentialTrust, files: ServerFiles, listen: str, leaf_listen: str = "") -> str:
     """The text of nats-server.conf for users with credentials. `leaf_listen`: where there are LANs."""
     lines = [
         "# Made by `cotenant fleet keys --jwt`: make it anew after a change of the fleet's file, and reload.",
@@ -114,7 +114,7 @@ class TrustedRemote:
     authority: Path
 
 
-def trusting_leaf_configuration(trust: Trust, lan: Lan, files: ServerFiles, remote: TrustedRemote) -> str:
+def trusting_leaf_configuration(trust: CredentialTrust, lan: Lan, files: ServerFiles, remote: TrustedRemote) -> str:
     """As `leaf_configuration`, for hosts with credentials."""
     server = f"url: {_quoted(remote.url)}, account: {remote.account}, credentials: {_quoted(str(remote.credentials))}"
     lines = [
@@ -152,7 +152,7 @@ def leaf_configuration(
     return "\n".join(lines) + "\n"
 
 
-def _trusting(trust: Trust) -> list[str]:
+def _trusting(trust: CredentialTrust) -> list[str]:
     return [
         f"operator: {trust.operator}",
         f"system_account: {trust.system_account}",
@@ -176,7 +176,7 @@ def _indented(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def lan_rights(fleet: FleetFile, lan: Lan) -> Permissions:
+def lan_rights(fleet: FleetFile, lan: Lan) -> SubjectPermissions:
     """A LAN's server may do what its hosts may, and bring their answers, which go to inboxes whose names only the asker
     and the asked know.
     """
@@ -186,7 +186,7 @@ def lan_rights(fleet: FleetFile, lan: Lan) -> Permissions:
             may_publish, may_hear = _host(host.guid, host.gateway)
             publish += may_publish
             hears += may_hear
-    return Permissions(list(dict.fromkeys(publish)), list(dict.fromkeys(hears)))
+    return SubjectPermissions(list(dict.fromkeys(publish)), list(dict.fromkeys(hears)))
 
 
 def _lan_user(fleet: FleetFile, lan: Lan, password: str) -> str:

@@ -21,7 +21,7 @@ RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
 RUNNING = 3  # ContainerState
 
 
-class Event(IntEnum):
+class NriEvent(IntEnum):
     """What a plugin may be told; it subscribes to the sum of their bits."""
 
     RUN_POD_SANDBOX = 1

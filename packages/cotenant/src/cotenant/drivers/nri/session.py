@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cotenant.drivers.nri import containers, mux, ttrpc
 from cotenant.drivers.nri.containers import HookedContainer, HookedPod
-from cotenant.drivers.nri.messages import PLUGIN_SERVICE, RUNTIME_SERVICE, Event, messages
+from cotenant.drivers.nri.messages import PLUGIN_SERVICE, RUNTIME_SERVICE, NriEvent, messages
 from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
 from cotenant.model.machine.first_values import FirstValues
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 NEEDS = "a container runtime with NRI (containerd 1.7 with it enabled, containerd 2, CRI-O), and protobuf"
 REGISTERED_WITHIN_S = 5.0
-EVENTS = (Event.CREATE_CONTAINER, Event.UPDATE_CONTAINER)
+EVENTS = (NriEvent.CREATE_CONTAINER, NriEvent.UPDATE_CONTAINER)
 _READ = 1 << 18
 _log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class RuntimeVersion:
     version: str
 
 
-class Plugin(Protocol):
+class NriPlugin(Protocol):
     """What answers the runtime's calls."""
 
     def configured(self, runtime: RuntimeVersion) -> None:
@@ -67,11 +67,11 @@ class Plugin(Protocol):
         ...
 
 
-class Session:
+class NriSession:
     """One connection. `cpu_version`: 1 or 2, of the tree with the CPU controller."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, plugin: Plugin, cpu_version: int
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, plugin: NriPlugin, cpu_version: int
     ) -> None:
         try:
             self._kinds = messages()
@@ -139,7 +139,7 @@ class Session:
         except OSError as error:
             raise Transient(f"the runtime broke the connection: {error.strerror}") from error
 
-    def _answer(self, message: ttrpc.Message) -> None:
+    def _answer(self, message: ttrpc.TtrpcMessage) -> None:
         if message.type != ttrpc.REQUEST:
             return
         response = self._kinds["Response"]()
@@ -219,7 +219,7 @@ class Session:
         payload: bytes = response.payload
         return payload
 
-    def _answered(self, message: ttrpc.Message) -> None:
+    def _answered(self, message: ttrpc.TtrpcMessage) -> None:
         waiting = self._calls.pop(message.stream, None)
         if waiting is not None and not waiting.done() and message.body is not None:
             waiting.set_result(self._kinds["Response"].FromString(message.body))

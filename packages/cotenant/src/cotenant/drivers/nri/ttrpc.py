@@ -23,7 +23,7 @@ OK, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED = 0, 3, 8, 12
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class TtrpcMessage:
     """One message. `body` None: it was longer than allowed, and is gone."""
 
     stream: int
@@ -37,9 +37,9 @@ class Messages:
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._skip = 0  # bytes of a message that is too long
-        self._skipped: Message | None = None
+        self._skipped: TtrpcMessage | None = None
 
-    def feed(self, data: bytes) -> Iterator[Message]:
+    def feed(self, data: bytes) -> Iterator[TtrpcMessage]:
         """The messages that are complete now."""
         self._buffer += data
         while True:
@@ -56,14 +56,14 @@ class Messages:
             length, stream, type_, _flags = _HEADER.unpack_from(self._buffer)
             if length > MAX_BYTES:
                 del self._buffer[: _HEADER.size]
-                self._skip, self._skipped = length, Message(stream, type_, None)
+                self._skip, self._skipped = length, TtrpcMessage(stream, type_, None)
                 continue
             end = _HEADER.size + length
             if len(self._buffer) < end:
                 return
             body = bytes(self._buffer[_HEADER.size : end])
             del self._buffer[:end]
-            yield Message(stream, type_, body)
+            yield TtrpcMessage(stream, type_, body)
 
 
 def encoded(stream: int, type_: int, body: bytes) -> bytes:

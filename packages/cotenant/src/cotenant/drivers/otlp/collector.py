@@ -15,7 +15,7 @@ _TIMEOUT_S = 10.0
 _MAX_SAID = 300
 
 
-class Collector:
+class OtlpCollector:
     """One collector by its base URL. Close it."""
 
     def __init__(self, url: str) -> None:

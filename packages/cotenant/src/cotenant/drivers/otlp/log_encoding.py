@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cotenant.model.fleet.logs import LogLine
+from cotenant.model.fleet.logs import ShownLine
 from cotenant.model.json_object import JsonObject
 
 EXPORT_PATH = "/v1/logs"
@@ -21,7 +21,7 @@ class ResourceLogs:
     """Lines of one container, and the attributes that name it."""
 
     attributes: Mapping[str, str]
-    lines: Sequence[LogLine]
+    lines: Sequence[ShownLine]
 
 
 def encode_logs(logs: Iterable[ResourceLogs], scope: str) -> bytes:
@@ -41,7 +41,7 @@ def encode_logs(logs: Iterable[ResourceLogs], scope: str) -> bytes:
     )
 
 
-def _record(line: LogLine) -> dict[str, object]:
+def _record(line: ShownLine) -> dict[str, object]:
     made: JsonObject = {
         "timeUnixNano": str(line.at_ns),
         "observedTimeUnixNano": str(line.at_ns),

@@ -23,7 +23,7 @@ _COLUMNS = ("hour", "series", "kind", "peak", "last")
 _DAY_H = 24
 
 
-class UseHistory:
+class UseHistoryFile:
     """Of one process."""
 
     def __init__(self, folder: Path, max_hours: int = MAX_HOURS) -> None:

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cotenant.drivers.perf.group_events import scaled
-from cotenant.drivers.perf.opening import PerfEvent, Reading, close_counters, open_for_command, read_counter
+from cotenant.drivers.perf.opening import CounterReading, PerfEvent, close_counters, open_for_command, read_counter
 from cotenant.drivers.proc.pressure import parse_pressure
 from cotenant.model.errors import CotenantError, InvalidInput, Unsupported
 from cotenant.model.machine.command_figures import CommandFigures, rank_of
@@ -30,7 +30,7 @@ from cotenant.model.machine.counters import Gap
 _HELD = 'kill -STOP $$; exec "$@"'
 _RESOURCES = ("cpu", "memory", "io")
 _PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-_NOTHING = Reading(0, 0, (0,))
+_NOTHING = CounterReading(0, 0, (0,))
 
 
 def run_command(command: tuple[str, ...], environment: Mapping[str, str], stdout: int | None = None) -> CommandFigures:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cotenant.drivers.perf.opening import PerfEvent, Reading, close_counters, open_counters, read_counters
+from cotenant.drivers.perf.opening import CounterReading, PerfEvent, close_counters, open_counters, read_counters
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.machine.counters import Gap
@@ -31,7 +31,7 @@ class _Set:
     """The counters of a group on one CPU."""
 
     descriptors: tuple[int, ...]
-    last: Reading
+    last: CounterReading
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ def online() -> tuple[int, ...]:
         return tuple(range(os.cpu_count() or 1))
 
 
-def scaled(before: Reading, now: Reading) -> tuple[int, ...] | None:
+def scaled(before: CounterReading, now: CounterReading) -> tuple[int, ...] | None:
     """The counts in between, scaled to the whole time; None where the counters did not run at all."""
     enabled_ns, running_ns = now.enabled_ns - before.enabled_ns, now.running_ns - before.running_ns
     if running_ns <= 0:
@@ -136,7 +136,7 @@ class GroupEvents:
         try:
             for cpu in self._cpus:
                 descriptors = open_counters(folder, cpu, self._events)
-                nothing = Reading(0, 0, (0,) * len(self._events))
+                nothing = CounterReading(0, 0, (0,) * len(self._events))
                 held.sets.append(_Set(descriptors, nothing))
         except BaseException:
             self._close(group)

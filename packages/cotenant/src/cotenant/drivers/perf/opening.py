@@ -47,7 +47,7 @@ class PerfEvent(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterReading:
     """Counters that are scheduled together, since they were opened."""
 
     enabled_ns: int  # time enabled
@@ -79,10 +79,10 @@ def close_counters(descriptors: list[int] | tuple[int, ...]) -> None:
         os.close(descriptor)
 
 
-def read_counters(leader: int, count: int) -> Reading:
+def read_counters(leader: int, count: int) -> CounterReading:
     """Read all `count` counters of a leader."""
     words = struct.unpack(f"={3 + count}Q", os.read(leader, 8 * (3 + count)))
-    return Reading(words[1], words[2], words[3:])
+    return CounterReading(words[1], words[2], words[3:])
 
 
 def open_for_command(pid: int, event: PerfEvent) -> int:
@@ -94,10 +94,10 @@ def open_for_command(pid: int, event: PerfEvent) -> int:
     return _called(event, packed, pid, -1, -1, _FLAG_CLOEXEC)
 
 
-def read_counter(descriptor: int) -> Reading:
+def read_counter(descriptor: int) -> CounterReading:
     """Read a counter of `open_for_command`."""
     value, enabled_ns, running_ns = struct.unpack("=3Q", os.read(descriptor, 24))
-    return Reading(enabled_ns, running_ns, (value,))
+    return CounterReading(enabled_ns, running_ns, (value,))
 
 
 def _open(event: PerfEvent, folder: int, cpu: int, leader: int) -> int:

@@ -16,7 +16,7 @@ from cotenant.model.arrays import Float, Int
 from cotenant.model.errors import Permanent, Transient
 
 
-class Series(msgspec.Struct):
+class PrometheusSeries(msgspec.Struct):
     """Labels and samples; samples as they were sent, since a part of a large answer has a million."""
 
     metric: Mapping[str, str] = {}
@@ -29,7 +29,7 @@ class Series(msgspec.Struct):
         return times, values
 
 
-def samples_of(found: Sequence[Series]) -> tuple[Int, Float, Float]:
+def samples_of(found: Sequence[PrometheusSeries]) -> tuple[Int, Float, Float]:
     """The number of samples of each series, and the times and values of all, one series after the other."""
     raws = [bytes(series.values) or bytes(series.value) for series in found]
     counts = np.array([raw.count(b'"') // 2 for raw in raws], np.int64)  # each value stands in quotes
@@ -47,10 +47,10 @@ def samples_of(found: Sequence[Series]) -> tuple[Int, Float, Float]:
 
 
 class _Data(msgspec.Struct):
-    result: list[Series] = []
+    result: list[PrometheusSeries] = []
 
 
-class Answer(msgspec.Struct):
+class QueryAnswer(msgspec.Struct):
     """What a query gave; `warnings` say what is missing."""
 
     status: str = ""
@@ -60,7 +60,7 @@ class Answer(msgspec.Struct):
     error: str = ""
 
     @property
-    def series(self) -> list[Series]:
+    def series(self) -> list[PrometheusSeries]:
         """The series of a vector or a matrix."""
         return self.data.result
 
@@ -71,12 +71,12 @@ class Answer(msgspec.Struct):
         return (*partial, *self.warnings)
 
 
-_DECODER = msgspec.json.Decoder(Answer)
+_DECODER = msgspec.json.Decoder(QueryAnswer)
 _MAX_VALUE = 1e30  # beyond, it is as good as infinite
 _MARKS = b'[]" \t\r\n'
 
 
-def read_answer(body: bytes) -> Answer:
+def read_answer(body: bytes) -> QueryAnswer:
     """Decode an answer. Raises `Transient` for a text that ends early, `Permanent` for another error."""
     try:
         answer = _DECODER.decode(body)

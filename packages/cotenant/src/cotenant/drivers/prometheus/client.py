@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from cotenant.drivers.http.trust import Trust
+from cotenant.drivers.http.trust import TlsTrust
 from cotenant.drivers.kube.client.limits import RequestLimiter
-from cotenant.drivers.prometheus.answers import Answer, read_answer
+from cotenant.drivers.prometheus.answers import QueryAnswer, read_answer
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.urls import split_url
 
@@ -85,7 +85,7 @@ class PrometheusClient:
         burst = max(1, int(min(prometheus.qps, _MAX_BURST)))
         self._limiter = RequestLimiter(prometheus.qps, burst, prometheus.in_flight, monotonic)
         self._sleep = sleep
-        self._trust = Trust(prometheus.ca_file, "--prometheus-ca-file")
+        self._trust = TlsTrust(prometheus.ca_file, "--prometheus-ca-file")
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -102,19 +102,19 @@ class PrometheusClient:
             await self._session.close()
             self._session = None
 
-    async def query(self, expression: str, at_s: float | None = None) -> Answer:
+    async def query(self, expression: str, at_s: float | None = None) -> QueryAnswer:
         """An instant query, now or at a time. Raises as `query_range` does."""
         when = {} if at_s is None else {"time": f"{at_s:.3f}"}
         return await self._ask("/api/v1/query", {"query": expression, **when})
 
-    async def query_range(self, expression: str, start_s: float, end_s: float, step_s: float) -> Answer:
+    async def query_range(self, expression: str, start_s: float, end_s: float, step_s: float) -> QueryAnswer:
         """A range query, both ends included. Raises `TooMuch`, `Slow`, `Transient` after the last try, or
         `Permanent`.
         """
         times = {"start": f"{start_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step_s:g}"}
         return await self._ask("/api/v1/query_range", {"query": expression, **times})
 
-    async def _ask(self, path: str, query: Mapping[str, str]) -> Answer:
+    async def _ask(self, path: str, query: Mapping[str, str]) -> QueryAnswer:
         """Tries again what may pass later, each time after a longer pause."""
         for tried in range(1, self.prometheus.max_tries + 1):
             await self._limiter.enter()
@@ -131,7 +131,7 @@ class PrometheusClient:
             await self._sleep(pause_s)
         raise AssertionError("unreachable")
 
-    async def _once(self, path: str, query: Mapping[str, str]) -> Answer:
+    async def _once(self, path: str, query: Mapping[str, str]) -> QueryAnswer:
         self.requests += 1
         url = self.prometheus.url.rstrip("/") + path
         try:

@@ -15,7 +15,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from cotenant.drivers.prometheus.ranges import Part
+from cotenant.drivers.prometheus.ranges import RangePart
 from cotenant.model.errors import InvalidInput
 
 _FORM = 1  # of the files
@@ -33,7 +33,7 @@ class PartFiles:
         self._folder = folder
         self._of = f"{_FORM} {url} {sorted(headers.items())}"
 
-    def get(self, key: tuple[str, float, float, int]) -> Part | None:
+    def get(self, key: tuple[str, float, float, int]) -> RangePart | None:
         """See `PartStore`."""
         try:
             with np.load(self._path(key), allow_pickle=False) as kept:
@@ -41,9 +41,9 @@ class PartFiles:
         except (OSError, ValueError, KeyError, BadZipFile, EOFError):
             return None
         is_whole = values.dtype == np.float32 and values.shape == (len(names), key[3])
-        return Part(tuple(str(name) for name in names), values) if is_whole else None
+        return RangePart(tuple(str(name) for name in names), values) if is_whole else None
 
-    def put(self, key: tuple[str, float, float, int], part: Part) -> None:
+    def put(self, key: tuple[str, float, float, int], part: RangePart) -> None:
         """See `PartStore`. A full disk loses nothing but the shortcut."""
         path = self._path(key)
         beside = path.with_suffix(f".{os.getpid()}.tmp")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cotenant.drivers.prometheus import layouts
-from cotenant.drivers.prometheus.answers import Series, samples_of
+from cotenant.drivers.prometheus.answers import PrometheusSeries, samples_of
 from cotenant.drivers.prometheus.client import PrometheusClient
 from cotenant.drivers.prometheus.layouts import StateLayout
 from cotenant.model.errors import Permanent, Transient
@@ -68,7 +68,7 @@ async def read_states(
     cpu: dict[str, float] = {}
     memory: dict[str, float] = {}
 
-    async def ask(what: str, expression: str, at_s: float) -> list[tuple[Series, float]]:
+    async def ask(what: str, expression: str, at_s: float) -> list[tuple[PrometheusSeries, float]]:
         try:
             answer = await client.query(expression, at_s)
             found = list(zip(answer.series, _amounts(answer.series), strict=True))
@@ -127,7 +127,7 @@ def _ends(start_s: float, end_s: float) -> list[float]:
     return [end_s - (count - 1 - i) * WINDOW_S for i in range(count)]
 
 
-def _amounts(found: list[Series]) -> list[float]:
+def _amounts(found: list[PrometheusSeries]) -> list[float]:
     """The one value of each series of an instant answer."""
     counts, _, values = samples_of(found)
     if (counts != 1).any():
@@ -135,7 +135,7 @@ def _amounts(found: list[Series]) -> list[float]:
     return values.tolist()
 
 
-def _key(series: Series, layout: StateLayout) -> str:
+def _key(series: PrometheusSeries, layout: StateLayout) -> str:
     return f"{series.metric.get(layout.namespace, '')}/{series.metric.get(layout.pod, '')}"
 
 

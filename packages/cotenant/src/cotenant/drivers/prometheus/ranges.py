@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cotenant.drivers.prometheus.answers import Answer, Series, samples_of
+from cotenant.drivers.prometheus.answers import PrometheusSeries, QueryAnswer, samples_of
 from cotenant.drivers.prometheus.client import PrometheusClient, Slow, TooMuch
 from cotenant.model.assess.history import Float32
 from cotenant.model.errors import Permanent, Transient
@@ -30,7 +30,7 @@ Report = Callable[[int, int], None]  # parts done, parts in all
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RangeSteps:
     """Columns at `start_s + i * step_s`."""
 
     start_s: float
@@ -54,7 +54,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RangePart:
     """What one part gave: `values[names, columns]`."""
 
     names: tuple[str, ...]
@@ -64,25 +64,25 @@ class Part:
 class PartStore(Protocol):
     """Keeps parts over an interruption."""
 
-    def get(self, key: tuple[str, float, float, int]) -> Part | None:
+    def get(self, key: tuple[str, float, float, int]) -> RangePart | None:
         """The part of an expression, start, step and number of columns; None where it is not kept."""
 
-    def put(self, key: tuple[str, float, float, int], part: Part) -> None:
+    def put(self, key: tuple[str, float, float, int], part: RangePart) -> None:
         """Keep a part."""
 
 
 @dataclass(slots=True)
-class Read:
+class RangeRead:
     """Rows by name, and what is missing."""
 
-    span: Span
+    span: RangeSteps
     values: Float32
     rows: dict[str, int] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     failed_steps: int = 0
     refused_whole: bool = False  # left alone after several failures
 
-    def put(self, first: int, part: Part, scale: float) -> None:
+    def put(self, first: int, part: RangePart, scale: float) -> None:
         """Take in a part; where a name comes twice, the larger value counts."""
         for name in part.names:
             self.rows.setdefault(name, len(self.rows))
@@ -108,12 +108,12 @@ class Read:
             self.faults.append(text)
 
 
-def placed(answer: Answer, name_of: NameOf, start_s: float, step_s: float, steps: int) -> Part:
+def placed(answer: QueryAnswer, name_of: NameOf, start_s: float, step_s: float, steps: int) -> RangePart:
     """An answer's series in columns. Samples outside, between columns, or below 0 are left out; of two for one place
     the larger counts.
     """
     rows: dict[str, int] = {}
-    kept: list[Series] = []
+    kept: list[PrometheusSeries] = []
     row_of: list[int] = []
     for series in answer.series:
         name = name_of(dict(series.metric))
@@ -128,14 +128,14 @@ def placed(answer: Answer, name_of: NameOf, start_s: float, step_s: float, steps
         fits = (at >= 0) & (at < steps) & (values >= 0) & (np.abs(times - start_s - at * step_s) < 0.5)
     np.maximum.at(values_of, (row[fits], at[fits]), values[fits].astype(np.float32))
     values_of[values_of < 0] = np.nan
-    return Part(tuple(rows), values_of)
+    return RangePart(tuple(rows), values_of)
 
 
 async def read_span(
     client: PrometheusClient,
     what: str,
     expression: str,
-    span: Span,
+    span: RangeSteps,
     name_of: NameOf,
     *,
     expected_series: int,
@@ -143,11 +143,11 @@ async def read_span(
     server_now_s: float,
     store: PartStore | None = None,
     report: Report = lambda done, of: None,
-) -> Read:
+) -> RangeRead:
     """Read an expression over a span; `scale` makes its unit ours. `what` names it in faults. Raises nothing that a
     server can cause.
     """
-    read = Read(span, np.full((max(1, expected_series), span.steps), np.nan, np.float32))
+    read = RangeRead(span, np.full((max(1, expected_series), span.steps), np.nan, np.float32))
     parts = list(span.parts(expected_series))
     failures = 0
     done = 0
@@ -178,13 +178,13 @@ async def read_span(
     return read
 
 
-_Piece = tuple[int, int, Part | None, str]
+_Piece = tuple[int, int, RangePart | None, str]
 
 
 async def _part(
     client: PrometheusClient,
     expression: str,
-    span: Span,
+    span: RangeSteps,
     first: int,
     count: int,
     name_of: NameOf,

@@ -23,8 +23,8 @@ from cotenant.drivers.prometheus.client import PrometheusClient
 from cotenant.drivers.prometheus.layouts import NodeLayout, PodLayout
 from cotenant.drivers.prometheus.meters import DAY_S, read_meters
 from cotenant.drivers.prometheus.pod_states import NO_STATES, PodStates, read_states
-from cotenant.drivers.prometheus.ranges import NameOf, PartStore, Read, Span, read_span
-from cotenant.model.assess.history import ClusterHistory, Float32, History, PodHistory, no_history
+from cotenant.drivers.prometheus.ranges import NameOf, PartStore, RangeRead, RangeSteps, read_span
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, Float32, PodHistory, no_history
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 
 MIB = 2.0**20
@@ -78,10 +78,10 @@ async def read_history(
         faults.append(f"{series} pods: a step of {step_s} s instead of {request.step_s} s keeps this within memory")
     end_s = server_now_s // step_s * step_s
     steps = ceil(request.days * 86_400 / step_s)
-    span = Span(end_s - (steps - 1) * step_s, float(step_s), steps)
+    span = RangeSteps(end_s - (steps - 1) * step_s, float(step_s), steps)
     window_s = max(step_s, ceil(2.5 * scrape_s))
 
-    async def ask(what: str, expression: str, label: NameOf, count: int, scale: float) -> Read:
+    async def ask(what: str, expression: str, label: NameOf, count: int, scale: float) -> RangeRead:
         return await read_span(
             client,
             what,
@@ -106,7 +106,7 @@ async def read_history(
     memory = await ask("memory of pods", next(of_pods), pod_name, series, 1 / MIB)
     states = await asker.states(only, span, lambda done, of: progress("pods' places and requests", done, of))
     nodes = await asker.nodes(only, server_now_s)
-    node_reads: tuple[Read, Read] | None = None
+    node_reads: tuple[RangeRead, RangeRead] | None = None
     if nodes is not None:
         node_layout, node_count = nodes
         addresses = await asker.addresses(only) if node_layout.label == "instance" else {}
@@ -143,10 +143,10 @@ async def _server_now(client: PrometheusClient) -> float:
 def _assembled(
     layout: PodLayout,
     node_layout: NodeLayout | None,
-    span: Span,
-    cpu: Read,
-    memory: Read,
-    nodes: tuple[Read, Read] | None,
+    span: RangeSteps,
+    cpu: RangeRead,
+    memory: RangeRead,
+    nodes: tuple[RangeRead, RangeRead] | None,
     states: PodStates,
     scrape_s: float,
     faults: list[str],
@@ -162,7 +162,7 @@ def _assembled(
     )
     if known_days < 0.95 * asked_days:
         source += f", and {asked_days - known_days:.3g} of the {asked_days:.3g} days asked for are not in the store"
-    use = History(start_s, span.step_s, names, cpu_m[:, first:], memory_mib[:, first:], source + ".")
+    use = AssessedHistory(start_s, span.step_s, names, cpu_m[:, first:], memory_mib[:, first:], source + ".")
     keys = ["/".join(name.split("/", 2)[:2]) for name in names]  # of pods, where names are of their containers
     pods = PodHistory(
         use,
@@ -174,7 +174,7 @@ def _assembled(
     if nodes is not None and node_layout is not None:
         node_names, node_cpu, node_memory = _aligned(*nodes)
         said = f"Whole machines by Prometheus ({node_layout.name})."
-        of_nodes = History(start_s, span.step_s, node_names, node_cpu[:, first:], node_memory[:, first:], said)
+        of_nodes = AssessedHistory(start_s, span.step_s, node_names, node_cpu[:, first:], node_memory[:, first:], said)
     else:
         of_nodes = pods.by_node()
         faults.append("use of whole nodes is not in the store: a node's is the sum of its pods, without the system's")
@@ -236,7 +236,7 @@ class _Asker:
         found = await self.labels(layouts.node_addresses(only))
         return {labels["internal_ip"]: labels["node"] for labels in found if {"internal_ip", "node"} <= labels.keys()}
 
-    async def states(self, only: Mapping[str, str], span: Span, report: Callable[[int, int], None]) -> PodStates:
+    async def states(self, only: Mapping[str, str], span: RangeSteps, report: Callable[[int, int], None]) -> PodStates:
         """What kube-state-metrics knows of pods."""
         for layout in layouts.STATE_LAYOUTS:
             if await self._first_of(layouts.state_present(layout, only), span.end_s):
@@ -279,7 +279,7 @@ def _skew(server_now_s: float, now_s: float) -> list[str]:
     return [f"Prometheus' clock is {abs(ahead_s):.0f} s {way} this machine's: its times are used"]
 
 
-def _aligned(cpu: Read, memory: Read) -> tuple[tuple[str, ...], Float32, Float32]:
+def _aligned(cpu: RangeRead, memory: RangeRead) -> tuple[tuple[str, ...], Float32, Float32]:
     """Both resources with the names of either, in one order; without a copy where they have the same."""
     names, of_cpu = cpu.named()
     other, of_memory = memory.named()

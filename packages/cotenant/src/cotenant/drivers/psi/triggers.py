@@ -21,8 +21,8 @@ from contextlib import suppress
 from enum import StrEnum
 from types import TracebackType
 
-from cotenant.drivers.cgroup.files import Tree
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.files import CgroupTree
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
 
@@ -33,7 +33,7 @@ HOST = None  # in place of a group
 _FLAGS = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Resource(StrEnum):
+class PressureResource(StrEnum):
     """The resource that tasks wait for."""
 
     CPU = "cpu"
@@ -53,7 +53,9 @@ class PressureTrigger:
     `PressureFiles.trigger`.
     """
 
-    def __init__(self, pressure: int, group: str | None, resource: Resource, stall_us: int, window_us: int) -> None:
+    def __init__(
+        self, pressure: int, group: str | None, resource: PressureResource, stall_us: int, window_us: int
+    ) -> None:
         self.group = group
         self.resource = resource
         self.stall_us = stall_us
@@ -96,12 +98,12 @@ class PressureTrigger:
 class PressureFiles:
     """The *.pressure files of the host and its groups. Holds the v2 tree open until `close`."""
 
-    def __init__(self, layout: Layout | None, proc_root: str = "/proc") -> None:
+    def __init__(self, layout: CgroupLayout | None, proc_root: str = "/proc") -> None:
         self._proc_root = proc_root
-        self._tree: Tree | None = None
+        self._tree: CgroupTree | None = None
         if layout is not None and layout.unified is not None:
             try:
-                self._tree = Tree(layout.unified.path)
+                self._tree = CgroupTree(layout.unified.path)
             except OSError as error:
                 raise Unsupported("pressure of groups", f"{layout.unified.path} ({error.strerror})") from error
 
@@ -112,7 +114,7 @@ class PressureFiles:
             self._tree = None
 
     def trigger(
-        self, group: str | None, resource: Resource, stall_us: int, window_us: int, full: bool = False
+        self, group: str | None, resource: PressureResource, stall_us: int, window_us: int, full: bool = False
     ) -> PressureTrigger:
         """A trigger on a group (or the HOST) for `stall_us` of stall, of some or all (`full`) tasks, within
         `window_us`.
@@ -140,7 +142,7 @@ class PressureFiles:
                 os.close(pressure)
             raise self._error(group, resource, error) from error
 
-    def _open(self, group: str | None, resource: Resource) -> int:
+    def _open(self, group: str | None, resource: PressureResource) -> int:
         name = f"{resource}.pressure"
         try:
             if group is None:
@@ -151,7 +153,7 @@ class PressureFiles:
         except OSError as error:
             raise self._error(group, resource, error) from error
 
-    def _error(self, group: str | None, resource: Resource, error: OSError) -> Exception:
+    def _error(self, group: str | None, resource: PressureResource, error: OSError) -> Exception:
         where = f"{resource} pressure of " + ("the host" if group is None else f"/{group}")
         match error.errno:
             case errno.ENOENT | errno.ENODEV | errno.ENOTDIR:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.drivers.qemu.machine import Machine
+from cotenant.drivers.qemu.machine import VirtualMachine
 
 _KICK, _NOTIFICATION = "virtio_queue_notify", "virtio_notify"
 _MAX_TRACE = 8 << 20  # bytes of a sample
@@ -71,7 +71,7 @@ def _threads(process: Path) -> Iterator[tuple[str, tuple[int, int, int]]]:
         yield name, (int(ran) // 1000, int(waited) // 1000, int(turns))
 
 
-async def read_exits(machine: Machine) -> int | None:
+async def read_exits(machine: VirtualMachine) -> int | None:
     """How often KVM left the guest, of all vCPUs; None without KVM. Raises `Transient`."""
     answer = await machine.control("query-stats", target="vcpu", providers=[{"provider": "kvm", "names": ["exits"]}])
     found = [
@@ -84,7 +84,7 @@ async def read_exits(machine: Machine) -> int | None:
 
 
 async def sample_queues(
-    machine: Machine, seconds: float, wait: Callable[[float], Awaitable[None]] = asyncio.sleep
+    machine: VirtualMachine, seconds: float, wait: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> QueueSample:
     """Trace the calls of all virtual devices for so long. Raises `Transient`, also where this QEMU cannot trace."""
     log = machine.trace_log

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from cotenant.drivers.qemu.modules import in_order, module_name, unpacked_module
-from cotenant.drivers.qemu.packages import META, Kernel, Unavailable, command, folder_of, keep, kept
+from cotenant.drivers.qemu.packages import META, GuestUnavailable, Kernel, command, folder_of, keep, kept
 from cotenant.model.errors import InvalidInput
 
 SUITE = "trixie-backports"
@@ -30,13 +30,13 @@ _PACKAGE = re.compile(r"linux-image-[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def zone_kernel(package: str = META) -> Kernel:
-    """The kept kernel of this meta-package, or one that is fetched now. Raises `Unavailable`, `InvalidInput`."""
+    """The kept kernel of this meta-package, or one that is fetched now. Raises `GuestUnavailable`, `InvalidInput`."""
     found = kept_kernel(package)
     if found is None:
         _fetch(_folder(package), package)
         found = kept_kernel(package)
     if found is None:
-        raise Unavailable(f"no whole kernel of {package} was kept")
+        raise GuestUnavailable(f"no whole kernel of {package} was kept")
     return found
 
 
@@ -56,13 +56,13 @@ def _folder(package: str) -> Path:
 
 def _fetch(folder: Path, package: str) -> None:
     if shutil.which("zstd") is None:
-        raise Unavailable("zstd is not installed")
+        raise GuestUnavailable("zstd is not installed")
     if not Path(KEYRING).exists():
-        raise Unavailable("Debian's archive keyring is not installed")
+        raise GuestUnavailable("Debian's archive keyring is not installed")
     mirrors = command("apt-get", "indextargets", "--format", "$(SITE) $(REPO_URI)", "Created-By: Packages").splitlines()
     debian = [line.split()[1] for line in mirrors if "security" not in line and len(line.split()) == 2]
     if not debian:
-        raise Unavailable("apt has no Debian mirror")
+        raise GuestUnavailable("apt has no Debian mirror")
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         options = _configure(place, debian[0])
@@ -73,13 +73,13 @@ def _fetch(folder: Path, package: str) -> None:
             re.MULTILINE,
         )
         if found is None:
-            raise Unavailable(f"{SUITE} has no {package}")
+            raise GuestUnavailable(f"{SUITE} has no {package}")
         command("apt-get", *options, "download", f"linux-binary-{found[1]}", f"linux-modules-{found[1]}", cwd=name)
         for deb in place.glob("*.deb"):
             command("dpkg-deb", "-x", str(deb), str(place / "unpacked"))
         images = sorted((place / "unpacked").rglob("vmlinuz*"))
         if not images:
-            raise Unavailable(f"linux-binary-{found[1]} has no kernel in it")
+            raise GuestUnavailable(f"linux-binary-{found[1]} has no kernel in it")
         packed = {
             module_name(path.name): path for path in (place / "unpacked").rglob("*.ko*") if module_name(path.name)
         }

@@ -101,7 +101,7 @@ def _has_sys_admin() -> bool:
     return bool(int(effective, 16) >> 21 & 1)
 
 
-class Machine:
+class VirtualMachine:
     """Starts once, ends once. `console`: called with each line of the guest's console; `fill`: makes folders of the
     guest's root, each with its path, in the folder that it is given.
     """

@@ -11,7 +11,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterable
 
-from cotenant.drivers.qemu.packages import Unavailable
+from cotenant.drivers.qemu.packages import GuestUnavailable
 
 _KO = re.compile(r"(?P<name>[^/]+)\.ko(?P<packed>\.xz|\.zst)?")
 
@@ -23,13 +23,13 @@ def module_name(path: str) -> str:
 
 
 def unpacked_module(path: str, data: bytes) -> bytes:
-    """The module itself. Raises `Unavailable` where it cannot be unpacked."""
+    """The module itself. Raises `GuestUnavailable` where it cannot be unpacked."""
     if path.endswith(".xz"):
         return lzma.decompress(data)
     if path.endswith(".zst"):
         done = subprocess.run(["zstd", "-dc"], input=data, capture_output=True, check=False)
         if done.returncode:
-            raise Unavailable(f"{path}: {done.stderr.decode(errors='replace').strip()[-200:]}")
+            raise GuestUnavailable(f"{path}: {done.stderr.decode(errors='replace').strip()[-200:]}")
         return done.stdout
     return data
 

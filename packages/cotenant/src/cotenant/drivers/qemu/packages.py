@@ -20,7 +20,7 @@ META = "linux-image-cloud-amd64"
 SUMS = "SHA256SUMS"
 
 
-class Unavailable(CotenantError):
+class GuestUnavailable(CotenantError):
     """The kernel or the guest cannot be had here, and why."""
 
 
@@ -44,7 +44,7 @@ def folder_of(name: str) -> Path:
 
 def kept_or_fetched(name: str, fetch: Callable[[Path], None]) -> Kernel:
     """The kernel in the cache's folder of this name; `fetch` fills the folder where there is none. Raises
-    `Unavailable`.
+    `GuestUnavailable`.
     """
     folder = folder_of(name)
     found = kept(folder)
@@ -52,7 +52,7 @@ def kept_or_fetched(name: str, fetch: Callable[[Path], None]) -> Kernel:
         fetch(folder)
         found = kept(folder)
     if found is None:
-        raise Unavailable(f"no whole kernel in {folder}")
+        raise GuestUnavailable(f"no whole kernel in {folder}")
     return found
 
 
@@ -80,11 +80,11 @@ def keep(target: Path, files: dict[str, bytes]) -> None:
 
 
 def command(*words: str, cwd: str | None = None) -> str:
-    """What a command prints. Raises `Unavailable` where it fails."""
+    """What a command prints. Raises `GuestUnavailable` where it fails."""
     try:
         done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"{' '.join(words)}: {error}") from error
+        raise GuestUnavailable(f"{' '.join(words)}: {error}") from error
     if done.returncode:
-        raise Unavailable(f"{' '.join(words)}: {(done.stderr.strip() or done.stdout.strip())[-200:]}")
+        raise GuestUnavailable(f"{' '.join(words)}: {(done.stderr.strip() or done.stdout.strip())[-200:]}")
     return done.stdout

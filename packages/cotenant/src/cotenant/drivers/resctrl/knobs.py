@@ -12,7 +12,7 @@ from cotenant.drivers.resctrl.schemata import parse_schemata
 from cotenant.drivers.resctrl.tree import NEEDS, ResctrlTree
 from cotenant.model.errors import InvalidInput, Unsupported
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import Knob, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobTarget, Vanished
 
 _ABSENT = "absent"
 _STOOD = "stood\n"
@@ -30,7 +30,7 @@ class ResctrlKnobs:
             return Gap(str(knob), "a driver of its own")
         return None if self._tree.present else Gap(str(knob), NEEDS)
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         """All resources of the group; "" where there is none."""
         self._check_knob(target)
         if not self._tree.exists(target.group):
@@ -40,12 +40,12 @@ class ResctrlKnobs:
         except Vanished:
             return ""
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         """The group's schemata, or that there was no group."""
         text = self.read(target)
         return _STOOD + text if text else _ABSENT
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         """Merge the value into the group's schemata; a missing group is created, with the root's schemata."""
         self._check_knob(target)
         wanted = parse_schemata(value)
@@ -63,7 +63,7 @@ class ResctrlKnobs:
                 self._tree.remove(target.group)
             raise
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         """Write back what `raw` returned: the schemata, or the absence of the group."""
         self._check_knob(target)
         if raw == _ABSENT:
@@ -77,6 +77,6 @@ class ResctrlKnobs:
             raise Vanished(f"{target}: no such group")
         self._tree.write(target.group, "schemata", f"{wanted}\n")
 
-    def _check_knob(self, target: Target) -> None:
+    def _check_knob(self, target: KnobTarget) -> None:
         if target.knob is not Knob.SCHEMATA:
             raise Unsupported(str(target.knob), "a driver of its own")

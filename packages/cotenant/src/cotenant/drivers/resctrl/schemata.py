@@ -22,7 +22,7 @@ _AMOUNT = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SchemataLine:
     """One resource, e.g. L3 or MB: what each domain is granted."""
 
     resource: str
@@ -42,9 +42,9 @@ class Line:
 class Schemata:
     """All resources, ascending by name."""
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[SchemataLine, ...] = ()
 
-    def line(self, resource: str) -> Line | None:
+    def line(self, resource: str) -> SchemataLine | None:
         """What one resource grants; None where there is none."""
         return next((line for line in self.lines if line.resource == resource), None)
 
@@ -52,7 +52,7 @@ class Schemata:
         """These schemata with the domains of `changes` replaced. Raises `InvalidInput` for a resource or domain
         that does not exist.
         """
-        after: list[Line] = []
+        after: list[SchemataLine] = []
         for change in changes.lines:
             current = self.line(change.resource)
             known = dict(current.domains) if current is not None else {}
@@ -63,7 +63,7 @@ class Schemata:
         for line in self.lines:
             wanted = changes.line(line.resource)
             merged = dict(line.domains) | (dict(wanted.domains) if wanted is not None else {})
-            after.append(Line(line.resource, tuple(sorted(merged.items()))))
+            after.append(SchemataLine(line.resource, tuple(sorted(merged.items()))))
         return Schemata(tuple(after))
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Schemata:
 
 def parse_schemata(text: str) -> Schemata:
     """Parse the file's text or a desired value. Raises `InvalidInput` with the malformed line."""
-    found: dict[str, Line] = {}
+    found: dict[str, SchemataLine] = {}
     for written in text.splitlines():
         if not written.strip():
             continue
@@ -84,7 +84,7 @@ def parse_schemata(text: str) -> Schemata:
     return Schemata(tuple(found[name] for name in sorted(found)))
 
 
-def _line(resource: str, text: str) -> Line | None:
+def _line(resource: str, text: str) -> SchemataLine | None:
     values: dict[int, int] = {}
     masks = not resource.startswith("MB")
     for part in text.split(";"):
@@ -93,4 +93,4 @@ def _line(resource: str, text: str) -> Line | None:
         if not is_valid or int(domain) in values:
             return None
         values[int(domain)] = int(value, 16 if masks else 10)
-    return Line(resource, tuple(sorted(values.items())))
+    return SchemataLine(resource, tuple(sorted(values.items())))

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cotenant.model.cluster.seal import SEAL, SEALED, Standing, Values, sealed_text, settled_text
+from cotenant.model.cluster.seal import SEAL, SEALED, SealStanding, Values, sealed_text, settled_text
 from cotenant.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -124,18 +124,18 @@ class Seals:
         """Whether there is a certificate."""
         return bool(self._by_key)
 
-    def standing(self, uid: str, node: str, created_s: float, annotations: Mapping[str, str]) -> Standing:
+    def standing(self, uid: str, node: str, created_s: float, annotations: Mapping[str, str]) -> SealStanding:
         """How far what the annotations say that the pod holds is believed. `created_s` NaN: not known, which counts
         as new.
         """
         if not self._by_key:
-            return Standing.CHECKED
+            return SealStanding.CHECKED
         if not any(annotations.get(name) for name in SEALED):
-            return Standing.CHECKED  # it claims nothing
+            return SealStanding.CHECKED  # it claims nothing
         seal = annotations.get(SEAL) or ""
         if seal and self.is_right(sealed_text(uid, node, annotations), seal):
-            return Standing.SEALED
-        return Standing.CHECKED if created_s < self._since_s else Standing.REFUSED
+            return SealStanding.SEALED
+        return SealStanding.CHECKED if created_s < self._since_s else SealStanding.REFUSED
 
     def settled(
         self, uid: str, node: str, scheduler: str, created_s: float, written: Values, statement: str

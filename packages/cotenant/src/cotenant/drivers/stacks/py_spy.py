@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from cotenant.model.errors import Permanent, Unsupported
-from cotenant.model.machine.stacks import Frame, Run, Stack, Timeline
+from cotenant.model.machine.stacks import Frame, Stack, StackRun, StackTimeline
 
 _FRAME = re.compile(r"(?P<function>.*) \((?P<file>.*?)(:(?P<line>\d+))?\)")
 _MARGIN_S = 30.0
@@ -37,7 +37,7 @@ def record(pid: int, seconds: int, rate_hz: int, with_idle: bool = False) -> lis
     return parse_raw(_recorded(pid, seconds, rate_hz, "raw", with_idle))
 
 
-def record_timeline(pid: int, seconds: int, rate_hz: int) -> Timeline:
+def record_timeline(pid: int, seconds: int, rate_hz: int) -> StackTimeline:
     """The same over time, with threads that wait. Raises as `record`."""
     begin_ns = time.time_ns()  # py-spy counts from its own start, some ms later
     return parse_events(_recorded(pid, seconds, rate_hz, "chrometrace", with_idle=True), begin_ns)
@@ -83,7 +83,7 @@ class _Event(msgspec.Struct):
     ts: int
 
 
-def parse_events(text: str, begin_ns: int) -> Timeline:
+def parse_events(text: str, begin_ns: int) -> StackTimeline:
     """The timeline of a chrometrace file whose time 0 is `begin_ns`. Raises `Permanent`."""
     try:
         events = msgspec.json.decode(text, type=list[_Event])
@@ -98,7 +98,7 @@ def parse_events(text: str, begin_ns: int) -> Timeline:
         since_us, now = running.get(thread, (event.ts, []))
         if now and event.ts > since_us:
             stack = stacks.setdefault(tuple(now), len(stacks))
-            runs.append(Run(*thread, begin_ns + since_us * 1000, begin_ns + event.ts * 1000, stack))
+            runs.append(StackRun(*thread, begin_ns + since_us * 1000, begin_ns + event.ts * 1000, stack))
         if event.ph == "B":
             frame = Frame(event.name, event.args.filename, event.args.line or 0)
             now.append(frames.setdefault(frame, len(frames)))
@@ -108,7 +108,7 @@ def parse_events(text: str, begin_ns: int) -> Timeline:
     first_us, last_us = (events[0].ts, events[-1].ts) if events else (0, 0)
     runs.sort(key=lambda run: (run.pid, run.thread, run.begin_ns))
     bounds = begin_ns + first_us * 1000, begin_ns + last_us * 1000
-    return Timeline(tuple(frames), tuple(stacks), tuple(runs), *bounds)
+    return StackTimeline(tuple(frames), tuple(stacks), tuple(runs), *bounds)
 
 
 def _frame(text: str) -> Frame:

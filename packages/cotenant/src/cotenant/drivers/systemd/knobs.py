@@ -12,9 +12,9 @@ import json
 from typing import Protocol
 
 from cotenant.drivers.systemd.manager import SystemdManager
-from cotenant.drivers.systemd.properties import Property, names_of, properties_of
+from cotenant.drivers.systemd.properties import UnitProperty, names_of, properties_of
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
-from cotenant.model.machine.knob import Target, Vanished
+from cotenant.model.machine.knob import KnobTarget, Vanished
 
 _MAX_RAW = 128 * 1024
 
@@ -22,15 +22,15 @@ _MAX_RAW = 128 * 1024
 class FileKnobs(Protocol):
     """The driver of the same knobs as files."""
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         """What `restore` needs."""
         ...
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         """Set the knob."""
         ...
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         """Write back what `raw` returned."""
         ...
 
@@ -42,7 +42,7 @@ class SystemdKnobs:
         self._manager = manager
         self._files = files
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         """The properties from before, and the files' texts, as JSON."""
         unit = unit_of(target)
         self._manager.check(unit, target.group)
@@ -53,7 +53,7 @@ class SystemdKnobs:
         }
         return json.dumps({"unit": unit, "properties": before, "files": self._files.raw(target)})
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         """Set the property, then the file; where the kernel refuses the value, the property is as before."""
         unit = unit_of(target)
         self._manager.check(unit, target.group)
@@ -66,13 +66,13 @@ class SystemdKnobs:
             self._manager.set(unit, [_property(name, old) for name, old in zip(names, before, strict=True)])
             raise
 
-    def hand_over(self, target: Target, value: str) -> None:
+    def hand_over(self, target: KnobTarget, value: str) -> None:
         """Set the property to a value that another process wrote into the file, so that systemd does not write ours
         over it later.
         """
         self._manager.set(unit_of(target), properties_of(target.knob, value))
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         """Set the properties from before, then the files. Raises `Transient` while systemd cannot be reached."""
         unit, properties, files = _parsed(target, raw)
         try:
@@ -89,12 +89,12 @@ def is_of_systemd(raw: str) -> bool:
     return raw.startswith('{"unit": ')
 
 
-def unit_of(target: Target) -> str:
+def unit_of(target: KnobTarget) -> str:
     """The unit of a group: the last part of its path."""
     return target.group.rpartition("/")[2]
 
 
-def _parsed(target: Target, raw: str) -> tuple[str, tuple[Property, ...], str]:
+def _parsed(target: KnobTarget, raw: str) -> tuple[str, tuple[UnitProperty, ...], str]:
     fault = InvalidInput(f"raw value of {target}", raw[:80], "what raw() returned for this knob")
     try:
         content = json.loads(raw) if len(raw) <= _MAX_RAW else None
@@ -105,7 +105,7 @@ def _parsed(target: Target, raw: str) -> tuple[str, tuple[Property, ...], str]:
     unit, before, files = content.get("unit"), content.get("properties"), content.get("files")
     if unit != unit_of(target) or not isinstance(before, dict) or not isinstance(files, str):
         raise fault
-    properties: list[Property] = []
+    properties: list[UnitProperty] = []
     for name in names_of(target.knob):
         match before.get(name):
             case int() as number:
@@ -120,5 +120,5 @@ def _parsed(target: Target, raw: str) -> tuple[str, tuple[Property, ...], str]:
     return str(unit), tuple(properties), files
 
 
-def _property(name: str, value: int | bytes) -> Property:
-    return Property(name, "t" if isinstance(value, int) else "ay", value)
+def _property(name: str, value: int | bytes) -> UnitProperty:
+    return UnitProperty(name, "t" if isinstance(value, int) else "ay", value)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from cotenant.drivers.systemd.properties import Property
+from cotenant.drivers.systemd.properties import UnitProperty
 from cotenant.model.errors import Permanent, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
 
@@ -30,11 +30,11 @@ _INTERFACES = {"slice": "Slice", "scope": "Scope", "service": "Service"}
 _VERSION = re.compile(r"(\d+)")
 
 
-class Bus(Protocol):
+class DbusConnection(Protocol):
     """A connection to the bus."""
 
     def call(self, path: str, interface: str, method: str, signature: str, body: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The body of the answer. Raises `OSError` (and `TimeoutError`) where there is none, `Refused` for an error
+        """The body of the answer. Raises `OSError` (and `TimeoutError`) where there is none, `SystemdRefused` for an error
         of the other side.
         """
         ...
@@ -44,7 +44,7 @@ class Bus(Protocol):
         ...
 
 
-class Refused(Exception):
+class SystemdRefused(Exception):
     """An error that systemd answered: its name, and its text."""
 
     def __init__(self, name: str, text: str) -> None:
@@ -57,13 +57,13 @@ class SystemdManager:
 
     def __init__(
         self,
-        connect: Callable[[], Bus] | None = None,
+        connect: Callable[[], DbusConnection] | None = None,
         clock: Callable[[], float] = time.monotonic,
         socket: Path = SOCKET,
     ) -> None:
         self._connect = connect or (lambda: open_bus(socket))
         self._clock = clock
-        self._bus: Bus | None = None
+        self._bus: DbusConnection | None = None
         self._version: int | None = None
         self._retry_at_s = float("-inf")
         self._lock = threading.Lock()
@@ -103,7 +103,7 @@ class SystemdManager:
             found = [self._property(path, _interface(unit), name)[0][1] for name in names]
         return tuple(value if isinstance(value, int) else bytes(value) for value in found)
 
-    def set(self, unit: str, properties: Sequence[Property]) -> None:
+    def set(self, unit: str, properties: Sequence[UnitProperty]) -> None:
         """Set properties until the unit ends. Raises `Vanished`, `Transient`, `Permanent`."""
         body = [(one.name, (one.signature, one.value)) for one in properties]
         with self._lock:
@@ -129,7 +129,7 @@ class SystemdManager:
                 raise Transient(f"systemd cannot be reached: {error.strerror or error}") from error
         try:
             return self._bus.call(path, interface, method, signature, body)
-        except Refused as error:
+        except SystemdRefused as error:
             if error.name.endswith((".NoSuchUnit", ".UnitNotLoaded", ".NoSuchObject", ".UnknownObject")):
                 raise Vanished(f"{error}") from error
             raise Permanent(f"systemd refuses {method}: {error}") from error
@@ -169,14 +169,14 @@ class _JeepneyBus:
         answer = self._connection.send_and_get_reply(message, timeout=_CALL_S)
         if answer.header.message_type is MessageType.error:
             name = str(answer.header.fields.get(4, ""))  # 4: the error's name
-            raise Refused(name, str(answer.body[0]) if answer.body else "")
+            raise SystemdRefused(name, str(answer.body[0]) if answer.body else "")
         return tuple(answer.body)
 
     def close(self) -> None:
         self._connection.close()
 
 
-def open_bus(socket: Path) -> Bus:
+def open_bus(socket: Path) -> DbusConnection:
     """Connect to the bus at this socket. Raises `OSError`."""
     if not socket.exists():
         raise FileNotFoundError(2, "no bus at this path", str(socket))

@@ -34,7 +34,7 @@ _NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Property:
+class UnitProperty:
     """A property with its D-Bus signature: `t` for numbers, `ay` for CPUs."""
 
     name: str
@@ -50,23 +50,23 @@ def names_of(knob: Knob) -> tuple[str, ...]:
     return names
 
 
-def properties_of(knob: Knob, value: str) -> tuple[Property, ...]:
+def properties_of(knob: Knob, value: str) -> tuple[UnitProperty, ...]:
     """The properties that hold a knob at a canonical value. Raises `InvalidInput`."""
     names = names_of(knob)
     match knob:
         case Knob.CPU_MAX:
             limit = parse_cpu_max(value)
             share = UNSET if limit.quota_us is None else limit.quota_us * _SECOND_US // limit.period_us
-            return (Property(names[0], "t", share), Property(names[1], "t", limit.period_us))
+            return (UnitProperty(names[0], "t", share), UnitProperty(names[1], "t", limit.period_us))
         case Knob.CPU_IDLE:
-            return (Property(names[0], "t", IDLE_WEIGHT if value == "1" else UNSET),)
+            return (UnitProperty(names[0], "t", IDLE_WEIGHT if value == "1" else UNSET),)
         case Knob.CPUSET_CPUS:
-            return (Property(names[0], "ay", mask_of(parse_cpus(value) if value else ())),)
+            return (UnitProperty(names[0], "ay", mask_of(parse_cpus(value) if value else ())),)
         case Knob.CPU_WEIGHT:
-            return (Property(names[0], "t", int(value)),)
+            return (UnitProperty(names[0], "t", int(value)),)
         case _:
             amount = parse_bytes(knob, value)
-            return (Property(names[0], "t", UNSET if amount is None else amount),)
+            return (UnitProperty(names[0], "t", UNSET if amount is None else amount),)
 
 
 def mask_of(cpus: Sequence[int]) -> bytes:

@@ -11,27 +11,27 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from cotenant.drivers.tc.shaping import NamespaceShaping, Shape
+from cotenant.drivers.tc.shaping import NamespaceShaping, TrafficShape
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import UNLIMITED, Knob, Scope, Target, Vanished
+from cotenant.model.machine.knob import UNLIMITED, Knob, KnobScope, KnobTarget, Vanished
 from cotenant.model.machine.knob_values import canonical, parse_rate
 
 
 class Shaping(Protocol):
     """As `NamespaceShaping`."""
 
-    def read(self, namespace: str) -> Shape:
+    def read(self, namespace: str) -> TrafficShape:
         """What stands."""
         ...
 
-    def write(self, namespace: str, shape: Shape) -> None:
+    def write(self, namespace: str, shape: TrafficShape) -> None:
         """Set it."""
         ...
 
 
 class GroupNetworkKnobs:
-    """Implements engine/node/interfaces.KnobPort for `Scope.NETWORK`. `process_of`: some process of a group, or None.
+    """Implements engine/node/interfaces.KnobPort for `KnobScope.NETWORK`. `process_of`: some process of a group, or None.
 
     `identity_of`: names the namespace of a process, whatever its number; 0 is this host's.
     """
@@ -48,38 +48,38 @@ class GroupNetworkKnobs:
 
     def supported(self, knob: Knob) -> Gap | None:
         """None: whether the kernel has a discipline shows when it is installed."""
-        return None if knob.scope is Scope.NETWORK else Gap(str(knob), "a driver of its own")
+        return None if knob.scope is KnobScope.NETWORK else Gap(str(knob), "a driver of its own")
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         """The value that stands."""
         return _value(target.knob, self._shaping.read(self._namespace(target)))
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         """The same: nobody else's discipline is ever replaced."""
         return self.read(target)
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         """Set one of the three, the others stay."""
         namespace = self._namespace(target)
         self._shaping.write(namespace, _with(target, value, self._shaping.read(namespace)))
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         """As `write`."""
         self.write(target, raw)
 
-    def identity(self, target: Target) -> str:
+    def identity(self, target: KnobTarget) -> str:
         """Of the network namespace."""
         return self._identity_of(self._process(target))
 
-    def _process(self, target: Target) -> int:
-        if target.knob.scope is not Scope.NETWORK:
+    def _process(self, target: KnobTarget) -> int:
+        if target.knob.scope is not KnobScope.NETWORK:
             raise Unsupported(str(target.knob), "a driver of its own")
         pid = self._process_of(target.group)
         if pid is None:
             raise Vanished(f"/{target.group} has no process")
         return pid
 
-    def _namespace(self, target: Target) -> str:
+    def _namespace(self, target: KnobTarget) -> str:
         pid = self._process(target)
         if self._identity_of(pid) == self._identity_of(0):
             raise Permanent(f"/{target.group} shares the host's network, which is not limited")
@@ -93,7 +93,7 @@ def _namespace_of(pid: int) -> str:
         raise Vanished(f"process {pid}: {error.strerror}") from error
 
 
-def _value(knob: Knob, shape: Shape) -> str:
+def _value(knob: Knob, shape: TrafficShape) -> str:
     match knob:
         case Knob.NETWORK_RATE:
             return UNLIMITED if shape.rate_bits is None else str(shape.rate_bits)
@@ -102,7 +102,7 @@ def _value(knob: Knob, shape: Shape) -> str:
     return str(shape.loss_ppm)
 
 
-def _with(target: Target, value: str, shape: Shape) -> Shape:
+def _with(target: KnobTarget, value: str, shape: TrafficShape) -> TrafficShape:
     if canonical(target.knob, value) != value:
         raise InvalidInput(str(target), value, "a value in canonical form")
     match target.knob:

@@ -19,7 +19,7 @@ from typing import Protocol
 from cotenant.drivers.tc.netlink import MIN_BITS, Netlink, RootQdisc, TrafficClass
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 
 HANDLE = 0xC07E0000
 MINORS = {"ls": 0x10, "be": 0x20}  # by the class in a target's group: `DEVICE/CLASS`
@@ -27,7 +27,7 @@ _TOP = 0x1
 _ABSENT, _STOOD = "absent", "stood "
 
 
-class Traffic(Protocol):
+class TrafficControl(Protocol):
     """The netlink operations that the classes need; see `netlink.Netlink` for semantics and errors."""
 
     def root(self, device: str) -> RootQdisc:
@@ -62,26 +62,26 @@ class Traffic(Protocol):
 class TcKnobs:
     """Implements engine/node/interfaces.KnobPort for `Scope.TC`."""
 
-    def __init__(self, traffic: Traffic | None = None) -> None:
-        self._traffic: Traffic = traffic if traffic is not None else Netlink()
+    def __init__(self, traffic: TrafficControl | None = None) -> None:
+        self._traffic: TrafficControl = traffic if traffic is not None else Netlink()
         self._lacks: Gap | None = None
 
     def supported(self, knob: Knob) -> Gap | None:
         """None unless the machine is known to lack it: the kernel reports that when a root is first installed."""
         return self._lacks if knob is Knob.RATE else Gap(str(knob), "a driver of its own")
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         """ "LEAST MOST" in bits/s; "" where there is no such class."""
         device, minor = _place(target)
         current = self._classes(device).get(minor)
         return "" if current is None else f"{current.min_bits} {current.max_bits}"
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         """The class's rates, or that there was no class."""
         current = self.read(target)
         return _STOOD + current if current else _ABSENT
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         """Create the class, or set its rates. Raises `Permanent` where the device's root was configured by an
         administrator.
         """
@@ -101,7 +101,7 @@ class TcKnobs:
         self._traffic.set_class(device, HANDLE, TrafficClass(_TOP, HANDLE, top, top))
         self._traffic.set_class(device, HANDLE, TrafficClass(minor, HANDLE | _TOP, least, most))
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         """Write back what `raw` returned; the root is removed with the last class."""
         if raw.startswith(_STOOD):
             self.write(target, raw.removeprefix(_STOOD))
@@ -118,13 +118,13 @@ class TcKnobs:
         else:
             self._traffic.remove_root(device, HANDLE)
 
-    def sent_bytes(self, target: Target) -> int | None:
+    def sent_bytes(self, target: KnobTarget) -> int | None:
         """Counter of bytes sent by the class since it was created; None where there is none."""
         device, minor = _place(target)
         current = self._classes(device).get(minor)
         return None if current is None else current.sent_bytes
 
-    def steer(self, target: Target, addresses: Iterable[str]) -> None:
+    def steer(self, target: KnobTarget, addresses: Iterable[str]) -> None:
         """Direct traffic from these source addresses, and no others, to the class: pods with addresses of their own.
 
         Works where nothing rewrites the source before it is sent. Removed with the root. Raises `InvalidInput` for a
@@ -150,7 +150,7 @@ def priority_of(class_name: str) -> int:
     return HANDLE | MINORS[class_name]
 
 
-def _place(target: Target) -> tuple[str, int]:
+def _place(target: KnobTarget) -> tuple[str, int]:
     if target.knob is not Knob.RATE:
         raise Unsupported(str(target.knob), "a driver of its own")
     device, _, name = target.group.partition("/")
@@ -159,7 +159,7 @@ def _place(target: Target) -> tuple[str, int]:
     return device, MINORS[name]
 
 
-def _rates(target: Target, value: str) -> tuple[int, int]:
+def _rates(target: KnobTarget, value: str) -> tuple[int, int]:
     parts = value.split(" ")
     if len(parts) != 2 or not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
         raise InvalidInput(str(target), value, '"LEAST MOST" in bits a second')

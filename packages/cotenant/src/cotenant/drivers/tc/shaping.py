@@ -36,7 +36,7 @@ _SCALE = 1 << 32  # of netem's probabilities
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TrafficShape:
     """None and 0: as the kernel does by itself."""
 
     rate_bits: int | None = None  # per second
@@ -52,12 +52,12 @@ class Shape:
 class NamespaceShaping:
     """Of the namespace at a path such as /proc/PID/ns/net."""
 
-    def read(self, namespace: str) -> Shape:
+    def read(self, namespace: str) -> TrafficShape:
         """What stands on its devices. Raises `Vanished`, `Unsupported`, `Permanent`."""
         with _opened(namespace) as socket:
             return _shape(socket, _devices(socket)[0])
 
-    def write(self, namespace: str, shape: Shape) -> None:
+    def write(self, namespace: str, shape: TrafficShape) -> None:
         """Set it on all devices but the loopback."""
         with _opened(namespace) as socket:
             for index in _devices(socket):
@@ -109,7 +109,7 @@ def _disciplines(socket: IPRoute, index: int) -> list[Any]:
     return [found for found in socket.get_qdiscs(index=index) if found["handle"]]
 
 
-def _shape(socket: IPRoute, index: int) -> Shape:
+def _shape(socket: IPRoute, index: int) -> TrafficShape:
     rate_bits, delay_us, loss_ppm = None, 0, 0
     for found in _disciplines(socket, index):
         options = found.get_attr("TCA_OPTIONS")
@@ -118,10 +118,10 @@ def _shape(socket: IPRoute, index: int) -> Shape:
         elif found["handle"] == NETEM_HANDLE:
             delay_us = round(options["delay"] / _ticks_per_us())
             loss_ppm = round(options["loss"] * 1_000_000 / _SCALE)
-    return Shape(rate_bits, delay_us, loss_ppm)
+    return TrafficShape(rate_bits, delay_us, loss_ppm)
 
 
-def _set(socket: IPRoute, index: int, shape: Shape) -> None:
+def _set(socket: IPRoute, index: int, shape: TrafficShape) -> None:
     before = _shape(socket, index)
     if before == shape:
         return
@@ -143,7 +143,7 @@ def _remove(socket: IPRoute, index: int) -> None:
             socket.tc("del", index=index, handle=found["handle"], parent=_ROOT)
 
 
-def _install(socket: IPRoute, index: int, shape: Shape) -> None:
+def _install(socket: IPRoute, index: int, shape: TrafficShape) -> None:
     parent = _ROOT
     if shape.rate_bits is not None:
         rate_bytes = shape.rate_bits // 8

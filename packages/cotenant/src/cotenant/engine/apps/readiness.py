@@ -11,26 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cotenant.model.apps.standing import Standing
+from cotenant.model.apps.standing import ObjectStanding
 from cotenant.model.json_object import JsonMapping
 
-_THERE = Standing(1, 1, True)
+_THERE = ObjectStanding(1, 1, True)
 
 
-def standing_of(live: JsonMapping | None) -> Standing:
+def standing_of(live: JsonMapping | None) -> ObjectStanding:
     """How an object stands; None = it is not there."""
     if live is None:
-        return Standing(0, 1, False, reasons=("it is not there",))
+        return ObjectStanding(0, 1, False, reasons=("it is not there",))
     judge = _BY_KIND.get(str(live.get("kind")))
     if judge is None:
         return _THERE
     generation, observed = live["metadata"].get("generation"), _status(live).get("observedGeneration")
     if judge in _OBSERVED and isinstance(generation, int) and (observed or 0) < generation:
-        return Standing(0, _whole(_spec(live).get("replicas"), 1), False, reasons=("its controller has not seen it",))
+        return ObjectStanding(
+            0, _whole(_spec(live).get("replicas"), 1), False, reasons=("its controller has not seen it",)
+        )
     return judge(live)
 
 
-def _deployment(live: JsonMapping) -> Standing:
+def _deployment(live: JsonMapping) -> ObjectStanding:
     spec, status = _spec(live), _status(live)
     wanted = _whole(spec.get("replicas"), 1)
     updated, available = _whole(status.get("updatedReplicas")), _whole(status.get("availableReplicas"))
@@ -45,17 +47,17 @@ def _deployment(live: JsonMapping) -> Standing:
         reasons.append(f"pods cannot be made: {failure.get('message')}")
     ready = updated >= wanted and old <= 0 and available >= wanted
     of_new = min(updated, max(0, available - max(0, old)))  # which of them are ready is not in the status
-    return Standing(of_new, wanted, ready, failed, tuple(reasons))
+    return ObjectStanding(of_new, wanted, ready, failed, tuple(reasons))
 
 
-def _replica_set(live: JsonMapping) -> Standing:
+def _replica_set(live: JsonMapping) -> ObjectStanding:
     wanted, ready = _whole(_spec(live).get("replicas"), 1), _whole(_status(live).get("readyReplicas"))
     failure = _condition(live, "ReplicaFailure")
     reasons = (f"pods cannot be made: {failure.get('message')}",) if failure.get("status") == "True" else ()
-    return Standing(ready, wanted, ready >= wanted, reasons=reasons)
+    return ObjectStanding(ready, wanted, ready >= wanted, reasons=reasons)
 
 
-def _stateful_set(live: JsonMapping) -> Standing:
+def _stateful_set(live: JsonMapping) -> ObjectStanding:
     spec, status = _spec(live), _status(live)
     wanted, ready = _whole(spec.get("replicas"), 1), _whole(status.get("readyReplicas"))
     strategy = spec.get("updateStrategy") or {}
@@ -65,45 +67,45 @@ def _stateful_set(live: JsonMapping) -> Standing:
     is_new = status.get("currentRevision") == status.get("updateRevision")
     lacking = 0 if is_new else max(0, to_update - updated)
     reasons = (f"{lacking} pods of its former version",) if lacking else ()
-    return Standing(ready, wanted, ready >= wanted and not lacking, reasons=reasons)
+    return ObjectStanding(ready, wanted, ready >= wanted and not lacking, reasons=reasons)
 
 
-def _daemon_set(live: JsonMapping) -> Standing:
+def _daemon_set(live: JsonMapping) -> ObjectStanding:
     status = _status(live)
     wanted, ready = _whole(status.get("desiredNumberScheduled")), _whole(status.get("numberAvailable"))
     strategy = (_spec(live).get("updateStrategy") or {}).get("type")
     updated = wanted if strategy == "OnDelete" else _whole(status.get("updatedNumberScheduled"))
-    return Standing(min(ready, updated), wanted, ready >= wanted and updated >= wanted)
+    return ObjectStanding(min(ready, updated), wanted, ready >= wanted and updated >= wanted)
 
 
-def _job(live: JsonMapping) -> Standing:
+def _job(live: JsonMapping) -> ObjectStanding:
     spec, status = _spec(live), _status(live)
     failed = _condition(live, "Failed")
     if failed.get("status") == "True":
-        return Standing(0, 1, False, f"{failed.get('reason')}: {failed.get('message')}")
+        return ObjectStanding(0, 1, False, f"{failed.get('reason')}: {failed.get('message')}")
     done = _condition(live, "Complete").get("status") == "True" or bool(spec.get("suspend"))
     wanted = _whole(spec.get("completions"), 1)
     succeeded, ready = _whole(status.get("succeeded")), _whole(status.get("ready"))
-    return Standing(min(wanted, succeeded + ready), wanted, done or succeeded + ready > 0)
+    return ObjectStanding(min(wanted, succeeded + ready), wanted, done or succeeded + ready > 0)
 
 
-def _pod(live: JsonMapping) -> Standing:
+def _pod(live: JsonMapping) -> ObjectStanding:
     status = _status(live)
     if status.get("phase") == "Failed":
-        return Standing(0, 1, False, str(status.get("message") or status.get("reason") or "it failed"))
+        return ObjectStanding(0, 1, False, str(status.get("message") or status.get("reason") or "it failed"))
     ready = status.get("phase") == "Succeeded" or _condition(live, "Ready").get("status") == "True"
-    return Standing(int(ready), 1, ready)
+    return ObjectStanding(int(ready), 1, ready)
 
 
-def _definition(live: JsonMapping) -> Standing:
+def _definition(live: JsonMapping) -> ObjectStanding:
     refused = _condition(live, "NamesAccepted")
     if refused.get("status") == "False":
-        return Standing(0, 1, False, str(refused.get("message")))
+        return ObjectStanding(0, 1, False, str(refused.get("message")))
     served = _condition(live, "Established").get("status") == "True"
-    return Standing(int(served), 1, served, reasons=() if served else ("it is not served yet",))
+    return ObjectStanding(int(served), 1, served, reasons=() if served else ("it is not served yet",))
 
 
-_BY_KIND: dict[str, Callable[[JsonMapping], Standing]] = {
+_BY_KIND: dict[str, Callable[[JsonMapping], ObjectStanding]] = {
     "Deployment": _deployment,
     "ReplicaSet": _replica_set,
     "StatefulSet": _stateful_set,

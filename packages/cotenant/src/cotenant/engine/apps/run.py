@@ -16,14 +16,14 @@ from enum import Enum, auto
 from cotenant.engine.apps.readiness import standing_of
 from cotenant.model.apps.objects import DEFINITION, ObjectRef, apply_order, is_kept, ref_of
 from cotenant.model.apps.release import RevisionState
-from cotenant.model.apps.standing import Obstacle, Standing
+from cotenant.model.apps.standing import ObjectStanding, Obstacle
 from cotenant.model.json_object import JsonMapping, JsonObject
 
 Lives = Mapping[ObjectRef, JsonMapping | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class WriteRevision:
     """Write this revision as it now stands."""
 
     number: int
@@ -40,7 +40,7 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReadObjects:
     """Read these objects, a little later than the last time if `again`."""
 
     refs: tuple[ObjectRef, ...]
@@ -48,7 +48,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteReleased:
     """Delete an object, if it is the release's."""
 
     ref: ObjectRef
@@ -60,7 +60,7 @@ class Forget:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class ReleaseEnd:
     """The end. `failure` is empty where all went well; `kept`: what was not deleted, since it holds data or says so."""
 
     failure: str
@@ -69,7 +69,7 @@ class Finished:
     kept: tuple[ObjectRef, ...] = ()
 
 
-Instruction = Record | Apply | Look | Delete | Forget | Finished
+Instruction = WriteRevision | Apply | ReadObjects | DeleteReleased | Forget | ReleaseEnd
 
 
 class _Phase(Enum):
@@ -100,8 +100,8 @@ class RunPlan:
     deletes_data: bool = False
 
 
-class Run:
-    """Ask `next`, carry it out, tell `done`, `refused` or `looked`; until `Finished`."""
+class ReleaseRun:
+    """Ask `next`, carry it out, tell `done`, `refused` or `looked`; until `ReleaseEnd`."""
 
     def __init__(self, plan: RunPlan, now_s: float) -> None:
         self._plan = plan
@@ -114,7 +114,7 @@ class Run:
         self._is_rolling_back = False
         self._looked_once = False
         self._lost: list[ObjectRef] = []  # should have been deleted, and could not
-        self.standings: dict[ObjectRef, Standing] = {}
+        self.standings: dict[ObjectRef, ObjectStanding] = {}
         self._set_goal(plan.goal, plan.before)
 
     def _set_goal(self, goal: Sequence[JsonObject], before: Sequence[JsonObject]) -> None:
@@ -138,33 +138,33 @@ class Run:
         phase = self._phase
         if phase is _Phase.BEGIN:
             state = RevisionState.PENDING if self._goal else RevisionState.UNINSTALLING
-            return Record(self._number, state, self._goal if self._goal else self._plan.before)
+            return WriteRevision(self._number, state, self._goal if self._goal else self._plan.before)
         if phase in (_Phase.DEFINE, _Phase.APPLY):
             waiting = self._definitions if phase is _Phase.DEFINE else self._others
             return Apply(next(one for one in waiting if ref_of(one) not in self._applied))
         if phase in (_Phase.ESTABLISH, _Phase.WAIT):
             of = self._definitions if phase is _Phase.ESTABLISH else self._goal
             unready = [ref_of(one) for one in of if not self._is_ready(ref_of(one))]
-            return Look(tuple(unready), self._looked_once)
+            return ReadObjects(tuple(unready), self._looked_once)
         if phase is _Phase.PRUNE:
-            return Delete(self._to_delete[0])
+            return DeleteReleased(self._to_delete[0])
         if phase is _Phase.GO:
-            return Look(tuple(self._going), self._looked_once)
+            return ReadObjects(tuple(self._going), self._looked_once)
         if phase is _Phase.CLOSE:
-            return Record(self._number, RevisionState.DEPLOYED, self._goal) if self._goal else Forget()
+            return WriteRevision(self._number, RevisionState.DEPLOYED, self._goal) if self._goal else Forget()
         if phase is _Phase.FAIL:
             left = tuple(one for one in self._plan.before if ref_of(one) in self._lost)
-            return Record(self._number, RevisionState.FAILED, (*self._goal, *left), self._failure)
-        return Finished(self._failure, self._obstacles, self._is_rolling_back, self.kept)
+            return WriteRevision(self._number, RevisionState.FAILED, (*self._goal, *left), self._failure)
+        return ReleaseEnd(self._failure, self._obstacles, self._is_rolling_back, self.kept)
 
     def done(self) -> None:
         """What `next` said is done."""
         said = self.next()
         if isinstance(said, Apply):
             self._applied.add(ref_of(said.document))
-        elif isinstance(said, Delete):
+        elif isinstance(said, DeleteReleased):
             self._going.append(self._to_delete.pop(0))
-        elif isinstance(said, Record | Forget):
+        elif isinstance(said, WriteRevision | Forget):
             if self._phase is _Phase.BEGIN:
                 self._enter(_Phase.DEFINE)
             elif self._phase is _Phase.FAIL:
@@ -179,7 +179,7 @@ class Run:
         said = self.next()
         if isinstance(said, Apply):
             self._fail(f"{ref_of(said.document)} was refused", (Obstacle(ref_of(said.document), why),))
-        elif isinstance(said, Delete):
+        elif isinstance(said, DeleteReleased):
             self._obstacles += (Obstacle(said.ref, f"it stays: {why}"),)
             self._lost.append(self._to_delete.pop(0))
             self._advance()
@@ -190,13 +190,13 @@ class Run:
     def not_ours(self, why: str) -> None:
         """What is to be deleted is left alone, and no longer counts as the release's."""
         said = self.next()
-        assert isinstance(said, Delete)
+        assert isinstance(said, DeleteReleased)
         self._obstacles += (Obstacle(said.ref, f"it stays: {why}"),)
         self._to_delete.pop(0)
         self._advance()
 
     def looked(self, found: Lives, now_s: float) -> None:
-        """The objects that `Look` named, as they are."""
+        """The objects that `ReadObjects` named, as they are."""
         self._looked_once = True
         if self._phase is _Phase.GO:
             self._going = [ref for ref in self._going if found.get(ref) is not None]

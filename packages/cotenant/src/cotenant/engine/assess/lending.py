@@ -20,9 +20,9 @@ import numpy as np
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.assess.history import Float32
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.overcommit.columns import ABSENT, PeakColumns, PodColumns, by_usage, written_by_band
+from cotenant.policy.overcommit.columns import ABSENT, HighPriorityColumns, PeakColumns, by_usage, written_by_band
 from cotenant.policy.overcommit.facts import Policy
-from cotenant.policy.overcommit.hysteresis import Band
+from cotenant.policy.overcommit.hysteresis import HysteresisBand
 from cotenant.policy.overcommit.peak import PeakSettings, calibrated
 
 TAUGHT_S = 86_400.0  # not counted
@@ -30,7 +30,7 @@ _HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedNodes:
     """One resource of nodes: use `[nodes, steps]` with NaN for unknown, and the rest by node, all in one unit."""
 
     start_s: float
@@ -129,16 +129,16 @@ class _Tally:
 
 
 def replay(
-    recorded: Recorded,
+    recorded: RecordedNodes,
     policy: Policy = Policy.PEAK,
     settings: PeakSettings | None = None,
     reclaim_pct: int = 60,
-    band: Band | None = None,
+    band: HysteresisBand | None = None,
 ) -> LentHistory:
     """Run the policy over the history. Nodes without capacity or without any use are left out."""
     if policy not in (Policy.PEAK, Policy.USAGE):
         raise InvalidInput("policy", policy.value, "peak or usage")
-    settings, band = settings or PeakSettings(), band or Band()
+    settings, band = settings or PeakSettings(), band or HysteresisBand()
     usable = np.isfinite(recorded.capacity) & (recorded.capacity > 0)
     usable &= ~np.isnan(recorded.use).all(axis=1)
     rows = np.flatnonzero(usable)
@@ -183,7 +183,7 @@ def replay(
                 float((counted & (used > capacity)).sum()),
             )
         known = np.flatnonzero(fresh)
-        pods = PodColumns(known, known, request[known], used[known])
+        pods = HighPriorityColumns(known, known, request[known], used[known])
         if policy is Policy.PEAK:
             peak.observe(fresh, pods, now_s)
             computed = peak.amounts(pods, nothing)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from cotenant.model.autonomy.autonomy import Action, Autonomy, Permission, Rung
+from cotenant.model.autonomy.autonomy import Action, Autonomy, AutonomyRung, Permission
 from cotenant.policy.autonomy.permission import permission
 
 _UNKNOWN = Permission(
-    Rung.SHADOW, may_begin=False, is_frozen=True, why="the cluster's Autonomy objects are not known yet"
+    AutonomyRung.SHADOW, may_begin=False, is_frozen=True, why="the cluster's Autonomy objects are not known yet"
 )
 
 

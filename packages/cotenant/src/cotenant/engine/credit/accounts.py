@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 from cotenant.model.errors import Permanent
 from cotenant.policy.credit.bounds import DEFAULTS, CreditRules, decay_and_bound
-from cotenant.policy.credit.entries import Cause, Entry, account_of, apply, tenant_of
+from cotenant.policy.credit.entries import CreditEntry, EntryCause, account_of, apply, tenant_of
 from cotenant.policy.credit.pricing import (
+    CauseVerdict,
     Interference,
-    TenantUse,
-    Verdict,
+    PeriodUse,
     incident_key,
     price_interference,
     price_use,
@@ -52,7 +52,7 @@ class Posting:
     revision: int
     period: int
     period_end_ms: int
-    entries: tuple[Entry, ...]
+    entries: tuple[CreditEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Accounts:
         """Every account's balance, the house included."""
         return self._balances
 
-    def period_ended(self, period: int, at_ms: int, lasted_ms: int, uses: Sequence[TenantUse]) -> Posting | None:
+    def period_ended(self, period: int, at_ms: int, lasted_ms: int, uses: Sequence[PeriodUse]) -> Posting | None:
         """The posting of a period; None if this or a later one was booked. `lasted_ms`: the observed part of it."""
         if period <= self.period:
             return None
@@ -102,7 +102,7 @@ class Accounts:
         """
         if not now_ms - KEEP_INCIDENTS_MS < fact.at_ms <= now_ms + FUTURE_MS:
             return None
-        found = self._reversal(fact) if fact.verdict is Verdict.CLEARED else price_interference(fact)
+        found = self._reversal(fact) if fact.verdict is CauseVerdict.CLEARED else price_interference(fact)
         entries = tuple(entry for entry in found if entry.key not in self._incidents)
         return Posting(self.revision, self.period, self.period_end_ms, entries) if entries else None
 
@@ -129,14 +129,14 @@ class Accounts:
         """The entries of incidents that are kept."""
         return tuple(self._incidents.values())
 
-    def _reversal(self, fact: Interference) -> tuple[Entry, ...]:
+    def _reversal(self, fact: Interference) -> tuple[CreditEntry, ...]:
         """The entry that returns what the incident moved; none if it was not booked."""
         booked = self._incidents.get(incident_key(fact.key))
         if booked is None:
             return ()
         evidence = (("reverses", booked.key), *fact.evidence)
         key = f"{booked.key}/cleared"
-        return (Entry(key, fact.at_ms, Cause.REVERSED, booked.payee, booked.payer, booked.milli, evidence),)
+        return (CreditEntry(key, fact.at_ms, EntryCause.REVERSED, booked.payee, booked.payer, booked.milli, evidence),)
 
     def validate(self) -> None:
         """Check that nothing was created or lost. Raises `Permanent`."""
@@ -144,7 +144,7 @@ class Accounts:
             raise Permanent(f"credit: the sum of all accounts is {sum(self._balances.values())}, not 0")
 
 
-def incidents_of(entries: Iterable[Entry]) -> dict[str, IncidentEntry]:
+def incidents_of(entries: Iterable[CreditEntry]) -> dict[str, IncidentEntry]:
     """The entries that stand for incidents and their reversals, by key."""
     return {
         entry.key: IncidentEntry(entry.key, entry.at_ms, entry.payer, entry.payee, entry.milli)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cotenant.policy.credit.pricing import Priced, TenantUse
+from cotenant.policy.credit.pricing import PeriodUse, Priced
 
 MAX_GAP_MS = 60_000  # a longer pause between samples was not observed
 
@@ -22,11 +22,11 @@ class ObservedUse:
     def __init__(self) -> None:
         self._sums: dict[tuple[str, Priced], list[int]] = {}  # guaranteed, declared, measured
         self._unmeasured: set[tuple[str, Priced]] = set()
-        self._last: tuple[TenantUse, ...] = ()
+        self._last: tuple[PeriodUse, ...] = ()
         self._last_ms: int | None = None
         self.observed_ms = 0
 
-    def sample(self, uses: Sequence[TenantUse], now_ms: int) -> None:
+    def sample(self, uses: Sequence[PeriodUse], now_ms: int) -> None:
         """Count what stood since the last sample, and keep `uses` from now on. `now_ms`: a clock that does not go
         back.
         """
@@ -44,11 +44,11 @@ class ObservedUse:
                     sums[2] += use.measured * lasted_ms
         self._last, self._last_ms = tuple(uses), now_ms
 
-    def means(self) -> tuple[TenantUse, ...]:
+    def means(self) -> tuple[PeriodUse, ...]:
         """The mean use of each tenant and resource over the observed time."""
         most = max(1, self.observed_ms)
         return tuple(
-            TenantUse(
+            PeriodUse(
                 tenant,
                 guaranteed // most,
                 declared // most,

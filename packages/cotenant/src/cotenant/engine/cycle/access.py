@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.placing import Judgement
+from cotenant.engine.cycle.components import ClusterComponents
+from cotenant.engine.cycle.placing import PodJudgement
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.waiting_pods import WaitingPods
 from cotenant.engine.framework.outbox import Outbox
-from cotenant.engine.framework.plugin import Cycle, Refused
+from cotenant.engine.framework.plugin import Cycle, PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Group
+from cotenant.engine.framework.queueing import QueuedGroup
 from cotenant.model.arrays import Mask
 from cotenant.model.resources import Amounts
 
@@ -40,7 +40,7 @@ class GroupPlacer(Protocol):
         """A group is about to be placed: what is reserved is taken first."""
         ...
 
-    def place(self, entries: Sequence[PodInfo], now_s: float, only: Mask, drawing: bool) -> list[Judgement]:
+    def place(self, entries: Sequence[PodInfo], now_s: float, only: Mask, drawing: bool) -> list[PodJudgement]:
         """As `Placing.place`; without `drawing` no member uses reserved resources."""
         ...
 
@@ -62,7 +62,7 @@ class GroupPlacer(Protocol):
         """Whether the pod may use reserved resources only."""
         ...
 
-    def refusal(self, entry: PodInfo) -> Refused | None:
+    def refusal(self, entry: PodInfo) -> PodRefused | None:
         """Why a member that insists was not placed; None for one that does not insist."""
         ...
 
@@ -80,17 +80,17 @@ class PlacesGroups(Protocol):
 class CycleAccess(Cycle):
     """The parts of one engine's cycle."""
 
-    components: Components
+    components: ClusterComponents
     pods: Pods
     outbox: Outbox
     waiting: WaitingPods
     placer: GroupPlacer
     assume: Callable[
-        [PodInfo, Group, Judgement, int, float], None
+        [PodInfo, QueuedGroup, PodJudgement, int, float], None
     ]  # bind a placed pod; the int: number of pods bound in this step
     schedulers: tuple[str, ...]  # spec.schedulerName of the pods that this engine schedules
 
 
-def group_placer(components: Components) -> GroupPlacer:
+def group_placer(components: ClusterComponents) -> GroupPlacer:
     """The placer of the plugin that reserves resources; every engine has one."""
     return next(plugin.group_placer() for plugin in components.roster.plugins if isinstance(plugin, PlacesGroups))

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cotenant.engine.framework.plugin import Plugin, Refused
+from cotenant.engine.framework.plugin import Plugin, PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.roster import Roster
 
 
-def refusals(roster: Roster, entries: Sequence[PodInfo], now_s: float) -> list[Mapping[int, Refused]]:
+def refusals(roster: Roster, entries: Sequence[PodInfo], now_s: float) -> list[Mapping[int, PodRefused]]:
     """For each plugin that refuses pods its refusals, by position in `entries`."""
     needed = {entry.calls for entry in entries}
     if not any(calls.pre_filter for calls in needed):
         return []
     before: list[Plugin] = []
-    found: list[Mapping[int, Refused]] = []
+    found: list[Mapping[int, PodRefused]] = []
     left = list(range(len(entries)))
     for plugin in roster.pre_filter:
         is_for_all = all(plugin in calls.pre_filter for calls in needed)

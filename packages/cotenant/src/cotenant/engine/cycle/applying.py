@@ -8,23 +8,23 @@ Limits: plugins that place whole groups apply what they found by `assume`.
 
 from __future__ import annotations
 
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.outcomes import Nominated, Outcome, Placed, Rejected
-from cotenant.engine.cycle.placing import Judgement
+from cotenant.engine.cycle.placing import PodJudgement
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.waiting_pods import WaitingPods
-from cotenant.engine.framework.events import Event
+from cotenant.engine.framework.events import EventKind
 from cotenant.engine.framework.instructions import Bind, ClaimChoice, Preempt
 from cotenant.engine.framework.outbox import Outbox
-from cotenant.engine.framework.pod_state import PodInfo, State
-from cotenant.engine.framework.queueing import Group
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
+from cotenant.engine.framework.queueing import QueuedGroup
 from cotenant.model.decisions.record import DecisionRecord
 
 
 class Applying:
     """Applies what judgement found in one cluster."""
 
-    def __init__(self, components: Components, pods: Pods, outbox: Outbox) -> None:
+    def __init__(self, components: ClusterComponents, pods: Pods, outbox: Outbox) -> None:
         self._components = components
         self._pods = pods
         self._profile = components.profile
@@ -52,22 +52,24 @@ class Applying:
         entry.attempts += 1
         record = self._components.placing.record(entry, judgement, now_s)
         if not placed.is_permitted:
-            self._assign(entry, placed.group, judgement, State.WAITING, now_s)
+            self._assign(entry, placed.group, judgement, SchedulingState.WAITING, now_s)
             self.waiting.hold(entry, record)
             return
-        self._assign(entry, placed.group, judgement, State.ASSUMED, now_s)
+        self._assign(entry, placed.group, judgement, SchedulingState.ASSUMED, now_s)
         others = [other for call in entry.calls.allowed_with for other in call(entry)]
         self._send(entry, record, 1 + len(others), now_s)
         if others:
             self.waiting.allow(others, 1 + len(others), now_s)
 
-    def assume(self, entry: PodInfo, group: Group, judgement: Judgement, together: int, now_s: float) -> None:
+    def assume(self, entry: PodInfo, group: QueuedGroup, judgement: PodJudgement, together: int, now_s: float) -> None:
         """Bind a pod that was placed as a member of a whole group."""
         record = self._components.placing.record(entry, judgement, now_s)
-        self._assign(entry, group, judgement, State.ASSUMED, now_s)
+        self._assign(entry, group, judgement, SchedulingState.ASSUMED, now_s)
         self._send(entry, record, together, now_s)
 
-    def _assign(self, entry: PodInfo, group: Group, judgement: Judgement, state: State, now_s: float) -> None:
+    def _assign(
+        self, entry: PodInfo, group: QueuedGroup, judgement: PodJudgement, state: SchedulingState, now_s: float
+    ) -> None:
         uid, nominations = entry.seen.uid, self._components.nominations
         if uid in nominations.by_uid:
             nominations.drop(uid)
@@ -79,7 +81,7 @@ class Applying:
         if self._profile.weighs_slack:
             assignments.estimates.started(entry.shape, now_s)
         entry.last_message = ""
-        self._pods.happened.add(Event.POD_ASSIGNED)
+        self._pods.happened.add(EventKind.POD_ASSIGNED)
 
     def _send(self, entry: PodInfo, record: DecisionRecord, together: int, now_s: float) -> None:
         """Request the bind of an assigned pod; `together` pods are bound in this step."""

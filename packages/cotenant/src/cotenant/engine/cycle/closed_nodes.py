@@ -10,17 +10,17 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.eviction.fixed_filters import SHARD
 from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.framework.events import Event
-from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.events import EventKind
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 
 
 class ClosedNodes:
     """Closes and opens nodes of one engine, and finds what would help on closed ones."""
 
-    def __init__(self, components: Components, pods: Pods) -> None:
+    def __init__(self, components: ClusterComponents, pods: Pods) -> None:
         self._components = components
         self._pods = pods
 
@@ -38,7 +38,9 @@ class ClosedNodes:
             if name in assignments.encoder.closed:
                 continue
             assignments.set_closed(name, True)
-            for entry in [e for e in assignments.residents.get(name, {}).values() if e.state is State.WAITING]:
+            for entry in [
+                e for e in assignments.residents.get(name, {}).values() if e.state is SchedulingState.WAITING
+            ]:
                 self._pods.give_back(entry, now_s, "NodeClosed")
             for entry in [self._pods.by_uid[uid] for uid in nominations.on(name)]:
                 self._pods.drop_nomination(entry)
@@ -50,16 +52,16 @@ class ClosedNodes:
         for name in names:
             if name in assignments.encoder.closed:
                 assignments.set_closed(name, False)
-                self._pods.happened.add(Event.NODE_ADDED)
+                self._pods.happened.add(EventKind.NODE_ADDED)
 
     def give_up(self, uid: str, now_s: float) -> bool:
         """Forget a pending pod, for which another decides from now on. False = its bind is decided or under way."""
         entry = self._pods.by_uid.get(uid)
         if entry is None:
             return True
-        if entry.state in (State.ASSUMED, State.BINDING, State.BOUND):
+        if entry.state in (SchedulingState.ASSUMED, SchedulingState.BINDING, SchedulingState.BOUND):
             return False
-        if entry.state is State.WAITING:
+        if entry.state is SchedulingState.WAITING:
             self._pods.give_back(entry, now_s, "NotOurs")
         self._pods.forget(entry, now_s)
         return True

@@ -14,17 +14,17 @@ from cotenant.engine.cycle.eviction.clearing import Clearing
 from cotenant.engine.cycle.eviction.losses import JobLosses
 from cotenant.engine.cycle.eviction.nominations import Nominations
 from cotenant.engine.cycle.eviction.preempting import Preempting
-from cotenant.engine.cycle.eviction.preemption import Budgets
+from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets
 from cotenant.engine.cycle.placing import Placing
 from cotenant.engine.cycle.queue import SchedulingQueue
 from cotenant.engine.cycle.round_placing import RoundPlacing, of_round_policy
 from cotenant.engine.cycle.score_parts import ScoreListener
-from cotenant.engine.framework.budget import Budget
+from cotenant.engine.framework.budget import JudgementBudget
 from cotenant.engine.framework.node_rules import NodeRules
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.roster import Roster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.learned_profiles import ProfileStore
 from cotenant.engine.state.verdict_cache import BY_TIME, VerdictCache
@@ -32,7 +32,7 @@ from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile
 
 
-class Components:
+class ClusterComponents:
     """The derived parts of one cluster."""
 
     assignments: Assignments
@@ -46,8 +46,8 @@ class Components:
         self,
         policy: PlacementProfile | RoundPolicy,
         rng: np.random.Generator,
-        settings: Settings,
-        budgets: Budgets,
+        settings: EngineSettings,
+        budgets: DisruptionBudgets,
         node_rules: tuple[NodeRules, ...],
         plugins: tuple[Plugin, ...],
     ) -> None:
@@ -60,7 +60,7 @@ class Components:
         self._rng = rng
         self._settings = settings
         self._budgets = budgets
-        self.budget = Budget(settings.cpu_s)
+        self.budget = JudgementBudget(settings.cpu_s)
         self.profiles = ProfileStore() if self.profile.learns_interference else None
         self.start_empty()
 

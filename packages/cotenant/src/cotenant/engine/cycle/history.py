@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Preempt
-from cotenant.model.decisions.answers import Preempted
+from cotenant.model.decisions.answers import PreemptedPods
 from cotenant.model.decisions.record import DecisionRecord
 
 MAX_RECORDS = 4096
@@ -26,7 +26,7 @@ class DecisionHistory:
     def __init__(self, max_records: int = MAX_RECORDS, max_preemptions: int = MAX_PREEMPTIONS) -> None:
         self._max = max_records
         self._records: OrderedDict[str, DecisionRecord] = OrderedDict()  # by uid, the oldest first
-        self._preemptions: deque[Preempted] = deque(maxlen=max_preemptions)
+        self._preemptions: deque[PreemptedPods] = deque(maxlen=max_preemptions)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -43,7 +43,7 @@ class DecisionHistory:
                 self._preemptions.extend(_preempted(instruction, now_s))
             elif isinstance(instruction, Evict):
                 self._preemptions.append(
-                    Preempted(
+                    PreemptedPods(
                         now_s,
                         instruction.reason,
                         (instruction.victim.key,),
@@ -61,18 +61,18 @@ class DecisionHistory:
         """The last placement of a pod, None if it is no longer kept."""
         return self._records.get(uid)
 
-    def about(self, key: str) -> tuple[Preempted, ...]:
+    def about(self, key: str) -> tuple[PreemptedPods, ...]:
         """Preemptions for a pod or of it, oldest first."""
         return tuple(
             preemption for preemption in self._preemptions if key == preemption.preemptor or key in preemption.victims
         )
 
-    def preemptions(self) -> Iterator[Preempted]:
+    def preemptions(self) -> Iterator[PreemptedPods]:
         """All that are kept, oldest first."""
         return iter(self._preemptions)
 
 
-def _preempted(instruction: Preempt, now_s: float) -> list[Preempted]:
+def _preempted(instruction: Preempt, now_s: float) -> list[PreemptedPods]:
     """One for each node that loses pods, the preemptor's first; for the preemptor's alone where none is evicted now."""
     rest = "pods that were ending already made the room" if not instruction.victims else ""
     if instruction.breaks_budgets:
@@ -81,7 +81,7 @@ def _preempted(instruction: Preempt, now_s: float) -> list[Preempted]:
     for victim in sorted(instruction.victims, key=lambda entry: entry.node != instruction.node):
         at.setdefault(victim.node, []).append(victim.key)
     return [
-        Preempted(
+        PreemptedPods(
             now_s,
             instruction.rule,
             tuple(keys[:_MAX_VICTIMS]),

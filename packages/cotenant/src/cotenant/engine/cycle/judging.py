@@ -15,39 +15,39 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cotenant.engine.cycle.admission import refusals
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.ordering import in_order
 from cotenant.engine.cycle.outcomes import Nominated, Outcome, Placed, Rejected, Unplaced
-from cotenant.engine.cycle.placing import CLOSED, Judgement
+from cotenant.engine.cycle.placing import CLOSED, PodJudgement
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.budget import FILTER, OverBudget
 from cotenant.engine.framework.contracts import Grouping
 from cotenant.engine.framework.instructions import Preempt
-from cotenant.engine.framework.plugin import Refused
+from cotenant.engine.framework.plugin import PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Group, Segment, Verdict, Whole
+from cotenant.engine.framework.queueing import PlacementVerdict, QueuedGroup, Segment, WholeGroup
 from cotenant.engine.state.narrowing import EVERYWHERE
 
 _PREEMPTIONS_A_ROUND = 4
 _RULES_BETWEEN_PODS = frozenset({"PodTopologySpread", "InterPodAffinity"})
 _NODE_RULES = frozenset({"NodeNUMAResource"})
 
-Taken = list[tuple[str, Group]]  # UID and group of pods from the queue
+Taken = list[tuple[str, QueuedGroup]]  # UID and group of pods from the queue
 
 
 class _Refusal(NamedTuple):
     """A refused group, by its first refused pod. `why` None = no feasible node."""
 
     entry: PodInfo
-    group: Group
-    why: Refused | None = None
-    judgement: Judgement = CLOSED
+    group: QueuedGroup
+    why: PodRefused | None = None
+    judgement: PodJudgement = CLOSED
 
 
 class Judging:
     """Judges the pending pods of one cluster."""
 
-    def __init__(self, components: Components, pods: Pods) -> None:
+    def __init__(self, components: ClusterComponents, pods: Pods) -> None:
         self._components = components
         self._pods = pods
         self._roster = components.roster
@@ -58,7 +58,7 @@ class Judging:
         are placed by their plugins.
         """
         refused: dict[int, _Refusal] = {}  # by id of the group
-        run: list[tuple[PodInfo, Group]] = []
+        run: list[tuple[PodInfo, QueuedGroup]] = []
         wholes: set[int] = set()
         for uid, group in taken:
             if not group.whole:
@@ -67,16 +67,16 @@ class Judging:
                 wholes.add(id(group))
                 yield from self._judge_run(run, refused, now_s)
                 run = []
-                assert isinstance(group.key, Whole)
+                assert isinstance(group.key, WholeGroup)
                 self._placer(group.key).place_group(group, now_s)
         yield from self._judge_run(run, refused, now_s)
         yield from self._refuse(refused, now_s)
 
-    def _placer(self, key: Whole) -> Grouping:
+    def _placer(self, key: WholeGroup) -> Grouping:
         return next(plugin for plugin in self._roster.grouping if plugin.name == key.plugin)
 
     def _judge_run(
-        self, pods: list[tuple[PodInfo, Group]], refused: dict[int, _Refusal], now_s: float
+        self, pods: list[tuple[PodInfo, QueuedGroup]], refused: dict[int, _Refusal], now_s: float
     ) -> Iterator[Outcome]:
         """Place each of these that can be placed."""
         if not pods:
@@ -97,7 +97,7 @@ class Judging:
                 if segment.last and (id(group) not in refused or refused[id(group)].why is not None):
                     refused[id(group)] = _Refusal(entry, group, None, judgement)  # its later pods are refused with it
 
-    def _segments(self, pods: list[tuple[PodInfo, Group]]) -> Iterator[Segment]:
+    def _segments(self, pods: list[tuple[PodInfo, QueuedGroup]]) -> Iterator[Segment]:
         nominations = self._components.nominations
         segments = nominations.segments(pods) if nominations.by_uid else iter((Segment(pods, EVERYWHERE, True),))
         for plugin in self._roster.grouping:
@@ -106,8 +106,8 @@ class Judging:
         return segments
 
     def _admitted(
-        self, pods: list[tuple[PodInfo, Group]], refused: dict[int, _Refusal], now_s: float
-    ) -> list[tuple[PodInfo, Group]]:
+        self, pods: list[tuple[PodInfo, QueuedGroup]], refused: dict[int, _Refusal], now_s: float
+    ) -> list[tuple[PodInfo, QueuedGroup]]:
         """The pods that every plugin admits; the groups of the others are refused."""
         if not any(entry.calls.pre_filter for entry, _ in pods):
             return pods
@@ -129,7 +129,7 @@ class Judging:
                 yield Rejected(
                     group,
                     first,
-                    Verdict(
+                    PlacementVerdict(
                         record,
                         why.message,
                         frozenset({why.plugin}),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Group
+from cotenant.engine.framework.queueing import QueuedGroup
 from cotenant.model.arrays import Param, PendingArrays, ShapeArrays
 from cotenant.policy.placement.codes import Order
 from cotenant.policy.placement.order import keys
@@ -18,8 +18,8 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 
 def in_order(
-    pods: list[tuple[PodInfo, Group]], profile: PlacementProfile, shapes: ShapeArrays, now_s: float
-) -> list[tuple[PodInfo, Group]]:
+    pods: list[tuple[PodInfo, QueuedGroup]], profile: PlacementProfile, shapes: ShapeArrays, now_s: float
+) -> list[tuple[PodInfo, QueuedGroup]]:
     """The pods of a batch, within equal priority in the profile's own order if that considers more than age and
     deadline.
     """

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.engine.cycle.placing import Judgement
+from cotenant.engine.cycle.placing import PodJudgement
 from cotenant.engine.framework.instructions import Preempt
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Group, Verdict
+from cotenant.engine.framework.queueing import PlacementVerdict, QueuedGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +16,8 @@ class Placed:
     """A pod found a node. `is_permitted` False: it keeps the node, and its bind waits."""
 
     entry: PodInfo
-    group: Group
-    judgement: Judgement
+    group: QueuedGroup
+    judgement: PodJudgement
     is_permitted: bool
 
 
@@ -36,16 +36,16 @@ class Nominated:
     entry: PodInfo
     preempt: Preempt
     waits_for: frozenset[str]  # UIDs of its victims, with those that end already
-    verdict: Verdict
+    verdict: PlacementVerdict
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """No pod of a group is placed now; `first` is the pod that was judged."""
 
-    group: Group
+    group: QueuedGroup
     first: PodInfo
-    verdict: Verdict
+    verdict: PlacementVerdict
 
 
 Outcome = Placed | Unplaced | Nominated | Rejected

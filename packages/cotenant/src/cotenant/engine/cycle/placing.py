@@ -17,12 +17,12 @@ import numpy as np
 
 from cotenant.engine.cycle.eviction.fixed_filters import NOT_OURS, SHARD
 from cotenant.engine.cycle.refusals import REPORTED, Refusals
-from cotenant.engine.cycle.rejections import Checked, Rejector
+from cotenant.engine.cycle.rejections import FilterChecks, Rejector
 from cotenant.engine.cycle.runs import place_in_runs
 from cotenant.engine.cycle.score_parts import ScoreListener, Seen
 from cotenant.engine.framework.budget import OverBudget
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Verdict
+from cotenant.engine.framework.queueing import PlacementVerdict
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.engine.state.verdict_cache import (
@@ -36,7 +36,7 @@ from cotenant.engine.state.verdict_cache import (
 )
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.decisions.reasons import Rejection
-from cotenant.model.decisions.record import Candidate, DecisionRecord
+from cotenant.model.decisions.record import CandidateNode, DecisionRecord
 from cotenant.model.errors import Permanent
 from cotenant.policy.overcommit.prediction import lent_cap
 from cotenant.policy.placement.compiled import FILTERS, Reject, commit, reject_rows, sample_size
@@ -52,7 +52,7 @@ _REQUEST_CAP = column("request_cap")
 ROW_LOCAL = frozenset({filter_.plugin for filter_ in FILTERS.values()} | {"NodeUnschedulable", "DeviceShare", SHARD})
 
 
-class Judgement(NamedTuple):
+class PodJudgement(NamedTuple):
     """The result for one pod: its row, -1 = none, and its position `at` in an evaluation."""
 
     row: int
@@ -61,14 +61,14 @@ class Judgement(NamedTuple):
     allowed: int  # rows that satisfy the rules between pods and the pod's claims, -1 = all
 
 
-class Mark(NamedTuple):
+class SamplingMark(NamedTuple):
     """The state of sampling and random choices before pods are placed that may be undone."""
 
     cursor: int
     rng_state: Mapping[str, object] | None  # None if the profile makes no random choices
 
 
-CLOSED = Judgement(-1, unevaluated(1), 0, 0)  # a pod whose rules exclude all rows: filters were not evaluated
+CLOSED = PodJudgement(-1, unevaluated(1), 0, 0)  # a pod whose rules exclude all rows: filters were not evaluated
 
 
 class Placing:
@@ -109,7 +109,7 @@ class Placing:
             if profile.measures_use:
                 self._knobs_of[profile.name][_REQUEST_CAP] = lent_cap(profile.knobs.request_cap, trust)
 
-    def place(self, pods: Sequence[PodInfo], now_s: float, only: Mask = EVERYWHERE) -> list[Judgement]:
+    def place(self, pods: Sequence[PodInfo], now_s: float, only: Mask = EVERYWHERE) -> list[PodJudgement]:
         """Place these pods in this order; placed pods are in the ledger and the narrowing. The arrays must be up to
         date.
 
@@ -119,7 +119,7 @@ class Placing:
         self._calls += 1
         numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
         shapes = np.fromiter((entry.shape for entry in pods), dtype=np.int64, count=len(pods))
-        found: list[Judgement] = [CLOSED] * len(pods)
+        found: list[PodJudgement] = [CLOSED] * len(pods)
 
         def run(positions: Int, allowed: Mask) -> Int:
             left = _both(allowed, only)
@@ -131,14 +131,14 @@ class Placing:
             evaluation = self._judge(shapes[positions], left, now_s)
             count = int(left.sum()) if len(left) else -1
             for at, (position, row) in enumerate(zip(positions.tolist(), evaluation.rows.tolist(), strict=True)):
-                found[position] = Judgement(row, evaluation, at, count)
+                found[position] = PodJudgement(row, evaluation, at, count)
             return evaluation.rows
 
         def preferring(position: int, allowed: Mask, preferences: Callable[[Int], Float]) -> int:
             left = _both(allowed, only)
             self._notify(pods[position], left, now_s)
             evaluation = self._evaluate_with_preferences(int(shapes[position]), left, preferences, now_s)
-            found[position] = Judgement(int(evaluation.rows[0]), evaluation, 0, int(left.sum()) if len(left) else -1)
+            found[position] = PodJudgement(int(evaluation.rows[0]), evaluation, 0, int(left.sum()) if len(left) else -1)
             return int(evaluation.rows[0])
 
         def repeating(positions: Int, times: Int) -> Int:
@@ -148,7 +148,7 @@ class Placing:
                 evaluation = self._judge(shapes[part], left, now_s, free)
                 count = int(left.sum())
                 for at, (position, row) in enumerate(zip(part.tolist(), evaluation.rows.tolist(), strict=True)):
-                    found[position] = Judgement(row, evaluation, at, count)
+                    found[position] = PodJudgement(row, evaluation, at, count)
                 chosen.append(evaluation.rows)
             return np.concatenate(chosen)
 
@@ -217,11 +217,11 @@ class Placing:
             )
         )
 
-    def mark(self) -> Mark:
+    def mark(self) -> SamplingMark:
         """The argument for `undo`, together with the pods placed since."""
-        return Mark(int(self._cursor[0]), self._rng.bit_generator.state if self._draws else None)
+        return SamplingMark(int(self._cursor[0]), self._rng.bit_generator.state if self._draws else None)
 
-    def undo(self, pods: Sequence[PodInfo], mark: Mark) -> None:
+    def undo(self, pods: Sequence[PodInfo], mark: SamplingMark) -> None:
         """Undo the placement of all pods placed since the mark, completely."""
         assignments = self._assignments
         numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
@@ -287,7 +287,7 @@ class Placing:
             times,
         )
 
-    def check(self, shape: int, number: int) -> Checked:
+    def check(self, shape: int, number: int) -> FilterChecks:
         """What every filter says of every node for a pod, as the arrays stand."""
         return self._rejector.check(shape, number)
 
@@ -328,7 +328,7 @@ class Placing:
 
     # ---- records
 
-    def record(self, entry: PodInfo, judgement: Judgement, now_s: float) -> DecisionRecord:
+    def record(self, entry: PodInfo, judgement: PodJudgement, now_s: float) -> DecisionRecord:
         """The record of a pod that was placed."""
         evaluation, at, names = judgement.evaluation, judgement.at, self._assignments.names
         there = len(self._assignments.encoder.node_rows)
@@ -358,12 +358,12 @@ class Placing:
                 found.append(Rejection(plugin, reason, count))
         rows = evaluation.best[at].tolist()
         best = [
-            Candidate(names[row], score)
+            CandidateNode(names[row], score)
             for row, score in zip(rows, evaluation.scores[at].tolist(), strict=True)
             if row >= 0
         ]
         if judgement.row not in rows:  # a tie or a sample may choose beyond the best few
-            best[-1:] = [Candidate(names[judgement.row], float(evaluation.score[at]))]
+            best[-1:] = [CandidateNode(names[judgement.row], float(evaluation.score[at]))]
         return DecisionRecord(
             pod=entry.seen.pod.key,
             at_s=now_s,
@@ -374,7 +374,7 @@ class Placing:
             policy=self.profile_of(entry.shape).name,
         )
 
-    def verdict(self, entry: PodInfo, now_s: float, judgement: Judgement = CLOSED) -> Verdict:
+    def verdict(self, entry: PodInfo, now_s: float, judgement: PodJudgement = CLOSED) -> PlacementVerdict:
         """Why a pod that was not placed waits, as the arrays stand. Pods that are refused alike share the work until
         `place` or a changed row.
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Hashable
 from math import inf
 
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.eviction.nominated_pods import NominatedPods
 from cotenant.engine.cycle.queue import rank
-from cotenant.engine.framework.events import Event
+from cotenant.engine.framework.events import EventKind
 from cotenant.engine.framework.instructions import ClearNomination
 from cotenant.engine.framework.outbox import Outbox
-from cotenant.engine.framework.pod_state import ASSIGNED, DECIDED, PodInfo, State
-from cotenant.engine.framework.queueing import Group, Standing, Whole
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.pod_state import ASSIGNED, DECIDED, PodInfo, SchedulingState
+from cotenant.engine.framework.queueing import QueuedGroup, QueueStanding, WholeGroup
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.decisions.record import DecisionRecord
@@ -33,12 +33,14 @@ _MAX_REMOVED = 20_000
 class Pods:
     """All pods that this scheduler schedules or counts."""
 
-    def __init__(self, components: Components, profile: PlacementProfile, settings: Settings, outbox: Outbox) -> None:
+    def __init__(
+        self, components: ClusterComponents, profile: PlacementProfile, settings: EngineSettings, outbox: Outbox
+    ) -> None:
         self.by_uid: dict[str, PodInfo] = {}
         self.by_key: dict[str, str] = {}  # namespace/name -> uid
         self.held: list[PodInfo] = []
         self.answers: dict[str, PodInfo] = {}  # binds without a response yet
-        self.happened: set[Event] = set()  # since groups were last woken
+        self.happened: set[EventKind] = set()  # since groups were last woken
         self.was_assigned: dict[
             str, None
         ] = {}  # UIDs of removed pods that were on a node: later events without a node are stale
@@ -148,7 +150,7 @@ class Pods:
                 return
             self._leave_queue(entry)
             self.drop_nomination(entry)
-            if entry.state is State.WAITING:
+            if entry.state is SchedulingState.WAITING:
                 self.take_back(entry)
         reshaped = (seen.pod, seen.demands, seen.owned_by) != (before.pod, before.demands, before.owned_by)
         if seen.reservation and seen.node and seen.holds != entry.holds:
@@ -166,13 +168,13 @@ class Pods:
         if reshaped:
             entry.violation_surcharge = self._surcharge(seen)
             self._components.assignments.replace(entry, before.pod.key)
-            self.happened.add(Event.POD_CHANGED)
+            self.happened.add(EventKind.POD_CHANGED)
         else:
             self._components.assignments.update(entry, before)
         if moved:
             self._settle(entry, now_s)
         elif seen.node:
-            if entry.state is not State.BOUND:
+            if entry.state is not SchedulingState.BOUND:
                 self._confirm(entry, now_s)
         elif entry.state not in DECIDED:
             self.enter(entry, now_s, "PodUpdate")
@@ -180,13 +182,13 @@ class Pods:
     def _settle(self, entry: PodInfo, now_s: float) -> None:
         """Assign a pod to the node that the API server reports."""
         self._components.assignments.assign(entry, entry.seen.node)
-        if entry.state is not State.BOUND:
-            entry.move(State.BOUND, now_s)
-        self.happened.add(Event.POD_ASSIGNED)
+        if entry.state is not SchedulingState.BOUND:
+            entry.move(SchedulingState.BOUND, now_s)
+        self.happened.add(EventKind.POD_ASSIGNED)
 
     def _confirm(self, entry: PodInfo, now_s: float) -> None:
         self.answers.pop(entry.seen.uid, None)
-        entry.move(State.BOUND, now_s)
+        entry.move(SchedulingState.BOUND, now_s)
         entry.failures = 0
         for call in entry.calls.post_bind:
             call(entry)
@@ -198,13 +200,13 @@ class Pods:
         self.drop_nomination(entry, tell=False)
         self.answers.pop(uid, None)
         if entry.node:
-            self.happened.add(Event.POD_GONE)
+            self.happened.add(EventKind.POD_GONE)
         if entry.state in ASSIGNED:
             self.was_assigned[uid] = None
             if len(self.was_assigned) > _MAX_REMOVED:
                 del self.was_assigned[next(iter(self.was_assigned))]
         self._components.assignments.remove(entry)
-        entry.move(State.GONE, now_s)
+        entry.move(SchedulingState.GONE, now_s)
         del self.by_uid[uid]
         if self.by_key.get(entry.seen.pod.key) == uid:
             del self.by_key[entry.seen.pod.key]
@@ -216,7 +218,7 @@ class Pods:
         """Move an unassigned pod to its gates, its obstacle, or the queue."""
         seen = entry.seen
         if seen.gates:
-            entry.move(State.GATED, now_s)
+            entry.move(SchedulingState.GATED, now_s)
             return
         why, later = seen.obstacle, False
         for plugin in entry.calls.pre_enqueue:
@@ -224,23 +226,23 @@ class Pods:
                 break
             why, later = plugin.pre_enqueue(entry), plugin.gathers and event == "PodAdd"
         if why:
-            entry.move(State.BLOCKED, now_s)
+            entry.move(SchedulingState.BLOCKED, now_s)
             if event != "PodAdd":
                 self.drop_nomination(entry)  # resources are not reserved for a pod that cannot be scheduled
             if not later:
                 self._outbox.waits(entry, why, self.record(entry, why, now_s), held=True)
             return
-        entry.move(State.QUEUED, now_s)
+        entry.move(SchedulingState.QUEUED, now_s)
         is_large = self._components.budget.is_large(seen)
         entry.advance_s = sum([call(entry) for call in entry.calls.queue_sort])
         group = self.queued(entry, self.kind_of(entry), event, is_large)
         if group.whole:
             self._components.queue.wake(group, now_s, event)  # it may be the missing member
-        if group.verdict is not None and (group.standing is Standing.UNSCHEDULABLE or group.overruns):
+        if group.verdict is not None and (group.standing is QueueStanding.UNSCHEDULABLE or group.overruns):
             verdict = group.verdict  # valid for all
             self._outbox.waits(entry, verdict.message, verdict.record, verdict.missing, held=verdict.is_held)
 
-    def queued(self, entry: PodInfo, kind: Hashable, event: str, is_large: bool) -> Group:
+    def queued(self, entry: PodInfo, kind: Hashable, event: str, is_large: bool) -> QueuedGroup:
         """Put a pod into the queue, among those of its kind; its group there."""
         seen = entry.seen
         order = rank(seen, self._profile, entry.advance_s)
@@ -254,7 +256,7 @@ class Pods:
         seen = entry.seen
         more = tuple([call(entry) for call in entry.calls.sign])
         for hashable in more:
-            if type(hashable) is Whole:
+            if type(hashable) is WholeGroup:
                 return hashable
         if seen.uid in self._components.nominations.by_uid:
             return seen.uid
@@ -274,9 +276,9 @@ class Pods:
         not affected.
         """
         entry = self.by_uid.get(uid)
-        if entry is not None and entry.state is State.BLOCKED:
+        if entry is not None and entry.state is SchedulingState.BLOCKED:
             self.enter(entry, now_s, "PodUpdate")
-        elif entry is not None and entry.state is State.QUEUED:
+        elif entry is not None and entry.state is SchedulingState.QUEUED:
             self.requeue(entry, now_s)
 
     def give_back(self, entry: PodInfo, now_s: float, event: str) -> None:
@@ -287,12 +289,12 @@ class Pods:
     def rest(self, entry: PodInfo, now_s: float) -> None:
         """Let a pod that left the queue, or gave up its node, rest before it is queued again."""
         entry.failures += 1
-        entry.move(State.HELD, now_s)
+        entry.move(SchedulingState.HELD, now_s)
         self.held.append(entry)
 
     def _leave_queue(self, entry: PodInfo) -> None:
         self._components.queue.remove(entry.seen.uid)
-        if entry.state is State.HELD:
+        if entry.state is SchedulingState.HELD:
             self.held.remove(entry)
 
     def take_back(self, entry: PodInfo) -> None:
@@ -300,7 +302,7 @@ class Pods:
         self.answers.pop(entry.seen.uid, None)
         self._components.assignments.unassign(entry)
         entry.holds = NO_HOLDINGS
-        self.happened.add(Event.POD_GONE)
+        self.happened.add(EventKind.POD_GONE)
 
     def expire(self, now_s: float) -> None:
         """End elapsed back-offs, and undo binds without a response."""
@@ -332,26 +334,26 @@ class Pods:
         gone).
         """
         entry = self.by_uid.get(uid)
-        if entry is None or entry.state is not State.ASSUMED:
+        if entry is None or entry.state is not SchedulingState.ASSUMED:
             return False
-        entry.move(State.BINDING, now_s)
+        entry.move(SchedulingState.BINDING, now_s)
         return True
 
     def awaits_answer(self, uid: str) -> bool:
         """Whether a bind was sent whose end is not known."""
         entry = self.by_uid.get(uid)
-        return entry is not None and entry.state is State.BINDING
+        return entry is not None and entry.state is SchedulingState.BINDING
 
     def bound(self, uid: str, now_s: float) -> None:
         """The API server accepted the bind; the watch will confirm it."""
         entry = self.by_uid.get(uid)
-        if entry is not None and entry.state is State.BINDING:
+        if entry is not None and entry.state is SchedulingState.BINDING:
             self._confirm(entry, now_s)
 
     def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
         """The bind was not carried out. `retry` False = the pod no longer exists."""
         entry = self.by_uid.get(uid)
-        if entry is None or entry.state not in (State.ASSUMED, State.BINDING):
+        if entry is None or entry.state not in (SchedulingState.ASSUMED, SchedulingState.BINDING):
             return
         self._outbox.count(f"bind failed: {why}")
         self.take_back(entry)
@@ -390,11 +392,11 @@ class Pods:
             where = f"pod {entry.seen.pod.key}, {entry.state.name.lower()}:"
             if (entry.state in ASSIGNED) != bool(entry.node):
                 raise Permanent(f"{where} its node is {entry.node or 'none'}")
-            if (entry.state is State.QUEUED) != (uid in queue):
+            if (entry.state is SchedulingState.QUEUED) != (uid in queue):
                 raise Permanent(f"{where} it is {'' if uid in queue else 'not '}in the queue")
-            if (entry.state in (State.ASSUMED, State.BINDING)) != (uid in self.answers):
+            if (entry.state in (SchedulingState.ASSUMED, SchedulingState.BINDING)) != (uid in self.answers):
                 raise Permanent(f"{where} an answer is {'' if uid in self.answers else 'not '}awaited")
-            if (entry.state is State.HELD) != (entry in self.held):
+            if (entry.state is SchedulingState.HELD) != (entry in self.held):
                 raise Permanent(f"{where} it is {'' if entry in self.held else 'not '}in back-off")
         if set(self.by_key.values()) != set(self.by_uid):
             raise Permanent("names and UIDs disagree")

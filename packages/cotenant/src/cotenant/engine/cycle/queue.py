@@ -18,7 +18,7 @@ from itertools import count
 
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.framework.budget import ASIDE
-from cotenant.engine.framework.queueing import Group, Rank, Standing, Verdict, Whole
+from cotenant.engine.framework.queueing import PlacementVerdict, QueuedGroup, QueueStanding, Rank, WholeGroup
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.codes import Order
@@ -46,13 +46,13 @@ class SchedulingQueue:
     def __init__(self, backoff: Backoff | None = None, flush_s: float = FLUSH_S) -> None:
         self._backoff = backoff or Backoff()
         self._flush_s = flush_s
-        self._groups: dict[Hashable, Group] = {}
-        self._of: dict[str, Group] = {}  # uid -> its group
-        self._active: list[tuple[tuple[float, ...], int, Group]] = []
-        self._backing_off: list[tuple[float, int, Group]] = []
-        self._large: list[tuple[tuple[float, ...], int, Group]] = []  # active groups of large pods
+        self._groups: dict[Hashable, QueuedGroup] = {}
+        self._of: dict[str, QueuedGroup] = {}  # uid -> its group
+        self._active: list[tuple[tuple[float, ...], int, QueuedGroup]] = []
+        self._backing_off: list[tuple[float, int, QueuedGroup]] = []
+        self._large: list[tuple[tuple[float, ...], int, QueuedGroup]] = []  # active groups of large pods
         self._large_from_s = float("-inf")  # the next of them is judged then
-        self._waiting: dict[Hashable, Group] = {}  # unschedulable groups, the longest waiting first
+        self._waiting: dict[Hashable, QueuedGroup] = {}  # unschedulable groups, the longest waiting first
         self._stamps = count()
         self._judging = False  # between `take` and `settle`
         self.incoming: dict[tuple[str, str], int] = {}  # (event, queue) -> pods, for the metrics
@@ -68,13 +68,13 @@ class SchedulingQueue:
     def __contains__(self, uid: str) -> bool:
         return uid in self._of
 
-    def group_of(self, uid: str) -> Group | None:
+    def group_of(self, uid: str) -> QueuedGroup | None:
         """The pod's group."""
         return self._of.get(uid)
 
     def add(
         self, uid: str, key: Hashable, priority: int, shape: int, rank: Rank, event: str, is_large: bool = False
-    ) -> Group:
+    ) -> QueuedGroup:
         """Add a pod. Raises `Permanent` if it is queued already.
 
         The verdict of an unschedulable group is valid for this pod too; that of a group in back-off is of a time before
@@ -86,7 +86,7 @@ class SchedulingQueue:
             raise Permanent(f"pod {uid} is queued already")
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = Group(key, priority, shape, isinstance(key, Whole))
+            group = self._groups[key] = QueuedGroup(key, priority, shape, isinstance(key, WholeGroup))
         self._of[uid] = group
         group.pods[uid] = rank
         lower = priority < group.priority
@@ -95,7 +95,9 @@ class SchedulingQueue:
         grown = is_large and not group.is_large
         if grown:
             group.is_large = True
-        if group.standing is Standing.ACTIVE and (len(group.pods) == 1 or ((lower or grown) and not self._judging)):
+        if group.standing is QueueStanding.ACTIVE and (
+            len(group.pods) == 1 or ((lower or grown) and not self._judging)
+        ):
             self._push(group)
         self._count(event, group.standing, 1)
         return group
@@ -111,18 +113,18 @@ class SchedulingQueue:
             del self._groups[group.key]
             self._waiting.pop(group.key, None)
             group.stamp = -1
-        elif first and group.standing is Standing.ACTIVE and not self._judging:
+        elif first and group.standing is QueueStanding.ACTIVE and not self._judging:
             self._push(group)
         return True
 
-    def take(self, most: int) -> list[tuple[str, Group]]:
+    def take(self, most: int) -> list[tuple[str, QueuedGroup]]:
         """The next pods to try, in order; they stay in the queue until `remove`, and their groups active until
         `refuse`.
 
         `settle` must follow before the next `take`.
         """
         self._judging = True
-        taken: list[tuple[str, Group]] = []
+        taken: list[tuple[str, QueuedGroup]] = []
         running: dict[int, Iterator[tuple[str, Rank]]] = {}
         while self._active and len(taken) < most:
             _, stamp, group = heappop(self._active)
@@ -147,7 +149,7 @@ class SchedulingQueue:
                     break
         return taken
 
-    def take_large(self, now_s: float) -> list[tuple[str, Group]]:
+    def take_large(self, now_s: float) -> list[tuple[str, QueuedGroup]]:
         """The next large pod, or all pods of a large whole group; none before the time that `rest` has set.
         `settle` must follow.
         """
@@ -160,7 +162,7 @@ class SchedulingQueue:
                 return [(uid, group) for uid in (group.pods if group.whole else [next(iter(group.pods))])]
         return []
 
-    def take_only(self, uid: str) -> tuple[list[tuple[str, Group]], list[tuple[str, Group]]]:
+    def take_only(self, uid: str) -> tuple[list[tuple[str, QueuedGroup]], list[tuple[str, QueuedGroup]]]:
         """This pod, with the whole of a group that is judged as one, whatever its standing: as `take` and as
         `take_large`, of which one is empty. `settle` must follow.
         """
@@ -175,7 +177,7 @@ class SchedulingQueue:
         """Take no large pod before then."""
         self._large_from_s = until_s
 
-    def set_aside(self, group: Group, verdict: Verdict, now_s: float) -> None:
+    def set_aside(self, group: QueuedGroup, verdict: PlacementVerdict, now_s: float) -> None:
         """The judgement of a large group cost too much: it is tried again after a longer back-off, whatever happens."""
         self.refuse(group, verdict, now_s)
         if group.pods:
@@ -183,42 +185,42 @@ class SchedulingQueue:
             group.until_s = now_s + ASIDE.rest_s(group.overruns)
             self.wake(group, now_s, "JudgementTooExpensive")
 
-    def settle(self, taken: list[tuple[str, Group]]) -> None:
+    def settle(self, taken: list[tuple[str, QueuedGroup]]) -> None:
         """Re-queue the groups of `take` that are still active and still have pods."""
         self._judging = False
         for group in {id(group): group for _, group in taken}.values():
-            if group.pods and group.standing is Standing.ACTIVE:
+            if group.pods and group.standing is QueueStanding.ACTIVE:
                 self._push(group)
 
-    def placed(self, group: Group) -> None:
+    def placed(self, group: QueuedGroup) -> None:
         """A pod of the group found a node: reset its refusals."""
         group.refusals = group.overruns = 0
         group.verdict = None
 
-    def refuse(self, group: Group, verdict: Verdict, now_s: float) -> None:
+    def refuse(self, group: QueuedGroup, verdict: PlacementVerdict, now_s: float) -> None:
         """No feasible node for the group: it waits until it is woken, without a rest where that is in a moment."""
         if verdict.is_told:
             group.refusals += 1
         group.until_s = now_s + self._backoff.rest_s(group.refusals) if verdict.is_told else now_s
         group.verdict = verdict
         group.since_s = now_s
-        group.standing = Standing.UNSCHEDULABLE
+        group.standing = QueueStanding.UNSCHEDULABLE
         group.stamp = -1
         self._waiting.pop(group.key, None)
         if group.pods:
             self._waiting[group.key] = group
             self._count("ScheduleAttemptFailure", group.standing, len(group.pods))
 
-    def wake(self, group: Group, now_s: float, event: str, at_once: bool = False) -> bool:
+    def wake(self, group: QueuedGroup, now_s: float, event: str, at_once: bool = False) -> bool:
         """An event may help an unschedulable group: it is tried after its back-off. Whether it was unschedulable."""
-        if group.standing is not Standing.UNSCHEDULABLE or not group.pods:
+        if group.standing is not QueueStanding.UNSCHEDULABLE or not group.pods:
             return False
         del self._waiting[group.key]
         if at_once or group.until_s <= now_s:
-            group.standing = Standing.ACTIVE
+            group.standing = QueueStanding.ACTIVE
             self._push(group)
         else:
-            group.standing = Standing.BACKOFF
+            group.standing = QueueStanding.BACKOFF
             group.stamp = next(self._stamps)
             heappush(self._backing_off, (group.until_s, group.stamp, group))
             if len(self._backing_off) > 2 * len(self._groups) + _SLACK:
@@ -227,7 +229,7 @@ class SchedulingQueue:
         self._count(event, group.standing, len(group.pods))
         return True
 
-    def unschedulable(self) -> tuple[Group, ...]:
+    def unschedulable(self) -> tuple[QueuedGroup, ...]:
         """Groups that wait for an event."""
         return tuple(self._waiting.values())
 
@@ -240,7 +242,7 @@ class SchedulingQueue:
         while self._backing_off and self._backing_off[0][0] <= now_s:
             _, stamp, group = heappop(self._backing_off)
             if stamp == group.stamp and group.pods:
-                group.standing = Standing.ACTIVE
+                group.standing = QueueStanding.ACTIVE
                 self._push(group)
                 self._count("BackoffComplete", group.standing, len(group.pods))
         while self._waiting:
@@ -266,14 +268,14 @@ class SchedulingQueue:
             soonest = min(soonest, next(iter(self._waiting.values())).since_s + self._flush_s)
         return soonest
 
-    def sizes(self) -> dict[Standing, int]:
+    def sizes(self) -> dict[QueueStanding, int]:
         """Pods by queue."""
-        sizes = dict.fromkeys(Standing, 0)
+        sizes = dict.fromkeys(QueueStanding, 0)
         for group in self._groups.values():
             sizes[group.standing] += len(group.pods)
         return sizes
 
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[QueuedGroup, ...]:
         """All groups."""
         return tuple(self._groups.values())
 
@@ -283,18 +285,18 @@ class SchedulingQueue:
         if sorted(members) != sorted(self._of):
             raise Permanent("the queue's groups and its pods disagree")
         active = (*self._active, *self._large)
-        live = {stamp for _, stamp, group in active if stamp == group.stamp and group.standing is Standing.ACTIVE}
+        live = {stamp for _, stamp, group in active if stamp == group.stamp and group.standing is QueueStanding.ACTIVE}
         backing_off = {stamp for _, stamp, group in self._backing_off if stamp == group.stamp}
         for group in self._groups.values():
             here = {
-                Standing.ACTIVE: group.stamp in live,
-                Standing.BACKOFF: group.stamp in backing_off,
-                Standing.UNSCHEDULABLE: group.key in self._waiting,
+                QueueStanding.ACTIVE: group.stamp in live,
+                QueueStanding.BACKOFF: group.stamp in backing_off,
+                QueueStanding.UNSCHEDULABLE: group.key in self._waiting,
             }
             if not group.pods or not here[group.standing]:
                 raise Permanent(f"a group of {len(group.pods)} pods is {group.standing} and not in that queue")
 
-    def _push(self, group: Group) -> None:
+    def _push(self, group: QueuedGroup) -> None:
         group.stamp = next(self._stamps)
         rank = (-group.priority, *next(iter(group.pods.values())))  # of its first pod: lower goes first
         if group.is_large:
@@ -308,7 +310,7 @@ class SchedulingQueue:
             self._active = [entry for entry in self._active if entry[1] == entry[2].stamp]
             heapify(self._active)
 
-    def _count(self, event: str, standing: Standing, pods: int) -> None:
+    def _count(self, event: str, standing: QueueStanding, pods: int) -> None:
         key = (event, standing.value)
         self.incoming[key] = self.incoming.get(key, 0) + pods
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cotenant.engine.cycle.rejections import Rejector
 from cotenant.engine.framework.budget import FILTER, TOO_EXPENSIVE, OverBudget
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Verdict
+from cotenant.engine.framework.queueing import PlacementVerdict
 from cotenant.engine.state.assignments import Assignments
 from cotenant.model.arrays import Int
 from cotenant.model.decisions.reasons import Rejection
@@ -23,7 +23,7 @@ class Refusals:
         self._assignments, self._rejector = assignments, rejector
         self._brief: dict[bytes, tuple[tuple[Rejection, ...], frozenset[str]]] = {}  # by the counts of a judgement
 
-    def full(self, entry: PodInfo, policy: str, calls: int, now_s: float) -> Verdict:
+    def full(self, entry: PodInfo, policy: str, calls: int, now_s: float) -> PlacementVerdict:
         """With names of resources and taints, as the arrays stand. `calls`: of `Placing.place` so far; verdicts are
         shared until the next or a changed row.
         """
@@ -33,7 +33,7 @@ class Refusals:
         except OverBudget:
             there = len(self._assignments.encoder.node_rows)
             waits = DecisionRecord(entry.seen.pod.key, now_s, there, None, waiting_because=TOO_EXPENSIVE)
-            return Verdict(waits, TOO_EXPENSIVE, frozenset({FILTER}), is_held=True)
+            return PlacementVerdict(waits, TOO_EXPENSIVE, frozenset({FILTER}), is_held=True)
         nearest = explanation.nearest
         record = DecisionRecord(
             pod=entry.seen.pod.key,
@@ -47,9 +47,9 @@ class Refusals:
         filters = frozenset(rejection.filter for rejection in explanation.rejections)
         # a reason without an amount is in the headline already
         missing = record.nearest if nearest is not None and (nearest.resource or nearest.figures) else ""
-        return Verdict(record, record.headline(), filters, missing)
+        return PlacementVerdict(record, record.headline(), filters, missing)
 
-    def brief(self, entry: PodInfo, counts: Int, policy: str, now_s: float) -> Verdict:
+    def brief(self, entry: PodInfo, counts: Int, policy: str, now_s: float) -> PlacementVerdict:
         """Which filters turned nodes down, by the counts of its judgement: what waking needs."""
         key = counts.tobytes()
         known = self._brief.get(key)
@@ -65,4 +65,4 @@ class Refusals:
         found, filters = known
         there = len(self._assignments.encoder.node_rows)
         record = DecisionRecord(entry.seen.pod.key, now_s, there, None, found, policy=policy)
-        return Verdict(record, "no node passes the filters", filters)
+        return PlacementVerdict(record, "no node passes the filters", filters)

@@ -66,7 +66,7 @@ class Explanation:
         return no_node_line(self.nodes, self.rejections)
 
 
-class Check(NamedTuple):
+class FilterCheck(NamedTuple):
     """The result of one filter."""
 
     plugin: str
@@ -78,13 +78,13 @@ class Check(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class FilterChecks:
     """The results of all filters for one pod: rows with a node, the results in kube-scheduler's order, and the
     number of rejections of each row.
     """
 
     here: Mask  # [N]
-    checks: tuple[Check, ...]
+    checks: tuple[FilterCheck, ...]
     misses: Int  # [N]
 
     def explanation(self) -> Explanation:
@@ -98,7 +98,7 @@ class Checked:
         nearest = self.nearest()
         return Explanation(int(self.here.sum()), rejections, nearest[0] if nearest else None)
 
-    def counted(self) -> Iterator[tuple[Check, Mask]]:
+    def counted(self) -> Iterator[tuple[FilterCheck, Mask]]:
         """Each result with the rows that count under it."""
         left, i = self.here, 0
         while i < len(self.checks):
@@ -150,7 +150,7 @@ class Rejector:
         """Why nodes (those of `rows`, or all) reject pods of a shape, by row-local filters."""
         return self.check(k, -1, rows).explanation()
 
-    def check(self, k: int, number: int, rows: Int | None = None) -> Checked:
+    def check(self, k: int, number: int, rows: Int | None = None) -> FilterChecks:
         """The results of all filters on every node (those of `rows`, or all) for a pod with shape k; number -1 =
         row-local filters only.
         """
@@ -160,17 +160,17 @@ class Rejector:
         misses = np.zeros(len(here), dtype=np.int64)
         for entry in checks:
             misses += entry.fails
-        return Checked(here, checks, misses)
+        return FilterChecks(here, checks, misses)
 
-    def _checks(self, k: int, number: int) -> Iterator[Check]:
+    def _checks(self, k: int, number: int) -> Iterator[FilterCheck]:
         encoder = self._encoder
         nodes, shapes = encoder.nodes(), encoder.shapes()
         rules = list(self._narrowing.rules(number)) if self._narrowing is not None and number >= 0 else []
         for fixed_filter in fixed_filters(encoder, k):
-            yield Check(*fixed_filter)
+            yield FilterCheck(*fixed_filter)
         for rule in rules:
             if rule.plugin in _ORDER:
-                yield Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
+                yield FilterCheck(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
         for demand in demands(encoder.axis.names, nodes, shapes, k, self._profile):
             missing = demand.held - demand.limit
             fails = missing > 0
@@ -180,14 +180,14 @@ class Rejector:
                 for rule in rules:
                     if rule.reason == INSUFFICIENT_AMPLIFIED:
                         by_others &= rule.left  # else the rule says so, with its own figures
-                yield Check(demand.plugin, INSUFFICIENT_AMPLIFIED, by_others, demand.name, missing)
-            yield Check(demand.plugin, demand.reason, fails, demand.name, missing)
+                yield FilterCheck(demand.plugin, INSUFFICIENT_AMPLIFIED, by_others, demand.name, missing)
+            yield FilterCheck(demand.plugin, demand.reason, fails, demand.name, missing)
         for rule in rules:
             if rule.plugin not in _ORDER:
-                yield Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
+                yield FilterCheck(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
 
 
-def near_misses(checks: tuple[Check, ...], near: Mask) -> tuple[NearestMiss, ...]:
+def near_misses(checks: tuple[FilterCheck, ...], near: Mask) -> tuple[NearestMiss, ...]:
     """Of nodes that only one check rejects: the smallest missing amount of each resource, most nodes first, then
     the other reasons likewise, those with figures first: of the rest the headline says all.
     """

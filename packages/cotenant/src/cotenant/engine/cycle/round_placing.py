@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from cotenant.engine.cycle.ordering import pending_arrays
-from cotenant.engine.cycle.placing import CLOSED, Judgement, Placing
+from cotenant.engine.cycle.placing import CLOSED, Placing, PodJudgement
 from cotenant.engine.framework.events import EVERYTHING
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Verdict
+from cotenant.engine.framework.queueing import PlacementVerdict
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.engine.state.verdict_cache import unevaluated
@@ -49,7 +49,7 @@ class RoundPlacing(Placing):
         self._why = ""  # why pods wait after the last round, in words
         self._reasons: dict[str, int] = {}  # of the last round: why pods wait
 
-    def place(self, pods: Sequence[PodInfo], now_s: float, only: Mask = EVERYWHERE) -> list[Judgement]:
+    def place(self, pods: Sequence[PodInfo], now_s: float, only: Mask = EVERYWHERE) -> list[PodJudgement]:
         """See `Placing.place`; the policy may place the pods in another order than they are given in."""
         assignments = self._assignments
         self._calls += 1
@@ -67,7 +67,7 @@ class RoundPlacing(Placing):
         else:
             self._commit(pending.pod[order], answer.row[order], pending.shape[order])
         evaluation.rows[order] = answer.row[order]
-        return [Judgement(row, evaluation, at, -1) for at, row in enumerate(evaluation.rows.tolist())]
+        return [PodJudgement(row, evaluation, at, -1) for at, row in enumerate(evaluation.rows.tolist())]
 
     def _permitted(self, numbers: Int, rows: Int, order: Int) -> Int:
         """Write those of the answer that the pods' rules allow, one after the other; their positions."""
@@ -94,13 +94,13 @@ class RoundPlacing(Placing):
         assignments.verdict_cache.changed(rows)
         assignments.narrowing.place_all(numbers.tolist(), rows.tolist())
 
-    def record(self, entry: PodInfo, judgement: Judgement, now_s: float) -> DecisionRecord:
+    def record(self, entry: PodInfo, judgement: PodJudgement, now_s: float) -> DecisionRecord:
         """The record of a pod that was placed: the policy and the node."""
         node = self._assignments.names[judgement.row]
         there = len(self._assignments.encoder.node_rows)
         return DecisionRecord(entry.seen.pod.key, now_s, there, node, policy=self.profile.name)
 
-    def verdict(self, entry: PodInfo, now_s: float, judgement: Judgement = CLOSED) -> Verdict:
+    def verdict(self, entry: PodInfo, now_s: float, judgement: PodJudgement = CLOSED) -> PlacementVerdict:
         """Why a pod waits, in the policy's own words. Whatever happens next may help it: what the policy would
         choose then is not known.
         """
@@ -112,4 +112,4 @@ class RoundPlacing(Placing):
             waiting_because=self._why,
             policy=self.profile.name,
         )
-        return Verdict(record, f"waits: {self._why}", _WHATEVER_HAPPENS)
+        return PlacementVerdict(record, f"waits: {self._why}", _WHATEVER_HAPPENS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cotenant.engine.cycle.access import CycleAccess, group_placer
 from cotenant.engine.cycle.applying import Applying
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.judging import Judging, Taken
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.waking import Waking
@@ -25,7 +25,7 @@ from cotenant.engine.framework.budget import (
     of_what,
 )
 from cotenant.engine.framework.outbox import Outbox
-from cotenant.engine.framework.queueing import Verdict
+from cotenant.engine.framework.queueing import PlacementVerdict
 
 _SET_ASIDE = "judgement set aside: too expensive"
 
@@ -33,7 +33,7 @@ _SET_ASIDE = "judgement set aside: too expensive"
 class Rounds:
     """Runs scheduling rounds over one cluster's pending pods."""
 
-    def __init__(self, components: Components, pods: Pods, outbox: Outbox, schedulers: tuple[str, ...]) -> None:
+    def __init__(self, components: ClusterComponents, pods: Pods, outbox: Outbox, schedulers: tuple[str, ...]) -> None:
         """`schedulers`: spec.schedulerName of the pods that are ours."""
         self._components = components
         self._pods = pods
@@ -141,7 +141,9 @@ class Rounds:
             "and it is tried again later"
         )
         self._components.queue.set_aside(
-            group, Verdict(self._pods.record(first, message, now_s), message, frozenset({FILTER}), is_held=True), now_s
+            group,
+            PlacementVerdict(self._pods.record(first, message, now_s), message, frozenset({FILTER}), is_held=True),
+            now_s,
         )
         for uid in group.pods:
             self._outbox.waits(

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from operator import attrgetter
 
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.pod_state import PodInfo
@@ -29,7 +29,7 @@ _SEEN, _STORY = _PLAIN.index("seen"), _PLAIN.index("story")
 class Undo:
     """The engine at the time of its creation. `more`: further objects and containers to be restored."""
 
-    def __init__(self, components: Components, pods: Pods, more: Iterable[object]) -> None:
+    def __init__(self, components: ClusterComponents, pods: Pods, more: Iterable[object]) -> None:
         self._components, self._pods = components, pods
         assignments = components.assignments
         assignments.write()

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.model.decisions.record import DecisionRecord
 
 Send = Callable[[PodInfo, DecisionRecord, int, float], None]  # the int: how many are bound in the same step
@@ -22,7 +22,7 @@ Send = Callable[[PodInfo, DecisionRecord, int, float], None]  # the int: how man
 class WaitingPods:
     """Pods that wait for a permit."""
 
-    def __init__(self, components: Components, pods: Pods, send: Send) -> None:
+    def __init__(self, components: ClusterComponents, pods: Pods, send: Send) -> None:
         self._components = components
         self._pods = pods
         self._send = send
@@ -35,7 +35,7 @@ class WaitingPods:
     def allow(self, entries: Sequence[PodInfo], together: int, now_s: float) -> None:
         """Bind these pods; `together`: number of pods bound in this step."""
         for entry in entries:
-            entry.move(State.ASSUMED, now_s)
+            entry.move(SchedulingState.ASSUMED, now_s)
             for call in entry.calls.allowed:
                 call(entry)
             record = self.records.pop(entry.seen.uid, None) or self._pods.record(entry, "", now_s)
@@ -49,7 +49,7 @@ class WaitingPods:
     def preempted(self, uid: str, now_s: float) -> None:
         """A pod was selected as a victim: if it is not bound yet, it is unassigned instead of evicted."""
         entry = self._pods.by_uid.get(uid)
-        if entry is None or entry.state is not State.WAITING:
+        if entry is None or entry.state is not SchedulingState.WAITING:
             return
         self.reject(entry, "Preempted", now_s)
         self._pods.nominated.wake_preemptors(self._components.nominations.victim_gone(uid), now_s)
@@ -58,5 +58,5 @@ class WaitingPods:
         """Drop the records of pods that wait for no permit any more."""
         if self.records:
             pods = self._pods.by_uid
-            waiting = {uid for uid in self.records if uid in pods and pods[uid].state is State.WAITING}
+            waiting = {uid for uid in self.records if uid in pods and pods[uid].state is SchedulingState.WAITING}
             self.records = {uid: record for uid, record in self.records.items() if uid in waiting}

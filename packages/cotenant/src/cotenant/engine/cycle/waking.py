@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Set
 from math import inf
 
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.placing import ROW_LOCAL
 from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.framework.events import EVERYTHING, Event
-from cotenant.engine.framework.queueing import Group
+from cotenant.engine.framework.events import EVERYTHING, EventKind
+from cotenant.engine.framework.queueing import QueuedGroup
 
 _MANY_GROUPS = 256
 _WAKE_EVERY_S = 0.25
@@ -26,7 +26,7 @@ _EVERYTHING = frozenset({EVERYTHING})
 class Waking:
     """Wakes the waiting groups of one cluster."""
 
-    def __init__(self, components: Components, pods: Pods) -> None:
+    def __init__(self, components: ClusterComponents, pods: Pods) -> None:
         self._components = components
         self._pods = pods
         self._roster = components.roster
@@ -61,10 +61,10 @@ class Waking:
         happened.clear()
         rows.clear()
 
-    def _wake_waiting(self, happened: Set[Event], rows: Set[int], now_s: float) -> None:
-        queue, event = self._components.queue, min(happened, default=Event.NODE_CHANGED).value
-        by_row: list[Group] = []
-        preempting: list[Group] = []
+    def _wake_waiting(self, happened: Set[EventKind], rows: Set[int], now_s: float) -> None:
+        queue, event = self._components.queue, min(happened, default=EventKind.NODE_CHANGED).value
+        by_row: list[QueuedGroup] = []
+        preempting: list[QueuedGroup] = []
         hinted: dict[frozenset[str], bool] = {}
         for group in queue.unschedulable():
             filters = group.verdict.filters if group.verdict is not None else _EVERYTHING
@@ -102,10 +102,10 @@ class Waking:
             if nodes is None or nomination.node in nodes or assignments.narrowing.is_narrowed(nomination.entry.number):
                 group = self._components.queue.group_of(nomination.entry.seen.uid)
                 if group is not None:
-                    self._components.queue.wake(group, now_s, Event.NODE_CHANGED.value)
+                    self._components.queue.wake(group, now_s, EventKind.NODE_CHANGED.value)
         self._overdue_at_s = self._components.preempting.overdue_at_s(self._pods.by_uid, now_s)
 
-    def _may_help(self, group: Group, filters: frozenset[str]) -> bool:
+    def _may_help(self, group: QueuedGroup, filters: frozenset[str]) -> bool:
         """Whether the plugins that refused the group may admit it now."""
         asked = [plugin for plugin in self._roster.queueing_hint if plugin.name in filters]
         if not asked:

@@ -21,7 +21,7 @@ from cotenant.model.resources import MAX_AMOUNT
 ResourcesOf = Callable[[Node], frozenset[str]]
 
 
-class Capacity:
+class CapacityWriter:
     """Writes `NodeArrays.capacity`."""
 
     def __init__(self, arrays: EncodedArrays) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cotenant.model.arrays import NodeArrays, Param, Report, ShapeArrays, Sum
+from cotenant.model.arrays import NodeArrays, Param, ReportColumn, ShapeArrays, Sum
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Shape
 from cotenant.model.resources import ResourceAxis
@@ -40,7 +40,7 @@ def blank_nodes(rows: int, resources: int) -> NodeArrays:
         capacity=np.zeros((rows, resources), dtype=np.int64),
         requested=np.zeros((rows, resources), dtype=np.int64),
         sums=np.zeros((rows, len(Sum)), dtype=np.int64),
-        report=np.full((rows, len(Report)), np.nan),
+        report=np.full((rows, len(ReportColumn)), np.nan),
         taints=np.zeros(rows, dtype=np.uint64),
         labels=np.zeros((rows, 1), dtype=np.uint64),
         ready=np.zeros(rows, dtype=np.bool_),

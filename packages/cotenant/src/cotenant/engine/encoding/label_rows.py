@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
-from cotenant.model.cluster.labels import Labels, Operator, Requirement
+from cotenant.model.cluster.labels import Labels, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
 
 _MAX_BOUNDS, _MANY_KEYS = 4096, 32
@@ -68,7 +68,7 @@ class LabelRows:
         found = self._every
         for field in term.fields:
             named = self._named(field.values)
-            found &= named if field.operator is Operator.IN else ~named
+            found &= named if field.operator is SelectorOperator.IN else ~named
         for expression in term.expressions:
             if not found:
                 break
@@ -78,13 +78,13 @@ class LabelRows:
     def _of_expression(self, expression: Requirement) -> int:
         by_value = self._rows_of(expression.key)
         match expression.operator:
-            case Operator.EXISTS:
+            case SelectorOperator.EXISTS:
                 return self._with_key.get(expression.key, 0)
-            case Operator.DOES_NOT_EXIST:
+            case SelectorOperator.DOES_NOT_EXIST:
                 return ~self._with_key.get(expression.key, 0)
-            case Operator.IN | Operator.NOT_IN:
+            case SelectorOperator.IN | SelectorOperator.NOT_IN:
                 found = _union(by_value, expression.values)
-                return found if expression.operator is Operator.IN else ~found
+                return found if expression.operator is SelectorOperator.IN else ~found
         known = self._bounds.get(expression)
         if known is None:
             if len(self._bounds) >= _MAX_BOUNDS:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cotenant.engine.encoding.capacity import Capacity, ResourcesOf
+from cotenant.engine.encoding.capacity import CapacityWriter, ResourcesOf
 from cotenant.engine.encoding.columns import EncodedArrays, longer, wider
 from cotenant.engine.encoding.node_changes import NodeChanges
 from cotenant.engine.encoding.taints import TaintBits
@@ -39,7 +39,7 @@ class NodeEncoder:
         )
         self.on_row_tightened: Callable[[int], None] = _ignored  # called with a row whose withheld CPU changed
         self._arrays = EncodedArrays()
-        self._capacity = Capacity(self._arrays)
+        self._capacity = CapacityWriter(self._arrays)
         self._taints = TaintBits(self._arrays)
         self._demands = self._taints.demands
         self._changes = NodeChanges()

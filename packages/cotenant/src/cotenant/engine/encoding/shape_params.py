@@ -9,7 +9,7 @@ Limits: what a pod adds to its node's sums is computed separately, for many shap
 from __future__ import annotations
 
 from cotenant.model.arrays import CPU, MEMORY, PODS, Param, ShapeArrays
-from cotenant.model.cluster.pod import Estimate, Shape
+from cotenant.model.cluster.pod import PodEstimate, Shape
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.resources import LENT_CPU, LENT_MEMORY, ResourceAxis
 
@@ -30,7 +30,7 @@ def write_shape_params(arrays: ShapeArrays, axis: ResourceAxis, row: int, shape:
     arrays.request[row] = request
     lent_cpu_m = sum(map(shape.requests.get, LENT_CPU))
     lent_bytes = sum(map(shape.requests.get, LENT_MEMORY))
-    estimate = shape.estimate or Estimate((request[CPU] + lent_cpu_m) / 1000.0, request[MEMORY] + lent_bytes)
+    estimate = shape.estimate or PodEstimate((request[CPU] + lent_cpu_m) / 1000.0, request[MEMORY] + lent_bytes)
     arrays.params[row, Param.USE_CPU] = estimate.use_cpu_cores
     arrays.params[row, Param.USE_MEMORY] = estimate.use_memory_bytes
     arrays.params[row, Param.SENSITIVITY] = estimate.sensitivity

@@ -13,7 +13,7 @@ from math import isfinite
 from typing import Any
 
 from cotenant.engine.explain.kueue import kueue_concern
-from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo, State
+from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo, SchedulingState
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.learned_profiles import LearnedProfiles
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
@@ -163,7 +163,7 @@ def _gang(plugins: PluginRegistry, entry: PodInfo, now_s: float) -> Iterator[Con
     state = gangs.describe(key) if key else None
     if state is not None:
         yield _gang_concern(
-            state, bool(state.why) and (entry.state is State.WAITING or entry.state not in ASSIGNED), now_s
+            state, bool(state.why) and (entry.state is SchedulingState.WAITING or entry.state not in ASSIGNED), now_s
         )
 
 

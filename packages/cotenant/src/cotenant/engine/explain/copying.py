@@ -18,13 +18,13 @@ from typing import Protocol
 import numpy as np
 
 from cotenant.engine.cycle.closed_nodes import ClosedNodes
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.queue import rank
 from cotenant.engine.framework.contracts import Evicting
 from cotenant.engine.framework.instructions import Instruction
-from cotenant.engine.framework.pod_state import DECIDED, PodInfo, State
-from cotenant.engine.framework.queueing import Standing
+from cotenant.engine.framework.pod_state import DECIDED, PodInfo, SchedulingState
+from cotenant.engine.framework.queueing import QueueStanding
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.estimates import Learned
 from cotenant.engine.state.learned_profiles import ProfileStore
@@ -163,7 +163,7 @@ class Captured:
 
 
 def capture(
-    components: Components,
+    components: ClusterComponents,
     pods: Pods,
     plugins: PluginRegistry,
     namespaces: Iterable[NamespaceFacts],
@@ -187,7 +187,7 @@ def capture(
         if entry.seen.reservation:
             continue  # made anew from the reservation
         is_own = entry is about or entry.seen.uid in gang
-        if entry is not about and (entry.state in DECIDED or (entry.state is State.WAITING and not is_own)):
+        if entry is not about and (entry.state in DECIDED or (entry.state is SchedulingState.WAITING and not is_own)):
             is_going = components.nominations.is_doomed(entry.seen.uid) or any(
                 element.is_leaving(entry.seen.uid) for element in evicting
             )
@@ -245,15 +245,15 @@ def _placed(entry: PodInfo, is_going: bool, now_s: float) -> ObservedPod:
     return replace(seen, ends_s=now_s) if is_going and not seen.terminating else seen
 
 
-def _waiting(entry: PodInfo, components: Components) -> ObservedPod:
+def _waiting(entry: PodInfo, components: ClusterComponents) -> ObservedPod:
     seen = entry.seen
-    nominated = entry.node if entry.state is State.WAITING else components.nominations.node_of(seen.uid)
+    nominated = entry.node if entry.state is SchedulingState.WAITING else components.nominations.node_of(seen.uid)
     if seen.node:  # the question is about a placed pod, as if it were not there yet
         seen = replace(seen, node="", holds=NO_HOLDINGS)
     return seen if seen.nominated_node == nominated else replace(seen, nominated_node=nominated)
 
 
-def _is_before(entry: PodInfo, about: PodInfo, components: Components) -> bool:
+def _is_before(entry: PodInfo, about: PodInfo, components: ClusterComponents) -> bool:
     """Whether a waiting pod may take room before this one: it comes first in the queue, or has a nominated node."""
     if entry.seen.uid in components.nominations:
         return True
@@ -264,12 +264,12 @@ def _is_before(entry: PodInfo, about: PodInfo, components: Components) -> bool:
     return rank(its, profile, entry.advance_s) <= rank(mine, profile, about.advance_s)
 
 
-def _overtakes(entry: PodInfo, about: PodInfo, components: Components, now_s: float) -> bool:
+def _overtakes(entry: PodInfo, about: PodInfo, components: ClusterComponents, now_s: float) -> bool:
     """Whether an event that helps both pods lets this one be tried first: its group's back-off ends earlier."""
     mine, its = (components.queue.group_of(info.seen.uid) for info in (about, entry))
-    if mine is None or its is None or mine.standing is Standing.ACTIVE or mine.until_s <= now_s:
+    if mine is None or its is None or mine.standing is QueueStanding.ACTIVE or mine.until_s <= now_s:
         return False
-    return its.standing is Standing.ACTIVE or its.until_s < mine.until_s
+    return its.standing is QueueStanding.ACTIVE or its.until_s < mine.until_s
 
 
 def _gang(plugins: PluginRegistry, keys: Iterable[str]) -> frozenset[str]:

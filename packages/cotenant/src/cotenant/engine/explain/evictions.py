@@ -15,11 +15,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.eviction.preemption import Budgets, preempt
+from cotenant.engine.cycle.components import ClusterComponents
+from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets, preempt
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.explain.question import listed
-from cotenant.engine.explain.what_if import View
+from cotenant.engine.explain.what_if import WhatIfView
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.state.ledger import Ledger
 from cotenant.model.arrays import Int
@@ -30,14 +30,14 @@ from cotenant.policy.placement.profiles import PlacementProfile
 _HIGHEST = 2**31  # above it are stand-ins of reservations
 
 
-class Evictions:
+class PreemptionAnswers:
     """Answers about preemption for the pods of one cluster."""
 
     def __init__(
         self,
-        components: Components,
+        components: ClusterComponents,
         pods: Pods,
-        budgets: Budgets,
+        budgets: DisruptionBudgets,
         profile: PlacementProfile,
         progress: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
@@ -48,7 +48,7 @@ class Evictions:
         self._budgets = budgets
         self._profile = profile
 
-    def why_none(self, entry: PodInfo, view: View, held: tuple[Concern, ...]) -> str:
+    def why_none(self, entry: PodInfo, view: WhatIfView, held: tuple[Concern, ...]) -> str:
         """What is known of preemption for a pod that is not placed: the node it is nominated for, or why nothing is
         evicted.
         """
@@ -81,7 +81,7 @@ class Evictions:
             return "no pod is evicted for it now"
         return attempt.headline(int(view.checked.here.sum()))
 
-    def levels(self, entry: PodInfo, view: View) -> tuple[int, ...]:
+    def levels(self, entry: PodInfo, view: WhatIfView) -> tuple[int, ...]:
         """Priorities at which one more pod on a node, or in the queue before it, would be less important."""
         if not entry.seen.preempts:
             return ()
@@ -89,7 +89,7 @@ class Evictions:
         priorities = self._components.assignments.pods.evictable_by(view.pod.is_best_effort)
         return levels_above(view.pod.priority, priorities[assigned])
 
-    def min_priority(self, entry: PodInfo, view: View) -> int | None:
+    def min_priority(self, entry: PodInfo, view: WhatIfView) -> int | None:
         """The lowest priority at which a node could be cleared for the pod alone; None if there is none, or if it
         must not preempt.
         """
@@ -105,7 +105,7 @@ class Evictions:
     def _nominated_node(self, entry: PodInfo) -> str:
         return self._components.nominations.node_of(entry.seen.uid)
 
-    def _attempt(self, entry: PodInfo, view: View, priority: int) -> Preemption:
+    def _attempt(self, entry: PodInfo, view: WhatIfView, priority: int) -> Preemption:
         assignments, preempting = self._components.assignments, self._components.preempting
         return preempt(
             view.encoder,
@@ -123,7 +123,7 @@ class Evictions:
             nominated=preempting.nominated(entry, priority),
         )
 
-    def _ledger_for(self, view: View, priority: int) -> Ledger:
+    def _ledger_for(self, view: WhatIfView, priority: int) -> Ledger:
         """The ledger as a pod of this priority sees it: without resources reserved for nominated pods of lower
         priority.
         """

@@ -16,14 +16,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.eviction.preemption import Budgets
+from cotenant.engine.cycle.components import ClusterComponents
+from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets
 from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.score_parts import Ranking, ranking
 from cotenant.engine.explain.concerns import concerns, gang_concern, lent_concerns, quota_concern, quota_room
 from cotenant.engine.explain.copying import Captured, Make, capture
-from cotenant.engine.explain.evictions import Evictions
+from cotenant.engine.explain.evictions import PreemptionAnswers
 from cotenant.engine.explain.headlines import BEST, gone, headline, shown, story, unusable_notes
 from cotenant.engine.explain.kueue import why_gated
 from cotenant.engine.explain.nodes import node_answer, node_reports
@@ -31,12 +31,12 @@ from cotenant.engine.explain.notes import affinity_note, notes
 from cotenant.engine.explain.question import Question, Revocation, revoked
 from cotenant.engine.explain.remedies import proposals
 from cotenant.engine.explain.retry import retry
-from cotenant.engine.explain.trial import Change
-from cotenant.engine.explain.what_if import View, apply, viewed
+from cotenant.engine.explain.trial import TrialChange
+from cotenant.engine.explain.what_if import WhatIfView, apply, viewed
 from cotenant.engine.framework.budget import TOO_EXPENSIVE, USUAL_S, OverBudget
-from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo, State
-from cotenant.engine.framework.queueing import Group
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo, SchedulingState
+from cotenant.engine.framework.queueing import QueuedGroup
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.observed import NamespaceFacts
 from cotenant.model.cluster.pod import Pod
@@ -44,16 +44,16 @@ from cotenant.model.decisions.answers import (
     NO_WHAT_IF,
     Concern,
     NodeAnswer,
+    NodeRefusal,
     NodeReported,
     NodeVerdict,
     PodAnswer,
-    Refusal,
-    Retry,
-    Waiting,
+    PodRetry,
+    WaitExplanation,
     WhatIf,
 )
 from cotenant.model.decisions.reasons import Rejection
-from cotenant.model.decisions.record import Candidate
+from cotenant.model.decisions.record import CandidateNode
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import format_amount
 from cotenant.policy.placement.profiles import PlacementProfile
@@ -67,13 +67,13 @@ class Explain:
 
     def __init__(
         self,
-        components: Components,
+        components: ClusterComponents,
         pods: Pods,
         past: DecisionHistory,
-        budgets: Budgets,
+        budgets: DisruptionBudgets,
         plugins: PluginRegistry,
         profile: PlacementProfile,
-        settings: Settings,
+        settings: EngineSettings,
         namespaces: Mapping[str, NamespaceFacts],
         make: Make | None,
     ) -> None:
@@ -90,7 +90,7 @@ class Explain:
         self._namespaces = namespaces
         self._make = make
         self.eviction_progress: dict[str, str] = {}  # of pods that leave by request, by UID: set by the process
-        self._evictions = Evictions(components, pods, budgets, profile, self.eviction_progress)
+        self._evictions = PreemptionAnswers(components, pods, budgets, profile, self.eviction_progress)
         self.unusable_nodes: dict[str, str] = {}  # nodes that exist and are not among the engine's: why, by name
 
     def pod(self, key: str, now_s: float, what_if: WhatIf = NO_WHAT_IF) -> PodAnswer | None:
@@ -120,7 +120,7 @@ class Explain:
         finally:
             self._components.assignments.narrowing.terms.release_large()
 
-    def beside(self, uid: str, node: str, now_s: float) -> tuple[NodeVerdict, tuple[Candidate, ...]] | None:
+    def beside(self, uid: str, node: str, now_s: float) -> tuple[NodeVerdict, tuple[CandidateNode, ...]] | None:
         """What the filters and scores say of this node for a pod, and the best nodes; None where one of both is
         unknown, or where the evaluation of a large pod costs too much. Nothing is tried in copies.
         """
@@ -131,18 +131,18 @@ class Explain:
             ranks = self._ranking(view, now_s)
             return self._about(view, node, ranks), ranks.best(BEST)
 
-    def _retry(self, entry: PodInfo, group: Group | None, now_s: float) -> Retry:
+    def _retry(self, entry: PodInfo, group: QueuedGroup | None, now_s: float) -> PodRetry:
         promised = bool(self._components.nominations.node_of(entry.seen.uid))
         return retry(entry, group, promised, self._settings, self._components.roster.helping, now_s)
 
     def _unevaluated(self, entry: PodInfo, what_if: WhatIf, now_s: float) -> PodAnswer:
         """What a large pod was last told."""
         draft = self._placed_answer(entry, what_if, now_s)
-        waiting: Waiting | None = None
+        waiting: WaitExplanation | None = None
         if entry.state not in ASSIGNED:
             group = self._components.queue.group_of(entry.seen.uid)
             because = entry.seen.obstacle or entry.last_message or TOO_EXPENSIVE
-            waiting = Waiting(
+            waiting = WaitExplanation(
                 because,
                 len(self._components.assignments.encoder.node_rows),
                 held=True,
@@ -223,14 +223,14 @@ class Explain:
         """A gang by namespace/name, None if it is unknown."""
         return gang_concern(self._plugins, key, now_s)
 
-    def _ranking(self, view: View, now_s: float) -> Ranking:
+    def _ranking(self, view: WhatIfView, now_s: float) -> Ranking:
         rows = np.flatnonzero(view.passing)
         preferences = view.narrowing.preferences(view.number, rows) if len(rows) else ()
         nodes, shapes = view.encoder.nodes(), view.encoder.shapes()
         profile = self._components.placing.profile_named(view.pod.scored_by)
         return ranking(profile, nodes, shapes, view.shape, rows, now_s, preferences, self._components.assignments.names)
 
-    def _about(self, view: View, node: str, ranks: Ranking) -> NodeVerdict:
+    def _about(self, view: WhatIfView, node: str, ranks: Ranking) -> NodeVerdict:
         """Every filter that rejects the pod on this node, or its place among the feasible nodes."""
         row = view.encoder.node_rows[node]
         refusals = []
@@ -243,9 +243,9 @@ class Explain:
                     missing = check.figures(np.arange(len(check.fails)) == row)
                 else:
                     missing = affinity_note(check, row, view, self._components.assignments, self._namespaces.values())
-                refusals.append(Refusal(check.plugin, check.reason, missing))
+                refusals.append(NodeRefusal(check.plugin, check.reason, missing))
         if not refusals and not view.passing[row]:
-            refusals.append(Refusal("Nominated", _RESERVED))
+            refusals.append(NodeRefusal("Nominated", _RESERVED))
         candidate, place = ranks.of(row)
         return NodeVerdict(node, tuple(dict.fromkeys(refusals)), candidate, place, len(ranks))
 
@@ -253,10 +253,10 @@ class Explain:
 
     def _may_be_tried(self, entry: PodInfo) -> bool:
         """Whether the scheduler evaluates the pod at all: no scheduling gate and no obstacle holds it."""
-        return self._make is not None and entry.state not in (State.GATED, State.BLOCKED)
+        return self._make is not None and entry.state not in (SchedulingState.GATED, SchedulingState.BLOCKED)
 
     def _to_try(
-        self, question: Question, entry: PodInfo, view: View, what_if: WhatIf, passing: int, now_s: float
+        self, question: Question, entry: PodInfo, view: WhatIfView, what_if: WhatIf, passing: int, now_s: float
     ) -> Question:
         gangs, assignments = self._plugins.gangs, self._components.assignments
         together = gangs.lacks(entry)
@@ -277,7 +277,7 @@ class Explain:
             question,
             draft=replace(question.draft, supposed=f"{question.draft.supposed}{for_each}"),
             captured=captured,
-            assumed=Change(as_assumed) if what_if.changes else Change(),
+            assumed=TrialChange(as_assumed) if what_if.changes else TrialChange(),
             members=tuple(as_assumed.values()),
             gang=gangs.key_of(entry.seen.uid) if together > 1 else "",
             mates=self._mates(entry),
@@ -338,12 +338,12 @@ class Explain:
     def _waiting(
         self,
         entry: PodInfo,
-        view: View,
+        view: WhatIfView,
         what_if: WhatIf,
         ranks: Ranking,
         held: tuple[Concern, ...],
         now_s: float,
-    ) -> Waiting:
+    ) -> WaitExplanation:
         explanation = view.checked.explanation()
         rejections = explanation.rejections
         if len(view.allowed):
@@ -352,10 +352,10 @@ class Explain:
         group = self._components.queue.group_of(entry.seen.uid)
         refused = group.verdict.record.waiting_because if group is not None and group.verdict is not None else ""
         holding = next((concern.words for concern in held if concern.holds), "")
-        if entry.state is State.GATED:
+        if entry.state is SchedulingState.GATED:
             because = f"its scheduling gates are closed: {', '.join(entry.seen.gates)}"
             because = "; ".join(part for part in (because, why_gated(entry)) if part)
-        elif entry.state is State.BLOCKED:
+        elif entry.state is SchedulingState.BLOCKED:
             because = entry.seen.obstacle or entry.last_message or holding
         elif what_if.changes:
             because = holding
@@ -367,7 +367,7 @@ class Explain:
         elif not because and self._make is None:
             because = f"{len(ranks)} of {explanation.nodes} nodes would take it"
         none = len(ranks) == 0
-        return Waiting(
+        return WaitExplanation(
             because=because,
             held=held_back,
             nodes=explanation.nodes,

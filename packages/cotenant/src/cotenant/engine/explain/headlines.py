@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from cotenant.engine.cycle.score_parts import Ranking
-from cotenant.engine.framework.pod_state import ASSIGNED, LEGAL, PodInfo, State
-from cotenant.model.decisions.answers import PodAnswer, Preempted, Waiting, WhatIf
-from cotenant.model.decisions.record import Candidate
+from cotenant.engine.framework.pod_state import ASSIGNED, LEGAL, PodInfo, SchedulingState
+from cotenant.model.decisions.answers import PodAnswer, PreemptedPods, WaitExplanation, WhatIf
+from cotenant.model.decisions.record import CandidateNode
 
 BEST = 5
 _MAX_UNUSABLE = 3
 
 
-def shown(entry: PodInfo, ranks: Ranking) -> tuple[Candidate, ...]:
+def shown(entry: PodInfo, ranks: Ranking) -> tuple[CandidateNode, ...]:
     """The best few nodes, and the pod's own node if that is not among them."""
     best = ranks.best(BEST)
     if entry.state not in ASSIGNED or any(candidate.node == entry.node for candidate in best):
@@ -23,14 +23,14 @@ def shown(entry: PodInfo, ranks: Ranking) -> tuple[Candidate, ...]:
     return best if own is None else (*best, own)
 
 
-def headline(entry: PodInfo, waiting: Waiting | None, what_if: WhatIf, schedulers: tuple[str, ...]) -> str:
+def headline(entry: PodInfo, waiting: WaitExplanation | None, what_if: WhatIf, schedulers: tuple[str, ...]) -> str:
     """Where a pod is or why it waits, in one line."""
     if what_if.changes and waiting is not None:
         return f"with {what_if.words()} it would wait: {waiting.because}"
-    if entry.state is State.BOUND:
+    if entry.state is SchedulingState.BOUND:
         by = "" if entry.seen.scheduler in schedulers else f", placed by {entry.seen.scheduler}"
         return f"it is on {entry.node}{by}"
-    if entry.state is State.WAITING:
+    if entry.state is SchedulingState.WAITING:
         return f"it holds {entry.node} and waits for the rest of its gang"
     if entry.state in ASSIGNED:
         return f"it was given {entry.node}; its bind is on the way"
@@ -39,14 +39,14 @@ def headline(entry: PodInfo, waiting: Waiting | None, what_if: WhatIf, scheduler
 
 def story(entry: PodInfo) -> tuple[tuple[float, str], ...]:
     """A pod's changes of state, in words, with their times."""
-    lines, before = [], State.NEW
+    lines, before = [], SchedulingState.NEW
     for at_s, after in entry.story:
         lines.append((at_s, LEGAL.get((before, after), after.name.lower())))
         before = after
     return tuple(lines)
 
 
-def gone(past: Iterable[Preempted], key: str, now_s: float) -> PodAnswer | None:
+def gone(past: Iterable[PreemptedPods], key: str, now_s: float) -> PodAnswer | None:
     """About a pod that is not there any more, by why it was evicted; None where that is not known."""
     of_it = [preempted for preempted in past if key in preempted.victims]
     if not of_it:

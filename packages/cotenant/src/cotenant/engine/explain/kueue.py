@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.decisions.answers import Concern
-from cotenant.model.groups.kueue import GATES, TOPOLOGY_GATE, Condition, InQueue, KueueWorkload
+from cotenant.model.groups.kueue import GATES, TOPOLOGY_GATE, InQueue, KueueCondition, KueueWorkload
 
 
 def kueue_concern(entry: PodInfo, our_quota: str = "") -> Concern | None:
@@ -102,6 +102,6 @@ def _queue(workload: KueueWorkload) -> str:
     return f", queue {workload.queue}" if workload.queue else ""
 
 
-def _said(condition: Condition) -> str:
+def _said(condition: KueueCondition) -> str:
     reason = f"{condition.type}={'True' if condition.is_true else 'False'}, {condition.reason}"
     return f"{condition.message} ({reason})" if condition.message else f"of {reason}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
-from cotenant.model.cluster.labels import Labels, Operator, Requirement
+from cotenant.model.cluster.labels import Labels, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 
@@ -51,7 +51,9 @@ class Unmet:
 def unmet(pod: Pod, node: Node) -> Unmet:
     """What the node lacks for the pod's selector, and for the required affinity term with the fewest misses."""
     lacking = [
-        Requirement(key, Operator.IN, (value,)) for key, value in pod.node_selector if node.labels.get(key) != value
+        Requirement(key, SelectorOperator.IN, (value,))
+        for key, value in pod.node_selector
+        if node.labels.get(key) != value
     ]
     affinity, fixed = pod.node_affinity, False
     if affinity is not None and affinity.required is not None and not affinity.required.matches(node.name, node.labels):
@@ -73,15 +75,15 @@ def relabelled(node: Node, requirements: tuple[Requirement, ...]) -> Node:
     labels = dict(node.labels.items)
     for requirement in requirements:
         match requirement.operator:
-            case Operator.IN:
+            case SelectorOperator.IN:
                 labels[requirement.key] = requirement.values[0]
-            case Operator.EXISTS:
+            case SelectorOperator.EXISTS:
                 labels[requirement.key] = _ANY_VALUE
-            case Operator.GT:
+            case SelectorOperator.GT:
                 labels[requirement.key] = str(int(requirement.values[0]) + 1)
-            case Operator.LT:
+            case SelectorOperator.LT:
                 labels[requirement.key] = str(int(requirement.values[0]) - 1)
-            case Operator.NOT_IN | Operator.DOES_NOT_EXIST:
+            case SelectorOperator.NOT_IN | SelectorOperator.DOES_NOT_EXIST:
                 labels.pop(requirement.key, None)
     return replace(node, labels=Labels.of(labels))
 
@@ -89,7 +91,7 @@ def relabelled(node: Node, requirements: tuple[Requirement, ...]) -> Node:
 def without_requirements(pod: Pod, requirements: tuple[Requirement, ...]) -> Pod:
     """The pod without these requirements of its selector and of every required affinity term."""
     selector = Labels.of(
-        pair for pair in pod.node_selector if Requirement(pair[0], Operator.IN, (pair[1],)) not in requirements
+        pair for pair in pod.node_selector if Requirement(pair[0], SelectorOperator.IN, (pair[1],)) not in requirements
     )
     affinity = pod.node_affinity
     if affinity is not None and affinity.required is not None:
@@ -110,12 +112,12 @@ def as_labels(requirements: tuple[Requirement, ...]) -> str:
     added = [
         _text(requirement)
         for requirement in requirements
-        if requirement.operator not in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+        if requirement.operator not in (SelectorOperator.NOT_IN, SelectorOperator.DOES_NOT_EXIST)
     ]
     removed = [
         requirement.key
         for requirement in requirements
-        if requirement.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+        if requirement.operator in (SelectorOperator.NOT_IN, SelectorOperator.DOES_NOT_EXIST)
     ]
     parts = [f"label {' and '.join(added)}"] if added else []
     parts += [f"remove the label{'s' if len(removed) > 1 else ''} {' and '.join(removed)}"] if removed else []
@@ -130,15 +132,15 @@ def as_requirements(requirements: tuple[Requirement, ...]) -> str:
 def _text(requirement: Requirement) -> str:
     values = ", ".join(requirement.values)
     match requirement.operator:
-        case Operator.IN:
+        case SelectorOperator.IN:
             return f"{requirement.key}={values}" if len(requirement.values) == 1 else f"{requirement.key} in ({values})"
-        case Operator.NOT_IN:
+        case SelectorOperator.NOT_IN:
             return f"{requirement.key} not in ({values})"
-        case Operator.EXISTS:
+        case SelectorOperator.EXISTS:
             return f"{requirement.key} (any value)"
-        case Operator.DOES_NOT_EXIST:
+        case SelectorOperator.DOES_NOT_EXIST:
             return f"no {requirement.key}"
-        case Operator.GT:
+        case SelectorOperator.GT:
             return f"{requirement.key} above {values}"
-        case Operator.LT:
+        case SelectorOperator.LT:
             return f"{requirement.key} below {values}"

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.model.arrays import Float, Report
+from cotenant.model.arrays import Float, ReportColumn
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.taints import Taint
 from cotenant.model.cpus.cpulist import format_cpus
-from cotenant.model.decisions.answers import NodeAmount, NodeAnswer, NodePod, NodeReported
+from cotenant.model.decisions.answers import AssignedPod, NodeAmount, NodeAnswer, NodeReported
 from cotenant.model.resources import format_amount
 
 
-def node_answer(components: Components, name: str, now_s: float) -> NodeAnswer | None:
+def node_answer(components: ClusterComponents, name: str, now_s: float) -> NodeAnswer | None:
     """The view of a node; None if it is unknown."""
     assignments = components.assignments
     assignments.write()
@@ -49,7 +49,7 @@ def node_answer(components: Components, name: str, now_s: float) -> NodeAnswer |
     )
 
 
-def node_reports(components: Components, now_s: float) -> dict[str, NodeReported]:
+def node_reports(components: ClusterComponents, now_s: float) -> dict[str, NodeReported]:
     """The last report of every node that has sent one, by name."""
     encoder = components.assignments.encoder
     values = encoder.nodes().report
@@ -57,10 +57,10 @@ def node_reports(components: Components, now_s: float) -> dict[str, NodeReported
     return {name: report for name, report in found if report is not None}
 
 
-def _pod(entry: PodInfo) -> NodePod:
+def _pod(entry: PodInfo) -> AssignedPod:
     pod = entry.seen.pod
     holds = entry.seen.holds if entry.seen.holds != NO_HOLDINGS else entry.holds
-    return NodePod(
+    return AssignedPod(
         pod=pod.key,
         uid=entry.seen.uid,
         state=entry.state.name.lower(),
@@ -73,7 +73,7 @@ def _pod(entry: PodInfo) -> NodePod:
     )
 
 
-def _key(components: Components, uid: str) -> str:
+def _key(components: ClusterComponents, uid: str) -> str:
     entry = components.assignments.reserved.get(uid)
     return entry.seen.pod.key if entry is not None else uid
 
@@ -83,17 +83,17 @@ def _taint(taint: Taint) -> str:
 
 
 def _reported(values: Float, now_s: float) -> NodeReported | None:
-    if np.isnan(values[Report.REPORTED_AT]):
+    if np.isnan(values[ReportColumn.REPORTED_AT]):
         return None
 
-    def finite(column: Report) -> float | None:
+    def finite(column: ReportColumn) -> float | None:
         value = float(values[column])
         return value if np.isfinite(value) else None
 
     return NodeReported(
-        age_s=round(max(0.0, now_s - float(values[Report.REPORTED_AT])), 3),
-        cpu_used=finite(Report.CPU_USED),
-        memory_used=finite(Report.MEMORY_USED),
-        latency_p99_ms=finite(Report.LATENCY_P99_MS),
-        violation=finite(Report.VIOLATION),
+        age_s=round(max(0.0, now_s - float(values[ReportColumn.REPORTED_AT])), 3),
+        cpu_used=finite(ReportColumn.CPU_USED),
+        memory_used=finite(ReportColumn.MEMORY_USED),
+        latency_p99_ms=finite(ReportColumn.LATENCY_P99_MS),
+        violation=finite(ReportColumn.VIOLATION),
     )

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from cotenant.engine.cycle.rejections import FIT, Check
-from cotenant.engine.explain.what_if import View
+from cotenant.engine.cycle.rejections import FIT, FilterCheck
+from cotenant.engine.explain.what_if import WhatIfView
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.state.assignments import Assignments
 from cotenant.model.cluster.affinity import PodTerm
-from cotenant.model.cluster.labels import HOSTNAME, NO_LABELS, Labels, LabelSelector, Operator
+from cotenant.model.cluster.labels import HOSTNAME, NO_LABELS, Labels, LabelSelector, SelectorOperator
 from cotenant.model.cluster.observed import NamespaceFacts
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import LENT_CPU, LENT_MEMORY, PODS_NAME, format_amount
@@ -29,13 +29,13 @@ _MAX_NODES = 64  # looked at for an example
 _DEVICES = "DeviceShare"
 
 
-def notes(view: View, assignments: Assignments, namespaces: Iterable[NamespaceFacts]) -> tuple[str, ...]:
+def notes(view: WhatIfView, assignments: Assignments, namespaces: Iterable[NamespaceFacts]) -> tuple[str, ...]:
     """What the rejections of this pod do not say."""
     labels = {facts.name: facts.labels for facts in namespaces}
     return (*_absent(view), *_reserved(view, assignments), *_affinity(view, assignments, labels), *_pinned(view))
 
 
-def _absent(view: View) -> Iterator[str]:
+def _absent(view: WhatIfView) -> Iterator[str]:
     """Resources that no node has."""
     for check in view.checked.checks:
         if check.plugin == FIT and check.missing is not None and check.resource != PODS_NAME:
@@ -46,7 +46,7 @@ def _absent(view: View) -> Iterator[str]:
                 yield f"no node has {check.resource}{why}"
 
 
-def _pinned(view: View) -> Iterator[str]:
+def _pinned(view: WhatIfView) -> Iterator[str]:
     if view.pod.pinned is not None:
         is_there = view.pod.pinned in view.encoder.node_rows
         yield f"its node affinity is for the node {view.pod.pinned} only" + (
@@ -57,7 +57,7 @@ def _pinned(view: View) -> Iterator[str]:
 # ---- reservations
 
 
-def _reserved(view: View, assignments: Assignments) -> Iterator[str]:
+def _reserved(view: WhatIfView, assignments: Assignments) -> Iterator[str]:
     """Nodes that would have room but for a reservation: the sums that are lacking are held by it."""
     short = [check for check in view.checked.checks if check.plugin == FIT and check.missing is not None]
     if not short:
@@ -83,7 +83,7 @@ def _reserved(view: View, assignments: Assignments) -> Iterator[str]:
                     return
 
 
-def _held(entry: PodInfo, row: int, short: list[Check], view: View) -> str:
+def _held(entry: PodInfo, row: int, short: list[FilterCheck], view: WhatIfView) -> str:
     """What a reservation holds of the resources that a row lacks."""
     held = entry.seen.pod.requests
     if view.ledger.row[entry.number] < 0:
@@ -98,7 +98,7 @@ def _held(entry: PodInfo, row: int, short: list[Check], view: View) -> str:
 # ---- affinity between pods
 
 
-def _affinity(view: View, assignments: Assignments, labels: dict[str, Labels]) -> Iterator[str]:
+def _affinity(view: WhatIfView, assignments: Assignments, labels: dict[str, Labels]) -> Iterator[str]:
     """An example of each kind of rejection by affinity between pods."""
     seen: set[str] = set()
     for check in view.checked.checks:
@@ -109,7 +109,7 @@ def _affinity(view: View, assignments: Assignments, labels: dict[str, Labels]) -
 
 
 def affinity_note(
-    check: Check, row: int, view: View, assignments: Assignments, namespaces: Iterable[NamespaceFacts]
+    check: FilterCheck, row: int, view: WhatIfView, assignments: Assignments, namespaces: Iterable[NamespaceFacts]
 ) -> str:
     """The rule between pods, and a pod, by which a check rejects one row; empty for a check of another kind."""
     labels = {facts.name: facts.labels for facts in namespaces}
@@ -117,7 +117,7 @@ def affinity_note(
 
 
 def _example(
-    reason: str, rows: list[int], view: View, assignments: Assignments, labels: dict[str, Labels]
+    reason: str, rows: list[int], view: WhatIfView, assignments: Assignments, labels: dict[str, Labels]
 ) -> Iterator[str]:
     """The rule, a pod, and a node."""
     if reason == antiaffinity_pods.REASON:
@@ -129,7 +129,7 @@ def _example(
 
 
 def _against(
-    pod: Pod, rows: list[int], view: View, assignments: Assignments, labels: dict[str, Labels]
+    pod: Pod, rows: list[int], view: WhatIfView, assignments: Assignments, labels: dict[str, Labels]
 ) -> Iterator[str]:
     for row in rows:
         for term in _required(pod.anti_affinity):
@@ -143,7 +143,7 @@ def _against(
 
 
 def _refused_by(
-    pod: Pod, rows: list[int], view: View, assignments: Assignments, labels: dict[str, Labels]
+    pod: Pod, rows: list[int], view: WhatIfView, assignments: Assignments, labels: dict[str, Labels]
 ) -> Iterator[str]:
     keys = {
         term.topology_key
@@ -184,7 +184,7 @@ def _required(terms: tuple[PodTerm, ...]) -> list[PodTerm]:
     return [term for term in terms if term.weight is None]
 
 
-def _domain(key: str, row: int, view: View, assignments: Assignments) -> Iterator[PodInfo]:
+def _domain(key: str, row: int, view: WhatIfView, assignments: Assignments) -> Iterator[PodInfo]:
     """The pods in the topology domain of a row."""
     value = view.encoder.node(row).labels.get(key)
     if value is None:
@@ -198,7 +198,7 @@ def _domain(key: str, row: int, view: View, assignments: Assignments) -> Iterato
 
 
 def _selected(
-    pod: Pod, term: PodTerm, among: Iterable[PodInfo], view: View, labels: dict[str, Labels]
+    pod: Pod, term: PodTerm, among: Iterable[PodInfo], view: WhatIfView, labels: dict[str, Labels]
 ) -> Iterator[PodInfo]:
     return (
         pod_info
@@ -222,14 +222,14 @@ def _selector(selector: LabelSelector | None) -> str:
     for requirement in selector.requirements:
         values = ", ".join(requirement.values)
         match requirement.operator:
-            case Operator.IN if len(requirement.values) == 1:
+            case SelectorOperator.IN if len(requirement.values) == 1:
                 parts.append(f"{requirement.key}={values}")
-            case Operator.EXISTS:
+            case SelectorOperator.EXISTS:
                 parts.append(requirement.key)
-            case Operator.DOES_NOT_EXIST:
+            case SelectorOperator.DOES_NOT_EXIST:
                 parts.append(f"no {requirement.key}")
             case _:
                 parts.append(
-                    f"{requirement.key} {'in' if requirement.operator is Operator.IN else 'not in'} ({values})"
+                    f"{requirement.key} {'in' if requirement.operator is SelectorOperator.IN else 'not in'} ({values})"
                 )
     return " and ".join(parts) or "every pod"

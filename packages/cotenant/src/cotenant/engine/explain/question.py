@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 from cotenant.engine.explain.copying import Captured
 from cotenant.engine.explain.remedies import Proposal, fitting
-from cotenant.engine.explain.trial import NO_CHANGE, Change, Outcome, evictions_until, run
+from cotenant.engine.explain.trial import NO_CHANGE, TrialChange, TrialOutcome, evictions_until, run
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.decisions.answers import Concern, Help, PodAnswer, Waiting
+from cotenant.model.decisions.answers import Concern, Help, PodAnswer, WaitExplanation
 
 _NAMED = 8  # pods in a sentence
 _NODES_TRIED = 3  # of one proposal
@@ -42,7 +42,7 @@ class Question:
 
     draft: PodAnswer
     captured: Captured | None = None  # None: nothing is to be tried
-    assumed: Change = NO_CHANGE
+    assumed: TrialChange = NO_CHANGE
     members: tuple[ObservedPod, ...] = ()  # waiting pods that a change of the pod applies to, as assumed; the pod first
     gang: str = ""  # placed as a whole
     mates: frozenset[str] = frozenset()  # all pods of its gang, namespace/name
@@ -72,14 +72,14 @@ class Question:
 class _Completion:
     """Completes the answer about one waiting pod."""
 
-    def __init__(self, question: Question, draft: PodAnswer, waiting: Waiting, captured: Captured) -> None:
+    def __init__(self, question: Question, draft: PodAnswer, waiting: WaitExplanation, captured: Captured) -> None:
         self._question = question
         self._draft = draft
         self._waiting = waiting
         self._captured = captured
         size = len(captured.placed) + len(captured.waiting)
         self._left = next(copies for pods, copies in _COPIES if size <= pods)
-        self._base = Outcome()
+        self._base = TrialOutcome()
 
     def answer(self) -> PodAnswer:
         question, draft, waiting = self._question, self._draft, self._waiting
@@ -105,9 +105,9 @@ class _Completion:
         headline += waiting.because or "pods must be evicted for it first"
         return replace(draft, waiting=waiting, headline=headline, candidates=(), asked_about=about)
 
-    def _run(self, change: Change, without: frozenset[str] = _NONE) -> Outcome:
+    def _run(self, change: TrialChange, without: frozenset[str] = _NONE) -> TrialOutcome:
         if self._left == 0:
-            return Outcome()
+            return TrialOutcome()
         self._left -= 1
         uid = self._question.members[0].uid
         return run(self._captured, uid, self._question.assumed.and_then(change), without)
@@ -149,7 +149,7 @@ class _Completion:
         """The rest of the sentence, the number of nodes in it, and how many more nodes are like them."""
         gang = self._question.gang
         if proposal.on_pod is not None:
-            change = Change({member.uid: proposal.on_pod(member) for member in self._question.members})
+            change = TrialChange({member.uid: proposal.on_pod(member) for member in self._question.members})
             outcome = self._run(change, without)
             if not outcome.is_plain:
                 return None
@@ -188,9 +188,9 @@ class _Completion:
                 needed = fewer
         return needed
 
-    def _on(self, proposal: Proposal, names: Sequence[str]) -> Change:
+    def _on(self, proposal: Proposal, names: Sequence[str]) -> TrialChange:
         assert proposal.on_node is not None
-        return Change(nodes={name: proposal.on_node(self._captured.node(name)) for name in names})
+        return TrialChange(nodes={name: proposal.on_node(self._captured.node(name)) for name in names})
 
     def _priority(self) -> Help | None:
         """The least priority with which it is placed, and what is evicted then."""
@@ -198,14 +198,14 @@ class _Completion:
         levels = question.levels
         if not levels:
             return None
-        outcomes: dict[int, Outcome] = {}
+        outcomes: dict[int, TrialOutcome] = {}
 
         def works(level: int) -> bool:
             if level not in outcomes:
                 change = {
                     member.uid: replace(member, pod=replace(member.pod, priority=level)) for member in question.members
                 }
-                outcomes[level] = self._run(Change(change))
+                outcomes[level] = self._run(TrialChange(change))
             found = outcomes[level]
             return bool(found.node) and not question.mates.intersection(found.preempted)
 
@@ -247,7 +247,7 @@ def _with(concern: Concern, revocation: Revocation, line: str) -> Concern:
     return replace(concern, lines=(*concern.lines, line))
 
 
-def _evicting(outcome: Outcome) -> str:
+def _evicting(outcome: TrialOutcome) -> str:
     parts = []
     if outcome.preempted:
         beyond = outcome.beyond_budgets

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotenant.engine.cycle.rejections import FIT, Check
+from cotenant.engine.cycle.rejections import FIT, FilterCheck
 from cotenant.engine.explain.label_changes import (
     as_labels,
     as_requirements,
@@ -23,7 +23,7 @@ from cotenant.engine.explain.label_changes import (
     without_requirements,
 )
 from cotenant.engine.explain.requests import lower_requests
-from cotenant.engine.explain.what_if import View
+from cotenant.engine.explain.what_if import WhatIfView
 from cotenant.engine.registry import PluginRegistry
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.labels import UNSCHEDULABLE_TAINT, Requirement
@@ -54,7 +54,9 @@ class Proposal:
     on_pod: Callable[[ObservedPod], ObservedPod] | None = None
 
 
-def proposals(view: View, names: list[str], plugins: PluginRegistry, together: int, most: Amounts) -> list[Proposal]:
+def proposals(
+    view: WhatIfView, names: list[str], plugins: PluginRegistry, together: int, most: Amounts
+) -> list[Proposal]:
     """Proposals in order of report. `together`: how many pods like this one must be placed at once; `most`: what
     the quota has left for each of them.
     """
@@ -67,7 +69,7 @@ def proposals(view: View, names: list[str], plugins: PluginRegistry, together: i
     return [replace(proposal, what="node") if proposal.what == "cordon" else proposal for proposal in found]
 
 
-def _request(view: View, amounts: Mapping[str, int], nodes: tuple[str, ...]) -> Proposal:
+def _request(view: WhatIfView, amounts: Mapping[str, int], nodes: tuple[str, ...]) -> Proposal:
     text = " and ".join(
         f"{format_amount(name, most)} {name} instead of {format_amount(name, view.pod.requests.get(name))}"
         for name, most in amounts.items()
@@ -80,7 +82,7 @@ def _request(view: View, amounts: Mapping[str, int], nodes: tuple[str, ...]) -> 
     return Proposal("request", f"ask for {text}", nodes, on_pod=ask_less)
 
 
-def _single_filter(view: View, names: list[str]) -> Iterator[Proposal]:
+def _single_filter(view: WhatIfView, names: list[str]) -> Iterator[Proposal]:
     """Nodes that only one filter rejects, by what that filter requires."""
     near = view.checked.here & (view.checked.misses == 1)
     if len(view.allowed):
@@ -97,7 +99,7 @@ def _single_filter(view: View, names: list[str]) -> Iterator[Proposal]:
     yield from _taints(np.flatnonzero(tainted), view, names)
 
 
-def _by_plugin(check: Check, only: Mask, view: View, names: list[str]) -> Iterator[Proposal]:
+def _by_plugin(check: FilterCheck, only: Mask, view: WhatIfView, names: list[str]) -> Iterator[Proposal]:
     rows = np.flatnonzero(only)
     if check.plugin == "NodeAffinity":
         yield from _labels(rows, view, names)
@@ -129,7 +131,7 @@ def _is_of_a_condition(taint: Taint) -> bool:
 # ---- taints
 
 
-def _taints(rows: Int, view: View, names: list[str]) -> Iterator[Proposal]:
+def _taints(rows: Int, view: WhatIfView, names: list[str]) -> Iterator[Proposal]:
     """All taints of a node that repel the pod must be tolerated, or go."""
     sorts: dict[tuple[Taint, ...], list[int]] = {}
     for row in rows[:_MAX_COMPARED].tolist():
@@ -164,7 +166,7 @@ def _on_pod(
 # ---- labels and selectors
 
 
-def _labels(rows: Int, view: View, names: list[str]) -> Iterator[Proposal]:
+def _labels(rows: Int, view: WhatIfView, names: list[str]) -> Iterator[Proposal]:
     """Labels that nodes lack, and requirements about what a node is, which only the pod can give up."""
     if view.pod.pinned is not None:
         return  # a DaemonSet's pod: it is for one node

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.engine.cycle.rejections import FIT
-from cotenant.engine.explain.what_if import View
+from cotenant.engine.explain.what_if import WhatIfView
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.views import DeviceSummary, NodeDeviceSummary
 from cotenant.engine.rules.use.rules import NAME as PREDICTED_USE
@@ -36,7 +36,9 @@ class Lower(NamedTuple):
     rows: Int
 
 
-def lower_requests(view: View, plugins: PluginRegistry, names: list[str], together: int, most: Amounts) -> Lower | None:
+def lower_requests(
+    view: WhatIfView, plugins: PluginRegistry, names: list[str], together: int, most: Amounts
+) -> Lower | None:
     """The smallest reduction with which `together` pods may fit, none asking for more than `most` of a resource
     that it names; None if there is none.
     """
@@ -116,7 +118,7 @@ def _pieces(room: Int, amount: int, slots: Int) -> int:
     return int(np.minimum(np.maximum(0, room) // amount, np.maximum(0, slots)).sum())
 
 
-def _rooms(view: View, plugins: PluginRegistry, names: list[str], rows: Int) -> dict[str, Int] | None:
+def _rooms(view: WhatIfView, plugins: PluginRegistry, names: list[str], rows: Int) -> dict[str, Int] | None:
     """For each requested resource, how much of it one pod could ask for on each of the rows; None where a device
     request cannot be lowered.
     """
@@ -143,7 +145,7 @@ def _rooms(view: View, plugins: PluginRegistry, names: list[str], rows: Int) -> 
     return rooms
 
 
-def _refused_by_devices(view: View) -> Mask:
+def _refused_by_devices(view: WhatIfView) -> Mask:
     found = np.zeros(len(view.checked.here), dtype=np.bool_)
     for check in view.checked.checks:
         if check.plugin == _DEVICES:

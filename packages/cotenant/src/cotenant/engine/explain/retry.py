@@ -10,76 +10,78 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cotenant.engine.cycle.placing import ROW_LOCAL
-from cotenant.engine.framework.events import EVERYTHING, Event
-from cotenant.engine.framework.pod_state import PodInfo, State
-from cotenant.engine.framework.queueing import Group, Standing
-from cotenant.engine.framework.settings import Settings
-from cotenant.model.decisions.answers import Retry
+from cotenant.engine.framework.events import EVERYTHING, EventKind
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
+from cotenant.engine.framework.queueing import QueuedGroup, QueueStanding
+from cotenant.engine.framework.settings import EngineSettings
+from cotenant.model.decisions.answers import PodRetry
 
 # what happens -> to what
 _WORDS = {
-    Event.NODE_ADDED: ("is added", "a node"),
-    Event.NODE_CHANGED: ("changes", "a node"),
-    Event.NODE_GONE: ("is deleted", "a node"),
-    Event.POD_ASSIGNED: ("is placed", "a pod"),
-    Event.POD_CHANGED: ("changes", "a placed pod"),
-    Event.POD_GONE: ("leaves its node", "a pod"),
-    Event.NAMESPACE: ("is relabelled", "a namespace"),
-    Event.TOPOLOGY: ("reports another CPU topology", "a node"),
-    Event.QUOTA: ("has room", "its quota"),
-    Event.NODE_STORAGE: ("can attach more volumes", "a node"),
-    Event.NODE_LOAD: ("reports less load", "a node"),
-    Event.GANG: ("can spare members", "a gang"),
-    Event.CLAIM: ("changes", "a resource claim"),
-    Event.DEVICES: ("change", "devices of nodes or their classes"),
-    Event.BUDGET: ("changes", "a disruption budget"),
+    EventKind.NODE_ADDED: ("is added", "a node"),
+    EventKind.NODE_CHANGED: ("changes", "a node"),
+    EventKind.NODE_GONE: ("is deleted", "a node"),
+    EventKind.POD_ASSIGNED: ("is placed", "a pod"),
+    EventKind.POD_CHANGED: ("changes", "a placed pod"),
+    EventKind.POD_GONE: ("leaves its node", "a pod"),
+    EventKind.NAMESPACE: ("is relabelled", "a namespace"),
+    EventKind.TOPOLOGY: ("reports another CPU topology", "a node"),
+    EventKind.QUOTA: ("has room", "its quota"),
+    EventKind.NODE_STORAGE: ("can attach more volumes", "a node"),
+    EventKind.NODE_LOAD: ("reports less load", "a node"),
+    EventKind.GANG: ("can spare members", "a gang"),
+    EventKind.CLAIM: ("changes", "a resource claim"),
+    EventKind.DEVICES: ("change", "devices of nodes or their classes"),
+    EventKind.BUDGET: ("changes", "a disruption budget"),
 }
 
 
 def retry(
     entry: PodInfo,
-    group: Group | None,
+    group: QueuedGroup | None,
     nominated: bool,
-    settings: Settings,
-    helping: Callable[[str], frozenset[Event]],
+    settings: EngineSettings,
+    helping: Callable[[str], frozenset[EventKind]],
     now_s: float,
-) -> Retry:
+) -> PodRetry:
     """For an unassigned pod; `group` is its group in the queue, `nominated` whether it has a nominated node, `helping`
     says which events may end a refusal by a filter or plugin.
     """
     standing = entry.state.name.lower()
-    if entry.state is State.GATED:
-        return Retry(standing, "when its scheduling gates are removed")
-    if entry.state is State.BLOCKED:
-        return Retry(standing, "as soon as that changes")
-    if entry.state is State.HELD:
+    if entry.state is SchedulingState.GATED:
+        return PodRetry(standing, "when its scheduling gates are removed")
+    if entry.state is SchedulingState.BLOCKED:
+        return PodRetry(standing, "as soon as that changes")
+    if entry.state is SchedulingState.HELD:
         until_s = entry.since_s + settings.backoff.rest_s(entry.failures)
-        return Retry(
+        return PodRetry(
             standing, "after its back-off: its bind, or the eviction for it, failed, or it released its node", until_s
         )
     if group is None:
-        return Retry(standing, "it does not wait in the queue")
-    if group.standing is Standing.ACTIVE:
-        return Retry(group.standing.value, "in the next scheduling round", now_s)
-    if group.overruns and group.standing is Standing.BACKOFF:
-        return Retry("set aside", "apart from the others, with a longer limit where no other pod waits", group.until_s)
-    if group.standing is Standing.BACKOFF:
-        return Retry(group.standing.value, "after its back-off: something has happened that may help", group.until_s)
+        return PodRetry(standing, "it does not wait in the queue")
+    if group.standing is QueueStanding.ACTIVE:
+        return PodRetry(group.standing.value, "in the next scheduling round", now_s)
+    if group.overruns and group.standing is QueueStanding.BACKOFF:
+        return PodRetry(
+            "set aside", "apart from the others, with a longer limit where no other pod waits", group.until_s
+        )
+    if group.standing is QueueStanding.BACKOFF:
+        return PodRetry(group.standing.value, "after its back-off: something has happened that may help", group.until_s)
     flush_s = group.since_s + settings.flush_s
     if nominated:
-        return Retry(group.standing.value, "when the pods that were evicted for it have terminated", flush_s)
-    return Retry(group.standing.value, f"when {_helping_events(group, helping)}", flush_s)
+        return PodRetry(group.standing.value, "when the pods that were evicted for it have terminated", flush_s)
+    return PodRetry(group.standing.value, f"when {_helping_events(group, helping)}", flush_s)
 
 
-def _helping_events(group: Group, helping: Callable[[str], frozenset[Event]]) -> str:
+def _helping_events(group: QueuedGroup, helping: Callable[[str], frozenset[EventKind]]) -> str:
     filters = group.verdict.filters if group.verdict is not None else frozenset({EVERYTHING})
-    events: set[Event] = set()
+    events: set[EventKind] = set()
     for name in filters - ROW_LOCAL:
         events |= helping(name)
-    if events == set(Event):
+    if events == set(EventKind):
         return "anything changes"
     happens: dict[str, list[str]] = {}  # by what it happens to
-    for event in Event:
+    for event in EventKind:
         if event in events:
             verb, subject = _WORDS[event]
             happens.setdefault(subject, []).append(verb)

@@ -24,22 +24,22 @@ _NO_NODES: Mapping[str, Node] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TrialChange:
     """Pods (by UID) and nodes (by name) as they would be."""
 
     pods: Mapping[str, ObservedPod] = field(default_factory=dict)
     nodes: Mapping[str, Node] = field(default_factory=dict)
 
-    def and_then(self, other: Change) -> Change:
+    def and_then(self, other: TrialChange) -> TrialChange:
         """Both; where both change an object, `other` counts."""
-        return Change({**self.pods, **other.pods}, {**self.nodes, **other.nodes})
+        return TrialChange({**self.pods, **other.pods}, {**self.nodes, **other.nodes})
 
 
-NO_CHANGE = Change()
+NO_CHANGE = TrialChange()
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialOutcome:
     """What became of the pod in the copy."""
 
     node: str = ""  # where it was placed; empty = nowhere
@@ -57,7 +57,9 @@ class Outcome:
         return bool(self.node) and not self.nominated and not self.evicted
 
 
-def run(captured: Captured, uid: str, change: Change = NO_CHANGE, without: frozenset[str] = frozenset()) -> Outcome:
+def run(
+    captured: Captured, uid: str, change: TrialChange = NO_CHANGE, without: frozenset[str] = frozenset()
+) -> TrialOutcome:
     """Build a copy with this change and run it until the pod is placed or nothing more happens."""
     engine = captured.build(change.pods, change.nodes, without)
     preempted: list[str] = []
@@ -97,7 +99,7 @@ def run(captured: Captured, uid: str, change: Change = NO_CHANGE, without: froze
                 break
             now_s = max(now_s, next_s)
     at = {seen.pod.key: seen.node for seen in captured.placed} if preempted else {}
-    return Outcome(
+    return TrialOutcome(
         node,
         tuple(key for key in _once(preempted) if at.get(key, "") in nominated),
         tuple(key for key in _once(preempted) if at.get(key, "") not in nominated),

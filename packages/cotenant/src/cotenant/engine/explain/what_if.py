@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotenant.engine.cycle.rejections import Checked, Rejector
+from cotenant.engine.cycle.rejections import FilterChecks, Rejector
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.reservations.plugin import Reservations
@@ -34,7 +34,7 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class WhatIfView:
     """What a question may read: copies, except for the narrowing, which is queried for `number`."""
 
     pod: Pod  # as in the question
@@ -45,7 +45,7 @@ class View:
     ledger: Ledger
     narrowing: Narrowing
     allowed: Mask  # rows that satisfy the rules, also with nominated pods assigned
-    checked: Checked
+    checked: FilterChecks
 
     @property
     def passing(self) -> Mask:
@@ -57,7 +57,7 @@ class View:
 @contextmanager
 def viewed(
     assignments: Assignments, entry: PodInfo, what_if: WhatIf, profile: PlacementProfile, reservations: Reservations
-) -> Iterator[View]:
+) -> Iterator[WhatIfView]:
     """The view for a question about this pod. Pending changes are written to the arrays first; on exit they are as
     before.
     """
@@ -74,7 +74,7 @@ def viewed(
         stack.enter_context(narrowing.simulating(entry.number, pod, entry.seen.demands))
         allowed = narrowing.allowed_with(entry.number, nominated) if nominated else EVERYWHERE
         checked = Rejector(encoder, narrowing, profile).check(encoder.shape_of(stand_in), entry.number)
-        yield View(
+        yield WhatIfView(
             pod, entry.number, stand_in, encoder.shape_of(stand_in), encoder, ledger, narrowing, allowed, checked
         )
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.federation.statement import Room, Statement, Vector, check_statement
+from cotenant.policy.federation.statement import ClusterRoom, Statement, Vector, check_statement
 from cotenant.policy.federation.weights import NEUTRAL, factors, global_shares_ppm
 
 MAX_SKEW_MS = 600_000
@@ -24,7 +24,7 @@ ROUND_MS = 10_000
 SHOWN_TENANTS = 200
 
 
-class Weights(msgspec.Struct, frozen=True):
+class FederationWeights(msgspec.Struct, frozen=True):
     """The answer to a statement. `refused`: why it was not taken; empty: it was."""
 
     cluster: str
@@ -38,7 +38,7 @@ class SeenCluster(msgspec.Struct, frozen=True):
     """A member as the hub knows it; without `room`: nothing live is known of it."""
 
     cluster: str
-    room: Room | None = None
+    room: ClusterRoom | None = None
     age_ms: int = 0
     epsilon_milli: int = 0
     tenants: int = 0
@@ -54,7 +54,7 @@ class SeenTenant(msgspec.Struct, frozen=True):
     clusters: int
 
 
-class View(msgspec.Struct, frozen=True):
+class FederationView(msgspec.Struct, frozen=True):
     """What `show` and `where` get: tenants by share, the largest `SHOWN_TENANTS` of `tenants_known`."""
 
     clusters: tuple[SeenCluster, ...]
@@ -85,20 +85,22 @@ class Hub:
     def __post_init__(self) -> None:
         self._known = {cluster: _Member(capacity) for cluster, capacity in sorted(self.members.items())}
 
-    def hear(self, statement: Statement, wall_ms: int, now_ms: int) -> Weights:
+    def hear(self, statement: Statement, wall_ms: int, now_ms: int) -> FederationWeights:
         """Take a statement whose signature is right; the weights for its cluster, or why it was refused."""
         member = self._known.get(statement.cluster)
         if member is None:
-            return Weights(statement.cluster, statement.epoch, refused="no cluster of this name is registered")
+            return FederationWeights(
+                statement.cluster, statement.epoch, refused="no cluster of this name is registered"
+            )
         self._drop_expired(now_ms)
         why = self._refusal(member, statement, wall_ms)
         if why:
             member.refused = why
-            return Weights(statement.cluster, statement.epoch, refused=why)
+            return FederationWeights(statement.cluster, statement.epoch, refused=why)
         member.epoch, member.statement, member.refused = statement.epoch, statement, ""
         member.came_ms, member.until_ms = now_ms, now_ms + statement.lasts_ms
         self._round(now_ms)
-        return Weights(
+        return FederationWeights(
             statement.cluster,
             statement.epoch,
             statement.lasts_ms,
@@ -109,7 +111,7 @@ class Hub:
             ),
         )
 
-    def view(self, now_ms: int) -> View:
+    def view(self, now_ms: int) -> FederationView:
         """All that is known now."""
         self._drop_expired(now_ms)
         live = [member.statement for member in self._known.values() if member.statement is not None]
@@ -119,7 +121,7 @@ class Hub:
             for sums in statement.tenants:
                 spread[sums.tenant] = spread.get(sums.tenant, 0) + 1
         largest = sorted(shares, key=lambda tenant: (-shares[tenant], tenant))[:SHOWN_TENANTS]
-        return View(
+        return FederationView(
             tuple(_seen(cluster, member, now_ms) for cluster, member in self._known.items()),
             tuple(
                 SeenTenant(tenant, shares[tenant], self._factors.get(tenant, NEUTRAL), spread[tenant])

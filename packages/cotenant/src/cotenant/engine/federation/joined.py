@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cotenant.engine.federation.hub import Weights
+from cotenant.engine.federation.hub import FederationWeights
 from cotenant.model.groups.quota import NO_LIMIT
 from cotenant.model.resources import Amounts
 from cotenant.policy.federation.weights import MAX_PERMILLE, MIN_PERMILLE, NEUTRAL, weighted_permille
 
 
-class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+class KeptWeight(msgspec.Struct, frozen=True, omit_defaults=True):
     """The annotation's content: texts of the weight, the owner's (None: it wrote none) and the one that was written."""
 
     before: str | None
@@ -71,7 +71,7 @@ class Joined:
         self.epoch = max(self.epoch + 1, wall_ms)
         return self.epoch
 
-    def answered(self, weights: Weights, epoch: int, sent_ms: int) -> str:
+    def answered(self, weights: FederationWeights, epoch: int, sent_ms: int) -> str:
         """Take the hub's answer to the statement with this epoch; why not, where it is not taken. Factors beyond the
         bounds are cut: a hub is believed within them only.
         """
@@ -118,4 +118,4 @@ def _weighing(amounts: Amounts) -> dict[str, int]:
 
 
 def _before(kept: str | None) -> str | None:
-    return msgspec.json.decode(kept, type=Kept).before if kept else None
+    return msgspec.json.decode(kept, type=KeptWeight).before if kept else None

@@ -17,7 +17,7 @@ _RESTORED = 0.9  # of the correlation and of the swing that the service has alon
 
 
 @dataclass(frozen=True, slots=True)
-class CpuSample:
+class TrialCpuSample:
     """CPU that a container used, in milli-CPU, around this moment (Unix time)."""
 
     at_s: float
@@ -25,7 +25,7 @@ class CpuSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class TrialPhase:
     """One phase as measured. `correlation`: with the service alone, over the period; `swing_milli`: from the lowest to
     the highest moment of the period.
     """
@@ -41,7 +41,7 @@ class Phase:
 class TrialResult:
     """Three phases, and what follows. `hog_share`: of the CPU that the service alone leaves, while regulated."""
 
-    phases: tuple[Phase, Phase, Phase]
+    phases: tuple[TrialPhase, TrialPhase, TrialPhase]
     is_disturbed: bool
     is_restored: bool
     hog_share: float
@@ -49,8 +49,8 @@ class TrialResult:
 
 def judge(
     names: tuple[str, str, str],
-    service: tuple[Sequence[CpuSample], Sequence[CpuSample], Sequence[CpuSample]],
-    hog: tuple[Sequence[CpuSample], Sequence[CpuSample], Sequence[CpuSample]],
+    service: tuple[Sequence[TrialCpuSample], Sequence[TrialCpuSample], Sequence[TrialCpuSample]],
+    hog: tuple[Sequence[TrialCpuSample], Sequence[TrialCpuSample], Sequence[TrialCpuSample]],
     period_s: float,
 ) -> TrialResult:
     """Alone, together, regulated, in this order; each phase has `MIN_SAMPLES` samples and lasts a period or more."""
@@ -60,7 +60,7 @@ def judge(
         fold = folded(of_service, period_s)
         shared = sorted(alone.keys() & fold.keys())
         phases.append(
-            Phase(
+            TrialPhase(
                 name,
                 _mean(of_service),
                 _mean(of_hog),
@@ -77,7 +77,7 @@ def judge(
     )
 
 
-def folded(samples: Sequence[CpuSample], period_s: float) -> dict[int, float]:
+def folded(samples: Sequence[TrialCpuSample], period_s: float) -> dict[int, float]:
     """Means by the second of the period."""
     found: dict[int, list[int]] = {}
     for sample in samples:
@@ -95,5 +95,5 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> float:
     return both / sqrt(square) if square else 0.0
 
 
-def _mean(samples: Sequence[CpuSample]) -> float:
+def _mean(samples: Sequence[TrialCpuSample]) -> float:
     return fmean(sample.cpu_milli for sample in samples) if samples else 0.0

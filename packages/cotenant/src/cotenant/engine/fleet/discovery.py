@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypedDict
 
-from cotenant.engine.fleet.registry import Host
+from cotenant.engine.fleet.registry import RegisteredHost
 from cotenant.model.fleet.states import AgentState
 
 
@@ -27,7 +27,7 @@ class Targets:
     groups: tuple[TargetGroup, ...]
 
 
-def targets(hosts: Iterable[Host]) -> Targets:
+def targets(hosts: Iterable[RegisteredHost]) -> Targets:
     """Of hosts that are away, none: whether they are is a figure of the gateway's own."""
     groups: list[TargetGroup] = []
     for host in hosts:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from cotenant.model.fleet.group import Goal, GroupOutcome, GroupRecord, PlannedContainer, Step
+from cotenant.model.fleet.group import ContainerStep, GroupGoal, GroupOutcome, GroupRecord, PlannedContainer
 
 
 class Act(StrEnum):
@@ -36,20 +36,22 @@ class Instruction:
 
 
 _REACHES = {
-    Act.RESERVE: Step.RESERVED,
-    Act.CREATE: Step.CREATED,
-    Act.START: Step.RUNNING,
+    Act.RESERVE: ContainerStep.RESERVED,
+    Act.CREATE: ContainerStep.CREATED,
+    Act.START: ContainerStep.RUNNING,
 }  # at most, where no answer came
-_STOPPED = (Step.ABSENT, Step.RESERVED, Step.CREATED, Step.ENDED)
+_STOPPED = (ContainerStep.ABSENT, ContainerStep.RESERVED, ContainerStep.CREATED, ContainerStep.ENDED)
 
 
 class GroupMachine:
     """One group on its way to `record.goal`. `steps`: what a survey found; guids that it lacks are absent."""
 
-    def __init__(self, record: GroupRecord, steps: Mapping[str, Step], stored: bool = True) -> None:
+    def __init__(self, record: GroupRecord, steps: Mapping[str, ContainerStep], stored: bool = True) -> None:
         self.record = record
         self.stored = stored  # whether `record` is what the store has
-        self._steps = {container.guid: steps.get(container.guid, Step.ABSENT) for container in record.containers}
+        self._steps = {
+            container.guid: steps.get(container.guid, ContainerStep.ABSENT) for container in record.containers
+        }
         self._in_flight: dict[str, Act] = {}
         self._faults: dict[str, str] = {}  # of containers that could not be undone
         self._dependents: dict[str, list[str]] = {container.guid: [] for container in record.containers}
@@ -64,7 +66,7 @@ class GroupMachine:
         self._advance()
 
     @property
-    def steps(self) -> Mapping[str, Step]:
+    def steps(self) -> Mapping[str, ContainerStep]:
         """How far each container is."""
         return self._steps
 
@@ -86,12 +88,12 @@ class GroupMachine:
         self.stored = record == self.record
         self._advance()
 
-    def done(self, instruction: Instruction, step: Step) -> None:
+    def done(self, instruction: Instruction, step: ContainerStep) -> None:
         """The agent did it, and the container is this far."""
         guid = instruction.container.guid
         self._in_flight.pop(guid, None)
         self._steps[guid] = step
-        if step is Step.ENDED and self.record.goal is Goal.UP:
+        if step is ContainerStep.ENDED and self.record.goal is GroupGoal.UP:
             self.abandon(f"{self._called(instruction.container)} ended by itself")
         self._advance()
 
@@ -112,10 +114,10 @@ class GroupMachine:
     def abandon(self, reason: str, key: str | None = None) -> None:
         """Undo the group; `key`: of the request of an operator who wants it removed."""
         wanted = self.record if key is None else replace(self.record, keys=self.record.keys_with(key), removed=True)
-        if self.record.goal is Goal.GONE and not self.record.done:
+        if self.record.goal is GroupGoal.GONE and not self.record.done:
             self._change(wanted)
             return
-        self._change(replace(wanted, goal=Goal.GONE, done=False, reason=reason))
+        self._change(replace(wanted, goal=GroupGoal.GONE, done=False, reason=reason))
         self._faults.clear()
         self._advance()
 
@@ -126,26 +128,26 @@ class GroupMachine:
 
     def outcome(self) -> GroupOutcome:
         """How it stands."""
-        is_up = self.record.done and self.record.goal is Goal.UP
+        is_up = self.record.done and self.record.goal is GroupGoal.UP
         left = tuple(
             f"{container.guid} on {container.agent}: "
             f"{self._faults.get(container.guid, self._steps[container.guid].name.lower())}"
             for container in self.record.containers
-            if not is_up and self._steps[container.guid] is not Step.ABSENT
+            if not is_up and self._steps[container.guid] is not ContainerStep.ABSENT
         )
         guids = {container.template.appkey: container.guid for container in self.record.containers} if is_up else {}
         return GroupOutcome(self.record.name, guids, self.record.reason, left)
 
     def _failed(self, instruction: Instruction, reason: str) -> None:
         container = instruction.container
-        if self.record.goal is Goal.UP:
+        if self.record.goal is GroupGoal.UP:
             self.abandon(f"{instruction.act} of {self._called(container)} on {container.agent}: {reason}")
         else:
             self._faults[container.guid] = f"{instruction.act}: {reason}"
             self._advance()
 
     def _possible(self) -> tuple[Instruction, ...]:
-        if self.record.goal is Goal.UP:
+        if self.record.goal is GroupGoal.UP:
             lowest = min(self._steps.values())
             acts = ((container, self._next_up(container.guid, lowest)) for container in self.record.containers)
         else:
@@ -156,17 +158,17 @@ class GroupMachine:
             if act is not None and container.guid not in self._in_flight
         )
 
-    def _next_up(self, guid: str, lowest: Step) -> Act | None:
+    def _next_up(self, guid: str, lowest: ContainerStep) -> Act | None:
         """Room on every host comes before the first container, and every container before the first start."""
         match self._steps[guid]:
-            case Step.ABSENT:
+            case ContainerStep.ABSENT:
                 return Act.RESERVE
-            case Step.RESERVED if lowest >= Step.RESERVED:
+            case ContainerStep.RESERVED if lowest >= ContainerStep.RESERVED:
                 return Act.CREATE
-            case Step.CREATED if lowest >= Step.CREATED:
-                is_free = all(self._steps[other] is Step.READY for other in self._after[guid])
+            case ContainerStep.CREATED if lowest >= ContainerStep.CREATED:
+                is_free = all(self._steps[other] is ContainerStep.READY for other in self._after[guid])
                 return Act.START if is_free else None
-            case Step.RUNNING:
+            case ContainerStep.RUNNING:
                 return Act.PROBE
         return None
 
@@ -179,28 +181,30 @@ class GroupMachine:
             if is_busy and other not in self._faults:
                 return None
         match self._steps[guid]:
-            case Step.RUNNING | Step.READY:
+            case ContainerStep.RUNNING | ContainerStep.READY:
                 return Act.STOP
-            case Step.CREATED | Step.ENDED:
+            case ContainerStep.CREATED | ContainerStep.ENDED:
                 return Act.REMOVE
-            case Step.RESERVED:
+            case ContainerStep.RESERVED:
                 return Act.RELEASE
         return None
 
     def _advance(self) -> None:
         if self.record.done or self._in_flight or not self.stored:
             return
-        if self.record.goal is Goal.UP:
-            if any(step is Step.ENDED for step in self._steps.values()):
+        if self.record.goal is GroupGoal.UP:
+            if any(step is ContainerStep.ENDED for step in self._steps.values()):
                 ended = next(
-                    container for container in self.record.containers if self._steps[container.guid] is Step.ENDED
+                    container
+                    for container in self.record.containers
+                    if self._steps[container.guid] is ContainerStep.ENDED
                 )
-                self._change(replace(self.record, goal=Goal.GONE, reason=f"{self._called(ended)} ended by itself"))
-            elif all(step is Step.READY for step in self._steps.values()):
+                self._change(replace(self.record, goal=GroupGoal.GONE, reason=f"{self._called(ended)} ended by itself"))
+            elif all(step is ContainerStep.READY for step in self._steps.values()):
                 self._change(replace(self.record, done=True))
-        elif all(step is Step.ABSENT for step in self._steps.values()):
-            again = self.record.goal is Goal.AGAIN
-            self._change(replace(self.record, goal=Goal.UP if again else Goal.GONE, done=not again))
+        elif all(step is ContainerStep.ABSENT for step in self._steps.values()):
+            again = self.record.goal is GroupGoal.AGAIN
+            self._change(replace(self.record, goal=GroupGoal.UP if again else GroupGoal.GONE, done=not again))
 
     def _change(self, record: GroupRecord) -> None:
         if record != self.record:

@@ -15,7 +15,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import HostPort, Pod
 from cotenant.model.errors import Permanent
-from cotenant.model.fleet.host import ContainerStatus
+from cotenant.model.fleet.host import HostContainer
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts
 
@@ -27,17 +27,17 @@ _TAG = "tag/"
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class HostRoom:
     """A host that may be used, and what is on it."""
 
     agent: str
     cpu_milli: int
     memory_bytes: int
     tags: tuple[str, ...] = ()
-    containers: tuple[ContainerStatus, ...] = ()
+    containers: tuple[HostContainer, ...] = ()
 
 
-def place(template: GroupTemplate, rooms: Sequence[Room], seed: int = 0) -> Mapping[str, str]:
+def place(template: GroupTemplate, rooms: Sequence[HostRoom], seed: int = 0) -> Mapping[str, str]:
     """Agent by appkey. Raises `Permanent` that names the container and why no host takes it."""
     if not rooms:
         raise Permanent("no host of this fleet is alive and may be used")
@@ -46,7 +46,7 @@ def place(template: GroupTemplate, rooms: Sequence[Room], seed: int = 0) -> Mapp
     return _by_engine(template, rooms, seed)
 
 
-def _by_engine(template: GroupTemplate, rooms: Sequence[Room], seed: int) -> Mapping[str, str]:
+def _by_engine(template: GroupTemplate, rooms: Sequence[HostRoom], seed: int) -> Mapping[str, str]:
     import numpy as np  # the engine loads compiled code: a fleet of one host never needs it
 
     from cotenant.engine.cluster import Cluster
@@ -74,7 +74,7 @@ def _by_engine(template: GroupTemplate, rooms: Sequence[Room], seed: int) -> Map
     return placed
 
 
-def _on_one(template: GroupTemplate, room: Room) -> Mapping[str, str]:
+def _on_one(template: GroupTemplate, room: HostRoom) -> Mapping[str, str]:
     for container in template.containers:
         lacking = [tag for tag in container.host_tags if tag not in room.tags]
         if lacking:
@@ -95,7 +95,7 @@ def _pod(container: ContainerTemplate) -> Pod:
     )
 
 
-def _existing(status: ContainerStatus) -> Pod:
+def _existing(status: HostContainer) -> Pod:
     ports = [port.partition("/") for port in status.host_ports]
     return Pod(
         status.guid,

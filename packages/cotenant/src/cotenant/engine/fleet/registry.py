@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from cotenant.model.errors import Permanent
-from cotenant.model.fleet.host import ContainerStatus, Heartbeat, Registration
+from cotenant.model.fleet.host import Heartbeat, HostContainer, Registration
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.model.fleet.states import AgentState, ContainerState, is_legal
 
@@ -23,7 +23,7 @@ _RESTART_S = 10.0  # a heartbeat of the process before may come so late
 
 
 @dataclass(slots=True)
-class Host:
+class RegisteredHost:
     """One agent. `beat` is its last heartbeat, `heard_s` when it came."""
 
     registration: Registration
@@ -34,7 +34,7 @@ class Host:
     is_doubled: bool = False  # an agent that was started earlier speaks under the same guid
 
     @property
-    def containers(self) -> tuple[ContainerStatus, ...]:
+    def containers(self) -> tuple[HostContainer, ...]:
         """With the state Unknown where the agent is away."""
         reported = self.beat.containers if self.beat is not None else ()
         if self.state is not AgentState.AWAY:
@@ -51,11 +51,11 @@ class AgentChange:
     after: AgentState
 
 
-class Registry:
+class HostRegistry:
     """The controller's index. Times are seconds of the owner's clock."""
 
     def __init__(self, max_agents: int = MAX_AGENTS) -> None:
-        self._hosts: dict[str, Host] = {}
+        self._hosts: dict[str, RegisteredHost] = {}
         self._agent_of: dict[str, str] = {}  # container -> agent
         self._by_tag: dict[str, set[str]] = {}
         self._max_agents = max_agents
@@ -71,7 +71,7 @@ class Registry:
             if len(self._hosts) >= self._max_agents:
                 self.counts["agents refused"] += 1
                 raise Permanent(f"this controller knows {self._max_agents} agents, which is its limit")
-            self._hosts[registration.guid] = Host(registration, now_s)
+            self._hosts[registration.guid] = RegisteredHost(registration, now_s)
         else:
             self._untag(known.registration)
             known.registration, known.heard_s, known.state = registration, now_s, AgentState.ALIVE
@@ -126,7 +126,7 @@ class Registry:
                 del self._hosts[guid]
         return tuple(changes)
 
-    def host(self, guid: str) -> Host:
+    def host(self, guid: str) -> RegisteredHost:
         """The agent's host. Raises `NoSuchGuid`."""
         try:
             return self._hosts[guid]
@@ -146,16 +146,16 @@ class Registry:
         except KeyError:
             raise NoSuchGuid(f"nothing in this fleet has the guid {guid}") from None
 
-    def status(self, guid: str) -> ContainerStatus | None:
+    def status(self, guid: str) -> HostContainer | None:
         """The container's last status; None for an agent. Raises `NoSuchGuid`."""
         agent = self.agent_for(guid)
         return next((container for container in self._hosts[agent].containers if container.guid == guid), None)
 
-    def hosts(self) -> Iterator[Host]:
+    def hosts(self) -> Iterator[RegisteredHost]:
         """All, in the order in which they joined."""
         return iter(self._hosts.values())
 
-    def select(self, tags: Iterable[str] = (), namespace: str = "", name: str = "") -> list[Host]:
+    def select(self, tags: Iterable[str] = (), namespace: str = "", name: str = "") -> list[RegisteredHost]:
         """Hosts with all of these tags, of this namespace and name; an empty one selects all."""
         wanted = list(tags)
         guids: Iterable[str] = self._hosts
@@ -169,7 +169,7 @@ class Registry:
             and (not name or name in (host.registration.hostname, host.registration.guid))
         ]
 
-    def of_group(self, group: str) -> dict[str, tuple[str, ContainerStatus]]:
+    def of_group(self, group: str) -> dict[str, tuple[str, HostContainer]]:
         """The group's containers that agents report: guid -> (agent, status)."""
         return {
             status.guid: (host.registration.guid, status)
@@ -178,7 +178,7 @@ class Registry:
             if status.group == group
         }
 
-    def _index(self, agent: str, before: tuple[ContainerStatus, ...], after: tuple[ContainerStatus, ...]) -> None:
+    def _index(self, agent: str, before: tuple[HostContainer, ...], after: tuple[HostContainer, ...]) -> None:
         states = {entry.guid: entry.state for entry in before}
         for status in after:
             owner = self._agent_of.setdefault(status.guid, agent)

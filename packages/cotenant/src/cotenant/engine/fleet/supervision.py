@@ -20,7 +20,7 @@ _REFUSED_S = 1.0  # at least, before a start that was refused is tried again
 _INTERVAL_S, _TIMEOUT_S, _RETRIES = 30.0, 30.0, 3  # where a template has 0
 
 
-class Act(Enum):
+class SupervisionAct(Enum):
     """What is to be done now."""
 
     NOTHING = "nothing"
@@ -52,7 +52,7 @@ class Supervisor:
             return self._health, self._said
         return "" if check_of(found) is None else "starting", ""
 
-    def act(self, found: SupervisedContainer, now_s: float) -> Act:
+    def act(self, found: SupervisedContainer, now_s: float) -> SupervisionAct:
         """What to do with the container as it is. Asked for a check, it asks for none until that has been told."""
         if found.id != self._id:
             self._begin(found)
@@ -62,17 +62,17 @@ class Supervisor:
                 self._due_s, self._is_waiting = min(found.finished_s or now_s, now_s) + delay_s, True
             self._due_s = min(self._due_s, now_s + max(_REFUSED_S, delay_s))
             if now_s < self._due_s:
-                return Act.NOTHING
-            return Act.START if is_to_start(found) else Act.RESTART
+                return SupervisionAct.NOTHING
+            return SupervisionAct.START if is_to_start(found) else SupervisionAct.RESTART
         check = check_of(found)
         if check is None or found.status != "running" or self._is_probing:
             self._due_s = now_s + _MAX_S
-            return Act.NOTHING
+            return SupervisionAct.NOTHING
         self._due_s = min(self._due_s, now_s + (check.interval_s or _INTERVAL_S))
         if now_s < self._due_s:
-            return Act.NOTHING
+            return SupervisionAct.NOTHING
         self._is_probing = True
-        return Act.PROBE
+        return SupervisionAct.PROBE
 
     def probed(self, found: SupervisedContainer, said: str, began_s: float, now_s: float, *, is_passed: bool) -> None:
         """Its check has ended; one of an earlier attempt says nothing of this one."""

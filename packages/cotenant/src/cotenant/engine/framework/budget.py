@@ -38,7 +38,7 @@ class OverBudget(Exception):
     """A judgement costs more than its limit. Caught where the pod is refused; never leaves the engine."""
 
 
-class Budget:
+class JudgementBudget:
     """The limit of the judgement under way, if there is one."""
 
     def __init__(self, cpu_s: CpuClock | None) -> None:

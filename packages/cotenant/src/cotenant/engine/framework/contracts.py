@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from cotenant.engine.framework.jobs import Job
+from cotenant.engine.framework.jobs import PlacedJob
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Group, Segment
+from cotenant.engine.framework.queueing import QueuedGroup, Segment
 from cotenant.model.errors import Permanent
 
 IsGoing = Callable[[PodInfo], bool]  # whether a pod is ending, or is being evicted
@@ -43,7 +43,7 @@ class Grouping(Plugin):
         """
         yield from segments
 
-    def place_group(self, group: Group, now_s: float) -> None:
+    def place_group(self, group: QueuedGroup, now_s: float) -> None:
         """Place a group whose key is `Whole` and names this plugin: all of it, or nothing is changed."""
         raise Permanent(f"group {group.key} is keyed as whole by a plugin that does not place it")
 
@@ -68,11 +68,11 @@ class Grouping(Plugin):
 class Evicting(Plugin):
     """Who may be evicted, and what an eviction breaks."""
 
-    def jobs(self, is_going: IsGoing) -> tuple[Job, ...]:
+    def jobs(self, is_going: IsGoing) -> tuple[PlacedJob, ...]:
         """Pods on nodes that are of use only together."""
         return ()
 
-    def job_of(self, entry: PodInfo, is_going: IsGoing) -> Job | None:
+    def job_of(self, entry: PodInfo, is_going: IsGoing) -> PlacedJob | None:
         """The job of a placed pod."""
         return None
 

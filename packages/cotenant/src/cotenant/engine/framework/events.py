@@ -16,7 +16,7 @@ from enum import StrEnum
 EVERYTHING = "*"
 
 
-class Event(StrEnum):
+class EventKind(StrEnum):
     """A kind of event."""
 
     NODE_ADDED = "NodeAdd"
@@ -36,18 +36,19 @@ class Event(StrEnum):
     BUDGET = "PodDisruptionBudgetUpdate"  # a whole gang may be evicted that could not be before
 
 
-NODES = frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_GONE})
+NODES = frozenset({EventKind.NODE_ADDED, EventKind.NODE_CHANGED, EventKind.NODE_GONE})
 _HELPING = {
-    "PodTopologySpread": NODES | {Event.POD_ASSIGNED, Event.POD_CHANGED, Event.POD_GONE},
-    "InterPodAffinity": NODES | {Event.POD_ASSIGNED, Event.POD_CHANGED, Event.POD_GONE, Event.NAMESPACE},
-    "NodePorts": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_GONE}),
-    "VolumeBinding": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_GONE}),
-    "VolumeRestrictions": frozenset({Event.NODE_ADDED, Event.POD_GONE}),
-    "NodeVolumeLimits": frozenset({Event.NODE_ADDED, Event.NODE_STORAGE, Event.POD_GONE}),
-    "VolumeZone": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED}),
+    "PodTopologySpread": NODES | {EventKind.POD_ASSIGNED, EventKind.POD_CHANGED, EventKind.POD_GONE},
+    "InterPodAffinity": NODES
+    | {EventKind.POD_ASSIGNED, EventKind.POD_CHANGED, EventKind.POD_GONE, EventKind.NAMESPACE},
+    "NodePorts": frozenset({EventKind.NODE_ADDED, EventKind.NODE_CHANGED, EventKind.POD_GONE}),
+    "VolumeBinding": frozenset({EventKind.NODE_ADDED, EventKind.NODE_CHANGED, EventKind.POD_GONE}),
+    "VolumeRestrictions": frozenset({EventKind.NODE_ADDED, EventKind.POD_GONE}),
+    "NodeVolumeLimits": frozenset({EventKind.NODE_ADDED, EventKind.NODE_STORAGE, EventKind.POD_GONE}),
+    "VolumeZone": frozenset({EventKind.NODE_ADDED, EventKind.NODE_CHANGED}),
 }
 
 
-def helping(plugin: str) -> frozenset[Event]:
+def helping(plugin: str) -> frozenset[EventKind]:
     """Events after which a refusal by this filter may not stand; all of them for a filter that is not listed."""
-    return _HELPING.get(plugin, frozenset(Event))
+    return _HELPING.get(plugin, frozenset(EventKind))

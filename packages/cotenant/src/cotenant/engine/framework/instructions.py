@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
-from cotenant.model.cluster.observed import Binding
+from cotenant.model.cluster.observed import ClaimBinding
 from cotenant.model.decisions.record import DecisionRecord
 
 
@@ -22,7 +22,7 @@ class ClaimChoice:
     """
 
     claim: str  # namespace/name
-    binding: Binding
+    binding: ClaimBinding
     volume: str = ""
 
 
@@ -104,7 +104,7 @@ class Evict:
     message: str
 
 
-class Status(Protocol):
+class ObjectStatus(Protocol):
     """What an object of a custom kind is to be told; a later one of the same kind and key replaces one that is not
     written yet.
     """
@@ -125,4 +125,4 @@ class Status(Protocol):
         ...
 
 
-Instruction = Bind | Preempt | ClearNomination | Unschedulable | Evict | Status
+Instruction = Bind | Preempt | ClearNomination | Unschedulable | Evict | ObjectStatus

@@ -14,7 +14,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class PlacedJob:
     """The placed members of groups that are placed together, without those that are leaving."""
 
     keys: tuple[str, ...]  # of the gangs

@@ -22,12 +22,12 @@ from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.numa import Hints
-from cotenant.policy.placement.preemption import Column
-from cotenant.policy.placement.preference import Part
+from cotenant.policy.placement.preemption import ConstraintColumn
+from cotenant.policy.placement.preference import PreferencePart
 from cotenant.policy.placement.reprieve import Vacate
 
 
-class Rule(NamedTuple):
+class RuleResult(NamedTuple):
     """The result of one rule: plugin, reason of rejections, rows that pass (`left`), and whether removing pods could
     make others pass (`yields`).
 
@@ -60,11 +60,11 @@ class NodeRules(Protocol):
         """Replace a pod's holdings by those reported."""
         ...
 
-    def rules(self, number: int) -> Iterator[Rule]:
+    def rules(self, number: int) -> Iterator[RuleResult]:
         """The requirements of a pod; empty if it has none."""
         ...
 
-    def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
+    def preferences(self, number: int, rows: Int) -> tuple[PreferencePart, ...]:
         """Score parts over these rows, all of which are feasible; empty if there is no preference."""
         ...
 
@@ -94,10 +94,10 @@ class NodeRules(Protocol):
 
 
 @runtime_checkable
-class Clearing(Protocol):
+class ClearingRules(Protocol):
     """For node rules with `yields`: without these columns, preemption would clear a row that stays rejected."""
 
-    def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
+    def columns(self, number: int, pods: Int, rows: Int) -> Iterator[ConstraintColumn]:
         """The sums of residents that matter for a pod, with the limits at which it fits. `pods[V]` may be removed; they
         are assigned to `rows[V]`.
 
@@ -166,7 +166,7 @@ class Lent(NamedTuple):
 
 
 @runtime_checkable
-class Lending(Protocol):
+class LendingRules(Protocol):
     """For node rules with numbered allocations: pods can take them from a reservation's stand-in
     (engine/plugins/reservations/plugin.py).
     """

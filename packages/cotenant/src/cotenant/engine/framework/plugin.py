@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from math import inf
 from types import MappingProxyType
 
-from cotenant.engine.framework.events import Event
+from cotenant.engine.framework.events import EventKind
 from cotenant.engine.framework.instructions import Instruction
-from cotenant.engine.framework.jobs import Job
-from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.framework.jobs import PlacedJob
+from cotenant.engine.framework.node_rules import RuleResult
 from cotenant.engine.framework.node_view import NodeView
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Verdict
+from cotenant.engine.framework.queueing import PlacementVerdict
 from cotenant.model.arrays import Float, Int
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.node import Node
@@ -39,7 +39,7 @@ class Cycle:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PodRefused:
     """Why a pod is not evaluated now. Pods that are rejected alike have equal messages; the figures are in
     `missing`.
     """
@@ -52,37 +52,37 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class PluginHost:
     """What the engine offers to its plugins."""
 
     say: Callable[[Instruction], None]  # sends an instruction
-    happened: Callable[[Event], None]  # reports an event that may help rejected pods
+    happened: Callable[[EventKind], None]  # reports an event that may help rejected pods
     reconsider: Callable[[str], None]  # by UID: the gate or the queue key of the pod may have changed
     count: Callable[[str], None]  # counts an anomaly, by name
     breaks_budget: Callable[[PodInfo], bool] = lambda entry: False  # whether a disruption budget forbids its eviction
     bears: Callable[[Sequence[PodInfo]], bool] = lambda entries: (
         True
     )  # whether budgets allow that all of these are evicted
-    job_of: Callable[[PodInfo], Job | None] = lambda entry: None  # the job that loses this pod
+    job_of: Callable[[PodInfo], PlacedJob | None] = lambda entry: None  # the job that loses this pod
     lacks: Callable[[PodInfo], int] = lambda entry: 1  # how many pods must be placed together with it, itself counted
     may_go: Callable[[Iterable[PodInfo]], None] = lambda entries: None  # reports placed pods that may be evictable now
     unskip: Callable[[Plugin], None] = lambda plugin: None  # reports as arrived, and reserved, what it skipped so far
     cycle: Cycle = field(default_factory=Cycle)
 
 
-_NO_HOST = Host(lambda given: None, lambda event: None, lambda uid: None, lambda what: None)
+_NO_HOST = PluginHost(lambda given: None, lambda event: None, lambda uid: None, lambda what: None)
 
 
 class Plugin:
     """Neutral answers: no pod is rejected. A pod is reported in this order: arrived, (reserve, unreserve)*, left."""
 
     name = ""  # in refusals and records
-    events: Mapping[str, frozenset[Event]] = MappingProxyType(
+    events: Mapping[str, frozenset[EventKind]] = MappingProxyType(
         {}
     )  # by filter name: what may help its refusals; others: any
     gathers = False  # `pre_enqueue` often admits a pod a moment later: its reason is told when it is reconsidered
     is_idle = False  # nothing is due: `turn`, `next_s`, `bind`, `pre_score` and whole groups are not asked
-    host: Host = _NO_HOST
+    host: PluginHost = _NO_HOST
 
     def skips(self, pod: Pod, demands: Demands) -> bool:
         """Whether pods like this one pass through no point of this plugin. It must follow from namespace, labels,
@@ -112,17 +112,17 @@ class Plugin:
         """Whether the events since may help a pod that this plugin rejected."""
         return True
 
-    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
+    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, PodRefused]:
         """The pods, by position, that are not evaluated now. The others count as admitted, in this order, until
         `reserve` or `unreserve`.
         """
         return {}
 
-    def filter(self, pod: Pod, nodes: NodeView) -> Rule | None:
+    def filter(self, pod: Pod, nodes: NodeView) -> RuleResult | None:
         """The nodes on which the pod may be, and why not on the others; None = on all."""
         return None
 
-    def post_filter(self, pods: Sequence[PodInfo], verdict: Verdict, now_s: float) -> Verdict:
+    def post_filter(self, pods: Sequence[PodInfo], verdict: PlacementVerdict, now_s: float) -> PlacementVerdict:
         """No node was found for the pod; or this plugin rejected a group of which these would be enough: others may be
         evicted for it. Returns what is told.
         """
@@ -195,7 +195,7 @@ class Plugin:
 
     # ---- state
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: PluginHost) -> None:
         """Start empty: no pod is known; facts of other kinds are kept."""
         self.host = host
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from cotenant.engine.encoding.encoder import Encoder
-from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.framework.node_rules import RuleResult
 from cotenant.engine.framework.node_view import NodeView
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.pod_state import PodInfo
@@ -18,7 +18,7 @@ from cotenant.model.arrays import Int
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.preference import Part
+from cotenant.policy.placement.preference import PreferencePart
 
 
 class PluginRules:
@@ -46,13 +46,13 @@ class PluginRules:
     def set_holdings(self, number: int, holds: Holdings) -> None:
         """Pods hold nothing of it."""
 
-    def rules(self, number: int) -> Iterator[Rule]:
+    def rules(self, number: int) -> Iterator[RuleResult]:
         """See `Plugin.filter`."""
         found = self.plugin.filter(self._pods[number], self._nodes)
         if found is not None:
             yield found
 
-    def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
+    def preferences(self, number: int, rows: Int) -> tuple[PreferencePart, ...]:
         """See `Plugin.score`."""
         points = self.plugin.score(self._pods[number], self._nodes, rows)
         if points is None:
@@ -61,7 +61,7 @@ class PluginRules:
             raise InvalidInput(
                 f"score of plugin {self.name}", f"shape {points.shape}", f"one number for each of {len(rows)} rows"
             )
-        return (Part(self.name, points),)
+        return (PreferencePart(self.name, points),)
 
     def allocate(self, number: int, row: int) -> None:
         """See `Plugin.reserve`."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 REMEMBERED = 12
 
 
-class State(IntEnum):
+class SchedulingState(IntEnum):
     """The state of a pod."""
 
     NEW = 0
@@ -37,47 +37,49 @@ class State(IntEnum):
     WAITING = 9  # has a node and is counted there; its bind waits for the rest of its gang
 
 
-LEGAL: dict[tuple[State, State], str] = {
-    (State.NEW, State.GATED): "seen, gated",
-    (State.NEW, State.BLOCKED): "seen, cannot be judged",
-    (State.NEW, State.QUEUED): "seen",
-    (State.NEW, State.BOUND): "found on a node",
-    (State.GATED, State.BLOCKED): "gates opened, cannot be judged",
-    (State.GATED, State.QUEUED): "gates opened",
-    (State.GATED, State.GATED): "changed",
-    (State.BLOCKED, State.BLOCKED): "changed, still cannot be judged",
-    (State.BLOCKED, State.QUEUED): "can be judged now",
-    (State.BLOCKED, State.GATED): "changed",
-    (State.QUEUED, State.QUEUED): "changed",
-    (State.QUEUED, State.BLOCKED): "changed, cannot be judged",
-    (State.QUEUED, State.GATED): "changed",
-    (State.QUEUED, State.ASSUMED): "decided",
-    (State.QUEUED, State.HELD): "its preemption failed",
-    (State.HELD, State.QUEUED): "rested",
-    (State.HELD, State.BLOCKED): "rested, cannot be judged",
-    (State.HELD, State.GATED): "changed",
-    (State.ASSUMED, State.BINDING): "bind sent",
-    (State.ASSUMED, State.HELD): "bind withheld",
-    (State.ASSUMED, State.QUEUED): "its node is gone, bind withheld",
-    (State.ASSUMED, State.BLOCKED): "its node is gone, cannot be judged",
-    (State.ASSUMED, State.GATED): "its node is gone, gated",
-    (State.ASSUMED, State.BOUND): "found on a node",
-    (State.BINDING, State.BOUND): "bound",
-    (State.BINDING, State.HELD): "bind failed",
-    (State.QUEUED, State.WAITING): "found a node, waits for its gang",
-    (State.WAITING, State.ASSUMED): "its gang is there",
-    (State.WAITING, State.QUEUED): "gave its node back",
-    (State.WAITING, State.BLOCKED): "gave its node back, cannot be judged",
-    (State.WAITING, State.GATED): "gave its node back, gated",
-    (State.WAITING, State.BOUND): "found on a node",
-    (State.GATED, State.BOUND): "bound by another",
-    (State.BLOCKED, State.BOUND): "bound by another",
-    (State.QUEUED, State.BOUND): "bound by another, or by a bind whose answer was lost",
-    (State.HELD, State.BOUND): "bound by another, or by a bind whose answer was lost",
-} | {(state, State.GONE): "deleted or ended" for state in State if state is not State.GONE}
+LEGAL: dict[tuple[SchedulingState, SchedulingState], str] = {
+    (SchedulingState.NEW, SchedulingState.GATED): "seen, gated",
+    (SchedulingState.NEW, SchedulingState.BLOCKED): "seen, cannot be judged",
+    (SchedulingState.NEW, SchedulingState.QUEUED): "seen",
+    (SchedulingState.NEW, SchedulingState.BOUND): "found on a node",
+    (SchedulingState.GATED, SchedulingState.BLOCKED): "gates opened, cannot be judged",
+    (SchedulingState.GATED, SchedulingState.QUEUED): "gates opened",
+    (SchedulingState.GATED, SchedulingState.GATED): "changed",
+    (SchedulingState.BLOCKED, SchedulingState.BLOCKED): "changed, still cannot be judged",
+    (SchedulingState.BLOCKED, SchedulingState.QUEUED): "can be judged now",
+    (SchedulingState.BLOCKED, SchedulingState.GATED): "changed",
+    (SchedulingState.QUEUED, SchedulingState.QUEUED): "changed",
+    (SchedulingState.QUEUED, SchedulingState.BLOCKED): "changed, cannot be judged",
+    (SchedulingState.QUEUED, SchedulingState.GATED): "changed",
+    (SchedulingState.QUEUED, SchedulingState.ASSUMED): "decided",
+    (SchedulingState.QUEUED, SchedulingState.HELD): "its preemption failed",
+    (SchedulingState.HELD, SchedulingState.QUEUED): "rested",
+    (SchedulingState.HELD, SchedulingState.BLOCKED): "rested, cannot be judged",
+    (SchedulingState.HELD, SchedulingState.GATED): "changed",
+    (SchedulingState.ASSUMED, SchedulingState.BINDING): "bind sent",
+    (SchedulingState.ASSUMED, SchedulingState.HELD): "bind withheld",
+    (SchedulingState.ASSUMED, SchedulingState.QUEUED): "its node is gone, bind withheld",
+    (SchedulingState.ASSUMED, SchedulingState.BLOCKED): "its node is gone, cannot be judged",
+    (SchedulingState.ASSUMED, SchedulingState.GATED): "its node is gone, gated",
+    (SchedulingState.ASSUMED, SchedulingState.BOUND): "found on a node",
+    (SchedulingState.BINDING, SchedulingState.BOUND): "bound",
+    (SchedulingState.BINDING, SchedulingState.HELD): "bind failed",
+    (SchedulingState.QUEUED, SchedulingState.WAITING): "found a node, waits for its gang",
+    (SchedulingState.WAITING, SchedulingState.ASSUMED): "its gang is there",
+    (SchedulingState.WAITING, SchedulingState.QUEUED): "gave its node back",
+    (SchedulingState.WAITING, SchedulingState.BLOCKED): "gave its node back, cannot be judged",
+    (SchedulingState.WAITING, SchedulingState.GATED): "gave its node back, gated",
+    (SchedulingState.WAITING, SchedulingState.BOUND): "found on a node",
+    (SchedulingState.GATED, SchedulingState.BOUND): "bound by another",
+    (SchedulingState.BLOCKED, SchedulingState.BOUND): "bound by another",
+    (SchedulingState.QUEUED, SchedulingState.BOUND): "bound by another, or by a bind whose answer was lost",
+    (SchedulingState.HELD, SchedulingState.BOUND): "bound by another, or by a bind whose answer was lost",
+} | {
+    (state, SchedulingState.GONE): "deleted or ended" for state in SchedulingState if state is not SchedulingState.GONE
+}
 
-DECIDED = frozenset({State.ASSUMED, State.BINDING, State.BOUND})
-ASSIGNED = DECIDED | {State.WAITING}
+DECIDED = frozenset({SchedulingState.ASSUMED, SchedulingState.BINDING, SchedulingState.BOUND})
+ASSIGNED = DECIDED | {SchedulingState.WAITING}
 
 
 @dataclass(slots=True, eq=False)
@@ -85,7 +87,7 @@ class PodInfo:
     """One pod that this scheduler acts on or counts."""
 
     seen: ObservedPod
-    state: State = State.NEW
+    state: SchedulingState = SchedulingState.NEW
     number: int = -1  # in the ledger
     shape: int = -1
     node: str = ""  # where it is counted
@@ -100,7 +102,7 @@ class PodInfo:
     since_s: float = 0.0  # of its state
     last_message: str = ""  # what its owner was last told
     holds: Holdings = NO_HOLDINGS  # what was chosen for it with its node, until the API server says the same
-    story: tuple[tuple[float, State], ...] = ()  # replaced with every change of the state
+    story: tuple[tuple[float, SchedulingState], ...] = ()  # replaced with every change of the state
     calls: Calls = field(
         init=False, repr=False
     )  # of the plugins that it needs; set when it is added to the assignments
@@ -110,9 +112,9 @@ class PodInfo:
         """Whether the pod was on a node already when this scheduler first saw it: another one placed it, or an
         earlier process of this one.
         """
-        return len(self.story) == 1 and self.story[0][1] is State.BOUND
+        return len(self.story) == 1 and self.story[0][1] is SchedulingState.BOUND
 
-    def move(self, after: State, now_s: float) -> None:
+    def move(self, after: SchedulingState, now_s: float) -> None:
         """Change the state. Raises `Permanent` with the story where `LEGAL` has no such edge."""
         if (self.state, after) not in LEGAL:
             raise Permanent(
@@ -126,7 +128,7 @@ class PodInfo:
 
     def lines(self) -> tuple[str, ...]:
         """What happened to it, oldest first."""
-        told, before = [], State.NEW
+        told, before = [], SchedulingState.NEW
         for at_s, after in self.story:
             told.append(
                 f"{at_s:.3f} s: {after.name.lower()} ({LEGAL.get((before, after), 'earlier changes forgotten')})"

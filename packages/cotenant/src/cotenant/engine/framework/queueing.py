@@ -19,7 +19,7 @@ from cotenant.model.decisions.record import DecisionRecord
 Rank = tuple[float, ...]  # ascending
 
 
-class Standing(StrEnum):
+class QueueStanding(StrEnum):
     """The queue of a group; the values are kube-scheduler's names of its queues."""
 
     ACTIVE = "active"
@@ -28,7 +28,7 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PlacementVerdict:
     """Why no pod of a group found a node."""
 
     record: DecisionRecord
@@ -41,7 +41,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeGroup:
     """The key of a group whose pods are placed all together or not at all."""
 
     of: Hashable
@@ -49,19 +49,19 @@ class Whole:
 
 
 @dataclass(slots=True, eq=False)
-class Group:
-    """Pods that placement cannot tell apart, or that are judged as one (`Whole`)."""
+class QueuedGroup:
+    """Pods that placement cannot tell apart, or that are judged as one (`WholeGroup`)."""
 
     key: Hashable
     priority: int
     shape: int
-    whole: bool = False  # its pods are judged as one: the key is a `Whole`
+    whole: bool = False  # its pods are judged as one: the key is a `WholeGroup`
     pods: dict[str, Rank] = field(default_factory=dict)  # uid -> rank inside equal priority, in order of arrival
-    standing: Standing = Standing.ACTIVE
+    standing: QueueStanding = QueueStanding.ACTIVE
     refusals: int = 0  # in a row
     until_s: float = 0.0  # in back-off at least until
     since_s: float = 0.0  # unschedulable since
-    verdict: Verdict | None = None
+    verdict: PlacementVerdict | None = None
     stamp: int = -1  # of its live entry in a heap
     is_large: bool = False  # judged apart, within a limit of CPU time (engine/framework/budget.py)
     overruns: int = 0  # of that limit, in a row
@@ -71,6 +71,6 @@ class Group:
 class Segment(NamedTuple):
     """Pods to be placed in one run."""
 
-    pods: list[tuple[PodInfo, Group]]
+    pods: list[tuple[PodInfo, QueuedGroup]]
     only: Mask  # rows that all of them are narrowed to, empty = every row
     last: bool  # whether a pod that finds no node here is refused

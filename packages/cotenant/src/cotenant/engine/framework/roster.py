@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from cotenant.engine.framework.contracts import Evicting, Grouping
-from cotenant.engine.framework.events import Event, helping
+from cotenant.engine.framework.events import EventKind, helping
 from cotenant.engine.framework.plugin import Plugin, overriding
 from cotenant.model.cluster.demands import NO_DEMANDS, Demands
 from cotenant.model.cluster.pod import Pod
@@ -90,7 +90,7 @@ class Roster:
             found = self._kept[alike] = self._ask(pod, demands)
         return found
 
-    def helping(self, name: str) -> frozenset[Event]:
+    def helping(self, name: str) -> frozenset[EventKind]:
         """Events after which a refusal by this filter may not stand."""
         return self._events[name] if name in self._events else helping(name)
 

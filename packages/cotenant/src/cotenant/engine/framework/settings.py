@@ -17,7 +17,7 @@ UNANSWERED_S = 300.0  # a bind without a response for this long is undone
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class EngineSettings:
     """Settings of the engine."""
 
     schedulers: tuple[str, ...] = (

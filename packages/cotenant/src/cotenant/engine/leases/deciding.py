@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cotenant.engine.leases.idle_weight import IdleWeight
-from cotenant.engine.leases.instructions import Failure, FailureKind, Reading
+from cotenant.engine.leases.instructions import FailureKind, InstructionFailure, KnobReading
 from cotenant.engine.leases.round_state import Request, RoundState, foreign, is_put_back, value_of
 from cotenant.engine.leases.table import MAX_PUT_BACKS
 from cotenant.engine.leases.write_order import PlannedWrite, plan_steps
-from cotenant.model.machine.knob import KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import KnobLease, KnobTarget, LeaseAnswer, LeaseState, SetKnob
 from cotenant.model.machine.knob_values import is_default
 
 _BLIND_AFTER = 3  # failed readings of a knob to restore; after them its original value is written without one
@@ -33,7 +33,7 @@ class Deciding:
     def decide(self) -> tuple[KnobLease, ...]:
         """Decide. Returns the leases that the state file has to have before anything is written."""
         leases = self._table.leases
-        restores: list[Target] = []
+        restores: list[KnobTarget] = []
         ending = self._state.restored_targets()
         for request in self._state.requests:
             if request.desired is not None:
@@ -55,7 +55,7 @@ class Deciding:
         expires_us = state.now_us + desired.lasts_us
         if lease is None:
             self._decide_new(request, desired, seen, expires_us)
-        elif isinstance(seen, Failure):
+        elif isinstance(seen, InstructionFailure):
             if seen.kind is FailureKind.GONE:
                 state.finish(lease, LeaseState.GONE, seen.detail, request.reason)
             elif lease.state is LeaseState.HELD and lease.value == desired.value:
@@ -72,7 +72,7 @@ class Deciding:
             self._decide_change(request, lease, desired, expires_us)
 
     def _decide_foreign(
-        self, request: Request, desired: SetKnob, lease: KnobLease, seen: Reading, expires_us: int
+        self, request: Request, desired: SetKnob, lease: KnobLease, seen: KnobReading, expires_us: int
     ) -> None:
         """Another process wrote a knob that is held: write it again where that was put back, else yield (once the
         holder asks).
@@ -125,10 +125,12 @@ class Deciding:
             self._state.transition(changed, LeaseState.INTENDED)
         self._state.writes.append((desired.target, desired.value))
 
-    def _decide_new(self, request: Request, desired: SetKnob, seen: Reading | Failure, expires_us: int) -> None:
+    def _decide_new(
+        self, request: Request, desired: SetKnob, seen: KnobReading | InstructionFailure, expires_us: int
+    ) -> None:
         """A knob without a lease."""
         state = self._state
-        if isinstance(seen, Failure):
+        if isinstance(seen, InstructionFailure):
             outcome = LeaseState.GONE if seen.kind is FailureKind.GONE else LeaseState.REFUSED
             state.refuse(request, desired, "", outcome, seen.detail)
         elif self._pinned.is_hidden(desired.target):
@@ -163,20 +165,20 @@ class Deciding:
         )
         self._table.deferred_weights.discard(desired.target)
 
-    def _put_back_before(self, target: Target) -> str:
+    def _put_back_before(self, target: KnobTarget) -> str:
         times = self._table.put_backs.get(target)
         return "" if times is None else put_back_detail(times.total)
 
     # Requests to restore
 
-    def _decide_restore(self, request: Request, ending: set[Target]) -> bool:
+    def _decide_restore(self, request: Request, ending: set[KnobTarget]) -> bool:
         """Whether the original value is to be written now."""
         target, state = request.target, self._state
         lease, seen = self._table.leases[target], state.readings[target]
         if _is_recreated(lease, seen):
             state.finish(lease, LeaseState.GONE, _RECREATED, request.reason)
             return False
-        if isinstance(seen, Failure):
+        if isinstance(seen, InstructionFailure):
             if seen.kind is FailureKind.GONE:
                 state.finish(lease, LeaseState.GONE, seen.detail, request.reason)
                 return False
@@ -205,7 +207,7 @@ class Deciding:
             state.transition(lease, LeaseState.RESTORING)
         return True
 
-    def _ordered_restores(self, targets: list[Target]) -> list[tuple[Target, str | None]]:
+    def _ordered_restores(self, targets: list[KnobTarget]) -> list[tuple[KnobTarget, str | None]]:
         leases = [self._table.leases[target] for target in targets]
         readings = self._state.readings
         planned = [PlannedWrite(lease.target, value_of(readings[lease.target]), lease.before) for lease in leases]
@@ -217,5 +219,5 @@ def put_back_detail(times: int) -> str:
     return f"another process put back what stood before {times} times; written again"
 
 
-def _is_recreated(lease: KnobLease, seen: Reading | Failure) -> bool:
+def _is_recreated(lease: KnobLease, seen: KnobReading | InstructionFailure) -> bool:
     return bool(lease.identity and seen.identity and lease.identity != seen.identity)

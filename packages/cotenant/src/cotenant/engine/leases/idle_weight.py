@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.engine.leases.instructions import Instruction, ReadBack, Reading, Restore, Write
+from cotenant.engine.leases.instructions import Instruction, KnobReading, ReadBack, Restore, Write
 from cotenant.engine.leases.round_state import RoundState, foreign, value_of
 from cotenant.engine.leases.table import idle_of, weight_of
-from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseState, SetKnob
 
 _DEFAULT_WEIGHT = "100"  # NICE_0_LOAD on v2, and 1024 shares on v1
 _STAYING = frozenset({LeaseState.HELD, LeaseState.INTENDED})
@@ -33,19 +33,19 @@ class IdleWeight:
         self._state = state
         self._leases = state.table.leases
         self._rewritten: dict[
-            Target, KnobLease
+            KnobTarget, KnobLease
         ] = {}  # held weights that this round's change of idle changes, as they were
-        self._reset: dict[Target, str] = {}  # originals of weights without a lease that the kernel has reset
+        self._reset: dict[KnobTarget, str] = {}  # originals of weights without a lease that the kernel has reset
         self._cleared = frozenset(target for target in self._leases if self._is_cleared(target))
 
     # Readings
 
-    def _is_cleared(self, target: Target) -> bool:
+    def _is_cleared(self, target: KnobTarget) -> bool:
         """Whether idle was set by its lease and reads "0" now, so that the kernel has reset the weight."""
         lease, seen = self._leases[target], value_of(self._state.readings.get(target))
         return target.knob is Knob.CPU_IDLE and lease.stands == "1" and seen == "0"
 
-    def is_reset(self, target: Target) -> bool:
+    def is_reset(self, target: KnobTarget) -> bool:
         """Whether the target is a weight that reads the kernel's default because idle was cleared by another
         process.
         """
@@ -53,11 +53,11 @@ class IdleWeight:
             return False
         return value_of(self._state.readings.get(target)) == _DEFAULT_WEIGHT
 
-    def is_pinned(self, target: Target) -> bool:
+    def is_pinned(self, target: KnobTarget) -> bool:
         """Whether the target is a weight whose group is idle now: its reading means nothing."""
         return target.knob is Knob.CPU_WEIGHT and value_of(self._state.readings.get(idle_of(target))) == "1"
 
-    def is_foreign(self, lease: KnobLease, seen: Reading) -> bool:
+    def is_foreign(self, lease: KnobLease, seen: KnobReading) -> bool:
         """Whether another process wrote the knob since the lease's last write."""
         if lease.stands is None or seen.value == lease.stands:
             return False
@@ -65,7 +65,7 @@ class IdleWeight:
 
     # Deciding
 
-    def is_hidden(self, target: Target) -> bool:
+    def is_hidden(self, target: KnobTarget) -> bool:
         """Whether the target is a weight whose original cannot be read: the group is idle, or a lease of idle has
         changed it.
         """
@@ -81,14 +81,14 @@ class IdleWeight:
             return False
         return not (before.state is LeaseState.HELD and before.stands == "0")
 
-    def waits(self, target: Target, ending: set[Target]) -> bool:
+    def waits(self, target: KnobTarget, ending: set[KnobTarget]) -> bool:
         """Whether the target is a weight that can only be restored after its group's idle."""
         idle = self._leases.get(idle_of(target)) if target.knob is Knob.CPU_WEIGHT else None
         if idle is None or idle.target in ending or idle.target in self._cleared:
             return False
         return idle.state is LeaseState.HELD and idle.value == "1"
 
-    def is_pinned_by_original(self, target: Target) -> bool:
+    def is_pinned_by_original(self, target: KnobTarget) -> bool:
         """Whether the target is a pinned weight of a group that is idle without a lease, as it was before."""
         return self.is_pinned(target) and idle_of(target) not in self._leases
 
@@ -104,11 +104,11 @@ class IdleWeight:
             return kept
         weight = weight_of(desired.target)
         leased, seen = self._leases.get(weight), self._state.readings.get(weight)
-        if leased is not None and not (isinstance(seen, Reading) and self.is_foreign(leased, seen)):
+        if leased is not None and not (isinstance(seen, KnobReading) and self.is_foreign(leased, seen)):
             return leased.raw_before
-        return (seen.raw or kept) if isinstance(seen, Reading) else kept
+        return (seen.raw or kept) if isinstance(seen, KnobReading) else kept
 
-    def is_original(self, lease: KnobLease, seen: Reading) -> bool:
+    def is_original(self, lease: KnobLease, seen: KnobReading) -> bool:
         """Whether the knob has its original value, and of idle, whether the weight has not to be restored after it."""
         if lease.target.knob is not Knob.CPU_IDLE:
             return seen.raw == lease.raw_before
@@ -118,7 +118,7 @@ class IdleWeight:
             return True  # a weight that the kernel has reset: `idle_ended`
         weight = self._state.readings.get(weight_of(lease.target))
         if lease.weight_before:
-            return isinstance(weight, Reading) and weight.raw == lease.weight_before
+            return isinstance(weight, KnobReading) and weight.raw == lease.weight_before
         return seen.raw == lease.raw_before
 
     def idle_ended(self, lease: KnobLease) -> None:
@@ -140,7 +140,7 @@ class IdleWeight:
             lease, seen = self._leases.get(weight), self._state.readings.get(weight)
             if lease is None or lease.state is not LeaseState.HELD or weight in self._rewritten:
                 continue
-            if isinstance(seen, Reading) and self.is_foreign(lease, seen):
+            if isinstance(seen, KnobReading) and self.is_foreign(lease, seen):
                 self._state.finish(lease, LeaseState.YIELDED, foreign(seen, lease), lease.reason)
                 continue
             self._rewritten[weight] = lease
@@ -151,7 +151,7 @@ class IdleWeight:
 
     # Writing
 
-    def after_idle(self, idle: Target, value: str) -> tuple[Instruction, ...]:
+    def after_idle(self, idle: KnobTarget, value: str) -> tuple[Instruction, ...]:
         """What a write of idle requires of the weight."""
         weight = weight_of(idle)
         lease = self._leases.get(weight)
@@ -187,7 +187,7 @@ class IdleWeight:
         """Whether the lease is of idle, whose raw value has a weight that is written again after it."""
         return lease.target.knob is Knob.CPU_IDLE
 
-    def failure_after(self, idle: Target) -> str:
+    def failure_after(self, idle: KnobTarget) -> str:
         """Why the original weight could not be restored after idle was written; "" where it was, or has a lease of
         its own.
         """
@@ -197,7 +197,7 @@ class IdleWeight:
         failure = self._state.write_failures.get(weight)
         return f"cpu.weight: {failure.detail}" if failure is not None else ""
 
-    def settled(self) -> tuple[Target, ...]:
+    def settled(self) -> tuple[KnobTarget, ...]:
         """Take over what the rewritten weights read. Returns them."""
         for weight in self._rewritten:
             stands = value_of(self._state.readings.get(weight))

@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cotenant.model.machine.knob import KnobChange, KnobLease, Target
+from cotenant.model.machine.knob import KnobChange, KnobLease, KnobTarget
 
 
 @dataclass(frozen=True, slots=True)
 class ReadCurrent:
     """Read identity and value; the raw form too where `raw`. Outcome: `read` or `failed`."""
 
-    target: Target
+    target: KnobTarget
     raw: bool
 
 
@@ -34,17 +34,17 @@ class Persist:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class DropLeases:
     """These leases are over; the state file may forget them. No outcome."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[KnobTarget, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
     """Set a knob to a canonical value. Outcome: `written` or `failed`."""
 
-    target: Target
+    target: KnobTarget
     value: str
 
 
@@ -52,7 +52,7 @@ class Write:
 class Restore:
     """Write back exactly the original value. Outcome: `written` or `failed`."""
 
-    target: Target
+    target: KnobTarget
     raw: str
 
 
@@ -60,22 +60,22 @@ class Restore:
 class ReadBack:
     """Read what the kernel made of the last write; also where the write failed. Outcome: `read` or `failed`."""
 
-    target: Target
+    target: KnobTarget
     raw: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class AuditLine:
     """A line of the audit trail. No outcome."""
 
     change: KnobChange
 
 
-Instruction = ReadCurrent | Persist | Drop | Write | Restore | ReadBack | Audit
+Instruction = ReadCurrent | Persist | DropLeases | Write | Restore | ReadBack | AuditLine
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class KnobReading:
     """A knob's value. `raw` where it was asked for; `identity` "" where the port has none."""
 
     value: str
@@ -92,7 +92,7 @@ class FailureKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class InstructionFailure:
     """Why an instruction was not carried out. `identity`: the group's, where that could be read."""
 
     kind: FailureKind

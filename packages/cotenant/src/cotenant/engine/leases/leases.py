@@ -21,12 +21,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cotenant.engine.framework.backoff import Backoff
-from cotenant.engine.leases.instructions import Failure, Instruction, ReadBack, ReadCurrent, Reading, Restore, Write
-from cotenant.engine.leases.round import Round
+from cotenant.engine.leases.instructions import (
+    Instruction,
+    InstructionFailure,
+    KnobReading,
+    ReadBack,
+    ReadCurrent,
+    Restore,
+    Write,
+)
+from cotenant.engine.leases.round import LeaseRound
 from cotenant.engine.leases.round_state import Bound, Request, unbounded
 from cotenant.engine.leases.table import LeaseTable
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, KnobLease, KnobTarget, LeaseAnswer, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 
 EXPIRED = Reason("lease-expired", "not renewed within its time to live")
@@ -42,7 +50,7 @@ class Leases:
         self._max = most
         self._bound = bound
         self._table = LeaseTable(retries or Backoff(first_s=0.25, max_s=10.0))
-        self._round = Round(self._table, (), 0, 0.0, OWN, most)
+        self._round = LeaseRound(self._table, (), 0, 0.0, OWN, most)
 
     # Opening a round
 
@@ -53,7 +61,7 @@ class Leases:
                 raise InvalidInput(f"lease of {wish.target}", wish.value, "a knob that can be restored")
         self._open([Request(wish.target, wish, wish.reason) for wish in wanted], now_us, wall_s, who)
 
-    def check(self, targets: Sequence[Target], now_us: int, wall_s: float) -> None:
+    def check(self, targets: Sequence[KnobTarget], now_us: int, wall_s: float) -> None:
         """Look whether another process put these knobs back, and write again those that it did. A value of its own
         is left to the next renewal.
         """
@@ -98,7 +106,7 @@ class Leases:
     def _open(self, requests: list[Request], now_us: int, wall_s: float, who: str) -> None:
         if self._round.is_under_way:
             raise Permanent("a round of leases is under way")
-        self._round = Round(self._table, requests, now_us, wall_s, who, self._max, self._bound)
+        self._round = LeaseRound(self._table, requests, now_us, wall_s, who, self._max, self._bound)
 
     # What a round yields
 
@@ -114,15 +122,15 @@ class Leases:
 
     # Outcomes of instructions
 
-    def read(self, target: Target, reading: Reading) -> None:
+    def read(self, target: KnobTarget, reading: KnobReading) -> None:
         """Outcome of `ReadCurrent` and `ReadBack`."""
         self._round.state.readings[target] = reading
 
-    def written(self, target: Target) -> None:
+    def written(self, target: KnobTarget) -> None:
         """Outcome of `Write` and `Restore`."""
         self._round.state.write_failures.pop(target, None)
 
-    def failed(self, instruction: ReadCurrent | ReadBack | Write | Restore, failure: Failure) -> None:
+    def failed(self, instruction: ReadCurrent | ReadBack | Write | Restore, failure: InstructionFailure) -> None:
         """Outcome of any of these that failed."""
         if isinstance(instruction, ReadCurrent | ReadBack):
             self._round.state.readings[instruction.target] = failure
@@ -142,7 +150,7 @@ class Leases:
         """All live leases, by target."""
         return tuple(self._table.leases[target] for target in sorted(self._table.leases))
 
-    def history(self, target: Target) -> tuple[str, ...]:
+    def history(self, target: KnobTarget) -> tuple[str, ...]:
         """The state changes of a live lease, oldest first."""
         history = self._table.histories.get(target)
         return history.lines() if history is not None else ()

@@ -14,16 +14,25 @@ from collections.abc import Callable, Sequence
 
 from cotenant.engine.leases.deciding import Deciding
 from cotenant.engine.leases.idle_weight import IdleWeight
-from cotenant.engine.leases.instructions import Audit, Drop, Instruction, Persist, ReadBack, ReadCurrent, Restore, Write
+from cotenant.engine.leases.instructions import (
+    AuditLine,
+    DropLeases,
+    Instruction,
+    Persist,
+    ReadBack,
+    ReadCurrent,
+    Restore,
+    Write,
+)
 from cotenant.engine.leases.round_state import Bound, Request, RoundState, unbounded
 from cotenant.engine.leases.settling import Settling
 from cotenant.engine.leases.table import LeaseTable, partner_of, weight_of
-from cotenant.model.machine.knob import Knob, LeaseAnswer, LeaseState, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, LeaseAnswer, LeaseState
 
 _Stage = Callable[[], tuple[Instruction, ...]]
 
 
-class Round:
+class LeaseRound:
     """A round over the table. Outcomes of instructions are reported into `state` between stages."""
 
     def __init__(
@@ -87,7 +96,7 @@ class Round:
         leases = self._table.leases
         known = {target for target, lease in leases.items() if lease.state is LeaseState.HELD}
         known -= self.state.restored_targets()
-        is_raw: dict[Target, bool] = {}
+        is_raw: dict[KnobTarget, bool] = {}
         for request in self.state.requests:
             if request.desired is not None or request.target in leases:
                 is_raw[request.target] = request.target not in known
@@ -120,5 +129,5 @@ class Round:
         live = Settling(self.state, self._coupling).settle()
         persist = (Persist(live, durable=False),) if live else ()
         ended = tuple(target for target in self.state.ended if target not in self._table.leases)
-        drop = (Drop(ended),) if ended else ()
-        return (*persist, *drop, *map(Audit, self.state.changes))
+        drop = (DropLeases(ended),) if ended else ()
+        return (*persist, *drop, *map(AuditLine, self.state.changes))

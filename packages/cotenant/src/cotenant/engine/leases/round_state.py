@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from cotenant.engine.leases.instructions import Failure, FailureKind, Reading
+from cotenant.engine.leases.instructions import FailureKind, InstructionFailure, KnobReading
 from cotenant.engine.leases.table import LeaseTable
-from cotenant.model.machine.knob import KnobChange, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import KnobChange, KnobLease, KnobTarget, LeaseAnswer, LeaseState, SetKnob
 from cotenant.model.machine.knob_values import is_default
 from cotenant.model.machine.node_decision import Reason
 
-Bound = Callable[[Target, str, str], str | None]
+Bound = Callable[[KnobTarget, str, str], str | None]
 """Why a knob may not be set to this value where that one stood (both canonical); None where it may."""
 
 
@@ -24,7 +24,7 @@ Bound = Callable[[Target, str, str], str | None]
 class Request:
     """One request of a round."""
 
-    target: Target
+    target: KnobTarget
     desired: SetKnob | None  # None: restore
     reason: Reason
     is_check: bool = False  # only look whether another process put it back
@@ -42,27 +42,27 @@ class RoundState:
     who: str
     most: int
     bound: Bound
-    readings: dict[Target, Reading | Failure] = field(default_factory=dict)
-    write_failures: dict[Target, Failure] = field(default_factory=dict)
+    readings: dict[KnobTarget, KnobReading | InstructionFailure] = field(default_factory=dict)
+    write_failures: dict[KnobTarget, InstructionFailure] = field(default_factory=dict)
     persist_error: str = ""
-    previous: dict[Target, KnobLease] = field(default_factory=dict)  # leases that get another value, as they were
-    writes: list[tuple[Target, str | None]] = field(default_factory=list)  # None: the original value
-    ended: dict[Target, KnobLease] = field(default_factory=dict)
+    previous: dict[KnobTarget, KnobLease] = field(default_factory=dict)  # leases that get another value, as they were
+    writes: list[tuple[KnobTarget, str | None]] = field(default_factory=list)  # None: the original value
+    ended: dict[KnobTarget, KnobLease] = field(default_factory=dict)
     changes: list[KnobChange] = field(default_factory=list)
 
-    def answer(self, target: Target) -> LeaseAnswer:
+    def answer(self, target: KnobTarget) -> LeaseAnswer:
         """The state of a lease of this round."""
         lease = self.table.leases.get(target) or self.ended[target]
         return LeaseAnswer(target, lease.state, lease.detail)
 
-    def restored_targets(self) -> set[Target]:
+    def restored_targets(self) -> set[KnobTarget]:
         """The knobs that are requested to be restored."""
         return {request.target for request in self.requests if request.desired is None}
 
-    def gone(self, target: Target) -> Failure | None:
+    def gone(self, target: KnobTarget) -> InstructionFailure | None:
         """The failure that says that the group does not exist; None where it does."""
         outcomes = (self.write_failures.get(target), self.readings[target])
-        return next((f for f in outcomes if isinstance(f, Failure) and f.kind is FailureKind.GONE), None)
+        return next((f for f in outcomes if isinstance(f, InstructionFailure) and f.kind is FailureKind.GONE), None)
 
     # Changes of one lease
 
@@ -105,22 +105,22 @@ class RoundState:
         )
 
 
-def unbounded(target: Target, value: str, before: str) -> str | None:
+def unbounded(target: KnobTarget, value: str, before: str) -> str | None:
     """The bound that allows everything."""
     return None
 
 
-def value_of(seen: Reading | Failure | None) -> str | None:
+def value_of(seen: KnobReading | InstructionFailure | None) -> str | None:
     """The value that was read; None where none was."""
-    return seen.value if isinstance(seen, Reading) else None
+    return seen.value if isinstance(seen, KnobReading) else None
 
 
-def foreign(seen: Reading, lease: KnobLease) -> str:
+def foreign(seen: KnobReading, lease: KnobLease) -> str:
     """The detail of a lease that yields."""
     return f"another process wrote {seen.value!r}, a value of its own; {lease.stands!r} was ours"
 
 
-def is_put_back(seen: Reading, lease: KnobLease) -> bool:
+def is_put_back(seen: KnobReading, lease: KnobLease) -> bool:
     """Whether the foreign value is what stood before the lease, or what the knob has where nobody sets it: its
     writer means no value of its own.
     """

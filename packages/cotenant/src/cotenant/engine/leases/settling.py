@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cotenant.engine.leases.idle_weight import IdleWeight
-from cotenant.engine.leases.instructions import Failure, FailureKind, Reading
+from cotenant.engine.leases.instructions import FailureKind, InstructionFailure, KnobReading
 from cotenant.engine.leases.round_state import RoundState, value_of
-from cotenant.engine.leases.table import Retry
+from cotenant.engine.leases.table import RestoreRetry
 from cotenant.model.machine.knob import KnobLease, LeaseAnswer, LeaseState
 from cotenant.model.machine.node_decision import Reason
 
@@ -38,7 +38,7 @@ class Settling:
             if lease.state is not LeaseState.INTENDED:
                 continue
             state.writes = [write for write in state.writes if write[0] != target]
-            state.write_failures[target] = Failure(FailureKind.TRANSIENT, detail)
+            state.write_failures[target] = InstructionFailure(FailureKind.TRANSIENT, detail)
             self._settle_refused(lease, untouched=True)
 
     def settle(self) -> tuple[KnobLease, ...]:
@@ -85,7 +85,7 @@ class Settling:
             state.transition(replace(held, stands=held.stands if untouched else stands), LeaseState.HELD)
         elif held is not None or not (untouched or stands == lease.before):
             state.transition(replace(held or lease, stands=stands, detail=detail), LeaseState.RESTORING)
-            self._table.retries[lease.target] = Retry(0, state.now_us, NOT_TAKEN)
+            self._table.retries[lease.target] = RestoreRetry(0, state.now_us, NOT_TAKEN)
         else:
             state.close(lease, LeaseState.REFUSED, detail)
 
@@ -96,12 +96,12 @@ class Settling:
         gone, unrestored = state.gone(lease.target), self._pinned.failure_after(lease.target)
         if gone is not None:
             state.finish(lease, LeaseState.GONE, gone.detail, reason)
-        elif failure is None and isinstance(seen, Reading) and not unrestored:
+        elif failure is None and isinstance(seen, KnobReading) and not unrestored:
             is_exact = seen.raw == lease.raw_before or (self._pinned.is_idle(lease) and seen.value == lease.before)
             detail = "" if is_exact else f"reads {seen.raw if seen.value == lease.before else seen.value}"
             state.finish(lease, LeaseState.RESTORED, detail, reason)
         else:
-            unread = seen.detail if isinstance(seen, Failure) else ""
+            unread = seen.detail if isinstance(seen, InstructionFailure) else ""
             detail = failure.detail if failure is not None else unrestored or f"could not be read back: {unread}"
             state.retry_later(replace(lease, stands=None if unrestored else value_of(seen)), detail, reason)
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.leases.transitions import OVER, LeaseHistory
 from cotenant.model.errors import Permanent
-from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseState
 from cotenant.model.machine.node_decision import Reason
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class RestoreRetry:
     """A restore that failed this many times in a row, and when it is tried again."""
 
     failures: int
@@ -44,11 +44,13 @@ class LeaseTable:
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
-        self.leases: dict[Target, KnobLease] = {}
-        self.histories: dict[Target, LeaseHistory] = {}
-        self.retries: dict[Target, Retry] = {}  # failed restores
-        self.put_backs: dict[Target, PutBacks] = {}
-        self.deferred_weights: set[Target] = set()  # released while cpu.idle of their group is held: restored after it
+        self.leases: dict[KnobTarget, KnobLease] = {}
+        self.histories: dict[KnobTarget, LeaseHistory] = {}
+        self.retries: dict[KnobTarget, RestoreRetry] = {}  # failed restores
+        self.put_backs: dict[KnobTarget, PutBacks] = {}
+        self.deferred_weights: set[KnobTarget] = (
+            set()
+        )  # released while cpu.idle of their group is held: restored after it
 
     def add(self, lease: KnobLease, wall_s: float) -> None:
         """A new lease."""
@@ -60,29 +62,29 @@ class LeaseTable:
         self.histories[lease.target].transition(state, wall_s)
         self.leases[lease.target] = replace(lease, state=state)
 
-    def close(self, target: Target, state: LeaseState, wall_s: float) -> None:
+    def close(self, target: KnobTarget, state: LeaseState, wall_s: float) -> None:
         """End the lease in this state, and forget it."""
         self.histories[target].transition(state, wall_s)
         for kept in (self.leases, self.histories, self.retries, self.put_backs):
             kept.pop(target, None)
         self.deferred_weights.discard(target)
 
-    def failures(self, target: Target) -> int:
+    def failures(self, target: KnobTarget) -> int:
         """How many restores failed in a row."""
         return self.retries[target].failures if target in self.retries else 0
 
-    def retry_cause(self, target: Target) -> Reason | None:
+    def retry_cause(self, target: KnobTarget) -> Reason | None:
         """Why the lease is being restored, where a restore failed."""
         return self.retries[target].cause if target in self.retries else None
 
-    def retry_later(self, target: Target, now_us: int, cause: Reason) -> int:
+    def retry_later(self, target: KnobTarget, now_us: int, cause: Reason) -> int:
         """Schedule the next try after a back-off. Returns the number of failures."""
         failures = self.failures(target) + 1
         backoff_us = round(self._backoff.rest_s(failures) * 1e6)
-        self.retries[target] = Retry(failures, now_us + backoff_us, cause)
+        self.retries[target] = RestoreRetry(failures, now_us + backoff_us, cause)
         return failures
 
-    def put_back(self, target: Target, now_us: int) -> PutBacks:
+    def put_back(self, target: KnobTarget, now_us: int) -> PutBacks:
         """Count that another process put it back."""
         before = self.put_backs.get(target, PutBacks(0, 0, now_us))
         is_new = now_us - before.since_us >= PUT_BACK_WINDOW_US
@@ -90,7 +92,7 @@ class LeaseTable:
         self.put_backs[target] = PutBacks(before.total + 1, window[0] + 1, window[1])
         return self.put_backs[target]
 
-    def due_us(self, target: Target) -> int:
+    def due_us(self, target: KnobTarget) -> int:
         """When this lease expires or is retried."""
         if target in self.retries:
             return self.retries[target].at_us
@@ -113,17 +115,17 @@ class LeaseTable:
                 raise Permanent("the table has entries of a lease that is over")
 
 
-def idle_of(target: Target) -> Target:
+def idle_of(target: KnobTarget) -> KnobTarget:
     """cpu.idle of the same group."""
-    return Target(target.group, Knob.CPU_IDLE)
+    return KnobTarget(target.group, Knob.CPU_IDLE)
 
 
-def weight_of(target: Target) -> Target:
+def weight_of(target: KnobTarget) -> KnobTarget:
     """cpu.weight of the same group."""
-    return Target(target.group, Knob.CPU_WEIGHT)
+    return KnobTarget(target.group, Knob.CPU_WEIGHT)
 
 
-def partner_of(target: Target) -> Target | None:
+def partner_of(target: KnobTarget) -> KnobTarget | None:
     """The other of cpu.idle and cpu.weight of the same group, which the kernel couples; None for other knobs."""
     if target.knob is Knob.CPU_IDLE:
         return weight_of(target)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cotenant.model.errors import Permanent
-from cotenant.model.machine.knob import LeaseState, Target
+from cotenant.model.machine.knob import KnobTarget, LeaseState
 
 HISTORY_LENGTH = 12
 
@@ -42,7 +42,7 @@ LEGAL: dict[tuple[LeaseState | None, LeaseState], str] = {
 class LeaseHistory:
     """The state changes of one lease."""
 
-    target: Target
+    target: KnobTarget
     state: LeaseState | None = None
     changes: list[tuple[float, LeaseState | None, LeaseState]] = field(default_factory=list)  # Unix time
 

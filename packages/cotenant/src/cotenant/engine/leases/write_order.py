@@ -23,7 +23,7 @@ from math import inf
 
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import UNLIMITED, Knob, SetKnob, Target
+from cotenant.model.machine.knob import UNLIMITED, Knob, KnobTarget, SetKnob
 
 _MEMORY = (Knob.MEMORY_MAX, Knob.MEMORY_HIGH)
 _MAX_DEPTH = 4096  # of a group: a path has at most that many bytes
@@ -33,7 +33,7 @@ _MAX_DEPTH = 4096  # of a group: a path has at most that many bytes
 class PlannedWrite:
     """A knob's change from its current value (None = not known) to a new one; both canonical."""
 
-    target: Target
+    target: KnobTarget
     current: str | None
     value: str
 
@@ -46,7 +46,7 @@ class WriteStep:
     through: str | None = None
 
 
-def order_writes(wanted: Sequence[SetKnob], current: Mapping[Target, str]) -> tuple[SetKnob, ...]:
+def order_writes(wanted: Sequence[SetKnob], current: Mapping[KnobTarget, str]) -> tuple[SetKnob, ...]:
     """The same writes in a safe order; a CPU set that needs an intermediate value occurs twice. `current`:
     canonical, where known.
     """

@@ -8,8 +8,8 @@ taken already, so that after a restart no line is taken twice and none is left o
 from __future__ import annotations
 
 from cotenant.engine.logs.records import parse_record
-from cotenant.engine.logs.ring import KeptLine, Ring
-from cotenant.model.fleet.logs import MAX_LINE, FileIdentity, LogPlace, Piece
+from cotenant.engine.logs.ring import KeptLine, LogRing
+from cotenant.model.fleet.logs import MAX_LINE, FileIdentity, LogPiece, LogPlace
 
 _MAX_RECORD = 6 * MAX_LINE + 4096  # bytes; JSON may escape each byte of a line to six
 _ALL = 1 << 62
@@ -36,7 +36,7 @@ class _Open:
 class LogStream:
     """`place`: where reading goes on. `source`: names the file, where several stand in one ring."""
 
-    def __init__(self, ring: Ring, place: LogPlace | None = None, source: str = "") -> None:
+    def __init__(self, ring: LogRing, place: LogPlace | None = None, source: str = "") -> None:
         self.ring = ring
         self.lost = 0  # gaps in what was read
         self.unreadable = 0  # records of no known form, or incomplete for ever
@@ -57,7 +57,7 @@ class LogStream:
         """Where reading can go on behind the last line; None before the first."""
         return self._last.place if self._last is not None else self._place
 
-    def feed(self, piece: Piece) -> int:
+    def feed(self, piece: LogPiece) -> int:
         """Take a piece; how many lines ended in it."""
         if piece.lost:
             self.lost += 1

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from itertools import islice
 
-from cotenant.engine.logs.ring import KeptLine, Ring
+from cotenant.engine.logs.ring import KeptLine, LogRing
 from cotenant.engine.logs.trace_ids import trace_of
-from cotenant.model.fleet.logs import MAX_SHOWN, LogCursor, LogLine, LogPage, ReadLogs
+from cotenant.model.fleet.logs import MAX_SHOWN, LogCursor, LogPage, ReadLogs, ShownLine
 
 MAX_PAGE_LINES = 5000
 _PAGE_BYTES = 512 << 10  # a message holds 1 MiB
@@ -16,11 +16,11 @@ _LINE_BYTES = 120  # of JSON beside the text
 _SLICE = 2000  # lines
 
 
-class Reading:
+class LogReading:
     """A page in the making. `matches`: None takes every line. `ring_id`: names this ring in cursors."""
 
     def __init__(
-        self, ring: Ring, ring_id: str, request: ReadLogs, matches: Callable[[str], object] | None = None
+        self, ring: LogRing, ring_id: str, request: ReadLogs, matches: Callable[[str], object] | None = None
     ) -> None:
         self._ring = ring
         self._ring_id = ring_id
@@ -30,7 +30,7 @@ class Reading:
         if self._is_tail and request.tail is not None:
             self._max = max(1, min(request.tail, self._max))
         self._number, self._at_ns, self._missed = self._begin(request)
-        self._found: deque[tuple[LogLine, int]] = deque()
+        self._found: deque[tuple[ShownLine, int]] = deque()
         self._bytes = 0
         self._is_end = False
 
@@ -64,7 +64,7 @@ class Reading:
 
     def _add(self, line: KeptLine) -> None:
         shown = line.text[:MAX_SHOWN]
-        found = LogLine(line.at_ns, line.stream, shown, *trace_of(line.text), line.cut + len(line.text) - len(shown))
+        found = ShownLine(line.at_ns, line.stream, shown, *trace_of(line.text), line.cut + len(line.text) - len(shown))
         size = 2 * len(shown) + _LINE_BYTES  # JSON escapes some characters
         self._found.append((found, size))
         self._bytes += size

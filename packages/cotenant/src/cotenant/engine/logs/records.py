@@ -18,7 +18,7 @@ import msgspec
 _ZONE_AT = 19  # behind 2026-01-01T00:00:00
 
 
-class Record(NamedTuple):
+class ContainerLogRecord(NamedTuple):
     """One record; `is_partial`: its line goes on."""
 
     at_ns: int
@@ -36,19 +36,19 @@ class _Docker(msgspec.Struct):
 _docker = msgspec.json.Decoder(_Docker).decode
 
 
-def parse_record(line: bytes) -> Record | None:
+def parse_record(line: bytes) -> ContainerLogRecord | None:
     """The record of either form; None where it is neither."""
     try:
         if line.startswith(b"{"):
             found = _docker(line)
             text = found.log
             if text.endswith("\n"):
-                return Record(unix_ns(found.time), found.stream, text[:-1], False)
-            return Record(unix_ns(found.time), found.stream, text, True)
+                return ContainerLogRecord(unix_ns(found.time), found.stream, text[:-1], False)
+            return ContainerLogRecord(unix_ns(found.time), found.stream, text, True)
         at, stream, tag, text = line.decode("utf-8", "replace").split(" ", 3)
         if stream not in ("stdout", "stderr"):
             return None
-        return Record(unix_ns(at), stream, text, tag[0] == "P")
+        return ContainerLogRecord(unix_ns(at), stream, text, tag[0] == "P")
     except (ValueError, IndexError):
         return None
 

@@ -37,7 +37,7 @@ class KeptLine(NamedTuple):
         return LogPlace(self.file, self.offset, self.skip, self.at_ns)
 
 
-class Ring:
+class LogRing:
     """One container's lines."""
 
     def __init__(self, max_bytes: int, max_age_s: float) -> None:

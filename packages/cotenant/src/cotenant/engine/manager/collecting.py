@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from cotenant.policy.overcommit.strategy import DEFAULTS, Strategy, merge
+from cotenant.policy.overcommit.strategy import DEFAULTS, ColocationStrategy, merge
 
 
-def collect_policy(strategy: Strategy) -> dict[str, object]:
+def collect_policy(strategy: ColocationStrategy) -> dict[str, object]:
     """metricCollectPolicy of a NodeMetric."""
     full = merge(DEFAULTS, strategy)
     return {

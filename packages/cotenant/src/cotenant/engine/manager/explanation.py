@@ -9,7 +9,7 @@ from cotenant.engine.manager.record import Computed, ZoneRecord
 
 
 @dataclass(frozen=True, slots=True)
-class NodeExplanation:
+class OfferExplanation:
     """Why a node offers what it offers."""
 
     node: str

@@ -25,10 +25,10 @@ from cotenant.policy.overcommit.facts import Amount, NodeFacts, Policy
 from cotenant.policy.overcommit.hysteresis import to_write
 from cotenant.policy.overcommit.mid import mid_amounts
 from cotenant.policy.overcommit.peak import (
-    NodeHistory,
+    LearntPool,
+    MeasuredPodUse,
+    PeakHistory,
     PeakSettings,
-    PodUse,
-    Pool,
     calibrated,
     new_history,
     new_pool,
@@ -38,8 +38,8 @@ from cotenant.policy.overcommit.peak import (
 from cotenant.policy.overcommit.strategy import (
     DEFAULTS,
     ColocationConfig,
-    NodeView,
-    Strategy,
+    ColocationStrategy,
+    StrategyOrigin,
     batch_rules,
     is_enabled,
     merge,
@@ -57,7 +57,7 @@ class Lending:
 
     def __init__(self, settings: ManagerSettings) -> None:
         self.settings = settings
-        self.pools: dict[str, Pool] = {}  # by resource
+        self.pools: dict[str, LearntPool] = {}  # by resource
         self.prediction = NodePrediction()
         self.hours = 0  # node-hours judged
         self.broken = 0  # of those, node-hours in which prod + lent exceeded the capacity
@@ -102,7 +102,7 @@ class Lending:
         state = "failed" if failed else "lent"
         return Computed(state, "; ".join(reasons), tuple(amounts), tuple(failed), view, holding)
 
-    def learn(self, record: NodeRecord, view: NodeView, now_s: float) -> None:
+    def learn(self, record: NodeRecord, view: StrategyOrigin, now_s: float) -> None:
         """Take in a new measurement of a node on which the peak policy is in force."""
         node = record.node
         if node is None or record.metric is None:
@@ -123,7 +123,7 @@ class Lending:
             self._judge(record, facts, settings, strategy, now_s)
 
     def _batch(
-        self, record: NodeRecord, facts: NodeFacts, strategy: Strategy, now_s: float
+        self, record: NodeRecord, facts: NodeFacts, strategy: ColocationStrategy, now_s: float
     ) -> tuple[list[Amount], dict[str, Mapping[int, int]]]:
         node = record.node
         assert node is not None
@@ -154,7 +154,13 @@ class Lending:
         return found, holding
 
     def _predicted(
-        self, record: NodeRecord, facts: NodeFacts, resource: str, rules: BatchRules, strategy: Strategy, now_s: float
+        self,
+        record: NodeRecord,
+        facts: NodeFacts,
+        resource: str,
+        rules: BatchRules,
+        strategy: ColocationStrategy,
+        now_s: float,
     ) -> tuple[Amount, Mapping[int, int]] | None:
         pods, capacity, beside = _view_of(resource, facts)
         limit = rules.cpu_limit_pct if resource == BATCH_CPU else rules.memory_limit_pct
@@ -162,7 +168,7 @@ class Lending:
         return self.prediction.amount(record.name, resource, pods, capacity, beside, risk, limit, now_s)
 
     def _peak_amount(
-        self, record: NodeRecord, facts: NodeFacts, resource: str, rules: BatchRules, strategy: Strategy
+        self, record: NodeRecord, facts: NodeFacts, resource: str, rules: BatchRules, strategy: ColocationStrategy
     ) -> Amount:
         settings = self._peak(strategy)
         pods, capacity, beside = _view_of(resource, facts)
@@ -173,7 +179,7 @@ class Lending:
         limit = rules.cpu_limit_pct if resource == BATCH_CPU else rules.memory_limit_pct
         return peak_amount(resource, history, pool, pods, capacity, beside, settings, limit)
 
-    def _peak(self, strategy: Strategy) -> PeakSettings:
+    def _peak(self, strategy: ColocationStrategy) -> PeakSettings:
         risk, minutes = strategy.peak_risk_percent, strategy.peak_history_minutes
         settings = self.settings.peak
         if risk is not None:
@@ -181,7 +187,7 @@ class Lending:
         return settings if minutes is None else replace(settings, half_life_s=minutes * 60.0)
 
     def _judge(
-        self, record: NodeRecord, facts: NodeFacts, settings: PeakSettings, strategy: Strategy, now_s: float
+        self, record: NodeRecord, facts: NodeFacts, settings: PeakSettings, strategy: ColocationStrategy, now_s: float
     ) -> None:
         """Whether prod + lent exceeded the capacity, by the hour; a past hour of all nodes corrects the level."""
         hour = int(now_s // 3600)
@@ -203,7 +209,7 @@ class Lending:
             self.pools = {name: calibrated(pool, broken, hours, settings) for name, pool in self.pools.items()}
 
 
-def peak_resources(strategy: Strategy) -> tuple[str, ...]:
+def peak_resources(strategy: ColocationStrategy) -> tuple[str, ...]:
     """The resources whose amount is by the policies `peak` and `predicted`, which begins as `peak`."""
     found = []
     for policy, resource in _policies(strategy):
@@ -212,11 +218,11 @@ def peak_resources(strategy: Strategy) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _policies(strategy: Strategy) -> tuple[tuple[str | None, str], ...]:
+def _policies(strategy: ColocationStrategy) -> tuple[tuple[str | None, str], ...]:
     return (strategy.cpu_calculate_policy, BATCH_CPU), (strategy.memory_calculate_policy, BATCH_MEMORY)
 
 
-def predicted_resources(strategy: Strategy) -> tuple[str, ...]:
+def predicted_resources(strategy: ColocationStrategy) -> tuple[str, ...]:
     """Those whose amount is by the policy `predicted`."""
     return tuple(resource for policy, resource in _policies(strategy) if policy == Policy.PREDICTED)
 
@@ -270,19 +276,19 @@ def _of(use: Use, resource: str) -> int:
     return use.cpu_m if resource == BATCH_CPU else use.memory_bytes
 
 
-def _view_of(resource: str, facts: NodeFacts) -> tuple[dict[str, PodUse], int, int]:
+def _view_of(resource: str, facts: NodeFacts) -> tuple[dict[str, MeasuredPodUse], int, int]:
     """High-priority pods, capacity, and what is beside pods, of one resource."""
-    pods: dict[str, PodUse] = {}
+    pods: dict[str, MeasuredPodUse] = {}
     for pod in facts.pods:
         if pod.priority_class in LOW:
             continue
         sample = facts.measured.get(pod.key)
         used = None if sample is None else _of(sample.use, resource)
-        pods[pod.key] = PodUse(pod.priority_class, _of(pod.request, resource), used)
+        pods[pod.key] = MeasuredPodUse(pod.priority_class, _of(pod.request, resource), used)
     known = {pod.key for pod in facts.pods}
     for key, measured in facts.measured.items():
         if key not in known and measured.priority_class not in LOW:
-            pods[key] = PodUse(measured.priority_class, 0, _of(measured.use, resource))
+            pods[key] = MeasuredPodUse(measured.priority_class, 0, _of(measured.use, resource))
     system = _of(facts.system, resource) + sum(
         _of(application.use, resource)
         for application in facts.host_applications
@@ -293,7 +299,7 @@ def _view_of(resource: str, facts: NodeFacts) -> tuple[dict[str, PodUse], int, i
 
 def _history(
     record: NodeRecord, node: ManagedNode, resource: str, capacity: int, settings: PeakSettings
-) -> NodeHistory:
+) -> PeakHistory:
     return record.history.get(resource) or new_history(settings, _seeded(node.written, resource, capacity))
 
 

@@ -21,7 +21,7 @@ from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.manager.active_pods import active_pod
 from cotenant.engine.manager.collecting import collect_policy
 from cotenant.engine.manager.consistency import check
-from cotenant.engine.manager.explanation import NodeExplanation
+from cotenant.engine.manager.explanation import OfferExplanation
 from cotenant.engine.manager.instructions import (
     Instruction,
     NodeObjectKind,
@@ -35,12 +35,12 @@ from cotenant.engine.manager.spec_writes import SpecWrites
 from cotenant.engine.manager.zones import annotation_of_zones, changes, standing, zones_of
 from cotenant.model.autonomy.autonomy import Action, Autonomy
 from cotenant.model.cluster.managed import ManagedNode
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.model.machine.zones import NodeZones
 from cotenant.policy.overcommit.configuration import ColocationState, colocation_read
 from cotenant.policy.overcommit.node_slo import DEFAULT_CONFIG, read_slo_config, render
-from cotenant.policy.overcommit.strategy import DEFAULTS, Strategy, is_enabled, merge, strategy_of
+from cotenant.policy.overcommit.strategy import DEFAULTS, ColocationStrategy, is_enabled, merge, strategy_of
 from cotenant.policy.overcommit.writing import status_is_due
 
 _SLO, _METRIC = NodeObjectKind.NODE_SLO, NodeObjectKind.NODE_METRIC
@@ -126,7 +126,7 @@ class Manager:
 
     def pod_seen(self, pod: ObservedPod, now_s: float) -> None:
         """A pod as it is now; one that has no node or has ended does not count."""
-        counts = pod.node and pod.phase in (Phase.PENDING, Phase.RUNNING) and not pod.reservation
+        counts = pod.node and pod.phase in (PodPhase.PENDING, PodPhase.RUNNING) and not pod.reservation
         before = self._node_of.get(pod.uid)
         if before is not None and before != pod.node:
             self.pod_gone(pod.uid, now_s)
@@ -321,7 +321,7 @@ class Manager:
         self._later(record.name, now_s + self.settings.confirm_s)
         return [WriteZones(record.name, differing, annotation_of_zones(wanted))]
 
-    def _watch_age(self, record: NodeRecord, strategy: Strategy, now_s: float) -> None:
+    def _watch_age(self, record: NodeRecord, strategy: ColocationStrategy, now_s: float) -> None:
         """Look again when the measurement will be too old."""
         if not isnan(record.updated_s):
             too_old_s = record.updated_s + 60.0 * (strategy.degrade_time_minutes or 0) + 1.0
@@ -343,13 +343,13 @@ class Manager:
 
     # ---- questions
 
-    def explain(self, name: str, now_s: float) -> NodeExplanation | None:
+    def explain(self, name: str, now_s: float) -> OfferExplanation | None:
         """Why a node offers what it offers; None where it is not known."""
         record = self._nodes.get(name)
         if record is None or record.node is None:
             return None
         view = record.computed.view
-        return NodeExplanation(
+        return OfferExplanation(
             node=name,
             computed=record.computed,
             lent=record.node.lent,

@@ -15,7 +15,7 @@ from cotenant.engine.prediction.use_by_hour import UseByHour
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.prediction.hour import HourOfUse
 from cotenant.policy.overcommit.facts import Amount, Policy, summed
-from cotenant.policy.overcommit.peak import PodUse
+from cotenant.policy.overcommit.peak import MeasuredPodUse
 
 MAX_UNSTORED = 48  # hours that nobody asked for; older ones are given up
 KIND_LABEL = "node.kubernetes.io/instance-type"
@@ -33,7 +33,7 @@ class NodePrediction:
         node: str,
         labels: Labels,
         resource: str,
-        pods: Mapping[str, PodUse],
+        pods: Mapping[str, MeasuredPodUse],
         capacity: int,
         now_s: float,
     ) -> None:
@@ -53,7 +53,7 @@ class NodePrediction:
         self,
         node: str,
         resource: str,
-        pods: Mapping[str, PodUse],
+        pods: Mapping[str, MeasuredPodUse],
         capacity: int,
         beside: int,
         risk: float,

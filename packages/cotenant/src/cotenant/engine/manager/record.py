@@ -10,8 +10,8 @@ from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.machine.node_metric import NO_USE, NodeMetric
 from cotenant.model.machine.zones import NodeZones
 from cotenant.policy.overcommit.facts import ActivePod, Amount, NodeFacts
-from cotenant.policy.overcommit.peak import NodeHistory
-from cotenant.policy.overcommit.strategy import NodeView
+from cotenant.policy.overcommit.peak import PeakHistory
+from cotenant.policy.overcommit.strategy import StrategyOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Computed:
     reason: str
     amounts: tuple[Amount, ...] = ()  # as they would be written, after hysteresis
     failed: tuple[str, ...] = ()  # resources whose amount could not be computed: they stay as they are
-    view: NodeView | None = None
+    view: StrategyOrigin | None = None
     # what holds for so many hours, by short name
     holding: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
@@ -76,7 +76,7 @@ class NodeRecord:
     sent: Mapping[str, int | None] | None = None  # written, and not shown by the watch yet
     sent_s: float = nan
     computed: Computed = UNKNOWN
-    history: dict[str, NodeHistory] = field(default_factory=dict)  # by resource
+    history: dict[str, PeakHistory] = field(default_factory=dict)  # by resource
     hour: int = -1  # of the measurements that are being judged
     is_broken: bool = False  # whether use + lent exceeded the capacity within that hour
     specs: dict[str, Mapping[str, object]] = field(default_factory=dict)  # by kind: the specs as stored

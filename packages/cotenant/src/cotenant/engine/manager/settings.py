@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.overcommit.hysteresis import Band
+from cotenant.policy.overcommit.hysteresis import HysteresisBand
 from cotenant.policy.overcommit.peak import PeakSettings
 
 
@@ -13,7 +13,7 @@ from cotenant.policy.overcommit.peak import PeakSettings
 class ManagerSettings:
     """Settings of the engine. Raises `InvalidInput`."""
 
-    band: Band = field(default_factory=Band)  # of amounts by the peak policy
+    band: HysteresisBand = field(default_factory=HysteresisBand)  # of amounts by the peak policy
     peak: PeakSettings = field(default_factory=PeakSettings)  # its risk is overridden by the strategy's peakRiskPercent
     learns_use: bool = False  # by the hour, on nodes with `peak` too: `predicted` then begins with a history
     confirm_s: float = 30.0  # a write that the watch has not shown by then is issued again

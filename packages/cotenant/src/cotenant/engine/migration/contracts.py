@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cotenant.engine.migration.instructions import PodFacts
-from cotenant.engine.migration.steps import Simulated
+from cotenant.engine.migration.steps import SimulatedMove
 from cotenant.model.groups.migration import EvictPolicy, MigrationJob
-from cotenant.policy.rebalance.migration.arbitration import Verdict
+from cotenant.policy.rebalance.migration.arbitration import ArbitrationVerdict
 from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit
 
 
@@ -30,15 +30,15 @@ class Arbiter(Protocol):
 
     def arbitrate(
         self, pending: Sequence[MigrationJob], moving: Sequence[MigrationJob], now_s: float
-    ) -> Mapping[str, tuple[Verdict, str]]:
+    ) -> Mapping[str, tuple[ArbitrationVerdict, str]]:
         """The verdict about each pending job by name, with its reason."""
         ...
 
 
-class WhatIf(Protocol):
+class MoveSimulator(Protocol):
     """Simulates requested moves."""
 
-    def __call__(self, job: MigrationJob, moving: Sequence[MigrationJob], now_s: float) -> Simulated:
+    def __call__(self, job: MigrationJob, moving: Sequence[MigrationJob], now_s: float) -> SimulatedMove:
         """The what-if of one job, with those that run counted."""
         ...
 

@@ -121,7 +121,7 @@ class UndoSurge:
 
 
 @dataclass(frozen=True, slots=True)
-class EvictPod:
+class EvictJobPod:
     """Evict the pod of a job, only if it still is the one of that UID."""
 
     job: MigrationJob
@@ -159,7 +159,7 @@ class WithdrawEviction:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteReservation:
+class DeleteJobReservation:
     """Delete a reservation whose job has ended or is gone."""
 
     name: str
@@ -190,11 +190,11 @@ Instruction = (
     | SetLanding
     | WriteStatus
     | CreateReservation
-    | EvictPod
+    | EvictJobPod
     | StartSurge
     | UndoSurge
     | RequestEviction
     | WithdrawEviction
-    | DeleteReservation
+    | DeleteJobReservation
     | DeleteJob
 )

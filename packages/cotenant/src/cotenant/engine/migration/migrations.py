@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf, isnan
 
-from cotenant.engine.migration.contracts import Arbiter, MigrationSettings, PodSource, WhatIf
+from cotenant.engine.migration.contracts import Arbiter, MigrationSettings, MoveSimulator, PodSource
 from cotenant.engine.migration.instructions import (
     CreateJob,
     CreateReservation,
     DeleteJob,
-    DeleteReservation,
+    DeleteJobReservation,
     Instruction,
     SetLanding,
     SetPodUid,
@@ -29,7 +29,7 @@ from cotenant.engine.migration.outcomes import kept_receipts
 from cotenant.engine.migration.pending import PendingJob
 from cotenant.engine.migration.proof import Broken, Measure, Proofs, Purpose, ended_s, no_purpose, none_broke, rests
 from cotenant.engine.migration.rates import EvictionRates, begins_evicting
-from cotenant.engine.migration.steps import SCAVENGED_AFTER_S, JobFacts, Simulated, is_scavenged, next_step
+from cotenant.engine.migration.steps import SCAVENGED_AFTER_S, JobFacts, SimulatedMove, is_scavenged, next_step
 from cotenant.model.cluster.eviction_request import REBALANCER, EvictionProgress, EvictionRequest
 from cotenant.model.groups.migration import (
     COMPONENT,
@@ -37,11 +37,11 @@ from cotenant.model.groups.migration import (
     JobMode,
     JobPhase,
     JobReason,
+    JobStep,
     MigrationJob,
-    Step,
 )
 from cotenant.model.groups.reservation import Reservation
-from cotenant.policy.rebalance.migration.arbitration import Verdict
+from cotenant.policy.rebalance.migration.arbitration import ArbitrationVerdict
 
 _ORPHANED_S = 30.0  # a job may be listed later than its reservation
 _SIMULATE_AGAIN_S = 30.0
@@ -56,7 +56,7 @@ class Migrations:
         pods: PodSource,
         measure: Measure = lambda node, resource: None,
         settings: MigrationSettings | None = None,
-        what_if: WhatIf | None = None,
+        what_if: MoveSimulator | None = None,
         purpose: Purpose = no_purpose,
         broken: Broken = none_broke,
     ) -> None:
@@ -161,7 +161,7 @@ class Migrations:
             if job.phase.is_final:
                 write = self._after(job, now_s)
             else:
-                verdict, why = verdicts.get(name, (Verdict.WAITING, "it was not arbitrated"))
+                verdict, why = verdicts.get(name, (ArbitrationVerdict.WAITING, "it was not arbitrated"))
                 taken = evictions if self._has_room(job) else evictions + intended
                 facts = self._facts(job, verdict, why, taken, first, now_s)
                 step = next_step(job, facts, now_s)
@@ -180,7 +180,7 @@ class Migrations:
         """When `decide` should be called again if nothing happens; inf = never."""
         if any(not job.phase.is_final for job in self.jobs.values()) or self._orphaned:
             return now_s + 1.0
-        is_watched = any(job.note is not None and job.condition(Step.HELPED) is None for job in self.jobs.values())
+        is_watched = any(job.note is not None and job.condition(JobStep.HELPED) is None for job in self.jobs.values())
         return now_s + 5.0 if is_watched else inf
 
     # ---- questions
@@ -236,7 +236,7 @@ class Migrations:
 
     # ---- one job
 
-    def _arbitrate(self, now_s: float) -> Mapping[str, tuple[Verdict, str]]:
+    def _arbitrate(self, now_s: float) -> Mapping[str, tuple[ArbitrationVerdict, str]]:
         pending = [
             job
             for job in self.jobs.values()
@@ -251,7 +251,7 @@ class Migrations:
         """
         first: dict[str, str] = {}
         waiting = [
-            job for job in self.moving() if job.mode is JobMode.RESERVATION_FIRST and not job.has(Step.POD_BOUND)
+            job for job in self.moving() if job.mode is JobMode.RESERVATION_FIRST and not job.has(JobStep.POD_BOUND)
         ]
         for job in sorted(
             waiting,
@@ -280,7 +280,7 @@ class Migrations:
     def _facts(
         self,
         job: MigrationJob,
-        verdict: Verdict,
+        verdict: ArbitrationVerdict,
         why: str,
         evictions: int,
         first: Mapping[str, str],
@@ -315,15 +315,15 @@ class Migrations:
     def _has_room(self, job: MigrationJob) -> bool:
         """Whether a reservation of it exists, or is being created."""
         is_known = job.reservation_name in self._reservations or self._pending[job.name].reserves
-        return is_known or job.has(Step.RESERVATION_CREATED)
+        return is_known or job.has(JobStep.RESERVATION_CREATED)
 
     def _intended(self) -> int:
         """Evictions for which room is reserved; those whose reservation finds no node do not count."""
         reserved = [job for job in self.moving() if self._has_room(job) and isnan(job.began_evicting_s())]
-        placed = [job.condition(Step.RESERVATION_SCHEDULED) for job in reserved]
+        placed = [job.condition(JobStep.RESERVATION_SCHEDULED) for job in reserved]
         return sum(found is None or found.status == "True" for found in placed)
 
-    def _simulated(self, job: MigrationJob, now_s: float) -> Simulated | None:
+    def _simulated(self, job: MigrationJob, now_s: float) -> SimulatedMove | None:
         """The what-if of a requested move that has none; one a turn, since each may cost seconds. What cannot move
         now is simulated again later.
         """
@@ -346,15 +346,15 @@ class Migrations:
         """What remains of a job that ended: its reservation, its proof, and in the end the job itself."""
         own = self._reservations.get(job.uid)
         if own is not None and not own.phase.is_final and not own.current:
-            return DeleteReservation(own.name, own.uid, job.name)
+            return DeleteJobReservation(own.name, own.uid, job.name)
         request = self._requests.get(request_key(job))
         if request is not None:
             return WithdrawEviction(request, job.name)
-        if job.has(Step.SURGE) and job.phase is not JobPhase.SUCCEEDED:
-            begun = job.condition(Step.EVICTION)
+        if job.has(JobStep.SURGE) and job.phase is not JobPhase.SUCCEEDED:
+            begun = job.condition(JobStep.EVICTION)
             if begun is not None and begun.status != "True" and not self._pending[job.name].undone:
                 return UndoSurge(job)
-            return WriteStatus(job.with_condition(Step.SURGE, "False", now_s, JobReason.UNDONE))
+            return WriteStatus(job.with_condition(JobStep.SURGE, "False", now_s, JobReason.UNDONE))
         judged = self._proofs.judge(job, now_s)
         if judged is not None:
             return WriteStatus(judged)
@@ -377,8 +377,10 @@ class Migrations:
         self._orphaned = {name: self._orphaned.get(name, now_s) for name in (*orphaned, *lost)}
         found: list[Instruction] = []
         for name, since_s in sorted(self._orphaned.items()):
-            write: DeleteReservation | WithdrawEviction = (
-                WithdrawEviction(lost[name]) if name in lost else DeleteReservation(name, self._reservations[name].uid)
+            write: DeleteJobReservation | WithdrawEviction = (
+                WithdrawEviction(lost[name])
+                if name in lost
+                else DeleteJobReservation(name, self._reservations[name].uid)
             )
             pending = self._pending.setdefault(write.about, PendingJob())
             if now_s - since_s >= _ORPHANED_S and pending.is_due(now_s):

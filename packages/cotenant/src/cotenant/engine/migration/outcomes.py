@@ -6,32 +6,32 @@ from collections.abc import Iterable
 from math import isnan
 
 from cotenant.engine.migration.proof import OBJECTIVE_BROKEN, ended_s
-from cotenant.model.groups.migration import JobPhase, MigrationJob, Step
-from cotenant.policy.autonomy.ladder import Judged
+from cotenant.model.groups.migration import JobPhase, JobStep, MigrationJob
+from cotenant.policy.autonomy.ladder import JudgedChange
 
 MAX_RECEIPTS = 20  # of a namespace
 RECEIPT_S = 30 * 86_400.0
 MAX_RECEIPTS_OF_ALL = 2000
 
 
-def judged(jobs: Iterable[MigrationJob]) -> list[Judged]:
+def judged(jobs: Iterable[MigrationJob]) -> list[JudgedChange]:
     """One outcome a move that a rebalancer of ours planned: it held where its pod runs again and it helped. One that
     failed after its pod was evicted did not; what was never evicted, or could not be measured, tells nothing.
     """
     return [outcome for job in jobs if (outcome := outcome_of(job)) is not None]
 
 
-def outcome_of(job: MigrationJob) -> Judged | None:
+def outcome_of(job: MigrationJob) -> JudgedChange | None:
     """None = none yet, or never."""
     if not job.is_ours or job.note is None or not job.phase.is_final:
         return None
     if job.phase is not JobPhase.SUCCEEDED:
         at_s = ended_s(job)
-        return Judged(at_s, held=False) if job.has(Step.EVICTION) and not isnan(at_s) else None
-    verdict = job.condition(Step.HELPED)
+        return JudgedChange(at_s, held=False) if job.has(JobStep.EVICTION) and not isnan(at_s) else None
+    verdict = job.condition(JobStep.HELPED)
     if verdict is None or verdict.status not in ("True", "False") or isnan(verdict.since_s):
         return None
-    return Judged(verdict.since_s, verdict.status == "True", verdict.reason == OBJECTIVE_BROKEN)
+    return JudgedChange(verdict.since_s, verdict.status == "True", verdict.reason == OBJECTIVE_BROKEN)
 
 
 def kept_receipts(jobs: Iterable[MigrationJob], most: int, now_s: float) -> frozenset[str]:

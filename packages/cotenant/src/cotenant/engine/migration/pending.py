@@ -11,14 +11,14 @@ from math import inf
 
 from cotenant.engine.migration.instructions import (
     CreateReservation,
-    EvictPod,
+    EvictJobPod,
     Instruction,
     StartSurge,
     UndoSurge,
     WriteStatus,
 )
 from cotenant.engine.migration.steps import Next
-from cotenant.model.groups.migration import MigrationJob, Step, WaitReason
+from cotenant.model.groups.migration import JobStep, MigrationJob, WaitReason
 
 _POLL_S = 3.0
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 30.0
@@ -54,12 +54,12 @@ class PendingJob:
         if not error:
             self.undone |= isinstance(what, UndoSurge)
             self.failures = 0
-            self.retry_s = now_s + _POLL_S if isinstance(what, EvictPod | StartSurge) else -inf
+            self.retry_s = now_s + _POLL_S if isinstance(what, EvictJobPod | StartSurge) else -inf
             return
         if is_final and isinstance(what, CreateReservation):
             self.cannot_reserve = error
             return
-        if (isinstance(what, EvictPod) and TWO_BUDGETS in error) or (is_final and isinstance(what, StartSurge)):
+        if (isinstance(what, EvictJobPod) and TWO_BUDGETS in error) or (is_final and isinstance(what, StartSurge)):
             self.cannot_evict = error
             return
         self.waits = error
@@ -78,7 +78,7 @@ class PendingJob:
         if write is None:
             reason, message = step.reason, step.waits
         elif refused:
-            is_budget = isinstance(write, EvictPod) and "disruption budget" in refused
+            is_budget = isinstance(write, EvictJobPod) and "disruption budget" in refused
             reason, message = WaitReason.BUDGET if is_budget else WaitReason.REFUSED, refused
         else:
             return write
@@ -89,7 +89,7 @@ class PendingJob:
 
     def _is_said(self, job: MigrationJob, reason: WaitReason, message: str, now_s: float) -> bool:
         """Whether the job's status says this; other words for the same reason are written now and then only."""
-        said = job.condition(Step.WAITING)
+        said = job.condition(JobStep.WAITING)
         if said is None or said.status != "True" or said.reason != reason:
             return False
         return said.message == message or now_s - self.said_s < _SAY_AGAIN_S
@@ -98,5 +98,5 @@ class PendingJob:
 def _says_what_it_waits_for(what: Instruction) -> bool:
     if not isinstance(what, WriteStatus):
         return False
-    said = what.job.condition(Step.WAITING)
+    said = what.job.condition(JobStep.WAITING)
     return said is not None and said.status == "True"

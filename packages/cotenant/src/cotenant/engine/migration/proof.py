@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import isnan, nan
 
-from cotenant.model.groups.migration import REMARKS, JobPhase, MigrationJob, Step
+from cotenant.model.groups.migration import REMARKS, JobPhase, JobStep, MigrationJob
 
 WATCH_S = 180.0
 MIN_SHARE = 0.5  # of the expected change
@@ -32,7 +32,7 @@ Measure = Callable[[str, str], float | None]  # node, resource -> use in percent
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedProof:
     """Whether what a move was made for is so now. `served` None = not known; `is_settled`: time will not change it;
     `sample` is averaged over the time of watching, served where it is at most 1.
     """
@@ -45,7 +45,7 @@ class Served:
 
 # A job, and whether its time of watching is over; None = the move has no purpose that is checked, or not before that
 # time is over.
-Purpose = Callable[[MigrationJob, bool], Served | None]
+Purpose = Callable[[MigrationJob, bool], ServedProof | None]
 
 
 # Which objective that the move touches burns since; "" = none. Such a move did not help, whatever else it did.
@@ -57,7 +57,7 @@ def none_broke(job: MigrationJob, now_s: float) -> str:
     return ""
 
 
-def no_purpose(job: MigrationJob, is_due: bool) -> Served | None:
+def no_purpose(job: MigrationJob, is_due: bool) -> ServedProof | None:
     """Only a node's use is judged."""
     return None
 
@@ -94,16 +94,16 @@ class Proofs:
     def judge(self, job: MigrationJob, now_s: float) -> MigrationJob | None:
         """The job with its verdict when the time has come; None before, and for jobs without a plan of ours."""
         judged = self._judge(job, now_s)
-        verdict = judged.condition(Step.HELPED) if judged is not None else None
+        verdict = judged.condition(JobStep.HELPED) if judged is not None else None
         broke = self._broken(job, now_s) if judged is not None else ""
         if judged is None or verdict is None or not broke:
             return judged
         figures = f"{broke} burns its budget since the move; {verdict.message}"
-        return job.with_condition(Step.HELPED, "False", now_s, OBJECTIVE_BROKEN, figures)
+        return job.with_condition(JobStep.HELPED, "False", now_s, OBJECTIVE_BROKEN, figures)
 
     def _judge(self, job: MigrationJob, now_s: float) -> MigrationJob | None:
         note, end_s = job.note, ended_s(job)
-        if job.phase is not JobPhase.SUCCEEDED or note is None or job.condition(Step.HELPED):
+        if job.phase is not JobPhase.SUCCEEDED or note is None or job.condition(JobStep.HELPED):
             return None
         if not note.resource:
             return self._judge_purpose(job, now_s, now_s - end_s >= self._watch_s or isnan(end_s))
@@ -123,7 +123,9 @@ class Proofs:
             if now_s - end_s < 3 * self._watch_s:
                 return None
             self.forget(job.uid)
-            return job.with_condition(Step.HELPED, "Unknown", now_s, NOT_MEASURED, "its nodes were not measured since")
+            return job.with_condition(
+                JobStep.HELPED, "Unknown", now_s, NOT_MEASURED, "its nodes were not measured since"
+            )
         self.forget(job.uid)
         return _judged(job, samples.node / samples.number, samples.target / samples.number, now_s)
 
@@ -142,9 +144,9 @@ class Proofs:
             mean = samples.node / samples.number
             served, figures = mean <= 1.0, f"{figures} {mean:.2f}, the mean of the time after the move"
         if served is None:
-            return job.with_condition(Step.HELPED, "Unknown", now_s, NOT_MEASURED, figures)
+            return job.with_condition(JobStep.HELPED, "Unknown", now_s, NOT_MEASURED, figures)
         reason = PURPOSE_SERVED if served else PURPOSE_NOT_SERVED
-        return job.with_condition(Step.HELPED, str(served), now_s, reason, figures)
+        return job.with_condition(JobStep.HELPED, str(served), now_s, reason, figures)
 
 
 def ended_s(job: MigrationJob) -> float:
@@ -161,7 +163,7 @@ def rests(jobs: Iterable[MigrationJob], now_s: float) -> dict[str, float]:
     """The kinds of moves that are left alone now, with the time (Unix) until when."""
     judged: dict[str, list[tuple[float, str]]] = {}
     for job in jobs:
-        verdict = job.condition(Step.HELPED)
+        verdict = job.condition(JobStep.HELPED)
         if job.note is not None and verdict is not None and verdict.status != "Unknown":
             judged.setdefault(job.note.kind, []).append((verdict.since_s, verdict.status))
     found = {}
@@ -190,5 +192,5 @@ def _judged(job: MigrationJob, node: float, target: float, now_s: float) -> Migr
         f"of {note.target}: {note.target_before.get(name, 0.0):.1f} % before, {target:.1f} % after"
     )
     return job.with_condition(
-        Step.HELPED, "True" if helped else "False", now_s, HELPED if helped else NOT_HELPED, figures
+        JobStep.HELPED, "True" if helped else "False", now_s, HELPED if helped else NOT_HELPED, figures
     )

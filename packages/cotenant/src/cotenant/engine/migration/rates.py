@@ -11,7 +11,7 @@ from math import isnan
 
 from cotenant.engine.migration.contracts import MigrationSettings
 from cotenant.engine.migration.instructions import Instruction, PodFacts, WriteStatus
-from cotenant.model.groups.migration import MigrationJob, Step
+from cotenant.model.groups.migration import JobStep, MigrationJob
 from cotenant.policy.rebalance.migration.object_limiter import ObjectLimiter
 
 _MINUTE_S = 60.0
@@ -71,6 +71,6 @@ def begins_evicting(job: MigrationJob, write: Instruction | None) -> bool:
     """Whether this write of a job is the one with which it begins to evict."""
     return (
         isinstance(write, WriteStatus)
-        and job.condition(Step.EVICTION) is None
-        and write.job.condition(Step.EVICTION) is not None
+        and job.condition(JobStep.EVICTION) is None
+        and write.job.condition(JobStep.EVICTION) is not None
     )

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from cotenant.engine.migration.instructions import (
     CreateReservation,
-    EvictPod,
+    EvictJobPod,
     Instruction,
     PodFacts,
     RequestEviction,
@@ -34,14 +34,14 @@ from cotenant.model.groups.migration import (
     JobMode,
     JobPhase,
     JobReason,
+    JobStep,
     MigrationJob,
     MoveNote,
     PodRef,
-    Step,
     WaitReason,
 )
-from cotenant.model.groups.reservation import SCHEDULED, CurrentOwner, Phase, Reservation
-from cotenant.policy.rebalance.migration.arbitration import BUDGET, Verdict
+from cotenant.model.groups.reservation import SCHEDULED, CurrentOwner, Reservation, ReservationPhase
+from cotenant.policy.rebalance.migration.arbitration import BUDGET, ArbitrationVerdict
 
 SETTLES_S = 10.0  # objects of different kinds are seen at different times
 SUGGESTED_S = 1800.0  # for which a suggestion waits: the plan that it belongs to is then made anew
@@ -51,7 +51,7 @@ _EXPIRED = "Expired"  # reason of a reservation's condition Ready
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
+class SimulatedMove:
     """The what-if of a requested move: a pod with its landing, or why none of the named pods may move (`final`) or
     may move now.
     """
@@ -69,7 +69,7 @@ class JobFacts:
     pod: PodFacts | None = None  # the pod of that namespace and name now
     reservation: Reservation | None = None
     new_pod: PodFacts | None = None  # the pod that the job's status names, only if it still is the one of that UID
-    verdict: Verdict = Verdict.WAITING  # of arbitration, for a pending job
+    verdict: ArbitrationVerdict = ArbitrationVerdict.WAITING  # of arbitration, for a pending job
     why: str = ""  # of the verdict
     holds_back: str = ""  # why the eviction must wait; empty = it may begin
     holds_reservation: str = ""  # why no reservation may be created yet; empty = it may
@@ -79,7 +79,7 @@ class JobFacts:
     progress: EvictionProgress | None = None  # of the Eviction of its pod
     policy: EvictPolicy = EvictPolicy.EVICTION  # where neither the pod nor the job says
     target: str = ""  # the only node that the reservation may be placed on
-    simulated: Simulated | None = None  # of a requested move that has no landing yet; None = not simulated yet
+    simulated: SimulatedMove | None = None  # of a requested move that has no landing yet; None = not simulated yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def next_step(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
         waits = f"cotenant receipts approve {job.name}" if job.suggested else "it is paused"
         return Next(None, waits, WaitReason.PAUSED)
     if job.ttl_s > 0 and now_s - job.limit_from_s(now_s) >= job.ttl_s:
-        waiting = job.condition(Step.WAITING)
+        waiting = job.condition(JobStep.WAITING)
         why = f": {waiting.message}" if waiting is not None and waiting.status == "True" else ""
         return _fail(job, JobReason.TIMEOUT, f"not complete within {job.ttl_s:.0f} s{why}")
     if job.phase is JobPhase.PENDING:
@@ -133,14 +133,14 @@ def _begin(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
         return Next(None, f"pod {job.pod.key} is not known yet", WaitReason.POD)
     if pod is None or (job.pod.uid and pod.ref.uid != job.pod.uid):
         return _fail(job, JobReason.MISSING_POD, f"pod {job.pod.key} does not exist")
-    if facts.verdict is Verdict.FAILED:
+    if facts.verdict is ArbitrationVerdict.FAILED:
         return _fail(job, JobReason.FORBIDDEN, facts.why)
-    if facts.verdict is Verdict.WAITING:
+    if facts.verdict is ArbitrationVerdict.WAITING:
         return Next(None, facts.why, WaitReason.BUDGET if facts.why.startswith(BUDGET) else WaitReason.LIMIT)
     if not job.pod.uid:
         return Next(SetPodUid(job, pod.ref.uid))
-    if facts.verdict is Verdict.SURGE:
-        job = job.with_condition(Step.SURGE, "True", now_s, JobReason.SURGING, facts.why)
+    if facts.verdict is ArbitrationVerdict.SURGE:
+        job = job.with_condition(JobStep.SURGE, "True", now_s, JobReason.SURGING, facts.why)
     return Next(WriteStatus(replace(job, phase=JobPhase.RUNNING, node=pod.node)))
 
 
@@ -164,7 +164,7 @@ def _simulate(job: MigrationJob, facts: JobFacts) -> Next:
 def _reserve(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
     """Until the reservation has a node; None from then on."""
     found, name = facts.reservation, job.reservation_name
-    if not job.has(Step.RESERVATION_CREATED):
+    if not job.has(JobStep.RESERVATION_CREATED):
         if found is None:
             if job.reservation:
                 return _fail(job, JobReason.MISSING_RESERVATION, f"reservation {name} does not exist")
@@ -177,10 +177,10 @@ def _reserve(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
             if facts.holds_back:  # room is not reserved before the eviction may begin
                 return Next(None, facts.holds_back, WaitReason.LIMIT)
             return Next(
-                CreateReservation(job, facts.pod.ref, job.node, facts.target, job.uid if job.has(Step.SURGE) else "")
+                CreateReservation(job, facts.pod.ref, job.node, facts.target, job.uid if job.has(JobStep.SURGE) else "")
             )
-        return _step(job, Step.RESERVATION_CREATED, "True", now_s, message=f"reservation {name}")
-    if job.has(Step.POD_BOUND):
+        return _step(job, JobStep.RESERVATION_CREATED, "True", now_s, message=f"reservation {name}")
+    if job.has(JobStep.POD_BOUND):
         return None  # it has served its purpose
     if found is None:
         return _fail(job, JobReason.MISSING_RESERVATION, f"reservation {name} was deleted")
@@ -193,27 +193,27 @@ def _reserve(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
             ),
             "",
         )
-        if found.phase is Phase.FAILED:
+        if found.phase is ReservationPhase.FAILED:
             if any(condition.reason == _EXPIRED for condition in found.conditions):
                 return _fail(job, JobReason.EXPIRED, f"reservation {name} expired without a node")
-            marked = job.with_condition(Step.RESERVATION_SCHEDULED, "False", now_s, JobReason.UNSCHEDULABLE, why)
+            marked = job.with_condition(JobStep.RESERVATION_SCHEDULED, "False", now_s, JobReason.UNSCHEDULABLE, why)
             return _fail(marked, JobReason.UNSCHEDULABLE, why or f"reservation {name} has no node")
-        before = job.condition(Step.RESERVATION_SCHEDULED)
+        before = job.condition(JobStep.RESERVATION_SCHEDULED)
         if why and (before is None or before.message != why):
-            return _step(job, Step.RESERVATION_SCHEDULED, "False", now_s, JobReason.UNSCHEDULABLE, why)
+            return _step(job, JobStep.RESERVATION_SCHEDULED, "False", now_s, JobReason.UNSCHEDULABLE, why)
         return Next(None, why or f"reservation {name} has no node yet", WaitReason.RESERVATION)
     if found.node == job.node:
         return _fail(job, JobReason.FORBIDDEN, f"reservation {name} is on the pod's own node {found.node}")
-    if not job.has(Step.RESERVATION_SCHEDULED):
-        return _step(job, Step.RESERVATION_SCHEDULED, "True", now_s, message=f"on {found.node}")
-    if found.phase is Phase.FAILED:
+    if not job.has(JobStep.RESERVATION_SCHEDULED):
+        return _step(job, JobStep.RESERVATION_SCHEDULED, "True", now_s, message=f"on {found.node}")
+    if found.phase is ReservationPhase.FAILED:
         return _fail(job, JobReason.EXPIRED, f"reservation {name} ended before the pod was replaced")
     return None
 
 
 def _hand_over(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
     """Evict, then follow the replacement until it is ready."""
-    if not job.has(Step.POD_BOUND):
+    if not job.has(JobStep.POD_BOUND):
         waiting = _pending_pod(job, facts, now_s)
         if waiting is not None:
             return waiting
@@ -223,45 +223,45 @@ def _hand_over(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
         owner = _owner(facts.reservation)
         if owner is None:
             why = "its replacement is not placed yet"
-            return _waits_for_replacement(job, Step.POD_BOUND, JobReason.WAIT_BOUND, why, now_s)
-        marked = job.with_condition(Step.POD_BOUND, "True", now_s, message=f"{owner.namespace}/{owner.name}")
+            return _waits_for_replacement(job, JobStep.POD_BOUND, JobReason.WAIT_BOUND, why, now_s)
+        marked = job.with_condition(JobStep.POD_BOUND, "True", now_s, message=f"{owner.namespace}/{owner.name}")
         return Next(
             WriteStatus(
-                replace(marked, status=Step.POD_BOUND.value, new_pod=PodRef(owner.namespace, owner.name, owner.uid))
+                replace(marked, status=JobStep.POD_BOUND.value, new_pod=PodRef(owner.namespace, owner.name, owner.uid))
             )
         )
-    bound = job.condition(Step.POD_BOUND)
+    bound = job.condition(JobStep.POD_BOUND)
     if facts.new_pod is None and bound is not None and now_s - bound.since_s < SETTLES_S:
         return Next(None, "its replacement is not known yet", WaitReason.REPLACEMENT)
     if facts.new_pod is None:
-        return _succeed(job.with_condition(Step.POD_READY, "True", now_s, message="the replacement is gone"))
+        return _succeed(job.with_condition(JobStep.POD_READY, "True", now_s, message="the replacement is gone"))
     if not facts.new_pod.ready:
         why = "its replacement is not ready yet"
-        return _waits_for_replacement(job, Step.POD_READY, JobReason.WAIT_READY, why, now_s)
-    return _succeed(job.with_condition(Step.POD_READY, "True", now_s))
+        return _waits_for_replacement(job, JobStep.POD_READY, JobReason.WAIT_READY, why, now_s)
+    return _succeed(job.with_condition(JobStep.POD_READY, "True", now_s))
 
 
 def _pending_pod(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
     """A pod that had no node itself is not evicted, wherever it was placed meanwhile: it draws from its
     reservation. None for any other.
     """
-    condition = job.condition(Step.POD_SCHEDULED)
-    if condition is None and (job.node or job.condition(Step.EVICTION)):
+    condition = job.condition(JobStep.POD_SCHEDULED)
+    if condition is None and (job.node or job.condition(JobStep.EVICTION)):
         return None
     if _gone(job, facts):
         return _fail(job, JobReason.MISSING_POD, f"pod {job.pod.key} is gone")
     assert facts.pod is not None
     if facts.pod.node:
-        return _succeed(job.with_condition(Step.POD_SCHEDULED, "True", now_s, message=f"on {facts.pod.node}"))
+        return _succeed(job.with_condition(JobStep.POD_SCHEDULED, "True", now_s, message=f"on {facts.pod.node}"))
     owner = _owner(facts.reservation)
     if owner is not None and owner.uid != facts.pod.ref.uid:
         return _fail(job, JobReason.FORBIDDEN, f"pod {owner.namespace}/{owner.name} took the reservation first")
     if condition is None:
-        return _step(job, Step.POD_SCHEDULED, "False", now_s, JobReason.UNSCHEDULABLE)
+        return _step(job, JobStep.POD_SCHEDULED, "False", now_s, JobReason.UNSCHEDULABLE)
     return Next(None, "the pod is not placed yet", WaitReason.POD)
 
 
-def _waits_for_replacement(job: MigrationJob, type_: Step, reason: JobReason, why: str, now_s: float) -> Next:
+def _waits_for_replacement(job: MigrationJob, type_: JobStep, reason: JobReason, why: str, now_s: float) -> Next:
     """Written once as the step's condition, as upstream, for clients that watch it."""
     if job.condition(type_) is None:
         return _step(job, type_, "False", now_s, reason)
@@ -273,29 +273,29 @@ def _waits_for_replacement(job: MigrationJob, type_: Step, reason: JobReason, wh
 
 def _evict(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
     """Until the pod is gone and that is written; None from then on."""
-    if job.has(Step.EVICTION):
+    if job.has(JobStep.EVICTION):
         return None
-    begun, pod = job.condition(Step.EVICTION) is not None, facts.pod
+    begun, pod = job.condition(JobStep.EVICTION) is not None, facts.pod
     if _gone(job, facts) or pod is None:
         if begun:
-            return _step(job, Step.EVICTION, "True", now_s, JobReason.EVICT_COMPLETE)
+            return _step(job, JobStep.EVICTION, "True", now_s, JobReason.EVICT_COMPLETE)
         return _fail(job, JobReason.MISSING_POD, f"pod {job.pod.key} was gone before it was evicted")
     if pod.terminating and begun:
         return Next(None, "the pod is terminating", WaitReason.POD)
     if facts.cannot_evict:
         return _fail(job, JobReason.FAILED_EVICT, facts.cannot_evict)
     owner = _owner(facts.reservation)
-    is_surge = job.has(Step.SURGE)  # then the replacement has the reservation before the pod goes
+    is_surge = job.has(JobStep.SURGE)  # then the replacement has the reservation before the pod goes
     if owner is not None and not is_surge and (owner.namespace, owner.name) != (job.pod.namespace, job.pod.name):
         return _fail(job, JobReason.FORBIDDEN, f"pod {owner.namespace}/{owner.name} took the reservation first")
     if not begun:
-        if facts.reservation is not None and facts.reservation.phase is Phase.SUCCEEDED:
+        if facts.reservation is not None and facts.reservation.phase is ReservationPhase.SUCCEEDED:
             return _fail(
                 job, JobReason.FORBIDDEN, f"reservation {job.reservation_name} was used up before the eviction"
             )
         if facts.holds_back:
             return Next(None, facts.holds_back, WaitReason.LIMIT)
-        return _step(job, Step.EVICTION, "False", now_s, JobReason.SURGING if is_surge else JobReason.EVICTING)
+        return _step(job, JobStep.EVICTION, "False", now_s, JobReason.SURGING if is_surge else JobReason.EVICTING)
     if is_surge:
         why = "its replacement is rolled out first" if owner is None else f"{owner.name} is to become ready first"
         return Next(StartSurge(job), why, WaitReason.REPLACEMENT)
@@ -304,7 +304,7 @@ def _evict(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
         return Next(None, "another controller is to delete the pod", WaitReason.POD)
     if policy is EvictPolicy.EVICTION and pod.takes_requests:
         return _request(job, facts, now_s)
-    return Next(EvictPod(job, policy), "the pod is there still", WaitReason.POD)
+    return Next(EvictJobPod(job, policy), "the pod is there still", WaitReason.POD)
 
 
 def _request(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
@@ -313,7 +313,7 @@ def _request(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
     if found is None:
         return Next(RequestEviction(job), "the pod's eviction is requested", WaitReason.RESPONDER)
     if found.failed == INVALID:  # such as a pod of a group that was not known to be one
-        return Next(EvictPod(job, EvictPolicy.EVICTION), "the pod is there still", WaitReason.POD)
+        return Next(EvictJobPod(job, EvictPolicy.EVICTION), "the pod is there still", WaitReason.POD)
     if found.failed:
         return _fail(job, JobReason.FAILED_EVICT, f"EvictionRequest {found.key}: {found.failed}: {found.message}")
     said = facts.progress.in_words(now_s) if facts.progress is not None else "no Eviction has begun yet"
@@ -332,7 +332,7 @@ def _owner(reservation: Reservation | None) -> CurrentOwner | None:
 # ---- writes
 
 
-def _step(job: MigrationJob, type_: Step, status: str, now_s: float, reason: str = "", message: str = "") -> Next:
+def _step(job: MigrationJob, type_: JobStep, status: str, now_s: float, reason: str = "", message: str = "") -> Next:
     marked = job.with_condition(type_, status, now_s, reason, message)
     return Next(WriteStatus(replace(marked, status=type_.value)))
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.leases.write_order import order_writes
 from cotenant.engine.node.clock import NodeClock
-from cotenant.engine.node.decision_log import DecisionKind, DecisionLog, HeldKnob, KnobDecision, NodeExplanation
+from cotenant.engine.node.decision_log import DecisionKind, DecisionLog, GroupExplanation, HeldKnob, KnobDecision
 from cotenant.engine.node.evictions import Evictions
 from cotenant.engine.node.explanation import explain_group, held_knob
 from cotenant.engine.node.history import NodeHistory
@@ -27,10 +27,10 @@ from cotenant.engine.node.knobs.binding_limits import POLICY, binding_limits
 from cotenant.engine.node.knobs.external_cpusets import ExternalCpusets
 from cotenant.engine.node.knobs.knob_entry import Changes, KnobEntry, KnobStatus
 from cotenant.engine.node.knobs.knob_tracker import KnobTracker
-from cotenant.engine.node.knobs.plan import Plan, resolve
-from cotenant.engine.node.knobs.readings import Readings
+from cotenant.engine.node.knobs.plan import KnobPlan, resolve
+from cotenant.engine.node.knobs.readings import KnobReadings
 from cotenant.engine.node.knobs.rejected_requests import RejectedRequests
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import NodePolicy, enabled_policies
 from cotenant.engine.node.policy_runner import PolicyResults, PolicyRunner
 from cotenant.engine.node.rates import Rates
@@ -38,21 +38,21 @@ from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.engine.node.recovery.story import ServiceStory, story
 from cotenant.engine.node.report import NodeUsage
 from cotenant.engine.node.settings import AgentSettings
-from cotenant.engine.node.view import NodeView, check_health
+from cotenant.engine.node.view import NodePodsView, check_health
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import Permanent
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import LogicalCpu, NodeSample
-from cotenant.model.machine.knob import Knob, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseAnswer, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import EvictPod, Reason
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, Alarm, Allocatable, NodeState, ServiceHealth
 from cotenant.model.machine.replica_signal import ReplicaSignal
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 
 _MIN_PART = 20  # of a period; samples closer together are not compared
-_NO_PLAN = Plan({}, ())
+_NO_PLAN = KnobPlan({}, ())
 
 
 class Agent:
@@ -65,8 +65,8 @@ class Agent:
         self._counts = AgentCounts()
         self._clock = NodeClock()
         self._rates = Rates(settings.period_us // _MIN_PART)
-        self._view = NodeView(settings, self._counts)
-        self._readings = Readings(settings.knob_age_us, settings.period_us)
+        self._view = NodePodsView(settings, self._counts)
+        self._readings = KnobReadings(settings.knob_age_us, settings.period_us)
         self._history = NodeHistory(settings, node)
         chosen = enabled_policies(settings.policies) if policies is None else tuple(policies)
         self._runner = PolicyRunner(chosen, settings.period_us, settings.lease_us, self._counts)
@@ -74,7 +74,7 @@ class Agent:
         self._evictions = Evictions(settings.evictions, self._counts)
         self._log = DecisionLog(settings.decisions_kept)
         self._supported = frozenset(Knob)
-        self._asked: tuple[Target, ...] = ()  # knobs to be read before the next sample
+        self._asked: tuple[KnobTarget, ...] = ()  # knobs to be read before the next sample
         self._state: NodeState | None = None
         self._plan = _NO_PLAN
         # the input of the plan: requests by policy, and the supported knobs
@@ -154,7 +154,7 @@ class Agent:
         """The cgroups to read for the next sample, sorted."""
         return self._view.groups()
 
-    def knobs_to_read(self) -> tuple[Target, ...]:
+    def knobs_to_read(self) -> tuple[KnobTarget, ...]:
         """The knobs to read before the next sample, sorted: those that policies read and whose value is old or
         unknown.
         """
@@ -167,7 +167,9 @@ class Agent:
 
     # Decisions
 
-    def sampled(self, sample: NodeSample, knobs: Mapping[Target, str], cpus: Sequence[LogicalCpu] = ()) -> Instructions:
+    def sampled(
+        self, sample: NodeSample, knobs: Mapping[KnobTarget, str], cpus: Sequence[LogicalCpu] = ()
+    ) -> Instructions:
         """The tick. `knobs`: the values of `knobs_to_read()` that could be read; `cpus`: the machine's threads
         (empty: unchanged).
         """
@@ -235,7 +237,7 @@ class Agent:
         emitted = self._emit(changes, tuple(desired_knob for _, desired_knob in chosen), now_us)
         return replace(emitted, failing=results.failing) if results.failing else emitted
 
-    def _update_plan(self, verdicts: Sequence[tuple[str, Verdict]]) -> None:
+    def _update_plan(self, verdicts: Sequence[tuple[str, PolicyVerdict]]) -> None:
         """Make a new plan where the requests changed."""
         requests = [(policy, verdict.knobs) for policy, verdict in verdicts]
         if requests != self._requests or self._supported != self._planned_supported:
@@ -243,7 +245,7 @@ class Agent:
             self._requests, self._planned_supported = requests, self._supported
 
     def _emit(self, changes: Changes, evict: tuple[EvictPod, ...], now_us: int) -> Instructions:
-        if self.settings.mode is Mode.OBSERVE:
+        if self.settings.mode is AgentMode.OBSERVE:
             # Emit nothing; requests count as done, so that the records continue as if they were.
             for give in changes.give_back:
                 self._tracker.answered(LeaseAnswer(give.target, LeaseState.RESTORED), now_us)
@@ -257,7 +259,7 @@ class Agent:
         for desired_knob in hold:
             if (desired_knob.target, desired_knob.value) not in requested:
                 self._tracker.expect_intermediate(desired_knob, now_us)
-        return Instructions(hold, changes.give_back, evict, dry=self.settings.mode is Mode.DRY_RUN)
+        return Instructions(hold, changes.give_back, evict, dry=self.settings.mode is AgentMode.DRY_RUN)
 
     def _note(self, changes: Changes, now_us: int) -> None:
         for entry in changes.new:
@@ -296,7 +298,7 @@ class Agent:
     def evicted(self, uid: str, accepted: bool, detail: str, at_us: int) -> None:
         """The outcome of an eviction request."""
         now = self._clock.at(at_us)
-        rehearsed = self.settings.mode is Mode.DRY_RUN
+        rehearsed = self.settings.mode is AgentMode.DRY_RUN
         requested = self._evictions.answered(uid, accepted, detail, now, rehearsed=rehearsed)
         if requested is not None and not accepted:
             self._log.note(
@@ -343,7 +345,7 @@ class Agent:
         runner, mode = self._runner, self.settings.mode
         return tuple(held_knob(entry, runner.policy(entry.policy), mode) for entry in self._tracker.entries())
 
-    def explain(self, requested: str) -> NodeExplanation | None:
+    def explain(self, requested: str) -> GroupExplanation | None:
         """The explanation of a group (its path), or of a pod (namespace/name or UID); None where it is not known."""
         return explain_group(
             requested,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cotenant.model.errors import Permanent
-from cotenant.model.machine.knob import Target
+from cotenant.model.machine.knob import KnobTarget
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.replica_signal import FRESH_US, ReplicaSignal
 
@@ -44,7 +44,7 @@ class KnobDecision:
     policy: str  # "" where no policy decided
     group: str  # "" where it concerns the node
     reason: Reason
-    target: Target | None = None
+    target: KnobTarget | None = None
     value: str = ""
     pod: str = ""  # namespace/name
 
@@ -53,7 +53,7 @@ class KnobDecision:
 class HeldKnob:
     """A knob that is held, requested or refused now."""
 
-    target: Target
+    target: KnobTarget
     value: str
     state: str  # "asked", "held", "returning", "refused", "yielded", "gone", or in observe mode "would be held"
     policy: str
@@ -65,7 +65,7 @@ class HeldKnob:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeExplanation:
+class GroupExplanation:
     """The explanation of a group, or of a pod with the groups below and above it."""
 
     asked: str  # as given
@@ -73,7 +73,7 @@ class NodeExplanation:
     pod: str  # namespace/name, "" where the group belongs to no pod
     text: tuple[str, ...]  # the same in sentences, ready to print
     holds: tuple[HeldKnob, ...]
-    stands: tuple[tuple[Target, str], ...]  # knobs that were read, with their values
+    stands: tuple[tuple[KnobTarget, str], ...]  # knobs that were read, with their values
     verdicts: tuple[tuple[str, tuple[Reason, ...]], ...]  # each policy's last reasons
     leaves: Reason | None  # why the pod's eviction was requested, or is waiting
     decisions: tuple[KnobDecision, ...]  # of these groups, oldest first
@@ -97,7 +97,7 @@ class DecisionLog:
         policy: str,
         group: str,
         reason: Reason,
-        target: Target | None = None,
+        target: KnobTarget | None = None,
         value: str = "",
         pod: str = "",
     ) -> None:
@@ -122,7 +122,7 @@ class DecisionLog:
             raise Permanent("the decision log has gaps")
 
 
-def sentences(explanation: NodeExplanation, now_us: int) -> tuple[str, ...]:
+def sentences(explanation: GroupExplanation, now_us: int) -> tuple[str, ...]:
     """The explanation in sentences, the most important first."""
     who = f"pod {explanation.pod}" if explanation.pod else f"group /{explanation.asked}"
     lines = [explanation.leaves.text] if explanation.leaves else []

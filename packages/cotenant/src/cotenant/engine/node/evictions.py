@@ -18,8 +18,8 @@ from cotenant.engine.node.instructions import AgentCounts
 from cotenant.engine.node.settings import SECOND_US, EvictionLimits
 from cotenant.model.errors import Permanent
 from cotenant.model.machine.node_decision import EvictPod
-from cotenant.model.machine.node_pod import NodePod, Phase
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
+from cotenant.model.machine.verdict import PolicyVerdict
 
 MINUTE_US = 60 * SECOND_US
 HOUR_US = 60 * MINUTE_US
@@ -27,7 +27,7 @@ NOT_NAMED = "a source that names it: only its group is known"
 
 
 @dataclass(slots=True)
-class EvictionRequest:
+class RequestedEviction:
     """One pod whose eviction was requested."""
 
     eviction: EvictPod
@@ -63,12 +63,12 @@ class Evictions:
     def __init__(self, limits: EvictionLimits, counts: AgentCounts) -> None:
         self._limits = limits
         self._counts = counts
-        self._asked: dict[str, EvictionRequest] = {}  # by UID
+        self._asked: dict[str, RequestedEviction] = {}  # by UID
         self._history: deque[tuple[int, str]] = deque()  # time, tenant; of the last hour, without those refused
         self._refused: deque[int] = deque()  # times of the last minute's refusals
         self._paced: dict[str, str] = {}  # UIDs that wait, and for what
 
-    def asked(self) -> Mapping[str, EvictionRequest]:
+    def asked(self) -> Mapping[str, RequestedEviction]:
         """Requests of pods that are still here, by UID."""
         return self._asked
 
@@ -77,7 +77,7 @@ class Evictions:
         return self._paced
 
     def choose(
-        self, verdicts: Sequence[tuple[str, Verdict]], pods: Mapping[str, NodePod], now_us: int
+        self, verdicts: Sequence[tuple[str, PolicyVerdict]], pods: Mapping[str, NodePod], now_us: int
     ) -> tuple[tuple[str, EvictPod], ...]:
         """The evictions to request now, each with the first policy that wants it. `verdicts` in policy order,
         `pods` by UID.
@@ -92,7 +92,7 @@ class Evictions:
         # Pods requested before come last: one that never leaves must not block all others.
         for uid, (policy, eviction) in sorted(requested.items(), key=lambda entry: entry[0] in self._asked):
             pod = pods.get(uid)
-            if pod is None or pod.phase is not Phase.RUNNING or not self._may_ask(uid, now_us):
+            if pod is None or pod.phase is not NodePodPhase.RUNNING or not self._may_ask(uid, now_us):
                 continue
             # A verdict from before the pod was named judged a class that was not known.
             named = pod.is_named and eviction.key == pod.key
@@ -102,7 +102,7 @@ class Evictions:
                 continue
             before = self._asked.get(uid)
             backoff_us = before.backoff_us if before else 0
-            self._asked[uid] = EvictionRequest(eviction, policy, now_us, _account(pod), backoff_us=backoff_us)
+            self._asked[uid] = RequestedEviction(eviction, policy, now_us, _account(pod), backoff_us=backoff_us)
             self._history.append((now_us, _account(pod)))
             self._counts.evictions_asked += 1
             chosen.append((policy, eviction))
@@ -112,7 +112,7 @@ class Evictions:
 
     def answered(
         self, uid: str, accepted: bool, detail: str, now_us: int, *, rehearsed: bool = False
-    ) -> EvictionRequest | None:
+    ) -> RequestedEviction | None:
         """Record the outcome of a request; None where none was made. `rehearsed`: refused only because nothing is
         to happen, so that the limits count it.
         """

@@ -11,22 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cotenant.engine.node.decision_log import DecisionLog, HeldKnob, NodeExplanation, sentences
+from cotenant.engine.node.decision_log import DecisionLog, GroupExplanation, HeldKnob, sentences
 from cotenant.engine.node.evictions import NOT_NAMED, Evictions
 from cotenant.engine.node.knobs.knob_entry import KnobEntry
 from cotenant.engine.node.knobs.plan import within
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import NodePolicy
-from cotenant.engine.node.view import NodeView
-from cotenant.model.machine.knob import Target
+from cotenant.engine.node.view import NodePodsView
+from cotenant.model.machine.knob import KnobTarget
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 
 
-def held_knob(entry: KnobEntry, policy: NodePolicy | None, mode: Mode) -> HeldKnob:
+def held_knob(entry: KnobEntry, policy: NodePolicy | None, mode: AgentMode) -> HeldKnob:
     """A knob as a person sees it; `policy` is the one that wants it, where that is still on."""
-    observed = mode is Mode.OBSERVE and not entry.status.is_backing_off
+    observed = mode is AgentMode.OBSERVE and not entry.status.is_backing_off
     return HeldKnob(
         entry.target,
         entry.value,
@@ -42,14 +42,14 @@ def held_knob(entry: KnobEntry, policy: NodePolicy | None, mode: Mode) -> HeldKn
 
 def explain_group(
     asked: str,
-    view: NodeView,
+    view: NodePodsView,
     holds: Sequence[HeldKnob],
-    knobs: Mapping[Target, str],
-    verdicts: Sequence[tuple[str, Verdict]],
+    knobs: Mapping[KnobTarget, str],
+    verdicts: Sequence[tuple[str, PolicyVerdict]],
     evictions: Evictions,
     log: DecisionLog,
     now_us: int,
-) -> NodeExplanation | None:
+) -> GroupExplanation | None:
     """The explanation; None where the group or pod is not known."""
     group = asked.strip("/")
     pod = view.find(asked) or view.find(group) or view.owner(group)
@@ -58,7 +58,7 @@ def explain_group(
         return None
     groups = _related(group, pod)
     concerned = tuple(hold for hold in holds if hold.target.group in groups)
-    explanation = NodeExplanation(
+    explanation = GroupExplanation(
         asked=group,
         groups=groups,
         pod=pod.key if pod else "",

@@ -24,16 +24,16 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from cotenant.model.cluster.labels import Labels
-from cotenant.model.cluster.seal import Standing
+from cotenant.model.cluster.seal import SealStanding
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, parse_allocations
 from cotenant.model.devices.device import DeviceType
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import GpuCounters
-from cotenant.model.machine.first_values import FirstValues, LeftOut, Refusal
+from cotenant.model.machine.first_values import FirstValueRefusal, FirstValues, LeftOut
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.node_pod import NOT_EXTENDED, NodePod
 from cotenant.policy.nodeqos.batch_resources import MIN_WEIGHT, BatchResourcesConfig, desired
 
@@ -65,7 +65,7 @@ class FirstValueSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFacts:
+class FirstValueFacts:
     """What is known of the node. `gpus` None: not known. `cpu_manager` "": not known."""
 
     node: str = ""
@@ -90,7 +90,7 @@ class StartingContainer:
 
 
 def first_values(
-    pod: NodePod, container: StartingContainer, node: NodeFacts, settings: FirstValueSettings
+    pod: NodePod, container: StartingContainer, node: FirstValueFacts, settings: FirstValueSettings
 ) -> FirstValues:
     """What a new container starts with."""
     made = _limits(pod, container, node, settings, starting=True)
@@ -101,14 +101,14 @@ def first_values(
 
 
 def updated_values(
-    pod: NodePod, container: StartingContainer, node: NodeFacts, settings: FirstValueSettings
+    pod: NodePod, container: StartingContainer, node: FirstValueFacts, settings: FirstValueSettings
 ) -> FirstValues:
     """What an update of a running container is changed to: its batch amounts. Native ones are the kubelet's to say."""
     return _limits(pod, container, node, replace(settings, best_effort=False), starting=False)
 
 
 def _limits(
-    pod: NodePod, container: StartingContainer, node: NodeFacts, settings: FirstValueSettings, *, starting: bool
+    pod: NodePod, container: StartingContainer, node: FirstValueFacts, settings: FirstValueSettings, *, starting: bool
 ) -> FirstValues:
     made = FirstValues()
     if settings.batch is not None and pod.extended != NOT_EXTENDED:
@@ -123,7 +123,9 @@ def _limits(
             if knob.target.group == at:
                 made = _with_knob(made, knob.target.knob, knob.value, knob.reason, container, starting=starting)
     if made.weight is None and settings.best_effort and pod.best_effort and not _has_batch_cpu(pod, container.name):
-        reason = Reason(RULE, f"{pod.key} is best effort: the least weight", (Term(Knob.CPU_WEIGHT, MIN_WEIGHT),))
+        reason = Reason(
+            RULE, f"{pod.key} is best effort: the least weight", (DecisionTerm(Knob.CPU_WEIGHT, MIN_WEIGHT),)
+        )
         made = replace(made, weight=MIN_WEIGHT, reasons=(*made.reasons, reason))
     return made
 
@@ -141,13 +143,19 @@ def _with_knob(
         case Knob.CPU_MAX:
             quota = parse_cpu_max(value)
             if starting and (quota.cpu_m or 0) < MIN_START_MILLI:
-                return _without(made, Refusal.TOO_SMALL, f"{reason.text}, in which a start would take seconds")
+                return _without(
+                    made, FirstValueRefusal.TOO_SMALL, f"{reason.text}, in which a start would take seconds"
+                )
             if container.ceiling_m == 0:
-                return _without(made, Refusal.OUTSIDE, f"{reason.text}; what the groups above it allow is not known")
+                return _without(
+                    made, FirstValueRefusal.OUTSIDE, f"{reason.text}; what the groups above it allow is not known"
+                )
             return replace(made, quota=_below(quota, container.ceiling_m), reasons=(*made.reasons, reason))
         case Knob.MEMORY_MAX:
             if starting and int(value) < MIN_START_BYTES:
-                return _without(made, Refusal.TOO_SMALL, f"{reason.text}, in which the runtime's own start may not fit")
+                return _without(
+                    made, FirstValueRefusal.TOO_SMALL, f"{reason.text}, in which the runtime's own start may not fit"
+                )
             return replace(made, memory_bytes=int(value), reasons=(*made.reasons, reason))
         case _:
             return made
@@ -161,55 +169,61 @@ def _below(quota: CpuMax, ceiling_m: int | None) -> CpuMax:
 
 
 def _cpus(
-    made: FirstValues, pod: NodePod, container: StartingContainer, node: NodeFacts, settings: FirstValueSettings
+    made: FirstValues, pod: NodePod, container: StartingContainer, node: FirstValueFacts, settings: FirstValueSettings
 ) -> FirstValues:
     if not settings.cpus or not pod.own_cpus:
         return made
     text = f"{pod.key} owns the CPUs {format_cpus(pod.own_cpus)}"
     if doubt := _doubt(pod, settings):
-        return _without(made, Refusal.UNTRUSTED, f"{text} by an annotation, {doubt}")
+        return _without(made, FirstValueRefusal.UNTRUSTED, f"{text} by an annotation, {doubt}")
     if node.cpu_manager != "none":
         owner = f"is {node.cpu_manager}" if node.cpu_manager else "is not known"
-        return _without(made, Refusal.OTHER_OWNER, f"{text}, but the policy of the kubelet's CPU manager {owner}")
+        return _without(
+            made, FirstValueRefusal.OTHER_OWNER, f"{text}, but the policy of the kubelet's CPU manager {owner}"
+        )
     if container.allowed_cpus is None or not set(pod.own_cpus) <= set(container.allowed_cpus):
         allowed = "is not known" if container.allowed_cpus is None else f"is {format_cpus(container.allowed_cpus)}"
-        return _without(made, Refusal.OUTSIDE, f"{text}, but what its group may use {allowed}")
+        return _without(made, FirstValueRefusal.OUTSIDE, f"{text}, but what its group may use {allowed}")
     return replace(made, cpus=pod.own_cpus, reasons=(*made.reasons, Reason(RULE, text)))
 
 
-def _cache_class(made: FirstValues, pod: NodePod, node: NodeFacts, settings: FirstValueSettings) -> FirstValues:
+def _cache_class(made: FirstValues, pod: NodePod, node: FirstValueFacts, settings: FirstValueSettings) -> FirstValues:
     name = settings.cache_class
     if not name or not pod.best_effort:
         return made
     if name not in node.cache_classes:
-        return _without(made, Refusal.NO_CLASS, f"{pod.key} belongs to the cache's class {name}, which does not exist")
+        return _without(
+            made, FirstValueRefusal.NO_CLASS, f"{pod.key} belongs to the cache's class {name}, which does not exist"
+        )
     reason = Reason(RULE, f"{pod.key} belongs to the cache's class {name}")
     return replace(made, cache_class=name, reasons=(*made.reasons, reason))
 
 
-def _gpus(made: FirstValues, pod: NodePod, node: NodeFacts, settings: FirstValueSettings) -> FirstValues:
+def _gpus(made: FirstValues, pod: NodePod, node: FirstValueFacts, settings: FirstValueSettings) -> FirstValues:
     written = pod.annotations.get(DEVICE_ALLOCATED)
     if not settings.devices or written is None:
         return made
     if doubt := _doubt(pod, settings):
-        return _without(made, Refusal.UNTRUSTED, f"{pod.key} has devices by an annotation, {doubt}")
+        return _without(made, FirstValueRefusal.UNTRUSTED, f"{pod.key} has devices by an annotation, {doubt}")
     try:
         minors = sorted(
             {allocation.minor for allocation in parse_allocations(written) if allocation.type is DeviceType.GPU}
         )
     except InvalidInput as error:
-        return _without(made, Refusal.MALFORMED, f"{pod.key}: {error}")
+        return _without(made, FirstValueRefusal.MALFORMED, f"{pod.key}: {error}")
     if not minors:
         return made
     known = {gpu.index: gpu for gpu in node.gpus or ()}
     for minor in minors:
         what = f"{pod.key} was given GPU {minor}"
         if node.gpus is None:
-            return _without(made, Refusal.UNKNOWN_DEVICE, f"{what}, and which GPUs this node has is not known")
+            return _without(
+                made, FirstValueRefusal.UNKNOWN_DEVICE, f"{what}, and which GPUs this node has is not known"
+            )
         if minor not in known:
-            return _without(made, Refusal.UNKNOWN_DEVICE, f"{what}, which this node does not have")
+            return _without(made, FirstValueRefusal.UNKNOWN_DEVICE, f"{what}, which this node does not have")
         if not known[minor].healthy:
-            return _without(made, Refusal.ILL_DEVICE, f"{what}, which is not in good health")
+            return _without(made, FirstValueRefusal.ILL_DEVICE, f"{what}, which is not in good health")
     visible = ",".join(known[minor].uuid or str(minor) for minor in minors)
     reason = Reason(RULE, f"{pod.key} was given GPU {', '.join(map(str, minors))}")
     return replace(
@@ -221,7 +235,7 @@ def _gpus(made: FirstValues, pod: NodePod, node: NodeFacts, settings: FirstValue
 
 
 def _names(
-    made: FirstValues, pod: NodePod, container: StartingContainer, node: NodeFacts, settings: FirstValueSettings
+    made: FirstValues, pod: NodePod, container: StartingContainer, node: FirstValueFacts, settings: FirstValueSettings
 ) -> FirstValues:
     """The names by which measurements and spans of the container meet. What the pod sets itself stays."""
     workload = workload_of(pod.labels, pod.name)
@@ -268,15 +282,15 @@ def _image_name(image: str) -> str:
 
 def _doubt(pod: NodePod, settings: FirstValueSettings) -> str:
     """Why what the pod's annotations say that it holds is not believed; "" where it is."""
-    if pod.holdings is Standing.SEALED:
+    if pod.holdings is SealStanding.SEALED:
         return ""
-    if pod.holdings is Standing.REFUSED:
+    if pod.holdings is SealStanding.REFUSED:
         return "without a seal of the scheduler that is right"
     known = EVERY_NAMESPACE in settings.believed or pod.namespace in settings.believed
     return "" if known else "in a namespace that is not believed"
 
 
-def _without(made: FirstValues, cause: Refusal, text: str) -> FirstValues:
+def _without(made: FirstValues, cause: FirstValueRefusal, text: str) -> FirstValues:
     return replace(made, left_out=(*made.left_out, LeftOut(cause, Reason(RULE, text))))
 
 

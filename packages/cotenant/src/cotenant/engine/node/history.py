@@ -17,7 +17,7 @@ from cotenant.engine.node.evictions import tenant_of
 from cotenant.engine.node.report import (
     Aggregate,
     NodeUsage,
-    PodUsage,
+    PodAverage,
     TenantUse,
     demand_capped_fairness,
     dominant_share,
@@ -139,7 +139,7 @@ class NodeHistory:
             return None
         since = state.at_us - windows_us[0]
         pods = [
-            PodUsage(
+            PodAverage(
                 entry.pod,
                 self._series.average((entry.pod.group, _CPU), since),
                 self._series.average((entry.pod.group, _MEMORY), since),

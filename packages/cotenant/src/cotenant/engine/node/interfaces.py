@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from cotenant.model.machine.counters import Gap, NodeSample
-from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, LeaseAnswer, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, KnobTarget, LeaseAnswer, SetKnob
 from cotenant.model.machine.node_pod import NodePod
 
 
@@ -27,19 +27,19 @@ class KnobPort(Protocol):
         """None where this machine has the knob, else what is missing."""
         ...
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         """The current value, in canonical form."""
         ...
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         """What `restore` needs to write exactly this value back."""
         ...
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         """Set the knob to a canonical value. The kernel may round it."""
         ...
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         """Write back what `raw` returned."""
         ...
 
@@ -50,7 +50,7 @@ class KnobIdentity(Protocol):
     and go.
     """
 
-    def identity(self, target: Target) -> str:
+    def identity(self, target: KnobTarget) -> str:
         """A text that is constant for the life of the group, e.g. its directory's inode. Raises `Vanished`."""
         ...
 
@@ -86,7 +86,7 @@ class Sensor(Protocol):
         ...
 
 
-class Discovery(Protocol):
+class PodDiscovery(Protocol):
     """The pods of this node."""
 
     async def pods(self) -> tuple[NodePod, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Mode(StrEnum):
+class AgentMode(StrEnum):
     """How far the agent goes."""
 
     ACT = "act"

@@ -16,9 +16,9 @@ from typing import Any
 
 from cotenant.engine.node.recovery import policy as recovery
 from cotenant.engine.node.recovery.settings import RecoverySettings
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_state import NodeState
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.interference import antagonist
 from cotenant.policy.interference import settings as interference
 from cotenant.policy.interference.attribution import held
@@ -66,7 +66,7 @@ class PolicySettings:
 DEFAULT_POLICIES = PolicySettings()
 
 
-def _nothing(state: NodeState) -> tuple[Target, ...]:
+def _nothing(state: NodeState) -> tuple[KnobTarget, ...]:
     return ()
 
 
@@ -75,20 +75,22 @@ class NodePolicy:
     """One policy. `memory` is its own frozen value, opaque to all others."""
 
     name: str
-    decide: Callable[[NodeState, Any, Any], tuple[Verdict, object]]
+    decide: Callable[[NodeState, Any, Any], tuple[PolicyVerdict, object]]
     config: Any
     memory: Any  # before its first decision
     lifts: str = ""  # when a knob that it holds is released, as the end of "it is released when ..."
-    reads: Callable[[NodeState], tuple[Target, ...]] = _nothing  # the knobs that it reads, for the pods that are here
+    reads: Callable[[NodeState], tuple[KnobTarget, ...]] = (
+        _nothing  # the knobs that it reads, for the pods that are here
+    )
     every_us: int = 0  # minimum interval of its decisions; in between its last verdict stays in force. 0 = every sample
     urgent: bool = False  # decides at once when a group is under pressure
     may_evict: bool = True  # else its evictions become reasons
     log_every_text: bool = False  # its reasons are few: each new text of one is logged, not only each new rule
 
 
-def _best_effort_knob(knob: Knob) -> Callable[[NodeState], tuple[Target, ...]]:
-    def reads(state: NodeState) -> tuple[Target, ...]:
-        return tuple(Target(entry.pod.group, knob) for entry in state.best_effort_pods if entry.pod.group)
+def _best_effort_knob(knob: Knob) -> Callable[[NodeState], tuple[KnobTarget, ...]]:
+    def reads(state: NodeState) -> tuple[KnobTarget, ...]:
+        return tuple(KnobTarget(entry.pod.group, knob) for entry in state.best_effort_pods if entry.pod.group)
 
     return reads
 

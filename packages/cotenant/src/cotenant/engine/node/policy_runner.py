@@ -17,13 +17,13 @@ from typing import Any
 from cotenant.engine.node.instructions import AgentCounts, PolicyFailure
 from cotenant.engine.node.policies import NodePolicy
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.machine.knob import Target
+from cotenant.model.machine.knob import KnobTarget
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_state import NodeState
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 
 _FAILURES = 3  # in a row, before the memory is dropped
-_EMPTY = Verdict(reasons=())
+_EMPTY = PolicyVerdict(reasons=())
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class _Running:
 
     policy: NodePolicy
     memory: Any
-    verdict: Verdict = _EMPTY
+    verdict: PolicyVerdict = _EMPTY
     decided_us: int | None = None
     failed: int = 0  # in a row
     failed_since_us: int = 0
@@ -65,7 +65,7 @@ class PolicyRunner:
         self._lease_us = lease_us
         self._counts = counts
 
-    def verdicts(self) -> tuple[tuple[str, Verdict], ...]:
+    def verdicts(self) -> tuple[tuple[str, PolicyVerdict], ...]:
         """The verdict in force of each policy, in order."""
         return tuple((running.policy.name, running.verdict) for running in self._running)
 
@@ -85,9 +85,9 @@ class PolicyRunner:
             if running.failure or running.reads_failure
         )
 
-    def reads(self, outline: NodeState) -> set[Target]:
+    def reads(self, outline: NodeState) -> set[KnobTarget]:
         """The knobs that policies read. A policy that fails to say so reads none."""
-        found: set[Target] = set()
+        found: set[KnobTarget] = set()
         for running in self._running:
             try:
                 found.update(running.policy.reads(outline))
@@ -133,7 +133,7 @@ class PolicyRunner:
         if verdict.evictions and not running.policy.may_evict:
             names = ", ".join(eviction.key for eviction in verdict.evictions)
             blocked = Reason(running.policy.name, f"{names} should leave, but this policy may not evict")
-            verdict = Verdict((*verdict.reasons, blocked), verdict.knobs)
+            verdict = PolicyVerdict((*verdict.reasons, blocked), verdict.knobs)
         running.verdict, running.memory, running.failed, running.failure = verdict, memory, 0, ""
         return True
 
@@ -146,10 +146,10 @@ class PolicyRunner:
         if running.failed % _FAILURES == 0:
             running.memory = running.policy.memory
         if now_us - running.failed_since_us >= self._lease_us:
-            running.verdict = Verdict(reasons=(Reason("failed", f"wants nothing: {running.failure}"),))
+            running.verdict = PolicyVerdict(reasons=(Reason("failed", f"wants nothing: {running.failure}"),))
         # Evictions are done once; a verdict kept only because its policy failed must not repeat them.
         elif running.verdict.evictions:
-            running.verdict = Verdict(running.verdict.reasons, running.verdict.knobs)
+            running.verdict = PolicyVerdict(running.verdict.reasons, running.verdict.knobs)
 
     def validate(self) -> None:
         """A policy with failures has a message. Raises `Permanent`."""

@@ -19,14 +19,14 @@ from cotenant.engine.node.report import NodeUsage
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import Use
-from cotenant.model.machine.node_pod import NodePod, Phase
-from cotenant.policy.overcommit.histogram import Histogram
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
+from cotenant.policy.overcommit.histogram import DecayedHistogram
 from cotenant.policy.overcommit.reclaimable import (
     Histories,
     ProdPod,
     Reclaimable,
     ReclaimableConfig,
-    UseHistory,
+    ReclaimableHistory,
     reclaimable,
     trained,
 )
@@ -43,7 +43,7 @@ class KeptHistogram(msgspec.Struct, frozen=True):
 
 
 class KeptHistory(msgspec.Struct, frozen=True):
-    """`UseHistory`."""
+    """`ReclaimableHistory`."""
 
     first_s: float
     last_s: float
@@ -116,11 +116,11 @@ def prod_pods(pods: Iterable[NodePod], use: dict[str, Use]) -> Sequence[ProdPod]
             own_cpus=bool(pod.own_cpus),
         )
         for pod in pods
-        if pod.priority_class not in BELOW_PROD and not pod.host_application and pod.phase is not Phase.OVER
+        if pod.priority_class not in BELOW_PROD and not pod.host_application and pod.phase is not NodePodPhase.OVER
     ]
 
 
-def _kept(history: UseHistory) -> KeptHistory:
+def _kept(history: ReclaimableHistory) -> KeptHistory:
     return KeptHistory(
         round(history.first_s, 3),
         round(history.last_s, 3),
@@ -129,14 +129,14 @@ def _kept(history: UseHistory) -> KeptHistory:
     )
 
 
-def _kept_histogram(histogram: Histogram) -> KeptHistogram:
+def _kept_histogram(histogram: DecayedHistogram) -> KeptHistogram:
     counts = {int(i): float(f"{histogram.counts[i]:.5g}") for i in np.flatnonzero(histogram.counts > 1e-6)}
     return KeptHistogram(round(histogram.at_s, 3), counts)
 
 
-def _restored(kept: KeptHistory, now_s: float) -> UseHistory:
-    empty = UseHistory(_time(kept.first_s, now_s), _time(kept.last_s, now_s))
-    return UseHistory(
+def _restored(kept: KeptHistory, now_s: float) -> ReclaimableHistory:
+    empty = ReclaimableHistory(_time(kept.first_s, now_s), _time(kept.last_s, now_s))
+    return ReclaimableHistory(
         empty.first_s,
         empty.last_s,
         _restored_histogram(kept.cpu, empty.cpu, now_s),
@@ -144,13 +144,13 @@ def _restored(kept: KeptHistory, now_s: float) -> UseHistory:
     )
 
 
-def _restored_histogram(kept: KeptHistogram, empty: Histogram, now_s: float) -> Histogram:
+def _restored_histogram(kept: KeptHistogram, empty: DecayedHistogram, now_s: float) -> DecayedHistogram:
     counts = empty.counts.copy()
     for bucket, weight in kept.counts.items():
         if not (0 <= bucket < len(counts) and isfinite(weight) and weight >= 0):
             raise InvalidInput("histogram", f"{bucket}: {weight}", f"a weight of one of {len(counts)} buckets")
         counts[bucket] = weight
-    return Histogram(
+    return DecayedHistogram(
         empty.least,
         empty.half_life_s,
         _time(kept.at_s, now_s),

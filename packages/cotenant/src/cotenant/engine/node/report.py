@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotenant.engine.node.series import Summary
+from cotenant.engine.node.series import SeriesSummary
 from cotenant.model.machine.node_metric import NO_SIGNALS, PodSignals
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import ServiceHealth
@@ -34,12 +34,12 @@ class Aggregate:
     """Use over one window; None where it is not known."""
 
     window_us: int
-    cpu_m: Summary | None
-    memory_bytes: Summary | None  # without reclaimable page cache
+    cpu_m: SeriesSummary | None
+    memory_bytes: SeriesSummary | None  # without reclaimable page cache
 
 
 @dataclass(frozen=True, slots=True)
-class PodUsage:
+class PodAverage:
     """One pod's or host application's average."""
 
     pod: NodePod
@@ -59,8 +59,8 @@ class NodeUsage:
     system_memory_bytes: int | None
     node: tuple[Aggregate, ...]  # one a window
     system: tuple[Aggregate, ...]
-    pods: tuple[PodUsage, ...]
-    applications: tuple[PodUsage, ...]
+    pods: tuple[PodAverage, ...]
+    applications: tuple[PodAverage, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ Key = tuple[str, str]  # group, metric
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class SeriesSummary:
     """A series over a window."""
 
     average: int
@@ -118,13 +118,13 @@ class SeriesStore:
         values = self.window(key, since_us)
         return sum(values) // len(values) if values else None
 
-    def summary(self, key: Key, since_us: int) -> Summary | None:
+    def summary(self, key: Key, since_us: int) -> SeriesSummary | None:
         """Mean and percentiles; None where nothing is known."""
         values = self.window(key, since_us)
         if not values:
             return None
         values.sort()
-        return Summary(
+        return SeriesSummary(
             sum(values) // len(values),
             percentile(values, 50),
             percentile(values, 90),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.model.errors import InvalidInput
 
@@ -48,7 +48,7 @@ class EvictionLimits:
 class AgentSettings:
     """One node's agent. Times in microseconds."""
 
-    mode: Mode = Mode.ACT
+    mode: AgentMode = AgentMode.ACT
     policies: PolicySettings = DEFAULT_POLICIES
     roots: tuple[str, ...] = ()  # groups at or below which knobs of cgroups may be held; none = nothing is held
     best_effort_group: str | None = (

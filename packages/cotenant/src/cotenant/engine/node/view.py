@@ -28,8 +28,8 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import LogicalCpu
-from cotenant.model.machine.knob import Knob, Target
-from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.knob import Knob, KnobTarget
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import (
     Allocatable,
     BindingLimit,
@@ -42,11 +42,11 @@ from cotenant.model.machine.node_state import (
 from cotenant.model.machine.replica_signal import ReplicaSignal
 
 LONGEST_LATENCY_US = 3600 * 1_000_000
-NO_OWNERS: Mapping[Target, str] = MappingProxyType({})
+NO_OWNERS: Mapping[KnobTarget, str] = MappingProxyType({})
 NO_LIMITS: Mapping[str, BindingLimit] = MappingProxyType({})
 
 
-class NodeView:
+class NodePodsView:
     """The pods of one node and their services' health."""
 
     def __init__(self, settings: AgentSettings, counts: AgentCounts) -> None:
@@ -89,9 +89,9 @@ class NodeView:
 
     def pods_seen(self, pods: Sequence[NodePod]) -> tuple[frozenset[str], frozenset[str]]:
         """Replace all pods by discovery's answer. Returns the groups that are new, and those that are gone."""
-        alive = [pod for pod in pods if pod.phase is not Phase.OVER]
+        alive = [pod for pod in pods if pod.phase is not NodePodPhase.OVER]
         # Of two pods of one name the running one comes last, so that the name refers to it.
-        alive.sort(key=lambda pod: (pod.namespace, pod.name, pod.phase is Phase.RUNNING, pod.uid))
+        alive.sort(key=lambda pod: (pod.namespace, pod.name, pod.phase is NodePodPhase.RUNNING, pod.uid))
         before = self._groups
         self._pods = {pod.uid: pod for pod in alive}
         self._by_key = {pod.key: pod.uid for pod in self._pods.values()}
@@ -128,11 +128,11 @@ class NodeView:
     def state(
         self,
         rates: NodeRates,
-        knobs: Mapping[Target, str],
+        knobs: Mapping[KnobTarget, str],
         cpus: Sequence[LogicalCpu],
         supported: frozenset[Knob],
         now_us: int,
-        owners: Mapping[Target, str] = NO_OWNERS,
+        owners: Mapping[KnobTarget, str] = NO_OWNERS,
         wall_s: float = 0.0,
         limits: Mapping[str, BindingLimit] = NO_LIMITS,
     ) -> NodeState:

@@ -16,9 +16,9 @@ import numpy as np
 from cotenant.model.arrays import Float
 from cotenant.model.prediction.hour import HourOfUse
 from cotenant.policy.prediction.forecast import (
-    Forecast,
     ForecastSettings,
     Tables,
+    UseForecast,
     bounds,
     hour_seen,
     new_forecast,
@@ -49,7 +49,7 @@ class UseByHour:
         self._kinds: dict[str, int] = {}
         self._series: dict[str, _Series] = {}
         self._new: list[str] = []  # not yet in the forecast
-        self._forecast: Forecast | None = None
+        self._forecast: UseForecast | None = None
         self._hour = 0  # the present one
         self._ready: dict[int, Tables] = {}  # by place of the horizon
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from cotenant.model.machine.stacks import Frame, Run, Stack, Timeline
+from cotenant.model.machine.stacks import Frame, Stack, StackRun, StackTimeline
 
 Thread = tuple[int, int]  # process, and the program's number of the thread
 
@@ -80,7 +80,7 @@ class _Piece:
 
 
 def slow_frames(
-    timeline: Timeline, requests: Sequence[RequestSpan], tolerance_ns: int, slowest: float, min_ns: int = 0
+    timeline: StackTimeline, requests: Sequence[RequestSpan], tolerance_ns: int, slowest: float, min_ns: int = 0
 ) -> SlowFrames:
     """`slowest`: the share of requests, by weight, that are called slow; of them those of `min_ns` or more."""
     within = [
@@ -131,8 +131,8 @@ def _slow(ordered: Sequence[RequestSpan], slowest: float, min_ns: int) -> int:
     return sum(request.duration_ns >= min_ns for request in ordered[: min(by_share, len(ordered))])
 
 
-def _pieces(timeline: Timeline, requests: Sequence[RequestSpan], tolerance_ns: int) -> Iterator[_Piece]:
-    runs: dict[Thread, list[Run]] = defaultdict(list)
+def _pieces(timeline: StackTimeline, requests: Sequence[RequestSpan], tolerance_ns: int) -> Iterator[_Piece]:
+    runs: dict[Thread, list[StackRun]] = defaultdict(list)
     for run in timeline.runs:
         runs[run.pid, run.thread].append(run)
     moments = {thread: _moments(of_thread, timeline, tolerance_ns) for thread, of_thread in runs.items()}
@@ -162,7 +162,7 @@ class _Moments:
         return any(abs(end_ns - request.end_ns) <= tolerance_ns for _, end_ns in self.calls[first:last])
 
 
-def _moments(runs: Sequence[Run], timeline: Timeline, tolerance_ns: int) -> _Moments:
+def _moments(runs: Sequence[StackRun], timeline: StackTimeline, tolerance_ns: int) -> _Moments:
     begun_ns = timeline.begin_ns + 2 * tolerance_ns
     changes = [run.begin_ns for k, run in enumerate(runs) if k or run.begin_ns > begun_ns]  # the first: it was started
     calls: set[tuple[int, int]] = set()
@@ -188,7 +188,7 @@ def _threads_of(request: RequestSpan, moments: Mapping[Thread, _Moments], tolera
 
 
 def _shared(
-    runs: Sequence[Run], claims: Sequence[tuple[int, float]], requests: Sequence[RequestSpan]
+    runs: Sequence[StackRun], claims: Sequence[tuple[int, float]], requests: Sequence[RequestSpan]
 ) -> Iterator[_Piece]:
     """A thread's time, cut where a run or a request begins or ends, among the requests that claim it."""
     begins = {number: (requests[number].begin_ns, part) for number, part in claims}
@@ -214,7 +214,7 @@ def _shared(
             yield _Piece(number, runs[next_run].stack, (end_ns - begin_ns) * part / crowd, is_certain)
 
 
-def _stack(timeline: Timeline, stack: int, requests: Sequence[RequestSpan], request: int, ns: float) -> Stack:
+def _stack(timeline: StackTimeline, stack: int, requests: Sequence[RequestSpan], request: int, ns: float) -> Stack:
     frames = tuple(timeline.frames[place] for place in timeline.stacks[stack])
     if request < 0:
         return Stack(frames, round(ns / 1000))

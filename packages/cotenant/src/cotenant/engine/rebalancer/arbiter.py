@@ -21,7 +21,7 @@ from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, MigrationJob
 from cotenant.policy.rebalance.loads.order import LoadPod, sorted_pods
-from cotenant.policy.rebalance.migration.arbitration import Job, Verdict, in_order
+from cotenant.policy.rebalance.migration.arbitration import ArbitrationVerdict, MoveJob, in_order
 
 _BATCH_JOB = "Job"
 
@@ -46,7 +46,7 @@ class ClusterArbiter:
 
     def arbitrate(
         self, pending: Sequence[MigrationJob], moving: Sequence[MigrationJob], now_s: float
-    ) -> Mapping[str, tuple[Verdict, str]]:
+    ) -> Mapping[str, tuple[ArbitrationVerdict, str]]:
         """The verdict about each pending job, by name, with its reason."""
         limits = RoundLimits(self._cluster, self._settings, self._replicas, self._notes_of)
         taken: dict[str, str] = {}  # UIDs of pods that move, with the job
@@ -58,48 +58,52 @@ class ClusterArbiter:
             by_job[_batch_job(entry)] += 1
         entries = {job.name: entry for job in pending if (entry := self._pod(job)) is not None}
         jobs = [
-            Job(job.name, job.created_s, entries[job.name].seen.uid, job.pod.key, _batch_job(entries[job.name]))
+            MoveJob(job.name, job.created_s, entries[job.name].seen.uid, job.pod.key, _batch_job(entries[job.name]))
             if job.name in entries
-            else Job(job.name, job.created_s)
+            else MoveJob(job.name, job.created_s)
             for job in pending
         ]
         policies = {job.name: job.policy for job in pending}
-        found: dict[str, tuple[Verdict, str]] = {}
+        found: dict[str, tuple[ArbitrationVerdict, str]] = {}
         for element in in_order(jobs, self._ranks(entries), by_job):
             pod = entries.get(element.name)
             if pod is None:
-                found[element.name] = (Verdict.PASSED, "")  # so that it can end
+                found[element.name] = (ArbitrationVerdict.PASSED, "")  # so that it can end
                 continue
             found[element.name] = self._verdict(pod, limits, taken, policies[element.name], now_s)
-            if found[element.name][0] in (Verdict.PASSED, Verdict.SURGE):
+            if found[element.name][0] in (ArbitrationVerdict.PASSED, ArbitrationVerdict.SURGE):
                 limits.moved(pod, pod.node)
                 taken[pod.seen.uid] = element.name
         return found
 
     def _verdict(
         self, entry: PodInfo, limits: RoundLimits, taken: Mapping[str, str], policy: EvictPolicy | None, now_s: float
-    ) -> tuple[Verdict, str]:
+    ) -> tuple[ArbitrationVerdict, str]:
         seen = entry.seen
         if seen.uid in taken:
-            return Verdict.FAILED, f"job {taken[seen.uid]} moves this pod already"
+            return ArbitrationVerdict.FAILED, f"job {taken[seen.uid]} moves this pod already"
         node = self._cluster.node(entry.node)
         surging = policy in (None, EvictPolicy.EVICTION) and surges(entry, self._settings, self._replicas)
         never = self._settings.filter.refuses(
             eviction_facts(entry, self._notes_of(seen.pod.key), self._replicas, node, now_s, surging)
         )
         if never:
-            return Verdict.FAILED, never
+            return ArbitrationVerdict.FAILED, never
         given = next(
             (evict_policy for evict_policy in EvictPolicy if evict_policy.value == seen.pod.labels.get(EVICT_POLICY)),
             None,
         )
         several = "" if surging else limits.several_budgets(entry, given or policy)
         if several:
-            return Verdict.FAILED, several
+            return ArbitrationVerdict.FAILED, several
         now = limits.refuses(entry, entry.node)
         if now:
-            return Verdict.WAITING, now
-        return (Verdict.SURGE, "it is the only replica of its workload") if surging else (Verdict.PASSED, "")
+            return ArbitrationVerdict.WAITING, now
+        return (
+            (ArbitrationVerdict.SURGE, "it is the only replica of its workload")
+            if surging
+            else (ArbitrationVerdict.PASSED, "")
+        )
 
     def _ranks(self, entries: Mapping[str, PodInfo]) -> dict[str, int]:
         """Places of the jobs by the importance of their pods, the least important first."""

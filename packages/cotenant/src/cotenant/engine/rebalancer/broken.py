@@ -12,7 +12,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.round_limits import controller
 from cotenant.model.groups.migration import MigrationJob
-from cotenant.policy.rebalance.standings import Evidence, Standings
+from cotenant.policy.rebalance.standings import MoveEvidence, Standings
 
 MAX_BURNING = 32  # names that a job keeps
 
@@ -48,5 +48,5 @@ class BrokenObjectives:
         owner = controller(pod)
         own = pod.seen.pod
         found = self._standings.of(own.namespace, own.labels, owner.uid if owner is not None else "", now_s)
-        if found is not None and found.evidence is Evidence.BURNS:
+        if found is not None and found.evidence is MoveEvidence.BURNS:
             yield found.status.key

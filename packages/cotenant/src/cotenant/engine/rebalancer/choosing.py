@@ -28,7 +28,7 @@ _MAX_TARGETS = 3  # nodes on which a landing is tried before the pod stays
 
 
 @dataclass(slots=True)
-class Trial:
+class MoveTrial:
     """Whether what was simulated counts."""
 
     kept: bool = False
@@ -98,10 +98,10 @@ class RoundChoice:
         return found
 
     @contextmanager
-    def trial(self) -> Iterator[Trial]:
+    def trial(self) -> Iterator[MoveTrial]:
         """Take back what is simulated in it, unless its `kept` is set."""
         undo, restore, moved = self.cluster.checkpoint(), self._limits.saved(), self._moved.copy()
-        trial = Trial()
+        trial = MoveTrial()
         yield trial
         if not trial.kept:
             undo.restore()

@@ -22,7 +22,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.disruption import node_mark
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.policy.rebalance.loads.low_node_load import Landing
 
 _MAX_ROUNDS = 64
@@ -122,7 +122,7 @@ class LandingSimulator:
             seen,
             uid=self._copy,
             node="",
-            phase=Phase.PENDING,
+            phase=PodPhase.PENDING,
             nominated_node="",
             started_s=nan,
             created_s=self._now_s,

@@ -31,7 +31,7 @@ from cotenant.model.groups.migration import MoveAim
 from cotenant.model.traces.objective import ObjectiveStatus
 from cotenant.policy.rebalance.loads.order import LoadPod, sorted_pods
 from cotenant.policy.rebalance.objectives import Misses
-from cotenant.policy.rebalance.standings import Evidence, Standings
+from cotenant.policy.rebalance.standings import MoveEvidence, Standings
 
 MISSED = "MissedObjectives"
 _LEAST_OF_BEST = 0.5  # of the best relief: a cheaper move may relieve so much less
@@ -125,12 +125,12 @@ def _cases(
         why = f"{pod.key} misses its objective: p99 is {ratio:.2f} of it, {missed:.1f} clear misses"
         standing = standings.of(pod.namespace, pod.labels, owner.uid if owner is not None else "", context.now_s)
         stays = ""
-        if standing is not None and standing.evidence is Evidence.HOLDS:
+        if standing is not None and standing.evidence is MoveEvidence.HOLDS:
             stays = standing.words
-        elif standing is not None and standing.evidence is Evidence.BURNS and standing.status.key in worst:
+        elif standing is not None and standing.evidence is MoveEvidence.BURNS and standing.status.key in worst:
             stays = f"{standing.words}, and {entries[worst[standing.status.key]].seen.pod.key} is its worst replica"
         elif standing is not None:
-            known = standing.evidence is Evidence.NO_DATA
+            known = standing.evidence is MoveEvidence.NO_DATA
             why = (
                 f"{why} by its reports, since "
                 f"{standing.words}{'' if known else ' and no replica is known as its worst'}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.migration.outcomes import judged
-from cotenant.model.autonomy.autonomy import Action, MoveMode, Rung
+from cotenant.model.autonomy.autonomy import Action, AutonomyRung, MoveMode
 from cotenant.model.groups.migration import MigrationJob
 from cotenant.policy.autonomy.ladder import LadderSettings, earned
 
@@ -20,18 +20,18 @@ class Leave:
     who allows it.
     """
 
-    rung: Rung
+    rung: AutonomyRung
     why: str
     is_held: bool = False
 
     @property
     def may_create(self) -> bool:
         """Whether a job is created, waiting or not."""
-        return self.rung >= Rung.APPROVE and not self.is_held
+        return self.rung >= AutonomyRung.APPROVE and not self.is_held
 
     def job_of(self, job: MigrationJob) -> MigrationJob:
         """The job as it is created: what may not act waits."""
-        if self.rung >= Rung.ACT:
+        if self.rung >= AutonomyRung.ACT:
             return replace(job, allowed_by=self.why)
         return replace(job, paused=True, suggested=True)
 
@@ -47,7 +47,7 @@ class MovePermits:
     def leave(self, namespace: str, now_s: float) -> Leave:
         """For a new move of a pod of this namespace."""
         allowed = self.permissions.of(Action.MOVES, namespace, now_s)
-        own, why = Rung.ACT if self.mode is MoveMode.ACT else Rung.APPROVE, f"mode {self.mode}"
+        own, why = AutonomyRung.ACT if self.mode is MoveMode.ACT else AutonomyRung.APPROVE, f"mode {self.mode}"
         if self.mode is MoveMode.EARNED:
             stands = earned(judged(job for job in self._jobs() if job.pod.namespace == namespace), LadderSettings())
             own, why = stands.rung, f"mode earned: {stands.why}"
@@ -60,5 +60,5 @@ class MovePermits:
         outside of it, but an approval given outside of one waits.
         """
         allowed = self.permissions.of(Action.MOVES, job.pod.namespace, now_s)
-        waits = job.suggested and (allowed.rung < Rung.APPROVE or not allowed.may_begin)
+        waits = job.suggested and (allowed.rung < AutonomyRung.APPROVE or not allowed.may_begin)
         return allowed.why if allowed.is_frozen or waits else ""

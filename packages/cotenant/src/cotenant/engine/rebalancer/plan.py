@@ -98,7 +98,7 @@ class PoolPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MovePlan:
     """The moves of one round, and what was not moved and why."""
 
     moves: tuple[PlannedMove, ...]

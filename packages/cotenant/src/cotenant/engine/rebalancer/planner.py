@@ -23,7 +23,7 @@ from cotenant.engine.rebalancer.kind_context import KindContext
 from cotenant.engine.rebalancer.landing import LandingSimulator, is_copy
 from cotenant.engine.rebalancer.missed import relieve
 from cotenant.engine.rebalancer.node_use import NodeUse
-from cotenant.engine.rebalancer.plan import KeptPod, Plan, PlannedMove, PoolPlan
+from cotenant.engine.rebalancer.plan import KeptPod, MovePlan, PlannedMove, PoolPlan
 from cotenant.engine.rebalancer.repairs import repair_violations
 from cotenant.engine.rebalancer.room import STATIC, make_room, pack
 from cotenant.engine.rebalancer.round_limits import RoundLimits, controller, surges
@@ -33,7 +33,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.groups.migration import MigrationJob
 from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, PODS_NAME
-from cotenant.policy.rebalance.allowance import Allowance
+from cotenant.policy.rebalance.allowance import MoveAllowance
 from cotenant.policy.rebalance.loads.low_node_load import LowNodeLoad, RoundResult
 from cotenant.policy.rebalance.loads.order import LoadPod
 from cotenant.policy.rebalance.loads.pools import NodeLoads
@@ -69,7 +69,7 @@ class Planner:
         objectives = settings.kinds.objectives
         self._misses = Misses(objectives.misses) if objectives is not None else None
         share = objectives.hour_share if objectives is not None else None
-        self._allowance = Allowance(share) if share is not None else None
+        self._allowance = MoveAllowance(share) if share is not None else None
         self.standings = Standings()  # of ServiceObjectives
         self._moved: Collection[str] = ()  # UIDs of pods that other kinds move in this round
         self._done: Collection[str] = ()  # kinds of moves that were made lately
@@ -126,7 +126,7 @@ class Planner:
         rate: Rate = lambda workload, replicas, more: "",
         done: Collection[str] = (),
         begun: Collection[str] = (),
-    ) -> Plan:
+    ) -> MovePlan:
         """As `plan`; the engine is restored afterwards.
 
         `moving`: moves under way, which count for the limits. `ended`: moves that ended lately, which a measurement may
@@ -176,12 +176,12 @@ class Planner:
         choice = RoundChoice(self._cluster, limits, simulator, self._entries, self._replicas, self._rate)
         return choice, KindContext(choice, self._never, self._notes_of, self.use.takes_part, now_s)
 
-    def plan(self, now_s: float, moving: Sequence[MigrationJob] = ()) -> Plan:
+    def plan(self, now_s: float, moving: Sequence[MigrationJob] = ()) -> MovePlan:
         """The moves of the next round. The engine is left as it would be after them."""
         measured = self.use.measured_nodes(now_s)
         return self._plan(now_s, moving, measured, self.use.loads(measured))
 
-    def _plan(self, now_s: float, moving: Sequence[MigrationJob], measured: list[Node], loads: NodeLoads) -> Plan:
+    def _plan(self, now_s: float, moving: Sequence[MigrationJob], measured: list[Node], loads: NodeLoads) -> MovePlan:
         """As `plan`. `measured`: the nodes that take part and have a current measurement, `loads` theirs before
         anything is simulated.
         """
@@ -216,7 +216,7 @@ class Planner:
             pack(context, kinds.packing)
         last = self._others(context, number, now_s)
         simulator.reopen()
-        return Plan(
+        return MovePlan(
             (*moves, *own, *last),
             (*(KeptPod(kept.pod.key, kept.node, kept.reason) for kept in result.kept), *context.kept),
             tuple(

@@ -19,7 +19,7 @@ from cotenant.engine.rebalancer.suspects import Suspects
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.policy.rebalance.loads.order import LoadPod
 from cotenant.policy.rebalance.violations.anti_affinity import repair_anti_affinity
-from cotenant.policy.rebalance.violations.contract import PlacedPod, Repair, Rule
+from cotenant.policy.rebalance.violations.contract import PlacedPod, Repair, ViolationRule
 from cotenant.policy.rebalance.violations.node_rules import repair_node_affinity, repair_taints
 from cotenant.policy.rebalance.violations.spread import repair_spread
 
@@ -31,10 +31,12 @@ def repair_violations(context: KindContext, kinds: MoveKinds) -> None:
     entries = [
         pod_info for pod_info in context.cluster.every_pod() if pod_info.node in nodes and _counts(pod_info.seen)
     ]
-    between = Rule.ANTI_AFFINITY in kinds.repairs and any(
+    between = ViolationRule.ANTI_AFFINITY in kinds.repairs and any(
         term.weight is None for entry in entries for term in entry.seen.pod.anti_affinity
     )
-    spreads = Rule.SPREAD in kinds.repairs and any(rule.forbids for entry in entries for rule in entry.seen.pod.spread)
+    spreads = ViolationRule.SPREAD in kinds.repairs and any(
+        rule.forbids for entry in entries for rule in entry.seen.pod.spread
+    )
     namespaces = {facts.name: facts.labels for facts in context.cluster.namespaces()}
     suspects = Suspects(context.cluster.alike(entries) if between or spreads else (), nodes, namespaces)
     if between:
@@ -43,11 +45,11 @@ def repair_violations(context: KindContext, kinds: MoveKinds) -> None:
         suspects.spread()
     by_pods = suspects.pods()
     by_nodes: list[PodInfo] = []
-    if Rule.NODE_AFFINITY in kinds.repairs:
+    if ViolationRule.NODE_AFFINITY in kinds.repairs:
         by_nodes = [
             entry for entry in entries if entry.seen.pod.node_selector or entry.seen.pod.node_affinity is not None
         ]
-    if Rule.NODE_TAINTS in kinds.repairs:
+    if ViolationRule.NODE_TAINTS in kinds.repairs:
         by_nodes = [*by_nodes, *(entry for entry in entries if entry.node in tainted)]
     considered = {pod_info.seen.uid: pod_info for pod_info in (*by_nodes, *by_pods)}
     repair = Repair(nodes, namespaces, {uid: pod_info.node for uid, pod_info in considered.items()}, _Noted(context))
@@ -56,9 +58,9 @@ def repair_violations(context: KindContext, kinds: MoveKinds) -> None:
         uid: PlacedPod(_brief(pod_info), pod_info.seen.pod, pod_info.node, _rules(pod_info, kinds))
         for uid, pod_info in considered.items()
     }
-    if Rule.NODE_AFFINITY in kinds.repairs:
+    if ViolationRule.NODE_AFFINITY in kinds.repairs:
         repair_node_affinity(placed.values(), repair)
-    if Rule.NODE_TAINTS in kinds.repairs:
+    if ViolationRule.NODE_TAINTS in kinds.repairs:
         repair_taints(placed.values(), repair, kinds.excluded_taints)
     between_pods = [placed[pod.seen.uid] for pod in by_pods]
     if between:
@@ -99,7 +101,7 @@ def _counts(seen: ObservedPod) -> bool:
     return not (seen.reservation or seen.terminating or is_copy(seen.uid))
 
 
-def _rules(entry: PodInfo, kinds: MoveKinds) -> frozenset[Rule]:
+def _rules(entry: PodInfo, kinds: MoveKinds) -> frozenset[ViolationRule]:
     return frozenset(rule for rule, scope in kinds.repairs.items() if scope.covers(entry.seen.pod))
 
 

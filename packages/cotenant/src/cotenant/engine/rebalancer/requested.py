@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from cotenant.engine.migration.steps import Simulated
+from cotenant.engine.migration.steps import SimulatedMove
 from cotenant.engine.rebalancer.choosing import RoundChoice
 from cotenant.engine.rebalancer.kind_context import KindContext
 from cotenant.engine.rebalancer.planner import Planner
@@ -33,13 +33,13 @@ class RequestedMoves:
         """`kept`: reasons against pods at a time, by UID."""
         self._planner, self._kept = planner, kept
 
-    def __call__(self, job: MigrationJob, moving: Sequence[MigrationJob], now_s: float) -> Simulated:
+    def __call__(self, job: MigrationJob, moving: Sequence[MigrationJob], now_s: float) -> SimulatedMove:
         """The what-if of one job; final where waiting does not change it."""
         with self._planner.simulating(now_s, moving, self._kept(now_s)) as (choice, context):
             choice.simulator.settle()
             return self._best(job, choice, context, now_s)
 
-    def _best(self, job: MigrationJob, choice: RoundChoice, context: KindContext, now_s: float) -> Simulated:
+    def _best(self, job: MigrationJob, choice: RoundChoice, context: KindContext, now_s: float) -> SimulatedMove:
         reasons: list[str] = []
         candidates: list[LoadPod] = []
         for key in dict.fromkeys((job.pod.key, *job.alternatives)):
@@ -68,11 +68,11 @@ class RequestedMoves:
                 note = None if why else self._note(job, pod, choice, (node, landing.node), now_s)
             if note is not None:
                 namespace, _, name = pod.key.partition("/")
-                return Simulated(PodRef(namespace, name, pod.uid), note)
+                return SimulatedMove(PodRef(namespace, name, pod.uid), note)
             reasons.append(f"{pod.key}: {why}")
         if may_later:
-            return Simulated(why=may_later)
-        return Simulated(why="; ".join(reasons), final=True)
+            return SimulatedMove(why=may_later)
+        return SimulatedMove(why="; ".join(reasons), final=True)
 
     def _note(
         self, job: MigrationJob, pod: LoadPod, choice: RoundChoice, nodes: tuple[str, str], now_s: float

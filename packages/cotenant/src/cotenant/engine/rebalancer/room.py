@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.rebalancer.kind_context import FoundMove, KindContext
 from cotenant.engine.rebalancer.plan import KeptPod, KindPlan, PlannedRoom
 from cotenant.engine.rebalancer.settings import Defragmentation, Packing
@@ -27,7 +27,7 @@ from cotenant.model.groups.migration import MoveAim
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, PODS_NAME
 from cotenant.policy.rebalance.loads.order import LoadPod, sorted_pods
 from cotenant.policy.rebalance.packing.emptying import NodeRequests, empty_nodes
-from cotenant.policy.rebalance.packing.freeing import Freeing, Holder, options
+from cotenant.policy.rebalance.packing.freeing import FreeableNode, Freeing, options
 from cotenant.policy.rebalance.violations.node_rules import allows
 
 DEFRAGMENTATION, PACKING = "Defragmentation", "HighNodeUtilization"
@@ -57,7 +57,11 @@ def _waiting(context: KindContext, settings: Defragmentation) -> list[list[PodIn
     groups: dict[str, list[PodInfo]] = {}
     for entry in cluster.every_pod():
         seen = entry.seen
-        if entry.state is not State.QUEUED or seen.reservation or seen.scheduler not in cluster.settings.schedulers:
+        if (
+            entry.state is not SchedulingState.QUEUED
+            or seen.reservation
+            or seen.scheduler not in cluster.settings.schedulers
+        ):
             continue
         if context.now_s - seen.created_s >= settings.waits_s and settings.scope.covers(seen.pod):
             groups.setdefault(cluster.plugins.gangs.key_of(seen.uid) or seen.uid, []).append(entry)
@@ -208,10 +212,10 @@ def _options(
         )
         lacks = np.where(needed, missing[row], 0)
         if by_devices and holds.any() and not (lacks > 0).any():
-            holders.append(Holder(names[row], lacks, held[holds], ranks[holds], True))
+            holders.append(FreeableNode(names[row], lacks, held[holds], ranks[holds], True))
             movable[row] = [pod for pod, has in zip(pods, holds.tolist(), strict=True) if has]
         else:
-            holders.append(Holder(names[row], lacks, held, ranks))
+            holders.append(FreeableNode(names[row], lacks, held, ranks))
     at = {names[row]: pods for row, pods in movable.items()}
     found = []
     for option in options(holders, settings.max_pods):

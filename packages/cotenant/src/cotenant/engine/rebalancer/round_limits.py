@@ -20,8 +20,8 @@ from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.observed import OwnedBy
 from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy
 from cotenant.policy.rebalance.migration.arbitration import BUDGET
-from cotenant.policy.rebalance.migration.evictable import Gate
-from cotenant.policy.rebalance.migration.workload_limits import WorkloadState, admits_one_more, workload_refuses
+from cotenant.policy.rebalance.migration.evictable import EvictionGate
+from cotenant.policy.rebalance.migration.workload_limits import MovingWorkload, admits_one_more, workload_refuses
 
 _ROLLED_OUT = ("ReplicaSet", "Deployment")
 
@@ -118,9 +118,9 @@ class RoundLimits:
         namespace = entry.seen.pod.namespace
         on_node, in_namespace = self._per_node[node], self._per_namespace[namespace]
         for gate, limit, moving, where in (
-            (Gate.GLOBALLY, limits.globally, self._total, "of the cluster"),
-            (Gate.PER_NODE, limits.per_node, on_node, f"of {node}"),
-            (Gate.PER_NAMESPACE, limits.per_namespace, in_namespace, f"of namespace {namespace}"),
+            (EvictionGate.GLOBALLY, limits.globally, self._total, "of the cluster"),
+            (EvictionGate.PER_NODE, limits.per_node, on_node, f"of {node}"),
+            (EvictionGate.PER_NAMESPACE, limits.per_namespace, in_namespace, f"of namespace {namespace}"),
         ):
             if gate not in skip and not admits_one_more(limit, moving):
                 return f"{moving} pods {where} are moving, at most {limit} may at a time"
@@ -143,11 +143,11 @@ class RoundLimits:
         filters = self._settings.filter
         return workload_refuses(
             entry.seen.uid,
-            WorkloadState(replicas, self._moving.get(owner.uid, ()), self._unavailable_of(owner.uid, replicas)),
+            MovingWorkload(replicas, self._moving.get(owner.uid, ()), self._unavailable_of(owner.uid, replicas)),
             filters.max_moving,
             filters.max_unavailable,
-            checks_moving=Gate.MAX_MOVING not in filters.skip,
-            checks_unavailable=Gate.MAX_UNAVAILABLE not in filters.skip,
+            checks_moving=EvictionGate.MAX_MOVING not in filters.skip,
+            checks_unavailable=EvictionGate.MAX_UNAVAILABLE not in filters.skip,
         )
 
     def _by_budgets(self, entry: PodInfo) -> str:

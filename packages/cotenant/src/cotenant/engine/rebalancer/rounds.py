@@ -14,7 +14,7 @@ from cotenant.engine.migration.migrations import Migrations
 from cotenant.engine.rebalancer.broken import burning
 from cotenant.engine.rebalancer.jobs import job_of
 from cotenant.engine.rebalancer.missed import MISSED
-from cotenant.engine.rebalancer.plan import Plan, PlannedMove
+from cotenant.engine.rebalancer.plan import MovePlan, PlannedMove
 from cotenant.engine.rebalancer.planner import Planner
 from cotenant.engine.rebalancer.round_limits import controller
 from cotenant.engine.rebalancer.settings import RebalancerSettings
@@ -35,7 +35,7 @@ class Intent:
 
 def plan_round(
     planner: Planner, migrations: Migrations, settings: RebalancerSettings, now_s: float
-) -> tuple[Plan, tuple[Intent, ...]]:
+) -> tuple[MovePlan, tuple[Intent, ...]]:
     """The plan of a round, with the moves under way counted, and what becomes of its moves. The engine is as before
     afterwards.
     """

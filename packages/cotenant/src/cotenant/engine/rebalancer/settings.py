@@ -12,7 +12,7 @@ from cotenant.model.groups.migration import JobMode
 from cotenant.policy.rebalance.loads.pools import NodePool
 from cotenant.policy.rebalance.migration.evictable import EvictionFilter
 from cotenant.policy.rebalance.objectives import MissSettings
-from cotenant.policy.rebalance.violations.contract import Rule
+from cotenant.policy.rebalance.violations.contract import ViolationRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class MissedObjectives:
 class MoveKinds:
     """The kinds of moves other than LowNodeLoad; None and absent = not done."""
 
-    repairs: Mapping[Rule, PodScope] = field(default_factory=dict)
+    repairs: Mapping[ViolationRule, PodScope] = field(default_factory=dict)
     excluded_taints: tuple[str, ...] = ()  # keys, or key=value
     objectives: MissedObjectives | None = None
     defragmentation: Defragmentation | None = None

@@ -20,7 +20,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.policy.rebalance.loads.order import LoadPod
 from cotenant.policy.rebalance.violations.contract import PlacedPod
 from cotenant.policy.rebalance.violations.pod_index import PodIndex
-from cotenant.policy.rebalance.violations.spread import Eligible, Group, eligible_key, eligible_nodes
+from cotenant.policy.rebalance.violations.spread import Eligible, SpreadGroup, eligible_key, eligible_nodes
 
 _Pods = Sequence[PodInfo]
 
@@ -88,7 +88,7 @@ class Suspects:
 
     def _exceeds(self, pod: Pod, constraint: SpreadConstraint, eligible: Eligible) -> bool:
         counts = self._counted(self._counted_by(pod, constraint), eligible.domains)
-        return Group(constraint, [], eligible, counts).skew > constraint.max_skew
+        return SpreadGroup(constraint, [], eligible, counts).skew > constraint.max_skew
 
     def _counted_by(self, pod: Pod, constraint: SpreadConstraint) -> list[int]:
         key = (pod.namespace, constraint)

@@ -15,25 +15,25 @@ from dataclasses import dataclass
 from math import isfinite
 
 from cotenant.engine.framework.plugin import Plugin
-from cotenant.model.arrays import Report
+from cotenant.model.arrays import ReportColumn
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.report import REPORT_TTL_S
-from cotenant.model.decisions.shadow import Followed, Signal, Worse
+from cotenant.model.decisions.shadow import Followed, NodeSignal, Worse
 
 MAX_OPEN = 4096
 WINDOW_S = 600.0
 _PREFIX = "node.kubernetes.io/"
 _PRESSURE = frozenset(f"{_PREFIX}{what}-pressure" for what in ("memory", "disk", "pid"))
 _LOST = frozenset({f"{_PREFIX}not-ready", f"{_PREFIX}unreachable"})
-_COUNTED = (Signal.PRESSURE, Signal.NOT_READY, Signal.EVICTIONS, Signal.REFUSED_STARTS)
+_COUNTED = (NodeSignal.PRESSURE, NodeSignal.NOT_READY, NodeSignal.EVICTIONS, NodeSignal.REFUSED_STARTS)
 _REPORTED = {
-    Signal.CPU_USED: Report.CPU_USED,
-    Signal.LATENCY_P99: Report.LATENCY_P99_MS,
-    Signal.VIOLATIONS: Report.VIOLATION,
+    NodeSignal.CPU_USED: ReportColumn.CPU_USED,
+    NodeSignal.LATENCY_P99: ReportColumn.LATENCY_P99_MS,
+    NodeSignal.VIOLATIONS: ReportColumn.VIOLATION,
 }
 _APART = 0.1  # reported values that differ by less than this share are alike
 
-Reported = Callable[[str], tuple[float, ...]]  # a node's last report, in the order of `Report`
+Reported = Callable[[str], tuple[float, ...]]  # a node's last report, in the order of `ReportColumn`
 
 
 class NodeSignals(Plugin):
@@ -42,8 +42,8 @@ class NodeSignals(Plugin):
     name = "ShadowSignals"
 
     def __init__(self) -> None:
-        self._times: dict[str, Counter[Signal]] = {}
-        self._now: dict[str, frozenset[Signal]] = {}  # what holds at present
+        self._times: dict[str, Counter[NodeSignal]] = {}
+        self._now: dict[str, frozenset[NodeSignal]] = {}  # what holds at present
 
     def capture(self) -> Callable[[], Plugin]:
         """See `Plugin`."""
@@ -56,14 +56,14 @@ class NodeSignals(Plugin):
             self._now.pop(name, None)
             return
         keys = {taint.key for taint in node.taints}
-        under = {Signal.PRESSURE} if keys & _PRESSURE else set[Signal]()
+        under = {NodeSignal.PRESSURE} if keys & _PRESSURE else set[NodeSignal]()
         if keys & _LOST or not node.ready:
-            under.add(Signal.NOT_READY)
+            under.add(NodeSignal.NOT_READY)
         times = self._times.setdefault(name, Counter())
         times.update(under - self._now.get(name, frozenset()))
         self._now[name] = frozenset(under)
 
-    def happened(self, node: str, signal: Signal) -> None:
+    def happened(self, node: str, signal: NodeSignal) -> None:
         """Something else came of a node."""
         if node in self._times:
             self._times[node][signal] += 1
@@ -75,7 +75,7 @@ class NodeSignals(Plugin):
         times = self._times.get(node)
         return None if times is None else tuple(times[signal] for signal in _COUNTED)
 
-    def holds(self, node: str) -> frozenset[Signal]:
+    def holds(self, node: str) -> frozenset[NodeSignal]:
         """What holds at present."""
         return self._now.get(node, frozenset())
 
@@ -94,7 +94,7 @@ class Following:
 
     def __init__(self, signals: NodeSignals, reported: Reported, window_s: float = WINDOW_S) -> None:
         self.window_s = window_s
-        self.counts: Counter[tuple[Signal, Worse]] = Counter()
+        self.counts: Counter[tuple[NodeSignal, Worse]] = Counter()
         self.cut = 0  # pods that were given up because there were too many
         self._signals = signals
         self._reported = reported
@@ -125,7 +125,7 @@ class Following:
             done.append(Followed(case.at_s, case.pod, case.real, case.ours, signals))
         return done
 
-    def _counted(self, case: _Open) -> list[tuple[Signal, Worse]]:
+    def _counted(self, case: _Open) -> list[tuple[NodeSignal, Worse]]:
         seen = [self._since(name, before) for name, before in zip((case.real, case.ours), case.before, strict=True)]
         real, ours = seen
         found = []
@@ -141,7 +141,7 @@ class Following:
             found.append((signal, worse))
         return found
 
-    def _since(self, node: str, before: tuple[int, ...] | None) -> dict[Signal, int] | None:
+    def _since(self, node: str, before: tuple[int, ...] | None) -> dict[NodeSignal, int] | None:
         """How often each signal was seen since; one that held all the time counts once."""
         now = self._signals.so_far(node)
         if now is None or before is None:
@@ -152,7 +152,7 @@ class Following:
             for signal, later, earlier in zip(_COUNTED, now, before, strict=True)
         }
 
-    def _measured(self, case: _Open, now_s: float) -> list[tuple[Signal, Worse]]:
+    def _measured(self, case: _Open, now_s: float) -> list[tuple[NodeSignal, Worse]]:
         real, ours = (self._fresh(name, now_s) for name in (case.real, case.ours))
         found = []
         for signal, column in _REPORTED.items():
@@ -168,5 +168,5 @@ class Following:
 
     def _fresh(self, node: str, now_s: float) -> tuple[float, ...] | None:
         row = self._reported(node)
-        fresh = bool(row) and now_s - row[Report.REPORTED_AT] <= REPORT_TTL_S  # NaN: it never reported
+        fresh = bool(row) and now_s - row[ReportColumn.REPORTED_AT] <= REPORT_TTL_S  # NaN: it never reported
         return row if fresh else None

@@ -12,29 +12,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cotenant.engine.cycle.access import CycleAccess
-from cotenant.engine.framework.events import Event
+from cotenant.engine.framework.events import EventKind
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable
-from cotenant.engine.framework.plugin import Host, Plugin
-from cotenant.engine.framework.pod_state import PodInfo, State
-from cotenant.engine.plugins.reservations.instructions import Reserve
-from cotenant.model.decisions.record import Candidate
-from cotenant.model.decisions.shadow import Choice
+from cotenant.engine.framework.plugin import Plugin, PluginHost
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
+from cotenant.engine.plugins.reservations.instructions import ReserveNode
+from cotenant.model.decisions.record import CandidateNode
+from cotenant.model.decisions.shadow import ShadowChoice
 
 PARKED = "judged: another scheduler binds it"
 _AGAIN = "Shadow"  # the event under which a pod enters the queue
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedPod:
     """What would have been done with a pod."""
 
     uid: str
-    choice: Choice
+    choice: ShadowChoice
     at_s: float
     node: str = ""
     words: str = ""  # why it waits, or whom it would evict
     plugins: tuple[str, ...] = ()  # that refused it
-    best: tuple[Candidate, ...] = ()  # of a placed pod
+    best: tuple[CandidateNode, ...] = ()  # of a placed pod
 
 
 class Parking(Plugin):
@@ -44,11 +44,11 @@ class Parking(Plugin):
 
     def __init__(self) -> None:
         self._parked: dict[str, float] = {}  # UID -> since when, the longest first
-        self._judged: list[Judged] = []
-        self._before: frozenset[Event] = frozenset()
+        self._judged: list[JudgedPod] = []
+        self._before: frozenset[EventKind] = frozenset()
         self._cycle: CycleAccess | None = None
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: PluginHost) -> None:
         """See `Plugin`."""
         super().attach(host)
         self._parked.clear()
@@ -58,7 +58,7 @@ class Parking(Plugin):
         """A copy of the engine, for an explanation, decides as a scheduler does."""
         return _Inert
 
-    def take(self) -> tuple[Judged, ...]:
+    def take(self) -> tuple[JudgedPod, ...]:
         """What was judged since the last call."""
         judged, self._judged = tuple(self._judged), []
         return judged
@@ -97,11 +97,11 @@ class Parking(Plugin):
             return instructions
         for uid, record in tuple(cycle.waiting.records.items()):  # a node, until its gang is complete
             entry = cycle.pods.by_uid.get(uid)
-            if entry is not None and entry.state is State.WAITING:
-                self._note(Judged(uid, Choice.PLACES, now_s, entry.node, best=record.candidates))
+            if entry is not None and entry.state is SchedulingState.WAITING:
+                self._note(JudgedPod(uid, ShadowChoice.PLACES, now_s, entry.node, best=record.candidates))
                 cycle.waiting.reject(entry, _AGAIN, now_s)
         for instruction in instructions:
-            if isinstance(instruction, (Bind, Reserve)):
+            if isinstance(instruction, (Bind, ReserveNode)):
                 self._take_back(cycle, instruction, now_s)
             elif isinstance(instruction, Preempt):
                 self._keep_victims(cycle, instruction, now_s)
@@ -110,17 +110,17 @@ class Parking(Plugin):
         cycle.pods.happened.intersection_update(self._before)  # what was only supposed is no event
         return ()
 
-    def _note(self, judged: Judged) -> None:
+    def _note(self, judged: JudgedPod) -> None:
         self._parked.pop(judged.uid, None)
         self._parked[judged.uid] = judged.at_s
         self._judged.append(judged)
 
-    def _take_back(self, cycle: CycleAccess, instruction: Bind | Reserve, now_s: float) -> None:
+    def _take_back(self, cycle: CycleAccess, instruction: Bind | ReserveNode, now_s: float) -> None:
         entry = cycle.pods.by_uid.get(instruction.uid)
-        if entry is None or entry.state is not State.ASSUMED:
+        if entry is None or entry.state is not SchedulingState.ASSUMED:
             return
         best = instruction.record.candidates
-        self._note(Judged(entry.seen.uid, Choice.PLACES, now_s, entry.node, best=best))
+        self._note(JudgedPod(entry.seen.uid, ShadowChoice.PLACES, now_s, entry.node, best=best))
         cycle.pods.give_back(entry, now_s, _AGAIN)
 
     def _keep_victims(self, cycle: CycleAccess, found: Preempt, now_s: float) -> None:
@@ -132,21 +132,21 @@ class Parking(Plugin):
         )
         for uid in tuple(group.pods) if group is not None and group.whole else (found.uid,):
             entry = cycle.pods.by_uid.get(uid)
-            if entry is None or entry.state is not State.QUEUED:
+            if entry is None or entry.state is not SchedulingState.QUEUED:
                 continue
-            self._note(Judged(uid, Choice.PREEMPTS, now_s, found.node, words))
+            self._note(JudgedPod(uid, ShadowChoice.PREEMPTS, now_s, found.node, words))
             cycle.pods.drop_nomination(entry, tell=False)
             cycle.pods.requeue(entry, now_s)
         for victim in found.victims:
             cycle.pods.nominated.eviction_withdrawn(victim.uid, now_s)
 
-    def _refused(self, cycle: CycleAccess, told: Unschedulable, now_s: float) -> Judged:
+    def _refused(self, cycle: CycleAccess, told: Unschedulable, now_s: float) -> JudgedPod:
         entry = cycle.pods.by_uid.get(told.uid)
-        queued = entry is not None and entry.state is State.QUEUED
+        queued = entry is not None and entry.state is SchedulingState.QUEUED
         group = cycle.components.queue.group_of(told.uid) if queued else None
         filters = tuple(sorted(group.verdict.filters)) if group is not None and group.verdict is not None else ()
-        choice = Choice.WAITS if queued else Choice.NOT_JUDGED
-        return Judged(told.uid, choice, now_s, words=told.message, plugins=filters)
+        choice = ShadowChoice.WAITS if queued else ShadowChoice.NOT_JUDGED
+        return JudgedPod(told.uid, choice, now_s, words=told.message, plugins=filters)
 
 
 class _Inert(Plugin):

@@ -19,22 +19,22 @@ from itertools import islice
 from math import inf
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.pod_state import State
+from cotenant.engine.framework.pod_state import SchedulingState
 from cotenant.engine.shadow.budget import CpuShare
-from cotenant.engine.shadow.comparing import Comparison, at_once, evaluated, nominated
+from cotenant.engine.shadow.comparing import ShadowComparison, at_once, evaluated, nominated
 from cotenant.engine.shadow.following import WINDOW_S, Following, NodeSignals
-from cotenant.engine.shadow.parking import PARKED, Judged, Parking
+from cotenant.engine.shadow.parking import PARKED, JudgedPod, Parking
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.decisions.shadow import (
-    Choice,
-    Counted,
+    CountedPods,
     Difference,
     Followed,
-    Nomination,
-    Outcome,
-    Picture,
+    NodeSignal,
+    ShadowChoice,
+    ShadowNomination,
+    ShadowOutcome,
+    ShadowPicture,
     ShadowReport,
-    Signal,
 )
 
 SHARE = 0.5
@@ -48,7 +48,7 @@ APPEARED_RESERVE = 0.5  # of the reserve of CPU time: below it only pods that ar
 @dataclass(slots=True)
 class _Pending:
     key: str
-    judged: Judged | None = None
+    judged: JudgedPod | None = None
     nominated: str = ""  # by the other scheduler
 
 
@@ -69,9 +69,9 @@ class ShadowScheduler:
         extenders_left_out: int = 0,
     ) -> None:
         self.cluster = cluster
-        self.outcomes: Counter[tuple[Outcome, Picture]] = Counter()
-        self.reasons: Counter[tuple[Outcome, str]] = Counter()
-        self.nominations: Counter[Nomination] = Counter()
+        self.outcomes: Counter[tuple[ShadowOutcome, ShadowPicture]] = Counter()
+        self.reasons: Counter[tuple[ShadowOutcome, str]] = Counter()
+        self.nominations: Counter[ShadowNomination] = Counter()
         self.judged = 0
         self.put_off = 0  # binds for which there was no CPU time left
         self.forgotten = 0
@@ -100,17 +100,17 @@ class ShadowScheduler:
         state = self.cluster.state_of(seen.uid)
         if seen.node and (pending := self._pending.pop(seen.uid, None)) is not None:
             self._bound(seen, pending, now_s)
-        elif seen.node and ours and state is not State.BOUND and self._has_listed and not seen.phase.is_final:
-            self.outcomes[Outcome.BEFORE_JUDGED, Picture.NONE] += 1
+        elif seen.node and ours and state is not SchedulingState.BOUND and self._has_listed and not seen.phase.is_final:
+            self.outcomes[ShadowOutcome.BEFORE_JUDGED, ShadowPicture.NONE] += 1
         self.cluster.pod_seen(seen, now_s)
-        if state is State.BOUND and seen.phase.is_final:
+        if state is SchedulingState.BOUND and seen.phase.is_final:
             if seen.evicted:
-                self._signals.happened(seen.node, Signal.EVICTIONS)
+                self._signals.happened(seen.node, NodeSignal.EVICTIONS)
             if seen.refused:
-                self._signals.happened(seen.node, Signal.REFUSED_STARTS)
+                self._signals.happened(seen.node, NodeSignal.REFUSED_STARTS)
         if seen.node:
             return
-        if self.cluster.state_of(seen.uid) is State.GONE:
+        if self.cluster.state_of(seen.uid) is SchedulingState.GONE:
             self._deleted(seen.uid)
         elif ours and seen.uid not in self._pending:
             if len(self._pending) < self._max_pending:
@@ -133,7 +133,7 @@ class ShadowScheduler:
 
     def _deleted(self, uid: str) -> None:
         if self._pending.pop(uid, None) is not None:
-            self.outcomes[Outcome.DELETED, Picture.NONE] += 1
+            self.outcomes[ShadowOutcome.DELETED, ShadowPicture.NONE] += 1
 
     # ---- judging
 
@@ -170,7 +170,7 @@ class ShadowScheduler:
 
     def _bound(self, seen: ObservedPod, pending: _Pending, now_s: float) -> None:
         """Compare, before the bind is counted."""
-        judged, picture = pending.judged, Picture.EARLIER
+        judged, picture = pending.judged, ShadowPicture.EARLIER
         entry = self.cluster.find(pending.key)
         is_member = entry is not None and self.cluster.plugins.gangs.lacks(entry) > 1
         has_time = self.budget.has(now_s)
@@ -180,10 +180,10 @@ class ShadowScheduler:
             pending.judged = None
             self._decide(now_s, seen.uid)
             del self._pending[seen.uid]
-            judged, picture = pending.judged or self._told_before(seen.uid, pending.key, now_s), Picture.AT_BIND
+            judged, picture = pending.judged or self._told_before(seen.uid, pending.key, now_s), ShadowPicture.AT_BIND
         self.put_off += not has_time
         if judged is None:
-            self.outcomes[Outcome.BEFORE_JUDGED, Picture.NONE] += 1
+            self.outcomes[ShadowOutcome.BEFORE_JUDGED, ShadowPicture.NONE] += 1
             return
         found = at_once(judged, seen.node)
         if found is None:
@@ -193,24 +193,26 @@ class ShadowScheduler:
             found = evaluated(judged, seen.node, verdict, picture)
         self._count(found, judged, seen, picture, now_s)
 
-    def _told_before(self, uid: str, key: str, now_s: float) -> Judged:
+    def _told_before(self, uid: str, key: str, now_s: float) -> JudgedPod:
         """A pod that waits for the same reason as before: no instruction says so again."""
         entry, group = self.cluster.find(key), self.cluster.queue.group_of(uid)
         words = entry.last_message if entry is not None else ""
         filters = tuple(sorted(group.verdict.filters)) if group is not None and group.verdict is not None else ()
-        choice = Choice.WAITS if group is not None else Choice.NOT_JUDGED
-        return Judged(uid, choice, now_s, words="" if words == PARKED else words, plugins=filters)
+        choice = ShadowChoice.WAITS if group is not None else ShadowChoice.NOT_JUDGED
+        return JudgedPod(uid, choice, now_s, words="" if words == PARKED else words, plugins=filters)
 
-    def _count(self, found: Comparison, judged: Judged, seen: ObservedPod, picture: Picture, now_s: float) -> None:
+    def _count(
+        self, found: ShadowComparison, judged: JudgedPod, seen: ObservedPod, picture: ShadowPicture, now_s: float
+    ) -> None:
         outcome = found.outcome
         self.outcomes[outcome, picture] += 1
-        if outcome in (Outcome.AGREED, Outcome.EQUAL_SCORE):
+        if outcome in (ShadowOutcome.AGREED, ShadowOutcome.EQUAL_SCORE):
             return
         reason = found.reason or "none"
         if (outcome, reason) not in self.reasons and len(self.reasons) >= MAX_REASONS:
             reason = "other"
         self.reasons[outcome, reason] += 1
-        ours = judged.node if judged.choice in (Choice.PLACES, Choice.PREEMPTS) else ""
+        ours = judged.node if judged.choice in (ShadowChoice.PLACES, ShadowChoice.PREEMPTS) else ""
         self._differences.append(
             Difference(
                 now_s,
@@ -226,21 +228,21 @@ class ShadowScheduler:
                 found.behind,
             )
         )
-        if outcome is Outcome.OTHER_NODE:
+        if outcome is ShadowOutcome.OTHER_NODE:
             self.following.follow(seen.pod.key, seen.node, ours, now_s)
 
     # ---- questions
 
     def pending(self) -> dict[str, int]:
         """Pods without a node, by our choice for them; "unseen" where there is none yet."""
-        found = dict.fromkeys((*(choice.value for choice in Choice), "unseen"), 0)
+        found = dict.fromkeys((*(choice.value for choice in ShadowChoice), "unseen"), 0)
         for waiting in self._pending.values():
             found[waiting.judged.choice.value if waiting.judged is not None else "unseen"] += 1
         return found
 
     def report(self, now_s: float, newest: int = KEPT) -> ShadowReport:
         """Everything so far, with this many of the newest differences."""
-        by_outcome: Counter[Outcome] = Counter()
+        by_outcome: Counter[ShadowOutcome] = Counter()
         for (outcome, _), pods in self.outcomes.items():
             by_outcome[outcome] += pods
         return ShadowReport(
@@ -249,12 +251,12 @@ class ShadowScheduler:
             since_s=self._since_s,
             at_s=now_s,
             nodes=self.cluster.size()[0],
-            outcomes=tuple(Counted(outcome.value, by_outcome[outcome]) for outcome in Outcome),
-            at_bind=sum(pods for (_, picture), pods in self.outcomes.items() if picture is Picture.AT_BIND),
+            outcomes=tuple(CountedPods(outcome.value, by_outcome[outcome]) for outcome in ShadowOutcome),
+            at_bind=sum(pods for (_, picture), pods in self.outcomes.items() if picture is ShadowPicture.AT_BIND),
             reasons=tuple(
                 (outcome.value, reason, pods) for (outcome, reason), pods in self.reasons.most_common(MAX_REASONS)
             ),
-            pending=tuple(Counted(what, pods) for what, pods in self.pending().items()),
+            pending=tuple(CountedPods(what, pods) for what, pods in self.pending().items()),
             followed=tuple((signal, worse, pods) for (signal, worse), pods in sorted(self.following.counts.items())),
             window_s=self.following.window_s,
             waiting_to_follow=len(self.following),
@@ -265,6 +267,6 @@ class ShadowScheduler:
             forgotten=self.forgotten,
             differences=tuple(islice(reversed(self._differences), newest)),
             came=tuple(islice(reversed(self._came), newest)),
-            nominations=tuple(Counted(what.value, self.nominations[what]) for what in Nomination),
+            nominations=tuple(CountedPods(what.value, self.nominations[what]) for what in ShadowNomination),
             extenders_left_out=self._extenders_left_out,
         )

@@ -21,7 +21,7 @@ from math import inf
 from types import MappingProxyType
 
 from cotenant.engine.sharding.territory import Territory
-from cotenant.model.shards.table import Loan, Member, Ring, ShardTable
+from cotenant.model.shards.table import Loan, ShardRing, ShardTable, SlotMember
 from cotenant.policy.sharding.borrowing import MAX_LOANS, LoanLimits
 from cotenant.policy.sharding.rendezvous import is_owned_in_all
 
@@ -40,7 +40,7 @@ class FenceLost:
     `fenced`.
     """
 
-    member: Member
+    member: SlotMember
     slots: tuple[int, ...]
 
 
@@ -48,7 +48,7 @@ Instruction = WriteTable | FenceLost
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ShardView:
     """What a member knows at the moment of a step. `holders`: by token, who held the slot's Lease in a consistent read
     that began after the table with this token was seen; "" = nobody, absent = not read. An older read could show the
     holder before this one, and a living member would count as lost.
@@ -72,7 +72,7 @@ class ShardMember:
         self._limits = limits or LoanLimits()
         self._table = ShardTable()
         self._version = -1  # nothing was read yet
-        self._rings: tuple[Ring, ...] = ()  # since the last one that everybody acted by
+        self._rings: tuple[ShardRing, ...] = ()  # since the last one that everybody acted by
         self._settled_at = -1  # the first version seen in which everybody acts by the newest ring
         self._lending: set[str] = set()  # given up, and not marked yet
         self._back_at: dict[str, int] = {}  # own nodes that were returned, and the version that says so
@@ -156,7 +156,7 @@ class ShardMember:
 
     # ---- steps
 
-    def step(self, now_s: float, view: View) -> tuple[Instruction, ...]:
+    def step(self, now_s: float, view: ShardView) -> tuple[Instruction, ...]:
         """What to do now; `territory` is up to date afterwards. To be called after every change of a fact, and a few
         times a second.
         """
@@ -197,7 +197,7 @@ class ShardMember:
             self._version,
         )
 
-    def _set_territory(self, now_s: float, view: View) -> None:
+    def _set_territory(self, now_s: float, view: ShardView) -> None:
         borrowed, away = set(), set(self._lending)
         for node, loan in self._table.loans.items():
             if loan.is_lent and loan.borrower != self.slot:
@@ -216,7 +216,7 @@ class ShardMember:
         if found != self.territory:
             self.territory = found
 
-    def _may_use(self, node: str, now_s: float, view: View) -> bool:
+    def _may_use(self, node: str, now_s: float, view: ShardView) -> bool:
         asked_s = self._asked_s.get(node)
         return (
             asked_s is not None
@@ -227,7 +227,7 @@ class ShardMember:
 
     # ---- members
 
-    def _membership(self, view: View) -> ShardTable | None:
+    def _membership(self, view: ShardView) -> ShardTable | None:
         table = self._table
         over = [
             member
@@ -257,7 +257,7 @@ class ShardMember:
         if self.is_member or not table.is_settled or view.nodes_in_flight:
             return None
         rings = _next(table, tuple(sorted((*table.slots, self.slot))))
-        joined = Member(self.slot, self._identity, self.token, rings[-1].epoch)
+        joined = SlotMember(self.slot, self._identity, self.token, rings[-1].epoch)
         return _pruned(replace(table, rings=rings, members=(*table.members, joined)))
 
     def _fences(self) -> tuple[Instruction, ...]:
@@ -271,7 +271,7 @@ class ShardMember:
             found.append(FenceLost(member, ring.slots if ring is not None else ()))
         return tuple(found)
 
-    def _settling(self, view: View) -> ShardTable | None:
+    def _settling(self, view: ShardView) -> ShardTable | None:
         own = self._table.member(self.slot)
         assert own is not None
         if own.settled == self._table.epoch:
@@ -285,7 +285,7 @@ class ShardMember:
 
     # ---- loans
 
-    def _loans(self, now_s: float, view: View) -> ShardTable | None:
+    def _loans(self, now_s: float, view: ShardView) -> ShardTable | None:
         """The loans after this step; only while everybody acts by the newest ring, so that owners are agreed on."""
         table, limits = self._table, self._limits
         loans, ring = dict(table.loans), table.slots
@@ -329,8 +329,8 @@ class ShardMember:
             self._returning.add(node)
 
 
-def _next(table: ShardTable, slots: tuple[int, ...]) -> tuple[Ring, ...]:
-    return (*table.rings, Ring(table.epoch + 1, slots))
+def _next(table: ShardTable, slots: tuple[int, ...]) -> tuple[ShardRing, ...]:
+    return (*table.rings, ShardRing(table.epoch + 1, slots))
 
 
 def _pruned(table: ShardTable) -> ShardTable:

@@ -16,14 +16,14 @@ from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.sizing import hourly
 from cotenant.engine.sizing.changing import go_on, spread
 from cotenant.engine.sizing.outcomes import judged
-from cotenant.engine.sizing.scene import ResizePod, Scene, Stepped, WriteSizing
+from cotenant.engine.sizing.scene import ResizePod, SizingScene, SizingStep, WriteSizing
 from cotenant.engine.sizing.suggesting import idle
-from cotenant.model.autonomy.autonomy import Action, Rung
+from cotenant.model.autonomy.autonomy import Action, AutonomyRung
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric
 from cotenant.model.sizes.container import SizedPod
-from cotenant.model.sizes.right_sizing import HourlyUse, Mode, RightSizing
+from cotenant.model.sizes.right_sizing import HourlyUse, RightSizing, SizingMode
 from cotenant.model.traces.objective import ObjectiveState, ObjectiveStatus
-from cotenant.policy.assess.container_sizes import Held
+from cotenant.policy.assess.container_sizes import HeldResources
 from cotenant.policy.autonomy.ladder import Earned, LadderSettings, earned
 from cotenant.policy.sizing.proof import Sign
 
@@ -59,7 +59,7 @@ class RightSizer:
     def __init__(self, stamp: Stamp, permissions: Permissions | None = None) -> None:
         self._stamp = stamp
         self.permissions = permissions or Permissions()
-        self._rungs: dict[str, Rung] = {}  # earned, by namespace, at this look
+        self._rungs: dict[str, AutonomyRung] = {}  # earned, by namespace, at this look
         self._sizings: dict[str, _Kept] = {}
         self._of_target: dict[_Owner, set[str]] = {}  # keys of objects
         self._pods: dict[str, SizedPod] = {}  # by UID
@@ -70,7 +70,7 @@ class RightSizer:
         self._due_s = -inf
         self._measured: dict[str, tuple[float, MeasuredPod]] = {}  # by namespace/name
         self._objectives: dict[str, ObjectiveStatus] = {}
-        self._held: dict[_Owner, dict[str, Held]] = {}  # what is scaled -> by autoscaler
+        self._held: dict[_Owner, dict[str, HeldResources]] = {}  # what is scaled -> by autoscaler
         self._resized: dict[str, tuple[float, ResizePod]] = {}  # by UID
 
     # ---- events
@@ -160,7 +160,7 @@ class RightSizer:
         """Deleted."""
         self._objectives.pop(key, None)
 
-    def autoscaler_seen(self, key: str, target: tuple[str, str, str], held: Held) -> None:
+    def autoscaler_seen(self, key: str, target: tuple[str, str, str], held: HeldResources) -> None:
         """What an autoscaler goes by; `target` is namespace, kind and name."""
         self.autoscaler_gone(key)
         self._held.setdefault(target, {})[key] = held
@@ -216,19 +216,19 @@ class RightSizer:
         kept.sent, kept.sent_s, kept.stored_s = write, now_s, now_s
         return [write, *resizes]
 
-    def _stepped(self, scene: Scene, now_s: float) -> Stepped:
+    def _stepped(self, scene: SizingScene, now_s: float) -> SizingStep:
         sizing, status = scene.sizing, scene.sizing.status
         if sizing.wrong:
-            return Stepped(replace(status, state="invalid", message="; ".join(sizing.wrong)))
+            return SizingStep(replace(status, state="invalid", message="; ".join(sizing.wrong)))
         first = min(self._of_target[_target(sizing)])
         if first != sizing.key:
-            return Stepped(replace(status, state="invalid", message=f"its workload is sized by {first}"))
+            return SizingStep(replace(status, state="invalid", message=f"its workload is sized by {first}"))
         if status.change is not None:
             return go_on(scene, now_s, self._stamp)
         found = idle(scene, now_s)
-        return Stepped(found, spread(scene) if found.change is None else ())
+        return SizingStep(found, spread(scene) if found.change is None else ())
 
-    def _scene(self, kept: _Kept, now_s: float) -> Scene:
+    def _scene(self, kept: _Kept, now_s: float) -> SizingScene:
         sizing = replace(kept.sizing, status=replace(kept.sizing.status, history=kept.history))
         pods = self._replicas(sizing)
         may_size = now_s - kept.sized_s >= SIZE_EVERY_S or sizing.status.state in ("", "learning")
@@ -236,20 +236,20 @@ class RightSizer:
             kept.sized_s = now_s
         reported, kept.fresh = frozenset(kept.fresh), set()
         held = self._held.get(_target(sizing), {}).values()
-        return Scene(
+        return SizingScene(
             sizing,
             pods,
             {uid: self._sign(pod) for uid, pod in pods.items()},
             reported,
             self._burns(sizing),
-            Held(
+            HeldResources(
                 next((one.cpu for one in held if one.cpu), ""),
                 next((one.memory for one in held if one.memory), ""),
             ),
             may_size,
             kept.refusal,
             self.permissions.of(Action.SIZES, sizing.namespace, now_s),
-            self._rung(sizing.namespace, now_s) if sizing.mode is Mode.EARNED else Rung.APPROVE,
+            self._rung(sizing.namespace, now_s) if sizing.mode is SizingMode.EARNED else AutonomyRung.APPROVE,
         )
 
     def earned(self, namespace: str, now_s: float) -> Earned:
@@ -259,7 +259,7 @@ class RightSizer:
         ]
         return earned([found for own in receipts for found in judged(own, now_s)], LadderSettings())
 
-    def _rung(self, namespace: str, now_s: float) -> Rung:
+    def _rung(self, namespace: str, now_s: float) -> AutonomyRung:
         if namespace not in self._rungs:
             self._rungs[namespace] = self.earned(namespace, now_s).rung
         return self._rungs[namespace]

@@ -6,18 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cotenant.model.autonomy.autonomy import FREE, Permission, Rung
+from cotenant.model.autonomy.autonomy import FREE, AutonomyRung, Permission
 from cotenant.model.sizes.container import ContainerSize, SizedPod
-from cotenant.model.sizes.right_sizing import Mode, RightSizing, SizingStatus
-from cotenant.policy.assess.container_sizes import Held
+from cotenant.model.sizes.right_sizing import RightSizing, SizingMode, SizingStatus
+from cotenant.policy.assess.container_sizes import HeldResources
 from cotenant.policy.sizing.proof import Sign
 
-_RUNGS = {Mode.SUGGEST: Rung.SUGGEST, Mode.APPROVE: Rung.APPROVE, Mode.ACT: Rung.ACT}
-_MODES = {rung: mode for mode, rung in _RUNGS.items()} | {Rung.SHADOW: Mode.OFF}
+_RUNGS = {
+    SizingMode.SUGGEST: AutonomyRung.SUGGEST,
+    SizingMode.APPROVE: AutonomyRung.APPROVE,
+    SizingMode.ACT: AutonomyRung.ACT,
+}
+_MODES = {rung: mode for mode, rung in _RUNGS.items()} | {AutonomyRung.SHADOW: SizingMode.OFF}
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class SizingScene:
     """Facts of now. `reported`: replicas with a report that was not seen before. `may_size`: a new size may be worked
     out. `refusal`: what the API server said to the last resize, "" = nothing.
     """
@@ -27,19 +31,19 @@ class Scene:
     signs: Mapping[str, Sign]
     reported: frozenset[str] = frozenset()
     objective_burns: bool | None = None  # None = none is named, or nothing is known of it
-    held: Held = field(default_factory=Held)
+    held: HeldResources = field(default_factory=HeldResources)
     may_size: bool = True
     refusal: str = ""
     permission: Permission = FREE
-    earned: Rung = Rung.APPROVE  # by the changes of the namespace; counts in mode `earned`
+    earned: AutonomyRung = AutonomyRung.APPROVE  # by the changes of the namespace; counts in mode `earned`
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> SizingMode:
         """What its owner, the cluster's Autonomy objects and past changes allow together."""
         own = self.sizing.mode
-        if own is Mode.OFF:
+        if own is SizingMode.OFF:
             return own
-        allowed = min(self.earned if own is Mode.EARNED else _RUNGS[own], self.permission.rung)
+        allowed = min(self.earned if own is SizingMode.EARNED else _RUNGS[own], self.permission.rung)
         return _MODES[allowed]
 
     @property
@@ -79,7 +83,7 @@ class WriteSizing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stepped:
+class SizingStep:
     """A status to store, and pods to resize; resizes follow from what is stored already."""
 
     status: SizingStatus

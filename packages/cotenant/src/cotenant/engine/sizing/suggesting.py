@@ -14,15 +14,15 @@ from hashlib import sha256
 import numpy as np
 
 from cotenant.engine.sizing import hourly
-from cotenant.engine.sizing.scene import Scene
+from cotenant.engine.sizing.scene import SizingScene
 from cotenant.model.sizes.container import ContainerSize, SizedContainer, SizedPod
 from cotenant.model.sizes.right_sizing import (
     MAX_RECEIPTS,
-    Change,
-    Mode,
-    Outcome,
-    Phase,
-    Receipt,
+    SizeChange,
+    SizingMode,
+    SizingOutcome,
+    SizingPhase,
+    SizingReceipt,
     SizingStatus,
     Suggestion,
     Touched,
@@ -41,14 +41,14 @@ LATE = "harm within a day"  # by what a proven change is taken back
 PROBATION_S = 86_400.0  # in which harm takes a proven change back
 
 
-def idle(scene: Scene, now_s: float) -> SizingStatus:
+def idle(scene: SizingScene, now_s: float) -> SizingStatus:
     """The status where no change goes on."""
     sizing, status = scene.sizing, scene.sizing.status
     if sizing.undo and status.applied is not None and sizing.undo == status.applied.id:
         return _undo(scene, status.applied, now_s, "its undoing was asked for", "spec.undo")
     if status.applied is not None and (why := _late_harm(scene, now_s)):
         return _undo(scene, status.applied, now_s, why, LATE)
-    if scene.mode is Mode.OFF:
+    if scene.mode is SizingMode.OFF:
         return replace(status, state="off", message=scene.permission.why, suggestion=None)
     if not scene.pods:
         return replace(status, state="waiting", message="the workload has no running pods", suggestion=None)
@@ -64,9 +64,9 @@ def idle(scene: Scene, now_s: float) -> SizingStatus:
     if now_s < status.quiet_until_s:
         left_h = (status.quiet_until_s - now_s) / 3600
         return replace(status, state="quiet", message=f"nothing is begun for {left_h:.1f} h after the last change")
-    if scene.mode is Mode.SUGGEST:
+    if scene.mode is SizingMode.SUGGEST:
         return replace(status, state="suggested", message=scene.permission.why)
-    if scene.mode is Mode.APPROVE and sizing.approved != found.id:
+    if scene.mode is SizingMode.APPROVE and sizing.approved != found.id:
         return replace(status, state="awaitsApproval", message=f"spec.approved: {found.id} begins it")
     if why := "" if scene.may_begin else scene.permission.why:
         return replace(status, state="waiting", message=why)
@@ -75,7 +75,7 @@ def idle(scene: Scene, now_s: float) -> SizingStatus:
     return begun(scene, status, found, now_s)
 
 
-def _waiting_anew(scene: Scene) -> str:
+def _waiting_anew(scene: SizingScene) -> str:
     """What a kubelet says to the resize of a pod that was made anew."""
     applied = scene.sizing.status.applied
     for pod in scene.pods.values():
@@ -84,7 +84,7 @@ def _waiting_anew(scene: Scene) -> str:
     return ""
 
 
-def _suggested(scene: Scene, now_s: float) -> SizingStatus:
+def _suggested(scene: SizingScene, now_s: float) -> SizingStatus:
     sizing, status = scene.sizing, scene.sizing.status
     history = status.history
     known_s = now_s - history.since_s if history.since_s > 0 else 0.0
@@ -112,7 +112,7 @@ def _suggested(scene: Scene, now_s: float) -> SizingStatus:
     return replace(status, suggestion=stands)
 
 
-def _sized(scene: Scene, container: SizedContainer) -> tuple[ContainerSize, tuple[str, ...]] | str:
+def _sized(scene: SizingScene, container: SizedContainer) -> tuple[ContainerSize, tuple[str, ...]] | str:
     history = scene.sizing.status.history
     unknown = np.full(1, np.nan)
     found = [
@@ -152,7 +152,7 @@ def suggestion_id(key: str, before: ContainerSize, after: ContainerSize) -> str:
     return sha256(repr((key, before, after)).encode()).hexdigest()[:8]
 
 
-def _not_now(scene: Scene) -> str:
+def _not_now(scene: SizingScene) -> str:
     if scene.sizing.objective and scene.objective_burns is None:
         return f"objective {scene.sizing.objective} is not counted yet: nothing is changed without it"
     if scene.objective_burns:
@@ -165,19 +165,23 @@ def _not_now(scene: Scene) -> str:
     return ""
 
 
-def begun(scene: Scene, status: SizingStatus, found: Suggestion, now_s: float) -> SizingStatus:
+def begun(scene: SizingScene, status: SizingStatus, found: Suggestion, now_s: float) -> SizingStatus:
     """The status of a change that begins, with its first replica."""
     step = next_step(found.before, found.after)
     first = first_of(scene, found.before)
     if step is None or first is None:
         return replace(status, state="waiting", message="no ready replica has the size that the suggestion begins with")
     sizing = scene.sizing
-    by = f"mode {sizing.mode}" if scene.mode is Mode.ACT else f"spec.approved, {sizing.approved_by or 'nobody named'}"
-    change = Change(found.id, Phase.FIRST, now_s, found.before, step, found.after, by, (first,))
+    by = (
+        f"mode {sizing.mode}"
+        if scene.mode is SizingMode.ACT
+        else f"spec.approved, {sizing.approved_by or 'nobody named'}"
+    )
+    change = SizeChange(found.id, SizingPhase.FIRST, now_s, found.before, step, found.after, by, (first,))
     return replace(status, state="changing", message="", change=change)
 
 
-def first_of(scene: Scene, size: ContainerSize) -> Touched | None:
+def first_of(scene: SizingScene, size: ContainerSize) -> Touched | None:
     """A ready replica of a size, by name."""
     ready = sorted(
         (pod for pod in scene.pods.values() if pod.is_ready and pod.containers[0].size == size),
@@ -191,7 +195,7 @@ def touched(sign: Sign) -> Touched:
     return Touched(sign.uid, sign.name, sign.restarts, sign.wait_per_cpu, sign.p99_ms)
 
 
-def _late_harm(scene: Scene, now_s: float) -> str:
+def _late_harm(scene: SizingScene, now_s: float) -> str:
     """What a proof of minutes did not see: the next peak is part of it."""
     status = scene.sizing.status
     if status.applied is None or now_s >= status.probation_until_s:
@@ -205,32 +209,36 @@ def _late_harm(scene: Scene, now_s: float) -> str:
     return ""
 
 
-def _undo(scene: Scene, applied: Suggestion, now_s: float, why: str, by: str) -> SizingStatus:
+def _undo(scene: SizingScene, applied: Suggestion, now_s: float, why: str, by: str) -> SizingStatus:
     own = tuple(touched(scene.signs[uid]) for uid in sorted(scene.pods))
-    change = Change(
-        applied.id, Phase.UNDOING, now_s, applied.before, applied.after, applied.after, by, own,
-        why=why, ending=Outcome.UNDONE, broke_objective=bool(scene.objective_burns) and by == LATE,
+    change = SizeChange(
+        applied.id, SizingPhase.UNDOING, now_s, applied.before, applied.after, applied.after, by, own,
+        why=why, ending=SizingOutcome.UNDONE, broke_objective=bool(scene.objective_burns) and by == LATE,
     )  # fmt: skip
     status = scene.sizing.status
     return replace(status, state="changing", message="", change=change, applied=None, suggestion=None)
 
 
-def ended(status: SizingStatus, change: Change, outcome: Outcome, why: str, at: str, now_s: float) -> SizingStatus:
+def ended(
+    status: SizingStatus, change: SizeChange, outcome: SizingOutcome, why: str, at: str, now_s: float
+) -> SizingStatus:
     """The status after a change, with its receipt."""
-    receipt = Receipt(
+    receipt = SizingReceipt(
         change.id, at, outcome, change.before, change.goal, why, change.allowed_by, len(change.touched),
         change.broke_objective,
     )  # fmt: skip
     receipts = (receipt, *status.receipts)[:MAX_RECEIPTS]
-    is_kept = outcome in (Outcome.DONE, Outcome.STOPPED)
+    is_kept = outcome in (SizingOutcome.DONE, SizingOutcome.STOPPED)
     failures = 0
     for found in receipts:
-        if found.outcome is Outcome.DONE:
+        if found.outcome is SizingOutcome.DONE:
             break
         failures += 1
-    quiet_s = PAUSE_S if outcome is Outcome.DONE else QUIET_S * 2 ** min(max(0, failures - 1), MAX_DOUBLINGS)
+    quiet_s = PAUSE_S if outcome is SizingOutcome.DONE else QUIET_S * 2 ** min(max(0, failures - 1), MAX_DOUBLINGS)
     template, last = status.template, status.applied
-    if outcome is Outcome.DONE and not (template is not None and last is not None and last.after == change.before):
+    if outcome is SizingOutcome.DONE and not (
+        template is not None and last is not None and last.after == change.before
+    ):
         template = change.before
     return replace(
         status,
@@ -242,7 +250,7 @@ def ended(status: SizingStatus, change: Change, outcome: Outcome, why: str, at: 
         applied=Suggestion(change.id, change.before, change.goal) if is_kept else status.applied,
         receipts=receipts,
         quiet_until_s=now_s + quiet_s,
-        proven=change.touched if outcome is Outcome.DONE else (),
-        probation_until_s=now_s + PROBATION_S if outcome is Outcome.DONE else 0.0,
+        proven=change.touched if outcome is SizingOutcome.DONE else (),
+        probation_until_s=now_s + PROBATION_S if outcome is SizingOutcome.DONE else 0.0,
         refused=status.refused if is_kept else (change.id, *status.refused)[:MAX_RECEIPTS],
     )

@@ -41,7 +41,7 @@ class SelectedPods:
 
 
 @dataclass(frozen=True, slots=True)
-class Replicas:
+class ControllerReplicas:
     """Residents of one controller (`Pod.replica_of`) that do not terminate."""
 
     controller: str  # uid
@@ -71,10 +71,10 @@ class PodsOfManyTerms:
     kind: PodKind
 
 
-Query = SelectedPods | Replicas | PodsWithTerm | PodsOfManyTerms | PortConflicts
+Query = SelectedPods | ControllerReplicas | PodsWithTerm | PodsOfManyTerms | PortConflicts
 
 
-class Count:
+class ResidentCount:
     """The number of residents that match a query, per row and in `total`. `uses` counts the rules that read it.
 
     A dictionary until its rows are first read: a pod may have ten thousand terms, and nobody reads most of them.
@@ -133,4 +133,4 @@ def term_queries(pod: Pod) -> Iterator[PodsWithTerm]:
 
 def skips_terminating(query: Query) -> bool:
     """Whether terminating residents are not counted."""
-    return isinstance(query, Replicas) or (isinstance(query, SelectedPods) and query.skip_terminating)
+    return isinstance(query, ControllerReplicas) or (isinstance(query, SelectedPods) and query.skip_terminating)

@@ -25,7 +25,7 @@ from cotenant.model.cluster.interference_profile import InterferenceProfile
 from cotenant.model.cluster.pod import Shape
 from cotenant.model.resources import CPU_NAME
 from cotenant.policy.interference.learning import model, update
-from cotenant.policy.interference.learning.model import Column, LearningSettings, Round
+from cotenant.policy.interference.learning.model import LearningColumn, LearningRound, LearningSettings
 from cotenant.policy.placement.knobs import Knobs
 
 MAX_APPLICATIONS = 16_384  # 3 MiB
@@ -90,7 +90,7 @@ class ProfileStore:
             if row == len(self.table):
                 self.table = np.concatenate([self.table, np.zeros_like(self.table)])
         else:
-            seen_s = self.table[:row, Column.SEEN_S]
+            seen_s = self.table[:row, LearningColumn.SEEN_S]
             row = int(np.argmin(np.where(np.isnan(seen_s), np.inf, seen_s)))
             self._dropped.append(self._shapes[row])
             del self._rows[self._shapes[row]]
@@ -192,7 +192,7 @@ class LearnedProfiles:
         taken = update.learn(
             store.table,
             store.sibling,
-            Round(
+            LearningRound(
                 np.append(first, len(node)).astype(np.int64),
                 ledger.nodes.capacity[nodes, CPU] / 1000.0,
                 rows,
@@ -217,8 +217,8 @@ class LearnedProfiles:
         if not len(shapes):
             return
         params, table = self._ledger.shapes.params, self.lines(shapes)
-        params[shapes, Param.SENSITIVITY] = table[:, Column.SENSITIVITY]
-        params[shapes, Param.PRESSURE] = table[:, Column.PRESSURE]
+        params[shapes, Param.SENSITIVITY] = table[:, LearningColumn.SENSITIVITY]
+        params[shapes, Param.PRESSURE] = table[:, LearningColumn.PRESSURE]
         allowance = self._allowances(shapes, table)
         known = np.isfinite(allowance)
         params[shapes[known], Param.ALLOWANCE] = allowance[known]
@@ -239,7 +239,7 @@ class LearnedProfiles:
         allowance = inf
         if shape.is_service and shape.estimate is not None and isfinite(shape.estimate.allowance):
             allowance = shape.estimate.allowance
-        elif shape.is_service and line[0, Column.WINDOWS] > 0:
+        elif shape.is_service and line[0, LearningColumn.WINDOWS] > 0:
             cores = np.array([shape.requests.get(CPU_NAME) / 1000.0])
             allowance = max(_MIN_ALLOWANCE, float(model.tolerated(line, cores)[0]) - 1.0)
         elif shape.is_service and (tolerates := self.store.prior(shape).tolerates) is not None:
@@ -260,7 +260,7 @@ class LearnedProfiles:
         window without a WorkloadProfile.
         """
         service = self._ledger.shapes.params[shapes, Param.IS_SERVICE] > 0
-        learned = np.flatnonzero(service & (lines[:, Column.WINDOWS] > 0))
+        learned = np.flatnonzero(service & (lines[:, LearningColumn.WINDOWS] > 0))
         for k in shapes[learned[self._tolerates[shapes[learned]] == _UNKNOWN]].tolist():
             estimate = self._encoder.shape(k).estimate
             declared = estimate is not None and isfinite(estimate.allowance)
@@ -268,7 +268,7 @@ class LearnedProfiles:
         learned = learned[self._tolerates[shapes[learned]] == _AS_LEARNED]
         found = np.full(len(shapes), np.nan)
         if self.store.changes:  # there are or were WorkloadProfiles
-            for i in np.flatnonzero(service & (lines[:, Column.WINDOWS] <= 0)).tolist():
+            for i in np.flatnonzero(service & (lines[:, LearningColumn.WINDOWS] <= 0)).tolist():
                 tolerates = self.store.prior(self._encoder.shape(int(shapes[i]))).tolerates
                 if tolerates is not None:
                     found[i] = max(_MIN_ALLOWANCE, tolerates)

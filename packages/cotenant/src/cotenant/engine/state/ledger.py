@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.model.arrays import Float, Int, NodeArrays, Report, ShapeArrays, Sum, TenantArrays
+from cotenant.model.arrays import Float, Int, NodeArrays, ReportColumn, ShapeArrays, Sum, TenantArrays
 from cotenant.model.errors import Permanent
 
 
@@ -162,7 +162,7 @@ def empty_nodes(capacity: Int, groups: int = 0, label_words: int = 1) -> NodeArr
         capacity=np.ascontiguousarray(capacity, dtype=np.int64),
         requested=np.zeros(capacity.shape, dtype=np.int64),
         sums=np.zeros((size, len(Sum)), dtype=np.int64),
-        report=np.full((size, len(Report)), np.nan),
+        report=np.full((size, len(ReportColumn)), np.nan),
         taints=np.zeros(size, dtype=np.uint64),
         labels=np.zeros((size, label_words), dtype=np.uint64),
         ready=np.ones(size, dtype=np.bool_),

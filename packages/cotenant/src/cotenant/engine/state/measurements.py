@@ -17,7 +17,7 @@ from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSigna
 CORRECTION_EVERY_S = 60.0
 
 
-class Measurements:
+class PodMeasurements:
     """The last measurement of each pod, by UID."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
-from cotenant.engine.framework.node_rules import NodeRules, Rule
+from cotenant.engine.framework.node_rules import NodeRules, RuleResult
 from cotenant.engine.state.narrowed_pods import NarrowedPods
 from cotenant.engine.state.storage.volumes import VolumeChoice
 from cotenant.model.arrays import Float, Int, Mask
@@ -127,7 +127,7 @@ class Narrowing(NarrowedPods):
         """The volume that each unbound claim takes on a row; they must be bound before the pod."""
         return self.volumes.choices(number, row)
 
-    def rules(self, number: int) -> Iterator[Rule]:
+    def rules(self, number: int) -> Iterator[RuleResult]:
         """Every rule that applies to the pod, in kube-scheduler's order of plugins."""
         kind, k = self._pods[number]
         yield from self.terms.node_rules(kind)
@@ -169,7 +169,7 @@ class Narrowing(NarrowedPods):
         """What soft terms and node rules add to the score of these rows, all of which must be feasible."""
         return np.sum([part.values for part in self.preferences(number, rows)], axis=0) + np.zeros(len(rows))
 
-    def preferences(self, number: int, rows: Int) -> tuple[preference.Part, ...]:
+    def preferences(self, number: int, rows: Int) -> tuple[preference.PreferencePart, ...]:
         """The score part of each soft term and node rule, over feasible rows; none for terms that do not exist."""
         kind, k = self._pods[number]
         parts = [*self.terms.preferences(kind, k, rows)]

@@ -18,12 +18,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from cotenant.engine.state.count_queries import (
-    Count,
+    ControllerReplicas,
     PodsOfManyTerms,
     PodsWithTerm,
     PortConflicts,
     Query,
-    Replicas,
+    ResidentCount,
     SelectedPods,
     skips_terminating,
     term_queries,
@@ -48,14 +48,16 @@ class PodCounts:
         self._kinds_in: dict[str, dict[PodKind, None]] = {}  # by namespace
         self._kinds_with: dict[PodsWithTerm, dict[PodKind, None]] = {}  # by their own terms
         self._kinds_at: dict[tuple[int, str], dict[PodKind, None]] = {}  # by port and protocol
-        self._counts: dict[Query, Count] = {}
-        self._selected_in: dict[str, dict[Count, None]] = {}  # `SelectedPods` by namespace, where that is fixed
-        self._selected_anywhere: dict[Count, None] = {}
-        self._terms_in: dict[str, TermIndex[Count]] = {}  # `PodsWithTerm` by the namespaces that the term selects
-        self._terms_anywhere: TermIndex[Count] = TermIndex()
-        self._many: dict[PodKind, Count] = {}  # `PodsOfManyTerms`
-        self._ports: dict[tuple[int, str], dict[Count, None]] = {}
-        self._replicas: dict[str, Count] = {}  # by controller
+        self._counts: dict[Query, ResidentCount] = {}
+        self._selected_in: dict[str, dict[ResidentCount, None]] = {}  # `SelectedPods` by namespace, where that is fixed
+        self._selected_anywhere: dict[ResidentCount, None] = {}
+        self._terms_in: dict[
+            str, TermIndex[ResidentCount]
+        ] = {}  # `PodsWithTerm` by the namespaces that the term selects
+        self._terms_anywhere: TermIndex[ResidentCount] = TermIndex()
+        self._many: dict[PodKind, ResidentCount] = {}  # `PodsOfManyTerms`
+        self._ports: dict[tuple[int, str], dict[ResidentCount, None]] = {}
+        self._replicas: dict[str, ResidentCount] = {}  # by controller
         self._namespaces: dict[str, Labels] = {}
         self._held: dict[PodKind, None] | None = None  # kinds without pods that are kept, while kinds are held
         self._version = 0  # of the terms that residents have, and of namespaces' labels
@@ -185,7 +187,7 @@ class PodCounts:
 
     # ---- queries
 
-    def acquire_count(self, query: Query, check: Callable[[], None] = lambda: None) -> Count:
+    def acquire_count(self, query: Query, check: Callable[[], None] = lambda: None) -> ResidentCount:
         """The count of a query, kept until it is released as often as acquired. A new one is computed from all kinds.
 
         `check` is called for each of these; where it raises, nothing is changed.
@@ -196,8 +198,8 @@ class PodCounts:
             for kind in self._kinds_for(query):
                 check()
                 times.append((kind, self._times(query, kind)))
-            count = self._counts[query] = Count(query)
-            if isinstance(query, Replicas):
+            count = self._counts[query] = ResidentCount(query)
+            if isinstance(query, ControllerReplicas):
                 self._replicas[query.controller] = count
             self._file(count)
             for kind, number in times:
@@ -205,13 +207,13 @@ class PodCounts:
         count.uses += 1
         return count
 
-    def release_count(self, count: Count) -> None:
+    def release_count(self, count: ResidentCount) -> None:
         """Give up one use of a count (`acquire_count`); a count without uses is dropped."""
         count.uses -= 1
         if count.uses:
             return
         del self._counts[count.query]
-        if isinstance(count.query, Replicas):
+        if isinstance(count.query, ControllerReplicas):
             del self._replicas[count.query.controller]
         self._take_out_of_files(count)
         for kind in self._kinds_for(count.query):
@@ -262,7 +264,7 @@ class PodCounts:
 
     # ---- indexes
 
-    def _file(self, count: Count) -> None:
+    def _file(self, count: ResidentCount) -> None:
         """Put a new count where it is looked up."""
         query = count.query
         match query:
@@ -285,7 +287,7 @@ class PodCounts:
                 for name in names or ():
                     self._selected_in.setdefault(name, {})[count] = None
 
-    def _take_out_of_files(self, count: Count) -> None:
+    def _take_out_of_files(self, count: ResidentCount) -> None:
         query = count.query
         match query:
             case PortConflicts(port):
@@ -309,7 +311,7 @@ class PodCounts:
                 for name in names or ():
                     take_out(self._selected_in, name, count)
 
-    def _candidates(self, kind: PodKind) -> Iterable[Count]:
+    def _candidates(self, kind: PodKind) -> Iterable[ResidentCount]:
         """Counts that a new kind may enter."""
         pod = kind.pod
         yield from self._selected_in.get(pod.namespace, ())
@@ -331,7 +333,7 @@ class PodCounts:
                 return tuple(self._kinds_with.get(query, ()))
             case PodsOfManyTerms(kind):
                 return (kind,)
-            case Replicas(_, namespace):
+            case ControllerReplicas(_, namespace):
                 return tuple(self._kinds_in.get(namespace, ()))
             case SelectedPods(terms, namespace, _):
                 names = _fixed_namespaces(terms, namespace)
@@ -339,21 +341,21 @@ class PodCounts:
                     return tuple(self._kinds.values())
                 return tuple(kind for name in names for kind in self._kinds_in.get(name, ()))
 
-    def _include(self, kind: PodKind, count: Count, times: int) -> None:
+    def _include(self, kind: PodKind, count: ResidentCount, times: int) -> None:
         """Count a kind's residents, each so often."""
         if times == 0 or count in kind.counted:
             return
         kind.counted[count] = times
         self._add_residents(kind, count, times)
 
-    def _exclude(self, kind: PodKind, count: Count) -> None:
+    def _exclude(self, kind: PodKind, count: ResidentCount) -> None:
         """Stop counting a kind's residents."""
         times = kind.counted.pop(count, 0)
         if times:
             self._add_residents(kind, count, -times)
 
     @staticmethod
-    def _add_residents(kind: PodKind, count: Count, times: int) -> None:
+    def _add_residents(kind: PodKind, count: ResidentCount, times: int) -> None:
         for row, residents in kind.residents.items():
             counted = residents - kind.terminating[row] if skips_terminating(count.query) else residents
             if counted:
@@ -370,7 +372,7 @@ class PodCounts:
                 return int(kind is owner)
             case SelectedPods():
                 return int(self.selects(query, kind.pod))
-            case Replicas(controller, namespace):
+            case ControllerReplicas(controller, namespace):
                 return int(kind.pod.replica_of == controller and kind.pod.namespace == namespace)
 
 

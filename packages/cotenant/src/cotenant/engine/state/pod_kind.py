@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from cotenant.engine.state.count_queries import (
-    Count,
     PodsWithTerm,
+    ResidentCount,
     term_queries,
 )
 from cotenant.engine.state.term_index import ManyTerms, SelectingTerm
@@ -61,8 +61,8 @@ class PodKind:
         self.pods = 0  # known pods
         self.residents: Counter[int] = Counter()  # row -> residents
         self.terminating: Counter[int] = Counter()  # row -> residents that are terminating
-        self.counted: dict[Count, int] = {}  # counts that its residents enter, and how often each
-        self.own_terms: list[Count] = []  # counts of its own terms, from the first assignment on
+        self.counted: dict[ResidentCount, int] = {}  # counts that its residents enter, and how often each
+        self.own_terms: list[ResidentCount] = []  # counts of its own terms, from the first assignment on
         self.term_times: Mapping[PodsWithTerm, int] = NO_TERMS  # its own terms, and how often it has each
         self.many: ManyTerms | None = None  # in their place where they are very many, from the first assignment on
         if 0 < len(pod.affinity) + len(pod.anti_affinity) <= FEW_TERMS:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cotenant.engine.state.count_queries import Count, PortConflicts, Query, Replicas, SelectedPods
+from cotenant.engine.state.count_queries import ControllerReplicas, PortConflicts, Query, ResidentCount, SelectedPods
 from cotenant.engine.state.pod_counts import PodCounts
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
 from cotenant.model.cluster.pod import INTER_POD_AFFINITY, NODE_NAMED, NODE_PORTS, POD_TOPOLOGY_SPREAD, Pod
@@ -23,14 +23,14 @@ _ANY_KEY = "any"
 class PodRules:
     """Rules with their counts."""
 
-    spread: tuple[tuple[SpreadConstraint, Count], ...]  # DoNotSchedule
-    soft_spread: tuple[tuple[SpreadConstraint, Count], ...]  # ScheduleAnyway
-    default_spread: Count | None  # the pod's fellows, if it is spread by default
+    spread: tuple[tuple[SpreadConstraint, ResidentCount], ...]  # DoNotSchedule
+    soft_spread: tuple[tuple[SpreadConstraint, ResidentCount], ...]  # ScheduleAnyway
+    default_spread: ResidentCount | None  # the pod's fellows, if it is spread by default
     affinity_keys: tuple[str, ...]  # of the required terms
-    affinity: Count | None  # residents that all required terms select
-    anti: tuple[tuple[str, Count], ...]  # required anti-affinity: topology key, count
-    preferred: tuple[tuple[str, Count, int], ...]  # topology key, count, weight; negative for anti-affinity
-    ports: tuple[Count, ...]
+    affinity: ResidentCount | None  # residents that all required terms select
+    anti: tuple[tuple[str, ResidentCount], ...]  # required anti-affinity: topology key, count
+    preferred: tuple[tuple[str, ResidentCount, int], ...]  # topology key, count, weight; negative for anti-affinity
+    ports: tuple[ResidentCount, ...]
     pinned: str | None
 
     has_required: bool = field(init=False)  # whether some rule may make a node infeasible
@@ -42,7 +42,7 @@ class PodRules:
         preferred = bool(self.soft_spread or self.preferred or self.default_spread is not None)
         object.__setattr__(self, "has_preferred", preferred)
 
-    def counts(self) -> tuple[Count, ...]:
+    def counts(self) -> tuple[ResidentCount, ...]:
         """All counts that were acquired, repeated as often as acquired."""
         several = (
             *(count for _, count in self.spread),
@@ -61,9 +61,9 @@ def read_rules(pod_counts: PodCounts, pod: Pod, check: Callable[[], None]) -> Po
 
     `check` is called for each; where it raises, nothing is kept.
     """
-    acquired: list[Count] = []
+    acquired: list[ResidentCount] = []
 
-    def acquire(query: Query) -> Count:
+    def acquire(query: Query) -> ResidentCount:
         check()
         count = pod_counts.acquire_count(query, check)
         acquired.append(count)
@@ -77,8 +77,8 @@ def read_rules(pod_counts: PodCounts, pod: Pod, check: Callable[[], None]) -> Po
         raise
 
 
-def _read_rules(acquire: Callable[[Query], Count], pod: Pod) -> PodRules:
-    def selected(*terms: PodTerm) -> Count:
+def _read_rules(acquire: Callable[[Query], ResidentCount], pod: Pod) -> PodRules:
+    def selected(*terms: PodTerm) -> ResidentCount:
         bare = tuple(
             dict.fromkeys(
                 PodTerm(_ANY_KEY, term.selector, term.namespaces, None, term.namespace_selector) for term in terms
@@ -86,16 +86,16 @@ def _read_rules(acquire: Callable[[Query], Count], pod: Pod) -> PodRules:
         )
         return acquire(SelectedPods(bare, pod.namespace))
 
-    def spread(constraint: SpreadConstraint) -> tuple[SpreadConstraint, Count]:
+    def spread(constraint: SpreadConstraint) -> tuple[SpreadConstraint, ResidentCount]:
         selector = constraint.selector if constraint.selector is not None and constraint.selector.requirements else None
         term = PodTerm(_ANY_KEY, selector, (pod.namespace,))
         return constraint, acquire(SelectedPods((term,), pod.namespace, skip_terminating=True))
 
-    def fellows() -> Count | None:
+    def fellows() -> ResidentCount | None:
         if pod.default_selector is not None:
             term = PodTerm(_ANY_KEY, pod.default_selector, (pod.namespace,))
             return acquire(SelectedPods((term,), pod.namespace, skip_terminating=True))
-        return acquire(Replicas(pod.replica_of, pod.namespace)) if pod.replica_of else None
+        return acquire(ControllerReplicas(pod.replica_of, pod.namespace)) if pod.replica_of else None
 
     off = pod.unfiltered
     between = INTER_POD_AFFINITY not in off

@@ -19,7 +19,7 @@ from cotenant.model.errors import InvalidInput, Transient
 MAX_AHEAD_S = 5.0  # of the receiver's clock; NTP keeps nodes within milliseconds
 
 
-class Reports:
+class NodeReports:
     """The last report of each node. Times are Unix seconds, passed by the caller."""
 
     def __init__(self, max_nodes: int = 20_000, ttl_s: float = REPORT_TTL_S) -> None:

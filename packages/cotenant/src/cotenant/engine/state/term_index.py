@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from cotenant.engine.state.count_queries import Count, PodsWithTerm, TermType
+from cotenant.engine.state.count_queries import PodsWithTerm, ResidentCount, TermType
 from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.pod import Pod
@@ -29,7 +29,7 @@ class SelectingTerm(NamedTuple):
     type: TermType
     topology_key: str
     weight: int  # what it adds to a score, or takes off; of a required term, that of one
-    residents: Count
+    residents: ResidentCount
 
 
 class TermIndex(Generic[_T]):

@@ -15,8 +15,8 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.budget import LARGE, rule_elements
-from cotenant.engine.framework.node_rules import Rule
-from cotenant.engine.state.count_queries import Count, SelectedPods, TermType
+from cotenant.engine.framework.node_rules import RuleResult
+from cotenant.engine.state.count_queries import ResidentCount, SelectedPods, TermType
 from cotenant.engine.state.images import NodeImages
 from cotenant.engine.state.pod_counts import PodCounts
 from cotenant.engine.state.pod_kind import PodKind
@@ -24,7 +24,7 @@ from cotenant.engine.state.pod_terms import PodRules, read_rules
 from cotenant.engine.state.term_index import SelectingTerm
 from cotenant.engine.state.topology import Regions
 from cotenant.model.arrays import Int, Mask
-from cotenant.model.cluster.affinity import NodePolicy, SpreadConstraint
+from cotenant.model.cluster.affinity import NodeInclusionPolicy, SpreadConstraint
 from cotenant.model.cluster.pod import INTER_POD_AFFINITY, NODE_PORTS, POD_TOPOLOGY_SPREAD
 from cotenant.model.cluster.topology import Domains
 from cotenant.policy.placement import preference
@@ -140,39 +140,39 @@ class TermRules:
 
     # ---- required
 
-    def node_rules(self, kind: PodKind) -> Iterator[Rule]:
+    def node_rules(self, kind: PodKind) -> Iterator[RuleResult]:
         """The rules about a single node: its name and its host ports."""
         rules = self.of(kind)
         size = self._regions.size()
         if rules.pinned is not None:
-            yield Rule("NodeAffinity", node_affinity.REASON, self._regions.only(rules.pinned), False)
+            yield RuleResult("NodeAffinity", node_affinity.REASON, self._regions.only(rules.pinned), False)
         if rules.ports and (taken := [count.rows(size) for count in rules.ports if count.total]):
-            yield Rule(NODE_PORTS, REASON_PORTS, np.add.reduce(taken) == 0, True)
+            yield RuleResult(NODE_PORTS, REASON_PORTS, np.add.reduce(taken) == 0, True)
 
-    def domain_rules(self, kind: PodKind, k: int) -> Iterator[Rule]:
+    def domain_rules(self, kind: PodKind, k: int) -> Iterator[RuleResult]:
         """The rules about topology domains: spread, affinity, and anti-affinity in both directions."""
         rules = self.of(kind)
         size = self._regions.size()
         every = np.arange(size)
         for rule, _ in self.spread_rules(k, kind, rules.spread):
-            yield Rule(POD_TOPOLOGY_SPREAD, spread.REASON_NO_KEY, spread.has_key(rule, every), False)
-            yield Rule(POD_TOPOLOGY_SPREAD, spread.REASON, spread.mask(rule, every), True)
+            yield RuleResult(POD_TOPOLOGY_SPREAD, spread.REASON_NO_KEY, spread.has_key(rule, every), False)
+            yield RuleResult(POD_TOPOLOGY_SPREAD, spread.REASON, spread.mask(rule, every), True)
         if rules.affinity is not None:
             domains = [self._domains(key) for key in rules.affinity_keys]
             left = affinity_pods.mask(domains, rules.affinity.rows(size), self.selects_itself(kind))
-            yield Rule(INTER_POD_AFFINITY, affinity_pods.REASON, left, False)
+            yield RuleResult(INTER_POD_AFFINITY, affinity_pods.REASON, left, False)
         for key, rows in _by_key(rules.anti, size) if rules.anti else ():
             self.check()
             anti = antiaffinity_pods.count_rule(self._regions.domains(key), rows)
-            yield Rule(INTER_POD_AFFINITY, antiaffinity_pods.REASON, antiaffinity_pods.mask(anti, every), True)
+            yield RuleResult(INTER_POD_AFFINITY, antiaffinity_pods.REASON, antiaffinity_pods.mask(anti, every), True)
         self.check()
         forbidding = list(self.forbidding_terms(kind))
         for key, rows in _by_key(forbidding, size) if forbidding else ():
             anti = antiaffinity_pods.count_rule(self._regions.domains(key), rows)
             left = antiaffinity_pods.mask(anti, every)
-            yield Rule(INTER_POD_AFFINITY, antiaffinity_pods.REASON_RESIDENTS, left, True)
+            yield RuleResult(INTER_POD_AFFINITY, antiaffinity_pods.REASON_RESIDENTS, left, True)
 
-    def forbidding_terms(self, kind: PodKind) -> Iterator[tuple[str, Count]]:
+    def forbidding_terms(self, kind: PodKind) -> Iterator[tuple[str, ResidentCount]]:
         """Residents' required anti-affinity terms that select the kind: topology key and count."""
         if INTER_POD_AFFINITY in kind.pod.unfiltered:
             return
@@ -184,7 +184,7 @@ class TermRules:
         self,
         k: int,
         kind: PodKind,
-        constraints: tuple[tuple[SpreadConstraint, Count], ...],
+        constraints: tuple[tuple[SpreadConstraint, ResidentCount], ...],
         needs_keys: bool = True,
     ) -> Iterator[tuple[spread.SpreadRule, Mask]]:
         """Constraints with the counts of their eligible rows; and the mask of those rows. `needs_keys`: rows
@@ -203,8 +203,8 @@ class TermRules:
             fits &= self._regions.only(kind.pod.pinned)
         domains = {key: self._domains(key) for key in dict.fromkeys(entry.topology_key for entry, _ in constraints)}
         needed = tuple(domains.values()) if needs_keys else ()
-        known: dict[tuple[NodePolicy, NodePolicy], Mask] = {}
-        empty: dict[tuple[str, NodePolicy, NodePolicy], spread.SpreadRule] = {}
+        known: dict[tuple[NodeInclusionPolicy, NodeInclusionPolicy], Mask] = {}
+        empty: dict[tuple[str, NodeInclusionPolicy, NodeInclusionPolicy], spread.SpreadRule] = {}
         for constraint, count in constraints:
             self.check()
             over, policies = (
@@ -233,7 +233,7 @@ class TermRules:
 
     # ---- preferred
 
-    def preferences(self, kind: PodKind, k: int, rows: Int) -> Iterator[preference.Part]:
+    def preferences(self, kind: PodKind, k: int, rows: Int) -> Iterator[preference.PreferencePart]:
         """The score part of each soft term over feasible rows; none for terms that do not exist."""
         rules, scoring = self.of(kind), self._scoring_of(k)
         points = USUAL.weights if scoring is None else scoring.weights
@@ -245,40 +245,40 @@ class TermRules:
             nodes = self._encoder.nodes()
             if len(untolerated) and points.taints:
                 values = points.taints * taints.score(nodes, untolerated, rows)
-                yield preference.Part("taints", values)
+                yield preference.PreferencePart("taints", values)
             if len(bits) and points.node_affinity:
                 values = points.node_affinity * node_affinity.score(nodes, bits, weights, rows)
-                yield preference.Part("node affinity", values)
+                yield preference.PreferencePart("node affinity", values)
         images = self._images.scores(kind.pod.images) if points.images else None
         if images is not None:
-            yield preference.Part("images", points.images * images[rows])
+            yield preference.PreferencePart("images", points.images * images[rows])
         if rules.soft_spread and points.spread:
             soft = tuple(rule for rule, _ in self.spread_rules(k, kind, rules.soft_spread))
-            yield preference.Part("spread", points.spread * spread.score(soft, rows))
+            yield preference.PreferencePart("spread", points.spread * spread.score(soft, rows))
         if rules.default_spread is not None and points.spread:
             constraints = tuple((default, rules.default_spread) for default in spread.SYSTEM_DEFAULTS)
             defaults = tuple(rule for rule, _ in self.spread_rules(k, kind, constraints, needs_keys=False))
             values = points.spread * spread.score(defaults, rows, needs_keys=False)
-            yield preference.Part("default spread", values)
+            yield preference.PreferencePart("default spread", values)
         if not points.pod_affinity:
             return
         total, has_terms = self._pod_affinity_weights(kind, rules, rows, scoring or USUAL)
         if has_terms:
-            yield preference.Part("pod affinity", points.pod_affinity * affinity_pods.score(total))
+            yield preference.PreferencePart("pod affinity", points.pod_affinity * affinity_pods.score(total))
 
     def _scoring_of(self, k: int) -> KubeScoring | None:
         return self.scorings.get(self._encoder.shape(k).scored_by) if self.scorings else None
 
-    def _resource_scores(self, scoring: KubeScoring, k: int, rows: Int) -> Iterator[preference.Part]:
+    def _resource_scores(self, scoring: KubeScoring, k: int, rows: Int) -> Iterator[preference.PreferencePart]:
         columns = {name: at for at, name in enumerate(self._encoder.axis.names)}
         nodes, shapes = self._encoder.nodes(), self._encoder.shapes()
         if scoring.weights.fit:
             values = kube_configured.fit_rows(scoring, columns, nodes, shapes, k, rows)
-            yield preference.Part("NodeResourcesFit", scoring.weights.fit * values)
+            yield preference.PreferencePart("NodeResourcesFit", scoring.weights.fit * values)
         if scoring.weights.balanced:
             balanced = kube_configured.balanced_rows(scoring, columns, nodes, shapes, k, rows)
             if balanced is not None:
-                yield preference.Part("NodeResourcesBalancedAllocation", scoring.weights.balanced * balanced)
+                yield preference.PreferencePart("NodeResourcesBalancedAllocation", scoring.weights.balanced * balanced)
 
     def _has_image_scores(self, kind: PodKind) -> bool:
         images = self._images
@@ -297,7 +297,7 @@ class TermRules:
             return total, False
         weighed: dict[str, Int] = {}  # by topology key
 
-        def weigh(key: str, count: Count, weight: int) -> None:
+        def weigh(key: str, count: ResidentCount, weight: int) -> None:
             here = weight * count.rows(size)
             weighed[key] = here if key not in weighed else weighed[key] + here
 
@@ -327,7 +327,7 @@ def _is_forbidding(term: SelectingTerm) -> bool:
     return term.type is TermType.REQUIRED_ANTI_AFFINITY
 
 
-def _by_key(terms: Sequence[tuple[str, Count]], size: int) -> Iterator[tuple[str, Int]]:
+def _by_key(terms: Sequence[tuple[str, ResidentCount]], size: int) -> Iterator[tuple[str, Int]]:
     """The sum of the counts of each topology key, per row; a key without residents is left out."""
     if len(terms) == 1:  # as of most pods
         if terms[0][1].total:

@@ -13,7 +13,7 @@ import numpy as np
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
-from cotenant.model.cluster.labels import Operator
+from cotenant.model.cluster.labels import SelectorOperator
 from cotenant.model.cluster.observed import StorageRoom
 from cotenant.model.cluster.topology import Domains
 
@@ -92,10 +92,10 @@ class Regions:
     def _candidates(self, term: NodeSelectorTerm) -> list[int]:
         """A superset of the rows that match the term."""
         for field in term.fields:
-            if field.operator is Operator.IN:
+            if field.operator is SelectorOperator.IN:
                 return [self._encoder.node_rows[name] for name in field.values if name in self._encoder.node_rows]
         for expression in term.expressions:
-            if expression.operator is Operator.IN:
+            if expression.operator is SelectorOperator.IN:
                 index = self._index(expression.key)
                 return [row for value in dict.fromkeys(expression.values) for row in index.get(value, ())]
         return list(self._encoder.node_rows.values())

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Set
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from cotenant.engine.traces.shares import Shares
+from cotenant.engine.traces.shares import HolderShares
 
 IDLE_S = 3600.0
 SWEEP_S = 60.0  # between two looks for idle values
@@ -33,7 +33,7 @@ class BoundedTable(Generic[T]):
 
     def __init__(self, other: T, most: int, freed: Callable[[Set[int]], None] = lambda numbers: None) -> None:
         """`freed` is called with numbers that will mean something else."""
-        self._room: Shares[str] = Shares(most)
+        self._room: HolderShares[str] = HolderShares(most)
         self._other, self._freed = other, freed
         self._values = [other]
         self._held: dict[T, _Held] = {}

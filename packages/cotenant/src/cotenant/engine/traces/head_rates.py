@@ -17,7 +17,7 @@ from math import exp, inf
 import numpy as np
 from numpy.typing import NDArray
 
-from cotenant.engine.traces.operations import Operation
+from cotenant.engine.traces.operations import SpanOperation
 from cotenant.model.traces.probability import ALL, LEAST_PROBABILITY
 from cotenant.policy.objective.sampling import head_probabilities
 
@@ -60,7 +60,7 @@ class HeadRates:
         np.add.at(self._rate, root, spans / np.maximum(probability, LEAST_PROBABILITY) / MEMORY_S)
         self._followed_s[root[~is_said & (self._told[root] < 1.0)]] = now_s
 
-    def strategy(self, namespace: str, service: str, known: Sequence[Operation], now_s: float) -> HeadStrategy:
+    def strategy(self, namespace: str, service: str, known: Sequence[SpanOperation], now_s: float) -> HeadStrategy:
         """The answer for a service, in every namespace where `namespace` is empty."""
         key = namespace, service
         if (before := self._answers.get(key)) is not None and 0.0 <= now_s - before[0] < FRESH_S:

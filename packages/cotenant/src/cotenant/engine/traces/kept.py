@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from cotenant.engine.traces.operations import Operation
+from cotenant.engine.traces.operations import SpanOperation
 from cotenant.model.traces.probability import probability_of
 from cotenant.model.traces.spans import SpanSource
 
@@ -32,7 +32,7 @@ class KeptSpan:
 
     span_id: int
     parent: int  # position in the trace, -1 = none
-    operation: Operation
+    operation: SpanOperation
     source: SpanSource
     start_ns: int
     end_ns: int
@@ -95,7 +95,7 @@ class KeptTraces:
         self.max_last = last
         self._max_bytes = max_bytes
         self._last: OrderedDict[str, KeptTrace] = OrderedDict()
-        self._slowest: OrderedDict[Operation, list[KeptTrace]] = OrderedDict()
+        self._slowest: OrderedDict[SpanOperation, list[KeptTrace]] = OrderedDict()
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -124,7 +124,7 @@ class KeptTraces:
             ]
         return found[0] if len(found) == 1 else None
 
-    def slow_enough_ns(self, operation: Operation, now_s: float) -> int:
+    def slow_enough_ns(self, operation: SpanOperation, now_s: float) -> int:
         """A trace of this root operation must take longer to be kept as one of the slowest."""
         kept = self._fresh(operation, now_s)
         return min(trace.duration_ns for trace in kept) if len(kept) >= SLOWEST_EACH else -1
@@ -150,5 +150,5 @@ class KeptTraces:
         while len(self._slowest) > SLOWEST_OPERATIONS:
             self._slowest.popitem(last=False)
 
-    def _fresh(self, operation: Operation, now_s: float) -> list[KeptTrace]:
+    def _fresh(self, operation: SpanOperation, now_s: float) -> list[KeptTrace]:
         return [trace for trace in self._slowest.get(operation, ()) if abs(now_s - trace.finished_s) < SLOWEST_FOR_S]

@@ -56,7 +56,7 @@ class _Slot:
     errors: NDArray[np.int64]
 
 
-class LatencySeries:
+class OperationLatency:
     """Counts by operation number."""
 
     def __init__(self, now_s: float) -> None:

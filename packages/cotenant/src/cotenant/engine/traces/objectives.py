@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from cotenant.engine.traces.channels import Channels, ClosedChannel
 from cotenant.engine.traces.generations import Tags, judge_generations
-from cotenant.engine.traces.operations import Operation, Operations
-from cotenant.engine.traces.replicas import ReplicaFigures, Replicas
+from cotenant.engine.traces.operations import Operations, SpanOperation
+from cotenant.engine.traces.replicas import ObservedReplicas, ReplicaFigures
 from cotenant.engine.traces.service_graph import grouped
 from cotenant.engine.traces.slot_counts import SlotCounts
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.objective import Indicator, ServiceObjective
 from cotenant.model.traces.spans import EVERYBODY, REQUESTS, SpanColumns, SpanKind, SpanSource
-from cotenant.policy.objective.burn import Counted, Standing, judge
+from cotenant.policy.objective.burn import CountedRequests, ObjectiveStanding, judge
 
 MOST = 2_000
 _UNCOUNTED_S = 60.0
@@ -64,7 +64,7 @@ class TrackedObjectives:
         self._objective = np.zeros(0, np.int64)
         self._is_stale = False
         self._has_goals = False
-        self.replicas = Replicas()
+        self.replicas = ObservedReplicas()
         self.trusts_all = True  # whoever can send is believed: one machine, or a network that is trusted
 
     def __len__(self) -> int:
@@ -269,11 +269,11 @@ class TrackedObjectives:
                 del tracked.uncounted[source]
         return [(source, why) for source, (why, _) in tracked.uncounted.items()]
 
-    def standing(self, tracked: Tracked, now_s: float) -> Standing:
+    def standing(self, tracked: Tracked, now_s: float) -> ObjectiveStanding:
         """The objective judged now."""
         return judge(tracked.objective, lambda window_s: tracked.counts.sum(now_s, window_s), now_s - tracked.since_s)
 
-    def counted(self, tracked: Tracked, window_s: int, now_s: float) -> Counted:
+    def counted(self, tracked: Tracked, window_s: int, now_s: float) -> CountedRequests:
         """The requests of the last `window_s`."""
         return tracked.counts.sum(now_s, window_s)
 
@@ -378,7 +378,7 @@ def _counted(objective: ServiceObjective) -> tuple[object, ...]:
     )
 
 
-def _concerns(objective: ServiceObjective, operation: Operation) -> bool:
+def _concerns(objective: ServiceObjective, operation: SpanOperation) -> bool:
     return (
         operation.kind in REQUESTS
         and operation.service == objective.service

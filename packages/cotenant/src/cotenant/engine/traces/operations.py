@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cotenant.engine.traces.shares import Shares
+from cotenant.engine.traces.shares import HolderShares
 from cotenant.model.traces.spans import SpanBatch, SpanKind, SpanSource
 
 OTHER = "_other"
@@ -27,7 +27,7 @@ _KINDS = len(SpanKind)
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class SpanOperation:
     """What one kind of span does in a service."""
 
     namespace: str
@@ -46,10 +46,10 @@ class Operations:
 
     def __init__(self, most: int = MOST, per_service: int = PER_SERVICE, max_services: int = MAX_SERVICES) -> None:
         self._per_service = per_service
-        self._of_namespace: Shares[str] = Shares(most)
-        self._services: Shares[str] = Shares(max_services)  # by namespace, too
-        self._numbers: dict[Operation, int] = {}
-        self._known: list[Operation] = []
+        self._of_namespace: HolderShares[str] = HolderShares(most)
+        self._services: HolderShares[str] = HolderShares(max_services)  # by namespace, too
+        self._numbers: dict[SpanOperation, int] = {}
+        self._known: list[SpanOperation] = []
         self._of_service: dict[tuple[str, str], int] = {}
         self._reserved: set[tuple[str, str, str]] = set()
         self.overflowed = 0  # spans that were counted under OTHER
@@ -57,11 +57,11 @@ class Operations:
     def __len__(self) -> int:
         return len(self._known)
 
-    def __getitem__(self, number: int) -> Operation:
+    def __getitem__(self, number: int) -> SpanOperation:
         return self._known[number]
 
     @property
-    def known(self) -> Sequence[Operation]:
+    def known(self) -> Sequence[SpanOperation]:
         """By number."""
         return self._known
 
@@ -85,7 +85,7 @@ class Operations:
         return numbers[of_row]
 
     def _number(self, source: SpanSource, name: str, kind: SpanKind, spans: int, is_proven: bool) -> int:
-        wanted = Operation(source.namespace, source.service, name, kind)
+        wanted = SpanOperation(source.namespace, source.service, name, kind)
         number = self._numbers.get(wanted)
         if number is not None:
             return number
@@ -99,8 +99,8 @@ class Operations:
         self.overflowed += spans
         if self._has_room_for(service, is_proven):
             self._know(service)
-            return self._add(Operation(*service, OTHER, kind))
-        return self._add(Operation("", OTHER, OTHER, kind))
+            return self._add(SpanOperation(*service, OTHER, kind))
+        return self._add(SpanOperation("", OTHER, OTHER, kind))
 
     def _has_room_for(self, service: tuple[str, str], is_proven: bool) -> bool:
         is_known = service in self._of_service or (*service, "") in self._reserved
@@ -111,7 +111,7 @@ class Operations:
             self._of_service[service] = 0
             self._services.take(service[0])
 
-    def _add(self, operation: Operation) -> int:
+    def _add(self, operation: SpanOperation) -> int:
         number = self._numbers.get(operation)
         if number is None:
             number = self._numbers[operation] = len(self._known)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cotenant.engine.traces.shares import Shares
+from cotenant.engine.traces.shares import HolderShares
 from cotenant.model.compiled import njit
 from cotenant.model.traces.spans import SpanSource
 from cotenant.policy.objective.latency_buckets import BUCKETS, bucket_of, quantile_ns
@@ -50,11 +50,11 @@ class _Replica:
     since_s: float  # of its first request
 
 
-class Replicas:
+class ObservedReplicas:
     """By objective and source. Times are Unix seconds."""
 
     def __init__(self, most: int = MOST) -> None:
-        self._room: Shares[str] = Shares(most)  # by the objective's namespace
+        self._room: HolderShares[str] = HolderShares(most)  # by the objective's namespace
         self._known: dict[tuple[str, SpanSource], _Replica] = {}
         self._free: list[int] = []
         self._counts = np.zeros((16, 3, SLOTS), np.int64)  # requests, bad ones, ones with calls to other services

@@ -15,7 +15,7 @@ from collections import OrderedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from cotenant.engine.traces.shares import Shares
+from cotenant.engine.traces.shares import HolderShares
 
 MAX_BYTES = 64 << 20
 MAX_MESSAGE_BYTES = 64 << 10
@@ -25,7 +25,7 @@ class RequestBodies:
     """Bytes by request number."""
 
     def __init__(self, max_spans: int, max_bytes: int = MAX_BYTES) -> None:
-        self.senders: Shares[str] = Shares(max_spans)
+        self.senders: HolderShares[str] = HolderShares(max_spans)
         self._max_bytes = max_bytes
         self._bodies: OrderedDict[int, bytes] = OrderedDict()
         self._held: dict[int, int] = {}  # spans that are held, by request

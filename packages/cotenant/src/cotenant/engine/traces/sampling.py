@@ -28,7 +28,7 @@ SLOW_SHARE, SLOW_FROM, SLOW_FOR_S = 0.99, 100, 5.0  # slower than this share, of
 SlowNs = Callable[[int], float]  # by operation: a root that takes longer is slow
 
 
-class Finished(NamedTuple):
+class FinishedTraces(NamedTuple):
     """Finished traces; arrays of equal length."""
 
     root: NDArray[np.int32]  # the operation of the root
@@ -60,7 +60,7 @@ class TraceSampler:
         self._tokens = budget * BURST_S
         self._slow_ns: dict[int, tuple[float, float]] = {}  # operation -> when it was read, and the bound
 
-    def choose(self, traces: Finished, slow_ns: SlowNs, now_s: float) -> Sampled:
+    def choose(self, traces: FinishedTraces, slow_ns: SlowNs, now_s: float) -> Sampled:
         """Which of these to keep. `slow_ns` is asked now and then, once for each operation."""
         of_class = self._classes(traces, slow_ns, now_s)
         passed_s = self._count(traces, of_class, now_s)
@@ -83,7 +83,7 @@ class TraceSampler:
         np.add.at(self.left_out, of_class[~kept], 1)
         return Sampled(kept, threshold, of_class, traces.head)
 
-    def _classes(self, traces: Finished, slow_ns: SlowNs, now_s: float) -> NDArray[np.uint8]:
+    def _classes(self, traces: FinishedTraces, slow_ns: SlowNs, now_s: float) -> NDArray[np.uint8]:
         bounds = np.empty(traces.root.size)
         distinct, of_trace = np.unique(traces.root, return_inverse=True)
         for index, operation in enumerate(distinct.tolist()):
@@ -95,7 +95,7 @@ class TraceSampler:
         slow = np.where(traces.duration_ns > bounds, TraceClass.SLOW, TraceClass.USUAL)
         return np.where(traces.failed, TraceClass.FAILED, slow).astype(np.uint8)
 
-    def _count(self, traces: Finished, of_class: NDArray[np.uint8], now_s: float) -> float:
+    def _count(self, traces: FinishedTraces, of_class: NDArray[np.uint8], now_s: float) -> float:
         """Add to the rates; the seconds since the last time."""
         passed_s = min(max(now_s - self._last_s, 0.0), MEMORY_S)
         self._last_s = now_s

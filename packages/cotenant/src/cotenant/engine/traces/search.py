@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.engine.traces.kept import APART, KeptSpan, KeptTrace
-from cotenant.engine.traces.operations import Operation
+from cotenant.engine.traces.operations import SpanOperation
 from cotenant.engine.traces.trace_engine import MessageTags
 from cotenant.model.traces.spans import REQUESTS
 from cotenant.policy.objective.critical_path import blocking_parents, critical_path
@@ -40,7 +40,7 @@ class TraceQuery:
 class PathShare:
     """An operation's part of the critical paths: in ns, and as a share of the requests' durations."""
 
-    operation: Operation
+    operation: SpanOperation
     self_ns: float  # of all requests that the kept ones stand for
     share: float
     requests: int  # on whose critical path it is
@@ -58,7 +58,7 @@ class ServicePaths:
     shares: tuple[PathShare, ...]
 
 
-def is_of(operation: Operation, service: str) -> bool:
+def is_of(operation: SpanOperation, service: str) -> bool:
     """Whether the operation belongs to `service`, given as NAME or NAMESPACE/NAME."""
     return service in (operation.service, operation.qualified_service)
 
@@ -81,8 +81,8 @@ def critical_of(traces: Iterable[KeptTrace], service: str, slowest: float = 1.0)
     ]
     requests.sort(key=lambda request: -request[0])
     requests = requests[: _slowest([weight for *_, weight in requests], slowest)]
-    time_ns: dict[Operation, float] = {}
-    on_path: Counter[Operation] = Counter()
+    time_ns: dict[SpanOperation, float] = {}
+    on_path: Counter[SpanOperation] = Counter()
     for _, trace, position, weight in requests:
         spans = trace.spans
         self_ns = critical_path(
@@ -94,7 +94,7 @@ def critical_of(traces: Iterable[KeptTrace], service: str, slowest: float = 1.0)
             ),
             position,
         )
-        found: Counter[Operation] = Counter()
+        found: Counter[SpanOperation] = Counter()
         for span, part in zip(spans, self_ns.tolist(), strict=True):
             found[span.operation] += part
         for operation, part in found.items():

@@ -29,7 +29,7 @@ MAX_EDGES = 10_000
 MAX_EDGES_OF_CLIENT = 500  # what a service calls beyond is `_other`
 
 
-class Connection(StrEnum):
+class ConnectionType(StrEnum):
     """Tempo's values of `connection_type`; empty for a call between two services."""
 
     CALL = ""
@@ -44,7 +44,7 @@ class Edge:
 
     client: str
     server: str
-    connection: Connection
+    connection: ConnectionType
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class ServiceGraph:
     def _pairs(self, spans: ArrivedSpans, clients: Rows, servers: Rows, operations: Operations) -> None:
         def edge(key: int) -> Edge:
             asking, answering = operations[key >> 32], operations[key & 0xFFFFFFFF]
-            connection = Connection.MESSAGING if answering.kind is SpanKind.CONSUMER else Connection.CALL
+            connection = ConnectionType.MESSAGING if answering.kind is SpanKind.CONSUMER else ConnectionType.CALL
             return Edge(asking.qualified_service, answering.qualified_service, connection)
 
         failed = spans.columns.failed[clients] | spans.columns.failed[servers]
@@ -121,7 +121,7 @@ class ServiceGraph:
 
     def _entries(self, spans: ArrivedSpans, rows: Rows, operations: Operations) -> None:
         def edge(key: int) -> Edge:
-            return Edge(USER, operations[key].qualified_service, Connection.VIRTUAL)
+            return Edge(USER, operations[key].qualified_service, ConnectionType.VIRTUAL)
 
         keys = spans.operation[rows].astype(np.int64)
         self._count(keys, edge, spans.columns.failed[rows], None, _seconds(spans, rows))
@@ -129,7 +129,7 @@ class ServiceGraph:
     def _exits(self, spans: ArrivedSpans, rows: Rows, operations: Operations, peers: BoundedTable[Peer]) -> None:
         def edge(key: int) -> Edge:
             peer = peers[key & 0xFFFFFFFF]
-            connection = Connection.DATABASE if peer.is_database else Connection.VIRTUAL
+            connection = ConnectionType.DATABASE if peer.is_database else ConnectionType.VIRTUAL
             return Edge(operations[key >> 32].qualified_service, peer.name, connection)
 
         keys = spans.operation[rows].astype(np.int64) << 32 | spans.peer[rows]
@@ -168,7 +168,7 @@ class ServiceGraph:
             if edge.client != USER and self._of_client.get(edge.client, 0) >= MAX_EDGES_OF_CLIENT:
                 edge = Edge(edge.client, OTHER, edge.connection)
             if edge not in self.edges and len(self.edges) >= self._max:
-                edge = Edge(OTHER, OTHER, Connection.CALL)
+                edge = Edge(OTHER, OTHER, ConnectionType.CALL)
             if edge not in self.edges:
                 self._of_client[edge.client] = self._of_client.get(edge.client, 0) + 1
             figures = self.edges.setdefault(edge, EdgeFigures())

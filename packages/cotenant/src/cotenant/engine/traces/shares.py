@@ -19,7 +19,7 @@ _RESERVED = 4  # one part of so many is for proven holders
 T = TypeVar("T", bound=Hashable)
 
 
-class Shares(Generic[T]):
+class HolderShares(Generic[T]):
     """How much each holder has of `most`."""
 
     def __init__(self, most: int, favour: int = FAVOUR) -> None:

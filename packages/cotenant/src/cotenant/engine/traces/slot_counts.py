@@ -14,7 +14,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from cotenant.policy.objective.burn import SLOT_S, Counted
+from cotenant.policy.objective.burn import SLOT_S, CountedRequests
 
 
 class SlotRing:
@@ -45,7 +45,7 @@ class SlotRing:
         self.counts[0] += np.bincount(places, minlength=self.slots)
         self.counts[1] += np.bincount(places[bad[within]], minlength=self.slots)
 
-    def sum(self, now_s: float, window_s: int) -> Counted:
+    def sum(self, now_s: float, window_s: int) -> CountedRequests:
         """The requests of the open slot and of as many closed ones as the window has."""
         newest = self._advance(now_s)
         oldest = newest - min(self.slots - 1, ceil(window_s / self.width_s))
@@ -54,7 +54,7 @@ class SlotRing:
             requests, bad = self.counts[:, first : last + 1].sum(axis=1)
         else:
             requests, bad = self.counts[:, first:].sum(axis=1) + self.counts[:, : last + 1].sum(axis=1)
-        return Counted(int(requests), int(bad))
+        return CountedRequests(int(requests), int(bad))
 
     def _advance(self, now_s: float) -> int:
         number = int(now_s // self.width_s)
@@ -91,7 +91,7 @@ class SlotCounts:
         for ring in self.rings:
             ring.add_ended(now_s, ended_s, bad)
 
-    def sum(self, now_s: float, window_s: int) -> Counted:
+    def sum(self, now_s: float, window_s: int) -> CountedRequests:
         """The requests of the last `window_s`."""
         ring = next((slot_ring for slot_ring in self.rings if slot_ring.covers_s >= window_s), self.rings[-1])
         return ring.sum(now_s, window_s)

@@ -24,14 +24,14 @@ from cotenant.engine.traces.channels import Channels
 from cotenant.engine.traces.head_rates import NOT_SAID, HeadRates
 from cotenant.engine.traces.kept import APART, SLOWEST_FOR_S, KeptSpan, KeptTrace, KeptTraces
 from cotenant.engine.traces.kept import MAX_SPANS as MAX_KEPT_SPANS
-from cotenant.engine.traces.latency import LatencySeries
+from cotenant.engine.traces.latency import OperationLatency
 from cotenant.engine.traces.objectives import TrackedObjectives
 from cotenant.engine.traces.open_spans import ArrivedSpans, OpenSpans
 from cotenant.engine.traces.operations import Operations
 from cotenant.engine.traces.own_times import OwnTimes
 from cotenant.engine.traces.represented import Carried, Represented
 from cotenant.engine.traces.request_bodies import RequestBodies
-from cotenant.engine.traces.sampling import SLOW_FROM, SLOW_SHARE, Finished, Sampled, TraceSampler
+from cotenant.engine.traces.sampling import SLOW_FROM, SLOW_SHARE, FinishedTraces, Sampled, TraceSampler
 from cotenant.engine.traces.seen_spans import MAX_PRINTS, SeenSpans
 from cotenant.engine.traces.service_graph import NO_PEER, Peer, ServiceGraph, grouped
 from cotenant.engine.traces.skew import MAX_SHIFT_NS, ClockSkews
@@ -56,7 +56,7 @@ _KEPT_FOR = ("failed", "slow", "chance")  # by TraceClass
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class BatchReceipt:
     """What became of a batch. `problem` is for the sender; empty where all was accepted."""
 
     accepted: int
@@ -100,7 +100,7 @@ class TraceEngine:
         """
         self.counts = TraceCounts()
         self.operations = Operations()
-        self.latency = LatencySeries(now_s)
+        self.latency = OperationLatency(now_s)
         self.graph = ServiceGraph()
         self.skews = ClockSkews(max_shift_ns)
         self.kept = KeptTraces()
@@ -127,7 +127,7 @@ class TraceEngine:
         """Spans whose traces are not finished."""
         return sum(table.size for table in self._tables)
 
-    def add(self, batch: SpanBatch, now_s: float, sender: str = "", *, goes_on: bool = False) -> Receipt:
+    def add(self, batch: SpanBatch, now_s: float, sender: str = "", *, goes_on: bool = False) -> BatchReceipt:
         """Count a batch, or a further part of one (`goes_on`), and hold its spans. Raises `Transient` where there
         is no room for it, or for more of its sender; nothing of the batch is taken then.
         """
@@ -157,7 +157,7 @@ class TraceEngine:
         self.counts.rejected += rejected
         if len(batch):
             self._take(batch, batch.columns, now_s, sender)
-        return Receipt(taken, rejected, "; ".join(problems))
+        return BatchReceipt(taken, rejected, "; ".join(problems))
 
     def tick(self, now_s: float) -> None:
         """Finish the traces that are due."""
@@ -287,7 +287,7 @@ class TraceEngine:
             begun = ~trees.partial
             self.head.add(spans.operation[trees.root_of][begun], sizes[begun], threshold[begun], now_s)
         chosen = self.sampler.choose(
-            Finished(
+            FinishedTraces(
                 spans.operation[trees.root_of],
                 sizes,
                 np.logical_or.reduceat(columns.failed, begins[:-1]),

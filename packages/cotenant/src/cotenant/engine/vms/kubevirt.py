@@ -18,7 +18,7 @@ from cotenant.model.cluster.labels import QOS_CLASS
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.model.quantities import whole
-from cotenant.model.vms.machine import Machine, MachineState, Size, Verb
+from cotenant.model.vms.machine import Machine, MachineSize, MachineState, MachineVerb
 
 VERSION = "kubevirt.io/v1"
 LAUNCHER = {"kubevirt.io": "virt-launcher"}
@@ -61,36 +61,36 @@ def machine_of(vm: JsonMapping | None, vmi: JsonMapping | None, pods: Sequence[J
     )
 
 
-def why_kubevirt_not(verb: Verb, vm: JsonMapping | None, vmi: JsonMapping | None) -> str:
+def why_kubevirt_not(verb: MachineVerb, vm: JsonMapping | None, vmi: JsonMapping | None) -> str:
     """What KubeVirt has against a verb beyond the machine's state; empty = nothing."""
     strategy = run_strategy(vm)
-    if vm is None and verb in (Verb.START, Verb.RESTART, Verb.RESIZE):
+    if vm is None and verb in (MachineVerb.START, MachineVerb.RESTART, MachineVerb.RESIZE):
         return "it is an instance without a VirtualMachine, which would be gone once it is stopped"
-    if verb is Verb.START and strategy not in _MANUAL_START:
+    if verb is MachineVerb.START and strategy not in _MANUAL_START:
         return f"its runStrategy is {strategy}, with which KubeVirt starts nothing on request"
-    if verb is Verb.START and strategy == "RerunOnFailure" and _part(vmi, "status").get("phase") == "Failed":
+    if verb is MachineVerb.START and strategy == "RerunOnFailure" and _part(vmi, "status").get("phase") == "Failed":
         return "it has failed, and its runStrategy is RerunOnFailure: KubeVirt starts it again by itself"
-    if verb is Verb.RESTART and strategy not in _RESTARTS:
+    if verb is MachineVerb.RESTART and strategy not in _RESTARTS:
         return f"its runStrategy is {strategy}, with which KubeVirt restarts nothing"
-    if verb is Verb.MIGRATE:
+    if verb is MachineVerb.MIGRATE:
         condition = _condition(vmi, "LiveMigratable")
         if condition.get("status") != "True":
             return f"it cannot migrate live: {_message(condition) or 'KubeVirt has not said that it can'}"
-    if verb is Verb.PAUSE and _part(_part(vmi, "spec"), "livenessProbe"):
+    if verb is MachineVerb.PAUSE and _part(_part(vmi, "spec"), "livenessProbe"):
         return "it has a liveness probe, which would kill it while it is paused"
     return ""
 
 
-def request_of(verb: Verb, vm: JsonMapping | None, vmi: JsonMapping | None, to: Size) -> ApiRequest:
+def request_of(verb: MachineVerb, vm: JsonMapping | None, vmi: JsonMapping | None, to: MachineSize) -> ApiRequest:
     """The request; `to` is read for a resize. Raises `InvalidInput`."""
     metadata = (vm or vmi or {})["metadata"]
     namespace, name = metadata["namespace"], metadata["name"]
-    if verb is Verb.RESIZE:
+    if verb is MachineVerb.RESIZE:
         path = f"/apis/{VERSION}/namespaces/{namespace}/virtualmachines/{name}"
         return ApiRequest("PATCH", path, _resized(vm or {}, to))
-    if verb is Verb.STOP and vm is None:
+    if verb is MachineVerb.STOP and vm is None:
         return ApiRequest("DELETE", f"/apis/{VERSION}/namespaces/{namespace}/virtualmachineinstances/{name}", {})
-    if verb is Verb.MIGRATE:
+    if verb is MachineVerb.MIGRATE:
         body: JsonObject = {
             "apiVersion": VERSION,
             "kind": "VirtualMachineInstanceMigration",
@@ -98,7 +98,7 @@ def request_of(verb: Verb, vm: JsonMapping | None, vmi: JsonMapping | None, to: 
             "spec": {"vmiName": name},
         }
         return ApiRequest("POST", f"/apis/{VERSION}/namespaces/{namespace}/virtualmachineinstancemigrations", body)
-    plural = "virtualmachineinstances" if verb in (Verb.PAUSE, Verb.UNPAUSE) else "virtualmachines"
+    plural = "virtualmachineinstances" if verb in (MachineVerb.PAUSE, MachineVerb.UNPAUSE) else "virtualmachines"
     return ApiRequest("PUT", f"{_SUBRESOURCES}/namespaces/{namespace}/{plural}/{name}/{verb.value}", {})
 
 
@@ -128,7 +128,7 @@ def failed_migration(migrations: Sequence[JsonMapping], name: str) -> str:
     return ""
 
 
-def _resized(vm: JsonMapping, to: Size) -> JsonObject:
+def _resized(vm: JsonMapping, to: MachineSize) -> JsonObject:
     """The merge patch. A size by name replaces the name; a size in numbers is for machines that state numbers."""
     spec = _part(vm, "spec")
     named = spec.get("instancetype")
@@ -185,7 +185,7 @@ def _launcher(vmi: JsonMapping | None, pods: Sequence[JsonMapping]) -> JsonMappi
     return next((pod for pod in pods if active.get(str(pod["metadata"].get("uid"))) == node), None)
 
 
-def _size(vm: JsonMapping | None, vmi: JsonMapping | None) -> Size:
+def _size(vm: JsonMapping | None, vmi: JsonMapping | None) -> MachineSize:
     """What the instance has, else what the machine asks for."""
     named = _part(_part(vm, "spec"), "instancetype").get("name")
     spec = _part(vmi, "spec") or _part(_part(_part(vm, "spec"), "template"), "spec")
@@ -194,7 +194,7 @@ def _size(vm: JsonMapping | None, vmi: JsonMapping | None) -> Size:
     if memory is None:
         memory = _part(_part(domain, "resources"), "requests").get("memory")
     vcpus = _count(cpu.get("sockets"), 1) * _count(cpu.get("cores"), 1) * _count(cpu.get("threads"), 1)
-    return Size(vcpus if cpu or not named else 0, _mib(memory), str(named or ""))
+    return MachineSize(vcpus if cpu or not named else 0, _mib(memory), str(named or ""))
 
 
 def _mib(memory: object) -> int:

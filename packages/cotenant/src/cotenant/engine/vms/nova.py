@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cotenant.model.json_object import JsonMapping
-from cotenant.model.vms.machine import Machine, MachineState, Size, Verb
+from cotenant.model.vms.machine import Machine, MachineSize, MachineState, MachineVerb
 
 CLASS_KEY = "cotenant:class"  # in a server's metadata
 TO_CONFIRM = "VERIFY_RESIZE"
@@ -48,7 +48,9 @@ def machine_of_server(server: JsonMapping, groups: Sequence[JsonMapping] = ()) -
         name=str(server.get("name") or server["id"]),
         uid=str(server["id"]),
         state=_state(status, str(server.get("OS-EXT-STS:task_state") or "")),
-        size=Size(_count(flavor.get("vcpus")), _count(flavor.get("ram")), str(flavor.get("original_name") or "")),
+        size=MachineSize(
+            _count(flavor.get("vcpus")), _count(flavor.get("ram")), str(flavor.get("original_name") or "")
+        ),
         node=str(server.get("OS-EXT-SRV-ATTR:host") or ""),
         incarnation=str(server.get("updated") or ""),
         why=str(_part(server, "fault").get("message") or ""),
@@ -58,34 +60,34 @@ def machine_of_server(server: JsonMapping, groups: Sequence[JsonMapping] = ()) -
     )
 
 
-def why_nova_not(verb: Verb, server: JsonMapping) -> str:
+def why_nova_not(verb: MachineVerb, server: JsonMapping) -> str:
     """What Nova has against a verb beyond the machine's state; empty = nothing."""
     status = str(server.get("status") or "")
     if server.get("locked") is True:
         return "it is locked"
-    if verb is Verb.UNPAUSE and status == "SUSPENDED":
+    if verb is MachineVerb.UNPAUSE and status == "SUSPENDED":
         return "it is suspended: `openstack server resume` brings it back"
-    if verb is Verb.START and status.startswith("SHELVED"):
+    if verb is MachineVerb.START and status.startswith("SHELVED"):
         return "it is shelved: `openstack server unshelve` brings it back"
-    if verb is Verb.RESIZE and status not in ("ACTIVE", "SHUTOFF"):
+    if verb is MachineVerb.RESIZE and status not in ("ACTIVE", "SHUTOFF"):
         return f"it is {status}, and Nova resizes servers that are ACTIVE or SHUTOFF"
     return ""
 
 
-def action_of(verb: Verb, flavor: str) -> JsonMapping:
+def action_of(verb: MachineVerb, flavor: str) -> JsonMapping:
     """The body of the action. `flavor`: the id, of a resize."""
     match verb:
-        case Verb.START:
+        case MachineVerb.START:
             return {"os-start": None}
-        case Verb.STOP:
+        case MachineVerb.STOP:
             return {"os-stop": None}
-        case Verb.RESTART:
+        case MachineVerb.RESTART:
             return {"reboot": {"type": "SOFT"}}
-        case Verb.PAUSE | Verb.UNPAUSE:
+        case MachineVerb.PAUSE | MachineVerb.UNPAUSE:
             return {verb.value: None}
-        case Verb.MIGRATE:
+        case MachineVerb.MIGRATE:
             return {"os-migrateLive": {"host": None, "block_migration": "auto"}}
-        case Verb.RESIZE:
+        case MachineVerb.RESIZE:
             return {"resize": {"flavorRef": flavor}}
 
 

@@ -6,21 +6,21 @@ start of a running server with a conflict, KubeVirt accepts a pause of a machine
 
 from __future__ import annotations
 
-from cotenant.model.vms.machine import Machine, MachineState, Verb
+from cotenant.model.vms.machine import Machine, MachineState, MachineVerb
 
 _UP = frozenset({MachineState.RUNNING, MachineState.PAUSED})
 _FROM = {
-    Verb.START: frozenset({MachineState.STOPPED, MachineState.FAILED}),
-    Verb.STOP: frozenset(MachineState) - {MachineState.STOPPED},
-    Verb.RESTART: _UP | {MachineState.STARTING, MachineState.FAILED},
-    Verb.PAUSE: frozenset({MachineState.RUNNING}),
-    Verb.UNPAUSE: frozenset({MachineState.PAUSED}),
-    Verb.MIGRATE: frozenset({MachineState.RUNNING}),
-    Verb.RESIZE: frozenset(MachineState) - {MachineState.MIGRATING},
+    MachineVerb.START: frozenset({MachineState.STOPPED, MachineState.FAILED}),
+    MachineVerb.STOP: frozenset(MachineState) - {MachineState.STOPPED},
+    MachineVerb.RESTART: _UP | {MachineState.STARTING, MachineState.FAILED},
+    MachineVerb.PAUSE: frozenset({MachineState.RUNNING}),
+    MachineVerb.UNPAUSE: frozenset({MachineState.PAUSED}),
+    MachineVerb.MIGRATE: frozenset({MachineState.RUNNING}),
+    MachineVerb.RESIZE: frozenset(MachineState) - {MachineState.MIGRATING},
 }
 
 
-def why_not(verb: Verb, machine: Machine) -> str:
+def why_not(verb: MachineVerb, machine: Machine) -> str:
     """Why the machine cannot be told this now; empty = it can."""
     allowed = _FROM[verb]
     if machine.state in allowed:
@@ -29,31 +29,31 @@ def why_not(verb: Verb, machine: Machine) -> str:
     return f"it is {machine.state.value}, and {verb.value} needs one that is {states}"
 
 
-def is_done(verb: Verb, before: Machine, now: Machine) -> bool:
+def is_done(verb: MachineVerb, before: Machine, now: Machine) -> bool:
     """Whether what was told has come about."""
     match verb:
-        case Verb.START:
+        case MachineVerb.START:
             return now.state is MachineState.RUNNING
-        case Verb.STOP:
+        case MachineVerb.STOP:
             return now.state is MachineState.STOPPED
-        case Verb.RESTART:
+        case MachineVerb.RESTART:
             return now.state is MachineState.RUNNING and now.incarnation != before.incarnation
-        case Verb.PAUSE:
+        case MachineVerb.PAUSE:
             return now.state is MachineState.PAUSED
-        case Verb.UNPAUSE:
+        case MachineVerb.UNPAUSE:
             return now.state is MachineState.RUNNING
-        case Verb.MIGRATE:
+        case MachineVerb.MIGRATE:
             arrived = now.node != before.node if before.node else now.incarnation != before.incarnation
             return now.state is MachineState.RUNNING and arrived
-        case Verb.RESIZE:
+        case MachineVerb.RESIZE:
             changed = bool(now.pending) or now.size != before.size
             return changed and now.state is not MachineState.MIGRATING
 
 
-def why_failed(verb: Verb, before: Machine, now: Machine, has_moved: bool) -> str:
+def why_failed(verb: MachineVerb, before: Machine, now: Machine, has_moved: bool) -> str:
     """Why it will not come about; empty = it may. `has_moved`: the machine was seen on its way to a node."""
-    if verb is not Verb.STOP and now.state is MachineState.FAILED and before.state is not MachineState.FAILED:
+    if verb is not MachineVerb.STOP and now.state is MachineState.FAILED and before.state is not MachineState.FAILED:
         return f"it has failed: {now.why}" if now.why else "it has failed"
-    if has_moved and now.state is before.state and verb in (Verb.MIGRATE, Verb.RESIZE):
+    if has_moved and now.state is before.state and verb in (MachineVerb.MIGRATE, MachineVerb.RESIZE):
         return "it is back where it was: the platform has given up"
     return ""

@@ -14,13 +14,13 @@ from math import inf, nan
 
 import numpy as np
 
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.eviction.moves import Moves
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.outbox import Outbox
 from cotenant.engine.state.estimates import Learned
 from cotenant.engine.state.learned_profiles import ProfileStore
-from cotenant.engine.state.measurements import CORRECTION_EVERY_S, Measurements, signal
+from cotenant.engine.state.measurements import CORRECTION_EVERY_S, PodMeasurements, signal
 from cotenant.engine.workloads.profiles import FollowedProfiles, PodWindow
 from cotenant.model.arrays import Float, Int
 from cotenant.model.cluster.interference_profile import InterferenceProfile
@@ -37,7 +37,12 @@ class MeasuredPods:
     """The measurements of one cluster's pods. The other arguments are the cluster's own parts; `nodes` by name."""
 
     def __init__(
-        self, profile: PlacementProfile, components: Components, pods: Pods, outbox: Outbox, nodes: Mapping[str, Node]
+        self,
+        profile: PlacementProfile,
+        components: ClusterComponents,
+        pods: Pods,
+        outbox: Outbox,
+        nodes: Mapping[str, Node],
     ) -> None:
         self._profile, self._components, self._pods, self._outbox, self._nodes = (
             profile,
@@ -47,7 +52,7 @@ class MeasuredPods:
             nodes,
         )
         self._moves = Moves(components, nodes)
-        self._measurements = Measurements()
+        self._measurements = PodMeasurements()
         self._workloads = FollowedProfiles()
         self._has_new_priors = False
         self.is_learning = profile.learns_interference  # else `tagged` and `use_new_priors` change nothing

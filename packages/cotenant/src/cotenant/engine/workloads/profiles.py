@@ -22,14 +22,14 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.workload_profile import (
     NOT_SEEN,
-    Axis,
     AxisReading,
-    Bound,
-    Figure,
+    FigureSource,
     Overall,
+    ProfileAxis,
+    ProfileFigure,
     Reading,
-    Source,
     Unknown,
+    WorkloadBound,
     WorkloadProfile,
     WorkloadRef,
     figure,
@@ -54,9 +54,9 @@ class WorkloadProfileStatus:
     uid: str
     generation: int
     pods: int
-    axes: Mapping[Axis, AxisReading]
+    axes: Mapping[ProfileAxis, AxisReading]
     overall: Overall
-    bound: Mapping[Bound, Reading]
+    bound: Mapping[WorkloadBound, Reading]
     at_s: float
     problem: str = ""
     kind: str = "WorkloadProfile"
@@ -244,11 +244,11 @@ def _overall(learned: InterferenceProfile | None) -> Overall:
     pressure: Reading = _NO_NEIGHBOURS
     tolerates: Reading = _NO_WINDOWS
     if learned.windows > 0:
-        sensitivity = figure(learned.sensitivity, _Z * learned.sensitivity_sd, learned.windows, Source.LEARNED)
+        sensitivity = figure(learned.sensitivity, _Z * learned.sensitivity_sd, learned.windows, FigureSource.LEARNED)
     if learned.neighbour_windows > 0:
-        pressure = figure(learned.pressure, _Z * learned.pressure_sd, learned.neighbour_windows, Source.LEARNED)
+        pressure = figure(learned.pressure, _Z * learned.pressure_sd, learned.neighbour_windows, FigureSource.LEARNED)
     if learned.windows > 0 and isfinite(learned.allowance):
-        tolerates = figure(learned.allowance, 0.0, learned.windows, Source.LEARNED)
+        tolerates = figure(learned.allowance, 0.0, learned.windows, FigureSource.LEARNED)
     return Overall(sensitivity, pressure, tolerates)
 
 
@@ -260,7 +260,7 @@ def _kept_axis(before: AxisReading | None, now: AxisReading) -> AxisReading:
 
 def _kept(before: Reading, now: Reading) -> Reading:
     """The stored figure until enough windows support the new one."""
-    if not isinstance(before, Figure) or before.source is not Source.LEARNED:
+    if not isinstance(before, ProfileFigure) or before.source is not FigureSource.LEARNED:
         return now
     if isinstance(now, Unknown) or now.samples < min(MIN_WINDOWS, before.samples):
         return before
@@ -268,4 +268,4 @@ def _kept(before: Reading, now: Reading) -> Reading:
 
 
 def _fraction(reading: Reading) -> float | None:
-    return reading.value / 1000.0 if isinstance(reading, Figure) else None
+    return reading.value / 1000.0 if isinstance(reading, ProfileFigure) else None

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.zones.reading import SwitchTo, ZoneReading
-from cotenant.model.zones.setting import Mode, Setting
-from cotenant.policy.zone.scenes import Scene, SceneTable, choose, outcome_of, recognise
+from cotenant.model.zones.setting import ZoneMode, ZoneSetting
+from cotenant.policy.zone.scenes import SceneTable, ZoneScene, choose, outcome_of, recognise
 
 
 class SceneMemory:
@@ -19,13 +19,13 @@ class SceneMemory:
 
     def __init__(self, late_per_s: float, burn: float) -> None:
         self.table = SceneTable()
-        self.scene: Scene | None = None
+        self.scene: ZoneScene | None = None
         self.evidence: Reason | None = None
         self._limits = late_per_s, burn
         self._steady = False
         self._changed = True
 
-    def seen(self, reading: ZoneReading, setting: Setting) -> None:
+    def seen(self, reading: ZoneReading, setting: ZoneSetting) -> None:
         """A reading under this setting."""
         scene, self.evidence = recognise(reading)
         self._steady = scene == self.scene
@@ -38,11 +38,11 @@ class SceneMemory:
         """Rows or setting were changed: the reading under way is of both."""
         self._changed = True
 
-    def wish(self, setting: Setting, modes: Iterable[Mode]) -> SwitchTo | None:
+    def wish(self, setting: ZoneSetting, modes: Iterable[ZoneMode]) -> SwitchTo | None:
         """The switch that the scene asks for; None where the setting is the one, or the scene is not steady."""
         if self.scene is None or not self._steady or setting.mode is None:
             return None
         found = choose(self.table, self.scene, modes, setting.mode)
         if found is None or found[0] is setting.mode:
             return None
-        return SwitchTo(Setting(setting.backend, found[0]), found[1])
+        return SwitchTo(ZoneSetting(setting.backend, found[0]), found[1])

@@ -20,9 +20,9 @@ from math import inf
 from cotenant.engine.zones import transitions
 from cotenant.engine.zones.scene_memory import SceneMemory
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.zones.reading import ChangeRows, Stay, SwitchTo, ZoneReading
-from cotenant.model.zones.setting import FAIR, LADDER, USUAL_MODES, Backend, Mode, Setting
+from cotenant.model.zones.setting import FAIR, LADDER, USUAL_MODES, Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneChange, ZoneInstruction, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneRow
 from cotenant.policy.zone.deciding import Memory, ZoneConfig, decide
@@ -67,8 +67,8 @@ class Zone:
         self,
         name: str,
         rows: Mapping[str, ZoneRow],
-        ladder: tuple[Setting, ...],
-        modes: tuple[Mode, ...] = USUAL_MODES,
+        ladder: tuple[ZoneSetting, ...],
+        modes: tuple[ZoneMode, ...] = USUAL_MODES,
         config: ZoneConfig | None = None,
         limits: ZoneLimits | None = None,
         *,
@@ -92,8 +92,8 @@ class Zone:
         self._config = config or ZoneConfig()
         self._limits = limits or ZoneLimits()
         self._memory = Memory()
-        self._proven: Setting | None = None
-        self._bans: dict[Setting, tuple[float, int]] = {}  # until when, and how often
+        self._proven: ZoneSetting | None = None
+        self._bans: dict[ZoneSetting, tuple[float, int]] = {}  # until when, and how often
         self._changed_s = 0.0
         self._last: ZoneReading | None = None  # in the state in which the zone is now
         self._trial: _Trial | None = None
@@ -179,7 +179,7 @@ class Zone:
             now_s, Reason("zone-ejected", f"the kernel ejected {self.setting}: {found.reason}: {text}")
         )
 
-    def request(self, now_s: float, setting: Setting) -> tuple[ZoneInstruction, ...]:
+    def request(self, now_s: float, setting: ZoneSetting) -> tuple[ZoneInstruction, ...]:
         """A user's switch: without dwell, also to a banned setting, with a canary as any other. Raises `Permanent`
         unless the zone is active.
         """
@@ -223,7 +223,7 @@ class Zone:
         """The rows in force."""
         return dict(self._rows)
 
-    def banned(self, now_s: float) -> dict[Setting, float]:
+    def banned(self, now_s: float) -> dict[ZoneSetting, float]:
         """Settings that are not tried again yet, with the seconds left."""
         return {setting: until - now_s for setting, (until, _) in self._bans.items() if until > now_s}
 
@@ -255,7 +255,7 @@ class Zone:
         transitions.check(self.state, state)
         self.state = state
 
-    def _attach(self, now_s: float, setting: Setting, reason: Reason) -> tuple[ZoneInstruction, ...]:
+    def _attach(self, now_s: float, setting: ZoneSetting, reason: Reason) -> tuple[ZoneInstruction, ...]:
         self._to(ZoneState.PREPARING)
         self.setting = setting
         self._changed_s = now_s
@@ -332,7 +332,7 @@ class Zone:
         self._undo_rows()
         self._settle(False, reason.text)
         self._last = None
-        ban = Term("ban", round(self._limits.ban_s * factor), "s")
+        ban = DecisionTerm("ban", round(self._limits.ban_s * factor), "s")
         return (*self._restored_rows(), *self._next(now_s, replace(reason, terms=(*reason.terms, ban))))
 
     def _undo_rows(self) -> None:
@@ -368,8 +368,8 @@ class Zone:
                 self.history[at] = settled
                 return
 
-    def _open_modes(self, now_s: float) -> tuple[Mode, ...]:
+    def _open_modes(self, now_s: float) -> tuple[ZoneMode, ...]:
         banned = self.banned(now_s)
         if self.setting.mode is None:
             return ()
-        return tuple(mode for mode in self._modes if Setting(self.setting.backend, mode) not in banned)
+        return tuple(mode for mode in self._modes if ZoneSetting(self.setting.backend, mode) not in banned)

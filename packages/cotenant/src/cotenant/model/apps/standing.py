@@ -8,7 +8,7 @@ from cotenant.model.apps.objects import ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ObjectStanding:
     """One object. `failed`: it will not become ready by waiting; `reasons` say what it waits for, or why it failed."""
 
     ready: int

@@ -15,7 +15,7 @@ COUNTED = "counted at the moment of the copy: there is no interval"
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class AssessedFigure:
     """One number. `interval` says what `low` to `high` is, or why it is not given; `why` why there is no value."""
 
     key: str
@@ -38,11 +38,11 @@ class Figure:
                 raise InvalidInput(f"figure {self.key}", number, "a finite number")
 
 
-def counted(key: str, title: str, value: float, unit: str, definition: str) -> Figure:
+def counted(key: str, title: str, value: float, unit: str, definition: str) -> AssessedFigure:
     """What was counted or summed, and not measured."""
-    return Figure(key, title, value, unit, definition, COUNTED)
+    return AssessedFigure(key, title, value, unit, definition, COUNTED)
 
 
-def unknown(key: str, title: str, unit: str, definition: str, why: str) -> Figure:
+def unknown(key: str, title: str, unit: str, definition: str, why: str) -> AssessedFigure:
     """A figure that cannot be given."""
-    return Figure(key, title, None, unit, definition, "none, as there is no value", why=why)
+    return AssessedFigure(key, title, None, unit, definition, "none, as there is no value", why=why)

@@ -25,7 +25,7 @@ _BLOCK_VALUES = 4_000_000  # of one resource, summed at a time
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class AssessedHistory:
     """Use of `names` at `start_s + i * step_s`; arrays [series, steps], NaN where unknown."""
 
     start_s: float  # Unix time of the first column
@@ -67,7 +67,7 @@ class History:
         row = {name: i for i, name in enumerate(self.names)}
         return np.array([row.get(name, -1) for name in names], np.int64)
 
-    def between(self, from_s: float, until_s: float) -> History:
+    def between(self, from_s: float, until_s: float) -> AssessedHistory:
         """The columns at times from `from_s` to below `until_s`, without a copy of their values."""
         first = min(self.steps, max(0, ceil((from_s - self.start_s) / self.step_s - 1e-6)))
         last = min(self.steps, max(first, ceil((until_s - self.start_s) / self.step_s - 1e-6)))
@@ -78,12 +78,12 @@ class History:
             memory_mib=self.memory_mib[:, first:last],
         )
 
-    def of_rows(self, rows: Int) -> History:
+    def of_rows(self, rows: Int) -> AssessedHistory:
         """The series of these rows, in this order."""
         names = tuple(self.names[row] for row in rows.tolist())
         return replace(self, names=names, cpu_m=self.cpu_m[rows], memory_mib=self.memory_mib[rows])
 
-    def summed(self, groups: Sequence[str], min_known: float = 0.5) -> History:
+    def summed(self, groups: Sequence[str], min_known: float = 0.5) -> AssessedHistory:
         """The sum of the series of each group ("" = left out), groups in order of their names.
 
         A series is expected from its first known value to its last. Where some of a group's expected series have no
@@ -105,7 +105,7 @@ class History:
 class PodHistory:
     """Pods' use with what joins them to the cluster: gone pods are in no snapshot, so each series brings its own."""
 
-    use: History  # names: NAMESPACE/POD
+    use: AssessedHistory  # names: NAMESPACE/POD
     node: tuple[str, ...]  # of each series; "" = unknown
     workload: tuple[str, ...]  # NAMESPACE/KIND/NAME; NAMESPACE/Pod/NAME where nothing owns it, "" = unknown
     cpu_request_m: Float32  # of each series; NaN = unknown
@@ -126,11 +126,11 @@ class PodHistory:
             workload=tuple(own or workload.get(name, "") for name, own in zip(names, self.workload, strict=True)),
         )
 
-    def by_workload(self) -> History:
+    def by_workload(self) -> AssessedHistory:
         """The use of each workload."""
         return self.use.summed(self.workload)
 
-    def by_node(self, only: Mask | None = None) -> History:
+    def by_node(self, only: Mask | None = None) -> AssessedHistory:
         """The pods' use on each node, of those marked by `only` or of all."""
         groups = self.node
         if only is not None:
@@ -143,7 +143,7 @@ class ClusterHistory:
     """All that is known of a cluster's use over time."""
 
     pods: PodHistory
-    nodes: History  # names of nodes; whole machines where the source measures them, else the sums of their pods
+    nodes: AssessedHistory  # names of nodes; whole machines where the source measures them, else the sums of their pods
     faults: tuple[str, ...] = ()  # what could not be read, a sentence each; the rest is here
     meters: Meters = NO_METERS
 
@@ -151,7 +151,7 @@ class ClusterHistory:
 def no_history(source: str, start_s: float = 0.0, step_s: float = 300.0) -> ClusterHistory:
     """Nothing is known; `source` says why."""
     empty = np.zeros((0, 0), np.float32)
-    use = History(start_s, step_s, (), empty, empty, source)
+    use = AssessedHistory(start_s, step_s, (), empty, empty, source)
     none = np.zeros(0, np.float32)
     return ClusterHistory(PodHistory(use, (), (), none, none), use)
 

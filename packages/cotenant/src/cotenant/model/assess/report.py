@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cotenant.model.assess.figure import Figure
+from cotenant.model.assess.figure import AssessedFigure
 from cotenant.model.assess.what_if import WhatIfs
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ReportSource:
     """Where a report's facts are from."""
 
     taken: str  # RFC 3339
@@ -60,12 +60,12 @@ class Lendable:
 
     name: str  # class and resource
     unit: str
-    ours: Figure
-    koordinator: Figure
+    ours: AssessedFigure
+    koordinator: AssessedFigure
     in_use: float | None = None  # of `ours`, what pods of the class use already; None = not known
 
 
-class Holder(StrEnum):
+class WaitCause(StrEnum):
     """What pods wait for; only `ROOM` is a lack of room."""
 
     NOTHING = "nothing"  # they are placed as soon as they are judged
@@ -77,14 +77,14 @@ class Holder(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingPods:
     """Pods that wait for the same reason. Those that a ResourceQuota refuses do not exist yet."""
 
     why: str
     pods: int
     placed_now: int  # that cotenant would place on the nodes as they are
     placed_lent: int | None  # with the lendable room too; None = that is not known
-    holder: Holder
+    holder: WaitCause
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class EmptiedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedNodes:
     """Why nodes are not emptied, with how many."""
 
     why: str
@@ -112,7 +112,7 @@ class Consolidation:
     empty_nodes: tuple[str, ...]  # that have no pods to move already
     considered: int  # other nodes, of which at most half is requested
     emptied: tuple[EmptiedNode, ...]
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedNodes, ...]
     cpu_m: int  # allocatable of the emptied nodes
     memory_mib: int
     note: str = ""
@@ -126,8 +126,8 @@ class Cards:
     cards: int
     allocated: float  # cards, of which parts may be allocated
     shared: int  # cards that are allocated in parts
-    used: Figure
-    shareable: Figure
+    used: AssessedFigure
+    shareable: AssessedFigure
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +143,18 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class AssessedPlacement:
     """The engine asked anew for running pods, one at a time."""
 
     asked: int
     rejected: int  # whose own node would not take them today
     worse_half: int  # whose node is in the worse half of those that fit
     elsewhere: tuple[Elsewhere, ...]  # those with the worst places first
-    share: Figure
+    share: AssessedFigure
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class AdvisedMove:
     """What a rebalancer would move in the first hour."""
 
     pod: str
@@ -284,7 +284,7 @@ class EnergyGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStep:
     """A next step: a command, how to take it back, and what it risks."""
 
     title: str
@@ -295,25 +295,25 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AssessmentReport:
     """All of it."""
 
-    source: Source
+    source: ReportSource
     nodes: int
     pods: int
-    figures: tuple[Figure, ...]
+    figures: tuple[AssessedFigure, ...]
     shapes: tuple[ShapeRoom, ...]
     workloads: tuple[WorkloadUse, ...]  # the largest by requests
     idle: tuple[WorkloadUse, ...]  # the ten that hold most idle
     lendable: tuple[Lendable, ...]
-    waiting: tuple[Waiting, ...]
-    placement: Placement
+    waiting: tuple[PendingPods, ...]
+    placement: AssessedPlacement
     consolidation: Consolidation
     cards: tuple[Cards, ...]
-    moves: tuple[Move, ...]
+    moves: tuple[AdvisedMove, ...]
     moves_note: str
     back_test: PastTrial | None  # None = no history of days
-    steps: tuple[Step, ...]
+    steps: tuple[NextStep, ...]
     money: Money | None  # None = no prices were given
     energy: EnergyGroups | None  # None = the figures of energy say why
     risk: float

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.assess.figure import Figure
+from cotenant.model.assess.figure import AssessedFigure
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class NoOvercommit:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ScaledLoad:
     """Every workload has so many times its pods, each used as one of today's."""
 
     factor: float
 
 
 @dataclass(frozen=True, slots=True)
-class Resize:
+class ResizeCase:
     """Each pod of a workload requests so much; None = as before."""
 
     workload: str  # NAMESPACE/NAME or NAMESPACE/KIND/NAME
@@ -62,11 +62,11 @@ class PlaceAnew:
     profile: str
 
 
-Change = AddNodes | RemoveNodes | LoseZone | NoOvercommit | Load | Resize | PlaceAnew
+Change = AddNodes | RemoveNodes | LoseZone | NoOvercommit | ScaledLoad | ResizeCase | PlaceAnew
 
 
 @dataclass(frozen=True, slots=True)
-class WhatIf:
+class WhatIfChanges:
     """Changes, made in this order."""
 
     text: str  # as it was written
@@ -74,15 +74,15 @@ class WhatIf:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedCases:
     """Cases and the seeds of each; no cases = nothing is asked."""
 
-    cases: tuple[WhatIf, ...]
+    cases: tuple[WhatIfChanges, ...]
     seeds: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Unplaced:
+class UnplacedPods:
     """Pods that no longer have a place, for the same reason; `pods` is the median over seeds."""
 
     why: str
@@ -98,10 +98,10 @@ class Compared:
 
     title: str
     unit: str
-    base: Figure
-    cases: tuple[Figure, ...]
-    differences: tuple[Figure, ...]
-    between: Figure | None
+    base: AssessedFigure
+    cases: tuple[AssessedFigure, ...]
+    differences: tuple[AssessedFigure, ...]
+    between: AssessedFigure | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class WhatIfCase:
     """One what-if in words."""
 
     text: str
-    unplaced: tuple[Unplaced, ...]
+    unplaced: tuple[UnplacedPods, ...]
     notes: tuple[str, ...]
 
 

@@ -16,7 +16,7 @@ class Action(StrEnum):
     RECOVERY = "recovery"  # on nodes, by their agents: rungs of recovery, and evictions
 
 
-class Rung(IntEnum):
+class AutonomyRung(IntEnum):
     """How far a mover may go; each includes those below it."""
 
     SHADOW = 0  # learn, and show nothing
@@ -34,7 +34,7 @@ class MoveMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ActionWindow:
     """When something may be begun, by a wall clock. `until_min` at or before `from_min` is of the next day."""
 
     days: frozenset[int]  # of its beginning; 0 = Monday
@@ -67,8 +67,8 @@ class Autonomy:
     name: str
     namespaces: frozenset[str] = frozenset()  # empty = all, and what has no namespace
     actions: frozenset[Action] = frozenset()  # empty = all
-    ceiling: Rung = Rung.ACT
-    windows: tuple[Window, ...] = ()  # empty = at any time
+    ceiling: AutonomyRung = AutonomyRung.ACT
+    windows: tuple[ActionWindow, ...] = ()  # empty = at any time
     blackouts: tuple[Blackout, ...] = ()
     freeze: Freeze | None = None
     wrong: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Autonomy:
 class Permission:
     """What may be done now. `why`: what lowers it, empty = nothing does."""
 
-    rung: Rung = Rung.ACT
+    rung: AutonomyRung = AutonomyRung.ACT
     may_begin: bool = True  # inside a window, and outside of blackouts
     is_frozen: bool = False
     why: str = ""
@@ -90,7 +90,7 @@ class Permission:
     @property
     def may_act(self) -> bool:
         """Whether a change that a person did not approve may be begun."""
-        return self.rung >= Rung.ACT and self.may_begin and not self.is_frozen
+        return self.rung >= AutonomyRung.ACT and self.may_begin and not self.is_frozen
 
 
 FREE = Permission()

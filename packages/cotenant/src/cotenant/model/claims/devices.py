@@ -48,14 +48,14 @@ Scalar = bool | int | str | Version
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class AttributeValues:
     """The value of an attribute that is a list; all are of one type. `type`: 1 and true are equal in Python."""
 
     type: str
     all: tuple[Scalar, ...]
 
 
-AttributeValue = Scalar | Values
+AttributeValue = Scalar | AttributeValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class RequestPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class DeviceCapacity:
     """An amount that a device has of something."""
 
     value: Quantity
@@ -125,7 +125,7 @@ class OfferedDevice:
 
     name: str
     attributes: tuple[tuple[str, AttributeValue], ...] = ()
-    capacity: tuple[tuple[str, Capacity], ...] = ()
+    capacity: tuple[tuple[str, DeviceCapacity], ...] = ()
     taints: tuple[DeviceTaint, ...] = ()
     uses: tuple[CounterUse, ...] = ()
     reach: Reach | None = None  # of a slice whose devices have each their own
@@ -136,7 +136,7 @@ class OfferedDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class ResourceSlice:
     """A ResourceSlice. `reach` None: each device has its own."""
 
     name: str

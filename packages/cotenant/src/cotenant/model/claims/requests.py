@@ -64,7 +64,7 @@ class ExactRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRequest:
+class ClaimRequest:
     """One of a claim's requests: the first of these that can be satisfied."""
 
     name: str
@@ -73,7 +73,7 @@ class DeviceRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
+class DeviceConstraint:
     """All devices of these requests (of all, if none is named) have the same value of an attribute, or each another."""
 
     attribute: str  # with its domain
@@ -88,7 +88,7 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
+class DeviceConfiguration:
     """Settings for a driver, handed on as they are. `body`: the JSON text of its fields."""
 
     body: str
@@ -99,9 +99,9 @@ class Configuration:
 class ClaimSpec:
     """What a claim requests. Claims of equal specs are satisfied alike."""
 
-    requests: tuple[DeviceRequest, ...] = ()
-    constraints: tuple[Constraint, ...] = ()
-    configurations: tuple[Configuration, ...] = ()
+    requests: tuple[ClaimRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+    configurations: tuple[DeviceConfiguration, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,6 @@ class DeviceClass:
 
     name: str
     selectors: tuple[str, ...] = ()
-    configurations: tuple[Configuration, ...] = ()
+    configurations: tuple[DeviceConfiguration, ...] = ()
     extended_resource: str = ""  # pods that request this resource get devices of the class
     created_s: float = 0.0

@@ -18,7 +18,7 @@ from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, NOTHING, Amounts
 
 
-class Operation(StrEnum):
+class AdmissionOperation(StrEnum):
     """The operation under review."""
 
     CREATE = "create"
@@ -36,7 +36,7 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class AdmissionViolation:
     """A violated rule, and a message for the user."""
 
     rule: str
@@ -44,14 +44,14 @@ class Violation:
 
 
 def admit(
-    operation: Operation, new: Declared, old: Declared | None = None, skip_sub_priority_check: bool = False
-) -> tuple[Violation, ...]:
+    operation: AdmissionOperation, new: Declared, old: Declared | None = None, skip_sub_priority_check: bool = False
+) -> tuple[AdmissionViolation, ...]:
     """Every rule that creating `new`, or changing `old` into `new`, violates; empty = allowed.
 
     Raises ValueError when an update comes without the old pod.
     """
-    found: list[Violation] = []
-    if operation is Operation.UPDATE:
+    found: list[AdmissionViolation] = []
+    if operation is AdmissionOperation.UPDATE:
         if old is None:
             raise ValueError("an update needs the old pod")
         if new.qos is not old.qos:
@@ -68,21 +68,25 @@ def admit(
     shown = new.priority_class or "none"
     if (new.requests.get(BATCH_CPU) or new.requests.get(BATCH_MEMORY)) and new.qos is not QoSClass.BE:
         found.append(
-            Violation(
+            AdmissionViolation(
                 "batch-resources-need-BE", f"batch resources are for QoS class BE only, not for {new.qos or 'none'}"
             )
         )
     if new.qos is QoSClass.BE and new.priority_class in (PriorityClass.NONE, PriorityClass.PROD):
         found.append(
-            Violation("BE-requires-mid-batch-or-free", f"QoS class BE needs priority mid, batch or free, not {shown}")
+            AdmissionViolation(
+                "BE-requires-mid-batch-or-free", f"QoS class BE needs priority mid, batch or free, not {shown}"
+            )
         )
     if new.qos in (QoSClass.LSR, QoSClass.LSE) and new.priority_class is not PriorityClass.PROD:
-        found.append(Violation(f"{new.qos}-requires-prod", f"QoS class {new.qos} needs priority prod, not {shown}"))
+        found.append(
+            AdmissionViolation(f"{new.qos}-requires-prod", f"QoS class {new.qos} needs priority prod, not {shown}")
+        )
     if new.qos in (QoSClass.LSR, QoSClass.LSE):
         cpu_milli = new.requests.get(CPU_NAME)
         if cpu_milli == 0 or cpu_milli % 1000:
             found.append(
-                Violation(
+                AdmissionViolation(
                     "LSR-LSE-need-integer-cpus",
                     f"QoS class {new.qos} pins whole CPUs: request at least one and no fraction, not {cpu_milli}m",
                 )
@@ -90,5 +94,5 @@ def admit(
     return tuple(found)
 
 
-def _changed(rule: str, what: str, old: str | None, new: str | None) -> Violation:
-    return Violation(rule, f"{what} cannot change after creation ({old or 'none'} -> {new or 'none'})")
+def _changed(rule: str, what: str, old: str | None, new: str | None) -> AdmissionViolation:
+    return AdmissionViolation(rule, f"{what} cannot change after creation ({old or 'none'} -> {new or 'none'})")

@@ -14,7 +14,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from cotenant.model.cluster.labels import NO_LABELS, Labels, LabelSelector, Operator, Requirement, lookup
+from cotenant.model.cluster.labels import NO_LABELS, Labels, LabelSelector, Requirement, SelectorOperator, lookup
 from cotenant.model.errors import InvalidInput
 
 NAME_FIELD = "metadata.name"
@@ -31,7 +31,10 @@ class NodeSelectorTerm:
         for requirement in self.fields:
             if requirement.key != NAME_FIELD:
                 raise InvalidInput("matchFields", requirement.key, NAME_FIELD)
-            if requirement.operator not in (Operator.IN, Operator.NOT_IN) or len(requirement.values) != 1:
+            if (
+                requirement.operator not in (SelectorOperator.IN, SelectorOperator.NOT_IN)
+                or len(requirement.values) != 1
+            ):
                 raise InvalidInput("matchFields", requirement.operator.value, "In or NotIn with exactly one name")
 
     def matches(self, name: str, labels: Labels) -> bool:
@@ -81,7 +84,7 @@ class NodeAffinity:
         if len(fields) != 1:
             return None
         (only,) = fields
-        return only[0].values[0] if len(only) == 1 and only[0].operator is Operator.IN else None
+        return only[0].values[0] if len(only) == 1 and only[0].operator is SelectorOperator.IN else None
 
     def unpinned(self) -> NodeAffinity | None:
         """The affinity without the node name that `pinned` returns; the same value where there is none, None where
@@ -131,10 +134,10 @@ class PodTerm:
         """
         found: Requirement | None = None
         for requirement in self.selector.requirements if self.selector is not None else ():
-            if requirement.operator is Operator.IN:
+            if requirement.operator is SelectorOperator.IN:
                 if found is None or not found.values or len(requirement.values) < len(found.values):
                     found = requirement
-            elif requirement.operator is Operator.EXISTS and found is None:
+            elif requirement.operator is SelectorOperator.EXISTS and found is None:
                 found = requirement
         return found
 
@@ -152,7 +155,7 @@ class WhenUnsatisfiable(StrEnum):
     SCHEDULE_ANYWAY = "ScheduleAnyway"
 
 
-class NodePolicy(StrEnum):
+class NodeInclusionPolicy(StrEnum):
     """Whether nodes excluded by node affinity or taints still count as domains."""
 
     HONOR = "Honor"
@@ -172,8 +175,8 @@ class SpreadConstraint:
     max_skew: int = 1
     when_unsatisfiable: WhenUnsatisfiable = WhenUnsatisfiable.DO_NOT_SCHEDULE
     min_domains: int = 1
-    node_affinity_policy: NodePolicy = NodePolicy.HONOR
-    node_taints_policy: NodePolicy = NodePolicy.IGNORE
+    node_affinity_policy: NodeInclusionPolicy = NodeInclusionPolicy.HONOR
+    node_taints_policy: NodeInclusionPolicy = NodeInclusionPolicy.IGNORE
 
     def __post_init__(self) -> None:
         if not self.topology_key:

@@ -15,7 +15,7 @@ from cotenant.model.cpus.spec import NumaTopologySpec, ResourceSpec, ResourceSta
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.hints import DeviceHint, JointAllocation, PartitionSpec
 from cotenant.model.groups.gang import GangNotes
-from cotenant.model.groups.reservation_notes import Allocated, ReservationAffinity
+from cotenant.model.groups.reservation_notes import AllocatedReservation, ReservationAffinity
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Holdings:
 
     cpus: ResourceStatus | None = None
     devices: tuple[DeviceAllocation, ...] = ()
-    reservation: Allocated | None = None  # from which it drew
+    reservation: AllocatedReservation | None = None  # from which it drew
     gpu_share: str = ""  # what enforces its share of a GPU, or `UNENFORCED`; empty: it has none
     claims: tuple[ClaimHolding, ...] = ()  # what is written into its claims before the bind; in no annotation
 

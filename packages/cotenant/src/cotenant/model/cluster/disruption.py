@@ -39,7 +39,7 @@ class Mover(StrEnum):
     AGENT_PRESSURE = "agent, under pressure"  # memory pressure, and the cause of a missed objective
 
 
-class Mark(StrEnum):
+class DisruptionMark(StrEnum):
     """What is said."""
 
     DO_NOT_DISRUPT = DO_NOT_DISRUPT
@@ -49,7 +49,7 @@ class Mark(StrEnum):
     NODE_CANDIDATE = "taint of a node that an autoscaler may remove"
 
 
-class Effect(StrEnum):
+class MarkEffect(StrEnum):
     """What a mark means to a mover, about a pod that carries it or runs on such a node."""
 
     HOLDS = "holds"  # the pod is not moved
@@ -57,24 +57,24 @@ class Effect(StrEnum):
     IGNORED = "ignored"
 
 
-def _row(pods: Effect, removed: Effect) -> Mapping[Mark, Effect]:
-    marks = (Mark.DO_NOT_DISRUPT, Mark.NOT_SAFE_TO_EVICT, Mark.PREFER_NO_EVICTION)
-    nodes = {Mark.NODE_REMOVED: removed, Mark.NODE_CANDIDATE: Effect.IGNORED}
+def _row(pods: MarkEffect, removed: MarkEffect) -> Mapping[DisruptionMark, MarkEffect]:
+    marks = (DisruptionMark.DO_NOT_DISRUPT, DisruptionMark.NOT_SAFE_TO_EVICT, DisruptionMark.PREFER_NO_EVICTION)
+    nodes = {DisruptionMark.NODE_REMOVED: removed, DisruptionMark.NODE_CANDIDATE: MarkEffect.IGNORED}
     return MappingProxyType(dict.fromkeys(marks, pods) | nodes)
 
 
 # A node that is removed is emptied by its autoscaler, which respects budgets: a second mover would disrupt twice. Who
 # is owed room takes it there all the same. Leaving a mere candidate is what its autoscaler waits for.
-EFFECTS: Mapping[Mover, Mapping[Mark, Effect]] = MappingProxyType(
+EFFECTS: Mapping[Mover, Mapping[DisruptionMark, MarkEffect]] = MappingProxyType(
     {
-        Mover.REBALANCER: _row(Effect.HOLDS, Effect.HOLDS),
-        Mover.MISSED_OBJECTIVE: _row(Effect.HOLDS, Effect.HOLDS),
-        Mover.PREEMPTION: _row(Effect.IGNORED, Effect.IGNORED),
-        Mover.GANG_PREEMPTION: _row(Effect.IGNORED, Effect.IGNORED),
-        Mover.QUOTA_PREEMPTION: _row(Effect.IGNORED, Effect.IGNORED),
-        Mover.QUOTA_REVOCATION: _row(Effect.IGNORED, Effect.IGNORED),
-        Mover.AGENT_SHORTAGE: _row(Effect.LAST, Effect.IGNORED),
-        Mover.AGENT_PRESSURE: _row(Effect.IGNORED, Effect.IGNORED),
+        Mover.REBALANCER: _row(MarkEffect.HOLDS, MarkEffect.HOLDS),
+        Mover.MISSED_OBJECTIVE: _row(MarkEffect.HOLDS, MarkEffect.HOLDS),
+        Mover.PREEMPTION: _row(MarkEffect.IGNORED, MarkEffect.IGNORED),
+        Mover.GANG_PREEMPTION: _row(MarkEffect.IGNORED, MarkEffect.IGNORED),
+        Mover.QUOTA_PREEMPTION: _row(MarkEffect.IGNORED, MarkEffect.IGNORED),
+        Mover.QUOTA_REVOCATION: _row(MarkEffect.IGNORED, MarkEffect.IGNORED),
+        Mover.AGENT_SHORTAGE: _row(MarkEffect.LAST, MarkEffect.IGNORED),
+        Mover.AGENT_PRESSURE: _row(MarkEffect.IGNORED, MarkEffect.IGNORED),
     }
 )
 
@@ -87,13 +87,13 @@ class DisruptionMarks:
     not_safe: bool = False
     prefers_none: bool = False
 
-    def present(self, started_s: float, now_s: float) -> tuple[Mark, ...]:
+    def present(self, started_s: float, now_s: float) -> tuple[DisruptionMark, ...]:
         """Those in force. A pod that has not started is kept."""
         ends_s = inf if isnan(started_s) and self.kept_for_s else started_s + self.kept_for_s
         return (
-            *((Mark.DO_NOT_DISRUPT,) if self.kept_for_s and now_s < ends_s else ()),
-            *((Mark.NOT_SAFE_TO_EVICT,) if self.not_safe else ()),
-            *((Mark.PREFER_NO_EVICTION,) if self.prefers_none else ()),
+            *((DisruptionMark.DO_NOT_DISRUPT,) if self.kept_for_s and now_s < ends_s else ()),
+            *((DisruptionMark.NOT_SAFE_TO_EVICT,) if self.not_safe else ()),
+            *((DisruptionMark.PREFER_NO_EVICTION,) if self.prefers_none else ()),
         )
 
 
@@ -110,32 +110,32 @@ def read_marks(
     return DisruptionMarks(kept_for_s, safe_to_evict == "false", prefer_no_eviction is not None)
 
 
-def node_mark(taints: Iterable[Taint]) -> tuple[Mark, str] | None:
+def node_mark(taints: Iterable[Taint]) -> tuple[DisruptionMark, str] | None:
     """The mark of a node, with the taint's key."""
     keys = {taint.key for taint in taints}
     for key in REMOVAL_TAINTS:
         if key in keys:
-            return Mark.NODE_REMOVED, key
-    return (Mark.NODE_CANDIDATE, CANDIDATE_TAINT) if CANDIDATE_TAINT in keys else None
+            return DisruptionMark.NODE_REMOVED, key
+    return (DisruptionMark.NODE_CANDIDATE, CANDIDATE_TAINT) if CANDIDATE_TAINT in keys else None
 
 
 def holds_back(mover: Mover, marks: DisruptionMarks, started_s: float, taints: Iterable[Taint], now_s: float) -> str:
     """Why this mover must leave the pod alone, by its marks and its node's taints; empty = it need not."""
     effects = EFFECTS[mover]
     for mark in marks.present(started_s, now_s) if marks is not NO_MARKS else ():
-        if effects[mark] is Effect.HOLDS:
-            if mark is Mark.DO_NOT_DISRUPT and marks.kept_for_s < inf:
+        if effects[mark] is MarkEffect.HOLDS:
+            if mark is DisruptionMark.DO_NOT_DISRUPT and marks.kept_for_s < inf:
                 return f"its annotation {mark} holds for {marks.kept_for_s:.0f} s after its start"
             return f"its annotation {mark} forbids it"
     found = node_mark(taints)
-    if found is not None and effects[found[0]] is Effect.HOLDS:
+    if found is not None and effects[found[0]] is MarkEffect.HOLDS:
         return f"an autoscaler removes its node and evicts it itself (taint {found[1]})"
     return ""
 
 
 def goes_last(mover: Mover, marks: DisruptionMarks, started_s: float, now_s: float) -> bool:
     """Whether the pod goes after others of equal rank."""
-    return any(EFFECTS[mover][mark] is Effect.LAST for mark in marks.present(started_s, now_s))
+    return any(EFFECTS[mover][mark] is MarkEffect.LAST for mark in marks.present(started_s, now_s))
 
 
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")

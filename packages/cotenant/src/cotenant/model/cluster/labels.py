@@ -86,7 +86,7 @@ class Labels:
 NO_LABELS = Labels()
 
 
-class Operator(StrEnum):
+class SelectorOperator(StrEnum):
     """Comparison of an expression. Gt and Lt are for nodes only."""
 
     IN = "In"
@@ -102,7 +102,7 @@ class Requirement:
     """One expression over one key. NotIn and DoesNotExist also hold where the key is absent."""
 
     key: str
-    operator: Operator
+    operator: SelectorOperator
     values: tuple[str, ...] = ()
     _among: Container[str] = field(init=False, repr=False, compare=False, default=())  # the values, to be looked up
 
@@ -114,11 +114,11 @@ class Requirement:
             raise InvalidInput(name, self.values, "text values", "quote numbers and true/false in YAML")
         object.__setattr__(self, "_among", lookup(self.values))
         match self.operator:
-            case Operator.IN | Operator.NOT_IN if not self.values:
+            case SelectorOperator.IN | SelectorOperator.NOT_IN if not self.values:
                 raise InvalidInput(name, self.operator.value, "at least one value")
-            case Operator.EXISTS | Operator.DOES_NOT_EXIST if self.values:
+            case SelectorOperator.EXISTS | SelectorOperator.DOES_NOT_EXIST if self.values:
                 raise InvalidInput(name, ", ".join(self.values), f"no values with {self.operator.value}")
-            case Operator.GT | Operator.LT if len(self.values) != 1 or _integer(self.values[0]) is None:
+            case SelectorOperator.GT | SelectorOperator.LT if len(self.values) != 1 or _integer(self.values[0]) is None:
                 raise InvalidInput(name, ", ".join(self.values), f"exactly one integer with {self.operator.value}")
             case _:
                 pass
@@ -126,18 +126,18 @@ class Requirement:
     def holds_for(self, value: str | None) -> bool:
         """Whether the expression holds for this value of the key; None = the key is absent."""
         match self.operator:
-            case Operator.IN:
+            case SelectorOperator.IN:
                 return value in self._among
-            case Operator.NOT_IN:
+            case SelectorOperator.NOT_IN:
                 return value not in self._among
-            case Operator.EXISTS:
+            case SelectorOperator.EXISTS:
                 return value is not None
-            case Operator.DOES_NOT_EXIST:
+            case SelectorOperator.DOES_NOT_EXIST:
                 return value is None
         number, bound = _integer(value), _integer(self.values[0])
         if number is None or bound is None:
             return False
-        return number > bound if self.operator is Operator.GT else number < bound
+        return number > bound if self.operator is SelectorOperator.GT else number < bound
 
     def matches(self, labels: Labels) -> bool:
         """Whether the expression holds for these labels."""
@@ -152,13 +152,13 @@ class LabelSelector:
 
     def __post_init__(self) -> None:
         for requirement in self.requirements:
-            if requirement.operator in (Operator.GT, Operator.LT):
+            if requirement.operator in (SelectorOperator.GT, SelectorOperator.LT):
                 raise InvalidInput("labelSelector", requirement.operator.value, "In, NotIn, Exists or DoesNotExist")
 
     @classmethod
     def of(cls, pairs: Mapping[str, str], requirements: Iterable[Requirement] = ()) -> LabelSelector:
         """From matchLabels and matchExpressions."""
-        equal = (Requirement(key, Operator.IN, (value,)) for key, value in sorted(pairs.items()))
+        equal = (Requirement(key, SelectorOperator.IN, (value,)) for key, value in sorted(pairs.items()))
         return cls((*equal, *requirements))
 
     def matches(self, labels: Labels) -> bool:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cotenant.model.cluster.labels import NO_LABELS, UNSCHEDULABLE_TAINT, Labels
-from cotenant.model.cluster.taints import Effect, Taint
+from cotenant.model.cluster.taints import Taint, TaintEffect
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, PODS_NAME, Amounts
 
 KUBELET_MAX_PODS = 110
 
-_CORDONED = Taint(UNSCHEDULABLE_TAINT, "", Effect.NO_SCHEDULE)
+_CORDONED = Taint(UNSCHEDULABLE_TAINT, "", TaintEffect.NO_SCHEDULE)
 
 
 class HoldsNoPod(InvalidInput):

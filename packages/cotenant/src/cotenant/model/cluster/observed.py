@@ -22,7 +22,7 @@ from cotenant.model.groups.kueue import InQueue
 from cotenant.model.identical_fields import identical
 
 
-class Phase(StrEnum):
+class PodPhase(StrEnum):
     """`status.phase` of a pod."""
 
     PENDING = "Pending"
@@ -34,10 +34,10 @@ class Phase(StrEnum):
     @property
     def is_final(self) -> bool:
         """Whether its containers have terminated for good, so that it uses no resources."""
-        return self in (Phase.SUCCEEDED, Phase.FAILED)
+        return self in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
-class Binding(StrEnum):
+class ClaimBinding(StrEnum):
     """How the volume behind a claim is provided."""
 
     BOUND = "bound"  # it exists: its own node affinity decides
@@ -108,7 +108,7 @@ class VolumeNeed:
     """One claim or inline disk that restricts the pod's nodes. No options = no node (`waits_for` says why)."""
 
     claim: str  # namespace/name; of a disk its identity
-    binding: Binding
+    binding: ClaimBinding
     options: tuple[VolumeOption, ...]
     exclusive: bool = False  # ReadWriteOncePod: no other pod may use the claim
     waits_for: str = ""  # e.g. "PersistentVolumeClaim default/data is not bound yet"; non-empty = not schedulable now
@@ -158,7 +158,7 @@ class ObservedPod:
     scheduler: str  # spec.schedulerName
     created_s: float  # Unix time
     node: str = ""  # spec.nodeName; empty = not bound
-    phase: Phase = Phase.PENDING
+    phase: PodPhase = PodPhase.PENDING
     ends_s: float = nan  # deletionTimestamp, Unix time; NaN = not terminating
     grace_s: int = 0  # of its deletion, until `ends_s`
     gates: tuple[str, ...] = ()  # spec.schedulingGates
@@ -189,7 +189,7 @@ class ObservedPod:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terminating", self.ends_s == self.ends_s)
-        object.__setattr__(self, "has_ended", self.phase is Phase.SUCCEEDED or self.phase is Phase.FAILED)
+        object.__setattr__(self, "has_ended", self.phase is PodPhase.SUCCEEDED or self.phase is PodPhase.FAILED)
         why = self.unsupported
         if self.volumes:
             why += tuple(need.waits_for for need in self.volumes if need.waits_for)

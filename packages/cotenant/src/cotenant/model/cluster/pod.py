@@ -25,7 +25,7 @@ ROW_LOCAL_FILTERS = frozenset({NODE_AFFINITY, TAINT_TOLERATION, NODE_UNSCHEDULAB
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class PodEstimate:
     """The expected behaviour of a pod, as far as a scheduler may know it: noisy, and never the true values of the
     simulated world.
 
@@ -109,7 +109,7 @@ class Pod:
     tenant: str = ""  # empty = the namespace
     group: str = ""  # at most `group_limit` pods of a group on one node; empty = no such rule
     group_limit: int = 1
-    estimate: Estimate | None = None
+    estimate: PodEstimate | None = None
     deadline_s: float = inf  # of its job, absolute
     job: JobStage | None = None  # None: the pod is taken for the whole of its job
     objective_p99_ms: float | None = None  # a service's latency objective
@@ -213,7 +213,7 @@ class Shape:
     tolerations: tuple[Toleration, ...]
     group: str
     group_limit: int
-    estimate: Estimate | None
+    estimate: PodEstimate | None
     load_limit: float
     scored_by: str = ""
     profile: str = ""

@@ -61,16 +61,16 @@ class NodeReport:
     def row(self) -> tuple[float, ...]:
         """Its values in the order of `arrays.Report`; use as a fraction of allocatable."""
         from cotenant.model.arrays import (
-            Report,  # imported late: the node agent builds reports too, and does not load NumPy
+            ReportColumn,  # imported late: the node agent builds reports too, and does not load NumPy
         )
 
         values = {
-            Report.CPU_USED: self.cpu_used / self.cpu_allocatable,
-            Report.MEMORY_USED: self.memory_used / self.memory_allocatable,
-            Report.LATENCY_P99_MS: self.latency_p99_ms,
-            Report.VIOLATION: self.violation,
-            Report.DOMINANT_SHARE: self.dominant_share,
-            Report.FAIRNESS: self.fairness,
-            Report.REPORTED_AT: self.at_s,
+            ReportColumn.CPU_USED: self.cpu_used / self.cpu_allocatable,
+            ReportColumn.MEMORY_USED: self.memory_used / self.memory_allocatable,
+            ReportColumn.LATENCY_P99_MS: self.latency_p99_ms,
+            ReportColumn.VIOLATION: self.violation,
+            ReportColumn.DOMINANT_SHARE: self.dominant_share,
+            ReportColumn.FAIRNESS: self.fairness,
+            ReportColumn.REPORTED_AT: self.at_s,
         }
-        return tuple(values[column] for column in Report)
+        return tuple(values[column] for column in ReportColumn)

@@ -36,7 +36,7 @@ SETTLED_ANNOTATIONS = (TENANT, EXTENDED_SPEC)
 Values: TypeAlias = Mapping[str, str]  # by the names above; what is empty is left out
 
 
-class Standing(StrEnum):
+class SealStanding(StrEnum):
     """How much what a pod's annotations say that it holds is believed."""
 
     SEALED = "sealed"  # the scheduler's signature is right: all of it

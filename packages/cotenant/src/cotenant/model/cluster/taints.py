@@ -21,7 +21,7 @@ TAINT_TOLERATION, NODE_UNSCHEDULABLE = "TaintToleration", "NodeUnschedulable"  #
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 
 
-class Effect(StrEnum):
+class TaintEffect(StrEnum):
     """The effect of a taint on pods that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
@@ -35,7 +35,7 @@ class Taint:
 
     key: str
     value: str = ""
-    effect: Effect = Effect.NO_SCHEDULE
+    effect: TaintEffect = TaintEffect.NO_SCHEDULE
 
     def __post_init__(self) -> None:
         if not self.key:
@@ -44,7 +44,7 @@ class Taint:
     @property
     def repels(self) -> bool:
         """Whether it rejects new pods, rather than lowering the node's score."""
-        return self.effect is not Effect.PREFER_NO_SCHEDULE
+        return self.effect is not TaintEffect.PREFER_NO_SCHEDULE
 
     def __str__(self) -> str:
         return f"{{{self.key}: {self.value}}}"
@@ -66,7 +66,7 @@ class Toleration:
     key: str = ""
     operator: Match = Match.EQUAL
     value: str = ""
-    effect: Effect | None = None
+    effect: TaintEffect | None = None
 
     def __post_init__(self) -> None:
         if not self.key and self.operator is not Match.EXISTS:

@@ -24,7 +24,7 @@ from cotenant.model.errors import InvalidInput
 LARGEST = 1000
 
 
-class Axis(StrEnum):
+class ProfileAxis(StrEnum):
     """The resources of a profile; the values are the object's."""
 
     CPU = "cpu"
@@ -37,7 +37,7 @@ class Axis(StrEnum):
     START_UP = "startUp"
 
 
-class Bound(StrEnum):
+class WorkloadBound(StrEnum):
     """What may hold a workload; the values are the object's. See policy/interference/bound.py."""
 
     CPU = "cpu"
@@ -47,7 +47,7 @@ class Bound(StrEnum):
     NETWORK = "network"
 
 
-class Source(StrEnum):
+class FigureSource(StrEnum):
     """Where a figure comes from."""
 
     DECLARED = "declared"
@@ -56,7 +56,7 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ProfileFigure:
     """A value with its 95 % interval, in thousandths. A declared one has no samples, and its interval is the value.
     Raises `InvalidInput`.
     """
@@ -65,7 +65,7 @@ class Figure:
     low: int
     high: int
     samples: int
-    source: Source
+    source: FigureSource
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.value <= self.high <= LARGEST:
@@ -83,13 +83,13 @@ class Unknown:
     because: str
 
 
-Reading = Figure | Unknown
+Reading = ProfileFigure | Unknown
 
 
-def figure(value: float, half_width: float, samples: int, source: Source) -> Figure:
+def figure(value: float, half_width: float, samples: int, source: FigureSource) -> ProfileFigure:
     """A figure from fractions: rounded to thousandths and cut to [0, 1000]."""
     middle = _thousandths(value)
-    return Figure(
+    return ProfileFigure(
         middle,
         min(middle, _thousandths(value - half_width)),
         max(middle, _thousandths(value + half_width)),
@@ -142,12 +142,12 @@ class WorkloadProfile:
 
     key: str  # namespace/name
     workload: WorkloadRef
-    declared: Mapping[Axis, AxisReading] = field(default_factory=dict)
+    declared: Mapping[ProfileAxis, AxisReading] = field(default_factory=dict)
     declared_overall: Overall = NO_OVERALL
-    learned: Mapping[Axis, AxisReading] = field(default_factory=dict)
+    learned: Mapping[ProfileAxis, AxisReading] = field(default_factory=dict)
     learned_overall: Overall = NO_OVERALL
-    bound: Mapping[Bound, Reading] = field(default_factory=dict)  # learned: shares of its time by what holds it
-    measured: Mapping[Axis, AxisReading] = field(default_factory=dict)
+    bound: Mapping[WorkloadBound, Reading] = field(default_factory=dict)  # learned: shares of its time by what holds it
+    measured: Mapping[ProfileAxis, AxisReading] = field(default_factory=dict)
     measured_on: str = ""  # the node of the last run
     measured_at: str = ""  # RFC 3339
     updated_at: str = ""
@@ -160,7 +160,7 @@ class WorkloadProfile:
         """The namespace of the object and of its pods."""
         return self.key.partition("/")[0]
 
-    def axis(self, axis: Axis) -> AxisReading:
+    def axis(self, axis: ProfileAxis) -> AxisReading:
         """The figures that count: measured before learned before declared. Without one, the reason that the learner
         gives.
         """
@@ -177,7 +177,7 @@ class WorkloadProfile:
             found = [
                 axis_reading.sensitivity
                 for axis_reading in self.measured.values()
-                if isinstance(axis_reading.sensitivity, Figure)
+                if isinstance(axis_reading.sensitivity, ProfileFigure)
             ]
             sensitivity = max(found, key=lambda figure: figure.value, default=sensitivity)
         learned, declared = self.learned_overall, self.declared_overall
@@ -195,7 +195,7 @@ def _chosen(measured: Reading, learned: Reading, declared: Reading) -> Reading:
 def best(*readings: Reading) -> Reading:
     """The first figure among these; without one, the most specific reason."""
     for reading in readings:
-        if isinstance(reading, Figure):
+        if isinstance(reading, ProfileFigure):
             return reading
     reasons = [reading for reading in readings if isinstance(reading, Unknown) and reading != NOT_SEEN]
     return reasons[0] if reasons else NOT_SEEN

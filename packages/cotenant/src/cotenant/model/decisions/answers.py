@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.model.decisions.reasons import Rejection
-from cotenant.model.decisions.record import Candidate, DecisionRecord
+from cotenant.model.decisions.record import CandidateNode, DecisionRecord
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import CPU_NAME, EPHEMERAL_STORAGE, MEMORY_NAME, NOTHING, Amounts, parse_amount
 
@@ -98,7 +98,7 @@ def _whole(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class NodeRefusal:
     """One filter that rejects one node, with the missing amount where there is one."""
 
     plugin: str
@@ -111,8 +111,8 @@ class NodeVerdict:
     """The result for one node: every filter that rejects it, or its rank among the feasible nodes."""
 
     node: str
-    refusals: tuple[Refusal, ...] = ()
-    candidate: Candidate | None = None  # None = rejected
+    refusals: tuple[NodeRefusal, ...] = ()
+    candidate: CandidateNode | None = None  # None = rejected
     place: int = 0  # rank, 1 = the best feasible node
     of: int = 0  # number of feasible nodes
     alone: bool = (
@@ -130,7 +130,7 @@ class Help:
 
 
 @dataclass(frozen=True, slots=True)
-class Preempted:
+class PreemptedPods:
     """Pods that were evicted for another pod or for a quota."""
 
     at_s: float
@@ -153,7 +153,7 @@ class Concern:
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class PodRetry:
     """When a waiting pod is tried again."""
 
     standing: str  # active | backoff | unschedulable | gated | blocked | held
@@ -162,7 +162,7 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitExplanation:
     """Why a pod waits, evaluated now: rejected nodes by filter, the nearest misses, and what would help."""
 
     because: str
@@ -176,7 +176,7 @@ class Waiting:
     ] = ()  # what reasons do not name: reservations, affinity rules and their pods, resources that no node has
     helps: tuple[Help, ...] = ()
     preemption: str = ""  # why no pod is preempted for it, or which pods are
-    retry: Retry | None = None
+    retry: PodRetry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +196,13 @@ class PodAnswer:
     leads: bool = True  # whether the answering scheduler may act
     standing: str = ""  # why not
     unread: tuple[str, ...] = ()  # what of its API server the scheduler does not read
-    waiting: Waiting | None = None
+    waiting: WaitExplanation | None = None
     record: DecisionRecord | None = None  # of its placement, as it was decided
     # The best nodes now, without the pod itself, with the terms of their scores; none where it would not be placed.
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[CandidateNode, ...] = ()
     asked_about: NodeVerdict | None = None
     concerns: tuple[Concern, ...] = ()
-    preemptions: tuple[Preempted, ...] = ()
+    preemptions: tuple[PreemptedPods, ...] = ()
     story: tuple[tuple[float, str], ...] = ()  # Unix seconds, what happened; oldest first
 
 
@@ -217,7 +217,7 @@ class NodeAmount:
 
 
 @dataclass(frozen=True, slots=True)
-class NodePod:
+class AssignedPod:
     """A pod counted on a node."""
 
     pod: str
@@ -252,7 +252,7 @@ class NodeAnswer:
     labels: tuple[tuple[str, str], ...]
     taints: tuple[str, ...]
     amounts: tuple[NodeAmount, ...]
-    pods: tuple[NodePod, ...]
+    pods: tuple[AssignedPod, ...]
     promised: tuple[str, ...]  # pods nominated for this node
     report: NodeReported | None = None
     tried_again: bool = False  # changed since waiting groups were last moved to the active queue

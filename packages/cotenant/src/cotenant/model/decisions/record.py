@@ -23,7 +23,7 @@ class ScorePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidateNode:
     """A feasible node and the terms of its score."""
 
     node: str
@@ -50,7 +50,7 @@ class DecisionRecord:
     nodes: int  # evaluated
     node: str | None
     rejections: tuple[Rejection, ...] = ()
-    candidates: tuple[Candidate, ...] = ()  # best first
+    candidates: tuple[CandidateNode, ...] = ()  # best first
     waiting_because: str = ""  # e.g. a gang's quorum or a quota
     policy: str = ""
     nearest: str = ""  # what the nearest nodes lack; empty = not computed

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Choice(StrEnum):
+class ShadowChoice(StrEnum):
     """What we would have done with a pod."""
 
     PLACES = "places"
@@ -18,7 +18,7 @@ class Choice(StrEnum):
     NOT_JUDGED = "not_judged"  # its gates, its gang, a claim or a feature that we cannot evaluate holds it
 
 
-class Outcome(StrEnum):
+class ShadowOutcome(StrEnum):
     """What became of a pod, compared with our choice."""
 
     AGREED = "agreed"
@@ -31,7 +31,7 @@ class Outcome(StrEnum):
     DELETED = "deleted"  # before any scheduler placed it
 
 
-class Picture(StrEnum):
+class ShadowPicture(StrEnum):
     """Which state of the cluster a choice was made on."""
 
     AT_BIND = "at_bind"  # every earlier bind counted, this one not
@@ -39,7 +39,7 @@ class Picture(StrEnum):
     NONE = "none"
 
 
-class Signal(StrEnum):
+class NodeSignal(StrEnum):
     """What may come of a node after a pod was placed."""
 
     PRESSURE = "pressure"  # memory, disk or process IDs, by its taints
@@ -67,10 +67,10 @@ class Difference:
 
     at_s: float
     pod: str
-    outcome: Outcome
+    outcome: ShadowOutcome
     real: str
     ours: str  # empty = none
-    picture: Picture
+    picture: ShadowPicture
     reason: str  # the filter, the term of the score or the plugin that makes the difference
     words: str
     place: int = 0  # of the real node among those that pass our filters, 1 = the best; 0 = it does not pass
@@ -86,10 +86,10 @@ class Followed:
     pod: str
     real: str
     ours: str
-    signals: tuple[tuple[Signal, Worse], ...]
+    signals: tuple[tuple[NodeSignal, Worse], ...]
 
 
-class Nomination(StrEnum):
+class ShadowNomination(StrEnum):
     """Our choice for a pod that the other scheduler has nominated for a node, where it evicts others."""
 
     SAME_NODE = "same_node"  # evictions there too
@@ -100,7 +100,7 @@ class Nomination(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedPods:
     """How many pods, and what share of those that were compared."""
 
     what: str
@@ -116,11 +116,11 @@ class ShadowReport:
     since_s: float
     at_s: float
     nodes: int
-    outcomes: tuple[Counted, ...]
+    outcomes: tuple[CountedPods, ...]
     at_bind: int  # of those compared: with every earlier bind counted
     reasons: tuple[tuple[str, str, int], ...]  # outcome, reason, pods
-    pending: tuple[Counted, ...]  # pods that have no node, by our choice
-    followed: tuple[tuple[Signal, Worse, int], ...]
+    pending: tuple[CountedPods, ...]  # pods that have no node, by our choice
+    followed: tuple[tuple[NodeSignal, Worse, int], ...]
     window_s: float
     waiting_to_follow: int
     judged: int
@@ -130,17 +130,23 @@ class ShadowReport:
     forgotten: int  # pods beyond the most that are remembered
     differences: tuple[Difference, ...]  # the newest, the last one first
     came: tuple[Followed, ...]  # likewise
-    nominations: tuple[Counted, ...] = ()  # by `Nomination`
+    nominations: tuple[CountedPods, ...] = ()  # by `ShadowNomination`
     extenders_left_out: int = 0  # of the configuration: a shadow asks none
 
     @property
     def compared(self) -> int:
         """Pods of which both choices are known."""
-        of = (Outcome.AGREED, Outcome.EQUAL_SCORE, Outcome.OTHER_NODE, Outcome.WOULD_WAIT, Outcome.WOULD_PREEMPT)
+        of = (
+            ShadowOutcome.AGREED,
+            ShadowOutcome.EQUAL_SCORE,
+            ShadowOutcome.OTHER_NODE,
+            ShadowOutcome.WOULD_WAIT,
+            ShadowOutcome.WOULD_PREEMPT,
+        )
         return sum(counted.pods for counted in self.outcomes if counted.what in of)
 
     @property
     def agreed(self) -> int:
         """Pods on the node that we would have chosen, or on one that is as good by our score."""
-        of = (Outcome.AGREED, Outcome.EQUAL_SCORE)
+        of = (ShadowOutcome.AGREED, ShadowOutcome.EQUAL_SCORE)
         return sum(counted.pods for counted in self.outcomes if counted.what in of)

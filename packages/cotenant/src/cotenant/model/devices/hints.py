@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
-from cotenant.model.cluster.labels import LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import LabelSelector, Requirement, SelectorOperator
 from cotenant.model.devices.device import DeviceType
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonObject, json_object
@@ -25,7 +25,7 @@ JOINT_ALLOCATE = "scheduling.koordinator.sh/device-joint-allocate"  # on pods: J
 PARTITION_SPEC = "scheduling.koordinator.sh/gpu-partition-spec"  # on pods: JSON
 
 
-class Scope(IntEnum):
+class DeviceScope(IntEnum):
     """A part of a node that contains devices; larger values are closer."""
 
     NODE = 1
@@ -34,7 +34,12 @@ class Scope(IntEnum):
     DEVICE = 4
 
 
-_SCOPES = {"Node": Scope.NODE, "NUMANode": Scope.NUMA, "PCIe": Scope.PCIE, "Device": Scope.DEVICE}
+_SCOPES = {
+    "Node": DeviceScope.NODE,
+    "NUMANode": DeviceScope.NUMA,
+    "PCIe": DeviceScope.PCIE,
+    "Device": DeviceScope.DEVICE,
+}
 SCOPE_WORDS = {scope: word for word, scope in _SCOPES.items()}
 
 
@@ -56,7 +61,7 @@ class DeviceHint:
         None  # a virtual function of a matching group is required; None = no function
     )
     count_by: CountBy = CountBy.AMOUNT
-    scope: Scope = Scope.NODE  # required
+    scope: DeviceScope = DeviceScope.NODE  # required
     whole_device: bool = False  # exclusivePolicy DeviceLevel: with REQUESTS, each card is allocated whole
 
 
@@ -143,7 +148,7 @@ def _selector(data: object, field: str) -> LabelSelector | None:
     for expression in expressions:
         operator = expression.get("operator") if isinstance(expression, dict) else None
         values = (expression.get("values") or []) if isinstance(expression, dict) else None
-        if operator not in tuple(Operator) or not isinstance(values, list):
+        if operator not in tuple(SelectorOperator) or not isinstance(values, list):
             raise InvalidInput(field, expression, "a key, an operator and values")
-        requirements.append(Requirement(str(expression.get("key") or ""), Operator(operator), tuple(values)))
+        requirements.append(Requirement(str(expression.get("key") or ""), SelectorOperator(operator), tuple(values)))
     return LabelSelector.of(labels, tuple(requirements))

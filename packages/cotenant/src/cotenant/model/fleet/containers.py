@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedContainer:
     """A container in a list. `health`: "", starting, healthy or unhealthy; `exit_code` where it has ended."""
 
     name: str
@@ -20,7 +20,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class FleetContainer:
     """One container, inspected."""
 
     name: str

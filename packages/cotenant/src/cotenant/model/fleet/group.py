@@ -14,7 +14,7 @@ from cotenant.model.fleet.template import ContainerTemplate
 _MAX_KEYS = 16
 
 
-class Step(IntEnum):
+class ContainerStep(IntEnum):
     """How far one container is, as its host sees it."""
 
     ABSENT = 0
@@ -25,7 +25,7 @@ class Step(IntEnum):
     ENDED = 5  # it ran and has ended by itself
 
 
-class Goal(StrEnum):
+class GroupGoal(StrEnum):
     """Where a group is being brought."""
 
     UP = "up"  # all ready
@@ -53,7 +53,7 @@ class GroupRecord:
 
     name: str
     containers: tuple[PlannedContainer, ...]
-    goal: Goal
+    goal: GroupGoal
     epoch: int
     owner: str  # the controller that brings it there
     digest: str = ""  # of the template
@@ -65,7 +65,7 @@ class GroupRecord:
     @property
     def is_forgotten(self) -> bool:
         """Whether it counts as not there."""
-        return self.removed and self.done and self.goal is Goal.GONE
+        return self.removed and self.done and self.goal is GroupGoal.GONE
 
     def keys_with(self, key: str) -> tuple[str, ...]:
         """The last ones, with this one; empty: a request without a key."""

@@ -39,7 +39,7 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerStatus:
+class HostContainer:
     """One container of the fleet, with what its labels say of its group."""
 
     guid: str
@@ -81,6 +81,6 @@ class Heartbeat:
     load: float = 0.0
     cpu_milli: int = 0  # used now
     memory_bytes: int = 0
-    containers: tuple[ContainerStatus, ...] = ()
+    containers: tuple[HostContainer, ...] = ()
     functions: tuple[FunctionHealth, ...] = field(default=())
     exporters: tuple[str, ...] = ()  # HOST:PORT of what Prometheus may scrape

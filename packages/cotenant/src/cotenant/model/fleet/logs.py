@@ -33,7 +33,7 @@ class LogPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LogPiece:
     """Bytes that were read one after another. `lost`: why lines before it may be missing; empty: none are.
 
     `is_old`: from before the place where reading was to go on.
@@ -47,7 +47,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class LogLine:
+class ShownLine:
     """One line as it is shown. Ids are lower-case hexadecimal, empty where the line names none."""
 
     at_ns: int  # Unix time, as the runtime wrote it
@@ -91,7 +91,7 @@ class LogPage:
     `missed`: lines that were dropped before this reader came to them. `lost`: gaps in what could be read at all.
     """
 
-    lines: tuple[LogLine, ...]
+    lines: tuple[ShownLine, ...]
     cursor: LogCursor | None
     is_end: bool
     missed: int = 0

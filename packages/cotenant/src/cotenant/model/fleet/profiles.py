@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.stacks import Stack, Timeline
+from cotenant.model.machine.stacks import Stack, StackTimeline
 
 MAX_SECONDS, MAX_RATE_HZ = 60, 1000
 
@@ -37,5 +37,5 @@ class Profiled:
     at_s: float
     stacks: tuple[Stack, ...]
     left_out: int = 0
-    timeline: Timeline | None = None
+    timeline: StackTimeline | None = None
     notes: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from enum import StrEnum
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 
 
-class Kind(StrEnum):
+class FleetRefusalKind(StrEnum):
     """What went wrong."""
 
     INVALID = "invalid"
@@ -29,7 +29,7 @@ class NobodyAnswers(NoSuchGuid):
     """Nobody listens for this guid now: never there, or away."""
 
 
-class Forbidden(Permanent):
+class FleetForbidden(Permanent):
     """The asker has no right to this."""
 
 
@@ -46,10 +46,10 @@ class Overdue(Transient):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class FleetRefusal:
     """One error of `model/errors.py` as a value."""
 
-    kind: Kind
+    kind: FleetRefusalKind
     message: str
     field: str = ""
     value: str = ""
@@ -57,41 +57,43 @@ class Refusal:
     hint: str = ""
 
 
-def refusal_of(error: CotenantError) -> Refusal:
+def refusal_of(error: CotenantError) -> FleetRefusal:
     """The value of an error."""
     match error:
         case InvalidInput():
-            return Refusal(Kind.INVALID, str(error), error.field, str(error.value), error.expected, error.hint)
+            return FleetRefusal(
+                FleetRefusalKind.INVALID, str(error), error.field, str(error.value), error.expected, error.hint
+            )
         case NoSuchGuid():
-            return Refusal(Kind.UNKNOWN, str(error))
-        case Forbidden():
-            return Refusal(Kind.FORBIDDEN, str(error))
+            return FleetRefusal(FleetRefusalKind.UNKNOWN, str(error))
+        case FleetForbidden():
+            return FleetRefusal(FleetRefusalKind.FORBIDDEN, str(error))
         case Fenced():
-            return Refusal(Kind.FENCED, str(error), value=str(error.epoch))
+            return FleetRefusal(FleetRefusalKind.FENCED, str(error), value=str(error.epoch))
         case Overdue():
-            return Refusal(Kind.DEADLINE, str(error))
+            return FleetRefusal(FleetRefusalKind.DEADLINE, str(error))
         case Transient():
-            return Refusal(Kind.TRANSIENT, str(error))
+            return FleetRefusal(FleetRefusalKind.TRANSIENT, str(error))
         case Unsupported():
-            return Refusal(Kind.UNSUPPORTED, str(error), error.feature, expected=error.needs)
-    return Refusal(Kind.PERMANENT, str(error))
+            return FleetRefusal(FleetRefusalKind.UNSUPPORTED, str(error), error.feature, expected=error.needs)
+    return FleetRefusal(FleetRefusalKind.PERMANENT, str(error))
 
 
-def error_of(refusal: Refusal) -> CotenantError:
+def error_of(refusal: FleetRefusal) -> CotenantError:
     """The error of a value."""
     match refusal.kind:
-        case Kind.INVALID:
+        case FleetRefusalKind.INVALID:
             return InvalidInput(refusal.field, refusal.value, refusal.expected, refusal.hint)
-        case Kind.UNKNOWN:
+        case FleetRefusalKind.UNKNOWN:
             return NoSuchGuid(refusal.message)
-        case Kind.FORBIDDEN:
-            return Forbidden(refusal.message)
-        case Kind.FENCED:
+        case FleetRefusalKind.FORBIDDEN:
+            return FleetForbidden(refusal.message)
+        case FleetRefusalKind.FENCED:
             return Fenced(refusal.message, int(refusal.value) if refusal.value.isdecimal() else 0)
-        case Kind.DEADLINE:
+        case FleetRefusalKind.DEADLINE:
             return Overdue(refusal.message)
-        case Kind.TRANSIENT:
+        case FleetRefusalKind.TRANSIENT:
             return Transient(refusal.message)
-        case Kind.UNSUPPORTED:
+        case FleetRefusalKind.UNSUPPORTED:
             return Unsupported(refusal.field, refusal.expected)
     return Permanent(refusal.message)

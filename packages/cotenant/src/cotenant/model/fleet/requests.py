@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cotenant.model.fleet.configuration import AgentConfiguration
-from cotenant.model.fleet.group import PlannedContainer, Step
-from cotenant.model.fleet.host import ContainerStatus, Heartbeat, Registration
+from cotenant.model.fleet.group import ContainerStep, PlannedContainer
+from cotenant.model.fleet.host import Heartbeat, HostContainer, Registration
 from cotenant.model.fleet.states import AgentState
 from cotenant.model.fleet.template import GroupTemplate
 
@@ -60,7 +60,7 @@ class Survey:
 class Surveyed:
     """Steps by guid; a guid that is not there is absent."""
 
-    steps: Mapping[str, Step]
+    steps: Mapping[str, ContainerStep]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Move:
 class Moved:
     """How far the container is now."""
 
-    step: Step
+    step: ContainerStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Inspect:
 class Inspected:
     """`facts` are lines for people, by name."""
 
-    status: ContainerStatus | None = None
+    status: HostContainer | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
 
 

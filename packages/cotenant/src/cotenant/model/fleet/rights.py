@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.identity import check_guid, check_name
-from cotenant.model.fleet.refusal import Forbidden
+from cotenant.model.fleet.refusal import FleetForbidden
 from cotenant.model.fleet.terminals import EXEC
 
 ALL = "*"
@@ -44,7 +44,7 @@ class ProgramEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class FleetOperator:
     """Somebody who asks controllers. `tags`: the hosts on which they may act, those with any of these; `*` is all."""
 
     name: str
@@ -79,7 +79,7 @@ class FleetFile:
     """The file. `controllers`: names of controllers, each with a key of its own."""
 
     hosts: tuple[HostEntry, ...] = ()
-    operators: tuple[Operator, ...] = ()
+    operators: tuple[FleetOperator, ...] = ()
     controllers: tuple[str, ...] = ("controller",)
     lans: tuple[Lan, ...] = ()
     programs: tuple[ProgramEntry, ...] = ()
@@ -105,17 +105,19 @@ class FleetFile:
                     raise InvalidInput(f"lans.{lan.name}.hosts", guid, "the guid of one of `hosts`")
 
     def check(self, operator: str, verb: str, agents: Iterable[str] = ()) -> None:
-        """Raises `Forbidden` where this operator may not do this on all these agents."""
+        """Raises `FleetForbidden` where this operator may not do this on all these agents."""
         entry = next((element for element in self.operators if element.name == operator), None)
         if entry is None:
-            raise Forbidden(f"{operator} is no operator of this fleet")
+            raise FleetForbidden(f"{operator} is no operator of this fleet")
         if verb not in entry.verbs and ALL not in entry.verbs:
-            raise Forbidden(f"{operator} may not {verb}; granted are {', '.join(entry.verbs) or 'no verbs'}")
+            raise FleetForbidden(f"{operator} may not {verb}; granted are {', '.join(entry.verbs) or 'no verbs'}")
         for guid in agents:
             if not self.reaches(entry, guid):
-                raise Forbidden(f"{operator} may not {verb} on {guid}: it has none of the tags {', '.join(entry.tags)}")
+                raise FleetForbidden(
+                    f"{operator} may not {verb} on {guid}: it has none of the tags {', '.join(entry.tags)}"
+                )
 
-    def reaches(self, operator: Operator, agent: str) -> bool:
+    def reaches(self, operator: FleetOperator, agent: str) -> bool:
         """Whether an operator's tags include this agent's host, or this program."""
         if ALL in operator.tags:
             return True

@@ -23,7 +23,7 @@ _SESSION = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class WindowSize:
     """Of the window, in characters."""
 
     columns: int = 80
@@ -44,7 +44,7 @@ class OpenTerminal:
 
     guid: str
     command: tuple[str, ...] = USUAL_COMMAND
-    size: Size = Size()
+    size: WindowSize = WindowSize()
     viewer: str = ""
     operator: str = ""
 
@@ -101,7 +101,7 @@ class WriteTerminal:
     guid: str
     session: str
     data: bytes = b""
-    size: Size | None = None
+    size: WindowSize | None = None
     ends: bool = False
     operator: str = ""
 

@@ -51,7 +51,7 @@ WAIT_S = 600.0  # default of Koordinator
 X_WAIT_S = 60.0  # default of scheduler-plugins
 
 
-class Mode(StrEnum):
+class GangMode(StrEnum):
     """What happens to members that have found a node when another has not."""
 
     STRICT = "Strict"  # they release it
@@ -90,7 +90,7 @@ class GangNotes:
     min_available: int | None = None
     total: int | None = None
     wait_s: float | None = None
-    mode: Mode | None = None
+    mode: GangMode | None = None
     groups: tuple[str, ...] = ()
     match_policy: MatchPolicy | None = None
     topology: GangTopology | None = None
@@ -111,7 +111,7 @@ class GangSpec:
     key: str  # namespace/name
     min_available: int
     total: int
-    mode: Mode = Mode.STRICT
+    mode: GangMode = GangMode.STRICT
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED
     wait_s: float = WAIT_S
     groups: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ GATES = frozenset({ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_GATE})
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class KueueCondition:
     """A condition of a Workload."""
 
     type: str
@@ -28,7 +28,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class AdmissionCheck:
     """An admission check of a Workload, such as a ProvisioningRequest."""
 
     name: str
@@ -44,12 +44,12 @@ class KueueWorkload:
     queue: str = ""  # of the namespace
     cluster_queue: str = ""  # that admitted it
     is_active: bool = True
-    conditions: tuple[Condition, ...] = ()
-    checks: tuple[Check, ...] = ()
+    conditions: tuple[KueueCondition, ...] = ()
+    checks: tuple[AdmissionCheck, ...] = ()
     flavors: tuple[tuple[str, str], ...] = ()  # resource, flavor that it was admitted with
     owners: tuple[str, ...] = ()
 
-    def condition(self, type_: str) -> Condition | None:
+    def condition(self, type_: str) -> KueueCondition | None:
         """The condition of a type."""
         return next((entry for entry in self.conditions if entry.type == type_), None)
 

@@ -65,7 +65,7 @@ class EvictPolicy(StrEnum):
     SOFT = "SoftEviction"  # an annotation asks another controller to delete it
 
 
-class Step(StrEnum):
+class JobStep(StrEnum):
     """Types of the job's conditions."""
 
     RESERVATION_CREATED = "ReservationCreated"
@@ -81,7 +81,7 @@ class Step(StrEnum):
 
 
 # Conditions that say nothing about how far a move has come.
-REMARKS = frozenset({Step.HELPED, Step.WAITING, Step.QUEUED, Step.SURGE})
+REMARKS = frozenset({JobStep.HELPED, JobStep.WAITING, JobStep.QUEUED, JobStep.SURGE})
 
 
 class JobReason(StrEnum):
@@ -242,26 +242,26 @@ class MigrationJob:
 
     def began_evicting_s(self) -> float:
         """Unix time when its eviction began or was confirmed; NaN before."""
-        found = self.condition(Step.EVICTION)
+        found = self.condition(JobStep.EVICTION)
         return found.since_s if found is not None else nan
 
     def waits(self, reason: WaitReason, message: str, now_s: float) -> MigrationJob:
         """The job with what it waits for; an empty message = nothing."""
         queued = "True" if message and reason.is_queue else "False"
         made = self
-        if queued == "True" or self.condition(Step.QUEUED) is not None:
-            made = made.with_condition(Step.QUEUED, queued, now_s, reason if queued == "True" else WaitReason.NONE)
+        if queued == "True" or self.condition(JobStep.QUEUED) is not None:
+            made = made.with_condition(JobStep.QUEUED, queued, now_s, reason if queued == "True" else WaitReason.NONE)
         if message:
-            return replace(made.with_condition(Step.WAITING, "True", now_s, reason, message), message=message)
-        if self.condition(Step.WAITING) is None:
+            return replace(made.with_condition(JobStep.WAITING, "True", now_s, reason, message), message=message)
+        if self.condition(JobStep.WAITING) is None:
             return made
-        return replace(made.with_condition(Step.WAITING, "False", now_s, WaitReason.NONE), message="")
+        return replace(made.with_condition(JobStep.WAITING, "False", now_s, WaitReason.NONE), message="")
 
     def limit_from_s(self, now_s: float) -> float:
         """Unix time from which its time limit counts: its creation, or the end of its last wait for a turn; now,
         while it waits for one.
         """
-        queued = self.condition(Step.QUEUED)
+        queued = self.condition(JobStep.QUEUED)
         if queued is None:
             return self.created_s
         return now_s if queued.status == "True" else max(self.created_s, queued.since_s)

@@ -26,7 +26,7 @@ TTL_S = 86_400.0  # default where neither a lifetime nor an expiry time is given
 KEPT_S = 86_400.0  # an ended one is deleted after this time
 
 
-class Phase(StrEnum):
+class ReservationPhase(StrEnum):
     """`status.phase`. Upstream's Waiting (for resources that are still in use) does not occur here."""
 
     PENDING = "Pending"
@@ -37,7 +37,7 @@ class Phase(StrEnum):
     @property
     def is_final(self) -> bool:
         """Whether it no longer holds resources."""
-        return self in (Phase.SUCCEEDED, Phase.FAILED)
+        return self in (ReservationPhase.SUCCEEDED, ReservationPhase.FAILED)
 
 
 class AllocatePolicy(StrEnum):
@@ -81,7 +81,7 @@ class ControllerOwner:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class ReservationOwner:
     """Pods that may draw from the reservation: every given criterion must match, and at least one must be given."""
 
     object: ObjectOwner | None = None
@@ -99,7 +99,7 @@ class CurrentOwner:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ReservationCondition:
     """A condition of the status."""
 
     type: str  # Scheduled or Ready
@@ -119,7 +119,7 @@ class Reservation:
     name: str
     uid: str
     pod: Pod  # the template
-    owners: tuple[Owner, ...] = ()
+    owners: tuple[ReservationOwner, ...] = ()
     created_s: float = 0.0  # Unix time
     scheduler: str = ""  # of the template; empty = any
     ttl_s: float = TTL_S  # 0 = no expiry
@@ -136,12 +136,12 @@ class Reservation:
     holds: Holdings = NO_HOLDINGS
     wrong: tuple[str, ...] = ()  # messages about what cannot be used
     # --- from its status
-    phase: Phase = Phase.PENDING
+    phase: ReservationPhase = ReservationPhase.PENDING
     node: str = ""
     allocatable: Amounts = NOTHING
     allocated: Amounts = NOTHING
     current: tuple[CurrentOwner, ...] = ()
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ReservationCondition, ...] = ()
 
     @property
     def ends_s(self) -> float:

@@ -42,14 +42,14 @@ class ReservationAffinity:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocated:
+class AllocatedReservation:
     """The reservation from which a pod drew."""
 
     name: str
     uid: str
 
     @classmethod
-    def parse(cls, text: str) -> Allocated:
+    def parse(cls, text: str) -> AllocatedReservation:
         """Parse the annotation. Raises `InvalidInput`."""
         field, expected = f"annotation {ALLOCATED}", 'a JSON object such as {"name": "...", "uid": "..."}'
         data = json_object(field, text, expected)

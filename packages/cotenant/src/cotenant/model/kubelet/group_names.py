@@ -32,7 +32,7 @@ _DEEPEST = 64
 
 
 @dataclass(frozen=True, slots=True)
-class PodGroup:
+class PodCgroup:
     """A pod's own group."""
 
     group: str
@@ -45,7 +45,7 @@ class ContainerGroup:
     """A container's group. A pod's sandbox looks the same; only the runtime can distinguish it."""
 
     group: str
-    pod: PodGroup
+    pod: PodCgroup
     container_id: str
     runtime: str = ""  # from the scope's name, e.g. "cri-containerd"; "" for plain folders
 
@@ -70,7 +70,7 @@ def _class_group(root: str, qos: str) -> str:
     return f"{root}/{qos}" if name == "kubepods" else f"{root}/{name.removesuffix('.slice')}-{qos}.slice"
 
 
-def read_group(group: str) -> PodGroup | ContainerGroup | None:
+def read_group(group: str) -> PodCgroup | ContainerGroup | None:
     """Parse a group's path: a pod's group, a container's, or None for everything else."""
     parts = group.split("/")
     if len(parts) > _DEEPEST:
@@ -84,7 +84,7 @@ def read_group(group: str) -> PodGroup | ContainerGroup | None:
     return _slices(group, parts[at].removesuffix(".slice"), below)
 
 
-def _folders(group: str, below: list[str]) -> PodGroup | ContainerGroup | None:
+def _folders(group: str, below: list[str]) -> PodCgroup | ContainerGroup | None:
     qos = _QOS.get(below[0]) if below else None
     named = below[1:] if qos is not None else below
     if not 1 <= len(named) <= 2:
@@ -92,11 +92,11 @@ def _folders(group: str, below: list[str]) -> PodGroup | ContainerGroup | None:
     pod = _FOLDER_POD.fullmatch(named[0])
     if pod is None:
         return None
-    found = PodGroup(_first(group, len(named) - 1), _dashes(pod["uid"]), qos or KubernetesQoS.GUARANTEED)
+    found = PodCgroup(_first(group, len(named) - 1), _dashes(pod["uid"]), qos or KubernetesQoS.GUARANTEED)
     return found if len(named) == 1 else _container(group, found, _FOLDER_CONTAINER.fullmatch(named[1]))
 
 
-def _slices(group: str, prefix: str, below: list[str]) -> PodGroup | ContainerGroup | None:
+def _slices(group: str, prefix: str, below: list[str]) -> PodCgroup | ContainerGroup | None:
     qos = KubernetesQoS.GUARANTEED
     if below and (of_class := _SLICE_CLASS.fullmatch(below[0])) is not None and of_class["prefix"] == prefix:
         qos = _QOS[of_class["qos"]]
@@ -107,11 +107,11 @@ def _slices(group: str, prefix: str, below: list[str]) -> PodGroup | ContainerGr
     pod = _SLICE_POD.fullmatch(below[0])
     if pod is None or pod["prefix"] != prefix:
         return None
-    found = PodGroup(_first(group, len(below) - 1), _dashes(pod["uid"]), qos)
+    found = PodCgroup(_first(group, len(below) - 1), _dashes(pod["uid"]), qos)
     return found if len(below) == 1 else _container(group, found, _SCOPE.fullmatch(below[1]))
 
 
-def _container(group: str, pod: PodGroup, named: re.Match[str] | None) -> ContainerGroup | None:
+def _container(group: str, pod: PodCgroup, named: re.Match[str] | None) -> ContainerGroup | None:
     if named is None or named["runtime"] in _MONITORS:
         return None
     return ContainerGroup(group, pod, named["id"], named["runtime"] or "")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cotenant.model.cluster.qos import KubernetesQoS
-from cotenant.model.kubelet.group_names import ContainerGroup, PodGroup, best_effort_group, burstable_group, is_root
+from cotenant.model.kubelet.group_names import ContainerGroup, PodCgroup, best_effort_group, burstable_group, is_root
 from cotenant.model.kubelet.group_names import read_group as read_name
 
 
@@ -57,7 +57,7 @@ def kind_of(group: str) -> GroupKind | None:
             return GroupKind(Level.QOS, qos, driver)
     for end in range(len(parts), at + 1, -1):
         match read_name("/".join(parts[:end])):
-            case PodGroup(qos=qos):
+            case PodCgroup(qos=qos):
                 return GroupKind(Level.POD if end == len(parts) else Level.INSIDE, qos, driver)
             case ContainerGroup(pod=pod):
                 return GroupKind(Level.CONTAINER if end == len(parts) else Level.INSIDE, pod.qos, driver)

@@ -24,7 +24,7 @@ from cotenant.model.kubelet.groups import Driver, Level
 from cotenant.model.machine.knob import Knob
 
 
-class Writer(StrEnum):
+class KnobWriter(StrEnum):
     """Who writes besides us."""
 
     KUBELET = "the kubelet"
@@ -34,7 +34,7 @@ class Writer(StrEnum):
     SYSTEMD = "systemd"
 
 
-class Effect(StrEnum):
+class OwnerEffect(StrEnum):
     """What a value of ours does to the other's next write."""
 
     LOST = "lost"  # the other's value replaces ours
@@ -49,10 +49,10 @@ class OwnerRow:
 
     knobs: frozenset[Knob]
     levels: frozenset[Level]
-    writer: Writer
+    writer: KnobWriter
     when: str
     writes: str
-    effect: Effect
+    effect: OwnerEffect
     driver: Driver | None = None
     cgroup_version: int | None = None
     qos: frozenset[KubernetesQoS] | None = None
@@ -87,50 +87,50 @@ OWNERS: tuple[OwnerRow, ...] = (
     OwnerRow(
         _WEIGHTS,
         frozenset({Level.NODE}),
-        Writer.KUBELET,
+        KnobWriter.KUBELET,
         "at its start",
         "the shares of the node's allocatable CPU",
-        Effect.LOST,
+        OwnerEffect.LOST,
     ),
     OwnerRow(
         _CPUSET | frozenset({Knob.MEMORY_MAX}),
         frozenset({Level.NODE}),
-        Writer.KUBELET,
+        KnobWriter.KUBELET,
         "at its start",
         "the node's CPUs, and the memory for all pods",
-        Effect.LOST,
+        OwnerEffect.LOST,
     ),
     OwnerRow(
         _IDLE,
         frozenset({Level.NODE}),
-        Writer.KUBELET,
+        KnobWriter.KUBELET,
         "at its start",
         "cpu.weight, which an idle group refuses",
-        Effect.FAILS,
+        OwnerEffect.FAILS,
     ),
     OwnerRow(
         _WEIGHTS,
         frozenset({Level.QOS}),
-        Writer.KUBELET,
+        KnobWriter.KUBELET,
         _MINUTELY,
         "the least weight for best effort, the sum of requests for burstable",
-        Effect.LOST,
+        OwnerEffect.LOST,
     ),
     OwnerRow(
         _IDLE,
         frozenset({Level.QOS}),
-        Writer.KUBELET,
+        KnobWriter.KUBELET,
         _MINUTELY,
         "cpu.weight, which an idle group refuses: it then cannot start",
-        Effect.FAILS,
+        OwnerEffect.FAILS,
     ),
     OwnerRow(
         _QUOTA,
         frozenset({Level.NODE, Level.QOS, Level.POD}),
-        Writer.RUNTIME,
+        KnobWriter.RUNTIME,
         "when a container starts or is resized",
         "the container's quota, which cgroup v1 refuses above its parents'",
-        Effect.FAILS,
+        OwnerEffect.FAILS,
         cgroup_version=1,
         qos=_LIMITED,
         restricts=True,
@@ -138,112 +138,112 @@ OWNERS: tuple[OwnerRow, ...] = (
     OwnerRow(
         _QUOTA,
         frozenset({Level.NODE}),
-        Writer.RUNTIME,
+        KnobWriter.RUNTIME,
         "when a container starts or is resized",
         "the container's quota, which cgroup v1 refuses above its parents'",
-        Effect.FAILS,
+        OwnerEffect.FAILS,
         cgroup_version=1,
         restricts=True,
     ),
     OwnerRow(
         _WEIGHTS | _QUOTA | frozenset({Knob.MEMORY_MAX}),
         frozenset({Level.POD, Level.CONTAINER}),
-        Writer.KUBELET,
+        KnobWriter.KUBELET,
         _IN_PLACE,
         "what the new requests and limits say",
-        Effect.LOST,
+        OwnerEffect.LOST,
         qos=_LIMITED,
         since=_RESIZE,
     ),
     OwnerRow(
         _IDLE,
         frozenset({Level.POD, Level.CONTAINER}),
-        Writer.KUBELET,
+        KnobWriter.KUBELET,
         _IN_PLACE,
         "cpu.weight, which an idle group refuses",
-        Effect.FAILS,
+        OwnerEffect.FAILS,
         qos=_LIMITED,
         since=_RESIZE,
     ),
     OwnerRow(
         _BURST,
         frozenset({Level.POD, Level.CONTAINER}),
-        Writer.KUBELET,
+        KnobWriter.KUBELET,
         _IN_PLACE,
         "cpu.max, which the kernel refuses below the burst",
-        Effect.FAILS,
+        OwnerEffect.FAILS,
         qos=_LIMITED,
         since=_RESIZE,
     ),
     OwnerRow(
         _WEIGHTS,
         frozenset({Level.POD}),
-        Writer.KUBELET,
+        KnobWriter.KUBELET,
         "when a pod has ended and its volumes remain",
         "the least weight",
-        Effect.LOST,
+        OwnerEffect.LOST,
     ),
     OwnerRow(
         _IDLE,
         frozenset({Level.CONTAINER}),
-        Writer.RUNTIME,
+        KnobWriter.RUNTIME,
         "at each update of a container, for its CPU list or a resize",
         "all of the container's CPU settings, cpu.weight among them, which an idle group refuses",
-        Effect.FAILS,
+        OwnerEffect.FAILS,
     ),
     OwnerRow(
         _CPUSET,
         frozenset({Level.CONTAINER}),
-        Writer.CPU_MANAGER,
+        KnobWriter.CPU_MANAGER,
         "when a container starts, and each ten seconds where the list differs",
         "the container's CPUs, or those that no container owns",
-        Effect.LOST,
+        OwnerEffect.LOST,
     ),
     OwnerRow(
         _CPUSET,
         frozenset({Level.NODE, Level.QOS, Level.POD}),
-        Writer.CPU_MANAGER,
+        KnobWriter.CPU_MANAGER,
         "when a container starts, and each ten seconds where the list differs",
         "a list for the container, which cgroup v1 refuses outside of its parents'",
-        Effect.FAILS,
+        OwnerEffect.FAILS,
         cgroup_version=1,
         restricts=True,
     ),
     OwnerRow(
         _CPUSET,
         frozenset({Level.POD}),
-        Writer.CPU_MANAGER,
+        KnobWriter.CPU_MANAGER,
         "when a container starts",
         "a list for the container, of which a narrower list of the pod takes CPUs away",
-        Effect.LOST,
+        OwnerEffect.LOST,
         cgroup_version=2,
         qos=_LIMITED,
     ),
     OwnerRow(
         frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW}),
         frozenset({Level.NODE, Level.QOS, Level.POD, Level.CONTAINER}),
-        Writer.MEMORY_QOS,
+        KnobWriter.MEMORY_QOS,
         _MINUTELY,
         "protection by requests",
-        Effect.LOST,
+        OwnerEffect.LOST,
         cgroup_version=2,
     ),
     OwnerRow(
         frozenset({Knob.MEMORY_HIGH}),
         frozenset({Level.CONTAINER}),
-        Writer.MEMORY_QOS,
+        KnobWriter.MEMORY_QOS,
         "when a container starts or is resized",
         "a throttling limit between request and limit",
-        Effect.LOST,
+        OwnerEffect.LOST,
         cgroup_version=2,
     ),
     OwnerRow(
         _SYSTEMD_KNOBS,
         frozenset({Level.NODE, Level.QOS, Level.POD, Level.CONTAINER}),
-        Writer.SYSTEMD,
+        KnobWriter.SYSTEMD,
         "at each property that the kubelet sets, at a daemon-reload, and when a group beside it starts",
         "the unit's properties, or the default where it knows none",
-        Effect.LOST,
+        OwnerEffect.LOST,
         driver=Driver.SYSTEMD,
         cgroup_version=2,
     ),

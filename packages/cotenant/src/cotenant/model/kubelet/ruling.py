@@ -17,8 +17,8 @@ from enum import StrEnum
 from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.kubelet.groups import Driver, GroupKind, Level, kind_of
-from cotenant.model.kubelet.owners import OWNERS, Effect, OwnerRow, Writer
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.kubelet.owners import OWNERS, KnobWriter, OwnerEffect, OwnerRow
+from cotenant.model.machine.knob import Knob, KnobTarget
 
 # Properties that SetUnitProperties takes; the others of a unit are nobody's but ours.
 SYSTEMD_PROPERTIES = {
@@ -34,7 +34,7 @@ SYSTEMD_PROPERTIES = {
 """By knob, the first version of systemd that has its property."""
 
 
-class Means(StrEnum):
+class HoldingMeans(StrEnum):
     """How a knob is held."""
 
     WRITE = "write"
@@ -48,20 +48,20 @@ class Ruling:
     would be refused.
     """
 
-    means: Means
+    means: HoldingMeans
     reason: str = ""
     raises_only: bool = False
 
     @property
     def is_refused(self) -> bool:
         """Whether the knob may not be held."""
-        return self.means is Means.REFUSED
+        return self.means is HoldingMeans.REFUSED
 
 
-_FREE = Ruling(Means.WRITE)
+_FREE = Ruling(HoldingMeans.WRITE)
 
 
-def ruling(target: Target, facts: KubeletFacts) -> Ruling:
+def ruling(target: KnobTarget, facts: KubeletFacts) -> Ruling:
     """How this knob of this group may be held. A group that is not a kubelet's is written, by systemd's means where
     it is a unit of systemd.
     """
@@ -75,19 +75,19 @@ def ruling_of(knob: Knob, kind: GroupKind, facts: KubeletFacts) -> Ruling:
     """How this knob may be held on groups of this kind."""
     rows = rows_of(knob, kind, facts)
     for row in rows:
-        if row.effect is Effect.FAILS and not row.restricts:
-            return Ruling(Means.REFUSED, f"{row.writer} writes {row.when}: {row.writes}")
+        if row.effect is OwnerEffect.FAILS and not row.restricts:
+            return Ruling(HoldingMeans.REFUSED, f"{row.writer} writes {row.when}: {row.writes}")
     for row in rows:
-        if row.effect is Effect.LOST and _is_contested(row, kind):
-            return Ruling(Means.REFUSED, f"{row.writer} writes it {row.when}: {row.writes}")
+        if row.effect is OwnerEffect.LOST and _is_contested(row, kind):
+            return Ruling(HoldingMeans.REFUSED, f"{row.writer} writes it {row.when}: {row.writes}")
     restricting = next((row for row in rows if row.restricts), None)
     reason = "" if restricting is None else f"{restricting.writer} writes {restricting.when}: {restricting.writes}"
-    if any(row.writer is Writer.SYSTEMD for row in rows):
+    if any(row.writer is KnobWriter.SYSTEMD for row in rows):
         if _has_property(knob, facts):
-            return Ruling(Means.SYSTEMD, reason, restricting is not None)
+            return Ruling(HoldingMeans.SYSTEMD, reason, restricting is not None)
         lacks = "systemd cannot be reached and" if facts.systemd is None else f"systemd {facts.systemd}, without it,"
         reason = reason or f"{lacks} writes its own value when a pod starts or a setting changes"
-    return Ruling(Means.WRITE, reason, restricting is not None)
+    return Ruling(HoldingMeans.WRITE, reason, restricting is not None)
 
 
 def rows_of(knob: Knob, kind: GroupKind, facts: KubeletFacts) -> tuple[OwnerRow, ...]:
@@ -104,23 +104,23 @@ def _concerns(row: OwnerRow, kind: GroupKind, facts: KubeletFacts) -> bool:
         return False
     if row.since is not None and facts.version is not None and facts.version < row.since:
         return False
-    if row.writer is Writer.CPU_MANAGER:
+    if row.writer is KnobWriter.CPU_MANAGER:
         return facts.is_static
-    return row.writer is not Writer.MEMORY_QOS or facts.memory_qos is True
+    return row.writer is not KnobWriter.MEMORY_QOS or facts.memory_qos is True
 
 
 def _is_contested(row: OwnerRow, kind: GroupKind) -> bool:
     """Whether the other writes again and again, whatever the pod's owner does."""
-    if row.writer in (Writer.CPU_MANAGER, Writer.MEMORY_QOS):
+    if row.writer in (KnobWriter.CPU_MANAGER, KnobWriter.MEMORY_QOS):
         return True
-    return row.writer is Writer.KUBELET and kind.level in (Level.NODE, Level.QOS)
+    return row.writer is KnobWriter.KUBELET and kind.level in (Level.NODE, Level.QOS)
 
 
-def _of_unit(target: Target, facts: KubeletFacts) -> Ruling:
+def _of_unit(target: KnobTarget, facts: KubeletFacts) -> Ruling:
     name = target.group.rpartition("/")[2]
     is_unit = name.endswith((".slice", ".service", ".scope"))
     is_systemd = is_unit and facts.cgroup_version == 2 and _has_property(target.knob, facts)
-    return Ruling(Means.SYSTEMD) if is_systemd else _FREE
+    return Ruling(HoldingMeans.SYSTEMD) if is_systemd else _FREE
 
 
 def _has_property(knob: Knob, facts: KubeletFacts) -> bool:

@@ -16,7 +16,7 @@ from cotenant.model.machine.knob_values import CpuMax
 from cotenant.model.machine.node_decision import Reason
 
 
-class Refusal(StrEnum):
+class FirstValueRefusal(StrEnum):
     """Why something that a pod asked for was left out."""
 
     UNTRUSTED = "untrusted"  # an annotation that any owner of a pod can write, in a namespace that is not believed
@@ -33,7 +33,7 @@ class Refusal(StrEnum):
 class LeftOut:
     """One thing that was left out, and why."""
 
-    cause: Refusal
+    cause: FirstValueRefusal
     reason: Reason
 
 

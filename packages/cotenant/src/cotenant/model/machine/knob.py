@@ -22,7 +22,7 @@ UNLIMITED = "max"
 USUAL_TTL_US = 30_000_000  # of a lease without a time to live of its own
 
 
-class Scope(StrEnum):
+class KnobScope(StrEnum):
     """The tree that contains a knob; each has its own driver."""
 
     CGROUP = "cgroup"
@@ -37,7 +37,7 @@ class Knob(StrEnum):
     """A knob by its file's name, with the canonical text of its value."""
 
     _value_: str
-    scope: Scope  # the tree that contains it
+    scope: KnobScope  # the tree that contains it
     undoable: bool  # there is a previous value to restore
 
     CPU_MAX = "cpu.max"  # "QUOTA PERIOD" in microseconds; QUOTA may be "max"
@@ -51,24 +51,27 @@ class Knob(StrEnum):
     MEMORY_MAX = "memory.max"  # bytes or "max"
     MEMORY_RECLAIM = (
         "memory.reclaim",
-        Scope.CGROUP,
+        KnobScope.CGROUP,
         False,
     )  # bytes to reclaim now: a one-time action, nothing to restore
     CGROUP_FREEZE = "cgroup.freeze"  # "1": no process of the group runs, and all keep what they hold
     IO_WEIGHT = "io.weight"  # "default N", N 1..10000
     IO_MAX = "io.max"  # "MAJOR:MINOR rbps=N wbps=N riops=N wiops=N", one device; each N may be "max"
-    SCHEMATA = "schemata", Scope.RESCTRL  # resctrl: one line per resource, as "L3:0=ff;1=ff"
-    RATE = "tc.rate", Scope.TC  # "MIN MAX" in bits per second for a traffic class of the host's uplink
-    NETWORK_RATE = "network.rate", Scope.NETWORK  # bits per second that leave a group's network namespace, or "max"
-    NETWORK_DELAY = "network.delay", Scope.NETWORK  # microseconds that each packet from there is delayed, "0" is usual
-    NETWORK_LOSS = "network.loss", Scope.NETWORK  # of a million packets from there so many are lost, "0" is usual
-    GPU_POWER = "gpu.power", Scope.GPU  # milliwatts at most
-    GPU_CLOCKS = "gpu.clocks", Scope.GPU  # "MIN MAX" of the graphics clock in MHz, or "max" without a lock
+    SCHEMATA = "schemata", KnobScope.RESCTRL  # resctrl: one line per resource, as "L3:0=ff;1=ff"
+    RATE = "tc.rate", KnobScope.TC  # "MIN MAX" in bits per second for a traffic class of the host's uplink
+    NETWORK_RATE = "network.rate", KnobScope.NETWORK  # bits per second that leave a group's network namespace, or "max"
+    NETWORK_DELAY = (
+        "network.delay",
+        KnobScope.NETWORK,
+    )  # microseconds that each packet from there is delayed, "0" is usual
+    NETWORK_LOSS = "network.loss", KnobScope.NETWORK  # of a million packets from there so many are lost, "0" is usual
+    GPU_POWER = "gpu.power", KnobScope.GPU  # milliwatts at most
+    GPU_CLOCKS = "gpu.clocks", KnobScope.GPU  # "MIN MAX" of the graphics clock in MHz, or "max" without a lock
     # of clients that start from now on; those that run keep what they have
-    MPS_THREADS = "mps.threads", Scope.MPS  # percent of a card's threads for each client
-    MPS_MEMORY = "mps.memory", Scope.MPS  # MiB of a device for each client; the group is SERVER/DEVICE
+    MPS_THREADS = "mps.threads", KnobScope.MPS  # percent of a card's threads for each client
+    MPS_MEMORY = "mps.memory", KnobScope.MPS  # MiB of a device for each client; the group is SERVER/DEVICE
 
-    def __new__(cls, file: str, scope: Scope = Scope.CGROUP, undoable: bool = True) -> Knob:
+    def __new__(cls, file: str, scope: KnobScope = KnobScope.CGROUP, undoable: bool = True) -> Knob:
         """A knob of this file."""
         made = str.__new__(cls, file)
         made._value_ = file
@@ -77,7 +80,7 @@ class Knob(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Target:
+class KnobTarget:
     """One knob of one group. `group` is a path relative to the tree's root without slashes at its ends; "" is the
     root itself.
     """
@@ -102,7 +105,7 @@ class SetKnob:
     is restored.
     """
 
-    target: Target
+    target: KnobTarget
     value: str  # canonical
     reason: Reason
     ttl_us: int | None = None  # None: the agent's default
@@ -121,7 +124,7 @@ class SetKnob:
 class GiveBack:
     """Restore the value from before the lease."""
 
-    target: Target
+    target: KnobTarget
     reason: Reason
 
 
@@ -143,7 +146,7 @@ class LeaseState(StrEnum):
 class KnobLease:
     """One lease; the state file has one line per active lease."""
 
-    target: Target
+    target: KnobTarget
     raw_before: str  # the previous value as the driver read it, for the driver to restore
     value: str  # canonical
     reason: Reason
@@ -163,7 +166,7 @@ class KnobLease:
 class LeaseAnswer:
     """The outcome of a `SetKnob` or `GiveBack`: the lease's current state."""
 
-    target: Target
+    target: KnobTarget
     state: LeaseState
     detail: str = ""
 
@@ -173,7 +176,7 @@ class KnobChange:
     """One line of the audit trail: a change of a knob, or why it was not made."""
 
     at_s: float  # Unix time
-    target: Target
+    target: KnobTarget
     cause: Reason
     who: str  # the requester, e.g. "uid 65534, pid 811"; "keeper" for its own actions
     before: str  # canonical, the value before

@@ -15,7 +15,7 @@ _MAX_VALUE = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class DecisionTerm:
     """One number of a decision, e.g. ("services", -6100, "mCPU")."""
 
     name: str
@@ -29,7 +29,7 @@ class Reason:
 
     rule: str  # e.g. "cpu-suppress"
     text: str  # e.g. "budget 3.2 CPU = 16 x 65 % - 6.1 services - 1.1 system"
-    terms: tuple[Term, ...] = ()
+    terms: tuple[DecisionTerm, ...] = ()
 
 
 def in_unicode(reason: Reason) -> Reason:
@@ -39,7 +39,7 @@ def in_unicode(reason: Reason) -> Reason:
     texts = (reason.rule, reason.text, *(word for term in reason.terms for word in (term.name, term.unit)))
     if all(text.isascii() for text in texts):
         return reason
-    terms = tuple(Term(_in_unicode(term.name), term.value, _in_unicode(term.unit)) for term in reason.terms)
+    terms = tuple(DecisionTerm(_in_unicode(term.name), term.value, _in_unicode(term.unit)) for term in reason.terms)
     return Reason(_in_unicode(reason.rule), _in_unicode(reason.text), terms)
 
 
@@ -60,7 +60,7 @@ def storable(reason: Reason) -> Reason:
     if is_short:
         return in_unicode(reason)
     terms = tuple(
-        Term(
+        DecisionTerm(
             shortened(term.name, _MAX_NAME),
             max(-_MAX_VALUE, min(_MAX_VALUE, term.value)),
             shortened(term.unit, _MAX_NAME),
@@ -75,7 +75,7 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _is_short(term: Term) -> bool:
+def _is_short(term: DecisionTerm) -> bool:
     return len(term.name) <= _MAX_NAME and len(term.unit) <= _MAX_NAME and abs(term.value) <= _MAX_VALUE
 
 

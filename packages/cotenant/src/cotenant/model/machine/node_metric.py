@@ -51,7 +51,7 @@ class Statistic(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class UseWindow:
     """Use of the node over a window. A statistic that is unknown or empty is absent."""
 
     seconds: int
@@ -132,7 +132,7 @@ class NodeMetric:
     age_s: float = float("nan")  # when it was read; NaN = never updated
     interval_s: int = REPORT_INTERVAL_S  # between two updates
     use: Use | None = None  # None = not known
-    windows: tuple[Window, ...] = ()
+    windows: tuple[UseWindow, ...] = ()
     pods: Mapping[str, MeasuredPod] | None = field(
         default_factory=dict
     )  # by namespace/name; None = pods are not measured individually

@@ -14,10 +14,10 @@ from enum import StrEnum
 
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.cluster.qos import KubernetesQoS, PriorityClass, QoSClass
-from cotenant.model.cluster.seal import Standing
+from cotenant.model.cluster.seal import SealStanding
 
 
-class Phase(StrEnum):
+class NodePodPhase(StrEnum):
     """Pod phase, as far as a node agent needs it."""
 
     RUNNING = "Running"
@@ -72,11 +72,11 @@ class NodePod:
     containers: tuple[NodeContainer, ...] = ()
     labels: Labels = NO_LABELS
     annotations: Labels = field(default=NO_LABELS)
-    phase: Phase = Phase.RUNNING
+    phase: NodePodPhase = NodePodPhase.RUNNING
     host_application: bool = False
     addresses: tuple[str, ...] = ()  # its own IPs; none in the host network
     own_cpus: tuple[int, ...] = ()  # logical CPUs allocated to it exclusively, as far as its annotation is believed
-    holdings: Standing = Standing.CHECKED  # how far its annotations about what it holds are believed
+    holdings: SealStanding = SealStanding.CHECKED  # how far its annotations about what it holds are believed
     unbelieved: str = ""  # why the CPUs of its annotation are not its own; "" = they are, or it has none
     relabelled: tuple[str, ...] = ()  # of its class, quota and tenant: changed since the bind, without effect
     extended: ExtendedAmounts = NOT_EXTENDED  # of the whole pod, from its specification

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import LogicalCpu
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.replica_signal import ReplicaSignal
@@ -144,8 +144,10 @@ class NodeState:
     cpus: tuple[LogicalCpu, ...] = ()
     reserved_cpu_m: int = 0  # reserved for the system and kubelet
     reserved_cpus: tuple[int, ...] = ()
-    knobs: Mapping[Target, str] = field(default_factory=dict)  # current canonical values of the knobs that were read
-    owners: Mapping[Target, str] = field(
+    knobs: Mapping[KnobTarget, str] = field(
+        default_factory=dict
+    )  # current canonical values of the knobs that were read
+    owners: Mapping[KnobTarget, str] = field(
         default_factory=dict
     )  # CPU lists set by other writers: current, or from before our lease
     supported: frozenset[Knob] = frozenset(Knob)  # knobs that this machine has

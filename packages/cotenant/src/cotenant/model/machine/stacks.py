@@ -27,7 +27,7 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StackRun:
     """A thread (of a process, by the program's own number for it) had one stack from `begin_ns` to `end_ns`, in Unix
     time. `stack`: index into the timeline's.
     """
@@ -40,7 +40,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class StackTimeline:
     """Stacks over time, of all threads, also those that wait. `stacks`: indices into `frames`, the outermost first.
 
     Times are as exact as the period of sampling. A thread that ended keeps its last stack.
@@ -48,7 +48,7 @@ class Timeline:
 
     frames: tuple[Frame, ...]
     stacks: tuple[tuple[int, ...], ...]
-    runs: tuple[Run, ...]
+    runs: tuple[StackRun, ...]
     begin_ns: int
     end_ns: int
 

@@ -1,7 +1,7 @@
 """The result of every node policy.
 
 Several policies, from more than one folder, set the same knobs at the same time, and a policy that stops setting one
-must leave nothing behind. A policy returns its complete desired state each time (`Verdict.knobs`), not a change; the
+must leave nothing behind. A policy returns its complete desired state each time (`PolicyVerdict.knobs`), not a change; the
 engine holds those values as leases, resolves conflicts (the most restrictive value wins) and restores knobs that no
 policy wants any more. State between calls is a frozen value that the policy takes and returns: `decide(state, config,
 memory) -> (Verdict, memory)`.
@@ -17,7 +17,7 @@ from cotenant.model.machine.node_decision import EvictPod, Reason
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PolicyVerdict:
     """The desired state and the reasons for it; always with a reason, even where nothing is desired."""
 
     reasons: tuple[Reason, ...]

@@ -25,7 +25,7 @@ from cotenant.model.pages.values import values
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PageSection:
     """A section of a page; `body` is HTML. `is_plain`: without a frame around it."""
 
     key: str
@@ -55,7 +55,7 @@ class PageData(msgspec.Struct, frozen=True):
 
 def document(
     heading: Heading,
-    sections: Sequence[Section],
+    sections: Sequence[PageSection],
     figures: Sequence[Figure],
     colours: Mapping[str, str],
     runs: msgspec.Struct | None = None,

@@ -54,7 +54,7 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
     ticks: tuple[Tick, ...] = ()
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class ChartLine(msgspec.Struct, frozen=True, kw_only=True):
     """Points, joined or not. `half`: half of the 95 % interval of each; `notes`: words of each point. A click on
     its name in a legend hides all lines of that name.
     """
@@ -75,7 +75,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     is_listed: bool = True  # in the legend
 
 
-class Span(msgspec.Struct, frozen=True):
+class ShadedSpan(msgspec.Struct, frozen=True):
     """A shaded range of x, e.g. what is not counted, with its word."""
 
     low: float
@@ -90,14 +90,14 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ch
 
     x: Axis
     y: Axis
-    lines: tuple[Line, ...]
-    spans: tuple[Span, ...] = ()
+    lines: tuple[ChartLine, ...]
+    spans: tuple[ShadedSpan, ...] = ()
     limits: tuple[float, ...] = ()  # of y, dotted
     height: int = 400
     is_united: bool = False
 
 
-class Reading(msgspec.Struct, frozen=True):
+class IntervalReading(msgspec.Struct, frozen=True):
     """A value with its interval, and how it is written beside it."""
 
     value: float
@@ -112,10 +112,10 @@ class ReadingRow(msgspec.Struct, frozen=True):
 
     name: str
     is_ours: bool
-    readings: tuple[Reading, ...]
+    readings: tuple[IntervalReading, ...]
 
 
-class Readings(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="intervals"):
+class IntervalReadings(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="intervals"):
     """Values with intervals, a row a name. `series`: names and colours of a row's values; `limit`: dotted."""
 
     axis: Axis
@@ -141,7 +141,7 @@ class TenantMaps(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     maps: tuple[TenantMap, ...]
 
 
-Drawing: TypeAlias = Chart | Readings | TenantMaps
+Drawing: TypeAlias = Chart | IntervalReadings | TenantMaps
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -170,7 +170,7 @@ def logarithmic(title: str, low: float, high: float, unit: str = "") -> Axis:
     return Axis(title=title, low=low, high=high, scale="log", unit=unit, ticks=ticks)
 
 
-def ends(lines: Sequence[Line]) -> list[float]:
+def ends(lines: Sequence[ChartLine]) -> list[float]:
     """The values of lines with the ends of their intervals."""
     found = []
     for line in lines:

@@ -13,7 +13,7 @@ from html import escape
 from itertools import pairwise
 from math import log10
 
-from cotenant.model.pages.figures import Chart, Drawing, Line, Readings, TenantMaps
+from cotenant.model.pages.figures import Chart, ChartLine, Drawing, IntervalReadings, TenantMaps
 from cotenant.model.pages.wide import plain_table
 
 PLACES = 8
@@ -25,7 +25,7 @@ def values(drawing: Drawing) -> str:
     match drawing:
         case Chart():
             return _of_chart(drawing)
-        case Readings():
+        case IntervalReadings():
             return _of_readings(drawing)
         case TenantMaps():
             return _of_maps(drawing)
@@ -49,7 +49,7 @@ def _of_chart(chart: Chart) -> str:
     return f"<p class=soft>{escape(title)} at {escape(chart.x.title)}{between}:</p>{table}"
 
 
-def _point(line: Line, k: int) -> tuple[str, str, str]:
+def _point(line: ChartLine, k: int) -> tuple[str, str, str]:
     y = line.y[k]
     half = f" ± {line.half[k]:.3g}" if line.half and line.half[k] else ""
     return line.notes[k] if line.notes else "", f"{line.x[k]:.4g}", "–" if y is None else f"{y:.4g}{half}"
@@ -64,7 +64,7 @@ def _places(chart: Chart, own: Sequence[float]) -> list[float]:
     return [low + share * (high - low) for share in shares]
 
 
-def _read(line: Line, x: float) -> str:
+def _read(line: ChartLine, x: float) -> str:
     """The value at x: a point's own with its interval, or between two points."""
     for k, at in enumerate(line.x):
         if at == x:
@@ -76,7 +76,7 @@ def _read(line: Line, x: float) -> str:
     return "–"
 
 
-def _of_readings(drawn: Readings) -> str:
+def _of_readings(drawn: IntervalReadings) -> str:
     heads = ("", *(name for name, _ in drawn.series))
     return plain_table(
         heads,

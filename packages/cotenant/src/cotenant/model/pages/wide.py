@@ -32,7 +32,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WideRow:
     """A row; its first cell is its heading."""
 
     cells: Sequence[Cell]
@@ -50,7 +50,7 @@ def cell(text: str, kind: str = "") -> Cell:
     return Cell(escape(text), kind)
 
 
-def wide(heads: Sequence[Head], rows: Sequence[Row], is_sortable: bool = False) -> str:
+def wide(heads: Sequence[Head], rows: Sequence[WideRow], is_sortable: bool = False) -> str:
     """The table."""
     top = "".join(
         f"<th scope=col{_attribute('class', head.kind)}{_attribute('title', head.hint)}>{head.html}</th>"
@@ -72,7 +72,7 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], ours: Seq
     return wide(
         heads,
         [
-            Row([cell(text, "" if k else "name") for k, text in enumerate(row)], "ours" if row[0] in ours else "")
+            WideRow([cell(text, "" if k else "name") for k, text in enumerate(row)], "ours" if row[0] in ours else "")
             for row in rows
         ],
     )

@@ -29,7 +29,7 @@ def run_name(policy: str, load: float, seed: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class RunSeries:
     """A curve over time or load within one run, equal lengths."""
 
     name: str  # e.g. "fragmentation", "allocated"
@@ -64,12 +64,12 @@ class MachineFrames:
     used_cpu: NDArray[np.float64]  # [F] fraction of the cluster's CPU
 
 
-def words_of(series: Sequence[Series]) -> list[Words]:
+def words_of(series: Sequence[RunSeries]) -> list[Words]:
     """Of the curves, for the JSON file."""
     return [(entry.name, entry.x_label, entry.y_label) for entry in series]
 
 
-def arrays_of(series: Sequence[Series], frames: MachineFrames | None) -> dict[str, NDArray[np.generic]]:
+def arrays_of(series: Sequence[RunSeries], frames: MachineFrames | None) -> dict[str, NDArray[np.generic]]:
     """Their arrays by name in the NPZ file."""
     arrays: dict[str, NDArray[Any]] = {}
     for i, entry in enumerate(series):
@@ -81,9 +81,9 @@ def arrays_of(series: Sequence[Series], frames: MachineFrames | None) -> dict[st
     return arrays
 
 
-def series_in(words: Sequence[Words], arrays: Mapping[str, NDArray[Any]]) -> tuple[Series, ...]:
+def series_in(words: Sequence[Words], arrays: Mapping[str, NDArray[Any]]) -> tuple[RunSeries, ...]:
     """The curves of a run. Raises KeyError where an array is missing."""
-    return tuple(Series(*word, arrays[f"x{i}"], arrays[f"y{i}"]) for i, word in enumerate(words))
+    return tuple(RunSeries(*word, arrays[f"x{i}"], arrays[f"y{i}"]) for i, word in enumerate(words))
 
 
 def frames_in(arrays: Mapping[str, NDArray[Any]]) -> MachineFrames | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.model.results.forms import FrameCell, MachineFrames, Series
+from cotenant.model.results.forms import FrameCell, MachineFrames, RunSeries
 
 MAX_POINTS = 400  # of a curve
 
@@ -53,7 +53,7 @@ class MachineFramesView:
     used_cpu: list[float]  # fraction of the cluster's CPU
 
 
-def curve_view(series: Series) -> CurveView:
+def curve_view(series: RunSeries) -> CurveView:
     """A curve, thinned."""
     step = max(1, -(-len(series.x) // MAX_POINTS))
     x, y = ([float(value) for value in row[::step]] for row in (series.x, series.y))

@@ -14,7 +14,7 @@ MAX_SHARDS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SlotMember:
     """A replica that holds the Lease of a slot. `token` distinguishes its terms; it acts by no ring older than
     `settled`.
     """
@@ -26,7 +26,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Ring:
+class ShardRing:
     """The slots among which nodes and pods are divided, from this epoch on."""
 
     epoch: int
@@ -45,9 +45,9 @@ class Loan:
 class ShardTable:
     """The agreement. `rings`: those by which somebody may still act, the newest last."""
 
-    rings: tuple[Ring, ...] = ()
-    members: tuple[Member, ...] = ()
-    lost: tuple[Member, ...] = ()  # whose Lease is over, and whose last binds may still arrive
+    rings: tuple[ShardRing, ...] = ()
+    members: tuple[SlotMember, ...] = ()
+    lost: tuple[SlotMember, ...] = ()  # whose Lease is over, and whose last binds may still arrive
     loans: Mapping[str, Loan] = field(default_factory=lambda: MappingProxyType({}))  # by node
 
     @property
@@ -65,10 +65,10 @@ class ShardTable:
         """Whether everybody acts by the newest ring, and nobody by an older one."""
         return not self.lost and all(member.settled == self.epoch for member in self.members)
 
-    def ring(self, epoch: int) -> Ring | None:
+    def ring(self, epoch: int) -> ShardRing | None:
         """A ring that is still kept."""
         return next((ring for ring in self.rings if ring.epoch == epoch), None)
 
-    def member(self, slot: int) -> Member | None:
+    def member(self, slot: int) -> SlotMember | None:
         """Who has a slot."""
         return next((member for member in self.members if member.slot == slot), None)

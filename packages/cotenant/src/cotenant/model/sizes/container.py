@@ -41,7 +41,7 @@ class ContainerSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ContainerProgram:
     """What a container's program is started with. `env`: values, None where the value is taken from elsewhere."""
 
     words: tuple[str, ...] = ()  # command and arguments
@@ -56,7 +56,7 @@ class SizedContainer:
 
     name: str
     size: ContainerSize
-    program: Program = Program()
+    program: ContainerProgram = ContainerProgram()
     cpu_needs_restart: bool = False  # resizePolicy
     memory_needs_restart: bool = False
     allocated: ContainerSize | None = None  # what its kubelet says that it has; None = nothing said

@@ -8,7 +8,7 @@ from cotenant.model.sizes.container import ContainerSize
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SizeBackTest:
     """Sizes of earlier days, each by what was known then, against the day that followed."""
 
     days: int
@@ -22,14 +22,14 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class SizeBasis:
     """How the amount of one resource was found."""
 
     amount: float  # milli-CPU or MiB that use stays below at the stated risk; before bounds and rounding
     rule: str  # predictor, in words
     highest: float  # of any replica, mean over a step
     set_by: str  # hours and days
-    trial: Trial
+    trial: SizeBackTest
     left_out: int  # values above what the node has, or counters that jumped
 
 
@@ -59,8 +59,8 @@ class Recommendation:
     before: ContainerSize
     after: ContainerSize | None
     why: tuple[str, ...]  # sentences: what kept, raised or capped an amount
-    cpu: Basis | None = None
-    memory: Basis | None = None
+    cpu: SizeBasis | None = None
+    memory: SizeBasis | None = None
     week: PastWeek | None = None
     money_week: float | None = None  # saved in a week by all replicas, in the prices' currency; None = no prices
 

@@ -16,7 +16,7 @@ MAX_HOURS = 14 * 24  # of use that are kept
 MAX_RECEIPTS = 20
 
 
-class Mode(StrEnum):
+class SizingMode(StrEnum):
     """What may be done."""
 
     OFF = "off"
@@ -26,7 +26,7 @@ class Mode(StrEnum):
     EARNED = "earned"  # as far as the changes of the namespace have held; begins as `approve`
 
 
-class Phase(StrEnum):
+class SizingPhase(StrEnum):
     """Where a change is."""
 
     FIRST = "first"  # one replica is resized
@@ -36,7 +36,7 @@ class Phase(StrEnum):
     UNDOING = "undoing"  # all get back what they had
 
 
-class Outcome(StrEnum):
+class SizingOutcome(StrEnum):
     """How a change ended."""
 
     DONE = "done"
@@ -78,11 +78,11 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SizeChange:
     """A change that goes on. `after` is of its present step; `goal` of all steps."""
 
     id: str
-    phase: Phase
+    phase: SizingPhase
     since_s: float  # of the phase
     before: ContainerSize
     after: ContainerSize
@@ -92,17 +92,17 @@ class Change:
     measured: int = 0  # reports of the watched pods in this phase
     bad: int = 0  # of the last ones, in a row, that showed harm
     why: str = ""  # of an undoing
-    ending: Outcome = Outcome.DONE  # of the receipt
+    ending: SizingOutcome = SizingOutcome.DONE  # of the receipt
     broke_objective: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class SizingReceipt:
     """What was done, and what came of it."""
 
     id: str
     at: str  # RFC 3339
-    outcome: Outcome
+    outcome: SizingOutcome
     before: ContainerSize
     after: ContainerSize
     why: str
@@ -119,10 +119,10 @@ class SizingStatus:
     message: str = ""
     observed_generation: int = 0
     suggestion: Suggestion | None = None
-    change: Change | None = None
+    change: SizeChange | None = None
     applied: Suggestion | None = None  # the last change that was kept; pods that are made anew get it too
     template: ContainerSize | None = None  # what pods are made with, as the first kept change found them
-    receipts: tuple[Receipt, ...] = ()  # the newest first
+    receipts: tuple[SizingReceipt, ...] = ()  # the newest first
     history: HourlyUse = HourlyUse()
     quiet_until_s: float = 0.0  # nothing is begun before
     proven: tuple[Touched, ...] = ()  # replicas of what is applied, as they were before
@@ -139,7 +139,7 @@ class RightSizing:
     generation: int
     workload_kind: str
     workload_name: str
-    mode: Mode = Mode.SUGGEST
+    mode: SizingMode = SizingMode.SUGGEST
     objective: str = ""  # name of a ServiceObjective of the namespace; "" = none
     risk: float = 0.01
     min_history_s: float = 86_400.0

@@ -39,14 +39,14 @@ class ObjectiveState(StrEnum):
     NO_DATA = "noData"  # no request lately
 
 
-class Severity(StrEnum):
+class AlertSeverity(StrEnum):
     """How fast an alert's budget is used up."""
 
     FAST = "fast"
     SLOW = "slow"
 
 
-USUAL_LABELS: Mapping[Severity, str] = {Severity.FAST: "critical", Severity.SLOW: "warning"}
+USUAL_LABELS: Mapping[AlertSeverity, str] = {AlertSeverity.FAST: "critical", AlertSeverity.SLOW: "warning"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,9 @@ class ServiceObjective:
     goal: ModelGoal | None = None  # of an objective of a model server
     budget_ppm: int = 1000  # share of requests that may be bad: 1 - target
     window_s: int = 28 * 86_400
-    labels: Mapping[Severity, str] = field(default_factory=lambda: dict(USUAL_LABELS))  # without a severity: no alert
+    labels: Mapping[AlertSeverity, str] = field(
+        default_factory=lambda: dict(USUAL_LABELS)
+    )  # without a severity: no alert
     min_events: int = USUAL_MIN_EVENTS  # in an alert's short window
     guard: bool = True
     max_action: MaxAction = MaxAction.CAP

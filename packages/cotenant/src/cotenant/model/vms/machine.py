@@ -20,7 +20,7 @@ class MachineState(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Verb(StrEnum):
+class MachineVerb(StrEnum):
     """What a machine can be told."""
 
     START = "start"
@@ -33,7 +33,7 @@ class Verb(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class MachineSize:
     """What a machine has, or is to get. `flavor`: the name of a size that the platform keeps; 0 = not said."""
 
     vcpus: int = 0
@@ -49,7 +49,7 @@ class Machine:
     name: str
     uid: str
     state: MachineState
-    size: Size
+    size: MachineSize
     node: str = ""
     incarnation: str = ""
     why: str = ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_decision import Reason
-from cotenant.model.zones.setting import Setting
+from cotenant.model.zones.setting import ZoneSetting
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 
 
@@ -139,7 +139,7 @@ class ChangeRows:
 class SwitchTo:
     """Run another setting."""
 
-    setting: Setting
+    setting: ZoneSetting
     reason: Reason
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from cotenant.model.errors import InvalidInput
 
 
-class Mode(StrEnum):
+class ZoneMode(StrEnum):
     """A scheduler of bpf/. The value ends the file's name and the name that the kernel shows."""
 
     LATENCY = "latency"
@@ -29,13 +29,13 @@ class Mode(StrEnum):
 
 
 # Exclusive takes CPUs away from batch even where services are idle, so a zone has it only where its author lists it.
-USUAL_MODES = (Mode.LATENCY, Mode.THROUGHPUT, Mode.WEIGHTED)
+USUAL_MODES = (ZoneMode.LATENCY, ZoneMode.THROUGHPUT, ZoneMode.WEIGHTED)
 MAX_CPUS = 1024  # of bpf/zone_exclusive.bpf.c
 
 
 @dataclass(frozen=True, slots=True)
 class ExclusiveCpus:
-    """CPUs that only services use under `Mode.EXCLUSIVE`: `cpus` of them, in whole cores; 0: this share of the
+    """CPUs that only services use under `ZoneMode.EXCLUSIVE`: `cpus` of them, in whole cores; 0: this share of the
     machine's cores.
     """
 
@@ -62,11 +62,11 @@ LADDER = tuple(Backend)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ZoneSetting:
     """A back end; `mode` for those that load a scheduler."""
 
     backend: Backend
-    mode: Mode | None = None
+    mode: ZoneMode | None = None
 
     def __post_init__(self) -> None:
         loads = self.backend in (Backend.SUB, Backend.ROOT)
@@ -77,4 +77,4 @@ class Setting:
         return self.backend.value if self.mode is None else f"{self.backend.value}/{self.mode.value}"
 
 
-FAIR = Setting(Backend.FAIR)
+FAIR = ZoneSetting(Backend.FAIR)

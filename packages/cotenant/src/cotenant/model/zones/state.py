@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.zones.reading import ZoneReading
-from cotenant.model.zones.setting import Setting
+from cotenant.model.zones.setting import ZoneSetting
 from cotenant.model.zones.table import ZoneRow
 
 
@@ -31,14 +31,14 @@ class ZoneState(StrEnum):
 class Attach:
     """Detach what runs, then load and attach this setting; report `attached` or `refused`."""
 
-    setting: Setting
+    setting: ZoneSetting
 
 
 @dataclass(frozen=True, slots=True)
 class Verify:
     """Read back whether the kernel runs this setting; report `verified`."""
 
-    setting: Setting
+    setting: ZoneSetting
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from cotenant.model.devices.request import NPU_CORE, WHOLE
 from cotenant.model.resources import EARLIER, GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, GPU_SHARED, parse_amount
-from cotenant.policy.admission.documents import Document, Refusal, containers_of, mapping, section
+from cotenant.policy.admission.documents import AdmissionRefusal, Document, containers_of, mapping, section
 
 _PARTS = (GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO)
 _DEFAULTED = (GPU, *_PARTS)
@@ -59,17 +59,17 @@ def _renamed(part: Document) -> bool:
     return bool(found)
 
 
-def check_devices(pod: Document) -> list[Refusal]:
+def check_devices(pod: Document) -> list[AdmissionRefusal]:
     """Every rule that the containers' GPU requests break; `gpu.shared` is expected to have been defaulted. Raises
     `InvalidInput`.
     """
-    found: dict[str, Refusal] = {}
+    found: dict[str, AdmissionRefusal] = {}
     for where, container in containers_of(mapping(pod, "spec")):
         field = f"{where}.resources.requests"
         requests = mapping(mapping(container, "resources", where), "requests", f"{where}.resources")
         amounts = _amounts(requests, field)
         for rule, text in _broken(amounts):
-            found.setdefault(rule, Refusal(rule, text, field))
+            found.setdefault(rule, AdmissionRefusal(rule, text, field))
     return list(found.values())
 
 

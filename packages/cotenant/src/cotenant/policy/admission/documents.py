@@ -21,7 +21,7 @@ CONTAINER_LISTS = ("initContainers", "containers")
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class AdmissionRefusal:
     """Why an object is refused. `field`: dotted path of what is at fault, empty where it is no single field.
     `code`: HTTP status.
     """

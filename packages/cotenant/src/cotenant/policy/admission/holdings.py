@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from cotenant.model.cluster.annotations import DECISION
 from cotenant.model.cluster.seal import SEAL, SEALED, SETTLED
-from cotenant.policy.admission.documents import Document, Refusal, annotations_of
+from cotenant.policy.admission.documents import AdmissionRefusal, Document, annotations_of
 
 HOLDINGS = (*SEALED, SEAL, SETTLED, DECISION)
 
 
-def check_holdings(pod: Document, old: Document | None) -> list[Refusal]:
+def check_holdings(pod: Document, old: Document | None) -> list[AdmissionRefusal]:
     """What a writer who is not the scheduler changes of it. `old`: before an update."""
     after, before = annotations_of(pod), {} if old is None else annotations_of(old)
     return [
-        Refusal(
+        AdmissionRefusal(
             "holdings",
             f"the annotation {name} is the scheduler's to write: leave it out",
             f"metadata.annotations.{name}",

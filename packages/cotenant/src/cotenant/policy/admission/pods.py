@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from cotenant.model.cluster.admission import Declared, Operation, admit
+from cotenant.model.cluster.admission import AdmissionOperation, Declared, admit
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY
 from cotenant.model.cluster.qos import QoSClass, qos_of_label, raw_class
 from cotenant.model.resources import PODS_NAME, Amounts, ContainerAmounts, pod_requests
 from cotenant.policy.admission.documents import (
+    AdmissionRefusal,
     Document,
-    Refusal,
     annotations_of,
     containers_of,
     labels_of,
@@ -38,7 +38,9 @@ _FIELDS = {
 }
 
 
-def check_pod(pod: Document, old: Document | None = None, *, may_change_sub_priority: bool = False) -> list[Refusal]:
+def check_pod(
+    pod: Document, old: Document | None = None, *, may_change_sub_priority: bool = False
+) -> list[AdmissionRefusal]:
     """Every rule that creating the pod, or changing `old` into it, breaks. Raises `InvalidInput` for a pod that
     cannot be read.
     """
@@ -47,19 +49,22 @@ def check_pod(pod: Document, old: Document | None = None, *, may_change_sub_prio
     found = []
     if RESERVE_POD in annotations_of(pod):
         text = f"the annotation {RESERVE_POD} is for the scheduler alone"
-        found.append(Refusal("reserved-annotation", text, f"metadata.annotations.{RESERVE_POD}"))
+        found.append(AdmissionRefusal("reserved-annotation", text, f"metadata.annotations.{RESERVE_POD}"))
     label = labels_of(pod).get(QOS_CLASS)
     if label and qos_of_label(label) is QoSClass.NONE and (old is None or labels_of(old).get(QOS_CLASS) != label):
         known = ", ".join(qos.value for qos in QoSClass if qos)
         text = f"there is no QoS class {label!r}: expected one of {known}"
-        found.append(Refusal("unknown-qos", text, _FIELDS["unknown-qos"]))
-    operation = Operation.CREATE if old is None else Operation.UPDATE
+        found.append(AdmissionRefusal("unknown-qos", text, _FIELDS["unknown-qos"]))
+    operation = AdmissionOperation.CREATE if old is None else AdmissionOperation.UPDATE
     before = declared(old) if old is not None else None
     broken = admit(operation, declared(pod), before, may_change_sub_priority)
     fields = (_FIELDS.get(violation.rule, f"metadata.labels.{QOS_CLASS}") for violation in broken)
     return [
         *found,
-        *(Refusal(violation.rule, violation.message, field) for violation, field in zip(broken, fields, strict=True)),
+        *(
+            AdmissionRefusal(violation.rule, violation.message, field)
+            for violation, field in zip(broken, fields, strict=True)
+        ),
     ]
 
 

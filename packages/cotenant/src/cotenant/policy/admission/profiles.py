@@ -29,8 +29,8 @@ from cotenant.model.cluster.colocation_profile import PROFILES_APPLIED, Colocati
 from cotenant.model.cluster.labels import QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.admission.documents import (
+    AdmissionRefusal,
     Document,
-    Refusal,
     annotations_of,
     copied,
     labels_of,
@@ -58,7 +58,7 @@ class Mutation:
     applied: tuple[str, ...] = ()  # names of profiles
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    refusal: Refusal | None = None
+    refusal: AdmissionRefusal | None = None
 
 
 def mutate_pod(
@@ -171,7 +171,7 @@ class _Work:
         classes: Mapping[str, PriorityClassValue],
         merge: Merge,
         spec_path: tuple[str, ...],
-    ) -> Refusal | None:
+    ) -> AdmissionRefusal | None:
         metadata = section(self.document, "metadata")
         done = []
         if profile.labels or profile.label_keys or profile.label_suffixes:
@@ -208,7 +208,7 @@ class _Work:
             found = classes.get(profile.priority_class)
             if found is None:
                 text = f"profile {profile.name} sets the PriorityClass {profile.priority_class}, which does not exist"
-                return Refusal("unknown-priority-class", text, code=500)
+                return AdmissionRefusal("unknown-priority-class", text, code=500)
             spec["priorityClassName"], spec["priority"] = found.name, found.value
             if found.preemption_policy is None:
                 spec.pop("preemptionPolicy", None)
@@ -222,7 +222,9 @@ class _Work:
             try:
                 self.document = merge(copied(self.document), profile.patch)
             except InvalidInput as error:
-                return Refusal("bad-patch", f"the patch of profile {profile.name} does not apply: {error}", code=500)
+                return AdmissionRefusal(
+                    "bad-patch", f"the patch of profile {profile.name} does not apply: {error}", code=500
+                )
             done.append("patch")
         self.applied.append(profile.name)
         self.reasons.append(f"profile {profile.name}: {', '.join(done) or 'matched, sets nothing'}")

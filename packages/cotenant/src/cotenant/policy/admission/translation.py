@@ -45,8 +45,8 @@ from cotenant.model.resources import (
     ContainerAmounts,
 )
 from cotenant.policy.admission.documents import (
+    AdmissionRefusal,
     Document,
-    Refusal,
     annotations_of,
     containers_of,
     labels_of,
@@ -78,7 +78,7 @@ def class_of(pod: Document) -> PriorityClass:
     return effective_class(raw, declared)
 
 
-def translate(pod: Document) -> tuple[bool, Refusal | None]:
+def translate(pod: Document) -> tuple[bool, AdmissionRefusal | None]:
     """Translate the resources of a batch or mid pod in place; (whether any was there, refusal). Raises
     `InvalidInput` for a quantity that cannot be read.
     """
@@ -93,7 +93,7 @@ def translate(pod: Document) -> tuple[bool, Refusal | None]:
                 "the cpu and memory of a pod as a whole cannot be translated to those of its class; set them by "
                 "container"
             )
-            return False, Refusal("pod-level-resources", text, f"spec.resources.{kind}")
+            return False, AdmissionRefusal("pod-level-resources", text, f"spec.resources.{kind}")
     changed = False
     for where, container in containers_of(spec):
         resources = mapping(container, "resources", where)
@@ -123,7 +123,7 @@ def left_native(pod: Document) -> list[str]:
     return native if lent else []
 
 
-def record(pod: Document) -> Refusal | None:
+def record(pod: Document) -> AdmissionRefusal | None:
     """Write the containers' batch and mid amounts into the pod's annotation, where it has any."""
     containers: Document = {}
     for index, container in enumerate(listed(mapping(pod, "spec"), "containers", "spec")):
@@ -145,7 +145,7 @@ def record(pod: Document) -> Refusal | None:
             if json_object(f"annotation {EXTENDED_SPEC}", written) == made:
                 return None
         except InvalidInput as error:
-            return Refusal("extended-resource-spec", str(error), f"metadata.annotations.{EXTENDED_SPEC}", 400)
+            return AdmissionRefusal("extended-resource-spec", str(error), f"metadata.annotations.{EXTENDED_SPEC}", 400)
     section(section(pod, "metadata"), "annotations")[EXTENDED_SPEC] = msgspec.json.encode(made, order="sorted").decode()
     return None
 

@@ -27,7 +27,7 @@ from math import isnan
 import numpy as np
 
 from cotenant.model.arrays import Float, Mask
-from cotenant.model.assess.history import Float32, History
+from cotenant.model.assess.history import AssessedHistory, Float32
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.assess.day_profile import DayProfile
 from cotenant.policy.assess.predictor import DAY_S, Past, Predictor
@@ -38,7 +38,7 @@ MIN_KNOWN = 0.5  # of a node's steps within the horizon, for it to be judged the
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BackTestOutcome:
     """What came of one origin's predictions."""
 
     at_s: float  # the origin; the horizon begins here
@@ -54,7 +54,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class PredictorScore:
     """A predictor's figures over all origins, percent; see above. `risk_low` and `risk_high`: 95 % of the realised
     risk by the spread of its days, which is wide where days are few; NaN for fewer than two.
     """
@@ -67,7 +67,7 @@ class Score:
     lent_pct: float
     squeezed_pct: float
     error_pct: float
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[BackTestOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +75,17 @@ class BackTest:
     """All predictors on one history; `scores[0]` is ours."""
 
     stated_risk: float
-    scores: tuple[Score, ...]
+    scores: tuple[PredictorScore, ...]
     left_out: int  # nodes without use or capacity
     verdict: str
 
     @property
-    def best_rival(self) -> Score | None:
+    def best_rival(self) -> PredictorScore | None:
         """The rival with the least pinball loss."""
         return _best(self.scores[1:])
 
 
-def past_of(history: History, resource: str, requested: Float, capacity: Float) -> Past:
+def past_of(history: AssessedHistory, resource: str, requested: Float, capacity: Float) -> Past:
     """One resource (`cpu` or `memory`) of a history, with requests and capacities in its unit, one a series."""
     if resource not in ("cpu", "memory"):
         raise InvalidInput("resource", resource, "cpu or memory")
@@ -104,7 +104,7 @@ def origins_of(past: Past, horizon: int, every_s: float = 6 * 3600.0, first_shar
     return tuple(range(first, steps - horizon + 1, every))
 
 
-def outcome(past: Past, said: Float32, origin: int, start_s: float, risk: float) -> Outcome:
+def outcome(past: Past, said: Float32, origin: int, start_s: float, risk: float) -> BackTestOutcome:
     """What came of `said`, `[series, horizon]` in the resource's unit, from column `origin` on."""
     real = past.use[:, origin : origin + said.shape[1]].astype(np.float64)
     said = said[:, : real.shape[1]].astype(np.float64)
@@ -117,7 +117,7 @@ def outcome(past: Past, said: Float32, origin: int, start_s: float, risk: float)
     moved = said + quantiles(miss.astype(np.float32), 1.0 - risk)[:, None]
     hindsight = np.where(known, np.clip(capacity - moved, 0.0, capacity), 0.0)
     loss = np.where(miss > 0, (1.0 - risk) * miss, -risk * miss) / capacity
-    return Outcome(
+    return BackTestOutcome(
         at_s=start_s + origin * past.step_s,
         horizon_s=said.shape[1] * past.step_s,
         judged=int(kept.sum()),
@@ -131,18 +131,18 @@ def outcome(past: Past, said: Float32, origin: int, start_s: float, risk: float)
     )
 
 
-def score(name: str, outcomes: Sequence[Outcome]) -> Score:
+def score(name: str, outcomes: Sequence[BackTestOutcome]) -> PredictorScore:
     """A predictor's figures over all origins."""
     judged = [found for found in outcomes if found.steps]
     if not judged:
         nan = float("nan")
-        return Score(name, nan, nan, nan, nan, nan, nan, nan, ())
+        return PredictorScore(name, nan, nan, nan, nan, nan, nan, nan, ())
     steps = sum(found.steps for found in judged)
     lent, capacity = sum(found.lent for found in judged), sum(found.capacity for found in judged)
     risk = sum(found.exceeded for found in judged) / steps
     spread = _spread(judged)
     errors = [abs(found.lent - found.in_hindsight) / found.in_hindsight for found in judged if found.in_hindsight > 0]
-    return Score(
+    return PredictorScore(
         name,
         100 * risk,
         100 * max(0.0, risk - spread),
@@ -189,7 +189,7 @@ def back_test(
     return BackTest(risk, scores, int((~usable).sum()), verdict_of(risk, scores))
 
 
-def verdict_of(risk: float, scores: Sequence[Score]) -> str:
+def verdict_of(risk: float, scores: Sequence[PredictorScore]) -> str:
     """One sentence: whether the stated risk was kept, and whether ours was better than the best rival."""
     ours, best = scores[0], _best(scores[1:])
     if isnan(ours.risk_pct):
@@ -204,12 +204,12 @@ def verdict_of(risk: float, scores: Sequence[Score]) -> str:
     return f"{kept}; ours was not better than the best rival, {best.name} ({loss})."
 
 
-def _best(rivals: Sequence[Score]) -> Score | None:
+def _best(rivals: Sequence[PredictorScore]) -> PredictorScore | None:
     judged = [rival for rival in rivals if not isnan(rival.pinball_pct)]
     return min(judged, key=lambda rival: rival.pinball_pct, default=None)
 
 
-def _spread(outcomes: Sequence[Outcome]) -> float:
+def _spread(outcomes: Sequence[BackTestOutcome]) -> float:
     """Half of the 95 % interval of the risk: origins that share part of their horizon count as one day."""
     by_day: dict[int, tuple[int, int]] = {}
     for found in outcomes:

@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from cotenant.model.assess.figure import Figure, unknown
+from cotenant.model.assess.figure import AssessedFigure, unknown
 from cotenant.model.assess.meters import CardUse, CardUses
 from cotenant.policy.assess.use import MIN_DAYS
 
 HALF_PCT = 50.0
 
 
-def used_cards(kind: str, uses: CardUses) -> Figure:
+def used_cards(kind: str, uses: CardUses) -> AssessedFigure:
     """Cards' worth of use: the sum of their means."""
     key, title, unit = f"{kind}_used", f"{kind}: cards used", "cards"
     definition = "the share of time in which a kernel ran, mean of each day, summed over cards, mean of the days"
@@ -32,12 +32,14 @@ def used_cards(kind: str, uses: CardUses) -> Figure:
     value = float(days.mean())
     said = f"{definition}; {uses.source}, of {len(uses.cards):,} cards"
     if len(days) < MIN_DAYS:
-        return Figure(key, title, value, unit, said, f"none: {len(days)} days are known, a range needs {MIN_DAYS}")
+        return AssessedFigure(
+            key, title, value, unit, said, f"none: {len(days)} days are known, a range needs {MIN_DAYS}"
+        )
     interval = f"the smallest and the largest of {len(days)} days"
-    return Figure(key, title, value, unit, said, interval, float(days.min()), float(days.max()))
+    return AssessedFigure(key, title, value, unit, said, interval, float(days.min()), float(days.max()))
 
 
-def shareable_cards(kind: str, uses: CardUses, whole: Mapping[str, int]) -> Figure:
+def shareable_cards(kind: str, uses: CardUses, whole: Mapping[str, int]) -> AssessedFigure:
     """`whole`: cards of each node that are allocated whole."""
     key, title, unit = f"{kind}_shareable", f"{kind}: cards that could be shared", "cards"
     definition = (
@@ -60,9 +62,9 @@ def shareable_cards(kind: str, uses: CardUses, whole: Mapping[str, int]) -> Figu
             low, high = low + max(0, len(quiet) - free), high + min(len(quiet), whole.get(node, 0))
     said = f"{definition}; {uses.source}"
     if uses.names_pods:
-        return Figure(key, title, float(low), unit, said, "counted: the exporter names the pod that has a card")
+        return AssessedFigure(key, title, float(low), unit, said, "counted: the exporter names the pod that has a card")
     interval = "at least, and at most: the exporter does not name the pod that has a card"
-    return Figure(key, title, float(low), unit, said, interval, float(low), float(high))
+    return AssessedFigure(key, title, float(low), unit, said, interval, float(low), float(high))
 
 
 def _is_quiet(card: CardUse) -> bool:

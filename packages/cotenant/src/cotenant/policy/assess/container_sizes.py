@@ -22,7 +22,7 @@ from cotenant.model.assess.history import Float32
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.model.sizes.container import ContainerSize
-from cotenant.model.sizes.recommendation import Basis, PastWeek
+from cotenant.model.sizes.recommendation import PastWeek, SizeBasis
 from cotenant.policy.assess.heap_floor import MIB, NOTHING_TOLD, HeapFloor
 
 LIMIT_RESERVE_PCT = 20
@@ -31,7 +31,7 @@ MIN_MEMORY_BYTES = 16 * MIB
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ContainerBounds:
     """What a namespace allows for one container; None = anything. `name` says by what, such as `LimitRange web`."""
 
     name: str
@@ -44,29 +44,31 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldResources:
     """Resources that somebody else goes by, with a sentence each; "" = free."""
 
     cpu: str = ""
     memory: str = ""
 
 
-def held_by_autoscaler(name: str, resources: Collection[str]) -> Held:
+def held_by_autoscaler(name: str, resources: Collection[str]) -> HeldResources:
     """What stays as it is where an autoscaler of replicas goes by these resources."""
     said = f"stays: HorizontalPodAutoscaler {name} scales by it, and another request would change its replicas"
-    return Held(f"CPU {said}" if CPU_NAME in resources else "", f"memory {said}" if MEMORY_NAME in resources else "")
+    return HeldResources(
+        f"CPU {said}" if CPU_NAME in resources else "", f"memory {said}" if MEMORY_NAME in resources else ""
+    )
 
 
 def container_size(
     now: ContainerSize,
-    cpu: Basis,
-    memory: Basis,
+    cpu: SizeBasis,
+    memory: SizeBasis,
     floor: HeapFloor = NOTHING_TOLD,
-    held: Held | None = None,
-    bounds: Iterable[Bounds] = (),
+    held: HeldResources | None = None,
+    bounds: Iterable[ContainerBounds] = (),
 ) -> tuple[ContainerSize, tuple[str, ...]]:
     """What to set, and sentences on what kept, raised or capped it."""
-    held = held or Held()
+    held = held or HeldResources()
     why: list[str] = []
     is_blank = now == ContainerSize()
     found = ContainerSize(
@@ -92,21 +94,21 @@ def container_size(
     return found, tuple(why)
 
 
-def _cpu_request(now: ContainerSize, cpu: Basis, is_blank: bool) -> int | None:
+def _cpu_request(now: ContainerSize, cpu: SizeBasis, is_blank: bool) -> int | None:
     if now.cpu_request_m is None and not is_blank:
         return None
     wanted = cpu.highest * (1 + LIMIT_RESERVE_PCT / 100) if now.is_guaranteed else cpu.amount
     return up(max(wanted, MIN_CPU_M), CPU_STEP_M)
 
 
-def _memory_request(now: ContainerSize, memory: Basis, is_blank: bool) -> int | None:
+def _memory_request(now: ContainerSize, memory: SizeBasis, is_blank: bool) -> int | None:
     if now.memory_request_bytes is None and not is_blank:
         return None
     wanted = memory.highest * (1 + LIMIT_RESERVE_PCT / 100) if now.is_guaranteed else memory.amount
     return up(max(wanted * MIB, MIN_MEMORY_BYTES), MIB)
 
 
-def _with_limits(found: ContainerSize, now: ContainerSize, cpu: Basis, memory: Basis) -> ContainerSize:
+def _with_limits(found: ContainerSize, now: ContainerSize, cpu: SizeBasis, memory: SizeBasis) -> ContainerSize:
     cpu_limit, memory_limit = None, None
     reserve = 1 + LIMIT_RESERVE_PCT / 100
     if now.cpu_limit_m is not None:
@@ -136,7 +138,7 @@ def _floored(found: ContainerSize, now: ContainerSize, floor: HeapFloor, why: li
     return replace(found, memory_request_bytes=raised_request, memory_limit_bytes=raised_limit)
 
 
-def _bounded(found: ContainerSize, bound: Bounds, why: list[str]) -> ContainerSize:
+def _bounded(found: ContainerSize, bound: ContainerBounds, why: list[str]) -> ContainerSize:
     cpu_request, cpu_limit = _within(
         found.cpu_request_m, found.cpu_limit_m, bound.min_cpu_m, bound.max_cpu_m, bound.max_cpu_ratio
     )

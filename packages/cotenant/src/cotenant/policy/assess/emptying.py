@@ -30,7 +30,7 @@ RULES: tuple[Predictor, ...] = (SizeBlend(), Requests(), LastDayPeak(), NSigma()
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedPods:
     """One resource: nodes `[nodes, steps]` and pods `[pods, steps]`; `on`: row of each pod's node, -1 = none."""
 
     nodes: Float32
@@ -63,7 +63,7 @@ class Emptied:
     overflowed: int  # nodes whose use was above the capacity at some step
 
 
-def try_emptying(recorded: Recorded, rules: Sequence[Predictor] = RULES, risk: float = 0.01) -> tuple[Emptied, ...]:
+def try_emptying(recorded: RecordedPods, rules: Sequence[Predictor] = RULES, risk: float = 0.01) -> tuple[Emptied, ...]:
     """Each rule on the first half, judged by the second; nothing for fewer than two steps or nodes."""
     half = recorded.nodes.shape[1] // 2
     if half < 1 or len(recorded.nodes) < 2:
@@ -71,7 +71,7 @@ def try_emptying(recorded: Recorded, rules: Sequence[Predictor] = RULES, risk: f
     return tuple(_tried(recorded, rule, half, risk) for rule in rules)
 
 
-def _tried(recorded: Recorded, rule: Predictor, half: int, risk: float) -> Emptied:
+def _tried(recorded: RecordedPods, rule: Predictor, half: int, risk: float) -> Emptied:
     pods = Past(recorded.pods[:, :half], recorded.step_s, recorded.requested, np.full(len(recorded.pods), np.nan))
     asked = np.zeros(len(recorded.nodes))
     there = (recorded.on >= 0) & ~np.isnan(pods.use).all(axis=1)  # in the first half
@@ -89,7 +89,7 @@ def _tried(recorded: Recorded, rule: Predictor, half: int, risk: float) -> Empti
     return Emptied(rule.name, tuple(emptied), moved, squeezed, before, overflowed)
 
 
-def _chosen(recorded: Recorded, will_use: Float, size: Float, there: Mask) -> tuple[Int, list[int]]:
+def _chosen(recorded: RecordedPods, will_use: Float, size: Float, there: Mask) -> tuple[Int, list[int]]:
     """Nodes to empty, and where their pods go."""
     room = recorded.capacity - will_use
     on = recorded.on.copy()
@@ -120,7 +120,9 @@ def _chosen(recorded: Recorded, will_use: Float, size: Float, there: Mask) -> tu
     return on, emptied
 
 
-def _latecomers(recorded: Recorded, on: Int, emptied: Sequence[int], will_use: Float, size: Float, there: Mask) -> Int:
+def _latecomers(
+    recorded: RecordedPods, on: Int, emptied: Sequence[int], will_use: Float, size: Float, there: Mask
+) -> Int:
     """Pods that came to an emptied node later, by what they request."""
     found = on.copy()
     room = recorded.capacity - will_use
@@ -134,7 +136,7 @@ def _latecomers(recorded: Recorded, on: Int, emptied: Sequence[int], will_use: F
     return found
 
 
-def _squeezed(recorded: Recorded, on: Int, half: int, later: Float32, emptied: Sequence[int]) -> tuple[float, int]:
+def _squeezed(recorded: RecordedPods, on: Int, half: int, later: Float32, emptied: Sequence[int]) -> tuple[float, int]:
     """Percent of pod-steps on a node whose use exceeds its capacity, and how many nodes ever did."""
     total = np.nan_to_num(recorded.nodes[:, half:]).astype(np.float64)
     for pod in np.flatnonzero(on != recorded.on).tolist():

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cotenant.model.sizes.container import Program
+from cotenant.model.sizes.container import ContainerProgram
 
 MIB = 1 << 20
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -52,7 +52,7 @@ class HeapFloor:
 NOTHING_TOLD = HeapFloor()
 
 
-def heap_floor(program: Program) -> HeapFloor:
+def heap_floor(program: ContainerProgram) -> HeapFloor:
     """What the program was told."""
     if not program.is_known:
         return HeapFloor(

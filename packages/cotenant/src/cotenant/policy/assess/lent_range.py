@@ -1,7 +1,7 @@
 """How far what can be lent may be from what is said, by how far it was on earlier days of the same history.
 
 At each earlier origin the amount that was said and the one that would have met the risk exactly are known
-(`Outcome.lent`, `Outcome.in_hindsight`). The range is Student's prediction interval of one more such difference, as a
+(`BackTestOutcome.lent`, `BackTestOutcome.in_hindsight`). The range is Student's prediction interval of one more such difference, as a
 share of the capacity: it counts days, not origins, because origins that share part of their horizon miss together. An
 amount whose range leaves half to twice itself is not to be stated: it would be a guess with a decimal point.
 Limits: two judged days are the least, and their range is wide; a kind of day that the history does not have, such as
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.policy.assess.back_test import Outcome
+from cotenant.policy.assess.back_test import BackTestOutcome
 
 COVERAGE_PERCENT = 80
 MIN_TRIED_DAYS = 2.0
@@ -39,7 +39,7 @@ class LentRange:
         return self.low * MAX_FACTOR >= amount and self.high <= amount * MAX_FACTOR
 
 
-def lent_range(tried: Sequence[Outcome], amount: float, capacity: float) -> LentRange | None:
+def lent_range(tried: Sequence[BackTestOutcome], amount: float, capacity: float) -> LentRange | None:
     """Of an amount that is said now; `tried` are outcomes whose horizons have passed. None for fewer than
     `MIN_TRIED_DAYS`.
     """

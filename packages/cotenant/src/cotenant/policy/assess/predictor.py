@@ -73,7 +73,7 @@ def flat(amounts: Float, horizon: int) -> Float32:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldMaximum:
     """A predictor's highest amount of the horizon, for all of it: what is decided once and then stands."""
 
     of: Predictor

@@ -22,7 +22,7 @@ import numpy as np
 from cotenant.model.arrays import Float, Int
 from cotenant.model.assess.history import Float32
 from cotenant.model.errors import InvalidInput
-from cotenant.model.sizes.recommendation import Basis, Trial
+from cotenant.model.sizes.recommendation import SizeBackTest, SizeBasis
 from cotenant.policy.assess.day_profile import DayProfile
 from cotenant.policy.assess.predictor import Past, Predictor
 from cotenant.policy.assess.rivals import BorgPeak, LastDayPeak, VpaHistogram
@@ -58,7 +58,9 @@ def worst_replica(use: Float32, groups: Sequence[int], count: int) -> Float32:
     return found
 
 
-def replica_sizes(past: Past, start_s: float, risk: float, margin_pct: int = MARGIN_PCT) -> tuple[Basis | None, ...]:
+def replica_sizes(
+    past: Past, start_s: float, risk: float, margin_pct: int = MARGIN_PCT
+) -> tuple[SizeBasis | None, ...]:
     """The amount of each series; None where nothing is known of it. `past.capacity`: of the largest node that a replica
     ran on, NaN = unknown.
     """
@@ -66,7 +68,7 @@ def replica_sizes(past: Past, start_s: float, risk: float, margin_pct: int = MAR
         raise InvalidInput("risk", risk, "between 0 and 1")
     if margin_pct < 0:
         raise InvalidInput("margin", margin_pct, "0 or more percent")
-    found: list[Basis | None] = []
+    found: list[SizeBasis | None] = []
     for begin in range(0, len(past.use), _MAX_SERIES):
         some = slice(begin, begin + _MAX_SERIES)
         part = Past(past.use[some], past.step_s, past.requested[some], past.capacity[some])
@@ -74,7 +76,7 @@ def replica_sizes(past: Past, start_s: float, risk: float, margin_pct: int = MAR
     return tuple(found)
 
 
-def _some(past: Past, start_s: float, risk: float, margin_pct: int) -> list[Basis | None]:
+def _some(past: Past, start_s: float, risk: float, margin_pct: int) -> list[SizeBasis | None]:
     with np.errstate(invalid="ignore"):
         jumped = past.use > past.capacity[:, None]
         jumped |= past.use < 0
@@ -85,7 +87,7 @@ def _some(past: Past, start_s: float, risk: float, margin_pct: int) -> list[Basi
     days = tried.known.shape[0]
     next_day = past.steps_a_day
     now = np.array([quantiles(rule.below(past, next_day, risk), 1.0) for rule in CANDIDATES]) if days else np.empty(0)
-    found: list[Basis | None] = []
+    found: list[SizeBasis | None] = []
     for row in range(len(use)):
         if np.isnan(highest[row]):
             found.append(None)
@@ -97,7 +99,7 @@ def _some(past: Past, start_s: float, risk: float, margin_pct: int) -> list[Basi
         else:
             name, size = CANDIDATES[rule].name, float(now[rule][row])
         found.append(
-            Basis(
+            SizeBasis(
                 float(size),
                 name,
                 float(highest[row]),
@@ -149,7 +151,7 @@ def _chosen(tried: _Tried, row: int, days: int, risk: float) -> int | None:
     return best
 
 
-def _trial(tried: _Tried, past: Past, row: int, risk: float, margin_pct: int) -> Trial:
+def _trial(tried: _Tried, past: Past, row: int, risk: float, margin_pct: int) -> SizeBackTest:
     """Every tried day by the choice that was possible before it."""
     days = steps = exceeded = 0
     a_day = past.steps_a_day
@@ -168,7 +170,7 @@ def _trial(tried: _Tried, past: Past, row: int, risk: float, margin_pct: int) ->
             with np.errstate(invalid="ignore"):
                 over = int((past.use[row, origin : origin + a_day] > size).sum())
         days, steps, exceeded = days + 1, steps + known, exceeded + over
-    return Trial(days, steps, exceeded)
+    return SizeBackTest(days, steps, exceeded)
 
 
 def hours_that_set(use: Float32, start_s: float, step_s: float, size: float) -> str:

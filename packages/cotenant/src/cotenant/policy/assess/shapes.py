@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.model.arrays import Int
-from cotenant.model.assess.figure import COUNTED, Figure, unknown
+from cotenant.model.assess.figure import COUNTED, AssessedFigure, unknown
 from cotenant.model.assess.report import ShapeRoom
 
 MAX_SHAPES = 200  # the most frequent ones; together all but a few pods
@@ -61,7 +61,7 @@ def rooms_for(free: Rooms, shapes: Int, pods: Int) -> tuple[ShapeRoom, ...]:
     return tuple(found)
 
 
-def stranded(rooms: tuple[ShapeRoom, ...], free: Rooms) -> tuple[Figure, Figure]:
+def stranded(rooms: tuple[ShapeRoom, ...], free: Rooms) -> tuple[AssessedFigure, AssessedFigure]:
     """Cores and memory stranded for the mean pod."""
     definition = (
         "free {what} on nodes where one more pod does not fit, as the mean over the requests that pods have "
@@ -83,7 +83,7 @@ def stranded(rooms: tuple[ShapeRoom, ...], free: Rooms) -> tuple[Figure, Figure]
         sum(room.stranded_memory_mib * room.pods for room in rooms) / pods / 1024.0,
     )
     first, second = (
-        Figure(key, title, total, unit, definition.format(what=what), COUNTED)
+        AssessedFigure(key, title, total, unit, definition.format(what=what), COUNTED)
         for (key, title, unit, what), total in zip(keys, totals, strict=True)
     )
     return first, second

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.model.arrays import Float
-from cotenant.model.assess.figure import Figure, unknown
-from cotenant.model.assess.history import Float32, History
+from cotenant.model.assess.figure import AssessedFigure, unknown
+from cotenant.model.assess.history import AssessedHistory, Float32
 from cotenant.policy.assess.rows import quantiles
 
 MIN_STEPS = 12  # for a quantile
@@ -26,7 +26,7 @@ _PEAK_SHARE = 0.95  # of the largest hourly value: hours above it set the peak
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class UseQuantiles:
     """Quantiles of one series, by share; `days`: of each whole day."""
 
     values: tuple[float, ...]
@@ -36,7 +36,7 @@ class Spread:
 SHARES = (0.5, 0.95, 0.99)
 
 
-def spread_of(values: Float32, step_s: float) -> Spread | None:
+def spread_of(values: Float32, step_s: float) -> UseQuantiles | None:
     """Quantiles of one row; None where too little of it is known."""
     known = values[~np.isnan(values)]
     if len(known) < MIN_STEPS:
@@ -45,12 +45,14 @@ def spread_of(values: Float32, step_s: float) -> Spread | None:
     whole = values[0, : values.shape[1] // a_day * a_day].reshape(-1, a_day)
     enough = (~np.isnan(whole)).sum(axis=1) >= max(MIN_STEPS, a_day // 2)
     days = np.column_stack([quantiles(whole[enough], share) for share in SHARES])
-    return Spread(tuple(float(np.quantile(known, share)) for share in SHARES), days)
+    return UseQuantiles(tuple(float(np.quantile(known, share)) for share in SHARES), days)
 
 
-def used(key: str, title: str, unit: str, scale: float, history: History, total: Float32) -> tuple[Figure, ...]:
+def used(
+    key: str, title: str, unit: str, scale: float, history: AssessedHistory, total: Float32
+) -> tuple[AssessedFigure, ...]:
     """p50, p95 and p99 of a total, `float32[1, steps]`, over the last day and over the history, up to a week."""
-    found: list[Figure] = []
+    found: list[AssessedFigure] = []
     a_day = max(1, round(DAY_S / history.step_s))
     for period, columns in (("day", a_day), ("week", 7 * a_day)):
         part = total[:, -columns:]
@@ -72,14 +74,16 @@ def used(key: str, title: str, unit: str, scale: float, history: History, total:
     return tuple(found)
 
 
-def _quantile(key: str, name: str, unit: str, scale: float, definition: str, spread: Spread, at: int) -> Figure:
+def _quantile(
+    key: str, name: str, unit: str, scale: float, definition: str, spread: UseQuantiles, at: int
+) -> AssessedFigure:
     days = spread.days[:, at]
     if len(days) < MIN_DAYS:
         why = f"none: {len(days)} whole days are known, a range needs {MIN_DAYS}"
-        return Figure(key, name, spread.values[at] * scale, unit, definition, why)
+        return AssessedFigure(key, name, spread.values[at] * scale, unit, definition, why)
     interval = f"the smallest and the largest of {len(days)} days"
     low, high = float(days.min()) * scale, float(days.max()) * scale
-    return Figure(key, name, spread.values[at] * scale, unit, definition, interval, low, high)
+    return AssessedFigure(key, name, spread.values[at] * scale, unit, definition, interval, low, high)
 
 
 def peak_hours(values: Float32, start_s: float, step_s: float) -> tuple[int, ...]:

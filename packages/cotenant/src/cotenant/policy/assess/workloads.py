@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.model.arrays import Int
-from cotenant.model.assess.history import History
+from cotenant.model.assess.history import AssessedHistory
 from cotenant.model.assess.report import WorkloadUse
 from cotenant.policy.assess.rows import quantiles
 from cotenant.policy.assess.use import MIN_STEPS, SHARES, day_peaks, peak_hours
@@ -21,7 +21,7 @@ from cotenant.policy.assess.use import MIN_STEPS, SHARES, day_peaks, peak_hours
 MOST_IDLE = 10
 
 
-class Requested(NamedTuple):
+class WorkloadRequests(NamedTuple):
     """Workloads by name, aligned: their pods, and what these request."""
 
     names: Sequence[str]
@@ -30,7 +30,7 @@ class Requested(NamedTuple):
     memory_mib: Int
 
 
-def by_workload(requested: Requested, use: History | None) -> tuple[WorkloadUse, ...]:
+def by_workload(requested: WorkloadRequests, use: AssessedHistory | None) -> tuple[WorkloadUse, ...]:
     """Every workload, the one with the largest requests of CPU first. `use`: by workload; None = not measured."""
     rows = use.rows(requested.names) if use is not None else np.full(len(requested.names), -1, np.int64)
     cpu = memory = np.zeros((0, len(SHARES)))

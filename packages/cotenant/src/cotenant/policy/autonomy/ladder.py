@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from cotenant.model.autonomy.autonomy import Rung
+from cotenant.model.autonomy.autonomy import AutonomyRung
 from cotenant.model.errors import InvalidInput
 
 WEEK_S = 7 * 86_400.0
@@ -24,7 +24,7 @@ _Z = 1.959963984540054  # 95 %
 class LadderSettings:
     """When to climb, and when to fall."""
 
-    start: Rung = Rung.APPROVE
+    start: AutonomyRung = AutonomyRung.APPROVE
     target: float = 0.7
     min_trials: int = 8
     max_misses: int = 2  # of one week: so many make it a bad one
@@ -37,7 +37,7 @@ class LadderSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedChange:
     """One change that has ended."""
 
     at_s: float
@@ -49,7 +49,7 @@ class Judged:
 class Earned:
     """Where a mover stands, and what it counts by."""
 
-    rung: Rung
+    rung: AutonomyRung
     hits: int  # on this rung
     trials: int
     low: float  # of the interval of its hit rate; 0 without a trial
@@ -66,7 +66,7 @@ def interval(hits: int, trials: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def earned(outcomes: Sequence[Judged], settings: LadderSettings) -> Earned:
+def earned(outcomes: Sequence[JudgedChange], settings: LadderSettings) -> Earned:
     """Where these outcomes lead to."""
     rung, hits, trials, misses = settings.start, 0, 0, list[float]()
     why = f"begins at {rung.name.lower()}"
@@ -76,13 +76,13 @@ def earned(outcomes: Sequence[Judged], settings: LadderSettings) -> Earned:
         if not found.held:
             misses = [at_s for at_s in misses if found.at_s - at_s < WEEK_S] + [found.at_s]
         if found.broke_objective or len(misses) >= settings.max_misses:
-            rung = max(Rung.SUGGEST, Rung(rung - 1))
+            rung = max(AutonomyRung.SUGGEST, AutonomyRung(rung - 1))
             what = "a change broke an objective" if found.broke_objective else f"{len(misses)} of a week did not hold"
             why, hits, trials, misses = f"fell to {rung.name.lower()}: {what}", 0, 0, []
             continue
         low = interval(hits, trials)[0]
-        if rung < Rung.ACT and trials >= settings.min_trials and low >= settings.target:
-            rung = Rung(rung + 1)
+        if rung < AutonomyRung.ACT and trials >= settings.min_trials and low >= settings.target:
+            rung = AutonomyRung(rung + 1)
             why = f"climbed to {rung.name.lower()}: {hits} of {trials} held, at least {100 * low:.0f} %"
             hits = trials = 0
     return Earned(rung, hits, trials, interval(hits, trials)[0] if trials else 0.0, why)

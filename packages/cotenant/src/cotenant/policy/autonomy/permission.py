@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from cotenant.model.autonomy.autonomy import FREE, Action, Autonomy, Permission, Rung, Window
+from cotenant.model.autonomy.autonomy import FREE, Action, ActionWindow, Autonomy, AutonomyRung, Permission
 
 _DAY_MIN = 24 * 60
 
@@ -26,7 +26,7 @@ def permission(objects: Iterable[Autonomy], action: Action, namespace: str, now_
             by = f" by {found.freeze.by}" if found.freeze.by else ""
             reasons.append(f"frozen{by}: {found.freeze.why or 'no reason was given'}")
         if found.wrong:
-            rung = min(rung, Rung.SUGGEST)
+            rung = min(rung, AutonomyRung.SUGGEST)
             reasons.append(f"Autonomy {found.name} cannot be read: {found.wrong[0]}")
         if found.ceiling < rung:
             rung = found.ceiling
@@ -41,7 +41,7 @@ def permission(objects: Iterable[Autonomy], action: Action, namespace: str, now_
     return Permission(rung, may_begin, is_frozen, "; ".join(reasons))
 
 
-def is_open(window: Window, now_s: float) -> bool:
+def is_open(window: ActionWindow, now_s: float) -> bool:
     """Whether a window is open at this Unix time."""
     here = datetime.fromtimestamp(now_s, window.zone)
     minute, today = here.hour * 60 + here.minute, here.weekday()

@@ -21,8 +21,8 @@ from cotenant.model.claims.devices import PREVENTING, DeviceId, PoolId
 from cotenant.model.claims.requests import MAX_DEVICES, AllocationMode, ClaimSpec, ExactRequest
 from cotenant.model.quantities import Quantity
 from cotenant.policy.claims.capacity import NOTHING, fits, taken
-from cotenant.policy.claims.constraints import Chosen
-from cotenant.policy.claims.pools import Pool, PoolDevice, PoolState
+from cotenant.policy.claims.constraints import ChosenValues
+from cotenant.policy.claims.pools import DevicePool, PoolDevice, PoolState
 
 MAX_STEPS = 20_000
 _PLACES = 16  # devices that are passed over for the price of an attempt
@@ -30,7 +30,7 @@ _PLACES = 16  # devices that are passed over for the price of an attempt
 Matches = Callable[[ExactRequest, PoolDevice], bool]
 
 
-class Usage(Protocol):
+class DeviceUsage(Protocol):
     """What is allocated already."""
 
     def holds(self, device: DeviceId) -> bool:
@@ -52,7 +52,7 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ClaimRefusal:
     """Why a node cannot satisfy the claims. `yields`: whether other use of the devices is what prevents it."""
 
     reason: str
@@ -86,8 +86,12 @@ UNAVAILABLE = "cannot allocate all claims"
 
 
 def allocate(
-    claims: Sequence[ClaimSpec], pools: Sequence[Pool], usage: Usage, matches: Matches, steps: Steps | None = None
-) -> tuple[tuple[Pick, ...], ...] | Refusal:
+    claims: Sequence[ClaimSpec],
+    pools: Sequence[DevicePool],
+    usage: DeviceUsage,
+    matches: Matches,
+    steps: Steps | None = None,
+) -> tuple[tuple[Pick, ...], ...] | ClaimRefusal:
     """The devices for each claim, or why there are none. `matches`: whether class and selectors permit a device; it
     may raise `CannotAllocate`.
     """
@@ -96,19 +100,24 @@ def allocate(
         if search.solve():
             return tuple(tuple(picks) for picks in search.picks)
     except CannotAllocate as error:
-        return Refusal(str(error))
+        return ClaimRefusal(str(error))
     except (_OutOfSteps, RecursionError):
-        return Refusal(TOO_EXPENSIVE)
+        return ClaimRefusal(TOO_EXPENSIVE)
     if any(pool.state is PoolState.INVALID for pool in pools):
-        return Refusal(INVALID_POOLS)
-    return Refusal(UNAVAILABLE, True)
+        return ClaimRefusal(INVALID_POOLS)
+    return ClaimRefusal(UNAVAILABLE, True)
 
 
 class _Search:
     """One search."""
 
     def __init__(
-        self, claims: Sequence[ClaimSpec], pools: Sequence[Pool], usage: Usage, matches: Matches, steps: Steps
+        self,
+        claims: Sequence[ClaimSpec],
+        pools: Sequence[DevicePool],
+        usage: DeviceUsage,
+        matches: Matches,
+        steps: Steps,
     ) -> None:
         self.picks: list[list[Pick]] = [[] for _ in claims]
         self._claims = claims
@@ -123,7 +132,7 @@ class _Search:
             for at in range(len(pool.devices))
         ]
         self._matching: dict[tuple[ExactRequest, tuple[int, int]], bool] = {}
-        self._chosen = [[Chosen(constraint) for constraint in claim.constraints] for claim in claims]
+        self._chosen = [[ChosenValues(constraint) for constraint in claim.constraints] for claim in claims]
         self._taken: dict[DeviceId, list[int]] = {}  # -> claims that get the device in this search
         self._shared: dict[DeviceId, dict[str, int]] = {}  # -> amounts that are taken in this search
         self._left: dict[PoolId, dict[tuple[str, str], int]] = {}  # of counters, beside this search
@@ -327,7 +336,7 @@ class _Search:
             for name, nano in use.nano:
                 left[use.counter_set, name] += sign * nano
 
-    def _counters_of(self, pool: Pool) -> dict[tuple[str, str], int]:
+    def _counters_of(self, pool: DevicePool) -> dict[tuple[str, str], int]:
         left = self._left.get(pool.id)
         if left is None:
             left = self._left[pool.id] = counters_left(pool, self._usage)
@@ -347,7 +356,7 @@ def tolerated(request: ExactRequest, device: PoolDevice) -> bool:
     )
 
 
-def fitting(request: ExactRequest, device: PoolDevice, usage: Usage) -> bool:
+def fitting(request: ExactRequest, device: PoolDevice, usage: DeviceUsage) -> bool:
     """Whether a request could have a device that matches it, were it the only request; counters are not looked at."""
     offered = device.device
     if usage.holds(device.id) and not request.admin_access:
@@ -359,7 +368,7 @@ def fitting(request: ExactRequest, device: PoolDevice, usage: Usage) -> bool:
     return fits(amounts, offered, used or NOTHING, NOTHING)
 
 
-def counters_left(pool: Pool, usage: Usage) -> dict[tuple[str, str], int]:
+def counters_left(pool: DevicePool, usage: DeviceUsage) -> dict[tuple[str, str], int]:
     """What allocated devices leave of a pool's counters, in nano units by counter set and name."""
     left = {(found.name, name): nano for found in pool.counters for name, nano in found.nano}
     for device in (*pool.devices, *pool.elsewhere):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cotenant.model.claims.devices import Capacity, OfferedDevice, RequestPolicy
+from cotenant.model.claims.devices import DeviceCapacity, OfferedDevice, RequestPolicy
 from cotenant.model.claims.requests import ExactRequest
-from cotenant.model.quantities import NANO, Format, Quantity
+from cotenant.model.quantities import NANO, Quantity, QuantityFormat
 
 NOTHING: Mapping[str, int] = {}
 
@@ -40,7 +40,7 @@ def fits(
     )
 
 
-def _consumed(asked: Quantity | None, capacity: Capacity) -> Quantity:
+def _consumed(asked: Quantity | None, capacity: DeviceCapacity) -> Quantity:
     policy = capacity.policy
     if asked is None:
         return policy.default if policy is not None and policy.default is not None else capacity.value
@@ -60,7 +60,7 @@ def _rounded_up(asked: Quantity, least: Quantity, step: Quantity | None) -> Quan
     if step is None:
         return asked
     steps = -(-(asked.value() - least.value()) // step.value())
-    return Quantity((least.value() + step.value() * steps) * NANO, Format.BINARY)
+    return Quantity((least.value() + step.value() * steps) * NANO, QuantityFormat.BINARY)
 
 
 def _violates(amount: Quantity, policy: RequestPolicy) -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cotenant.model.claims.devices import AttributeValue, Values
-from cotenant.model.claims.requests import Constraint, ExactRequest
+from cotenant.model.claims.devices import AttributeValue, AttributeValues
+from cotenant.model.claims.requests import DeviceConstraint, ExactRequest
 from cotenant.policy.claims.pools import PoolDevice
 
 
@@ -25,16 +25,16 @@ def attribute_of(device: PoolDevice, name: str) -> AttributeValue | None:
 
 
 def _set_of(value: AttributeValue) -> frozenset[tuple[type, AttributeValue]]:
-    return frozenset((type(one), one) for one in (value.all if isinstance(value, Values) else (value,)))
+    return frozenset((type(one), one) for one in (value.all if isinstance(value, AttributeValues) else (value,)))
 
 
 @dataclass(slots=True)
-class Chosen:
+class ChosenValues:
     """What the devices that were chosen under one constraint have, in order: the values of each for
     `distinctAttribute`, those that it shares with all before it for `matchAttribute`.
     """
 
-    constraint: Constraint
+    constraint: DeviceConstraint
     values: list[frozenset[tuple[type, AttributeValue]]] = field(default_factory=list)
 
     def add(self, request: ExactRequest, device: PoolDevice) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant.model.claims.needs import ContainerRequest
-from cotenant.model.claims.requests import ClaimSpec, DeviceRequest, ExactRequest
+from cotenant.model.claims.requests import ClaimRequest, ClaimSpec, ExactRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def extended_claim(containers: Sequence[ContainerRequest], classes: Mapping[str,
         requests += [request for _, (request, _) in sorted(lasting.items())]
         mappings += brief
     requests.sort(key=lambda request: request.name)
-    spec = ClaimSpec(tuple(DeviceRequest(request.name, (request,)) for request in requests))
+    spec = ClaimSpec(tuple(ClaimRequest(request.name, (request,)) for request in requests))
     return ExtendedClaim(spec, tuple(mappings))
 
 

@@ -22,7 +22,7 @@ from cotenant.model.claims.devices import (
     OfferedDevice,
     PoolId,
     Reach,
-    Slice,
+    ResourceSlice,
     TaintRule,
 )
 from cotenant.model.cluster.labels import Labels
@@ -47,7 +47,7 @@ class PoolDevice:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pool:
+class DevicePool:
     """A pool, as a node sees it. `elsewhere`: its devices that the node cannot use; they take counters too."""
 
     id: PoolId
@@ -68,12 +68,12 @@ def reaches(reach: Reach, node: str, labels: Labels) -> bool:
 def pools_of(
     node: str,
     labels: Labels,
-    slices: Iterable[Slice],
-    all_of: Callable[[PoolId], Sequence[Slice]],
+    slices: Iterable[ResourceSlice],
+    all_of: Callable[[PoolId], Sequence[ResourceSlice]],
     rules: Sequence[TaintRule] = (),
-) -> tuple[Pool, ...]:
+) -> tuple[DevicePool, ...]:
     """The pools of a node. `slices`: those that may concern it; `all_of`: every slice of a pool."""
-    found: dict[PoolId, list[Slice]] = {}
+    found: dict[PoolId, list[ResourceSlice]] = {}
     for offered in slices:
         if not offered.counters and not _concerns(offered, node, labels):
             continue
@@ -82,20 +82,20 @@ def pools_of(
             found[offered.pool_id] = [offered]
         elif offered.generation == known[0].generation:
             known.append(offered)
-    first: list[Pool] = []
-    last: list[Pool] = []
+    first: list[DevicePool] = []
+    last: list[DevicePool] = []
     for pool_id in sorted(found):
         here = found[pool_id]
         if all(offered.counters for offered in here):
             continue
-        every: Sequence[Slice] = here
+        every: Sequence[ResourceSlice] = here
         if len(here) != here[0].slices:
             of_pool = all_of(pool_id)
             if any(offered.generation > here[0].generation for offered in of_pool):
                 continue  # the newer ones offer nothing here
             every = [offered for offered in of_pool if offered.generation == here[0].generation]
             if len(every) != here[0].slices:
-                first.append(Pool(pool_id, PoolState.INCOMPLETE, f"{len(every)} of {here[0].slices} slices"))
+                first.append(DevicePool(pool_id, PoolState.INCOMPLETE, f"{len(every)} of {here[0].slices} slices"))
                 continue
         pool = _built(pool_id, here, every, node, labels, rules)
         waits = any(device.binding_conditions for offered in here for device in offered.devices)
@@ -103,15 +103,20 @@ def pools_of(
     return (*first, *last)
 
 
-def _concerns(offered: Slice, node: str, labels: Labels) -> bool:
+def _concerns(offered: ResourceSlice, node: str, labels: Labels) -> bool:
     if offered.reach is not None:
         return reaches(offered.reach, node, labels)
     return any(device.reach is not None and reaches(device.reach, node, labels) for device in offered.devices)
 
 
 def _built(
-    pool_id: PoolId, here: list[Slice], every: Sequence[Slice], node: str, labels: Labels, rules: Sequence[TaintRule]
-) -> Pool:
+    pool_id: PoolId,
+    here: list[ResourceSlice],
+    every: Sequence[ResourceSlice],
+    node: str,
+    labels: Labels,
+    rules: Sequence[TaintRule],
+) -> DevicePool:
     here.sort(key=lambda offered: offered.name)
     counters = [counter_set for offered in here for counter_set in offered.counters]
     names = [counter_set.name for counter_set in counters]
@@ -121,12 +126,12 @@ def _built(
     for offered in here:
         for device in offered.devices:
             if device.name in seen:
-                return Pool(pool_id, PoolState.INVALID, f"two devices are called {device.name}")
+                return DevicePool(pool_id, PoolState.INVALID, f"two devices are called {device.name}")
             seen.add(device.name)
             made = _device(offered, device, rules)
             (devices if reaches(made.reach, node, labels) else elsewhere).append(made)
     if len(set(names)) != len(names):
-        return Pool(pool_id, PoolState.INVALID, "two counter sets have one name")
+        return DevicePool(pool_id, PoolState.INVALID, "two counter sets have one name")
     mine = {offered.name for offered in here}
     elsewhere += [
         _device(offered, device, ()) for offered in every if offered.name not in mine for device in offered.devices
@@ -135,15 +140,15 @@ def _built(
     for made in (*devices, *elsewhere):
         for use in made.device.uses:
             if use.counter_set not in known:
-                return Pool(pool_id, PoolState.INVALID, f"there is no counter set {use.counter_set}")
+                return DevicePool(pool_id, PoolState.INVALID, f"there is no counter set {use.counter_set}")
             lacking = [name for name, _ in use.nano if name not in known[use.counter_set]]
             if lacking:
                 why = f"counter set {use.counter_set} has no counter {lacking[0]}"
-                return Pool(pool_id, PoolState.INVALID, why)
-    return Pool(pool_id, PoolState.USABLE, "", tuple(devices), tuple(elsewhere), tuple(counters))
+                return DevicePool(pool_id, PoolState.INVALID, why)
+    return DevicePool(pool_id, PoolState.USABLE, "", tuple(devices), tuple(elsewhere), tuple(counters))
 
 
-def _device(offered: Slice, device: OfferedDevice, rules: Sequence[TaintRule]) -> PoolDevice:
+def _device(offered: ResourceSlice, device: OfferedDevice, rules: Sequence[TaintRule]) -> PoolDevice:
     more = tuple(rule.taint for rule in rules if rule.covers(offered.driver, offered.pool, device.name))
     return PoolDevice(
         DeviceId(offered.driver, offered.pool, device.name),

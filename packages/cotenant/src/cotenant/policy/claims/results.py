@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from cotenant.model.claims.claim import NO_SHARE, AllocatedConfiguration, AllocatedDevice, Allocation
 from cotenant.model.claims.requests import ClaimSpec, DeviceClass
 from cotenant.model.cluster.affinity import NAME_FIELD, NodeSelector, NodeSelectorTerm
-from cotenant.model.cluster.labels import Operator, Requirement
+from cotenant.model.cluster.labels import Requirement, SelectorOperator
 from cotenant.policy.claims.allocator import Pick
-from cotenant.policy.claims.pools import Pool, PoolDevice
+from cotenant.policy.claims.pools import DevicePool, PoolDevice
 
 
 def allocation_of(
     claim: ClaimSpec,
     picks: Sequence[Pick],
-    pools: Sequence[Pool],
+    pools: Sequence[DevicePool],
     node: str,
     classes: Mapping[str, DeviceClass],
     share: Callable[[int], str],
@@ -46,11 +46,11 @@ def allocation_of(
 
 def nodes_of(devices: Sequence[PoolDevice], node: str) -> NodeSelector | None:
     """From where all of these can be used, by one that uses them on `node`; None = from everywhere."""
-    fields: dict[tuple[str, Operator, frozenset[str]], Requirement] = {}
-    expressions: dict[tuple[str, Operator, frozenset[str]], Requirement] = {}
+    fields: dict[tuple[str, SelectorOperator, frozenset[str]], Requirement] = {}
+    expressions: dict[tuple[str, SelectorOperator, frozenset[str]], Requirement] = {}
     for device in devices:
         if device.reach.node or device.device.binds_to_node:
-            only = Requirement(NAME_FIELD, Operator.IN, (node,))
+            only = Requirement(NAME_FIELD, SelectorOperator.IN, (node,))
             return NodeSelector((NodeSelectorTerm(fields=(only,)),))
         if device.reach.selector is None:
             continue

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.credit.entries import HOUSE, Cause, Entry, tenant_of
+from cotenant.policy.credit.entries import HOUSE, CreditEntry, EntryCause, tenant_of
 
 _PARTS = 10**9
 
@@ -37,9 +37,9 @@ DEFAULTS = CreditRules()
 
 def decay_and_bound(
     balances: Mapping[str, int], period: int, at_ms: int, lasted_ms: int, rules: CreditRules = DEFAULTS
-) -> tuple[Entry, ...]:
+) -> tuple[CreditEntry, ...]:
     """The entries that let the balances decay over `lasted_ms` and bring them within the bound."""
-    entries: list[Entry] = []
+    entries: list[CreditEntry] = []
     share = round(_PARTS * (1.0 - 0.5 ** (lasted_ms / (1000.0 * rules.half_life_s))))
     for account in sorted(balances):
         tenant = tenant_of(account)
@@ -48,9 +48,11 @@ def decay_and_bound(
         balance = balances[account]
         decayed = abs(balance) * share // _PARTS
         beyond = max(0, abs(balance) - decayed - rules.bound_milli)
-        for cause, milli in ((Cause.DECAYED, decayed), (Cause.BOUNDED, beyond)):
+        for cause, milli in ((EntryCause.DECAYED, decayed), (EntryCause.BOUNDED, beyond)):
             if milli:
                 payer, payee = (account, HOUSE) if balance > 0 else (HOUSE, account)
                 figures = (("balance_milli", balance), ("bound_milli", rules.bound_milli))
-                entries.append(Entry(f"{period}/{cause.value}/{tenant}", at_ms, cause, payer, payee, milli, figures))
+                entries.append(
+                    CreditEntry(f"{period}/{cause.value}/{tenant}", at_ms, cause, payer, payee, milli, figures)
+                )
     return tuple(entries)

@@ -21,7 +21,7 @@ _TENANT = "tenant/"
 Evidence = tuple[tuple[str, int | str], ...]
 
 
-class Cause(StrEnum):
+class EntryCause(StrEnum):
     """Why an amount was moved."""
 
     LENT = "lent"  # guaranteed quota was idle, and others used it
@@ -38,12 +38,12 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CreditEntry:
     """One transfer. `key` is unique; the same key means the same transfer. `at_ms` is Unix time."""
 
     key: str
     at_ms: int
-    cause: Cause
+    cause: EntryCause
     payer: str
     payee: str
     milli: int
@@ -77,7 +77,7 @@ def tenant_of(account: str) -> str:
     return account.removeprefix(_TENANT) if account.startswith(_TENANT) else ""
 
 
-def apply(balances: dict[str, int], entries: Iterable[Entry]) -> None:
+def apply(balances: dict[str, int], entries: Iterable[CreditEntry]) -> None:
     """Book the entries on balances in milli-credits."""
     for entry in entries:
         balances[entry.payer] = balances.get(entry.payer, 0) - entry.milli

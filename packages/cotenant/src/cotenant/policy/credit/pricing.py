@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.credit.entries import HOUSE, Cause, Entry, Evidence, account_of
+from cotenant.policy.credit.entries import HOUSE, CreditEntry, EntryCause, Evidence, account_of
 
 HOUR_MS = 3_600_000
 MAX_CPU_MILLI = 10**12
@@ -67,7 +67,7 @@ PRICES = {
 
 
 @dataclass(frozen=True, slots=True)
-class TenantUse:
+class PeriodUse:
     """One tenant's use of one resource in one period, as means over the period. `measured` None = unknown."""
 
     tenant: str
@@ -84,7 +84,7 @@ class TenantUse:
                 raise InvalidInput(f"credit: {name} of {self.tenant}", value, f"0 to {price.most} {price.unit}")
 
 
-class Verdict(StrEnum):
+class CauseVerdict(StrEnum):
     """How far the cause of an incident is established."""
 
     ATTRIBUTED = "attributed"  # by evidence, with a confidence
@@ -104,7 +104,7 @@ class Interference:
     confidence_permille: int
     objective_missed: bool = False
     evidence: Evidence = ()
-    verdict: Verdict = Verdict.ATTRIBUTED
+    verdict: CauseVerdict = CauseVerdict.ATTRIBUTED
 
     def __post_init__(self) -> None:
         if not self.key or "/" in self.key:
@@ -115,11 +115,11 @@ class Interference:
             raise InvalidInput("interference.confidence_permille", self.confidence_permille, "0 to 1000")
 
 
-def price_use(uses: Sequence[TenantUse], period: int, at_ms: int, lasted_ms: int) -> tuple[Entry, ...]:
+def price_use(uses: Sequence[PeriodUse], period: int, at_ms: int, lasted_ms: int) -> tuple[CreditEntry, ...]:
     """The entries of one period of `lasted_ms`. A tenant has at most one use of each resource."""
     if len({(use.tenant, use.resource) for use in uses}) < len(uses):
         raise InvalidInput("credit: tenants", len(uses), "each tenant once for each resource")
-    entries: list[Entry] = []
+    entries: list[CreditEntry] = []
     for resource in Priced:
         of_resource = sorted((use for use in uses if use.resource is resource), key=lambda use: use.tenant)
         entries += _price_resource(of_resource, resource, period, at_ms, lasted_ms)
@@ -127,15 +127,15 @@ def price_use(uses: Sequence[TenantUse], period: int, at_ms: int, lasted_ms: int
 
 
 def _price_resource(
-    uses: Sequence[TenantUse], resource: Priced, period: int, at_ms: int, lasted_ms: int
-) -> list[Entry]:
+    uses: Sequence[PeriodUse], resource: Priced, period: int, at_ms: int, lasted_ms: int
+) -> list[CreditEntry]:
     price = PRICES[resource]
-    entries: list[Entry] = []
+    entries: list[CreditEntry] = []
 
     def cost(amount: int) -> int:
         return amount * lasted_ms * price.milli // (price.amount * HOUR_MS)
 
-    def add(cause: Cause, tenant: str, milli: int, figures: Sequence[tuple[str, int]], *, earns: bool) -> None:
+    def add(cause: EntryCause, tenant: str, milli: int, figures: Sequence[tuple[str, int]], *, earns: bool) -> None:
         if milli > 0:
             account = account_of(tenant)
             payer, payee = (HOUSE, account) if earns else (account, HOUSE)
@@ -144,21 +144,21 @@ def _price_resource(
                 *((f"{figure}_{price.unit}", amount) for figure, amount in figures),
                 ("seconds", lasted_ms // 1000),
             )
-            entries.append(Entry(f"{period}/{name}/{tenant}", at_ms, cause, payer, payee, milli, evidence))
+            entries.append(CreditEntry(f"{period}/{name}/{tenant}", at_ms, cause, payer, payee, milli, evidence))
 
     borrowed = [max(0, use.declared - use.guaranteed) for use in uses]
     idle = [max(0, use.guaranteed - use.declared) for use in uses]
     prices = [cost(amount) for amount in borrowed]
     for use, amount, milli in zip(uses, borrowed, prices, strict=True):
         compared = (("guaranteed", use.guaranteed), ("declared", use.declared), ("borrowed", amount))
-        add(Cause.BORROWED, use.tenant, milli, compared, earns=False)
+        add(EntryCause.BORROWED, use.tenant, milli, compared, earns=False)
     unused = [
         0 if use.measured is None else cost(min(more, max(0, use.declared - use.measured)))
         for use, more in zip(uses, borrowed, strict=True)
     ]
     for use, more, milli in zip(uses, borrowed, unused, strict=True):
         not_used = (("borrowed", more), ("declared", use.declared), ("measured", use.measured or 0))
-        add(Cause.UNUSED, use.tenant, milli, not_used, earns=False)
+        add(EntryCause.UNUSED, use.tenant, milli, not_used, earns=False)
     lent = min(sum(prices), cost(sum(idle)))
     for use, amount, milli in zip(uses, idle, _apportion(lent, idle), strict=True):
         figures = (
@@ -167,7 +167,7 @@ def _price_resource(
             ("idle", amount),
             ("borrowed_by_all", sum(borrowed)),
         )
-        add(Cause.LENT, use.tenant, milli, figures, earns=True)
+        add(EntryCause.LENT, use.tenant, milli, figures, earns=True)
     guarantees = [use.guaranteed for use in uses]
     for use, milli in zip(uses, _apportion(sum(prices) + sum(unused) - lent, guarantees), strict=True):
         parts = (
@@ -175,36 +175,41 @@ def _price_resource(
             ("guaranteed_to_all", sum(guarantees)),
             ("borrowed_by_all", sum(borrowed)),
         )
-        add(Cause.SHARED, use.tenant, milli, parts, earns=True)
+        add(EntryCause.SHARED, use.tenant, milli, parts, earns=True)
     for use in uses:
         if use.measured is None:
             continue
         measures = (("declared", use.declared), ("measured", use.measured))
         if use.measured > use.declared:
-            add(Cause.EXCEEDED, use.tenant, cost(use.measured - use.declared), measures, earns=False)
+            add(EntryCause.EXCEEDED, use.tenant, cost(use.measured - use.declared), measures, earns=False)
         elif use.measured * 1000 >= use.declared * CLOSE_PERMILLE:
-            add(Cause.DECLARED, use.tenant, cost(use.measured * DECLARED_PERMILLE // 1000), measures, earns=True)
+            add(EntryCause.DECLARED, use.tenant, cost(use.measured * DECLARED_PERMILLE // 1000), measures, earns=True)
     return entries
 
 
-def price_interference(fact: Interference) -> tuple[Entry, ...]:
+def price_interference(fact: Interference) -> tuple[CreditEntry, ...]:
     """The entry of one incident; none below the required confidence, without harm between two tenants, or of a
     cleared one.
     """
-    confidence = 1000 if fact.verdict is Verdict.PROVEN else fact.confidence_permille
+    confidence = 1000 if fact.verdict is CauseVerdict.PROVEN else fact.confidence_permille
     milli = fact.harm_milli * confidence // 1000
-    if fact.verdict is Verdict.CLEARED or confidence < CONFIDENT_PERMILLE or not milli or fact.culprit == fact.victim:
+    if (
+        fact.verdict is CauseVerdict.CLEARED
+        or confidence < CONFIDENT_PERMILLE
+        or not milli
+        or fact.culprit == fact.victim
+    ):
         return ()
-    cause = Cause.COMPENSATED if fact.objective_missed else Cause.INTERFERED
+    cause = EntryCause.COMPENSATED if fact.objective_missed else EntryCause.INTERFERED
     payee = account_of(fact.victim) if fact.objective_missed else HOUSE
     evidence: Evidence = (
         ("victim", fact.victim),
         ("harm_milli_core_hours", fact.harm_milli),
         ("confidence_permille", fact.confidence_permille),
-        *((("verdict", fact.verdict.value),) if fact.verdict is Verdict.PROVEN else ()),
+        *((("verdict", fact.verdict.value),) if fact.verdict is CauseVerdict.PROVEN else ()),
         *fact.evidence,
     )
-    return (Entry(incident_key(fact.key), fact.at_ms, cause, account_of(fact.culprit), payee, milli, evidence),)
+    return (CreditEntry(incident_key(fact.key), fact.at_ms, cause, account_of(fact.culprit), payee, milli, evidence),)
 
 
 def incident_key(key: str) -> str:

@@ -36,7 +36,7 @@ class TenantSums(msgspec.Struct, frozen=True, array_like=True):
     violations: int = 0  # 1: pods wait while the tenant uses less than its guarantee
 
 
-class Room(msgspec.Struct, frozen=True):
+class ClusterRoom(msgspec.Struct, frozen=True):
     """Of one cluster: what `where` needs."""
 
     capacity: Vector
@@ -57,7 +57,7 @@ class Statement(msgspec.Struct, frozen=True):
     issued_ms: int
     lasts_ms: int
     epsilon_milli: int  # of the noise on `used` and `violations`; 0: exact
-    room: Room
+    room: ClusterRoom
     tenants: tuple[TenantSums, ...] = ()
 
 
@@ -96,7 +96,7 @@ def check_statement(statement: Statement, registered: Vector) -> None:
             raise InvalidInput(f"sum of used {name}", total, f"at most the stated capacity, {most}")
 
 
-def _check_room(room: Room, registered: Vector) -> None:
+def _check_room(room: ClusterRoom, registered: Vector) -> None:
     for field in ("capacity", "free", "largest_free", "lent_free"):
         _check_vector(field, getattr(room, field))
     for name, stated, most in zip(RESOURCES, room.capacity, registered, strict=True):

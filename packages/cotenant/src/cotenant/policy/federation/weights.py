@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import isqrt
 
-from cotenant.policy.federation.statement import MAX_STANDING, NONE, Room, Statement, Vector
+from cotenant.policy.federation.statement import MAX_STANDING, NONE, ClusterRoom, Statement, Vector
 
 NEUTRAL = 1000
 MIN_PERMILLE, MAX_PERMILLE = 500, 2000
@@ -35,7 +35,7 @@ def dominant_ppm(amounts: Vector, capacity: Vector) -> int:
     return max((amount * _PPM // most for amount, most in zip(amounts, capacity, strict=True) if most), default=0)
 
 
-def total_capacity(rooms: Iterable[Room]) -> Vector:
+def total_capacity(rooms: Iterable[ClusterRoom]) -> Vector:
     """Of all clusters."""
     total = NONE
     for room in rooms:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotenant.policy.federation.statement import RESOURCES, Room, Vector
+from cotenant.policy.federation.statement import RESOURCES, ClusterRoom, Vector
 
 _PERMILLE = 1000
 
@@ -33,7 +33,7 @@ class JobNeeds:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidateCluster:
     """One cluster, and why it stands where it stands."""
 
     cluster: str
@@ -41,26 +41,26 @@ class Candidate:
     why: str
 
 
-def ranked(needs: JobNeeds, rooms: Sequence[tuple[str, Room]]) -> list[Candidate]:
+def ranked(needs: JobNeeds, rooms: Sequence[tuple[str, ClusterRoom]]) -> list[CandidateCluster]:
     """The clusters, the best first; those without room last, by name."""
     dearest = max((room.price_micro for _, room in rooms), default=0)
     fitting: list[tuple[int, int, str, str]] = []
-    others: list[Candidate] = []
+    others: list[CandidateCluster] = []
     for cluster, room in rooms:
         lacking = _lacking(needs, room)
         if lacking:
-            others.append(Candidate(cluster, False, lacking))
+            others.append(CandidateCluster(cluster, False, lacking))
             continue
         missed = room.objectives_missed * _PERMILLE // room.objectives if room.objectives else 0
         price = 0 if needs.is_lent else room.price_micro or dearest
         expected = price * (_PERMILLE + missed) // _PERMILLE if price else missed
         left = _left_permille(needs, room)
         fitting.append((expected, -left, cluster, _why(needs, room, left)))
-    found = [Candidate(cluster, True, why) for _, _, cluster, why in sorted(fitting)]
+    found = [CandidateCluster(cluster, True, why) for _, _, cluster, why in sorted(fitting)]
     return found + sorted(others, key=lambda candidate: candidate.cluster)
 
 
-def _lacking(needs: JobNeeds, room: Room) -> str:
+def _lacking(needs: JobNeeds, room: ClusterRoom) -> str:
     free = room.lent_free if needs.is_lent else room.free
     kind = "lent" if needs.is_lent else "free"
     for name, wanted, there in zip(RESOURCES, needs.total, free, strict=True):
@@ -74,7 +74,7 @@ def _lacking(needs: JobNeeds, room: Room) -> str:
     return ""
 
 
-def _left_permille(needs: JobNeeds, room: Room) -> int:
+def _left_permille(needs: JobNeeds, room: ClusterRoom) -> int:
     free = room.lent_free if needs.is_lent else room.free
     return min(
         (
@@ -86,7 +86,7 @@ def _left_permille(needs: JobNeeds, room: Room) -> int:
     )
 
 
-def _why(needs: JobNeeds, room: Room, left: int) -> str:
+def _why(needs: JobNeeds, room: ClusterRoom, left: int) -> str:
     if needs.is_lent:
         cost = "lent resources"
     else:

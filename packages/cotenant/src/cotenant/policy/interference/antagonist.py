@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.interference import capping
 from cotenant.policy.interference.capping import RULE, Cap, Caps
 from cotenant.policy.interference.ranking import Suspect, by_blame, by_correlation
-from cotenant.policy.interference.series import Series, Slice, VictimSample, extend, is_informative, job_of
+from cotenant.policy.interference.series import SampleSlice, SampleWindow, VictimSample, extend, is_informative, job_of
 from cotenant.policy.interference.settings import InterferenceSettings, SuspectSignal, VictimSignal
 from cotenant.policy.interference.usual import UsualValues, learn
 
@@ -41,7 +41,7 @@ _SUSPECT_TEXT = {
 class CauseHistory:
     """State of the search; bounded by its settings and the pods on the node."""
 
-    series: Series = field(default_factory=Series)
+    series: SampleWindow = field(default_factory=SampleWindow)
     usual: UsualValues = field(default_factory=UsualValues)
     outliers: tuple[tuple[str, tuple[int, ...]], ...] = ()  # victim: when
     caps: Caps = field(default_factory=Caps)
@@ -49,7 +49,9 @@ class CauseHistory:
     last: tuple[Reason, ...] = ()  # of the last sample
 
 
-def decide(state: NodeState, settings: InterferenceSettings, memory: CauseHistory) -> tuple[Verdict, CauseHistory]:
+def decide(
+    state: NodeState, settings: InterferenceSettings, memory: CauseHistory
+) -> tuple[PolicyVerdict, CauseHistory]:
     """The knobs and evictions that the search desires now."""
     caps, released = capping.release(memory.caps, state, settings)
     memory = replace(memory, caps=caps)
@@ -60,7 +62,7 @@ def decide(state: NodeState, settings: InterferenceSettings, memory: CauseHistor
             memory = _judge(state, settings, replace(memory, caps=capping.observe(caps, done, settings)), done)
             memory = replace(memory, usual=learn(memory.usual, done, settings))
     best_effort = state.best_effort_pods
-    verdict = Verdict(
+    verdict = PolicyVerdict(
         reasons=(*released, *memory.last) or (Reason(RULE, "no sample is complete yet"),),
         knobs=capping.knobs(memory.caps, best_effort, settings),
         evictions=capping.evictions(memory.caps, best_effort, state.at_us, settings),
@@ -84,7 +86,7 @@ def _threshold(entry: PodUse, settings: InterferenceSettings, memory: CauseHisto
     return settings.threshold_ppm or (values.threshold_ppm(settings) if values else None)
 
 
-def _judge(state: NodeState, settings: InterferenceSettings, memory: CauseHistory, done: Slice) -> CauseHistory:
+def _judge(state: NodeState, settings: InterferenceSettings, memory: CauseHistory, done: SampleSlice) -> CauseHistory:
     """Evaluate each victim's new sample, and search where there is an anomaly."""
     entries = {entry.pod.uid: entry for entry in state.pods}
     earlier = dict(memory.outliers)
@@ -127,12 +129,18 @@ def _calm(entry: PodUse, sample: VictimSample, threshold: int | None, settings: 
             f"{key} was throttled by its own quota in {sample.throttled_ppm / PPM:.0%} of its periods: no other "
             "pod is blamed"
         )
-        return Reason(RULE, text, (Term("throttled", sample.throttled_ppm, "ppm"),))
+        return Reason(RULE, text, (DecisionTerm("throttled", sample.throttled_ppm, "ppm"),))
     if not is_informative(sample, settings):
         text = f"{key} used {sample.cpu_m} mCPU, too little for a sample"
-        return Reason(RULE, text, (Term("use", sample.cpu_m, "mCPU"), Term("least", settings.min_victim_cpu_m, "mCPU")))
+        return Reason(
+            RULE,
+            text,
+            (DecisionTerm("use", sample.cpu_m, "mCPU"), DecisionTerm("least", settings.min_victim_cpu_m, "mCPU")),
+        )
     if threshold is None:
-        return Reason(RULE, f"usual values of {key} are not known yet", (Term("signal", sample.level_ppm, "ppm"),))
+        return Reason(
+            RULE, f"usual values of {key} are not known yet", (DecisionTerm("signal", sample.level_ppm, "ppm"),)
+        )
     if sample.level_ppm <= threshold:
         return _reason(entry, sample, threshold, settings, "as usual")
     return None
@@ -143,7 +151,9 @@ def _reason(
 ) -> Reason:
     signal = _SIGNAL_TEXT[settings.victim_signal]
     text = f"{entry.pod.key}: {signal} {sample.level_ppm / PPM:.2f}, threshold {threshold / PPM:.2f}: {outcome}"
-    return Reason(RULE, text, (Term("signal", sample.level_ppm, "ppm"), Term("threshold", threshold, "ppm")))
+    return Reason(
+        RULE, text, (DecisionTerm("signal", sample.level_ppm, "ppm"), DecisionTerm("threshold", threshold, "ppm"))
+    )
 
 
 def _search(
@@ -167,17 +177,17 @@ def _search(
     suspect, score = entries[top.uid].pod, _SUSPECT_TEXT[settings.suspect_signal]
     found = _reason(entry, sample, threshold, settings, "an anomaly")
     text = f"{found.text}; first among {len(free)} is {suspect.key} with a {score} of {top.score_ppm / PPM:.2f}"
-    terms = (*found.terms, *_terms(top), Term("least score", settings.suspect_ppm, "ppm"))
+    terms = (*found.terms, *_terms(top), DecisionTerm("least score", settings.suspect_ppm, "ppm"))
     if top.score_ppm < settings.suspect_ppm:
         return None, Reason(RULE, f"{text}, below {settings.suspect_ppm / PPM:.2f}: no pod is capped", terms)
     if not suspect.best_effort:
         return None, Reason(RULE, f"{text}, which is itself a service: no pod is capped", terms)
     limit = capping.cap_m(suspect, settings)
     text = f"{text}: capped to {limit / 1000:g} CPU for {settings.cap_us // 1_000_000} s"
-    reason = Reason(RULE, text, (*terms, Term("cap", limit, "mCPU")))
+    reason = Reason(RULE, text, (*terms, DecisionTerm("cap", limit, "mCPU")))
     return Cap(suspect.uid, entry.pod.uid, now_us, now_us + settings.cap_us, sample.level_ppm, reason), reason
 
 
-def _terms(place: Suspect) -> tuple[Term, ...]:
-    terms = (Term("score", place.score_ppm, "ppm"), Term("samples", place.samples))
-    return terms if place.blame_us is None else (*terms, Term("ran meanwhile", place.blame_us, "us"))
+def _terms(place: Suspect) -> tuple[DecisionTerm, ...]:
+    terms = (DecisionTerm("score", place.score_ppm, "ppm"), DecisionTerm("samples", place.samples))
+    return terms if place.blame_us is None else (*terms, DecisionTerm("ran meanwhile", place.blame_us, "us"))

@@ -1,7 +1,7 @@
 """A workload profile by axis from windows of measurements: means of use, and slopes against the use of others.
 
 A report of a node says little of each resource, and a slope through three equal points is no sensitivity. For each
-workload and axis decayed sums of products are kept (`Moments`), from which tendency is a mean and sensitivity the slope
+workload and axis decayed sums of products are kept (`ShareMoments`), from which tendency is a mean and sensitivity the slope
 of the logarithm of what the pod suffers against the share of the node's CPUs that others use, with the pod's own use as
 second variable. A figure needs `MIN_WINDOWS` windows and, for a slope, neighbours whose use varies by `MIN_SPREAD`;
 otherwise the reason is said. `differs` says whether a new profile is worth a write.
@@ -19,20 +19,20 @@ import numpy as np
 
 from cotenant.model.arrays import Float
 from cotenant.model.cluster.workload_profile import (
-    Axis,
     AxisReading,
-    Bound,
-    Figure,
+    FigureSource,
     Overall,
+    ProfileAxis,
+    ProfileFigure,
     Reading,
-    Source,
     Unknown,
+    WorkloadBound,
     figure,
 )
 from cotenant.model.machine.node_metric import PodSignals
 from cotenant.policy.interference.bound import LONGEST_WAIT, disk_alone, shares
 
-Learned = tuple[Mapping[Axis, AxisReading], Overall, Mapping[Bound, Reading]]
+Learned = tuple[Mapping[ProfileAxis, AxisReading], Overall, Mapping[WorkloadBound, Reading]]
 
 MIN_WINDOWS = 20
 MIN_SPREAD = 0.05  # standard deviation of the others' share of a node
@@ -58,13 +58,13 @@ NO_NETWORK_USE = Unknown("no node of its pods knows the speed of its uplink, or 
 NETWORK_RUN = Unknown("nothing that it waits for tells of the network; `cotenant profile run` measures it")
 IDLE = Unknown("in no window did it run or wait for 5 % of the time")
 NO_BOUND = {
-    Bound.CPU: IDLE,
-    Bound.MEMORY: Unknown("no node of its pods reports waits for memory (PSI)"),
-    Bound.MEMORY_BANDWIDTH: Unknown(
+    WorkloadBound.CPU: IDLE,
+    WorkloadBound.MEMORY: Unknown("no node of its pods reports waits for memory (PSI)"),
+    WorkloadBound.MEMORY_BANDWIDTH: Unknown(
         "no node of its pods reports cycles per instruction: it is in the share of the CPU"
     ),
-    Bound.DISK: Unknown("no node of its pods reports waits for disks (PSI)"),
-    Bound.NETWORK: NO_NETWORK_USE,
+    WorkloadBound.DISK: Unknown("no node of its pods reports waits for disks (PSI)"),
+    WorkloadBound.NETWORK: NO_NETWORK_USE,
 }
 ONLY_RUN = Unknown("it cannot be learned from the CPU use of neighbours; `cotenant profile run` measures it")
 ONLY_RESTART = Unknown("it would need pods that are started beside known neighbours again and again")
@@ -73,7 +73,7 @@ NO_LATER_USE = Unknown("none of its pods was measured later than two minutes aft
 NO_START = Unknown("no pod of it was measured within two minutes of its start")
 
 
-class Moments:
+class ShareMoments:
     """Decayed sums of products of (1, own share, others' share, value), and the number of windows."""
 
     __slots__ = ("samples", "sums")
@@ -96,7 +96,7 @@ class Moments:
             return absent
         mean = float(self.sums[0, 3]) / weight
         variance = max(0.0, float(self.sums[3, 3]) / weight - mean * mean)
-        return figure(mean, _Z * sqrt(variance / weight), self.samples, Source.LEARNED)
+        return figure(mean, _Z * sqrt(variance / weight), self.samples, FigureSource.LEARNED)
 
     def slope(self, absent: Unknown) -> Reading:
         """Additional time when others use the whole node, from the slope of the logarithm of the value."""
@@ -117,7 +117,7 @@ class Moments:
         rest = max(0.0, float(centred[2, 2] - slopes @ centred[:2, 2])) / max(1.0, weight - 3.0)
         half = _Z * sqrt(max(0.0, rest * float(inverse[1, 1])))
         value, high, low = (expm1(min(3.0, entry)) for entry in (slopes[1], slopes[1] + half, slopes[1] - half))
-        return figure(value, max(high - value, value - low), self.samples, Source.LEARNED)
+        return figure(value, max(high - value, value - low), self.samples, FigureSource.LEARNED)
 
 
 class AxisMoments:
@@ -138,10 +138,10 @@ class AxisMoments:
     )
 
     def __init__(self) -> None:
-        self.disk_use, self.disk, self.network_use = Moments(), Moments(), Moments()
-        self.bound = {resource: Moments() for resource in Bound}
-        self.cpu_use, self.memory_use, self.start_use = Moments(), Moments(), Moments()
-        self.cpu, self.cache, self.run_queue = Moments(), Moments(), Moments()
+        self.disk_use, self.disk, self.network_use = ShareMoments(), ShareMoments(), ShareMoments()
+        self.bound = {resource: ShareMoments() for resource in WorkloadBound}
+        self.cpu_use, self.memory_use, self.start_use = ShareMoments(), ShareMoments(), ShareMoments()
+        self.cpu, self.cache, self.run_queue = ShareMoments(), ShareMoments(), ShareMoments()
         self.seen_s = -inf
 
     def add(
@@ -182,21 +182,21 @@ class AxisMoments:
         for resource, share in shares(cpu_m, signals).items():
             self.bound[resource].add(0.0, 0.0, share, age_s)
 
-    def bounds(self) -> dict[Bound, Reading]:
+    def bounds(self) -> dict[WorkloadBound, Reading]:
         """The mean share of each resource in what held the workload."""
         return {resource: moments.mean(NO_BOUND[resource]) for resource, moments in self.bound.items()}
 
-    def readings(self) -> dict[Axis, AxisReading]:
+    def readings(self) -> dict[ProfileAxis, AxisReading]:
         """Every axis."""
         return {
-            Axis.CPU: AxisReading(self.cpu_use.mean(NO_LATER_USE), self.cpu.slope(NO_LATENCY)),
-            Axis.CACHE: AxisReading(NO_CACHE_USE, self.cache.slope(NO_PMU)),
-            Axis.MEMORY_BANDWIDTH: AxisReading(NO_CACHE_USE, NO_BANDWIDTH),
-            Axis.MEMORY: AxisReading(self.memory_use.mean(NO_USE), ONLY_RUN),
-            Axis.DISK: AxisReading(self.disk_use.mean(NO_DISK_USE), self.disk.slope(NO_DISK_WAIT)),
-            Axis.NETWORK: AxisReading(self.network_use.mean(NO_NETWORK_USE), NETWORK_RUN),
-            Axis.RUN_QUEUE: AxisReading(NO_QUEUE_USE, self.run_queue.slope(NO_WAIT)),
-            Axis.START_UP: AxisReading(self.start_use.mean(NO_START), ONLY_RESTART),
+            ProfileAxis.CPU: AxisReading(self.cpu_use.mean(NO_LATER_USE), self.cpu.slope(NO_LATENCY)),
+            ProfileAxis.CACHE: AxisReading(NO_CACHE_USE, self.cache.slope(NO_PMU)),
+            ProfileAxis.MEMORY_BANDWIDTH: AxisReading(NO_CACHE_USE, NO_BANDWIDTH),
+            ProfileAxis.MEMORY: AxisReading(self.memory_use.mean(NO_USE), ONLY_RUN),
+            ProfileAxis.DISK: AxisReading(self.disk_use.mean(NO_DISK_USE), self.disk.slope(NO_DISK_WAIT)),
+            ProfileAxis.NETWORK: AxisReading(self.network_use.mean(NO_NETWORK_USE), NETWORK_RUN),
+            ProfileAxis.RUN_QUEUE: AxisReading(NO_QUEUE_USE, self.run_queue.slope(NO_WAIT)),
+            ProfileAxis.START_UP: AxisReading(self.start_use.mean(NO_START), ONLY_RESTART),
         }
 
 
@@ -206,16 +206,18 @@ def differs(written: Learned, now: Learned) -> bool:
     return len(before) != len(after) or any(_changed(a, b) for a, b in zip(before, after, strict=True))
 
 
-def _flat(axes: Mapping[Axis, AxisReading], overall: Overall, bound: Mapping[Bound, Reading]) -> list[Reading]:
-    shares = [bound[resource] for resource in Bound if resource in bound]
-    parts = [part for axis in Axis if axis in axes for part in (axes[axis].tendency, axes[axis].sensitivity)]
+def _flat(
+    axes: Mapping[ProfileAxis, AxisReading], overall: Overall, bound: Mapping[WorkloadBound, Reading]
+) -> list[Reading]:
+    shares = [bound[resource] for resource in WorkloadBound if resource in bound]
+    parts = [part for axis in ProfileAxis if axis in axes for part in (axes[axis].tendency, axes[axis].sensitivity)]
     return [*parts, *shares, overall.sensitivity, overall.pressure, overall.tolerates]
 
 
 def _changed(before: Reading, after: Reading) -> bool:
     if isinstance(before, Unknown) or isinstance(after, Unknown):
         # a reason with a growing number in it is no news
-        return isinstance(before, Figure) or isinstance(after, Figure)
+        return isinstance(before, ProfileFigure) or isinstance(after, ProfileFigure)
     moved = abs(after.value - before.value)
     return moved >= max(MIN_CHANGE, MIN_CHANGE_SHARE * before.value) or after.samples >= 2 * max(
         before.samples, MIN_WINDOWS

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cotenant.model.cluster.workload_profile import Axis, Bound, Figure, Reading, WorkloadProfile
+from cotenant.model.cluster.workload_profile import ProfileAxis, ProfileFigure, Reading, WorkloadBound, WorkloadProfile
 from cotenant.model.machine.node_metric import PodSignals
 
 BASE_CPI = 1.0
@@ -30,7 +30,7 @@ MIN_DISK_SHARE = 300  # ... and from which a workload is a rival at the disk
 LONGEST_WAIT = 0.99  # of the time
 
 
-def shares(cpu_m: int, signals: PodSignals) -> Mapping[Bound, float]:
+def shares(cpu_m: int, signals: PodSignals) -> Mapping[WorkloadBound, float]:
     """Shares of 1 by resource; empty for an idle window. A resource that is not measured has none."""
     cores = max(0.0, cpu_m / 1000.0)
     waited = cores * (signals.wait_per_cpu or 0.0)
@@ -38,15 +38,15 @@ def shares(cpu_m: int, signals: PodSignals) -> Mapping[Bound, float]:
     running = busy * cores / (cores + waited) if cores > 0.0 else 0.0
     cpi = signals.cycles_per_instruction
     stalled = running * max(0.0, 1.0 - BASE_CPI / cpi) if cpi is not None and cpi > 0.0 else None
-    held: dict[Bound, float] = {Bound.CPU: busy - (stalled or 0.0)}
+    held: dict[WorkloadBound, float] = {WorkloadBound.CPU: busy - (stalled or 0.0)}
     if stalled is not None:
-        held[Bound.MEMORY_BANDWIDTH] = stalled
+        held[WorkloadBound.MEMORY_BANDWIDTH] = stalled
     if signals.memory_stall is not None:
-        held[Bound.MEMORY] = signals.memory_stall
+        held[WorkloadBound.MEMORY] = signals.memory_stall
     if signals.disk_stall is not None:
-        held[Bound.DISK] = max(0.0, signals.disk_stall - (signals.memory_stall or 0.0))
+        held[WorkloadBound.DISK] = max(0.0, signals.disk_stall - (signals.memory_stall or 0.0))
     if signals.network_use is not None:
-        held[Bound.NETWORK] = signals.network_use
+        held[WorkloadBound.NETWORK] = signals.network_use
     total = sum(held.values())
     return {} if total < MIN_HELD else {resource: part / total for resource, part in held.items()}
 
@@ -60,9 +60,9 @@ def disk_alone(signals: PodSignals) -> float | None:
     return use / (use + 1.0 - wait)
 
 
-def bound_by(found: Mapping[Bound, Reading]) -> str:
+def bound_by(found: Mapping[WorkloadBound, Reading]) -> str:
     """The resource that binds the workload, "mixed" without such a one; "" where nothing is known."""
-    known = {resource: reading for resource, reading in found.items() if isinstance(reading, Figure)}
+    known = {resource: reading for resource, reading in found.items() if isinstance(reading, ProfileFigure)}
     if not known:
         return ""
     resource = max(known, key=lambda name: known[name].value)
@@ -75,10 +75,10 @@ def disk_demand(profile: WorkloadProfile) -> int:
     What was learned counts where the waits say that the disk matters to it; what was declared or measured by a run
     counts as it is.
     """
-    tendency = profile.axis(Axis.DISK).tendency
-    if not isinstance(tendency, Figure):
+    tendency = profile.axis(ProfileAxis.DISK).tendency
+    if not isinstance(tendency, ProfileFigure):
         return 0
-    share = profile.bound.get(Bound.DISK)
-    if tendency.samples and isinstance(share, Figure) and share.value < MIN_DISK_SHARE:
+    share = profile.bound.get(WorkloadBound.DISK)
+    if tendency.samples and isinstance(share, ProfileFigure) and share.value < MIN_DISK_SHARE:
         return 0
     return tendency.value

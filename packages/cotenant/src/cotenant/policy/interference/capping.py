@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cotenant.model.cluster.qos import PriorityClass
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.knob_values import USUAL_PERIOD_US, CpuMax
-from cotenant.model.machine.node_decision import EvictPod, Reason, Term
-from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_decision import DecisionTerm, EvictPod, Reason
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
-from cotenant.policy.interference.series import Slice
+from cotenant.policy.interference.series import SampleSlice
 from cotenant.policy.interference.settings import InterferenceSettings
 
 RULE = "antagonist"
@@ -70,7 +70,7 @@ def cap_m(pod: NodePod, settings: InterferenceSettings) -> int:
     return settings.cap_lowest_cpu_m if lowest else settings.cap_cpu_m
 
 
-def observe(caps: Caps, done: Slice, settings: InterferenceSettings) -> Caps:
+def observe(caps: Caps, done: SampleSlice, settings: InterferenceSettings) -> Caps:
     """Record the victims' signals under their caps. A sample that began before the cap does not count."""
     active = []
     for cap in caps.active:
@@ -105,7 +105,7 @@ def release(caps: Caps, state: NodeState, settings: InterferenceSettings) -> tup
                 RULE,
                 f"{pod.key} is released after {(state.at_us - cap.since_us) // 1_000_000} s: {after}"
                 f" from {_ratio(cap.level_before_ppm)}, the cap {'helped' if helped else 'did not help'}",
-                (Term("before", cap.level_before_ppm, "ppm"), Term("under the cap", since or 0, "ppm")),
+                (DecisionTerm("before", cap.level_before_ppm, "ppm"), DecisionTerm("under the cap", since or 0, "ppm")),
             )
         )
     kept_us = max(settings.offence_window_us, settings.spare_us)
@@ -134,7 +134,7 @@ def knobs(caps: Caps, pods: Sequence[PodUse], settings: InterferenceSettings) ->
         pod = groups.get(cap.uid)
         if pod is not None:
             quota = CpuMax(cap_m(pod, settings) * USUAL_PERIOD_US // 1000, USUAL_PERIOD_US)
-            desired.setdefault(cap.uid, SetKnob(Target(pod.group, Knob.CPU_MAX), str(quota), cap.reason))
+            desired.setdefault(cap.uid, SetKnob(KnobTarget(pod.group, Knob.CPU_MAX), str(quota), cap.reason))
     return tuple(desired.values())
 
 
@@ -147,12 +147,14 @@ def evictions(caps: Caps, pods: Sequence[PodUse], now_us: int, settings: Interfe
     desired = []
     for entry in pods:
         count = counts.get(entry.pod.uid, 0)
-        if count >= settings.offences and entry.pod.phase is Phase.RUNNING and entry.pod.is_named:
+        if count >= settings.offences and entry.pod.phase is NodePodPhase.RUNNING and entry.pod.is_named:
             text = (
                 f"{entry.pod.key} was capped {count} times in {settings.offence_window_us // 60_000_000} min, and "
                 "each cap helped its victim"
             )
-            reason = Reason(RULE, text, (Term("caps that helped", count), Term("limit", settings.offences)))
+            reason = Reason(
+                RULE, text, (DecisionTerm("caps that helped", count), DecisionTerm("limit", settings.offences))
+            )
             desired.append(
                 EvictPod(entry.pod.uid, entry.pod.key, reason, entry.use.cpu_m or 0, entry.use.working_set_bytes or 0)
             )

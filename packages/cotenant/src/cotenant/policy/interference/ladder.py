@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import isfinite, sqrt
 from statistics import median
 
-from cotenant.model.cluster.workload_profile import Reading, Source, Unknown, figure
+from cotenant.model.cluster.workload_profile import FigureSource, Reading, Unknown, figure
 from cotenant.model.errors import InvalidInput
 
 _Z = 1.96
@@ -23,7 +23,7 @@ MIN_WINDOWS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LadderStep:
     """One rung: level in (0, 1], and what each window measured just before it and with its load, in any unit in
     which twice is twice as bad.
     """
@@ -40,7 +40,7 @@ def levels(count: int) -> tuple[float, ...]:
     return tuple((i + 1) / count for i in range(count))
 
 
-def sensitivity(steps: Sequence[Step]) -> Reading:
+def sensitivity(steps: Sequence[LadderStep]) -> Reading:
     """The slope of the additional time over the level. Windows without a value (not finite, 0 or less) are left out."""
     points: list[tuple[float, float]] = []
     samples, noise = 0, 0.0
@@ -60,7 +60,7 @@ def sensitivity(steps: Sequence[Step]) -> Reading:
     rest = sum((rise - slope * level) ** 2 for level, rise in points) / (len(points) - 1)
     # Noise of the undisturbed windows widens the interval, since the ratios of a rung have one denominator.
     half = _Z * sqrt(rest / weight + noise * noise)
-    return figure(slope, half, samples, Source.MEASURED)
+    return figure(slope, half, samples, FigureSource.MEASURED)
 
 
 def must_abort(value: float, baseline: float, objective: float | None, factor: float, max_ratio: float) -> str:

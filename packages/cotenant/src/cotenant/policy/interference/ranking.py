@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.correlation import score_ppm
-from cotenant.policy.interference.series import Slice, is_informative
+from cotenant.policy.interference.series import SampleSlice, is_informative
 from cotenant.policy.interference.settings import InterferenceSettings
 
 
@@ -27,7 +27,7 @@ class Suspect:
 
 
 def by_correlation(
-    slices: Sequence[Slice], victim: str, threshold_ppm: int, settings: InterferenceSettings
+    slices: Sequence[SampleSlice], victim: str, threshold_ppm: int, settings: InterferenceSettings
 ) -> tuple[Suspect, ...]:
     """Best-effort pods by the published score, highest first; equal ones by uid."""
     levels = [
@@ -48,7 +48,7 @@ def by_correlation(
 
 
 def by_blame(
-    slices: Sequence[Slice], victim: str, threshold_ppm: int, settings: InterferenceSettings
+    slices: Sequence[SampleSlice], victim: str, threshold_ppm: int, settings: InterferenceSettings
 ) -> tuple[Suspect, ...]:
     """Pods by their share of the victim's waiting behind others while it suffered, largest first; its own tasks are
     excluded.

@@ -42,7 +42,7 @@ class BlameSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class SampleSlice:
     """One sample of the whole node."""
 
     at_us: int  # its end
@@ -56,12 +56,12 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class SampleWindow:
     """The window of samples, oldest first, and the intervals of the current sample."""
 
-    slices: tuple[Slice, ...] = ()
+    slices: tuple[SampleSlice, ...] = ()
     sample: int = -1  # index of the sample that `taken` is part of
-    taken: tuple[tuple[int, Slice], ...] = ()  # length in us, and the interval as a slice
+    taken: tuple[tuple[int, SampleSlice], ...] = ()  # length in us, and the interval as a slice
 
 
 def is_informative(sample: VictimSample, settings: InterferenceSettings) -> bool:
@@ -76,27 +76,29 @@ def job_of(entry: PodUse) -> str:
     return f"{entry.pod.namespace}/{name}"
 
 
-def extend(series: Series, state: NodeState, settings: InterferenceSettings) -> tuple[Series, Slice | None]:
+def extend(
+    series: SampleWindow, state: NodeState, settings: InterferenceSettings
+) -> tuple[SampleWindow, SampleSlice | None]:
     """Add an interval; returns the sample that it completed, if any."""
     index, into_us = divmod(state.at_us - 1, settings.every_us)
     done = None
     if series.taken and index != series.sample:
         done = _mean(series.taken)
-        series = Series(_recent((*series.slices, done), state.at_us, settings), index)
+        series = SampleWindow(_recent((*series.slices, done), state.at_us, settings), index)
     if into_us < settings.sample_us:
         taken = (*series.taken, (state.interval_us, _interval(state, settings)))
-        series = Series(series.slices, index, taken)
+        series = SampleWindow(series.slices, index, taken)
     elif series.taken:
         done = _mean(series.taken)
-        series = Series(_recent((*series.slices, done), state.at_us, settings), index)
+        series = SampleWindow(_recent((*series.slices, done), state.at_us, settings), index)
     return series, done
 
 
-def _recent(slices: tuple[Slice, ...], now_us: int, settings: InterferenceSettings) -> tuple[Slice, ...]:
+def _recent(slices: tuple[SampleSlice, ...], now_us: int, settings: InterferenceSettings) -> tuple[SampleSlice, ...]:
     return tuple(slice_ for slice_ in slices if now_us - slice_.at_us <= settings.window_us)
 
 
-def _interval(state: NodeState, settings: InterferenceSettings) -> Slice:
+def _interval(state: NodeState, settings: InterferenceSettings) -> SampleSlice:
     victims = []
     for entry in state.services:
         level = victim_level_ppm(settings.victim_signal, entry)
@@ -109,7 +111,7 @@ def _interval(state: NodeState, settings: InterferenceSettings) -> Slice:
         amount = activity(settings.suspect_signal, entry)
         if amount is not None:
             amounts.append((entry.pod.uid, amount))
-    return Slice(state.at_us, tuple(victims), tuple(amounts), blame_samples(state))
+    return SampleSlice(state.at_us, tuple(victims), tuple(amounts), blame_samples(state))
 
 
 def blame_samples(state: NodeState) -> tuple[BlameSample, ...]:
@@ -144,7 +146,7 @@ def _owner(group: str, owners: dict[str, str]) -> str | None:
     return None
 
 
-def _mean(taken: tuple[tuple[int, Slice], ...]) -> Slice:
+def _mean(taken: tuple[tuple[int, SampleSlice], ...]) -> SampleSlice:
     """Means by time of levels and activities, sums of blame."""
     victims: dict[str, list[tuple[int, VictimSample]]] = {}
     amounts: dict[str, list[tuple[int, int]]] = {}
@@ -156,7 +158,7 @@ def _mean(taken: tuple[tuple[int, Slice], ...]) -> Slice:
             amounts.setdefault(uid, []).append((length_us, amount))
         for blamed in part.blame:
             blame.setdefault(blamed.victim, []).append(blamed)
-    return Slice(
+    return SampleSlice(
         taken[-1][1].at_us,
         tuple(
             VictimSample(

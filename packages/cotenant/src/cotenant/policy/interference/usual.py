@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import isqrt
 
 from cotenant.model.machine.node_state import PPM
-from cotenant.policy.interference.series import Slice, is_informative
+from cotenant.policy.interference.series import SampleSlice, is_informative
 from cotenant.policy.interference.settings import InterferenceSettings
 
 MAX_JOBS = 256
@@ -77,7 +77,7 @@ class UsualValues:
         return next((entry.usual for entry in self.jobs if entry.name == job), None)
 
 
-def learn(values: UsualValues, done: Slice, settings: InterferenceSettings) -> UsualValues:
+def learn(values: UsualValues, done: SampleSlice, settings: InterferenceSettings) -> UsualValues:
     """Add a sample; those in which a service hardly ran or was throttled by its own quota are ignored."""
     jobs = {job.name: job for job in values.jobs}
     for sample in done.victims:

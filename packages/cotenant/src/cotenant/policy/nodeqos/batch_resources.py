@@ -21,12 +21,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.knob_values import CpuMax
-from cotenant.model.machine.node_decision import Reason, Term
-from cotenant.model.machine.node_pod import NOT_EXTENDED, NodePod, Phase
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
+from cotenant.model.machine.node_pod import NOT_EXTENDED, NodePod, NodePodPhase
 from cotenant.model.machine.node_state import NodeState
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.available import available
 from cotenant.policy.nodeqos.burst.normalise import REFERENCE_MILLI, scaled_quota_us
 from cotenant.policy.nodeqos.wording import cpu, size
@@ -63,20 +63,20 @@ class BatchResourcesMemory:
 
 def decide(
     state: NodeState, config: BatchResourcesConfig, memory: BatchResourcesMemory
-) -> tuple[Verdict, BatchResourcesMemory]:
+) -> tuple[PolicyVerdict, BatchResourcesMemory]:
     """The desired values of all pods with batch or mid resources."""
     found: dict[str, tuple[NodePod, tuple[SetKnob, ...]]] = {}
     ratio = max(REFERENCE_MILLI, state.cpu_ratio_milli)
     known = memory.of_pod if memory.ratio_milli == ratio else {}
     for entry in state.pods:
         pod = entry.pod
-        if pod.extended == NOT_EXTENDED or pod.phase is Phase.OVER or not pod.group:
+        if pod.extended == NOT_EXTENDED or pod.phase is NodePodPhase.OVER or not pod.group:
             continue
         kept = known.get(pod.uid)
         found[pod.uid] = kept if kept is not None and kept[0] == pod else (pod, tuple(desired(pod, config, ratio)))
     kept_knobs, lacking = available(state, RULE, [knob for _, knobs in found.values() for knob in knobs])
     text = f"{len(found)} pods have batch or mid resources" if found else "no pod has batch or mid resources"
-    return Verdict((Reason(RULE, text), *lacking), kept_knobs), BatchResourcesMemory(ratio, found)
+    return PolicyVerdict((Reason(RULE, text), *lacking), kept_knobs), BatchResourcesMemory(ratio, found)
 
 
 def desired(pod: NodePod, config: BatchResourcesConfig, ratio_milli: int = REFERENCE_MILLI) -> list[SetKnob]:
@@ -121,20 +121,20 @@ def _group(
     if config.weight and request_m is not None:
         weight = weight_of(request_m)
         text = f"weight {weight} of {of}, which requests {cpu(request_m)} of batch or mid resources"
-        terms = (Term("request", request_m, "mCPU"), Term(Knob.CPU_WEIGHT, weight))
-        knobs.append(SetKnob(Target(group, Knob.CPU_WEIGHT), str(weight), Reason(RULE, text, terms)))
+        terms = (DecisionTerm("request", request_m, "mCPU"), DecisionTerm(Knob.CPU_WEIGHT, weight))
+        knobs.append(SetKnob(KnobTarget(group, Knob.CPU_WEIGHT), str(weight), Reason(RULE, text, terms)))
     if config.quota and limit_m is not None:
         quota = quota_of(limit_m, config.period_us, ratio_milli)
         text = f"{of} is limited to {cpu(limit_m)} of batch or mid resources"
-        limits: tuple[Term, ...] = (Term("limit", limit_m, "mCPU"),)
+        limits: tuple[DecisionTerm, ...] = (DecisionTerm("limit", limit_m, "mCPU"),)
         if ratio_milli != REFERENCE_MILLI:
             text += f", on CPUs {ratio_milli / 1000:g} x as fast as the reference"
-            limits = (*limits, Term("machine's speed", quota * 1000 // config.period_us - limit_m, "mCPU"))
+            limits = (*limits, DecisionTerm("machine's speed", quota * 1000 // config.period_us - limit_m, "mCPU"))
         reason = Reason(RULE, text, limits)
-        knobs.append(SetKnob(Target(group, Knob.CPU_MAX), str(CpuMax(quota, config.period_us)), reason))
+        knobs.append(SetKnob(KnobTarget(group, Knob.CPU_MAX), str(CpuMax(quota, config.period_us)), reason))
     if config.memory and memory_bytes is not None:
         pages = max(1, memory_bytes // config.page_bytes)
         text = f"{of} is limited to {size(memory_bytes)} of batch or mid memory"
-        reason = Reason(RULE, text, (Term("limit", memory_bytes, "bytes"),))
-        knobs.append(SetKnob(Target(group, Knob.MEMORY_MAX), str(pages * config.page_bytes), reason))
+        reason = Reason(RULE, text, (DecisionTerm("limit", memory_bytes, "bytes"),))
+        knobs.append(SetKnob(KnobTarget(group, Knob.MEMORY_MAX), str(pages * config.page_bytes), reason))
     return knobs

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from cotenant.model.traces.objective import ObjectiveState, ServiceObjective, Severity
+from cotenant.model.traces.objective import AlertSeverity, ObjectiveState, ServiceObjective
 
 SLOT_S = 10  # the finest counts
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
@@ -24,7 +24,7 @@ _PERIOD_S = 30 * _DAY_S  # of the tables that the windows are from
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedRequests:
     """Requests of a window."""
 
     requests: int
@@ -35,7 +35,7 @@ class Counted:
 class BurnRule:
     """An alert: `share` of the budget within `long_s` fires it. `factor` is the burn rate that this is."""
 
-    severity: Severity
+    severity: AlertSeverity
     share: float
     long_s: int
     short_s: int
@@ -54,7 +54,7 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ObjectiveStanding:
     """An objective judged. `ratio` and `budget_left` are None without requests in its window."""
 
     state: ObjectiveState
@@ -67,10 +67,10 @@ class Standing:
 
 
 _TABLE = (
-    (Severity.FAST, 0.02, _HOUR_S, 5 * _MINUTE_S),
-    (Severity.FAST, 0.05, 6 * _HOUR_S, 30 * _MINUTE_S),
-    (Severity.SLOW, 0.10, _DAY_S, 2 * _HOUR_S),
-    (Severity.SLOW, 0.10, 3 * _DAY_S, 6 * _HOUR_S),
+    (AlertSeverity.FAST, 0.02, _HOUR_S, 5 * _MINUTE_S),
+    (AlertSeverity.FAST, 0.05, 6 * _HOUR_S, 30 * _MINUTE_S),
+    (AlertSeverity.SLOW, 0.10, _DAY_S, 2 * _HOUR_S),
+    (AlertSeverity.SLOW, 0.10, 3 * _DAY_S, 6 * _HOUR_S),
 )
 
 
@@ -85,7 +85,7 @@ def rules(window_s: int) -> tuple[BurnRule, ...]:
     return tuple(found)
 
 
-def burn_rate(counted: Counted, budget_ppm: int) -> float | None:
+def burn_rate(counted: CountedRequests, budget_ppm: int) -> float | None:
     """Bad requests relative to those allowed: 1 just meets the objective. None without requests."""
     return counted.bad * 1e6 / (counted.requests * budget_ppm) if counted.requests else None
 
@@ -98,7 +98,9 @@ def windows(objective: ServiceObjective) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def judge(objective: ServiceObjective, counted: Callable[[int], Counted], covered_s: float) -> Standing:
+def judge(
+    objective: ServiceObjective, counted: Callable[[int], CountedRequests], covered_s: float
+) -> ObjectiveStanding:
     """The objective judged; `counted` gives the requests of the last so many seconds.
 
     `covered_s`: how far the counts go back. The budget is that of the whole window at the present rate of requests, so
@@ -124,7 +126,7 @@ def judge(objective: ServiceObjective, counted: Callable[[int], Counted], covere
         state = ObjectiveState.BURNING
     else:
         state = ObjectiveState.OK
-    return Standing(
+    return ObjectiveStanding(
         state,
         None if used is None else 1.0 - whole.bad / whole.requests,
         None if used is None else 1.0 - used,

@@ -3,7 +3,7 @@
 The lab asks for the amounts of hundreds of nodes every simulated minute, and an `Amount` with its terms for each of
 them costs more than the simulated world. The same arithmetic over arrays, one row per node; the plain forms are the
 specification, and tests compare both, and the lab's step with the manager's engine, to the unit (ADR 2). What is
-learned from all nodes together is the plain `Pool`.
+learned from all nodes together is the plain `LearntPool`.
 Limits: high-priority pods of one class, policies `usage` and `peak` without the N-sigma and percentile parts, no
 normalization, zones or third parties; a sum of many floats may differ in its last bit from the plain form's, which sums
 in another order.
@@ -19,15 +19,15 @@ import numpy as np
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.overcommit.histogram import BUCKETS, GROWTH, Histogram
-from cotenant.policy.overcommit.hysteresis import Band
-from cotenant.policy.overcommit.peak import PeakSettings, Pool, new_pool
+from cotenant.policy.overcommit.histogram import BUCKETS, GROWTH, DecayedHistogram
+from cotenant.policy.overcommit.hysteresis import HysteresisBand
+from cotenant.policy.overcommit.peak import LearntPool, PeakSettings, new_pool
 
 ABSENT = -1  # no amount is on the node
 _LOG_GROWTH = float(np.log(GROWTH))
 
 
-class PodColumns(NamedTuple):
+class HighPriorityColumns(NamedTuple):
     """One resource of high-priority pods, aligned columns; unit of the resource. `key` is a number that no other
     pod of the cluster has.
     """
@@ -43,14 +43,14 @@ class PodColumns(NamedTuple):
         return self.key << 24 | self.node
 
 
-def by_usage(capacity: Int, beside: Int, pods: PodColumns, reclaim_pct: int) -> Int:
+def by_usage(capacity: Int, beside: Int, pods: HighPriorityColumns, reclaim_pct: int) -> Int:
     """`batch_amounts` under the policy usage: `int64[N]`. Unmeasured pods count by their requests."""
     counted = np.where(pods.used >= 0, pods.used, pods.request)
     margin = capacity * (100 - reclaim_pct) // 100
     return np.maximum(0, capacity - margin - beside - _sums(pods.node, counted, len(capacity)))
 
 
-def written_by_band(computed: Int, present: Int, capacity: Int, band: Band) -> Int:
+def written_by_band(computed: Int, present: Int, capacity: Int, band: HysteresisBand) -> Int:
     """`to_write` over nodes; `ABSENT` = there is no present amount."""
     wanted = np.maximum(0, computed - (band.slack * capacity).astype(np.int64))
     rises = wanted > present + band.raise_by * capacity
@@ -75,7 +75,7 @@ class PeakColumns:
         nodes = len(capacity)
         self.settings = settings
         self.capacity = capacity
-        self.pool: Pool = new_pool(settings, samples_per_hour)
+        self.pool: LearntPool = new_pool(settings, samples_per_hour)
         self._counts = np.zeros((nodes, BUCKETS))  # rises, as `NodeHistory.rises`
         self._weight = np.zeros(nodes)
         self._rises_at_s = np.zeros(nodes)
@@ -84,11 +84,11 @@ class PeakColumns:
         self._node = self._identity = np.empty(0, np.int64)
         self._mean = self._level = np.empty(0)
 
-    def observe(self, fresh: Mask, pods: PodColumns, now_s: float) -> None:
+    def observe(self, fresh: Mask, pods: HighPriorityColumns, now_s: float) -> None:
         """`peak.observe` for the nodes that are `fresh`: `pods` are theirs, measured and not."""
-        measured = PodColumns._make(column[pods.used >= 0] for column in pods)
+        measured = HighPriorityColumns._make(column[pods.used >= 0] for column in pods)
         order = np.argsort(measured.identity, kind="stable")
-        measured = PodColumns._make(column[order] for column in measured)
+        measured = HighPriorityColumns._make(column[order] for column in measured)
         identity, use = measured.identity, measured.used.astype(np.float64)
         at = np.minimum(np.searchsorted(self._identity, identity), max(0, len(self._identity) - 1))
         known = self._identity[at] == identity if len(self._identity) else np.zeros(len(identity), np.bool_)
@@ -117,7 +117,7 @@ class PeakColumns:
         self._mean, self._level = self._mean[order], self._level[order]
         self._at_s[fresh] = np.maximum(now_s, self._at_s[fresh])
 
-    def amounts(self, pods: PodColumns, beside: Int) -> Int:
+    def amounts(self, pods: HighPriorityColumns, beside: Int) -> Int:
         """`peak_amount` of every node: `int64[N]`. `pods`: all high-priority pods of all nodes, with their last
         measurement.
         """
@@ -132,7 +132,7 @@ class PeakColumns:
         unknown = np.rint(np.bincount(pods.node[unmeasured], weights=requested, minlength=nodes)).astype(np.int64)
         return np.maximum(0, self.capacity - beside - level - reserve - unknown)
 
-    def exceeded(self, pods: PodColumns, beside: Int, lent: Int) -> Mask:
+    def exceeded(self, pods: HighPriorityColumns, beside: Int, lent: Int) -> Mask:
         """Whether the last measurement of high-priority pods and what is lent exceed the capacity: `bool[N]`."""
         used = _sums(pods.node, np.maximum(0, pods.used), len(self.capacity))
         return (lent > 0) & (used + beside + lent > self.capacity)
@@ -166,13 +166,13 @@ class PeakColumns:
     def _learn_ratios(self, shares: Float, now_s: float) -> None:
         if len(shares):
             ratios = dict(self.pool.ratios)
-            known = ratios.get(PriorityClass.PROD) or Histogram(0.01, self.settings.half_life_s)
+            known = ratios.get(PriorityClass.PROD) or DecayedHistogram(0.01, self.settings.half_life_s)
             ratios[PriorityClass.PROD] = added_all(known, shares, now_s)
             self.pool = replace(self.pool, ratios=ratios)
 
 
-def added_all(histogram: Histogram, values: Float, now_s: float) -> Histogram:
-    """The histogram with many values of one time: `Histogram.added` one after the other."""
+def added_all(histogram: DecayedHistogram, values: Float, now_s: float) -> DecayedHistogram:
+    """The histogram with many values of one time: `DecayedHistogram.added` one after the other."""
     if not len(values):
         return histogram
     factor = 0.5 ** (max(0.0, now_s - histogram.at_s) / histogram.half_life_s) if histogram.weight else 1.0

@@ -71,7 +71,7 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class AmountTerm:
     """One summand of an amount, negative where it is taken away."""
 
     name: str
@@ -85,7 +85,7 @@ class Amount:
     resource: str  # short name, e.g. batch-cpu
     policy: str
     value: int
-    terms: tuple[Term, ...]
+    terms: tuple[AmountTerm, ...]
 
     def __post_init__(self) -> None:
         total = sum(term.amount for term in self.terms)
@@ -98,13 +98,13 @@ class Amount:
         """
         if value == self.value:
             return self
-        return Amount(self.resource, self.policy, value, (*self.terms, Term(name, value - self.value)))
+        return Amount(self.resource, self.policy, value, (*self.terms, AmountTerm(name, value - self.value)))
 
 
 def summed(resource: str, policy: str, *terms: tuple[str, int]) -> Amount:
     """The sum of the terms, at least zero; terms that are zero are kept, for they say that nothing was subtracted."""
     total = sum(amount for _, amount in terms)
-    amount = Amount(resource, policy, total, tuple(Term(*term) for term in terms))
+    amount = Amount(resource, policy, total, tuple(AmountTerm(*term) for term in terms))
     return amount.then("floor at zero", max(0, total))
 
 

@@ -21,7 +21,7 @@ from cotenant.model.devices.inventory import GPU_VENDOR, NodeDevices
 from cotenant.model.devices.partition import GPU_MODEL
 from cotenant.model.devices.request import CARDS, NVIDIA
 from cotenant.model.resources import GPU, GPU_CORE
-from cotenant.policy.overcommit.facts import Amount, Term
+from cotenant.policy.overcommit.facts import Amount, AmountTerm
 
 GPU_DRIVER = "node.koordinator.sh/gpu-driver-version"
 COPIED_LABELS = (GPU_MODEL, GPU_VENDOR, GPU_DRIVER)  # from the Device object to its node; never removed
@@ -66,7 +66,7 @@ def gpu_totals(devices: NodeDevices) -> GpuTotals:
 def _sum(resource: str, counted: str, gpus: list[Device]) -> Amount:
     """The sum of one resource of the GPUs, a term for each amount that some of them have."""
     sizes = Counter(gpu.total.get(counted) for gpu in gpus if counted in gpu.total)
-    terms = tuple(Term(_name(size, count), size * count) for size, count in sorted(sizes.items(), reverse=True))
+    terms = tuple(AmountTerm(_name(size, count), size * count) for size, count in sorted(sizes.items(), reverse=True))
     return Amount(resource, POLICY, sum(term.amount for term in terms), terms)
 
 

@@ -25,7 +25,7 @@ def _empty() -> Float:
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class DecayedHistogram:
     """Decayed counts; bucket 0 holds values up to `least`, bucket i those up to `least` x growth^i. Arrays are not
     changed after construction.
     """
@@ -39,12 +39,12 @@ class Histogram:
     squares: float = 0.0
     growth: float = GROWTH  # of the upper edges; there are as many buckets as counts
 
-    def added(self, value: float, now_s: float, count: float = 1.0) -> Histogram:
+    def added(self, value: float, now_s: float, count: float = 1.0) -> DecayedHistogram:
         """With one more value. Time that goes backwards does not decay."""
         factor = self._decay(now_s)
         counts = self.counts * factor
         counts[self._bucket(value)] += count
-        return Histogram(
+        return DecayedHistogram(
             self.least,
             self.half_life_s,
             max(now_s, self.at_s),
@@ -55,7 +55,7 @@ class Histogram:
             self.growth,
         )
 
-    def quantile(self, share: float, prior: Histogram | None = None, prior_weight: float = 0.0) -> float:
+    def quantile(self, share: float, prior: DecayedHistogram | None = None, prior_weight: float = 0.0) -> float:
         """The value below which this share of the weight lies; 0 where there is none. A prior adds `prior_weight`
         in its own shape.
         """

@@ -15,7 +15,7 @@ from cotenant.model.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class HysteresisBand:
     """Shares of the capacity."""
 
     slack: float = 0.02  # written below the computed amount
@@ -26,7 +26,7 @@ class Band:
             raise InvalidInput("hysteresis", f"{self.slack}, {self.raise_by}", "shares from 0 to 1")
 
 
-def to_write(computed: int, present: int | None, capacity: int, band: Band) -> int:
+def to_write(computed: int, present: int | None, capacity: int, band: HysteresisBand) -> int:
     """The amount that should stand on the node; the present one where it may stay."""
     wanted = max(0, computed - int(band.slack * capacity))
     if present is None or computed < present:

@@ -27,7 +27,7 @@ BANDWIDTH_ANNOTATION = "node.koordinator.sh/network-bandwidth"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SloPart:
     """One key of the ConfigMap and the field of a NodeSLO's spec that it fills."""
 
     name: str
@@ -38,7 +38,7 @@ class Part:
 
 
 PARTS = (
-    Part(
+    SloPart(
         "threshold",
         "resource-threshold-config",
         "resourceUsedThresholdWithBE",
@@ -50,8 +50,8 @@ PARTS = (
             "cpuEvictPolicy": "evictByRealLimit",
         },
     ),
-    Part("qos", "resource-qos-config", "resourceQOSStrategy", {}),
-    Part(
+    SloPart("qos", "resource-qos-config", "resourceQOSStrategy", {}),
+    SloPart(
         "burst",
         "cpu-burst-config",
         "cpuBurstStrategy",
@@ -63,8 +63,8 @@ PARTS = (
             "sharePoolThresholdPercent": 50,
         },
     ),
-    Part("system", "system-config", "systemStrategy", {"totalNetworkBandwidth": "0"}),
-    Part("host_applications", "host-application-config", "hostApplications", [], is_list=True),
+    SloPart("system", "system-config", "systemStrategy", {"totalNetworkBandwidth": "0"}),
+    SloPart("host_applications", "host-application-config", "hostApplications", [], is_list=True),
 )
 PART_BY_NAME = {part.name: part for part in PARTS}
 
@@ -117,7 +117,7 @@ def read_slo_config(data: Mapping[str, str] | None, previous: SloConfig = DEFAUL
     return SloConfig(parts, tuple(refused))
 
 
-def read_part(part: Part, text: str | None) -> PartConfig:
+def read_part(part: SloPart, text: str | None) -> PartConfig:
     """One key's value; None = the key is absent. Raises `InvalidInput` with the path of the first bad field."""
     if text is None:
         return PartConfig(part.defaults)
@@ -153,7 +153,7 @@ def render(config: SloConfig, labels: Labels, annotations: Mapping[str, str]) ->
     return Rendered(spec, tuple(ignored))
 
 
-def select(part: Part, config: PartConfig, labels: Labels, annotations: Mapping[str, str]) -> tuple[JsonValue, str]:
+def select(part: SloPart, config: PartConfig, labels: Labels, annotations: Mapping[str, str]) -> tuple[JsonValue, str]:
     """One part for one node, and why the node's bandwidth annotation was ignored, if it was."""
     value = config.of_node(labels)
     text = annotations.get(BANDWIDTH_ANNOTATION)
@@ -167,7 +167,7 @@ def select(part: Part, config: PartConfig, labels: Labels, annotations: Mapping[
     return {**value, "totalNetworkBandwidth": text}, ""
 
 
-def _applications(part: Part, value: Mapping[str, JsonValue]) -> PartConfig:
+def _applications(part: SloPart, value: Mapping[str, JsonValue]) -> PartConfig:
     nodes = []
     for i, entry in enumerate(_list(value.get("nodeConfigs"), f"{part.key}.nodeConfigs")):
         where = f"{part.key}.nodeConfigs[{i}]"

@@ -30,7 +30,7 @@ from math import exp, sqrt
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.overcommit.facts import Amount, Policy, summed
-from cotenant.policy.overcommit.histogram import Histogram
+from cotenant.policy.overcommit.histogram import DecayedHistogram
 
 _MIN_SHARE = 0.0005  # of capacity: smaller rises count as none
 
@@ -57,7 +57,7 @@ class PeakSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class PodUse:
+class MeasuredPodUse:
     """One high-priority pod at a measurement; `use` is None where it was not measured. Unit: that of the resource."""
 
     priority_class: PriorityClass
@@ -66,46 +66,48 @@ class PodUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class LearntPool:
     """What is learnt from all nodes together: rises in share of capacity, use over request by class, and the level
     of the quantile.
     """
 
-    rises: Histogram
-    ratios: Mapping[PriorityClass, Histogram]
+    rises: DecayedHistogram
+    ratios: Mapping[PriorityClass, DecayedHistogram]
     level: float  # allowed share of measurements in which use exceeds the prediction
 
 
 @dataclass(frozen=True, slots=True)
-class NodeHistory:
+class PeakHistory:
     """What is learnt of one node."""
 
-    rises: Histogram
-    pods: Mapping[str, Histogram] = field(default_factory=dict)
+    rises: DecayedHistogram
+    pods: Mapping[str, DecayedHistogram] = field(default_factory=dict)
     levels: Mapping[str, float] = field(default_factory=dict)  # by pod, after the last measurement
     means: Mapping[str, float] = field(default_factory=dict)  # recent mean, by pod
     at_s: float = 0.0  # of the last measurement
     seeded_reserve: float | None = None  # share of capacity, as a predecessor wrote it
 
 
-def new_pool(settings: PeakSettings, samples_per_hour: float) -> Pool:
+def new_pool(settings: PeakSettings, samples_per_hour: float) -> LearntPool:
     """Nothing learnt yet."""
-    return Pool(Histogram(_MIN_SHARE, settings.half_life_s), {}, settings.risk / max(1.0, samples_per_hour))
+    return LearntPool(
+        DecayedHistogram(_MIN_SHARE, settings.half_life_s), {}, settings.risk / max(1.0, samples_per_hour)
+    )
 
 
-def new_history(settings: PeakSettings, seeded_reserve: float | None = None) -> NodeHistory:
+def new_history(settings: PeakSettings, seeded_reserve: float | None = None) -> PeakHistory:
     """Nothing learnt yet, or a predecessor's reserve."""
-    return NodeHistory(Histogram(_MIN_SHARE, settings.half_life_s), seeded_reserve=seeded_reserve)
+    return PeakHistory(DecayedHistogram(_MIN_SHARE, settings.half_life_s), seeded_reserve=seeded_reserve)
 
 
 def observe(
-    history: NodeHistory,
-    pool: Pool,
-    pods: Mapping[str, PodUse],
+    history: PeakHistory,
+    pool: LearntPool,
+    pods: Mapping[str, MeasuredPodUse],
     capacity: int,
     settings: PeakSettings,
     now_s: float,
-) -> tuple[NodeHistory, Pool]:
+) -> tuple[PeakHistory, LearntPool]:
     """Learn from one measurement of one node."""
     use = {key: pod.use for key, pod in pods.items() if pod.use is not None}
     both = use.keys() & history.levels.keys()
@@ -116,12 +118,12 @@ def observe(
         of_all = of_all.added(rise, now_s)
     kept = history.pods
     if settings.percentile or settings.sigmas:
-        empty = Histogram(max(1.0, capacity / 50_000), settings.half_life_s)
+        empty = DecayedHistogram(max(1.0, capacity / 50_000), settings.half_life_s)
         kept = {key: history.pods.get(key, empty).added(amount, now_s) for key, amount in use.items()}
     ratios = dict(pool.ratios)
     for key, pod in pods.items():
         if pod.use is not None and pod.request > 0 and key not in history.levels:
-            known = ratios.get(pod.priority_class) or Histogram(0.01, settings.half_life_s)
+            known = ratios.get(pod.priority_class) or DecayedHistogram(0.01, settings.half_life_s)
             ratios[pod.priority_class] = known.added(pod.use / pod.request, now_s)
     fade = 0.5 ** (max(0.0, now_s - history.at_s) / settings.mean_half_life_s)
     means = {key: amount + fade * (history.means.get(key, amount) - amount) for key, amount in use.items()}
@@ -131,7 +133,7 @@ def observe(
     return learnt, replace(pool, rises=of_all, ratios=ratios)
 
 
-def calibrated(pool: Pool, broken: int, hours: int, settings: PeakSettings) -> Pool:
+def calibrated(pool: LearntPool, broken: int, hours: int, settings: PeakSettings) -> LearntPool:
     """The pool after so many node-hours, `broken` of which exceeded the capacity: the level falls when more broke
     than the risk allows, and rises when fewer did.
     """
@@ -141,7 +143,7 @@ def calibrated(pool: Pool, broken: int, hours: int, settings: PeakSettings) -> P
     return replace(pool, level=min(0.2, max(1e-5, pool.level * exp(max(-1.0, step)))))
 
 
-def reserve(history: NodeHistory, pool: Pool, settings: PeakSettings) -> float | None:
+def reserve(history: PeakHistory, pool: LearntPool, settings: PeakSettings) -> float | None:
     """Share of the capacity to keep against a rise of use; None while too little is known."""
     if pool.rises.weight < settings.warm_samples:
         return history.seeded_reserve
@@ -154,9 +156,9 @@ def reserve(history: NodeHistory, pool: Pool, settings: PeakSettings) -> float |
 
 def peak_amount(
     resource: str,
-    history: NodeHistory,
-    pool: Pool,
-    pods: Mapping[str, PodUse],
+    history: PeakHistory,
+    pool: LearntPool,
+    pods: Mapping[str, MeasuredPodUse],
     capacity: int,
     beside: int,
     settings: PeakSettings,
@@ -194,18 +196,18 @@ def peak_amount(
     return amount
 
 
-def n_sigma(history: NodeHistory, sigmas: float) -> float:
+def n_sigma(history: PeakHistory, sigmas: float) -> float:
     """Sum of the pods' means plus so many standard deviations, of pods that move independently."""
     found = list(history.pods.values())
     return sum(histogram.mean for histogram in found) + sigmas * sqrt(sum(histogram.variance for histogram in found))
 
 
-def percentile(history: NodeHistory, share: float) -> float:
+def percentile(history: PeakHistory, share: float) -> float:
     """Sum of each pod's percentile of use."""
     return sum(pod.quantile(share) for pod in history.pods.values())
 
 
-def _parts(history: NodeHistory, pods: Mapping[str, PodUse], settings: PeakSettings) -> list[tuple[str, int]]:
+def _parts(history: PeakHistory, pods: Mapping[str, MeasuredPodUse], settings: PeakSettings) -> list[tuple[str, int]]:
     unmeasured = sum(pod.request for pod in pods.values() if pod.use is None)
     parts = []
     if settings.sigmas:
@@ -215,7 +217,7 @@ def _parts(history: NodeHistory, pods: Mapping[str, PodUse], settings: PeakSetti
     return parts
 
 
-def _unmeasured(pods: Mapping[str, PodUse], pool: Pool, settings: PeakSettings) -> int:
+def _unmeasured(pods: Mapping[str, MeasuredPodUse], pool: LearntPool, settings: PeakSettings) -> int:
     total = 0.0
     for pod in pods.values():
         if pod.use is None:

@@ -69,7 +69,7 @@ class PredictedUseSettings:
         return max(self.stale_s, float(_STALE_INTERVALS * interval_s))
 
 
-class Moments(NamedTuple):
+class UseMoments(NamedTuple):
     """Decayed mean and sum of squared deviations of one resource, the last value, and the highest one, which fades
     towards the mean.
     """
@@ -80,16 +80,16 @@ class Moments(NamedTuple):
     highest: float
 
 
-class UseHistory(NamedTuple):
+class PodUseHistory(NamedTuple):
     """What was measured of one pod. `weight` is the decayed number of measurements, `samples` their number."""
 
     at_s: float = -inf
     samples: int = 0
     weight: float = 0.0
-    cpu: Moments = Moments(0.0, 0.0, 0, 0.0)
-    memory: Moments = Moments(0.0, 0.0, 0, 0.0)
+    cpu: UseMoments = UseMoments(0.0, 0.0, 0, 0.0)
+    memory: UseMoments = UseMoments(0.0, 0.0, 0, 0.0)
 
-    def measured(self, use: Use, at_s: float, settings: PredictedUseSettings) -> UseHistory:
+    def measured(self, use: Use, at_s: float, settings: PredictedUseSettings) -> PodUseHistory:
         """With one more measurement. Time that goes back does not decay. Raises `InvalidInput` for a negative
         amount.
         """
@@ -97,7 +97,7 @@ class UseHistory(NamedTuple):
             raise InvalidInput("measured use", str(tuple(use)), "amounts that are not negative")
         fade = 0.5 ** (max(0.0, at_s - self.at_s) / settings.half_life_s) if self.samples else 0.0
         weight = self.weight * fade + 1.0
-        return UseHistory(
+        return PodUseHistory(
             max(at_s, self.at_s),
             self.samples + 1,
             weight,
@@ -106,29 +106,29 @@ class UseHistory(NamedTuple):
         )
 
 
-UNMEASURED = UseHistory()
+UNMEASURED = PodUseHistory()
 
 
-def reported(history: UseHistory) -> ReportedHistory:
+def reported(history: PodUseHistory) -> ReportedHistory:
     """The history as an agent reports it."""
 
-    def spread(moments: Moments) -> UseSpread:
+    def spread(moments: UseMoments) -> UseSpread:
         deviation = sqrt(max(0.0, moments.squares / history.weight))
         return UseSpread(max(0.0, moments.mean), deviation, max(0.0, moments.highest))
 
     return ReportedHistory(history.samples, history.weight, spread(history.cpu), spread(history.memory))
 
 
-def continued(known: ReportedHistory, last: Use, at_s: float) -> UseHistory:
+def continued(known: ReportedHistory, last: Use, at_s: float) -> PodUseHistory:
     """The history that an agent reported with its last measurement. Raises `InvalidInput` for a negative amount."""
     if min(last) < 0:
         raise InvalidInput("measured use", str(tuple(last)), "amounts that are not negative")
 
-    def moments(spread: UseSpread, value: int) -> Moments:
-        return Moments(spread.mean, spread.deviation**2 * known.weight, value, max(spread.highest, float(value)))
+    def moments(spread: UseSpread, value: int) -> UseMoments:
+        return UseMoments(spread.mean, spread.deviation**2 * known.weight, value, max(spread.highest, float(value)))
 
     cpu, memory = moments(known.cpu, last.cpu_m), moments(known.memory, last.memory_bytes)
-    return UseHistory(at_s, known.samples, known.weight, cpu, memory)
+    return PodUseHistory(at_s, known.samples, known.weight, cpu, memory)
 
 
 class PodHistories:
@@ -136,7 +136,7 @@ class PodHistories:
 
     def __init__(self, settings: PredictedUseSettings | None = None) -> None:
         self._settings = settings or PredictedUseSettings()
-        self._pods: dict[str, UseHistory] = {}
+        self._pods: dict[str, PodUseHistory] = {}
 
     def measured(self, use: Mapping[str, Use], at_s: float) -> dict[str, ReportedHistory]:
         """Add one measurement of every pod; pods that are not measured are forgotten."""
@@ -145,12 +145,12 @@ class PodHistories:
         return {uid: reported(history) for uid, history in self._pods.items()}
 
 
-def _moved(before: Moments, value: int, fade: float, weight: float) -> Moments:
+def _moved(before: UseMoments, value: int, fade: float, weight: float) -> UseMoments:
     """West's update of a weighted mean and variance."""
     delta = value - before.mean
     mean = before.mean + delta / weight
     highest = max(float(value), mean + (before.highest - mean) * fade)
-    return Moments(mean, before.squares * fade + delta * (value - mean), value, highest)
+    return UseMoments(mean, before.squares * fade + delta * (value - mean), value, highest)
 
 
 def requested_use(requests: Amounts) -> Use:
@@ -163,7 +163,7 @@ def is_lent_to(requests: Amounts) -> bool:
     return any(name in requests and requests.get(name) > 0 for name in LENT)
 
 
-def predicted_use(request: Use, history: UseHistory, is_fresh: bool, settings: PredictedUseSettings) -> Use:
+def predicted_use(request: Use, history: PodUseHistory, is_fresh: bool, settings: PredictedUseSettings) -> Use:
     """What a pod counts with. `is_fresh`: whether its node's measurement is not stale."""
     if not history.samples:
         return request
@@ -173,7 +173,7 @@ def predicted_use(request: Use, history: UseHistory, is_fresh: bool, settings: P
     )
 
 
-def _one(request: int, moments: Moments, weight: float, is_fresh: bool, settings: PredictedUseSettings) -> int:
+def _one(request: int, moments: UseMoments, weight: float, is_fresh: bool, settings: PredictedUseSettings) -> int:
     deviation = sqrt(max(0.0, moments.squares / weight))
     most = moments.mean + settings.sigmas * deviation
     if weight * settings.risk >= 1.0:

@@ -24,7 +24,7 @@ import numpy as np
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import NO_USE, Use
-from cotenant.policy.overcommit.histogram import Histogram
+from cotenant.policy.overcommit.histogram import DecayedHistogram
 
 GROWTH = 1.05
 MIN_CPU_M, CPU_BUCKETS, CPU_HALF_LIFE_S = 25.0, 220, 12 * 3600.0  # to 1024 CPUs
@@ -57,26 +57,26 @@ class ProdPod:
     own_cpus: bool = False  # it has CPUs that no other pod may use
 
 
-def _cpu() -> Histogram:
-    return Histogram(MIN_CPU_M, CPU_HALF_LIFE_S, counts=np.zeros(CPU_BUCKETS), growth=GROWTH)
+def _cpu() -> DecayedHistogram:
+    return DecayedHistogram(MIN_CPU_M, CPU_HALF_LIFE_S, counts=np.zeros(CPU_BUCKETS), growth=GROWTH)
 
 
-def _memory() -> Histogram:
-    return Histogram(MIN_MEMORY, MEMORY_HALF_LIFE_S, counts=np.zeros(MEMORY_BUCKETS), growth=GROWTH)
+def _memory() -> DecayedHistogram:
+    return DecayedHistogram(MIN_MEMORY, MEMORY_HALF_LIFE_S, counts=np.zeros(MEMORY_BUCKETS), growth=GROWTH)
 
 
 @dataclass(frozen=True, slots=True)
-class UseHistory:
+class ReclaimableHistory:
     """Use of a pod or of a class. `first_s`, `last_s`: of its observations, on the clock of `Histories`."""
 
     first_s: float
     last_s: float
-    cpu: Histogram = field(default_factory=_cpu)
-    memory: Histogram = field(default_factory=_memory)
+    cpu: DecayedHistogram = field(default_factory=_cpu)
+    memory: DecayedHistogram = field(default_factory=_memory)
 
-    def added(self, use: Use, now_s: float) -> UseHistory:
+    def added(self, use: Use, now_s: float) -> ReclaimableHistory:
         """With one more observation."""
-        return UseHistory(
+        return ReclaimableHistory(
             self.first_s, now_s, self.cpu.added(use.cpu_m, now_s), self.memory.added(use.memory_bytes, now_s)
         )
 
@@ -92,8 +92,10 @@ class Histories:
     """All histories of a node. `now_s` counts the time observed."""
 
     now_s: float = 0.0
-    pods: Mapping[str, UseHistory] = field(default_factory=dict)
-    together: UseHistory | None = None  # prod pods without CPUs of their own, programs of their class, and the system
+    pods: Mapping[str, ReclaimableHistory] = field(default_factory=dict)
+    together: ReclaimableHistory | None = (
+        None  # prod pods without CPUs of their own, programs of their class, and the system
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +121,13 @@ def trained(
     }
     total = beside
     for pod in pods:
-        before = histories.pods.get(pod.uid) or UseHistory(now_s, now_s)
+        before = histories.pods.get(pod.uid) or ReclaimableHistory(now_s, now_s)
         if pod.use is not None:
             kept[pod.uid] = before.added(pod.use, now_s)
             total = total.plus(Use(0 if pod.own_cpus else pod.use.cpu_m, pod.use.memory_bytes))
         elif pod.uid in histories.pods:
             kept[pod.uid] = before  # present, and not measured now
-    together = (histories.together or UseHistory(now_s, now_s)).added(total, now_s)
+    together = (histories.together or ReclaimableHistory(now_s, now_s)).added(total, now_s)
     return Histories(now_s, kept, together)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cotenant.model.cluster.labels import LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import LabelSelector, Requirement, SelectorOperator
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import json_object
 
@@ -44,7 +44,7 @@ def read_selector(written: object, field: str) -> LabelSelector | None:
             requirements.append(
                 Requirement(
                     str(expression.get("key") or ""),
-                    Operator(expression["operator"]),
+                    SelectorOperator(expression["operator"]),
                     tuple(expression.get("values") or ()),
                 )
             )

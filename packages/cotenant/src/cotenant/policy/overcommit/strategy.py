@@ -54,7 +54,7 @@ def _name(field: str) -> str:
     return _JSON_NAMES.get(field) or first + "".join(word.capitalize() for word in rest)
 
 
-class Strategy(msgspec.Struct, frozen=True, omit_defaults=True, rename=_name, kw_only=True):
+class ColocationStrategy(msgspec.Struct, frozen=True, omit_defaults=True, rename=_name, kw_only=True):
     """ColocationStrategy; None = not set at this level."""
 
     enable: bool | None = None
@@ -81,7 +81,7 @@ class Strategy(msgspec.Struct, frozen=True, omit_defaults=True, rename=_name, kw
     peak_history_minutes: int | None = None
 
 
-DEFAULTS = Strategy(
+DEFAULTS = ColocationStrategy(
     enable=False,
     metric_aggregate_duration_seconds=300,
     metric_report_interval_seconds=60,
@@ -111,7 +111,7 @@ _ABOVE_ZERO = (
     "peak_history_minutes",
 )
 _PERCENTS = tuple(
-    field_info.name for field_info in msgspec.structs.fields(Strategy) if field_info.name.endswith("_percent")
+    field_info.name for field_info in msgspec.structs.fields(ColocationStrategy) if field_info.name.endswith("_percent")
 )
 _WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text", "object": "an object"}
 _CHOICES = {"mid_reclaim_mode": ("", "static", "prediction")}
@@ -128,7 +128,7 @@ class NodeStrategy:
     """The strategy of selected nodes, merged with the cluster's already."""
 
     selector: LabelSelector | None  # None = selects nothing
-    strategy: Strategy
+    strategy: ColocationStrategy
     name: str = ""
 
 
@@ -136,32 +136,32 @@ class NodeStrategy:
 class ColocationConfig:
     """What the ConfigMap says about colocation."""
 
-    cluster: Strategy
+    cluster: ColocationStrategy
     nodes: tuple[NodeStrategy, ...] = ()
     ignored: tuple[str, ...] = ()  # node configurations and words that are not followed, and why
 
 
-def merge(base: Strategy, over: Strategy) -> Strategy:
+def merge(base: ColocationStrategy, over: ColocationStrategy) -> ColocationStrategy:
     """The base with what `over` sets."""
     changes = {name: value for name in over.__struct_fields__ if (value := getattr(over, name)) is not None}
     return msgspec.structs.replace(base, **changes)
 
 
-def read_strategy(value: object, field: str) -> Strategy:
+def read_strategy(value: object, field: str) -> ColocationStrategy:
     """A strategy from decoded JSON. Raises `InvalidInput` with the path of the field."""
     if not isinstance(value, Mapping):
         raise InvalidInput(field, value, "a JSON object")
     try:
-        return msgspec.convert(value, Strategy)
+        return msgspec.convert(value, ColocationStrategy)
     except msgspec.ValidationError as error:
         said, path = split_refusal(error)
         expected = said.removeprefix("Expected ").partition(",")[0].strip("`").removesuffix(" | null")
         raise InvalidInput(f"{field}.{path}".rstrip("."), _at(value, path), _WORDS.get(expected, expected)) from None
 
 
-def check(strategy: Strategy, field: str = KEY) -> None:
+def check(strategy: ColocationStrategy, field: str = KEY) -> None:
     """Raise `InvalidInput` for the first value that cannot be meant; values that are not set are not checked."""
-    for field_info in msgspec.structs.fields(Strategy):
+    for field_info in msgspec.structs.fields(ColocationStrategy):
         value = getattr(strategy, field_info.name)
         if value is None:
             continue
@@ -174,9 +174,9 @@ def check(strategy: Strategy, field: str = KEY) -> None:
             raise InvalidInput(where, value, "one of " + ", ".join(name for name in _CHOICES[field_info.name] if name))
 
 
-def _known(strategy: Strategy, field: str, said: list[str]) -> Strategy:
+def _known(strategy: ColocationStrategy, field: str, said: list[str]) -> ColocationStrategy:
     """The strategy without words that nobody knows; a sentence for each is added to `said`."""
-    for field_info in msgspec.structs.fields(Strategy):
+    for field_info in msgspec.structs.fields(ColocationStrategy):
         value, choices = getattr(strategy, field_info.name), _USUAL_WHERE_UNKNOWN.get(field_info.name, ())
         if not choices or not value or value in choices:
             continue
@@ -208,7 +208,7 @@ def read_config(text: str) -> ColocationConfig:
             check(own, where)
         except InvalidInput as error:
             ignored.append(f"{error}; its nodes follow the cluster")
-            own = Strategy(enable=False if own.enable is False else None)
+            own = ColocationStrategy(enable=False if own.enable is False else None)
         nodes.append(
             NodeStrategy(
                 read_selector(config.get("nodeSelector"), f"{where}.nodeSelector"),
@@ -220,15 +220,15 @@ def read_config(text: str) -> ColocationConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
+class StrategyOrigin:
     """The strategy of one node, where it comes from, and what was ignored."""
 
-    strategy: Strategy
+    strategy: ColocationStrategy
     source: str
     ignored: tuple[str, ...] = ()
 
 
-def strategy_of(config: ColocationConfig, labels: Labels, annotations: Mapping[str, str]) -> NodeView:
+def strategy_of(config: ColocationConfig, labels: Labels, annotations: Mapping[str, str]) -> StrategyOrigin:
     """The strategy in force for one node. A bad annotation or label is ignored and reported."""
     strategy, source = config.cluster, "cluster"
     ignored: list[str] = []
@@ -254,15 +254,15 @@ def strategy_of(config: ColocationConfig, labels: Labels, annotations: Mapping[s
             ignored.append(str(InvalidInput(label, value, "a number from 0 to 1")))
             continue
         strategy, source = msgspec.structs.replace(strategy, **{field: share}), f"{source} + label {label}"
-    return NodeView(strategy, source, tuple(ignored))
+    return StrategyOrigin(strategy, source, tuple(ignored))
 
 
-def is_enabled(config: ColocationConfig | None, strategy: Strategy) -> bool:
+def is_enabled(config: ColocationConfig | None, strategy: ColocationStrategy) -> bool:
     """Whether amounts are lent on a node of this strategy; a node cannot enable what the cluster has not."""
     return config is not None and bool(config.cluster.enable) and bool(strategy.enable)
 
 
-def batch_rules(strategy: Strategy) -> BatchRules:
+def batch_rules(strategy: ColocationStrategy) -> BatchRules:
     """The strategy's rules of batch amounts."""
     full = merge(DEFAULTS, strategy)
     return BatchRules(
@@ -275,7 +275,7 @@ def batch_rules(strategy: Strategy) -> BatchRules:
     )
 
 
-def mid_rules(strategy: Strategy) -> MidRules:
+def mid_rules(strategy: ColocationStrategy) -> MidRules:
     """The strategy's rules of mid amounts."""
     full = merge(DEFAULTS, strategy)
     return MidRules(

@@ -10,7 +10,7 @@ from enum import StrEnum
 MAX_SHAPE_SCORE = 10  # of a point of `shape`; scores of nodes go to 100
 
 
-class Strategy(StrEnum):
+class FitStrategy(StrEnum):
     """Of NodeResourcesFit."""
 
     LEAST_ALLOCATED = "LeastAllocated"
@@ -19,7 +19,7 @@ class Strategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class ScoreWeights:
     """Of each plugin's score; 0 = not scored."""
 
     fit: int = 1
@@ -35,8 +35,8 @@ class Weights:
 class KubeScoring:
     """The scores of one profile. The defaults are kube-scheduler's."""
 
-    weights: Weights = Weights()
-    strategy: Strategy = Strategy.LEAST_ALLOCATED
+    weights: ScoreWeights = ScoreWeights()
+    strategy: FitStrategy = FitStrategy.LEAST_ALLOCATED
     resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))  # of the strategy, with their weights
     shape: tuple[tuple[int, int], ...] = ()  # utilization in percent, score 0 to 10; ascending
     balanced_resources: tuple[str, ...] = ("cpu", "memory")

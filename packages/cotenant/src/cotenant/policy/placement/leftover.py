@@ -19,7 +19,7 @@ from cotenant.policy.placement.compiled import rejection
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.scores.leftover import (
     WasteTable,
-    Watch,
+    WatchedShapes,
     close_slots,
     scarcity_at,
     waste_at,
@@ -47,7 +47,7 @@ class Leftover(NamedTuple):
     """State of the policy besides the cluster."""
 
     table: WasteTable
-    watched: Watch
+    watched: WatchedShapes
     rules: GroupRules
     waste_weight: float
     scarcity_weight: float

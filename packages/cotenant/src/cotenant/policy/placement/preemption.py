@@ -11,7 +11,7 @@ Where a node rule allocates what no sum describes (devices, CPUs, NUMA nodes), i
 only: they order the rows, and on the first rows that can be cleared the victims are searched by the node rules' own
 answer (policy/placement/reprieve.py).
 
-Some residents are only useful together (`Jobs`): a job that loses more members than it can spare loses all of them, on
+Some residents are only useful together (`JobTotals`): a job that loses more members than it can spare loses all of them, on
 whatever rows they are. Members that a job cannot spare are reprieved first, a row on which no job is lost is preferred
 to every row on which one is, and where one is lost all of its members count in the comparison.
 Source: kube-scheduler's DefaultPreemption plugin and its choice of a node; jobs are our addition; Koordinator's
@@ -31,7 +31,7 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.decisions.reasons import Rejection, no_node_line
-from cotenant.policy.placement.reprieve import Cleared, Cost, RowCandidates, RowJobs, Vacate, clear_row
+from cotenant.policy.placement.reprieve import Cost, RowCandidates, RowJobs, Vacate, VictimFates, clear_row
 from cotenant.policy.placement.victims_by_sums import BREAKS, GOES, TEARS, Costs, Losses, by_row, clear, remove_all
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -45,7 +45,7 @@ _IMPROVED = 16  # of these, the cheapest whose victims are improved
 _SUB_PRIORITIES = 2**15
 
 
-class Column(NamedTuple):
+class ConstraintColumn(NamedTuple):
     """One constraint: the residents' total on each row, and the maximum that leaves space for the incoming pod."""
 
     reason: str
@@ -54,7 +54,7 @@ class Column(NamedTuple):
     weight: Int  # [V] what each candidate adds
 
 
-class Jobs(NamedTuple):
+class JobTotals(NamedTuple):
     """Residents that are only useful together, U jobs. All fields but `spare` are totals over the members that a
     job loses when it is lost.
     """
@@ -69,7 +69,7 @@ class Jobs(NamedTuple):
 
 
 _NONE = np.empty(0, dtype=np.int64)
-NO_JOBS = Jobs(_NONE, _NONE, _NONE, _NONE, _NONE, np.empty(0), ())
+NO_JOBS = JobTotals(_NONE, _NONE, _NONE, _NONE, _NONE, np.empty(0), ())
 
 
 class Candidates(NamedTuple):
@@ -85,7 +85,7 @@ class Candidates(NamedTuple):
     covered: Mask  # [G, B] which budgets cover a group
     bears: Int  # [B] disruptions that each budget still allows
     job: Int  # [V] index into `jobs`, -1 = not part of a job
-    jobs: Jobs = NO_JOBS
+    jobs: JobTotals = NO_JOBS
 
 
 def importance(priority: Int, sub_priority: Int) -> Int:
@@ -139,7 +139,11 @@ def ineligible(preempts: bool, priority: int, ending_priorities: Int, nominated_
 
 
 def find_victims(
-    here: Mask, helpable: Mask, columns: tuple[Column, ...], candidates: Candidates, exact: Exact | None = None
+    here: Mask,
+    helpable: Mask,
+    columns: tuple[ConstraintColumn, ...],
+    candidates: Candidates,
+    exact: Exact | None = None,
 ) -> Preemption:
     """The row to clear and the victims on it.
 
@@ -235,11 +239,11 @@ def _ranked(costs: Costs, rows: Int) -> Int:
 
 def _cheapest(
     rows: list[int], costs: Costs, exact: Exact, on_row: Callable[[int], RowCandidates]
-) -> tuple[int, Cleared | None, int, list[tuple[str, int]]]:
+) -> tuple[int, VictimFates | None, int, list[tuple[str, int]]]:
     """Of these rows, the one with the lowest cost by the node rules' answers, -1 = none; its victims, None = those by
     columns; the number of rows that can be cleared; and why others cannot.
     """
-    found: list[tuple[Cost, int, Cleared | None, Vacate | None]] = []
+    found: list[tuple[Cost, int, VictimFates | None, Vacate | None]] = []
     failed: list[tuple[str, int]] = []
     best: Cost | None = None
     for row in rows[:_SEARCHED]:
@@ -308,7 +312,7 @@ def _on_row(
     )
 
 
-def _fallen(job: Int, jobs: Jobs) -> tuple[int, ...]:
+def _fallen(job: Int, jobs: JobTotals) -> tuple[int, ...]:
     """The jobs that lose more members than they can spare; `job` of every victim."""
     taken = np.bincount(job[job >= 0], minlength=len(jobs.spare))
     return tuple(np.flatnonzero(taken > jobs.spare).tolist())

@@ -23,7 +23,7 @@ from cotenant.policy.placement.codes import Score
 _OWN_SCALE = (Score.NONE, Score.KUBE_DEFAULT, Score.KUBE_1_36, Score.FOUNDING, Score.FOUNDING_LEDGER)
 
 
-class Part(NamedTuple):
+class PreferencePart(NamedTuple):
     """One soft term's share of the score of each row, weight included."""
 
     name: str

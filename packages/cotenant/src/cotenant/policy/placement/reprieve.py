@@ -85,7 +85,7 @@ class Cost(NamedTuple):
     negative_earliest_s: float
 
 
-class Cleared(NamedTuple):
+class VictimFates(NamedTuple):
     """Indexes of the victims, by their fate: of lost jobs, violating a budget, others; most important first within
     each.
     """
@@ -96,7 +96,7 @@ class Cleared(NamedTuple):
     cost: Cost
 
 
-def clear_row(row: RowCandidates, vacate: Vacate, improve: bool = True) -> Cleared | None:
+def clear_row(row: RowCandidates, vacate: Vacate, improve: bool = True) -> VictimFates | None:
     """The victims on a row; None if the pod does not fit even without all candidates."""
     return _Search(row, vacate).run(improve)
 
@@ -119,7 +119,7 @@ class _Search:
         self._every = (1 << len(row.pods)) - 1
         self._trials = 0
 
-    def run(self, improve: bool) -> Cleared | None:
+    def run(self, improve: bool) -> VictimFates | None:
         if not self._fits(self._every):
             return None
         removed = self._reprieved()
@@ -268,11 +268,11 @@ class _Search:
         earliest_s = min((start for number, start in most if number == highest), default=np.inf)
         return Cost(int(bool(lost)), violations, highest, total, victims, size, -earliest_s)
 
-    def _cleared(self, removed: int) -> Cleared:
+    def _cleared(self, removed: int) -> VictimFates:
         torn = removed & self._members(self._lost(removed))
         breaking = self._breaking(removed & ~torn)
         others = removed & ~torn & ~breaking
-        return Cleared(_indexes(torn), _indexes(breaking), _indexes(others), self._cost(removed))
+        return VictimFates(_indexes(torn), _indexes(breaking), _indexes(others), self._cost(removed))
 
 
 def _indexes(mask: int) -> tuple[int, ...]:

@@ -14,7 +14,15 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int
 from cotenant.policy.prediction.course import Course, CourseSettings, new_course, seen, shape
-from cotenant.policy.prediction.reserve import Reserve, ReserveSettings, above, carry, judge, new_reserve, promised
+from cotenant.policy.prediction.reserve import (
+    PredictedReserve,
+    ReserveSettings,
+    above,
+    carry,
+    judge,
+    new_reserve,
+    promised,
+)
 
 _MAX_UNKNOWN = 0.25  # share of a horizon's hours: with more, what came is not known
 
@@ -30,29 +38,29 @@ class ForecastSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class UseForecast:
     """What is learned up to the end of `hour` (hours since 1970)."""
 
     hour: int
     course: Course
-    reserves: tuple[Reserve, ...]  # one a horizon
+    reserves: tuple[PredictedReserve, ...]  # one a horizon
     peaks: Float  # [S, longest horizon]: highest use by the hour, the newest last
     settings: ForecastSettings
 
-    def at(self, hour: int) -> Forecast:
+    def at(self, hour: int) -> UseForecast:
         """The same, as if learned up to this hour: for a gap in which nothing was measured."""
         return replace(self, hour=hour)
 
 
-def new_forecast(kinds: Sequence[int] | Int, settings: ForecastSettings, hour: int = -1) -> Forecast:
+def new_forecast(kinds: Sequence[int] | Int, settings: ForecastSettings, hour: int = -1) -> UseForecast:
     """Nothing learned. `kinds`: a number from 0 for each series."""
     own = np.asarray(kinds, np.int64)
     longest = max(settings.horizons_h)
     reserves = tuple(new_reserve(horizon, settings.risks, own) for horizon in settings.horizons_h)
-    return Forecast(hour, new_course(own), reserves, np.full((len(own), longest), np.nan), settings)
+    return UseForecast(hour, new_course(own), reserves, np.full((len(own), longest), np.nan), settings)
 
 
-def hour_seen(forecast: Forecast, peak: Float, last: Float) -> Forecast:
+def hour_seen(forecast: UseForecast, peak: Float, last: Float) -> UseForecast:
     """After the next hour: `[S]` its highest and its last measured use; NaN = not measured."""
     hour, settings = forecast.hour + 1, forecast.settings
     peaks = np.concatenate([forecast.peaks[:, 1:], peak[:, None]], axis=1)
@@ -73,7 +81,7 @@ def hour_seen(forecast: Forecast, peak: Float, last: Float) -> Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """One horizon, ready to be asked in the hour after `Forecast.hour`: at its beginning and at its end."""
+    """One horizon, ready to be asked in the hour after `UseForecast.hour`: at its beginning and at its end."""
 
     highest: Float  # [S, 2] course of the horizon
     here: Float  # [S, 2] course of the hour that has just gone
@@ -81,7 +89,7 @@ class Tables:
     stands: Float  # [S, 2, R]
 
 
-def tables(forecast: Forecast, at: int) -> Tables:
+def tables(forecast: UseForecast, at: int) -> Tables:
     """Of the horizon with this place in the settings."""
     course, settings, reserve = forecast.course, forecast.settings, forecast.reserves[at]
     first, level = forecast.hour, forecast.course.level

@@ -41,7 +41,7 @@ class ReserveSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserve:
+class PredictedReserve:
     """For S series of K kinds, one horizon, and R risks. Arrays are not changed after construction."""
 
     horizon: int  # hours
@@ -59,14 +59,14 @@ class Reserve:
     exceeded: Int  # [S, R]
 
 
-def new_reserve(horizon: int, risks: tuple[float, ...], kinds: Int) -> Reserve:
+def new_reserve(horizon: int, risks: tuple[float, ...], kinds: Int) -> PredictedReserve:
     """Nothing learned."""
     if horizon < 1 or not risks or not all(0 < risk < 1 for risk in risks):
         raise InvalidInput(
             "prediction", f"{horizon} h, {risks}", "a horizon of at least 1 h, and risks between 0 and 1"
         )
     series, groups, count = len(kinds), int(kinds.max(initial=-1)) + 1, len(risks)
-    return Reserve(
+    return PredictedReserve(
         horizon,
         risks,
         kinds,
@@ -83,7 +83,7 @@ def new_reserve(horizon: int, risks: tuple[float, ...], kinds: Int) -> Reserve:
     )
 
 
-def carry(reserve: Reserve, settings: ReserveSettings) -> Float:
+def carry(reserve: PredictedReserve, settings: ReserveSettings) -> Float:
     """`[S]`: the share of a present excess over the course that is expected of the horizon's highest use."""
     own, kind = _moments(reserve.sums), _moments(reserve.kind_sums)[reserve.kinds]
     weight = reserve.sums[:, 0]
@@ -92,7 +92,7 @@ def carry(reserve: Reserve, settings: ReserveSettings) -> Float:
     return np.clip(np.where(across > 1e-12, along / np.maximum(across, 1e-12), 1.0), 0.0, 1.2)
 
 
-def above(reserve: Reserve, hour: int, settings: ReserveSettings) -> Float:
+def above(reserve: PredictedReserve, hour: int, settings: ReserveSettings) -> Float:
     """`[S, R]`: what stands above course and carried excess for a forecast made in this hour of the day; NaN while the
     kind has too few judged forecasts.
     """
@@ -100,7 +100,7 @@ def above(reserve: Reserve, hour: int, settings: ReserveSettings) -> Float:
     return mean[:, None] + size[:, None] * _quantiles(reserve, settings)
 
 
-def judge(reserve: Reserve, highest: Float, settings: ReserveSettings) -> Reserve:
+def judge(reserve: PredictedReserve, highest: Float, settings: ReserveSettings) -> PredictedReserve:
     """After the forecast of `horizon` hours ago: `highest` is `[S]`, the highest use since; NaN = unknown."""
     course, excess, origin = (reserve.ahead[:, 0, part] for part in range(3))
     came = highest - course
@@ -146,7 +146,7 @@ def judge(reserve: Reserve, highest: Float, settings: ReserveSettings) -> Reserv
     )
 
 
-def promised(reserve: Reserve, hour: int, course: Float, excess: Float, bounds: Float) -> Reserve:
+def promised(reserve: PredictedReserve, hour: int, course: Float, excess: Float, bounds: Float) -> PredictedReserve:
     """With the forecast that was made at the end of this hour, to be judged after the horizon."""
     made = np.stack([course, excess, np.full(len(course), float(hour % DAY))], axis=1)
     return replace(
@@ -164,7 +164,7 @@ def _moments(sums: Float) -> Float:
     return np.stack([variance, sums[:, 4] / weight - mean_d * mean_g], axis=1)
 
 
-def _errors(reserve: Reserve, day: int, settings: ReserveSettings) -> tuple[Float, Float]:
+def _errors(reserve: PredictedReserve, day: int, settings: ReserveSettings) -> tuple[Float, Float]:
     """`[S]` mean and size of the errors of forecasts made in this hour of the day and its neighbours."""
     whole = reserve.error.sum(axis=1)
     near = reserve.error[:, [(day - 1) % DAY, day, (day + 1) % DAY]].sum(axis=1)
@@ -174,7 +174,7 @@ def _errors(reserve: Reserve, day: int, settings: ReserveSettings) -> tuple[Floa
     return found[:, 0], np.maximum(found[:, 1], _LEAST_SIZE)
 
 
-def _quantiles(reserve: Reserve, settings: ReserveSettings) -> Float:
+def _quantiles(reserve: PredictedReserve, settings: ReserveSettings) -> Float:
     """`[S, R]`, in sizes of errors."""
     of_kind = reserve.kind_counts.sum(axis=1)
     share = settings.kind_weight / np.maximum(of_kind, 1e-9)

@@ -10,13 +10,13 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int
 from cotenant.policy.prediction.course import Course
-from cotenant.policy.prediction.forecast import Forecast, new_forecast
-from cotenant.policy.prediction.reserve import Reserve
+from cotenant.policy.prediction.forecast import UseForecast, new_forecast
+from cotenant.policy.prediction.reserve import PredictedReserve
 
-Part = TypeVar("Part", Course, Reserve)
+Part = TypeVar("Part", Course, PredictedReserve)
 
 
-def with_rows(forecast: Forecast, kinds: Int) -> Forecast:
+def with_rows(forecast: UseForecast, kinds: Int) -> UseForecast:
     """With new series at the end; a kind may be new too, with the next number."""
     new = new_forecast(kinds, forecast.settings, forecast.hour)
 
@@ -31,7 +31,7 @@ def with_rows(forecast: Forecast, kinds: Int) -> Forecast:
     )
 
 
-def only(forecast: Forecast, rows: Int) -> Forecast:
+def only(forecast: UseForecast, rows: Int) -> UseForecast:
     """These series, in this order."""
 
     def taken(own: Part) -> Part:

@@ -11,7 +11,7 @@ Limits: demand and use are those of the nodes' columns, kept by tree.py.
 from __future__ import annotations
 
 from cotenant.policy.quota.nodes import QuotaNode
-from cotenant.policy.quota.runtime import Member, apportion, scaled_minima, share, start
+from cotenant.policy.quota.runtime import QuotaSibling, apportion, scaled_minima, share, start
 
 
 class Division:
@@ -139,7 +139,7 @@ class Division:
                     f"its siblings {minimum}"
                 )
         members = [
-            Member(
+            QuotaSibling(
                 child.columns[i].limited,
                 max(minimum, child.columns[i].guaranteed),
                 child.columns[i].weight,

@@ -8,7 +8,7 @@ Limits: siblings are not listed by name.
 
 from __future__ import annotations
 
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.resources import format_amount, unit_of
 from cotenant.policy.quota.nodes import RuntimeTerms
 from cotenant.policy.quota.tree import QuotaTree
@@ -26,20 +26,20 @@ def _of(inputs: RuntimeTerms) -> Reason:
     unit = unit_of(resource).value
     shared = inputs.runtime - inputs.start
     terms = [
-        Term("start", inputs.start, unit),
-        Term("shared", shared, unit),
-        Term("parent-has", inputs.total, unit),
-        Term("asked", inputs.request, unit),
-        Term("asked-by-own-pods", inputs.own_request, unit),
-        Term("asked-at-most-maximum", inputs.limited, unit),
-        Term("used", inputs.used, unit),
-        Term("minimum", inputs.minimum, unit),
-        Term("scaled-minimum", inputs.scaled_minimum, unit),
-        Term("guaranteed-by-use", inputs.guaranteed, unit),
-        Term("weight", inputs.weight),
+        DecisionTerm("start", inputs.start, unit),
+        DecisionTerm("shared", shared, unit),
+        DecisionTerm("parent-has", inputs.total, unit),
+        DecisionTerm("asked", inputs.request, unit),
+        DecisionTerm("asked-by-own-pods", inputs.own_request, unit),
+        DecisionTerm("asked-at-most-maximum", inputs.limited, unit),
+        DecisionTerm("used", inputs.used, unit),
+        DecisionTerm("minimum", inputs.minimum, unit),
+        DecisionTerm("scaled-minimum", inputs.scaled_minimum, unit),
+        DecisionTerm("guaranteed-by-use", inputs.guaranteed, unit),
+        DecisionTerm("weight", inputs.weight),
     ]
     if inputs.maximum is not None:
-        terms.append(Term("maximum", inputs.maximum, unit))
+        terms.append(DecisionTerm("maximum", inputs.maximum, unit))
     return Reason(RULE, _sentence(inputs, shared), tuple(terms))
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import DEFAULT_QUOTA, NO_LIMIT, SYSTEM_QUOTA, Levels, Quota
 from cotenant.model.resources import NOTHING, Amounts
-from cotenant.policy.quota.headroom import DEFAULT_RULES, HeadroomRules, Limit, Shortage, compare, shortages
+from cotenant.policy.quota.headroom import DEFAULT_RULES, HeadroomRules, LimitKind, Shortage, compare, shortages
 from cotenant.policy.quota.tree import QuotaTree
 
 DEFAULT_TREE = ""
@@ -167,7 +167,7 @@ class Forest:
         if tree is not None:
             return shortages(tree, name, request, preemptible, rules)
         most = self._outside[name].maximum.items
-        return tuple(compare(name, Limit.MAXIMUM, most, self.used(name), request))
+        return tuple(compare(name, LimitKind.MAXIMUM, most, self.used(name), request))
 
     def settle(self) -> None:
         """Subtract current use outside of all trees from the default tree; done when a tree is read, not per pod."""

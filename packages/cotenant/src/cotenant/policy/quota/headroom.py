@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cotenant.model.groups.quota import Levels
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.resources import Amounts, format_amount, unit_of
 from cotenant.policy.quota.tree import QuotaTree
 
 RULE = "quota-headroom"
 
 
-class Limit(StrEnum):
+class LimitKind(StrEnum):
     """A kind of limit."""
 
     RUNTIME = "runtime"
@@ -49,7 +49,7 @@ class Shortage:
     """One limit that a pod exceeds. Amounts in the resource's unit."""
 
     quota: str
-    limit: Limit
+    limit: LimitKind
     resource: str
     allowed: int
     used: int
@@ -91,15 +91,15 @@ def under(
     path = tree.path(name)
     for quota in path if rules.check_parents else path[:1]:
         if rules.by_runtime:
-            found += compare(quota, Limit.RUNTIME, tree.runtime(quota), used(quota), request)
+            found += compare(quota, LimitKind.RUNTIME, tree.runtime(quota), used(quota), request)
         else:
-            found += compare(quota, Limit.MAXIMUM, tree.quota(quota).maximum.items, used(quota), request)
+            found += compare(quota, LimitKind.MAXIMUM, tree.quota(quota).maximum.items, used(quota), request)
         if not preemptible:
-            found += compare(quota, Limit.MINIMUM, tree.quota(quota).minimum.items, held(quota), request)
+            found += compare(quota, LimitKind.MINIMUM, tree.quota(quota).minimum.items, held(quota), request)
     return tuple(found)
 
 
-def compare(quota: str, limit: Limit, allowed: Levels, used: Levels, request: Amounts) -> list[Shortage]:
+def compare(quota: str, limit: LimitKind, allowed: Levels, used: Levels, request: Amounts) -> list[Shortage]:
     """Where `used` plus `request` exceed `allowed`; a resource absent from `allowed` is not limited."""
     most, use = dict(allowed), dict(used)
     return [
@@ -116,9 +116,9 @@ def summary(found: tuple[Shortage, ...]) -> Reason:
     first = found[0]
     unit = unit_of(first.resource).value
     terms = (
-        Term(f"{first.limit} of {first.quota}", first.allowed, unit),
-        Term("used", -first.used, unit),
-        Term("requested", -first.request, unit),
+        DecisionTerm(f"{first.limit} of {first.quota}", first.allowed, unit),
+        DecisionTerm("used", -first.used, unit),
+        DecisionTerm("requested", -first.request, unit),
     )
     return Reason(RULE, "; ".join(map(str, found)), terms)
 
@@ -127,13 +127,13 @@ def rejection(name: str, found: Sequence[Shortage]) -> tuple[str, str]:
     """For a pod of the quota `name` that does not fit: the exceeded limits in words that do not change with the
     figures, and the figures.
     """
-    held: dict[tuple[str, Limit], list[str]] = {}
+    held: dict[tuple[str, LimitKind], list[str]] = {}
     for shortage in found:
         held.setdefault((shortage.quota, shortage.limit), []).append(shortage.resource)
     parts = []
     for (quota, limit), resources in held.items():
         whose = "its" if quota == name else f"{quota}'s"
-        beyond = ", which limits pods that cannot be preempted" if limit is Limit.MINIMUM else ""
+        beyond = ", which limits pods that cannot be preempted" if limit is LimitKind.MINIMUM else ""
         parts.append(f"{' and '.join(resources)} of {whose} {limit}{beyond}")
     return f"Insufficient quota {name}: {'; '.join(parts)}.", "; ".join(map(_figures, found))
 

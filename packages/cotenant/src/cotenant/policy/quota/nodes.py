@@ -37,7 +37,7 @@ class RuntimeTerms(NamedTuple):
 
 
 @dataclass(slots=True)
-class Column:
+class QuotaColumn:
     """One resource of one quota. Amounts in the resource's unit."""
 
     minimum: int = 0
@@ -75,7 +75,7 @@ class QuotaNode:
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.lends = quota.lends
         self.children: list[QuotaNode] = []
-        self.columns = [Column() for _ in range(columns)]
+        self.columns = [QuotaColumn() for _ in range(columns)]
         self.stale: dict[int, dict[QuotaNode, None]] = {}  # column -> the children that changed
 
     def upwards(self) -> Iterator[QuotaNode]:

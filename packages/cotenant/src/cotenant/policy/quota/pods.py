@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 
 from cotenant.model.groups.quota import BUILT_IN, DEFAULT_QUOTA, NAME, PREEMPTIBLE, SYSTEM_QUOTA, Quota
 from cotenant.model.resources import Amounts, format_amount
-from cotenant.policy.quota.admission import Violation
+from cotenant.policy.quota.admission import QuotaViolation
 
 _SYSTEM_NAMESPACE = "kube-system"
 
@@ -57,7 +57,7 @@ def closed_to(namespace: str, name: str, quotas: Mapping[str, Quota], home_of: C
 
 def check_pod_quota(
     quota: Quota | None, *, changes_quota: bool = True, preemptible: str = "", old_preemptible: str | None = None
-) -> list[Violation]:
+) -> list[QuotaViolation]:
     """Rules about a pod and its quota. `old_preemptible`: the label before an update, None at creation; texts of
     absent labels are empty.
     """
@@ -66,27 +66,29 @@ def check_pod_quota(
         text = (
             f"quota {quota.name} is a parent, which must not have pods: label the pod with one of its children ({NAME})"
         )
-        found.append(Violation(quota.name, "parent-quota", text))
+        found.append(QuotaViolation(quota.name, "parent-quota", text))
     if old_preemptible is not None and old_preemptible != preemptible:
         text = (
             f"the label {PREEMPTIBLE} cannot change after creation ({old_preemptible or 'none'} -> "
             f"{preemptible or 'none'})"
         )
-        found.append(Violation(quota.name if quota else "", "preemptible-immutable", text))
+        found.append(QuotaViolation(quota.name if quota else "", "preemptible-immutable", text))
     return found
 
 
-def unknown(label: str, quotas: Mapping[str, Quota]) -> tuple[Violation, ...]:
+def unknown(label: str, quotas: Mapping[str, Quota]) -> tuple[QuotaViolation, ...]:
     """A pod's label that names no quota. Admission refuses it: such a pod would be counted beside the quota that it
     is meant for.
     """
     if not label or label in quotas or label in BUILT_IN:
         return ()
     text = f"there is no quota {label} (label {NAME}): create it first, or name one that exists"
-    return (Violation(label, "not-found", text),)
+    return (QuotaViolation(label, "not-found", text),)
 
 
-def exceeded(quota: Quota, used: Amounts, request: Amounts, admission: Amounts | None = None) -> tuple[Violation, ...]:
+def exceeded(
+    quota: Quota, used: Amounts, request: Amounts, admission: Amounts | None = None
+) -> tuple[QuotaViolation, ...]:
     """The resources of a quota's maximum that a pod's request does not fit into, beside what the other pods request."""
     found = []
     for resource, most in quota.maximum:
@@ -97,5 +99,5 @@ def exceeded(quota: Quota, used: Amounts, request: Amounts, admission: Amounts |
             text = (
                 f"quota {quota.name} has no room for {shown[0]} of {resource}: {shown[1]} of {shown[2]} are requested"
             )
-            found.append(Violation(quota.name, "exceeded", text))
+            found.append(QuotaViolation(quota.name, "exceeded", text))
     return tuple(found)

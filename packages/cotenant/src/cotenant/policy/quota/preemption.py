@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.model.groups.quota import QuotaPod
-from cotenant.policy.quota.headroom import DEFAULT_RULES, HeadroomRules, Limit, Shortage, shortages
+from cotenant.policy.quota.headroom import DEFAULT_RULES, HeadroomRules, LimitKind, Shortage, shortages
 from cotenant.policy.quota.tree import QuotaTree
 
 
 @dataclass(frozen=True, slots=True)
-class Preempted:
+class QuotaVictims:
     """The victims, most important first; none with `still_short` = preemption would not help."""
 
     victims: tuple[QuotaPod, ...] = ()
@@ -39,19 +39,19 @@ def preempt(
     preemptor: QuotaPod,
     pods: Sequence[QuotaPod],
     rules: HeadroomRules = DEFAULT_RULES,
-) -> Preempted:
+) -> QuotaVictims:
     """Victims among `pods`, the placed pods of this quota (a gang that is evicted whole is one). A shortage of the
     minimum cannot be resolved, since it counts non-preemptible pods only.
     """
     short = shortages(tree, name, preemptor.request, preemptor.preemptible, rules)
     if not short:
-        return Preempted()
+        return QuotaVictims()
     candidates = [pod for pod in pods if pod.preemptible and pod.priority < preemptor.priority]
     missing = [(shortage.resource, shortage.missing) for shortage in short]
     freed = {resource: sum(pod.request.get(resource) for pod in candidates) for resource, _ in missing}
-    unsolvable = tuple(s for s in short if s.limit is Limit.MINIMUM or freed[s.resource] < s.missing)
+    unsolvable = tuple(s for s in short if s.limit is LimitKind.MINIMUM or freed[s.resource] < s.missing)
     if unsolvable:
-        return Preempted(still_short=unsolvable)
+        return QuotaVictims(still_short=unsolvable)
     spare = {
         resource: min(freed[resource] - most for other, most in missing if other == resource) for resource in freed
     }
@@ -61,4 +61,4 @@ def preempt(
             spare = {resource: left - pod.request.get(resource) for resource, left in spare.items()}
         else:
             victims.append(pod)
-    return Preempted(tuple(sorted(victims, key=lambda pod: pod.importance)))
+    return QuotaVictims(tuple(sorted(victims, key=lambda pod: pod.importance)))

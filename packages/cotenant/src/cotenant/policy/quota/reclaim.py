@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from cotenant.model.groups.quota import ROOT_QUOTA, Levels
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.resources import Amounts, format_amount, unit_of
 from cotenant.policy.quota.tree import QuotaTree
 
@@ -26,7 +26,7 @@ RULE = "quota-reclaim"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ReclaimJob:
     """Pods that are only useful together: their total use and importance."""
 
     key: str
@@ -48,7 +48,7 @@ class Reclaim:
     """The jobs to evict, most important first, and the reason. None with `granted` = the request already fits."""
 
     granted: bool
-    jobs: tuple[Job, ...]
+    jobs: tuple[ReclaimJob, ...]
     reason: Reason
 
 
@@ -77,7 +77,7 @@ class _Accounts:
                         found.append((quota, resource, short))
         return found
 
-    def move(self, job: Job, sign: int) -> None:
+    def move(self, job: ReclaimJob, sign: int) -> None:
         for quota in self.paths[job.quota]:
             used = self.used[quota]
             for resource, amount in job.held:
@@ -90,7 +90,7 @@ class _Accounts:
         return Fraction(over, max(1, most or 0)) if over > 0 else Fraction(0)
 
 
-def reclaim(tree: QuotaTree, claimant: str, request: Amounts, jobs: Sequence[Job]) -> Reclaim:
+def reclaim(tree: QuotaTree, claimant: str, request: Amounts, jobs: Sequence[ReclaimJob]) -> Reclaim:
     """Jobs to evict so that `claimant` may use `request` more, which it must have requested. `jobs` are those with
     use in this tree.
     """
@@ -99,11 +99,11 @@ def reclaim(tree: QuotaTree, claimant: str, request: Amounts, jobs: Sequence[Job
         return Reclaim(False, (), _reason("requests more than its guarantee", claimant, beyond))
     accounts = _Accounts(tree, claimant, request)
     first = accounts.missing()
-    borrowers: dict[str, list[Job]] = {}  # per quota, the least important job first
+    borrowers: dict[str, list[ReclaimJob]] = {}  # per quota, the least important job first
     for candidate in sorted(jobs, key=lambda job: job.importance, reverse=True):
         if candidate.preemptible and candidate.quota != claimant:
             borrowers.setdefault(candidate.quota, []).append(candidate)
-    taken: list[Job] = []
+    taken: list[ReclaimJob] = []
     while missing := accounts.missing():
         job = _next(accounts, borrowers, missing)
         if job is None:
@@ -123,12 +123,12 @@ def reclaim(tree: QuotaTree, claimant: str, request: Amounts, jobs: Sequence[Job
 
 
 def _next(
-    accounts: _Accounts, borrowers: Mapping[str, Sequence[Job]], missing: Sequence[tuple[str, str, int]]
-) -> Job | None:
+    accounts: _Accounts, borrowers: Mapping[str, Sequence[ReclaimJob]], missing: Sequence[tuple[str, str, int]]
+) -> ReclaimJob | None:
     """The next job to evict, for the deepest level that is short and where a job can help."""
     for level, resource, _ in missing:
         best: tuple[Fraction, int, bool, int, str] | None = None
-        chosen: Job | None = None
+        chosen: ReclaimJob | None = None
         for quota, jobs in borrowers.items():
             excess = accounts.excess(quota, resource)
             job = next((job for job in jobs if job.held.get(resource) > 0), None)
@@ -156,5 +156,5 @@ def _beyond_guarantee(tree: QuotaTree, claimant: str, request: Amounts) -> Level
 def _reason(what: str, claimant: str, amounts: Levels) -> Reason:
     most = dict(sorted(amounts, key=lambda pair: pair[1]))
     text = ", ".join(f"{format_amount(resource, amount)} of {resource}" for resource, amount in most.items())
-    terms = tuple(Term(resource, amount, unit_of(resource).value) for resource, amount in most.items())
+    terms = tuple(DecisionTerm(resource, amount, unit_of(resource).value) for resource, amount in most.items())
     return Reason(RULE, f"{claimant} {what}{': ' + text if text else ''}", terms)

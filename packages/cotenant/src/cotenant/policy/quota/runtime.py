@@ -26,7 +26,7 @@ from typing import NamedTuple
 _SCALE_BITS = 128
 
 
-class Member(NamedTuple):
+class QuotaSibling(NamedTuple):
     """One of the siblings, in one resource."""
 
     request: int  # already at most its maximum
@@ -35,7 +35,7 @@ class Member(NamedTuple):
     lends: bool = True
 
 
-def share(total: int, members: Sequence[Member]) -> list[int]:
+def share(total: int, members: Sequence[QuotaSibling]) -> list[int]:
     """The runtime of each member. Where the floors alone exceed `total`, every member keeps its floor and nothing
     is shared.
     """

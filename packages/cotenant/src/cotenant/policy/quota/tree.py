@@ -21,7 +21,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import ROOT_QUOTA, Levels, Quota
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.division import Division
-from cotenant.policy.quota.nodes import Column, QuotaNode, RuntimeTerms
+from cotenant.policy.quota.nodes import QuotaColumn, QuotaNode, RuntimeTerms
 
 
 class QuotaTree:
@@ -347,7 +347,7 @@ class QuotaTree:
         i = self._names.setdefault(resource, len(self._names))
         if i == len(self._root.columns):
             for node in self._nodes.values():
-                node.columns.append(Column())
+                node.columns.append(QuotaColumn())
         return i
 
     def _node(self, name: str) -> QuotaNode:

@@ -16,8 +16,8 @@ from cotenant.model.groups.quota import ROOT_QUOTA, Quota
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.admission import (
     DEFAULT_RULES,
-    Rules,
-    Violation,
+    QuotaRules,
+    QuotaViolation,
     check_alone,
     check_keys,
     is_in_cycle,
@@ -26,7 +26,7 @@ from cotenant.policy.quota.admission import (
 )
 
 
-def select_usable(quotas: Iterable[Quota]) -> tuple[tuple[Quota, ...], tuple[Violation, ...]]:
+def select_usable(quotas: Iterable[Quota]) -> tuple[tuple[Quota, ...], tuple[QuotaViolation, ...]]:
     """The quotas that form consistent trees, and why the others are not used.
 
     Only what would break a tree counts: a duplicate name, a missing, foreign or circular parent, a minimum above the
@@ -37,7 +37,7 @@ def select_usable(quotas: Iterable[Quota]) -> tuple[tuple[Quota, ...], tuple[Vio
     refused = []
     for quota in sorted(quotas, key=lambda quota: quota.name):
         if quota.name in kept:
-            refused.append(Violation(quota.name, "name", "another quota has this name"))
+            refused.append(QuotaViolation(quota.name, "name", "another quota has this name"))
             continue
         kept[quota.name] = quota
     while True:
@@ -52,7 +52,7 @@ def select_usable(quotas: Iterable[Quota]) -> tuple[tuple[Quota, ...], tuple[Vio
         for namespace in quota.namespaces:
             if taken.setdefault(namespace, name) != name:
                 text = f"the pods of namespace {namespace} belong to {taken[namespace]}"
-                refused.append(Violation(name, "namespace", text))
+                refused.append(QuotaViolation(name, "namespace", text))
         kept[name] = replace(quota, namespaces=tuple(space for space in quota.namespaces if taken[space] == name))
     return tuple(kept.values()), tuple(refused)
 
@@ -94,20 +94,20 @@ def _tree_above(quota: Quota, by_name: dict[str, Quota]) -> str:
     return at.tree_id if at is not None else ""
 
 
-def tolerated(quotas: Iterable[Quota], rules: Rules = DEFAULT_RULES) -> tuple[Violation, ...]:
+def tolerated(quotas: Iterable[Quota], rules: QuotaRules = DEFAULT_RULES) -> tuple[QuotaViolation, ...]:
     """Problems of quotas that are used nevertheless: scaling and division handle them, and their owners should know."""
     given = {quota.name: quota for quota in quotas}
     below: dict[str, list[Quota]] = {}
     for quota in given.values():
         below.setdefault(quota.parent, []).append(quota)
-    found: list[Violation] = []
+    found: list[QuotaViolation] = []
     for name, children in below.items():
         parent = given.get(name)
         if parent is None:
             continue
         if not parent.is_parent:
             text = f"it has children ({listed(child.name for child in children)}) but is not marked as a parent"
-            found.append(Violation(name, "is-parent", text))
+            found.append(QuotaViolation(name, "is-parent", text))
         if not (parent.is_tree_root or parent.allows_force_update):
             found += sum_of_minima(name, parent, [child for child in children if not child.allows_force_update])
         for child in children:
@@ -115,17 +115,17 @@ def tolerated(quotas: Iterable[Quota], rules: Rules = DEFAULT_RULES) -> tuple[Vi
     return tuple(found)
 
 
-def _breaks(quota: Quota, by_name: dict[str, Quota]) -> Violation | None:
+def _breaks(quota: Quota, by_name: dict[str, Quota]) -> QuotaViolation | None:
     for violation in check_alone(quota):
         return violation
     if quota.parent == ROOT_QUOTA:
         return None
     if is_in_cycle(quota, by_name):
-        return Violation(quota.name, "cycle", f"following its parents from {quota.parent} leads back to it")
+        return QuotaViolation(quota.name, "cycle", f"following its parents from {quota.parent} leads back to it")
     parent = by_name.get(quota.parent)
     if parent is None:
-        return Violation(quota.name, "unknown-parent", f"there is no usable quota {quota.parent}")
+        return QuotaViolation(quota.name, "unknown-parent", f"there is no usable quota {quota.parent}")
     if parent.tree_id != quota.tree_id:
         text = f"it is in tree {quota.tree_id or 'default'!r}, but its parent is in {parent.tree_id or 'default'!r}"
-        return Violation(quota.name, "tree-id", text)
+        return QuotaViolation(quota.name, "tree-id", text)
     return None

@@ -18,7 +18,7 @@ _DAY_H = 24.0
 _HOUR_S = 3600.0
 
 
-class Allowance:
+class MoveAllowance:
     """Moves left, in whole and broken ones."""
 
     def __init__(self, share: float) -> None:

@@ -25,7 +25,7 @@ _WORKLOADS = 16  # that are kept for each objective; a rollout makes a new one
 _APPLICATION = ("app.kubernetes.io/name", "app")
 
 
-class Evidence(Enum):
+class MoveEvidence(Enum):
     """What an objective says about a move, the strongest first."""
 
     BURNS = 0
@@ -34,11 +34,11 @@ class Evidence(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MoveStanding:
     """One objective now. `words` say it, beginning with its name."""
 
     status: ObjectiveStatus
-    evidence: Evidence
+    evidence: MoveEvidence
     words: str
 
 
@@ -87,14 +87,16 @@ class Standings:
         for name in list(workloads)[:-_WORKLOADS]:
             del workloads[name]
 
-    def burning(self, now_s: float) -> list[Standing]:
+    def burning(self, now_s: float) -> list[MoveStanding]:
         """The objectives of which an alert fires, those with the worst replica first."""
         found = [
-            element for known in self._known.values() if (element := _standing(known, now_s)).evidence is Evidence.BURNS
+            element
+            for known in self._known.values()
+            if (element := _standing(known, now_s)).evidence is MoveEvidence.BURNS
         ]
         return sorted(found, key=lambda standing: (-standing.status.worst_burn, standing.status.key))
 
-    def of(self, namespace: str, labels: Labels, workload: str, now_s: float) -> Standing | None:
+    def of(self, namespace: str, labels: Labels, workload: str, now_s: float) -> MoveStanding | None:
         """How the objectives of a pod stand, by the strongest evidence; None where no objective covers it.
         `workload`: UID of its controller, empty = none.
         """
@@ -103,7 +105,7 @@ class Standings:
         )
 
 
-def _strongest(standings: Iterable[Standing]) -> Standing | None:
+def _strongest(standings: Iterable[MoveStanding]) -> MoveStanding | None:
     return min(standings, key=lambda standing: (standing.evidence.value, standing.status.key), default=None)
 
 
@@ -115,17 +117,17 @@ def _covers(known: _Known, namespace: str, labels: Labels, workload: str) -> boo
     return here and any(labels.get(key) == status.service for key in _APPLICATION)
 
 
-def _standing(known: _Known, now_s: float) -> Standing:
+def _standing(known: _Known, now_s: float) -> MoveStanding:
     status, silent_s = known.status, now_s - known.changed_s
     name = f"ServiceObjective {status.key}"
     if status.state is None:
-        return Standing(status, Evidence.NO_DATA, f"{name} has no status that can be read")
+        return MoveStanding(status, MoveEvidence.NO_DATA, f"{name} has no status that can be read")
     if not status.alerts:
-        return Standing(status, Evidence.NO_DATA, f"the alerts of {name} are off")
+        return MoveStanding(status, MoveEvidence.NO_DATA, f"the alerts of {name} are off")
     if status.state is ObjectiveState.NO_DATA:
-        return Standing(status, Evidence.NO_DATA, f"{name} has no data")
+        return MoveStanding(status, MoveEvidence.NO_DATA, f"{name} has no data")
     if silent_s > CURRENT_S:
-        return Standing(status, Evidence.NO_DATA, f"the status of {name} has not changed for {silent_s:.0f} s")
+        return MoveStanding(status, MoveEvidence.NO_DATA, f"the status of {name} has not changed for {silent_s:.0f} s")
     if status.firing:
         alert = status.firing[0]
         rates = " and ".join(
@@ -133,12 +135,12 @@ def _standing(known: _Known, now_s: float) -> Standing:
             for entry in (alert.window, alert.short_window)
             if entry in status.burn
         )
-        return Standing(
+        return MoveStanding(
             status,
-            Evidence.BURNS,
+            MoveEvidence.BURNS,
             f"{name} burns its budget: burn rate {rates or 'not known'}, above {alert.factor:.1f}",
         )
     rates = ", ".join(f"{rate:.1f} over {window}" for window, rate in list(status.burn.items())[:1])
-    return Standing(
-        status, Evidence.HOLDS, f"{name} does not burn its budget: no alert fires, burn rate {rates or 'not known'}"
+    return MoveStanding(
+        status, MoveEvidence.HOLDS, f"{name} does not burn its budget: no alert fires, burn rate {rates or 'not known'}"
     )

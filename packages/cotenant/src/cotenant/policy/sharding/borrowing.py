@@ -15,7 +15,7 @@ MAX_LOANS = 2_000  # all of them are in one object
 MAX_ASKED = 64  # with one step
 
 
-class Room(NamedTuple):
+class BorrowableNode(NamedTuple):
     """A node of another shard, and how many of the waiting pods it has room for, as far as is known."""
 
     node: str
@@ -31,7 +31,7 @@ class LoanLimits:
     max_share: float = 0.5  # of a shard's nodes that are lent at one time
 
 
-def choose(rooms: Iterable[Room], pods: int, at_most: int = MAX_ASKED) -> tuple[str, ...]:
+def choose(rooms: Iterable[BorrowableNode], pods: int, at_most: int = MAX_ASKED) -> tuple[str, ...]:
     """The nodes to ask for, so that `pods` pods find room."""
     chosen: list[str] = []
     for room in sorted(rooms, key=lambda room: (-room.pods, room.node)):

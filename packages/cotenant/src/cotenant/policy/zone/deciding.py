@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.zones.reading import ChangeRows, Decision, Stay, SwitchTo, ZoneReading
-from cotenant.model.zones.setting import Backend, Mode, Setting
+from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import HEAVIEST, ZoneClass, ZoneRow
 from cotenant.policy.zone.protecting import protected
 
-_RELIEF = (Mode.LATENCY, Mode.EXCLUSIVE)  # what a pressed zone switches to, in this order
+_RELIEF = (ZoneMode.LATENCY, ZoneMode.EXCLUSIVE)  # what a pressed zone switches to, in this order
 _USUAL_WEIGHT = 100
 _STEP = 4  # of a weight, up or down
 _SHORTEST_US = 1000
@@ -69,10 +69,10 @@ class Memory:
 
 def decide(
     reading: ZoneReading,
-    setting: Setting,
+    setting: ZoneSetting,
     rows: dict[str, ZoneRow],
     usual: dict[str, ZoneRow],
-    modes: tuple[Mode, ...],
+    modes: tuple[ZoneMode, ...],
     config: ZoneConfig,
     memory: Memory,
 ) -> tuple[Decision, Memory]:
@@ -86,9 +86,9 @@ def decide(
     pressed = reading.late_per_s > config.late_per_s * limit or burn > config.burn * limit or waits
     memory = Memory(pressed, 0.0 if pressed else memory.calm_s + reading.length_s)
     terms = (
-        Term("late dispatches", round(reading.late_per_s * 1000), "1/1000 s"),
-        Term("burn", round(burn * 1000), "1/1000"),
-        Term("batch", round(reading.batch_cpus * 1000), "mCPU"),
+        DecisionTerm("late dispatches", round(reading.late_per_s * 1000), "1/1000 s"),
+        DecisionTerm("burn", round(burn * 1000), "1/1000"),
+        DecisionTerm("batch", round(reading.batch_cpus * 1000), "mCPU"),
     )
     if pressed:
         protection = protected(reading, rows, config.stall)
@@ -107,11 +107,11 @@ def decide(
 
 def _relieve(
     reading: ZoneReading,
-    setting: Setting,
+    setting: ZoneSetting,
     rows: dict[str, ZoneRow],
-    modes: tuple[Mode, ...],
+    modes: tuple[ZoneMode, ...],
     config: ZoneConfig,
-    terms: tuple[Term, ...],
+    terms: tuple[DecisionTerm, ...],
 ) -> Decision:
     late = {
         group_reading.group
@@ -120,25 +120,25 @@ def _relieve(
         and (group_reading.late or (group_reading.burn or 0.0) > config.burn / 2)
     }
     changed: dict[str, ZoneRow] = {}
-    if setting.mode is Mode.WEIGHTED:
+    if setting.mode is ZoneMode.WEIGHTED:
         for group in sorted(late & rows.keys()):
             weight = min(config.heaviest, (rows[group].weight or _USUAL_WEIGHT) * _STEP)
             if weight > rows[group].weight:
                 changed[group] = replace(rows[group], weight=weight)
-    elif setting.mode is Mode.LATENCY:
+    elif setting.mode is ZoneMode.LATENCY:
         for group, row in sorted(rows.items()):
             if row.zone_class is ZoneClass.BATCH and (row.slice_us or _LONGEST_US) > _SHORTEST_US:
                 changed[group] = replace(row, slice_us=max(_SHORTEST_US, (row.slice_us or _LONGEST_US) // 2))
     if changed:
-        what = "a larger weight" if setting.mode is Mode.WEIGHTED else "shorter slices of batch"
+        what = "a larger weight" if setting.mode is ZoneMode.WEIGHTED else "shorter slices of batch"
         names = ", ".join(changed)
         return ChangeRows(tuple(changed.items()), Reason("zone-rows", f"services are late: {what} for {names}", terms))
     wanted = _RELIEF[_RELIEF.index(setting.mode) + 1 :] if setting.mode in _RELIEF else _RELIEF
     for mode in wanted if setting.mode is not None else ():
         if mode in modes:
-            what = "services first" if mode is Mode.LATENCY else "CPUs of services' own"
+            what = "services first" if mode is ZoneMode.LATENCY else "CPUs of services' own"
             return SwitchTo(
-                Setting(setting.backend, mode),
+                ZoneSetting(setting.backend, mode),
                 Reason("zone-switch", f"services are late, and rows can do no more: {what}", terms),
             )
     return Stay(Reason("zone-exhausted", f"services are late, and {setting} has nothing left to change", terms))
@@ -146,19 +146,19 @@ def _relieve(
 
 def _relax(
     reading: ZoneReading,
-    setting: Setting,
+    setting: ZoneSetting,
     rows: dict[str, ZoneRow],
     usual: dict[str, ZoneRow],
-    modes: tuple[Mode, ...],
+    modes: tuple[ZoneMode, ...],
     config: ZoneConfig,
-    terms: tuple[Term, ...],
+    terms: tuple[DecisionTerm, ...],
 ) -> Decision:
     changed = tuple(sorted((group, row) for group, row in usual.items() if rows.get(group, row) != row))
     if changed:
         return ChangeRows(
             changed, Reason("zone-rows", f"no service was late for {config.calm_s:.0f} s: rows as defined", terms)
         )
-    wanted = Mode.THROUGHPUT
+    wanted = ZoneMode.THROUGHPUT
     busy = any(
         group_reading.zone_class is ZoneClass.SERVICE and group_reading.cpu_us for group_reading in reading.groups
     )
@@ -170,7 +170,7 @@ def _relax(
         and not busy
     ):
         return SwitchTo(
-            Setting(setting.backend, wanted),
+            ZoneSetting(setting.backend, wanted),
             Reason("zone-switch", "services are idle and batch runs: long slices", terms),
         )
     return Stay(Reason("zone-steady", "no service is late", terms))

@@ -9,7 +9,7 @@ Limits: both readings must be of the same load; a load that rose meanwhile count
 
 from __future__ import annotations
 
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.zones.reading import ZoneReading
 
 MARGIN = 0.2
@@ -22,11 +22,11 @@ def judge(
     """Whether to keep the change that lies between the readings. Late dispatches below `limit_per_s` and burn rates
     below `burn_limit` are no reason to undo anything; nor are waits for memory and disk of a tenth of the time.
     """
-    terms: tuple[Term, ...] = (
-        Term("late before", round(before.late_per_s * 1000), "1/1000 s"),
-        Term("late after", round(after.late_per_s * 1000), "1/1000 s"),
-        Term("batch before", round(before.batch_cpus * 1000), "mCPU"),
-        Term("batch after", round(after.batch_cpus * 1000), "mCPU"),
+    terms: tuple[DecisionTerm, ...] = (
+        DecisionTerm("late before", round(before.late_per_s * 1000), "1/1000 s"),
+        DecisionTerm("late after", round(after.late_per_s * 1000), "1/1000 s"),
+        DecisionTerm("batch before", round(before.batch_cpus * 1000), "mCPU"),
+        DecisionTerm("batch after", round(after.batch_cpus * 1000), "mCPU"),
     )
     late = f"{before.late_per_s:.2f} late dispatches a second before, {after.late_per_s:.2f} after"
     if after.late_per_s > limit_per_s and after.late_per_s > before.late_per_s * (1 + margin):
@@ -35,8 +35,8 @@ def judge(
     if before.burn is not None and after.burn is not None:
         terms = (
             *terms,
-            Term("burn before", round(before.burn * 1000), "1/1000"),
-            Term("burn after", round(after.burn * 1000), "1/1000"),
+            DecisionTerm("burn before", round(before.burn * 1000), "1/1000"),
+            DecisionTerm("burn after", round(after.burn * 1000), "1/1000"),
         )
         late = f"{late}; burn rate {before.burn:.2f} before, {after.burn:.2f} after"
         if after.burn > burn_limit and after.burn > before.burn * (1 + margin):
@@ -45,8 +45,8 @@ def judge(
     if before.stall is not None and after.stall is not None:
         terms = (
             *terms,
-            Term("stall before", round(before.stall * 1000), "1/1000"),
-            Term("stall after", round(after.stall * 1000), "1/1000"),
+            DecisionTerm("stall before", round(before.stall * 1000), "1/1000"),
+            DecisionTerm("stall after", round(after.stall * 1000), "1/1000"),
         )
         waited = (
             f"services waited {100 * before.stall:.0f} % for memory or disk before, {100 * after.stall:.0f} % after"

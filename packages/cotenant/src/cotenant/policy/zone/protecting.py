@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.zones.reading import ZoneReading
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 
@@ -23,7 +23,7 @@ def protected(
     none does, or all have it.
     """
     changed: dict[str, ZoneRow] = {}
-    terms: list[Term] = []
+    terms: list[DecisionTerm] = []
     what: list[str] = []
     for group in reading.groups:
         row, found = rows.get(group.group), group.resources
@@ -39,8 +39,8 @@ def protected(
         if wanted != row:
             changed[group.group] = wanted
             terms += [
-                Term(f"{group.group} memory stall", round(found.memory_stall * 1000), "1/1000"),
-                Term(f"{group.group} io stall", round(found.io_stall * 1000), "1/1000"),
+                DecisionTerm(f"{group.group} memory stall", round(found.memory_stall * 1000), "1/1000"),
+                DecisionTerm(f"{group.group} io stall", round(found.io_stall * 1000), "1/1000"),
             ]
     if not changed:
         return None

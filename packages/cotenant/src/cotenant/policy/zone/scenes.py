@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from math import log2
 
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.zones.reading import ZoneReading
-from cotenant.model.zones.setting import Mode
+from cotenant.model.zones.setting import ZoneMode
 from cotenant.model.zones.table import ZoneClass
 
 _LEAST = {ZoneClass.SERVICE: 0.005, ZoneClass.BATCH: 0.002}  # CPUs; a group that uses less is not there
@@ -34,7 +34,7 @@ TRIAL = 5  # readings
 _REMEMBERED = 64  # outcomes that a mean is of, about
 
 
-class Band(IntEnum):
+class ServiceUseBand(IntEnum):
     """How much of the machine's CPUs services use."""
 
     NONE = 0
@@ -43,12 +43,12 @@ class Band(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Scene:
+class ZoneScene:
     """What is to be told apart. `batch`: there is some; `several`: more than one service is there; `network`: soft
     interrupts take a part; `siblings`: both threads of cores are busy at once.
     """
 
-    services: Band
+    services: ServiceUseBand
     batch: bool
     several: bool = False
     network: bool = False
@@ -63,7 +63,7 @@ class Scene:
             (*parts, *(["network-bound"] if self.network else []), *(["siblings busy"] if self.siblings else []))
         )
 
-    def distance(self, other: Scene) -> int:
+    def distance(self, other: ZoneScene) -> int:
         """How different two scenes are: a step of services' band is 1, whether there is batch 2, any other sign 1."""
         kinds = (self.several != other.several) + (self.network != other.network) + (self.siblings != other.siblings)
         return abs(self.services - other.services) + 2 * (self.batch != other.batch) + kinds
@@ -86,25 +86,25 @@ class Outcomes:
 class SceneTable:
     """All that was learned: outcomes by scene and mode."""
 
-    scenes: Mapping[Scene, Mapping[Mode, Outcomes]] = field(default_factory=dict)
+    scenes: Mapping[ZoneScene, Mapping[ZoneMode, Outcomes]] = field(default_factory=dict)
 
-    def learned(self, scene: Scene, mode: Mode, outcome: float) -> SceneTable:
+    def learned(self, scene: ZoneScene, mode: ZoneMode, outcome: float) -> SceneTable:
         """With one more outcome."""
         modes = dict(self.scenes.get(scene, {}))
         modes[mode] = modes.get(mode, Outcomes()).plus(min(1.0, max(0.0, outcome)))
         return SceneTable({**self.scenes, scene: modes})
 
-    def of(self, scene: Scene) -> Mapping[Mode, Outcomes]:
+    def of(self, scene: ZoneScene) -> Mapping[ZoneMode, Outcomes]:
         """The outcomes in a scene."""
         return self.scenes.get(scene, {})
 
-    def nearest(self, scene: Scene) -> Scene | None:
+    def nearest(self, scene: ZoneScene) -> ZoneScene | None:
         """The scene most like this one of which something was learned."""
         others = [other for other in self.scenes if other != scene]
         return min(others, key=lambda other: (other.distance(scene), other), default=None)
 
 
-def recognise(reading: ZoneReading) -> tuple[Scene, Reason]:
+def recognise(reading: ZoneReading) -> tuple[ZoneScene, Reason]:
     """The scene of a reading, with its evidence."""
     signs = reading.signs
     cpus = signs.cpus if signs is not None else 1
@@ -116,20 +116,24 @@ def recognise(reading: ZoneReading) -> tuple[Scene, Reason]:
     services, batch = sum(used[ZoneClass.SERVICE]), sum(used[ZoneClass.BATCH])
     softirq = signs.softirq_cpus if signs is not None else 0.0
     siblings = (signs.siblings_busy or 0.0) if signs is not None else 0.0
-    scene = Scene(
-        Band.NONE if not services else Band.HEAVY if services / cpus >= _HEAVY else Band.LIGHT,
+    scene = ZoneScene(
+        ServiceUseBand.NONE
+        if not services
+        else ServiceUseBand.HEAVY
+        if services / cpus >= _HEAVY
+        else ServiceUseBand.LIGHT,
         batch > 0,
         len(used[ZoneClass.SERVICE]) > 1,
         softirq / cpus > _NETWORK_CPUS,
         siblings > _SIBLINGS,
     )
     terms = (
-        Term("services", round(services * 1000), "mCPU"),
-        Term("services present", len(used[ZoneClass.SERVICE]), ""),
-        Term("batch", round(batch * 1000), "mCPU"),
-        Term("softirq", round(softirq * 1000), "mCPU"),
-        Term("siblings", round(siblings * 1000), "1/1000"),
-        Term("CPUs", cpus, ""),
+        DecisionTerm("services", round(services * 1000), "mCPU"),
+        DecisionTerm("services present", len(used[ZoneClass.SERVICE]), ""),
+        DecisionTerm("batch", round(batch * 1000), "mCPU"),
+        DecisionTerm("softirq", round(softirq * 1000), "mCPU"),
+        DecisionTerm("siblings", round(siblings * 1000), "1/1000"),
+        DecisionTerm("CPUs", cpus, ""),
     )
     return scene, Reason("zone-scene", f"{scene}", terms)
 
@@ -143,9 +147,11 @@ def outcome_of(reading: ZoneReading, late_limit_per_s: float, burn_limit: float 
     return SERVICE_PART * services + (1 - SERVICE_PART) * min(1.0, reading.batch_cpus / cpus)
 
 
-def choose(table: SceneTable, scene: Scene, modes: Iterable[Mode], current: Mode | None) -> tuple[Mode, Reason] | None:
+def choose(
+    table: SceneTable, scene: ZoneScene, modes: Iterable[ZoneMode], current: ZoneMode | None
+) -> tuple[ZoneMode, Reason] | None:
     """The mode to run in a scene, None where there is none to choose from. The one that runs wins ties."""
-    choices: list[Mode] = sorted({*modes} if current is None else {*modes, current})
+    choices: list[ZoneMode] = sorted({*modes} if current is None else {*modes, current})
     if not choices:
         return None
     outcomes = table.of(scene)
@@ -153,7 +159,8 @@ def choose(table: SceneTable, scene: Scene, modes: Iterable[Mode], current: Mode
     due = wanted_readings(sum(number.values()), len(choices))
     waiting = [mode for mode in choices if number[mode] < due]
     terms = tuple(
-        Term(mode.value, round(1000 * found.mean), f"1/1000 of {found.number}") for mode, found in outcomes.items()
+        DecisionTerm(mode.value, round(1000 * found.mean), f"1/1000 of {found.number}")
+        for mode, found in outcomes.items()
     )
     if not waiting:
         best = max(choices, key=lambda mode: (outcomes[mode].mean, mode is current))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.autonomy.permissions import Permissions
-from cotenant.engine.node.interfaces import Discovery, Keeper, KnobPort, Sensor
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.interfaces import Keeper, KnobPort, PodDiscovery, Sensor
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.cache_partition import CacheHardware
@@ -56,16 +56,16 @@ class Placer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Components:
+class AgentComponents:
     """All components of one agent."""
 
     sensor: Sensor
     knobs: KnobPort
     keeper: Keeper
     evictor: Evictor
-    sources: Mapping[str, Discovery]  # beside the configured groups, in order of precedence
+    sources: Mapping[str, PodDiscovery]  # beside the configured groups, in order of precedence
     clocks: Clocks
-    mode: Mode  # the mode the keeper was opened for; the configuration may change to observe, and back
+    mode: AgentMode  # the mode the keeper was opened for; the configuration may change to observe, and back
     triggers: Mapping[str, TriggerSource]
     cpu_times: Callable[[Sequence[str]], Mapping[str, int]] | None = None  # by group; None: no looks between ticks
     groups_seen: Sequence[

@@ -13,7 +13,7 @@ from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import HeldKnob
 from cotenant.engine.node.instructions import AgentCounts
 from cotenant.engine.node.recovery.policy import RecoveryMemory
-from cotenant.engine.node.recovery.stages import ENDED, Rung, Stage
+from cotenant.engine.node.recovery.stages import ENDED, IncidentStage, RecoveryRung
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.knob import UNLIMITED, Knob
@@ -27,7 +27,7 @@ def _recovery(memory: RecoveryMemory) -> Iterator[Metric]:
         "cotenant_agent_incidents",
         "Open incidents of services by stage",
         ("stage",),
-        [((stage.value,), stages[stage.value]) for stage in Stage if stage not in ENDED],
+        [((stage.value,), stages[stage.value]) for stage in IncidentStage if stage not in ENDED],
     )
     yield counter(
         "cotenant_agent_recovery_actions",
@@ -35,7 +35,7 @@ def _recovery(memory: RecoveryMemory) -> Iterator[Metric]:
         ("rung", "outcome"),
         [
             ((rung.value, "helped" if helped else "no effect"), memory.proven.get((rung, helped), 0))
-            for rung in Rung
+            for rung in RecoveryRung
             for helped in (True, False)
         ],
     )

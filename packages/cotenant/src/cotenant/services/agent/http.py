@@ -25,10 +25,10 @@ from urllib.parse import parse_qs
 import msgspec
 
 from cotenant.drivers.http.messages import (
-    Answer,
-    Gone,
+    BodyRefused,
+    Disconnected,
+    HttpAnswer,
     Receive,
-    Refused,
     Scope,
     Send,
     read_body,
@@ -37,7 +37,7 @@ from cotenant.drivers.http.messages import (
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
-from cotenant.engine.node.decision_log import HeldKnob, KnobDecision, NodeExplanation
+from cotenant.engine.node.decision_log import GroupExplanation, HeldKnob, KnobDecision
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.counters import Gap, GpuCounters
 from cotenant.model.machine.knob import KnobLease
@@ -116,7 +116,7 @@ class DecisionsPage(msgspec.Struct, frozen=True):
     more: bool
 
 
-class Asked(Protocol):
+class AskedAgent(Protocol):
     """The process, as far as it is asked."""
 
     agent: Agent
@@ -147,10 +147,10 @@ class Asked(Protocol):
         ...
 
 
-class Pages:
+class AgentPages:
     """The ASGI application."""
 
-    def __init__(self, asked: Asked, metrics: Callable[[], bytes]) -> None:
+    def __init__(self, asked: AskedAgent, metrics: Callable[[], bytes]) -> None:
         self._asked = asked
         self._health = HealthPages(metrics, asked.unhealthy, lambda: asked.unhealthy() or asked.unready(), asked.remark)
 
@@ -170,7 +170,7 @@ class Pages:
                 answer = _trouble(400, str(error), error.field)
             await send_answer(send, answer)
 
-    async def _answer(self, path: str, query: bytes) -> Answer:
+    async def _answer(self, path: str, query: bytes) -> HttpAnswer:
         agent = self._asked.agent
         if path == "/v1/state":
             state = agent.state()
@@ -196,15 +196,15 @@ class Pages:
         counts = self._asked.latency_counts
         try:
             outcome, answer = await self._latency(scope, receive)
-        except Refused as refused:
+        except BodyRefused as refused:
             outcome, answer = LatencyOutcome.REFUSED, refused.answer
-        except Gone:
+        except Disconnected:
             counts[LatencyOutcome.REFUSED] += 1
             return
         counts[outcome] += 1
         await send_answer(send, answer)
 
-    async def _latency(self, scope: Scope, receive: Receive) -> tuple[LatencyOutcome, Answer]:
+    async def _latency(self, scope: Scope, receive: Receive) -> tuple[LatencyOutcome, HttpAnswer]:
         if scope["method"] != "POST":
             return LatencyOutcome.REFUSED, _trouble(405, "only POST", more=((b"allow", b"POST"),))
         body = await read_body(scope, receive, latency.MAX_BYTES)
@@ -216,7 +216,7 @@ class Pages:
             return LatencyOutcome.INVALID, _trouble(status, str(error), field)
         if not known:
             return LatencyOutcome.UNKNOWN, _trouble(404, f"unknown workload {report.workload[:200]}", "workload")
-        return LatencyOutcome.TAKEN, Answer(204)
+        return LatencyOutcome.TAKEN, HttpAnswer(204)
 
 
 def _decisions(agent: Agent, since: str) -> DecisionsPage:
@@ -227,14 +227,14 @@ def _decisions(agent: Agent, since: str) -> DecisionsPage:
     return DecisionsPage(shown, shown[-1].number if shown else int(since), len(found) > len(shown))
 
 
-def _explained(agent: Agent, query: bytes) -> Answer:
+def _explained(agent: Agent, query: bytes) -> HttpAnswer:
     if service := _one(query, "service", ""):
         found = agent.service_story(service)
         return _trouble(404, f"unknown service {service[:200]}", "service") if found is None else _page(found)
     group, pod = _one(query, "group", ""), _one(query, "pod", "")
     if bool(group) == bool(pod):
         raise InvalidInput("group, pod", "both" if group else "neither", "one of them")
-    story: NodeExplanation | None = agent.explain(group.strip("/") if group else pod)
+    story: GroupExplanation | None = agent.explain(group.strip("/") if group else pod)
     if story is None:
         return _trouble(
             404, f"unknown {'group' if group else 'pod'} {(group or pod)[:200]}", "group" if group else "pod"
@@ -255,9 +255,9 @@ def _one(query: bytes, name: str, default: str) -> str:
     return given[0]
 
 
-def _page(value: object) -> Answer:
-    return Answer(200, msgspec.json.encode(value))
+def _page(value: object) -> HttpAnswer:
+    return HttpAnswer(200, msgspec.json.encode(value))
 
 
-def _trouble(status: int, error: str, field: str = "", more: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
-    return Answer(status, msgspec.json.encode(Trouble(" ".join(error.split()), field)) + b"\n", more=more)
+def _trouble(status: int, error: str, field: str = "", more: tuple[tuple[bytes, bytes], ...] = ()) -> HttpAnswer:
+    return HttpAnswer(status, msgspec.json.encode(Trouble(" ".join(error.split()), field)) + b"\n", more=more)

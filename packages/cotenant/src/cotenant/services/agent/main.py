@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cotenant.drivers.http.address import Address, Listening, bind
+from cotenant.drivers.http.address import Address, ListeningSocket, bind
 from cotenant.drivers.http.limits import DEFAULTS, ServerLimits
 from cotenant.engine.node.decision_log import DecisionKind, HeldKnob
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent.arguments import AgentArguments, check
 from cotenant.services.agent.http import HoldsPage, StatePage
@@ -61,9 +61,11 @@ def configure(request: AgentArguments, node_slo: Mapping[str, object] | None = N
         raise error.of("--config") from None
     if request.mode:
         check_mode(request.mode)
-        config = replace(config, mode=Mode(request.mode))
+        config = replace(config, mode=AgentMode(request.mode))
     if request.once:
-        config = replace(config, mode=Mode.OBSERVE)  # holding something for one second would do more harm than good
+        config = replace(
+            config, mode=AgentMode.OBSERVE
+        )  # holding something for one second would do more harm than good
     return with_roots_here(config)
 
 
@@ -92,7 +94,7 @@ async def _once(request: AgentArguments, config: AgentConfig) -> None:
                 print(line)
 
 
-def http_server(process: AgentProcess, where: Address | Listening, limits: ServerLimits = DEFAULTS) -> HttpServer:
+def http_server(process: AgentProcess, where: Address | ListeningSocket, limits: ServerLimits = DEFAULTS) -> HttpServer:
     """The server of the agent's pages."""
     from cotenant.drivers.http.server import HttpServer
 

@@ -12,12 +12,12 @@ from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 
 from cotenant.drivers.cgroup.cpu_time import CpuTimes
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.sensor import Cycles, RunDelays
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.proc.network import container_network
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.node_pod import NodePod
@@ -30,10 +30,10 @@ _log = logging.getLogger(__name__)
 
 
 def cpu_times(
-    config: AgentConfig, layout: Layout, stack: AsyncExitStack
+    config: AgentConfig, layout: CgroupLayout, stack: AsyncExitStack
 ) -> Callable[[Sequence[str]], Mapping[str, int]] | None:
     """For looks between two ticks, where these are wanted and something may be done about what they show."""
-    if not config.bursts.enabled or config.mode is Mode.OBSERVE:
+    if not config.bursts.enabled or config.mode is AgentMode.OBSERVE:
         return None
     try:
         return stack.enter_context(closing(CpuTimes(layout))).read
@@ -60,7 +60,7 @@ def networks(groups: Groups) -> Callable[[NodePod], tuple[int, int] | None]:
 
 def run_delays(
     config: AgentConfig,
-    layout: Layout,
+    layout: CgroupLayout,
     stack: AsyncExitStack,
     triggers: dict[str, TriggerSource],
     receivers: list[GroupsReceiver],
@@ -83,15 +83,15 @@ def run_delays(
     return delays
 
 
-def stalls(config: AgentConfig, layout: Layout, stack: AsyncExitStack) -> StallWatch | None:
+def stalls(config: AgentConfig, layout: CgroupLayout, stack: AsyncExitStack) -> StallWatch | None:
     """What groups wait for besides a CPU, where it is asked for and this machine can."""
     tree = layout.by_controller.get("cpu") or layout.unified
     if not config.probe.stalls or tree is None:
         return None
-    from cotenant.drivers.ebpf.stalls import Stalls
+    from cotenant.drivers.ebpf.stalls import StallTracer
 
     try:
-        return StallWatch(stack.enter_context(Stalls(tree.path, tree.version)))
+        return StallWatch(stack.enter_context(StallTracer(tree.path, tree.version)))
     except CotenantError as error:
         _log.warning("waits for block I/O and memory are not measured: %s", error)
         return None
@@ -99,7 +99,7 @@ def stalls(config: AgentConfig, layout: Layout, stack: AsyncExitStack) -> StallW
 
 def _probe(
     config: AgentConfig,
-    layout: Layout,
+    layout: CgroupLayout,
     stack: AsyncExitStack,
     triggers: dict[str, TriggerSource],
     receivers: list[GroupsReceiver],
@@ -119,7 +119,7 @@ def _probe(
     return ProbeDelays(probe, late.late_us)
 
 
-def cycles(layout: Layout, stack: AsyncExitStack, receivers: list[GroupsReceiver]) -> Cycles | None:
+def cycles(layout: CgroupLayout, stack: AsyncExitStack, receivers: list[GroupsReceiver]) -> Cycles | None:
     """Cycles and instructions of the services, where this machine has hardware counters."""
     from cotenant.drivers.perf.group_events import GroupCycles
 

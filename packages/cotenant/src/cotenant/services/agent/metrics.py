@@ -17,20 +17,20 @@ from prometheus_client.core import Metric
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.engine.node.agent import Agent
-from cotenant.engine.node.doctor.checks import Finding
+from cotenant.engine.node.doctor.checks import DoctorFinding
 from cotenant.model.machine.counters import Gap
 from cotenant.services.agent.actions.class_placement import ClassPlacement
-from cotenant.services.agent.components import Components
-from cotenant.services.agent.discovery.sources import Sources
+from cotenant.services.agent.components import AgentComponents
+from cotenant.services.agent.discovery.sources import DiscoverySources
 from cotenant.services.agent.engine_metrics import of_engine
 from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.early_samples import EarlySamples
 from cotenant.services.agent.loop.ticker import Ticker
 from cotenant.services.agent.machine_metrics import of_machine
 from cotenant.services.agent.metric_families import cores, counter, gauge
-from cotenant.services.agent.replica_signals import ReplicaSignals
+from cotenant.services.agent.replica_signals import ReplicaSignalFeed
 from cotenant.services.agent.reports.incidents import IncidentReporter
-from cotenant.services.agent.reports.outbox import Outbox
+from cotenant.services.agent.reports.outbox import ReportOutbox
 from cotenant.services.agent.reports.writers import ObjectWriters
 from cotenant.services.reporting.latency import LatencyOutcome as LatencyOutcome
 
@@ -42,7 +42,7 @@ _TICK_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 
 _REACTION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 
 
-class View(Protocol):
+class ScrapedAgent(Protocol):
     """The state read at a scrape."""
 
     node: str
@@ -51,12 +51,12 @@ class View(Protocol):
     agent: Agent
     actor: Actor
     ticker: Ticker
-    sources: Sources
-    conflicts: tuple[Finding, ...]
-    deliveries: list[Outbox]
+    sources: DiscoverySources
+    conflicts: tuple[DoctorFinding, ...]
+    deliveries: list[ReportOutbox]
     incidents: IncidentReporter | None
-    components: Components
-    signals: ReplicaSignals
+    components: AgentComponents
+    signals: ReplicaSignalFeed
     latency_counts: dict[LatencyOutcome, int]
     reloads: dict[str, int]
     early: EarlySamples
@@ -79,7 +79,7 @@ class View(Protocol):
 class AgentMetrics:
     """All metrics of one agent."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: ScrapedAgent) -> None:
         self.registry = MetricsRegistry()
         self._ticks = Histogram(
             "cotenant_agent_tick_seconds",
@@ -110,7 +110,7 @@ class AgentMetrics:
 
 
 class _Collector:
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: ScrapedAgent) -> None:
         self._view = view
 
     def describe(self) -> Iterable[Metric]:
@@ -135,7 +135,7 @@ class _Collector:
         yield from of_machine(state, view.components.network)
 
 
-def _process(view: View) -> Iterator[Metric]:
+def _process(view: ScrapedAgent) -> Iterator[Metric]:
     ticker, actor = view.ticker, view.actor
     yield gauge(
         "cotenant_agent_info",
@@ -205,7 +205,7 @@ def _process(view: View) -> Iterator[Metric]:
     )
 
 
-def _objects(view: View) -> Iterator[Metric]:
+def _objects(view: ScrapedAgent) -> Iterator[Metric]:
     """What is written of the node's objects."""
     writer = view.writers.node_metric
     if writer is not None:
@@ -234,7 +234,7 @@ def _objects(view: View) -> Iterator[Metric]:
         )
 
 
-def _hardware(view: View) -> Iterator[Metric]:
+def _hardware(view: ScrapedAgent) -> Iterator[Metric]:
     """What the machine lacks, its accelerators and its cache."""
     last = view.ticker.last
     if last is not None:
@@ -283,7 +283,7 @@ def _hardware(view: View) -> Iterator[Metric]:
     )
 
 
-def _prediction(view: View) -> Iterator[Metric]:
+def _prediction(view: ScrapedAgent) -> Iterator[Metric]:
     found = view.writers.prediction.reclaimable() if view.writers.prediction is not None else None
     if found is None:
         return
@@ -308,7 +308,7 @@ def _prediction(view: View) -> Iterator[Metric]:
     )
 
 
-def _deliveries(view: View) -> Iterator[Metric]:
+def _deliveries(view: ScrapedAgent) -> Iterator[Metric]:
     rows = [
         ((delivery.url, outcome), float(count))
         for delivery in view.deliveries
@@ -331,7 +331,7 @@ def _deliveries(view: View) -> Iterator[Metric]:
     )
 
 
-def _signals(view: View, link: TraceLink) -> Iterator[Metric]:
+def _signals(view: ScrapedAgent, link: TraceLink) -> Iterator[Metric]:
     yield gauge(
         "cotenant_agent_traces_connected", "Whether the trace process sends signals", (), [((), float(link.connected))]
     )

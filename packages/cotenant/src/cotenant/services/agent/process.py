@@ -32,12 +32,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
 from cotenant import __version__
-from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.http.traffic import ServerTraffic
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.bursts import BurstSettings
 from cotenant.engine.node.decision_log import HeldKnob
-from cotenant.engine.node.doctor.checks import Finding
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.doctor.checks import DoctorFinding
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.model.errors import CotenantError
@@ -46,18 +46,18 @@ from cotenant.model.machine.knob import KnobLease
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import NodeState
 from cotenant.services.agent.actions.class_placement import ClassPlacement
-from cotenant.services.agent.components import Components
-from cotenant.services.agent.discovery.sources import Source, Sources, plain
-from cotenant.services.agent.http import Pages, StatePage
+from cotenant.services.agent.components import AgentComponents
+from cotenant.services.agent.discovery.sources import DiscoverySource, DiscoverySources, plain
+from cotenant.services.agent.http import AgentPages, StatePage
 from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.early_samples import EarlySamples
 from cotenant.services.agent.loop.looks import Looks
 from cotenant.services.agent.loop.ticker import FAILING, Ticker
 from cotenant.services.agent.metrics import AgentMetrics
 from cotenant.services.agent.reloading import changeable
-from cotenant.services.agent.replica_signals import ReplicaSignals, traced
+from cotenant.services.agent.replica_signals import ReplicaSignalFeed, traced
 from cotenant.services.agent.reports.incidents import incident_reporter
-from cotenant.services.agent.reports.outbox import Outbox
+from cotenant.services.agent.reports.outbox import ReportOutbox
 from cotenant.services.agent.reports.writers import writers_of
 from cotenant.services.agent.stall_metrics import StallMetrics
 from cotenant.services.agent.state_page import state_page
@@ -75,7 +75,9 @@ _log = logging.getLogger(__name__)
 class AgentProcess:
     """One node's agent. Attributes without underscore are read by metrics and pages."""
 
-    def __init__(self, config: AgentConfig, components: Components, conflicts: tuple[Finding, ...] = ()) -> None:
+    def __init__(
+        self, config: AgentConfig, components: AgentComponents, conflicts: tuple[DoctorFinding, ...] = ()
+    ) -> None:
         """`conflicts`: what the check at the start found, with which the agent acts all the same, or for which it
         only observes.
         """
@@ -89,7 +91,7 @@ class AgentProcess:
             self.metrics.registry.register(StallMetrics(components.stalls, lambda: self.pods))
         self.latency_counts = dict.fromkeys(latency.LatencyOutcome, 0)
         self.reloads = {"taken": 0, "refused": 0}
-        self.signals = ReplicaSignals(self)
+        self.signals = ReplicaSignalFeed(self)
         self.placing = ClassPlacement(components.placers, lambda: self.pods, self.policies)
         self.pods: tuple[NodePod, ...] = ()
         self.agent = self._new_agent()
@@ -118,14 +120,16 @@ class AgentProcess:
             now_us=components.clocks.now_us,
             reacted=self.metrics.reacted,
         )
-        self.sources = Sources(components.clocks.monotonic)
+        self.sources = DiscoverySources(components.clocks.monotonic)
         self.sources.sources = [
             plain(config.pods()),
-            *(Source(name, discovery) for name, discovery in components.sources.items()),
+            *(DiscoverySource(name, discovery) for name, discovery in components.sources.items()),
         ]
         post = components.post
         self.deliveries = (
-            [] if post is None else [Outbox(url, post, components.clocks.monotonic) for url in config.reports.urls]
+            []
+            if post is None
+            else [ReportOutbox(url, post, components.clocks.monotonic) for url in config.reports.urls]
         )
         self.writers = writers_of(
             config.cluster,
@@ -146,9 +150,9 @@ class AgentProcess:
             config, self.node, components.post_incident, self._incidents, components.clocks.wall
         )
         self.roots = RootCheck(components.group_exists)
-        self.traffic = Traffic("agent")
+        self.traffic = ServerTraffic("agent")
         self.metrics.registry.register(self.traffic)
-        self.pages = Pages(self, self.metrics.page)
+        self.pages = AgentPages(self, self.metrics.page)
         self._discovery_due = components.discovery_due
 
     def monotonic(self) -> float:
@@ -232,7 +236,7 @@ class AgentProcess:
     def _incidents(self) -> tuple[RecoveryMemory, NodeState] | None:
         """What is reported of interference; None while the agent only observes, which proves nothing."""
         memory, state = self.agent.recovery(), self.agent.state()
-        if self.config.mode is not Mode.ACT or memory is None or state is None:
+        if self.config.mode is not AgentMode.ACT or memory is None or state is None:
             return None
         return memory, state
 
@@ -378,7 +382,7 @@ class AgentProcess:
         """What a person should know who asks whether it is ready, "" where there is nothing."""
         if not self.conflicts:
             return ""
-        does = "acts despite" if self.mode == Mode.ACT else f"mode is {self.mode}, not act, because of"
+        does = "acts despite" if self.mode == AgentMode.ACT else f"mode is {self.mode}, not act, because of"
         found = "; ".join(conflict.text for conflict in self.conflicts)
         return f"{does} conflicts found at the start ({len(self.conflicts)}): {found}"
 

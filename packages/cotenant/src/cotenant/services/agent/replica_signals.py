@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from cotenant.engine.node.agent import Agent
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_pod import NodePod, Phase
-from cotenant.services.agent.components import Components
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
+from cotenant.services.agent.components import AgentComponents
 from cotenant.services.agent.reports.objective_actions import actions_of, moves_of
 from cotenant.services.agent.reports.stories import ChangedStories
 from cotenant.services.agent_settings.config import AgentConfig
@@ -26,15 +26,15 @@ class AgentOnNode(Protocol):
     node: str
     agent: Agent
     config: AgentConfig
-    components: Components
+    components: AgentComponents
 
 
 def traced(pods: Iterable[NodePod]) -> list[tuple[str, str]]:
     """The pods whose signals are of use: services."""
-    return [(pod.key, pod.uid) for pod in pods if not pod.best_effort and pod.phase is not Phase.OVER]
+    return [(pod.key, pod.uid) for pod in pods if not pod.best_effort and pod.phase is not NodePodPhase.OVER]
 
 
-class ReplicaSignals:
+class ReplicaSignalFeed:
     """Takes them to the engine, and its actions back."""
 
     def __init__(self, process: AgentOnNode) -> None:
@@ -65,7 +65,7 @@ class ReplicaSignals:
             clocks, recovery = process.components.clocks, process.agent.recovery()
             if recovery is not None and state is not None:
                 state_s = clocks.wall() - (clocks.now_us() - state.at_us) / 1e6
-                if process.config.mode is Mode.ACT:
+                if process.config.mode is AgentMode.ACT:
                     for move in moves_of(recovery, process.node, state.at_us, state_s, moves_us):
                         link.acted(move)
                     moves_us = state.at_us

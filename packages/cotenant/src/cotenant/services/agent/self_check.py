@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from cotenant.engine.node.doctor.checks import Finding, Severity, conflicts, findings
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.doctor.checks import DoctorFinding, FindingSeverity, conflicts, findings
+from cotenant.engine.node.mode import AgentMode
 from cotenant.model.errors import CotenantError
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.nodeview.doctor import look
@@ -20,9 +20,9 @@ from cotenant.services.nodeview.doctor import look
 _log = logging.getLogger(__name__)
 
 
-async def checked(config: AgentConfig, *, single: bool) -> tuple[AgentConfig, tuple[Finding, ...]]:
+async def checked(config: AgentConfig, *, single: bool) -> tuple[AgentConfig, tuple[DoctorFinding, ...]]:
     """The configuration to start with, and the conflicts that were found; in the other modes nothing is looked for."""
-    if config.mode is not Mode.ACT:
+    if config.mode is not AgentMode.ACT:
         return config, ()
     try:
         every = findings(await look(config, single=single), config.settings())
@@ -30,7 +30,7 @@ async def checked(config: AgentConfig, *, single: bool) -> tuple[AgentConfig, tu
         _log.warning("the node could not be checked before acting: %s", error)
         return config, ()
     for finding in every:
-        if finding.severity is not Severity.NOTE:
+        if finding.severity is not FindingSeverity.NOTE:
             _log.warning(
                 "%s: %s: %s%s",
                 finding.severity,
@@ -47,4 +47,4 @@ async def checked(config: AgentConfig, *, single: bool) -> tuple[AgentConfig, tu
         "act_despite_conflicts: true acts all the same",
         len(found),
     )
-    return replace(config, mode=Mode.OBSERVE), found
+    return replace(config, mode=AgentMode.OBSERVE), found

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from cotenant.model.machine.node_state import NodeState
 from cotenant.services.agent.http import PodPage, StatePage
-from cotenant.services.agent.metrics import View
+from cotenant.services.agent.metrics import ScrapedAgent
 
 
-def state_page(view: View, state: NodeState) -> StatePage:
+def state_page(view: ScrapedAgent, state: NodeState) -> StatePage:
     """The page."""
     return StatePage(
         node=view.node,

@@ -18,7 +18,7 @@ from pathlib import Path
 import aiohttp
 
 from cotenant.drivers.http.tokens import read_token
-from cotenant.drivers.http.trust import Trust
+from cotenant.drivers.http.trust import TlsTrust
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.services.reporting.signals import (
@@ -28,8 +28,8 @@ from cotenant.services.reporting.signals import (
     SIGNALS,
     ActionTaken,
     SignalLine,
+    SignalSubscription,
     SubscribedPod,
-    Subscription,
     decode_line,
     encode,
 )
@@ -69,7 +69,7 @@ class TraceLink:
         self.actions = {"delivered": 0, "refused": 0, "dropped": 0}
         self._node = node
         self._token_file = token_file
-        self._trust = Trust(ca_file, "traces ca file")
+        self._trust = TlsTrust(ca_file, "traces ca file")
         self._silent_s = silent_s
         self._sleep = sleep
         self._session: aiohttp.ClientSession | None = None
@@ -119,7 +119,7 @@ class TraceLink:
                 await self._pods_changed.wait()
                 continue
             try:
-                async for line in self._stream(Subscription(self._node, asked)):
+                async for line in self._stream(SignalSubscription(self._node, asked)):
                     failing = 0
                     self.lines += 1
                     self.signals += len(line.signals)
@@ -136,7 +136,7 @@ class TraceLink:
             finally:
                 self.connected = False
 
-    async def _stream(self, asked: Subscription) -> AsyncIterator[SignalLine]:
+    async def _stream(self, asked: SignalSubscription) -> AsyncIterator[SignalLine]:
         timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=self._silent_s)
         async with self._client().post(
             self.url + SIGNALS, data=encode(asked), headers=self._headers(), timeout=timeout, ssl=self._trust.context()

@@ -20,35 +20,35 @@ from urllib.parse import quote
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.kubelet.roots import roots_here
 from cotenant.drivers.proc.host import HostReader
 from cotenant.drivers.proc.network import uplink_bps
 from cotenant.drivers.proc.topology import read_topology
-from cotenant.drivers.psi.triggers import PressureFiles, PressureTrigger, Resource
+from cotenant.drivers.psi.triggers import PressureFiles, PressureResource, PressureTrigger
 from cotenant.drivers.seals.seals import unsealed
 from cotenant.engine.autonomy.permissions import Permissions
-from cotenant.engine.node.interfaces import Discovery, Keeper
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.interfaces import Keeper, PodDiscovery
+from cotenant.engine.node.mode import AgentMode
 from cotenant.model.autonomy.autonomy import Action
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.machine.knob import Knob, Scope
-from cotenant.services.agent.actions.evictions import Evictions
+from cotenant.model.machine.knob import Knob, KnobScope
+from cotenant.services.agent.actions.evictions import ApiEvictor
 from cotenant.services.agent.actions.hardware_classes import open_classes
 from cotenant.services.agent.actions.keepers import open_keeper
 from cotenant.services.agent.collectors import collectors
-from cotenant.services.agent.components import Clocks, Components
+from cotenant.services.agent.components import AgentComponents, Clocks
 from cotenant.services.agent.discovery.kubelet import KubeletOfNode
 from cotenant.services.agent.discovery.own_pods import UID_VARIABLE, OwnPods
-from cotenant.services.agent.loop.triggers import PressureTriggers, TriggerSource
+from cotenant.services.agent.loop.triggers import AgentTriggers, TriggerSource
 from cotenant.services.agent.measuring import GroupsReceiver, cpu_times, cycles, networks, run_delays, stalls
 from cotenant.services.agent.reports.outbox import Post
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.agent_settings.plain_groups import PlainEviction
 from cotenant.services.knobs.host import groups_of_this_process
-from cotenant.services.knobs.node_facts import NodeFacts
+from cotenant.services.knobs.node_facts import NodeFactsReader
 
 if TYPE_CHECKING:
     from cotenant.drivers.kube.client.client import Client
@@ -60,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator[Components]:
+async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator[AgentComponents]:
     """The components for this configuration. `single`: knobs are written in this process. Raises `Unsupported`,
     `InvalidInput`, `Permanent`.
     """
@@ -73,7 +73,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
         receivers: list[GroupsReceiver] = []
         delays = run_delays(config, layout, stack, triggers, receivers)
         groups, host = stack.enter_context(closing(CgroupReader(layout))), stack.enter_context(closing(HostReader()))
-        if config.pressure.enabled and config.mode is not Mode.OBSERVE:
+        if config.pressure.enabled and config.mode is not AgentMode.OBSERVE:
             triggers["pressure"] = pressure = _pressure(config, layout, keeper, stack)
             receivers.append(pressure.watch)
         client = await _client(config, stack)
@@ -86,7 +86,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             background["kubelet"] = kubelet.run
         classes = open_classes(config, layout, stack, single=single)
         tree_groups = stack.enter_context(Groups(layout))
-        yield Components(
+        yield AgentComponents(
             sensor=NodeSensor(
                 groups,
                 host,
@@ -111,7 +111,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             cpu_times=cpu_times(config, layout, stack),
             groups_seen=tuple(receivers),
             supported=classes.knobs
-            | {knob for knob in Knob if knob.scope is Scope.CGROUP and not knobs.supported(knob)},
+            | {knob for knob in Knob if knob.scope is KnobScope.CGROUP and not knobs.supported(knob)},
             leases_seen=() if tree is None else (tree.held,),
             pod_groups_changed=(lambda: False) if tree is None else tree.changed,
             allocatable=node.allocatable if node is not None else lambda: None,
@@ -149,7 +149,7 @@ def _cluster_node(
 
 
 def _kubelet(
-    config: AgentConfig, layout: Layout, keeper: Keeper, client: Client | None, node: ClusterNode | None
+    config: AgentConfig, layout: CgroupLayout, keeper: Keeper, client: Client | None, node: ClusterNode | None
 ) -> KubeletOfNode:
     """The facts about the node's kubelet, by all sources that there are."""
     from cotenant.services.knobs.client import KeeperClient
@@ -164,31 +164,31 @@ def _kubelet(
 
     asks_kubelet = client is not None and config.cluster is not None and config.cluster.kubelet_configz
     return KubeletOfNode(
-        NodeFacts(layout.version("cpu"), lambda: None),
+        NodeFactsReader(layout.version("cpu"), lambda: None),
         node.kubelet_version if node is not None else lambda: None,
         of_keeper if isinstance(keeper, KeeperClient) else None,
         of_kubelet if asks_kubelet else None,
     )
 
 
-def _pressure(config: AgentConfig, layout: Layout, keeper: Keeper, stack: AsyncExitStack) -> PressureTriggers:
+def _pressure(config: AgentConfig, layout: CgroupLayout, keeper: Keeper, stack: AsyncExitStack) -> AgentTriggers:
     stall_us, window_us = config.pressure.stall_ms * 1000, config.pressure.window_ms * 1000
     from cotenant.services.knobs.client import KeeperClient
-    from cotenant.services.knobs.wire import Trigger
+    from cotenant.services.knobs.wire import OpenTrigger
 
     if isinstance(keeper, KeeperClient):
 
         async def from_keeper(group: str, resource: str) -> PressureTrigger:
-            granted, taken_us = await keeper.trigger(Trigger(group, resource, stall_us, window_us))
-            return PressureTrigger(granted, group, Resource(resource), stall_us, taken_us)
+            granted, taken_us = await keeper.trigger(OpenTrigger(group, resource, stall_us, window_us))
+            return PressureTrigger(granted, group, PressureResource(resource), stall_us, taken_us)
 
-        return PressureTriggers(from_keeper)
+        return AgentTriggers(from_keeper)
     files = stack.enter_context(closing(PressureFiles(layout)))
 
     async def from_here(group: str, resource: str) -> PressureTrigger:
-        return files.trigger(group, Resource(resource), stall_us, window_us)
+        return files.trigger(group, PressureResource(resource), stall_us, window_us)
 
-    return PressureTriggers(from_here)
+    return AgentTriggers(from_here)
 
 
 async def _client(config: AgentConfig, stack: AsyncExitStack) -> Client | None:
@@ -206,22 +206,26 @@ async def _client(config: AgentConfig, stack: AsyncExitStack) -> Client | None:
 
 
 def _sources(
-    config: AgentConfig, layout: Layout, stack: AsyncExitStack, client: Client | None, discovery_due: asyncio.Event
-) -> tuple[dict[str, Discovery], dict[str, Callable[[], Coroutine[object, object, None]]], KubepodsTree | None]:
+    config: AgentConfig,
+    layout: CgroupLayout,
+    stack: AsyncExitStack,
+    client: Client | None,
+    discovery_due: asyncio.Event,
+) -> tuple[dict[str, PodDiscovery], dict[str, Callable[[], Coroutine[object, object, None]]], KubepodsTree | None]:
     """The sources in order of precedence, their background tasks, and kubelet's tree where it is read."""
-    asked, found = config.sources, dict[str, Discovery]()
+    asked, found = config.sources, dict[str, PodDiscovery]()
     if not (asked.kubepods or asked.runtime or asked.pod_info or client):
         return found, {}, None
     from cotenant.drivers.kubelet.declared import Belief
-    from cotenant.drivers.kubelet.podinfo import PodInfo
+    from cotenant.drivers.kubelet.podinfo import PodInfoFolder
     from cotenant.drivers.kubelet.tree import KubepodsTree
     from cotenant.drivers.seals.seals import read_seals
 
     tree = stack.enter_context(closing(KubepodsTree(layout)))
     belief = Belief(read_seals(config.seal_certificate), config.node)
     if asked.pod_info:
-        found["pod.info"] = PodInfo(tree, str(asked.pod_info))
-    groups: Discovery = tree
+        found["pod.info"] = PodInfoFolder(tree, str(asked.pod_info))
+    groups: PodDiscovery = tree
     if asked.runtime:
         from cotenant.drivers.cri.client import CriClient
         from cotenant.drivers.cri.discovery import CriPods
@@ -258,12 +262,12 @@ def _held(permissions: Permissions, namespace: str, now_s: float) -> str:
 
 
 def _evictor(
-    config: AgentConfig, layout: Layout, stack: AsyncExitStack, client: Client | None, held: Callable[[str], str]
-) -> Evictions:
+    config: AgentConfig, layout: CgroupLayout, stack: AsyncExitStack, client: Client | None, held: Callable[[str], str]
+) -> ApiEvictor:
     kill: Callable[[str], None] | None = None
-    if config.plain_eviction is PlainEviction.KILL and config.mode is Mode.ACT:
+    if config.plain_eviction is PlainEviction.KILL and config.mode is AgentMode.ACT:
         kill = stack.enter_context(Groups(layout)).kill
-    return Evictions(client, kill, config.writable, held)
+    return ApiEvictor(client, kill, config.writable, held)
 
 
 def _traces(config: AgentConfig, stack: AsyncExitStack) -> TraceLink | None:

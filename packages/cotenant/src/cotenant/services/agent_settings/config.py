@@ -18,7 +18,7 @@ from pathlib import Path
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kubelet.roots import KubeletGroups
 from cotenant.drivers.resctrl.tree import ROOT as RESCTRL_ROOT
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.engine.node.settings import AgentSettings, EvictionLimits
 from cotenant.model.cluster.report import LONGEST_NAME
@@ -50,7 +50,7 @@ USUAL_HOOK = RuntimeHook()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reports:
+class ReportSettings:
     """The receivers of the founding payload."""
 
     urls: tuple[str, ...] = ()  # of `POST /metrics/report`, at the scheduler and the extender
@@ -127,7 +127,7 @@ class ClusterAccess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class SourceSettings:
     """Sources of pods beside `groups`. A cluster is another; it needs kubelet's groups or the runtime, and uses the
     former by default.
     """
@@ -138,7 +138,7 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Triggers:
+class TriggerSettings:
     """Pressure triggers on the services' groups: this much waiting within a window makes urgent policies decide at
     once.
 
@@ -157,7 +157,7 @@ class Triggers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
+class ProbeSettings:
     """The eBPF probe of run-queue waits; where it is unavailable (not built, not allowed), run delay is read from
     /proc, without triggers.
     """
@@ -193,7 +193,7 @@ class AgentConfig:
     """The configuration of one agent. Raises `InvalidInput` with the field's name."""
 
     node: str = field(default_factory=lambda: os.environ.get(NODE_NAME) or socket.gethostname())
-    mode: Mode = Mode.OBSERVE
+    mode: AgentMode = AgentMode.OBSERVE
     act_despite_conflicts: bool = False  # act also where the doctor finds a conflict; else it starts as observe
     period_ms: int = 1000
     lease_ttl_ms: int = 30_000
@@ -205,13 +205,13 @@ class AgentConfig:
     idle_slice_ms: int = 0  # with --single: scheduling slice of tasks in best-effort groups; 0: the kernel's own
     best_effort_group: str | None = None  # the group of all best-effort groups, where there is one
     groups: tuple[PlainGroup, ...] = ()
-    sources: Sources = Sources()
+    sources: SourceSettings = SourceSettings()
     reserved: WrittenAmounts = NO_AMOUNTS  # kept for the system and kubelet
     evictions: EvictionLimits = EVICTIONS
     policies: PolicySettings = DEFAULT_POLICIES
     node_slo: Path | None = None  # Koordinator's settings, which `policies` then changes
     plain_eviction: PlainEviction = PlainEviction.TOLD
-    reports: Reports = Reports()
+    reports: ReportSettings = ReportSettings()
     traces: TraceSource = TraceSource()
     credit: CreditTarget = CreditTarget()
     cluster: ClusterAccess | None = None
@@ -219,8 +219,8 @@ class AgentConfig:
     insecure: bool = False  # may listen beyond loopback
     keeper: Path = Path("/run/cotenant/keeper.sock")  # of the process that writes, unless one process does both
     state_dir: Path = Path("/var/lib/cotenant")  # the leases' file, in one process; incidents that wait to be reported
-    pressure: Triggers = Triggers()
-    probe: Probe = Probe()
+    pressure: TriggerSettings = TriggerSettings()
+    probe: ProbeSettings = ProbeSettings()
     bursts: BurstLooks = BurstLooks()
     seal_certificate: Path | None = (
         # of the scheduler: by it alone it is believed what pods say that they hold; a file that is not there counts as
@@ -247,7 +247,7 @@ class AgentConfig:
         if self.best_effort_group is not None:
             check_group("best_effort_group", self.best_effort_group)
         self._check_groups()
-        if self.mode is Mode.ACT and not self.writable and self.kubelet_groups is None:
+        if self.mode is AgentMode.ACT and not self.writable and self.kubelet_groups is None:
             raise InvalidInput(
                 "writable", "nothing", "at least one group while mode is act", "knobs below it may be written"
             )

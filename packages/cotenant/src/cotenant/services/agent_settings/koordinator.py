@@ -29,7 +29,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.use_targets import BEST_EFFORT_TARGET_PERCENT
 from cotenant.policy.nodeqos.burst.config import BurstConfig, BurstPolicy
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
-from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
+from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig, SuppressionForm
 from cotenant.policy.nodeqos.eviction.cpu import CpuEvictionConfig
 from cotenant.policy.nodeqos.eviction.goals import BestEffortMemoryTrigger
 from cotenant.policy.nodeqos.eviction.memory import MemoryEvictionConfig
@@ -59,7 +59,7 @@ class Threshold(_Part, frozen=True):
     enable: bool | None = None
     cpu_suppress_threshold_percent: int | None = None
     cpu_suppress_min_percent: int | None = None
-    cpu_suppress_policy: Form | None = None
+    cpu_suppress_policy: SuppressionForm | None = None
     memory_evict_threshold_percent: int | None = None
     memory_evict_lower_percent: int | None = None
     satisfaction_upper: int | None = msgspec.field(default=None, name="cpuEvictBESatisfactionUpperPercent")
@@ -108,7 +108,7 @@ class IoCfg(_Part, frozen=True):
     write_bps: int | None = msgspec.field(default=None, name="writeBPS")
 
 
-class Block(_Part, frozen=True):
+class BlkioBlock(_Part, frozen=True):
     """One of blkioQOS.blocks."""
 
     name: str = ""
@@ -119,7 +119,7 @@ class BlkIoQos(_Part, frozen=True):
     """blkioQOS of a class."""
 
     enable: bool | None = None
-    blocks: tuple[Block, ...] | None = None
+    blocks: tuple[BlkioBlock, ...] | None = None
 
 
 class NetworkQos(_Part, frozen=True):
@@ -148,7 +148,7 @@ class QosStrategy(_Part, frozen=True):
     cgroup_root: ClassQos | None = None
 
 
-class Burst(_Part, frozen=True):
+class BurstStrategy(_Part, frozen=True):
     """cpuBurstStrategy."""
 
     policy: BurstPolicy | None = None
@@ -163,7 +163,7 @@ class NodeSlo(_Part, frozen=True):
 
     threshold: Threshold | None = msgspec.field(default=None, name="resourceUsedThresholdWithBE")
     qos: QosStrategy | None = msgspec.field(default=None, name="resourceQOSStrategy")
-    burst: Burst | None = msgspec.field(default=None, name="cpuBurstStrategy")
+    burst: BurstStrategy | None = msgspec.field(default=None, name="cpuBurstStrategy")
     system: dict[str, object] | None = msgspec.field(default=None, name="systemStrategy")
     host_applications: tuple[dict[str, object], ...] | None = None
 
@@ -232,7 +232,7 @@ def _suppress(given: Threshold, base: SuppressConfig) -> SuppressConfig:
         enabled=bool(given.enable),
         threshold_percent=_or(given.cpu_suppress_threshold_percent, BEST_EFFORT_TARGET_PERCENT),
         min_percent=given.cpu_suppress_min_percent,
-        form=given.cpu_suppress_policy or Form.CPUSET,
+        form=given.cpu_suppress_policy or SuppressionForm.CPUSET,
     )
 
 
@@ -316,7 +316,7 @@ def _io(given: QosStrategy, base: IoConfig | None) -> IoConfig | None:
     )
 
 
-def _burst(given: Burst) -> BurstConfig:
+def _burst(given: BurstStrategy) -> BurstConfig:
     return BurstConfig(
         policy=given.policy or BurstPolicy.NONE,
         burst_percent=_or(given.cpu_burst_percent, 1000),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.model.errors import InvalidInput
 
 
 def check_mode(mode: str) -> None:
     """Raises `InvalidInput` for what is no mode; empty: that of the file."""
-    if mode and mode not in set(Mode):
-        raise InvalidInput("--mode", mode, "one of " + ", ".join(Mode))
+    if mode and mode not in set(AgentMode):
+        raise InvalidInput("--mode", mode, "one of " + ", ".join(AgentMode))

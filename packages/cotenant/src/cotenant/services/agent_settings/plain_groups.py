@@ -9,7 +9,7 @@ from enum import StrEnum
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.quantities import milli, whole
 
@@ -106,6 +106,6 @@ def check_group(field_name: str, path: str) -> None:
     if "\n" in path:
         raise InvalidInput(field_name, repr(path), "one line: no group's name has a line break")
     try:
-        Target(path, Knob.CPU_MAX)
+        KnobTarget(path, Knob.CPU_MAX)
     except InvalidInput as error:
         raise InvalidInput(field_name, path, error.expected) from None

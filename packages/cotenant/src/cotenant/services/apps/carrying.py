@@ -12,15 +12,24 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from cotenant.drivers.kube.client.errors import Refused
-from cotenant.drivers.kube.client.objects import Objects, Served
+from cotenant.drivers.kube.client.objects import Objects, ServedKind
 from cotenant.engine.apps.ownership import why_not_delete
-from cotenant.engine.apps.run import Apply, Delete, Finished, Forget, Look, Record, Run, RunPlan
+from cotenant.engine.apps.run import (
+    Apply,
+    DeleteReleased,
+    Forget,
+    ReadObjects,
+    ReleaseEnd,
+    ReleaseRun,
+    RunPlan,
+    WriteRevision,
+)
 from cotenant.model.apps.objects import RELEASE, ObjectRef, ref_of
 from cotenant.model.apps.release import ReleaseName, Revision, RevisionState
 from cotenant.model.apps.standing import Obstacle
 from cotenant.model.errors import Permanent, Transient
 from cotenant.model.json_object import JsonMapping, JsonObject
-from cotenant.services.apps.records import MAX_KEPT, Records
+from cotenant.services.apps.records import MAX_KEPT, ReleaseRecords
 from cotenant.services.apps.workloads import why_not_ready
 
 LOOK_S = 1.0
@@ -36,23 +45,23 @@ class Carrier:
     """
 
     objects: Objects
-    records: Records
+    records: ReleaseRecords
     release: ReleaseName
     say: Say
     keeps_record: bool = True
     class_name: str = ""
 
-    async def carry(self, plan: RunPlan) -> Finished:
+    async def carry(self, plan: RunPlan) -> ReleaseEnd:
         """Run a plan to its end."""
-        run = Run(plan, time.monotonic())
+        run = ReleaseRun(plan, time.monotonic())
         versions = {ref_of(one): str(one["apiVersion"]) for one in (*plan.before, *plan.goal, *(plan.back_to or ()))}
         told: dict[ObjectRef, str] = {}
         while True:
             said = run.next()
-            if isinstance(said, Finished):
+            if isinstance(said, ReleaseEnd):
                 return said
             try:
-                if isinstance(said, Look):
+                if isinstance(said, ReadObjects):
                     if said.again:
                         await asyncio.sleep(LOOK_S)
                     lives = {ref: await self.live(ref, versions.get(ref, "")) for ref in said.refs}
@@ -60,7 +69,7 @@ class Carrier:
                     self._tell(run, told)
                     if run.unexplained:  # now: a roll-back removes the pods that show why
                         run.explained(await self._explained(run.unexplained, versions))
-                elif isinstance(said, Delete) and self.keeps_record:
+                elif isinstance(said, DeleteReleased) and self.keeps_record:
                     why = await _insist(lambda ref=said.ref: self._delete(ref, versions.get(ref, "")))  # type: ignore[misc]
                     if why:
                         run.not_ours(why)
@@ -72,7 +81,7 @@ class Carrier:
             except (Refused, Permanent) as error:
                 run.refused(str(error))
             except Transient as error:
-                if not isinstance(said, Look):
+                if not isinstance(said, ReadObjects):
                     raise
                 self.say(f"the server does not answer: {error}")
                 await asyncio.sleep(LOOK_S)
@@ -83,17 +92,19 @@ class Carrier:
         place = await self.place(ref, api_version)
         return await self.objects.get(place, ref.namespace, ref.name) if place is not None else None
 
-    async def place(self, ref: ObjectRef, api_version: str = "") -> Served | None:
+    async def place(self, ref: ObjectRef, api_version: str = "") -> ServedKind | None:
         """Where its kind is served: in the version of its document, or in the one that the server prefers."""
         found = await self.objects.served(api_version, ref.kind) if api_version else None
         return found or await self.objects.served_in_group(ref.group, ref.kind)
 
-    async def _act(self, said: Record | Apply | Delete | Forget | Finished | Look, timeout_s: float) -> None:
+    async def _act(
+        self, said: WriteRevision | Apply | DeleteReleased | Forget | ReleaseEnd | ReadObjects, timeout_s: float
+    ) -> None:
         if not self.keeps_record:
             return
         if isinstance(said, Apply):
             await self._apply(said.document)
-        elif isinstance(said, Record):
+        elif isinstance(said, WriteRevision):
             await self._record(said, timeout_s)
         elif isinstance(said, Forget):
             await self.records.forget(self.release.name, await self.records.history(self.release.name))
@@ -117,7 +128,7 @@ class Carrier:
             self.say(f"deleted {ref}")
         return why
 
-    async def _record(self, said: Record, timeout_s: float) -> None:
+    async def _record(self, said: WriteRevision, timeout_s: float) -> None:
         history = await self.records.history(self.release.name)
         now_s = time.time()
         known = next((one for one in history if one.number == said.number), None)
@@ -141,7 +152,7 @@ class Carrier:
         old = [one for one in history if one.number != said.number][:-MAX_KEPT]
         await self.records.forget(self.release.name, old)
 
-    def _tell(self, run: Run, told: dict[ObjectRef, str]) -> None:
+    def _tell(self, run: ReleaseRun, told: dict[ObjectRef, str]) -> None:
         for ref, standing in run.standings.items():
             line = f"{ref} {standing} ready"
             if told.get(ref) != line and (standing.wanted > 1 or not standing.is_ready or ref in told):

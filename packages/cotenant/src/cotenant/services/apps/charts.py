@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cotenant.drivers.helm.program import Helm
-from cotenant.engine.apps.run import Finished, RunPlan
+from cotenant.engine.apps.run import ReleaseEnd, RunPlan
 from cotenant.model.apps.release import deployed
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.json_object import JsonObject
@@ -25,7 +25,7 @@ _QUICK_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class HelmChart:
     """A chart as it is given to helm, with its options (`--values`, `--set`, `--version`)."""
 
     name: str
@@ -38,7 +38,7 @@ async def documents_of_release(carrier: Carrier, helm: Helm) -> list[JsonObject]
     return await placed(carrier.objects, documents_of(await helm.manifest(name), f"chart {name}"), carrier.release)
 
 
-async def install(carrier: Carrier, helm: Helm, chart: Chart, how: How) -> Finished:
+async def install(carrier: Carrier, helm: Helm, chart: HelmChart, how: How) -> ReleaseEnd:
     """Install a chart; a failure is rolled back by removing it."""
     name = carrier.release.name
     if await helm.find(name) is not None:
@@ -47,7 +47,7 @@ async def install(carrier: Carrier, helm: Helm, chart: Chart, how: How) -> Finis
     try:
         await helm.install(name, chart.name, chart.options, how.timeout_s)
     except Permanent as error:
-        finished = Finished(str(error))
+        finished = ReleaseEnd(str(error))
     else:
         finished = await _waited(carrier, helm, how)
     if finished.failure and how.rolls_back:
@@ -58,7 +58,7 @@ async def install(carrier: Carrier, helm: Helm, chart: Chart, how: How) -> Finis
     return finished
 
 
-async def upgrade(carrier: Carrier, helm: Helm, chart: Chart, how: How) -> Finished:
+async def upgrade(carrier: Carrier, helm: Helm, chart: HelmChart, how: How) -> ReleaseEnd:
     """Upgrade to a chart; a failure goes back to the revision that was deployed."""
     name = carrier.release.name
     before = await running(carrier, helm, "an upgrade")
@@ -66,7 +66,7 @@ async def upgrade(carrier: Carrier, helm: Helm, chart: Chart, how: How) -> Finis
     try:
         await helm.upgrade(name, chart.name, chart.options, how.timeout_s)
     except Permanent as error:
-        finished = Finished(str(error))
+        finished = ReleaseEnd(str(error))
     else:
         finished = await _waited(carrier, helm, how)
     if finished.failure and how.rolls_back:
@@ -77,18 +77,18 @@ async def upgrade(carrier: Carrier, helm: Helm, chart: Chart, how: How) -> Finis
     return finished
 
 
-async def roll_back(carrier: Carrier, helm: Helm, number: int, how: How) -> Finished:
+async def roll_back(carrier: Carrier, helm: Helm, number: int, how: How) -> ReleaseEnd:
     """Back to a revision of Helm's."""
     await running(carrier, helm, "a roll-back")
     await helm.roll_back(carrier.release.name, number, how.timeout_s)
     return await _waited(carrier, helm, how)
 
 
-async def uninstall(carrier: Carrier, helm: Helm, how: How) -> Finished:
+async def uninstall(carrier: Carrier, helm: Helm, how: How) -> ReleaseEnd:
     """Remove a chart, and the class that was made for it."""
     await helm.uninstall(carrier.release.name, how.timeout_s)
     await _forget_classes(carrier)
-    return Finished("")
+    return ReleaseEnd("")
 
 
 async def running(carrier: Carrier, helm: Helm, what: str) -> int:
@@ -98,15 +98,15 @@ async def running(carrier: Carrier, helm: Helm, what: str) -> int:
     return next((number for number, state in reversed(revisions) if state == "deployed"), revisions[-1][0])
 
 
-async def _waited(carrier: Carrier, helm: Helm, how: How) -> Finished:
+async def _waited(carrier: Carrier, helm: Helm, how: How) -> ReleaseEnd:
     if not how.waits:
-        return Finished("")
+        return ReleaseEnd("")
     documents = await documents_of_release(carrier, helm)
     watching = replace(carrier, keeps_record=False)
     return await watching.carry(RunPlan(0, tuple(documents), (), True, how.timeout_s))
 
 
-async def _classify(carrier: Carrier, helm: Helm, chart: Chart) -> None:
+async def _classify(carrier: Carrier, helm: Helm, chart: HelmChart) -> None:
     """Make the profiles of the class, or remove those of a class that is no longer asked for."""
     if not carrier.class_name:
         await _forget_classes(carrier)

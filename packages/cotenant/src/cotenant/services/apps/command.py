@@ -11,8 +11,8 @@ from cotenant.drivers.helm.program import Helm, find_helm
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import AlreadyExists, Forbidden
-from cotenant.drivers.kube.client.objects import Objects, Served
-from cotenant.engine.apps.run import Finished, RunPlan
+from cotenant.drivers.kube.client.objects import Objects, ServedKind
+from cotenant.engine.apps.run import ReleaseEnd, RunPlan
 from cotenant.model.apps.release import ReleaseName, check_release_name, deployed, possibly_there
 from cotenant.model.assess.prices import PriceTable
 from cotenant.model.cluster.class_names import check_class
@@ -20,20 +20,20 @@ from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.json_object import JsonObject
 from cotenant.services.apps import charts, releases, running
 from cotenant.services.apps.carrying import Carrier, Say
-from cotenant.services.apps.charts import Chart
+from cotenant.services.apps.charts import HelmChart
 from cotenant.services.apps.classes import profiles_of
-from cotenant.services.apps.records import Records
+from cotenant.services.apps.records import ReleaseRecords
 from cotenant.services.apps.releases import How
-from cotenant.services.apps.sources import Source, placed, read_source, source_of
-from cotenant.services.apps.viewing import Known, ReleaseView, view
+from cotenant.services.apps.sources import AppSource, placed, read_source, source_of
+from cotenant.services.apps.viewing import KnownRelease, ReleaseView, view
 
 MANAGER = "cotenant-app"
-_NAMESPACES = Served("v1", "namespaces", False)
+_NAMESPACES = ServedKind("v1", "namespaces", False)
 _PROFILES = ("config.koordinator.sh/v1alpha1", "ClusterColocationProfile")
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class AppLocation:
     """A cluster and a namespace; empty = the kubeconfig's."""
 
     kubeconfig: Path | None
@@ -55,7 +55,7 @@ class ListedRelease:
 class Apps:
     """Releases of one cluster, as seen from one namespace."""
 
-    def __init__(self, client: Client, where: Where, say: Say) -> None:
+    def __init__(self, client: Client, where: AppLocation, say: Say) -> None:
         self.namespace = where.namespace or client.access.namespace or "default"
         self.objects = Objects(client, MANAGER)
         self._where = where
@@ -64,7 +64,7 @@ class Apps:
     def carrier(self, name: str, class_name: str = "") -> Carrier:
         """What changes the release of this name."""
         release = ReleaseName(self.namespace, check_release_name(name))
-        records = Records(self.objects, self.namespace)
+        records = ReleaseRecords(self.objects, self.namespace)
         return Carrier(self.objects, records, release, self._say, class_name=check_class(class_name))
 
     def helm(self) -> Helm:
@@ -77,62 +77,62 @@ class Apps:
 
     async def install(
         self, name: str, source: str, options: Sequence[str], how: How, class_name: str, creates_namespace: bool
-    ) -> Finished:
+    ) -> ReleaseEnd:
         """A new release."""
         carrier, form = self.carrier(name, class_name), source_of(source)
         _check_options(form, options)
         if creates_namespace:
             await self._create_namespace()
         await self._check_profiles(class_name)
-        if form is Source.CHART:
+        if form is AppSource.CHART:
             if not class_name and await carrier.records.history(name):
                 raise InvalidInput("NAME", name, "a new name", "a release of manifests has it")
-            return await charts.install(carrier, self.helm(), Chart(source, options), how)
+            return await charts.install(carrier, self.helm(), HelmChart(source, options), how)
         if await self.is_chart(name):
             raise InvalidInput("NAME", name, "a new name", "a release of Helm has it")
         return await releases.install(carrier, await self._documents(carrier, source, form), how)
 
-    async def upgrade(self, name: str, source: str, options: Sequence[str], how: How, class_name: str) -> Finished:
+    async def upgrade(self, name: str, source: str, options: Sequence[str], how: How, class_name: str) -> ReleaseEnd:
         """The next revision of a release."""
         carrier, form = self.carrier(name, class_name), source_of(source)
         _check_options(form, options)
         await self._check_profiles(class_name)
         is_chart = await self.is_chart(name)
-        if is_chart != (form is Source.CHART):
+        if is_chart != (form is AppSource.CHART):
             raise InvalidInput("SOURCE", source, "a chart" if is_chart else "what the release was installed from")
         if is_chart:
-            return await charts.upgrade(carrier, self.helm(), Chart(source, options), how)
+            return await charts.upgrade(carrier, self.helm(), HelmChart(source, options), how)
         return await releases.upgrade(carrier, await self._documents(carrier, source, form), how)
 
-    async def roll_back(self, name: str, number: int, how: How) -> Finished:
+    async def roll_back(self, name: str, number: int, how: How) -> ReleaseEnd:
         """An earlier revision again."""
         carrier = self.carrier(name)
         if await self.is_chart(name):
             return await charts.roll_back(carrier, self.helm(), number, how)
         return await releases.roll_back(carrier, number, how)
 
-    async def uninstall(self, name: str, how: How, deletes_data: bool) -> Finished:
+    async def uninstall(self, name: str, how: How, deletes_data: bool) -> ReleaseEnd:
         """Remove a release."""
         carrier = self.carrier(name)
         if await self.is_chart(name):
             return await charts.uninstall(carrier, self.helm(), how)
         return await releases.uninstall(carrier, how, deletes_data)
 
-    async def stop(self, name: str, how: How) -> Finished:
+    async def stop(self, name: str, how: How) -> ReleaseEnd:
         """No pod of it runs."""
         carrier = self.carrier(name)
         documents, known = await self._standing(carrier)
         stopped = await running.stop(carrier, documents, how.waits, how.timeout_s, known.source == "chart")
-        return running.finished_of(stopped, how.timeout_s) if how.waits else Finished("", stopped.unstopped)
+        return running.finished_of(stopped, how.timeout_s) if how.waits else ReleaseEnd("", stopped.unstopped)
 
-    async def start(self, name: str, how: How) -> Finished:
+    async def start(self, name: str, how: How) -> ReleaseEnd:
         """As it was before it was stopped."""
         carrier = self.carrier(name)
         documents, known = await self._standing(carrier)
         if not await running.start(carrier, documents, known.source == "chart"):
             raise InvalidInput("NAME", name, "a release that is stopped", "`cotenant app show` has its state")
         if not how.waits:
-            return Finished("")
+            return ReleaseEnd("")
         watching = Carrier(carrier.objects, carrier.records, carrier.release, self._say, keeps_record=False)
         return await watching.carry(RunPlan(0, tuple(documents), (), True, how.timeout_s))
 
@@ -144,7 +144,7 @@ class Apps:
 
     async def every(self, everywhere: bool) -> list[ListedRelease]:
         """The releases, ours and Helm's."""
-        records = Records(self.objects, "" if everywhere else self.namespace)
+        records = ReleaseRecords(self.objects, "" if everywhere else self.namespace)
         of_charts = await self.helm().releases(everywhere) if find_helm() else []
         found = [
             ListedRelease(one.namespace, one.name, f"chart {one.chart}", one.revision, one.state) for one in of_charts
@@ -157,7 +157,7 @@ class Apps:
                 )
         return sorted(found, key=lambda one: (one.namespace, one.name))
 
-    async def _standing(self, carrier: Carrier) -> tuple[list[JsonObject], Known]:
+    async def _standing(self, carrier: Carrier) -> tuple[list[JsonObject], KnownRelease]:
         """What a release consists of now, and what is recorded of it."""
         name = carrier.release.name
         history = await carrier.records.history(name)
@@ -167,14 +167,14 @@ class Apps:
             if chart is not None:
                 documents = await charts.documents_of_release(carrier, self.helm())
                 class_name = last.class_name if last is not None else ""
-                return documents, Known("chart", chart.revision, chart.state, chart.chart, class_name)
+                return documents, KnownRelease("chart", chart.revision, chart.state, chart.chart, class_name)
         if last is None:
             raise InvalidInput("NAME", name, f"a release of namespace {self.namespace}", "`cotenant app list` has them")
         standing = deployed(history)
         documents = list(standing.documents if standing is not None else possibly_there(history))
-        return documents, Known("manifests", last.number, last.state.value, last.message, last.class_name)
+        return documents, KnownRelease("manifests", last.number, last.state.value, last.message, last.class_name)
 
-    async def _documents(self, carrier: Carrier, source: str, form: Source) -> list[JsonObject]:
+    async def _documents(self, carrier: Carrier, source: str, form: AppSource) -> list[JsonObject]:
         found = await read_source(source, form)
         if not found:
             raise InvalidInput("SOURCE", source, "at least one object")
@@ -198,13 +198,13 @@ class Apps:
 
 
 @asynccontextmanager
-async def connected(where: Where, say: Say) -> AsyncIterator[Apps]:
+async def connected(where: AppLocation, say: Say) -> AsyncIterator[Apps]:
     """The releases of a cluster."""
     access = load_access(where.kubeconfig, where.context)
     async with Client(access, qps=float("inf"), burst=10, in_flight=4, user_agent=MANAGER) as client:
         yield Apps(client, where, say)
 
 
-def _check_options(form: Source, options: Sequence[str]) -> None:
-    if options and form is not Source.CHART:
+def _check_options(form: AppSource, options: Sequence[str]) -> None:
+    if options and form is not AppSource.CHART:
         raise InvalidInput("SOURCE", form.value, "a chart", "--values, --set and --version are for charts")

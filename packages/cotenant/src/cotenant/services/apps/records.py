@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cotenant.drivers.kube.client.errors import AlreadyExists
-from cotenant.drivers.kube.client.objects import Objects, Served
+from cotenant.drivers.kube.client.objects import Objects, ServedKind
 from cotenant.model.apps.objects import checked
 from cotenant.model.apps.release import ReleaseName, Revision, RevisionState
 from cotenant.model.errors import InvalidInput, Permanent
@@ -27,7 +27,7 @@ LABEL = "cotenant.io/release-name"
 MAX_KEPT = 10
 _MAX_BYTES = 1 << 20
 _MAX_DECODED = 32 << 20
-_SECRETS = Served("v1", "secrets", True)
+_SECRETS = ServedKind("v1", "secrets", True)
 
 
 class _Written(msgspec.Struct, omit_defaults=True):
@@ -39,7 +39,7 @@ class _Written(msgspec.Struct, omit_defaults=True):
     class_name: str = ""
 
 
-class Records:
+class ReleaseRecords:
     """The revisions of one namespace's releases."""
 
     def __init__(self, objects: Objects, namespace: str) -> None:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from cotenant.engine.apps.ownership import why_not_adopt, why_not_believe
-from cotenant.engine.apps.run import Finished, RunPlan
+from cotenant.engine.apps.run import ReleaseEnd, RunPlan
 from cotenant.engine.apps.stopping import is_stopped
 from cotenant.model.apps.objects import ref_of
 from cotenant.model.apps.release import Revision, RevisionState, deployed, possibly_there
@@ -27,7 +27,7 @@ class How:
     adopts: bool = False
 
 
-async def install(carrier: Carrier, documents: list[JsonObject], how: How) -> Finished:
+async def install(carrier: Carrier, documents: list[JsonObject], how: How) -> ReleaseEnd:
     """The first revision, or the next after one that failed."""
     history = await _history(carrier)
     if deployed(history) is not None:
@@ -35,14 +35,14 @@ async def install(carrier: Carrier, documents: list[JsonObject], how: How) -> Fi
     return await _change(carrier, history, documents, how)
 
 
-async def upgrade(carrier: Carrier, documents: list[JsonObject], how: How) -> Finished:
+async def upgrade(carrier: Carrier, documents: list[JsonObject], how: How) -> ReleaseEnd:
     """The next revision; what the release had and this has not is deleted at its end."""
     history = await existing(carrier)
     await refuse_stopped(carrier, possibly_there(history), "an upgrade")
     return await _change(carrier, history, documents, how)
 
 
-async def roll_back(carrier: Carrier, number: int, how: How) -> Finished:
+async def roll_back(carrier: Carrier, number: int, how: How) -> ReleaseEnd:
     """The documents of an earlier revision as the next; 0 = of the one that was deployed before the latest."""
     history = await existing(carrier)
     latest = history[-1].number
@@ -61,7 +61,7 @@ async def roll_back(carrier: Carrier, number: int, how: How) -> Finished:
     return await _change(carrier, history, list(chosen.documents), how)
 
 
-async def uninstall(carrier: Carrier, how: How, deletes_data: bool) -> Finished:
+async def uninstall(carrier: Carrier, how: How, deletes_data: bool) -> ReleaseEnd:
     """Delete what the release has, except what holds data, and forget it."""
     history = await existing(carrier)
     before = possibly_there(history)
@@ -109,7 +109,7 @@ async def _history(carrier: Carrier) -> tuple[Revision, ...]:
     return history
 
 
-async def _change(carrier: Carrier, history: tuple[Revision, ...], documents: list[JsonObject], how: How) -> Finished:
+async def _change(carrier: Carrier, history: tuple[Revision, ...], documents: list[JsonObject], how: How) -> ReleaseEnd:
     before = possibly_there(history)
     await _refuse_foreign(carrier, documents, how.adopts)
     standing = deployed(history)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from cotenant.drivers.kube.client.errors import Conflict
 from cotenant.engine.apps.ownership import why_not_believe
-from cotenant.engine.apps.run import Finished
+from cotenant.engine.apps.run import ReleaseEnd
 from cotenant.engine.apps.stopping import Stop, how_to_start, how_to_stop
 from cotenant.model.apps.objects import ref_of
 from cotenant.model.apps.standing import Obstacle
@@ -101,8 +101,8 @@ def _has_ended(pod: JsonObject) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def finished_of(stopped: Stopped, timeout_s: float) -> Finished:
+def finished_of(stopped: Stopped, timeout_s: float) -> ReleaseEnd:
     """A stop's result as a run's."""
     if stopped.left:
-        return Finished(f"{stopped.left} pods still run after {timeout_s:g} s", stopped.unstopped)
-    return Finished("some pods cannot be stopped" if stopped.unstopped else "", stopped.unstopped)
+        return ReleaseEnd(f"{stopped.left} pods still run after {timeout_s:g} s", stopped.unstopped)
+    return ReleaseEnd("some pods cannot be stopped" if stopped.unstopped else "", stopped.unstopped)

@@ -20,7 +20,7 @@ MAX_BYTES = 16 << 20
 _KUSTOMIZATION = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
-class Source(Enum):
+class AppSource(Enum):
     """The form of an application."""
 
     CHART = "chart"
@@ -35,25 +35,27 @@ class _Loader(yaml.CSafeLoader):  # type: ignore[misc]
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: loader.construct_scalar(node))
 
 
-def source_of(given: str) -> Source:
+def source_of(given: str) -> AppSource:
     """What an argument names. Raises `InvalidInput` for what is none of the forms."""
     path = Path(given)
     if given == "-":
-        return Source.MANIFESTS
+        return AppSource.MANIFESTS
     if path.is_dir():
         if (path / "Chart.yaml").is_file():
-            return Source.CHART
-        return Source.KUSTOMIZATION if any((path / name).is_file() for name in _KUSTOMIZATION) else Source.MANIFESTS
+            return AppSource.CHART
+        return (
+            AppSource.KUSTOMIZATION if any((path / name).is_file() for name in _KUSTOMIZATION) else AppSource.MANIFESTS
+        )
     if path.is_file():
-        return Source.CHART if path.suffix == ".tgz" else Source.MANIFESTS
+        return AppSource.CHART if path.suffix == ".tgz" else AppSource.MANIFESTS
     if given.startswith(("oci://", "https://", "http://")) or (given.count("/") == 1 and not given.startswith(".")):
-        return Source.CHART
+        return AppSource.CHART
     raise InvalidInput("SOURCE", given, "a file or folder of YAML, a kustomization, or a chart", "- is standard input")
 
 
-async def read_source(given: str, source: Source) -> list[JsonObject]:
+async def read_source(given: str, source: AppSource) -> list[JsonObject]:
     """The documents of YAML or of a kustomization. Raises `InvalidInput`."""
-    if source is Source.KUSTOMIZATION:
+    if source is AppSource.KUSTOMIZATION:
         return documents_of(await _kustomized(given), given)
     if given == "-":
         return documents_of(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input")

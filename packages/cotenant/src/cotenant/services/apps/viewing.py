@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cotenant.drivers.kube.client.errors import Forbidden, NotFound
-from cotenant.drivers.kube.client.objects import Objects, Served
+from cotenant.drivers.kube.client.objects import Objects, ServedKind
 from cotenant.engine.apps.readiness import standing_of
 from cotenant.engine.apps.stopping import is_stopped
 from cotenant.model.apps.objects import ref_of
@@ -24,8 +24,8 @@ from cotenant.services.apps.carrying import Carrier
 from cotenant.services.apps.classes import has_class
 from cotenant.services.apps.workloads import WORKLOADS, guid_of, pods_of
 
-_NODES = Served("v1", "nodes", False)
-_QUOTAS = Served("v1", "resourcequotas", True)
+_NODES = ServedKind("v1", "nodes", False)
+_QUOTAS = ServedKind("v1", "resourcequotas", True)
 _GPU = "nvidia.com/gpu"
 
 
@@ -66,7 +66,7 @@ class QuotaView:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectiveView:
+class AppObjectiveView:
     """An objective and how it stands."""
 
     name: str
@@ -97,7 +97,7 @@ class ReleaseView:
     message: str
     objects: tuple[ObjectView, ...]
     pods: tuple[PodView, ...]
-    objectives: tuple[ObjectiveView, ...] = ()
+    objectives: tuple[AppObjectiveView, ...] = ()
     quotas: tuple[QuotaView, ...] = ()
     cost: CostView = field(default_factory=lambda: CostView(0, 0))
     class_name: str = ""
@@ -105,7 +105,7 @@ class ReleaseView:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownRelease:
     """What the record says of a release."""
 
     source: str
@@ -116,7 +116,7 @@ class Known:
 
 
 async def view(
-    carrier: Carrier, documents: Sequence[JsonObject], known: Known, prices: PriceTable | None
+    carrier: Carrier, documents: Sequence[JsonObject], known: KnownRelease, prices: PriceTable | None
 ) -> ReleaseView:
     """The page of a release with these documents."""
     found: list[ObjectView] = []
@@ -160,7 +160,7 @@ def _pod(pod: JsonMapping, of: str) -> PodView:
     return PodView(guid_of(pod), metadata["namespace"], metadata["name"], node, phase, qos, of)
 
 
-async def _objectives(carrier: Carrier, lives: Sequence[JsonMapping]) -> tuple[ObjectiveView, ...]:
+async def _objectives(carrier: Carrier, lives: Sequence[JsonMapping]) -> tuple[AppObjectiveView, ...]:
     place = await carrier.objects.served_in_group("slo.cotenant.io", "ServiceObjective")
     if place is None:
         return ()
@@ -172,7 +172,7 @@ async def _objectives(carrier: Carrier, lives: Sequence[JsonMapping]) -> tuple[O
         service = str((spec.get("service") or {}).get("name") or "")
         if one["metadata"]["name"] in own or service in names:
             state = str((one.get("status") or {}).get("state") or "not measured")
-            found.append(ObjectiveView(one["metadata"]["name"], service, str(spec.get("target") or ""), state))
+            found.append(AppObjectiveView(one["metadata"]["name"], service, str(spec.get("target") or ""), state))
     return tuple(found)
 
 
@@ -202,7 +202,7 @@ def _quota(obj: JsonMapping, kind: str, used: JsonMapping | None, maximum: JsonM
     )
 
 
-async def _listed(objects: Objects, place: Served, namespace: str) -> list[JsonObject]:
+async def _listed(objects: Objects, place: ServedKind, namespace: str) -> list[JsonObject]:
     """All of a kind, none where that is not permitted."""
     try:
         return await objects.every(place, namespace)

@@ -9,18 +9,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cotenant.drivers.kube.client.errors import Forbidden
-from cotenant.drivers.kube.client.objects import Objects, Served
+from cotenant.drivers.kube.client.objects import Objects, ServedKind
 from cotenant.engine.apps.obstacles import reasons_of
 from cotenant.engine.apps.readiness import standing_of
 from cotenant.model.apps.objects import ObjectRef, ref_of
 from cotenant.model.fleet.identity import container_guid
 from cotenant.model.json_object import JsonMapping, JsonObject
 
-PODS = Served("v1", "pods", True)
-_SETS = Served("apps/v1", "replicasets", True)
-_JOBS = Served("batch/v1", "jobs", True)
-_EVENTS = Served("v1", "events", True)
-_CLAIMS = Served("v1", "persistentvolumeclaims", True)
+PODS = ServedKind("v1", "pods", True)
+_SETS = ServedKind("apps/v1", "replicasets", True)
+_JOBS = ServedKind("batch/v1", "jobs", True)
+_EVENTS = ServedKind("v1", "events", True)
+_CLAIMS = ServedKind("v1", "persistentvolumeclaims", True)
 WORKLOADS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod"})
 
 

@@ -82,9 +82,9 @@ def _check_source(request: ReadArguments) -> None:
     """
     if request.watch:
         lasts_s = duration_s(request.watch, "--watch")
-        from cotenant.drivers.kube.usage.sampling import Watch
+        from cotenant.drivers.kube.usage.sampling import SamplingPeriod
 
-        Watch(lasts_s)
+        SamplingPeriod(lasts_s)
     if request.prometheus:
         from cotenant.drivers.prometheus.client import Prometheus
         from cotenant.drivers.prometheus.reading import HistoryRequest

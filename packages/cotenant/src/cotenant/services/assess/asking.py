@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.model.arrays import Int
-from cotenant.model.assess.figure import Figure, unknown
-from cotenant.model.assess.report import Elsewhere, Holder, Placement, Waiting
+from cotenant.model.assess.figure import AssessedFigure, unknown
+from cotenant.model.assess.report import AssessedPlacement, Elsewhere, PendingPods, WaitCause
 from cotenant.model.decisions.answers import PodAnswer, WhatIf
-from cotenant.model.decisions.record import Candidate
+from cotenant.model.decisions.record import CandidateNode
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, LENT_CPU, LENT_MEMORY, MEMORY_NAME, Amounts
 from cotenant.services.assess.copying import ClusterCopy
@@ -31,45 +31,49 @@ _Z95 = 1.96
 _ROOM = ("Insufficient", "Too many pods")  # the words of NodeResourcesFit
 
 
-def waiting(copy: ClusterCopy, lent: Mapping[str, Use]) -> tuple[Waiting, ...]:
+def waiting(copy: ClusterCopy, lent: Mapping[str, Use]) -> tuple[PendingPods, ...]:
     """Pods that wait, by the reason that the engine gives, the most frequent first, and those that a ResourceQuota
     refuses. `lent`: lendable by node.
     """
-    held = [held_by(info) for info in copy.engine.every_pod() if info.state in (State.GATED, State.BLOCKED)]
-    queued = {info.seen.uid for info in copy.engine.every_pod() if info.state is State.QUEUED}
+    held = [
+        held_by(info)
+        for info in copy.engine.every_pod()
+        if info.state in (SchedulingState.GATED, SchedulingState.BLOCKED)
+    ]
+    queued = {info.seen.uid for info in copy.engine.every_pod() if info.state is SchedulingState.QUEUED}
     refused = held_by_quotas(copy)
     if not queued and not held:
         return refused
     now, reasons = _placed(copy, {})
     with_lent = _placed(copy, _grown(copy, lent))[0] if lent else None
-    pods: Counter[tuple[str, Holder]] = Counter(held)
-    placed: Counter[tuple[str, Holder]] = Counter()
-    by_lent: Counter[tuple[str, Holder]] = Counter()
+    pods: Counter[tuple[str, WaitCause]] = Counter(held)
+    placed: Counter[tuple[str, WaitCause]] = Counter()
+    by_lent: Counter[tuple[str, WaitCause]] = Counter()
     for uid in queued:
         why = "cotenant places them at once" if uid in now else reasons.get(uid, "not judged in the simulation")
-        of = why, Holder.NOTHING if uid in now else _holder(why)
+        of = why, WaitCause.NOTHING if uid in now else _holder(why)
         pods[of] += 1
         placed[of] += uid in now
         by_lent[of] += with_lent is not None and uid in with_lent
     found = [
-        Waiting(of[0], count, placed[of], None if with_lent is None else by_lent[of], of[1])
+        PendingPods(of[0], count, placed[of], None if with_lent is None else by_lent[of], of[1])
         for of, count in pods.items()
     ]
     return tuple(sorted((*found, *refused), key=lambda one: (-one.pods, one.why)))
 
 
-def held_by(info: PodInfo) -> tuple[str, Holder]:
+def held_by(info: PodInfo) -> tuple[str, WaitCause]:
     """Why a pod that cannot be judged waits, and what holds it."""
     if info.seen.gates:
-        return f"scheduling gates: {', '.join(sorted(set(info.seen.gates)))}", Holder.GATE
-    return "; ".join(info.seen.unsupported) or info.last_message or "what it asks for cannot be judged", Holder.POD
+        return f"scheduling gates: {', '.join(sorted(set(info.seen.gates)))}", WaitCause.GATE
+    return "; ".join(info.seen.unsupported) or info.last_message or "what it asks for cannot be judged", WaitCause.POD
 
 
-def _holder(why: str) -> Holder:
+def _holder(why: str) -> WaitCause:
     """What a pod waits for, by the engine's words."""
     if "quota" in why.lower():
-        return Holder.QUOTA
-    return Holder.ROOM if any(word in why for word in _ROOM) else Holder.RULES
+        return WaitCause.QUOTA
+    return WaitCause.ROOM if any(word in why for word in _ROOM) else WaitCause.RULES
 
 
 def _grown(copy: ClusterCopy, lent: Mapping[str, Use]) -> dict[str, Amounts]:
@@ -121,7 +125,7 @@ def without_counts(message: str) -> str:
     return ", ".join(sorted({cause.lstrip("0123456789 ") for cause in causes}))
 
 
-def placement(copy: ClusterCopy, running: Sequence[PodInfo]) -> Placement:
+def placement(copy: ClusterCopy, running: Sequence[PodInfo]) -> AssessedPlacement:
     """Where running pods would be placed today."""
     known = [info for info in running if copy.engine.node(info.node) is not None]
     movable = [info for info in known if not info.seen.pod.is_daemon and not info.seen.terminating]
@@ -138,7 +142,7 @@ def placement(copy: ClusterCopy, running: Sequence[PodInfo]) -> Placement:
             found.append(better)
     found.sort(key=lambda one: (one.place > 0, -one.place / max(1, one.of), one.pod))
     rejected = sum(not one.place for one in found)
-    return Placement(
+    return AssessedPlacement(
         asked, rejected, len(found) - rejected, tuple(found[:SHOWN]), _share(asked, len(found), len(movable))
     )
 
@@ -156,7 +160,7 @@ def _better(answer: PodAnswer) -> Elsewhere | None:
     return Elsewhere(answer.pod, about.node, best.node, about.place, about.of, _difference(best, own))
 
 
-def _difference(best: Candidate, own: Candidate) -> str:
+def _difference(best: CandidateNode, own: CandidateNode) -> str:
     """The term of the score in which the better node gains most."""
     before = {part.name: part.value for part in own.parts}
     gains = {part.name: part.value - before.get(part.name, 0.0) for part in best.parts}
@@ -166,7 +170,7 @@ def _difference(best: Candidate, own: Candidate) -> str:
     return f"{name}: {gains[name]:+.1f} of {best.score - own.score:+.1f}"
 
 
-def _share(asked: int, elsewhere: int, pods: int) -> Figure:
+def _share(asked: int, elsewhere: int, pods: int) -> AssessedFigure:
     key, title, unit = "placed_elsewhere", "Pods that would be placed elsewhere today", "%"
     definition = (
         f"of {asked:,} running pods asked one at a time (of {pods:,}, no DaemonSet's), those whose own node "
@@ -180,5 +184,5 @@ def _share(asked: int, elsewhere: int, pods: int) -> Figure:
     half = _Z95 / (1 + _Z95**2 / asked) * sqrt(share * (1 - share) / asked + _Z95**2 / (4 * asked**2))
     low, high = max(0.0, middle - half) * 100, min(1.0, middle + half) * 100
     if asked >= pods:
-        return Figure(key, title, share * 100, unit, definition, "every pod was asked: there is no interval")
-    return Figure(key, title, share * 100, unit, definition, "95 % by Wilson, of the pods asked", low, high)
+        return AssessedFigure(key, title, share * 100, unit, definition, "every pod was asked: there is no interval")
+    return AssessedFigure(key, title, share * 100, unit, definition, "95 % by Wilson, of the pods asked", low, high)

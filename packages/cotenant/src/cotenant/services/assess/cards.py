@@ -10,13 +10,13 @@ from cotenant.model.assess.report import Cards
 from cotenant.model.devices.device import DeviceType
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO, NVIDIA_GPU
 from cotenant.policy.assess.cards import shareable_cards, used_cards
-from cotenant.services.assess.columns import PodColumns
+from cotenant.services.assess.columns import RunningColumns
 from cotenant.services.assess.copying import ClusterCopy
 
 _WHOLE = 100  # percent of a card
 
 
-def cards(copy: ClusterCopy, pods: PodColumns, uses: CardUses) -> tuple[Cards, ...]:
+def cards(copy: ClusterCopy, pods: RunningColumns, uses: CardUses) -> tuple[Cards, ...]:
     """Devices by kind: those of Device objects, else those that nodes have as nvidia.com/gpu."""
     devices: Counter[DeviceType] = Counter()
     for of_node in copy.devices.values():

@@ -9,10 +9,10 @@ import numpy as np
 
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.arrays import Int
-from cotenant.model.assess.history import ClusterHistory, History, PodHistory, no_history
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory, no_history
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, PODS_NAME
 from cotenant.policy.assess.shapes import Rooms
-from cotenant.policy.assess.workloads import Requested
+from cotenant.policy.assess.workloads import WorkloadRequests
 from cotenant.policy.overcommit.predicted_use import requested_use
 from cotenant.services.assess.copying import ClusterCopy
 
@@ -31,7 +31,7 @@ class NodeColumns(NamedTuple):
     rooms: Rooms
 
 
-class PodColumns(NamedTuple):
+class RunningColumns(NamedTuple):
     """Running pods, aligned."""
 
     entries: tuple[PodInfo, ...]
@@ -62,12 +62,12 @@ def node_columns(copy: ClusterCopy) -> NodeColumns:
     )
 
 
-def pod_columns(copy: ClusterCopy) -> PodColumns:
+def pod_columns(copy: ClusterCopy) -> RunningColumns:
     """Every pod that uses resources of a node, by name."""
     found = [info for info in copy.engine.every_pod() if info.seen.occupies and not info.seen.reservation]
     found.sort(key=lambda info: info.seen.pod.key)
     uses = [requested_use(info.seen.pod.requests) for info in found]
-    return PodColumns(
+    return RunningColumns(
         tuple(found),
         np.array([use.cpu_m for use in uses], np.int64),
         np.array([use.memory_bytes // MIB for use in uses], np.int64),
@@ -87,20 +87,20 @@ def workload_of(copy: ClusterCopy, info: PodInfo) -> str:
     return f"{pod.namespace}/Pod/{pod.name}"
 
 
-def by_workload(pods: PodColumns) -> Requested:
+def by_workload(pods: RunningColumns) -> WorkloadRequests:
     """Sums of requests."""
     if not pods.workload:
         none = np.zeros(0, np.int64)
-        return Requested((), none, none, none)
+        return WorkloadRequests((), none, none, none)
     names, at = np.unique(np.array(pods.workload, np.str_), return_inverse=True)
     sums = [
         np.bincount(at, weights=column, minlength=len(names)).astype(np.int64)
         for column in (np.ones(len(at)), pods.cpu_m, pods.memory_mib)
     ]
-    return Requested(tuple(str(name) for name in names), sums[0], sums[1], sums[2])
+    return WorkloadRequests(tuple(str(name) for name in names), sums[0], sums[1], sums[2])
 
 
-def joined(history: ClusterHistory, pods: PodColumns) -> ClusterHistory:
+def joined(history: ClusterHistory, pods: RunningColumns) -> ClusterHistory:
     """With the node and the workload of running pods where the history does not know them."""
     at = {info.seen.pod.key: number for number, info in enumerate(pods.entries)}
     of = history.pods
@@ -114,7 +114,7 @@ def joined(history: ClusterHistory, pods: PodColumns) -> ClusterHistory:
     return replace(history, pods=replace(of, node=tuple(node), workload=tuple(workload)))
 
 
-def moment(copy: ClusterCopy, pods: PodColumns) -> ClusterHistory:
+def moment(copy: ClusterCopy, pods: RunningColumns) -> ClusterHistory:
     """What NodeMetrics say, as a history of one step."""
     fresh = {
         name: metric for name, metric in copy.metrics.items() if metric.use is not None and metric.age_s <= MAX_AGE_S
@@ -130,7 +130,7 @@ def moment(copy: ClusterCopy, pods: PodColumns) -> ClusterHistory:
         f"one measurement, of {len(names):,} NodeMetrics: it says nothing of other times of the day, so quantiles "
         "and peak hours are not given"
     )
-    nodes = History(copy.now_s, 60.0, names, whole[:, :1].copy(), whole[:, 1:].copy(), source)
+    nodes = AssessedHistory(copy.now_s, 60.0, names, whole[:, :1].copy(), whole[:, 1:].copy(), source)
     measured = {
         key: pod.use for metric in fresh.values() if metric.pods is not None for key, pod in metric.pods.items()
     }
@@ -138,7 +138,7 @@ def moment(copy: ClusterCopy, pods: PodColumns) -> ClusterHistory:
     keys = tuple(pods.entries[at].seen.pod.key for at in rows)
     used = np.array([(measured[key].cpu_m, measured[key].memory_bytes / MIB) for key in keys], np.float32)
     used = used.reshape(len(keys), 2)
-    of_pods = History(copy.now_s, 60.0, keys, used[:, :1].copy(), used[:, 1:].copy(), source)
+    of_pods = AssessedHistory(copy.now_s, 60.0, keys, used[:, :1].copy(), used[:, 1:].copy(), source)
     return ClusterHistory(
         PodHistory(
             of_pods,

@@ -39,9 +39,9 @@ from cotenant.drivers.kube.kinds.workloads import (
     replicas_of,
 )
 from cotenant.drivers.kube.snapshot.kinds import key_of
-from cotenant.drivers.kube.snapshot.snapshot import Snapshot
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.namespace_quota import NamespaceQuota
@@ -61,7 +61,7 @@ _CONTROLLERS = (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class CopiedOwner:
     """The controller of an object."""
 
     kind: str
@@ -69,7 +69,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Controller:
+class CopiedController:
     """What makes pods, and how many it wants at a time."""
 
     namespace: str
@@ -88,8 +88,8 @@ class ClusterCopy:
     metrics: Mapping[str, NodeMetric]  # by node, of NodeMetric objects
     devices: Mapping[str, NodeDevices]
     notes: Mapping[str, EvictionNotes]  # by namespace/name of the pod
-    controllers: Mapping[str, Controller]  # by UID
-    owners: Mapping[str, Owner]  # controller's UID -> what controls it
+    controllers: Mapping[str, CopiedController]  # by UID
+    owners: Mapping[str, CopiedOwner]  # controller's UID -> what controls it
     quotas: tuple[NamespaceQuota, ...]
     unusable: tuple[str, ...]  # why nodes, or parts of objects, are not used
 
@@ -98,7 +98,7 @@ class ClusterCopy:
         return self.notes.get(key) or EvictionNotes()
 
 
-def copied(snapshot: Snapshot, profile_name: str = PROFILE) -> ClusterCopy:
+def copied(snapshot: ClusterSnapshot, profile_name: str = PROFILE) -> ClusterCopy:
     """Build the engine. Raises `CotenantError`."""
     now_s = snapshot.taken_s
     profile = by_requests(cluster_profile("--profile", profile_name))
@@ -106,7 +106,7 @@ def copied(snapshot: Snapshot, profile_name: str = PROFILE) -> ClusterCopy:
     client = Client(_NOWHERE, qps=1.0, burst=1, in_flight=1)
     watches = Watches(client)
     reader = PodReader(workloads=WorkloadIndex((), (kind.name for kind in _CONTROLLERS)))
-    EngineWatches(watches, engine, reader, ClaimBinder(client, reader.volumes), Reports(), lambda: now_s)
+    EngineWatches(watches, engine, reader, ClaimBinder(client, reader.volumes), NodeReports(), lambda: now_s)
     kept = _Kept(watches, now_s)
     watches.replay(lambda kind: snapshot.pages(key_of(kind)))
     return ClusterCopy(
@@ -131,10 +131,10 @@ class _Kept:
         self.metrics: dict[str, NodeMetric] = {}
         self.devices: dict[str, NodeDevices] = {}
         self.notes: dict[str, EvictionNotes] = {}
-        self.controllers: dict[str, Controller] = {}
+        self.controllers: dict[str, CopiedController] = {}
         self.quotas: list[NamespaceQuota] = []
         self.unreadable: list[str] = []
-        self.owners: dict[str, Owner] = {}
+        self.owners: dict[str, CopiedOwner] = {}
         kinds: tuple[tuple[AnyKind, Callable[[Any], None]], ...] = (
             (NODES, self._node),
             (DEVICES, self._device),
@@ -178,10 +178,10 @@ class _Kept:
         uid = meta.uid
         if not uid:
             return
-        self.controllers[uid] = Controller(meta.namespace or "default", kind, meta.name or "", replicas_of(obj))
+        self.controllers[uid] = CopiedController(meta.namespace or "default", kind, meta.name or "", replicas_of(obj))
         for reference in meta.owner_references or ():
             if reference.controller:
-                self.owners[uid] = Owner(reference.kind, reference.name)
+                self.owners[uid] = CopiedOwner(reference.kind, reference.name)
 
 
 def _itself(obj: object) -> Any:
@@ -192,7 +192,7 @@ def _nothing(key: str) -> None:
     """Every object is read once and none goes away."""
 
 
-def _schedulers(snapshot: Snapshot) -> tuple[str, ...]:
+def _schedulers(snapshot: ClusterSnapshot) -> tuple[str, ...]:
     """The scheduler names of the copy's pods, the most frequent first."""
     decoder = msgspec.json.Decoder(_NamedScheduler)
     names: Counter[str] = Counter()

@@ -13,7 +13,7 @@ from math import nan
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Preempt, Unschedulable
 from cotenant.model.cluster.demands import NO_HOLDINGS
-from cotenant.model.cluster.observed import Phase
+from cotenant.model.cluster.observed import PodPhase
 
 SETTLE_S = 15.0  # longer than the longest back-off
 MAX_ROUNDS = 64  # of a question; a what-if asks until nothing moves
@@ -99,7 +99,7 @@ def _bound(engine: Cluster, bind: Bind, now_s: float) -> bool:
 def _runs(engine: Cluster, bind: Bind, now_s: float) -> None:
     info = engine.find(bind.key)
     if info is not None:
-        seen = replace(info.seen, node=bind.node, phase=Phase.RUNNING, holds=info.holds, nominated_node="")
+        seen = replace(info.seen, node=bind.node, phase=PodPhase.RUNNING, holds=info.holds, nominated_node="")
         engine.pod_seen(replace(seen, started_s=now_s), now_s)
 
 
@@ -114,7 +114,7 @@ def _loses_its_place(engine: Cluster, uid: str, key: str, now_s: float, found: D
     if not seen.owned_by:
         return  # nothing makes it again
     again = replace(
-        seen, uid=f"{uid}-again", node="", phase=Phase.PENDING, holds=NO_HOLDINGS, started_s=nan, nominated_node="",
+        seen, uid=f"{uid}-again", node="", phase=PodPhase.PENDING, holds=NO_HOLDINGS, started_s=nan, nominated_node="",
         ends_s=nan, written=(),
     )  # fmt: skip
     engine.pod_seen(again, now_s)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from cotenant.model.assess.figure import Figure, unknown
+from cotenant.model.assess.figure import AssessedFigure, unknown
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.assess.report import EnergyGroups, EnergyOf
 from cotenant.policy.assess.cards import energy_a_day
 from cotenant.policy.assess.use import MIN_DAYS
-from cotenant.services.assess.columns import PodColumns
+from cotenant.services.assess.columns import RunningColumns
 
 SHOWN = 10
 
 
-def energy_figures(history: ClusterHistory) -> tuple[Figure, ...]:
+def energy_figures(history: ClusterHistory) -> tuple[AssessedFigure, ...]:
     """Of pods, and of nodes with what no pod causes."""
     energy = history.meters.energy
     found = []
@@ -33,14 +33,14 @@ def energy_figures(history: ClusterHistory) -> tuple[Figure, ...]:
         said = f"{definition}; {energy.source}"
         if days < MIN_DAYS:
             why = f"none: {days} days are known, a range needs {MIN_DAYS}"
-            found.append(Figure(key, title, mean, "kWh a day", said, why))
+            found.append(AssessedFigure(key, title, mean, "kWh a day", said, why))
         else:
             interval = f"the smallest and the largest of {days} days"
-            found.append(Figure(key, title, mean, "kWh a day", said, interval, low, high))
+            found.append(AssessedFigure(key, title, mean, "kWh a day", said, interval, low, high))
     return tuple(found)
 
 
-def energy_groups(history: ClusterHistory, pods: PodColumns) -> EnergyGroups | None:
+def energy_groups(history: ClusterHistory, pods: RunningColumns) -> EnergyGroups | None:
     """By what pods belong to, those with most first; None where no energy is known. A pod that is gone belongs to its
     namespace, and to its workload where the history knows it.
     """

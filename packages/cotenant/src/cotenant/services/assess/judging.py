@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from cotenant.drivers.kube.snapshot.snapshot import Reading, Snapshot
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindReading
 from cotenant.engine.cluster import Cluster
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.assess.prices import PriceTable
-from cotenant.model.assess.report import Report, Source
+from cotenant.model.assess.report import AssessmentReport, ReportSource
 from cotenant.model.machine.node_metric import Use
 from cotenant.policy.assess.shapes import rooms_for, shapes_of, stranded
 from cotenant.policy.assess.workloads import by_workload, most_idle
@@ -35,12 +35,12 @@ Stage = Callable[[str], None]
 
 
 def assess(
-    snapshot: Snapshot,
+    snapshot: ClusterSnapshot,
     history: ClusterHistory | None,
     risk: float,
     stage: Stage = lambda words: None,
     prices: PriceTable | None = None,
-) -> Report:
+) -> AssessmentReport:
     """Everything that is said of a cluster. Raises `CotenantError`."""
     stage("building the engine")
     copy = copied(snapshot)
@@ -64,7 +64,7 @@ def assess(
     moves, moves_note = first_hour(copy)
     stage("trying predictions on the past")
     trial = past_trial(copy, use, risk)
-    return Report(
+    return AssessmentReport(
         _source(snapshot, copy, use),
         len(nodes.names),
         len(pods.entries),
@@ -89,7 +89,7 @@ def assess(
     )
 
 
-def _use(history: ClusterHistory | None, copy: ClusterCopy, pods: columns.PodColumns) -> ClusterHistory:
+def _use(history: ClusterHistory | None, copy: ClusterCopy, pods: columns.RunningColumns) -> ClusterHistory:
     """The history where it has anything, else the last measurements, with what went wrong with the history."""
     if history is None:
         return columns.moment(copy, pods)
@@ -116,9 +116,9 @@ def _said(use: ClusterHistory) -> str:
     return ". ".join(sources)
 
 
-def _source(snapshot: Snapshot, copy: ClusterCopy, use: ClusterHistory) -> Source:
+def _source(snapshot: ClusterSnapshot, copy: ClusterCopy, use: ClusterHistory) -> ReportSource:
     lacking = [f"{kind.key.rpartition('/')[2]}: {kind.reading.value}, {kind.why}" for kind in snapshot.lacking]
-    unasked = [kind.key.rpartition("/")[2] for kind in snapshot.kinds if kind.reading is Reading.UNASKED]
+    unasked = [kind.key.rpartition("/")[2] for kind in snapshot.kinds if kind.reading is KindReading.UNASKED]
     notes = [*snapshot.notes, *use.faults]
     if unasked and len(unasked) < len(snapshot.kinds):
         notes.append(f"not in the files, and taken as none: {', '.join(dict.fromkeys(unasked))}")
@@ -127,7 +127,7 @@ def _source(snapshot: Snapshot, copy: ClusterCopy, use: ClusterHistory) -> Sourc
     malformed = sum(kind.malformed for kind in snapshot.kinds)
     if malformed:
         notes.append(f"{malformed:,} entries were no objects")
-    return Source(
+    return ReportSource(
         datetime.fromtimestamp(snapshot.taken_s, UTC).isoformat(timespec="seconds"),
         snapshot.source,
         snapshot.server,

@@ -19,7 +19,7 @@ import numpy as np
 
 from cotenant.engine.manager.active_pods import active_pod
 from cotenant.model.arrays import Int
-from cotenant.model.assess.figure import Figure, unknown
+from cotenant.model.assess.figure import AssessedFigure, unknown
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.assess.report import Lendable
 from cotenant.model.machine.node_metric import NO_USE, NodeMetric, Use
@@ -32,12 +32,12 @@ from cotenant.policy.overcommit.facts import Amount, NodeFacts, larger
 from cotenant.policy.overcommit.mid import MidRules, mid_amounts
 from cotenant.policy.overcommit.predicted_use import (
     UNMEASURED,
+    PodUseHistory,
     PredictedUseSettings,
-    UseHistory,
     continued,
     predicted_use,
 )
-from cotenant.services.assess.columns import MAX_AGE_S, MIB, PodColumns
+from cotenant.services.assess.columns import MAX_AGE_S, MIB, RunningColumns
 from cotenant.services.assess.copying import ClusterCopy
 from cotenant.services.assess.words import amount
 
@@ -61,14 +61,14 @@ class _Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Lending:
+class LendingAssessment:
     """The report's part, and what is lendable of each node by our rule; empty where that is not known."""
 
     amounts: tuple[Lendable, ...]
     by_node: Mapping[str, Use]
 
 
-def lending(copy: ClusterCopy, pods: PodColumns, history: ClusterHistory, risk: float) -> Lending:
+def lending(copy: ClusterCopy, pods: RunningColumns, history: ClusterHistory, risk: float) -> LendingAssessment:
     """Both rules over every node whose capacity is known."""
     facts = _facts(copy, pods)
     theirs = _koordinator(facts)
@@ -96,10 +96,10 @@ def lending(copy: ClusterCopy, pods: PodColumns, history: ClusterHistory, risk: 
         in_use = low[at] * scale if low is not None and at < 2 else None
         found.append(Lendable(name, unit, ours, _theirs(theirs, at, name, unit, scale), in_use))
     is_stated = all(one.ours.value is not None for one in found[:2])
-    return Lending(tuple(found), said.by_node if is_stated else {})
+    return LendingAssessment(tuple(found), said.by_node if is_stated else {})
 
 
-def _stated(of: Figure, said: _Said, at: int, held: float, scale: float) -> Figure:
+def _stated(of: AssessedFigure, said: _Said, at: int, held: float, scale: float) -> AssessedFigure:
     """The amount with its range, or why this history does not carry it."""
     tried = said.ranges[at]
     if tried is None:
@@ -123,7 +123,7 @@ _DEFINITIONS = (
 _NO_INTERVAL = "the risk is its interval: use may exceed what is kept for it in that share of the time"
 
 
-def _facts(copy: ClusterCopy, pods: PodColumns) -> dict[str, NodeFacts]:
+def _facts(copy: ClusterCopy, pods: RunningColumns) -> dict[str, NodeFacts]:
     """What both rules read of each node."""
     on: dict[str, list[int]] = {}
     for at, info in enumerate(pods.entries):
@@ -158,7 +158,7 @@ def _koordinator(facts: Mapping[str, NodeFacts]) -> tuple[Sequence[Amount], ...]
     return tuple(zip(*amounts, strict=True)) if amounts else ((), (), (), ())
 
 
-def _theirs(amounts: tuple[Sequence[Amount], ...], at: int, name: str, unit: str, scale: float) -> Figure:
+def _theirs(amounts: tuple[Sequence[Amount], ...], at: int, name: str, unit: str, scale: float) -> AssessedFigure:
     key = f"koordinator_{name.replace(' ', '_')}"
     definition = (
         "Koordinator's formula with its defaults (60 % of CPU, 65 % of memory, policy usage), summed over nodes"
@@ -172,7 +172,7 @@ def _theirs(amounts: tuple[Sequence[Amount], ...], at: int, name: str, unit: str
             "its formula needs current use of nodes, which neither NodeMetrics nor a history have",
         )
     value = sum(amount.value for amount in amounts[at]) * scale
-    return Figure(key, name, value, unit, definition, f"none: by one measurement of {len(amounts[at]):,} nodes")
+    return AssessedFigure(key, name, value, unit, definition, f"none: by one measurement of {len(amounts[at]):,} nodes")
 
 
 def _ours(copy: ClusterCopy, facts: Mapping[str, NodeFacts], history: ClusterHistory, risk: float) -> _Said:
@@ -282,7 +282,7 @@ def _by_reports(facts: Mapping[str, NodeFacts], risk: float) -> dict[str, Use]:
             if pod.priority_class in LOW:
                 continue
             measured = node.measured.get(pod.key)
-            history: UseHistory = UNMEASURED
+            history: PodUseHistory = UNMEASURED
             if measured is not None and measured.history is not None:
                 history = continued(measured.history, measured.use, 0.0)
             kept = kept.plus(predicted_use(pod.request, history, True, settings))

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from cotenant.model.arrays import Int
-from cotenant.model.assess.history import ClusterHistory, History
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory
 from cotenant.model.machine.node_metric import NO_USE, MeasuredPod, NodeMetric, Use
-from cotenant.services.assess.columns import MAX_AGE_S, MIB, PodColumns
+from cotenant.services.assess.columns import MAX_AGE_S, MIB, RunningColumns
 from cotenant.services.assess.copying import ClusterCopy
 
 
-def with_measured(copy: ClusterCopy, pods: PodColumns, history: ClusterHistory) -> Mapping[str, NodeMetric]:
+def with_measured(copy: ClusterCopy, pods: RunningColumns, history: ClusterHistory) -> Mapping[str, NodeMetric]:
     """The copy's current NodeMetrics, and those of other nodes by the history."""
     current = {name: metric for name, metric in copy.metrics.items() if metric.age_s <= MAX_AGE_S}
     use = {name: found for name, found in _last(history.nodes, copy.now_s).items() if name not in current}
@@ -38,7 +38,7 @@ def with_measured(copy: ClusterCopy, pods: PodColumns, history: ClusterHistory) 
     return {**made, **current}
 
 
-def _last(history: History, now_s: float) -> dict[str, tuple[Use, float]]:
+def _last(history: AssessedHistory, now_s: float) -> dict[str, tuple[Use, float]]:
     """Each series' last use and its age, where it is recent."""
     recent = max(1, int(MAX_AGE_S // history.step_s))
     cpu_m, memory_mib = history.cpu_m[:, -recent:], history.memory_mib[:, -recent:]

@@ -11,16 +11,16 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 
-from cotenant.engine.rebalancer.plan import KeptPod, Plan
+from cotenant.engine.rebalancer.plan import KeptPod, MovePlan
 from cotenant.engine.rebalancer.planner import Planner
 from cotenant.engine.rebalancer.room import PACKING
 from cotenant.engine.rebalancer.settings import MoveKinds, MoveLimits, Packing, RebalancerSettings
-from cotenant.model.assess.report import Consolidation, EmptiedNode, Move, Refused
+from cotenant.model.assess.report import AdvisedMove, Consolidation, EmptiedNode, RefusedNodes
 from cotenant.model.machine.use_targets import BEST_EFFORT_TARGET_PERCENT, OVERLOAD_BAND_PERCENT
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.policy.rebalance.loads.pools import DEFAULT_POOL, NodePool
 from cotenant.policy.rebalance.loads.thresholds import Percentages
-from cotenant.policy.rebalance.migration.evictable import EvictionFilter, Gate
+from cotenant.policy.rebalance.migration.evictable import EvictionFilter, EvictionGate
 from cotenant.services.assess.asking import without_counts
 from cotenant.services.assess.columns import MAX_AGE_S, MIB
 from cotenant.services.assess.copying import ClusterCopy
@@ -40,7 +40,7 @@ _TRIED = re.compile(r"on (\S+) (.*?); ")
 _FROM_TO = re.compile(r" from [0-9.]+ to [0-9.]+$")
 _NO_LIMITS = MoveLimits(per_node=None)
 _OVER_ROUNDS = EvictionFilter(
-    skip=frozenset({Gate.MAX_MOVING, Gate.MAX_UNAVAILABLE})
+    skip=frozenset({EvictionGate.MAX_MOVING, EvictionGate.MAX_UNAVAILABLE})
 )  # these only spread moves in time
 
 
@@ -88,11 +88,11 @@ def _is_empty(copy: ClusterCopy, node: str) -> bool:
     return all(seen.pod.is_daemon or copy.notes_of(seen.pod.key).is_static for seen in pods)
 
 
-def _refused(kept: list[KeptPod]) -> tuple[Refused, ...]:
+def _refused(kept: list[KeptPod]) -> tuple[RefusedNodes, ...]:
     by_reason: dict[str, list[KeptPod]] = defaultdict(list)
     for pod in kept:
         by_reason[_alike(pod.reason)].append(pod)
-    found = [Refused(why, len({pod.node for pod in pods}), pods[0].pod) for why, pods in by_reason.items()]
+    found = [RefusedNodes(why, len({pod.node for pod in pods}), pods[0].pod) for why, pods in by_reason.items()]
     return tuple(sorted(found, key=lambda refused: (-refused.nodes, refused.why))[:SHOWN])
 
 
@@ -107,12 +107,12 @@ def _alike(reason: str) -> str:
     return reason
 
 
-def first_hour(copy: ClusterCopy) -> tuple[tuple[Move, ...], str]:
+def first_hour(copy: ClusterCopy) -> tuple[tuple[AdvisedMove, ...], str]:
     """The moves of a rebalancer's first round by load, and why there are none or what was left out."""
     if not copy.metrics:
         return (), "the load of nodes is not known without NodeMetrics or a history: no move is proposed"
     plan = _plan(copy, RebalancerSettings((_POOL,), expires_s=MAX_AGE_S))
-    moves = tuple(Move(move.pod, move.node, move.target, move.reason) for move in plan.moves)
+    moves = tuple(AdvisedMove(move.pod, move.node, move.target, move.reason) for move in plan.moves)
     overloaded = sum(len(pool.overloaded) for pool in plan.pools)
     note = (
         f"{overloaded:,} of {plan.nodes:,} nodes are overloaded; {len(plan.unmeasured):,} have no current measurement"
@@ -120,7 +120,7 @@ def first_hour(copy: ClusterCopy) -> tuple[tuple[Move, ...], str]:
     return moves[:SHOWN], note
 
 
-def _plan(copy: ClusterCopy, settings: RebalancerSettings) -> Plan:
+def _plan(copy: ClusterCopy, settings: RebalancerSettings) -> MovePlan:
     planner = Planner(copy.engine, replace(settings, not_applied=()), copy.notes_of)
     for uid, controller in copy.controllers.items():
         planner.workload_seen(uid, controller.replicas)

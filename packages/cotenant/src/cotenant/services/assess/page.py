@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from cotenant.model.assess.figure import Figure as Number
-from cotenant.model.assess.report import EnergyGroups, Money, Report, WorkloadUse
-from cotenant.model.pages.document import Heading, Section, command, document, drawn
-from cotenant.model.pages.figures import BOUND, OURS, Axis, Figure, Reading, ReadingRow, Readings, rival
-from cotenant.model.pages.wide import Row, cell, head, wide
+from cotenant.model.assess.figure import AssessedFigure
+from cotenant.model.assess.report import AssessmentReport, EnergyGroups, Money, WorkloadUse
+from cotenant.model.pages.document import Heading, PageSection, command, document, drawn
+from cotenant.model.pages.figures import BOUND, OURS, Axis, Figure, IntervalReading, IntervalReadings, ReadingRow, rival
+from cotenant.model.pages.wide import WideRow, cell, head, wide
 from cotenant.services.assess import words
 from cotenant.services.assess.what_ifs.drawing import what_if_section
 
@@ -20,27 +20,27 @@ _COLOURS = {"allocatable": BOUND, "allocated": rival(0), "used": rival(1), "ours
 _SHOWN = 15
 
 
-def page(report: Report, written_by: str) -> str:
+def page(report: AssessmentReport, written_by: str) -> str:
     """The page as text."""
     charts = [chart for chart in (_resources(report), _lendable_chart(report)) if chart is not None]
     resources, lendable = charts[:1], charts[1:]
     sections = [
-        Section("amounts", "Allocated, used, idle", drawn(resources) + _numbers(report.figures)),
-        Section("idle", "The ten workloads that hold most idle", _idle(report)),
-        Section("lendable", "What could be lent", drawn(lendable) + _lendable(report)),
-        Section("waiting", "Pods that wait", _waiting(report)),
-        Section("elsewhere", "Placed elsewhere", _elsewhere(report)),
-        Section("consolidation", "Nodes that could be emptied", _consolidation(report)),
-        Section("shapes", "Room by shape", _shapes(report)),
-        *([Section("cards", "Devices", _cards(report))] if report.cards else []),
-        *([Section("past", "Tried on the cluster's own past", _past(report))] if report.back_test else []),
-        *([Section("money", "What a month costs", _money(report.money))] if report.money else []),
-        *([Section("energy", "Energy", _energy(report.energy))] if report.energy else []),
-        *([Section("what-if", "What if", what_if_section(report.what_ifs))] if report.what_ifs else []),
-        Section("moves", "A rebalancer's first hour", _moves(report)),
-        Section("workloads", "Requests against use", _workloads(report.workloads[:_SHOWN], report)),
-        Section("steps", "Three next steps", _steps(report)),
-        Section("source", "What was read", _source(report)),
+        PageSection("amounts", "Allocated, used, idle", drawn(resources) + _numbers(report.figures)),
+        PageSection("idle", "The ten workloads that hold most idle", _idle(report)),
+        PageSection("lendable", "What could be lent", drawn(lendable) + _lendable(report)),
+        PageSection("waiting", "Pods that wait", _waiting(report)),
+        PageSection("elsewhere", "Placed elsewhere", _elsewhere(report)),
+        PageSection("consolidation", "Nodes that could be emptied", _consolidation(report)),
+        PageSection("shapes", "Room by shape", _shapes(report)),
+        *([PageSection("cards", "Devices", _cards(report))] if report.cards else []),
+        *([PageSection("past", "Tried on the cluster's own past", _past(report))] if report.back_test else []),
+        *([PageSection("money", "What a month costs", _money(report.money))] if report.money else []),
+        *([PageSection("energy", "Energy", _energy(report.energy))] if report.energy else []),
+        *([PageSection("what-if", "What if", what_if_section(report.what_ifs))] if report.what_ifs else []),
+        PageSection("moves", "A rebalancer's first hour", _moves(report)),
+        PageSection("workloads", "Requests against use", _workloads(report.workloads[:_SHOWN], report)),
+        PageSection("steps", "Three next steps", _steps(report)),
+        PageSection("source", "What was read", _source(report)),
     ]
     heading = Heading(
         "cotenant assess", "What this cluster could do", "cotenant assess", words.headline(report), written_by
@@ -72,10 +72,10 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], prose: Sequenc
     """A table of texts; the columns numbered in `prose` are sentences."""
     kinds = ["name" if not at else "words" if at in prose else "" for at in range(len(columns))]
     heads = [head(name, kind) for name, kind in zip(columns, kinds, strict=True)]
-    return wide(heads, [Row([cell(text, kind) for text, kind in zip(row, kinds, strict=True)]) for row in rows])
+    return wide(heads, [WideRow([cell(text, kind) for text, kind in zip(row, kinds, strict=True)]) for row in rows])
 
 
-def _resources(report: Report) -> Figure | None:
+def _resources(report: AssessmentReport) -> Figure | None:
     by_key = {number.key: number for number in report.figures}
     rows = []
     for name, key in (("cores", "cpu"), ("memory", "memory")):
@@ -90,7 +90,7 @@ def _resources(report: Report) -> Figure | None:
         rows.append(ReadingRow(name, False, tuple(readings)))
     if not rows:
         return None
-    drawing = Readings(
+    drawing = IntervalReadings(
         axis=Axis(title="percent of allocatable", low=0.0, high=_high(rows), unit=" %"),
         rows=tuple(rows),
         series=(("allocated", rival(0)), ("used", rival(1))),
@@ -105,21 +105,21 @@ def _high(rows: Sequence[ReadingRow]) -> float:
     return max(105.0, *(1.05 * value for value in values))
 
 
-def _reading(number: Number, whole: float, colour: str) -> Reading:
+def _reading(number: AssessedFigure, whole: float, colour: str) -> IntervalReading:
     assert number.value is not None
 
     def share(value: float | None) -> float | None:
         return None if value is None else value * 100.0 / whole
 
     shown = f"{words.amount(number.value)} {number.unit}"
-    return Reading(number.value * 100.0 / whole, share(number.low), share(number.high), shown, colour)
+    return IntervalReading(number.value * 100.0 / whole, share(number.low), share(number.high), shown, colour)
 
 
-def _lendable_chart(report: Report) -> Figure | None:
+def _lendable_chart(report: AssessmentReport) -> Figure | None:
     rows = []
     for lendable in report.lendable:
         readings = [
-            Reading(number.value, number.low, number.high, words.figure(number), colour)
+            IntervalReading(number.value, number.low, number.high, words.figure(number), colour)
             for number, colour in ((lendable.ours, OURS), (lendable.koordinator, rival(2)))
             if number.value is not None
         ]
@@ -128,7 +128,7 @@ def _lendable_chart(report: Report) -> Figure | None:
     if not rows:
         return None
     high = max(reading.value for row in rows for reading in row.readings)
-    drawing = Readings(
+    drawing = IntervalReadings(
         axis=Axis(title="cores", low=0.0, high=max(1.0, 1.1 * high)),
         rows=tuple(rows),
         series=(("ours", OURS), ("Koordinator's formula", rival(2))),
@@ -136,7 +136,7 @@ def _lendable_chart(report: Report) -> Figure | None:
     return Figure("lent", "Lendable cores", "The same nodes at the same moment, by both rules.", drawing)
 
 
-def _numbers(numbers: Sequence[Number]) -> str:
+def _numbers(numbers: Sequence[AssessedFigure]) -> str:
     known = [number for number in numbers if number.value is not None]
     rows = [(number.title, words.figure(number), number.definition, number.interval) for number in known]
     table = _table(("figure", "value", "definition", "interval"), rows, prose=(2, 3))
@@ -149,13 +149,13 @@ def _numbers(numbers: Sequence[Number]) -> str:
     )
 
 
-def _idle(report: Report) -> str:
+def _idle(report: AssessmentReport) -> str:
     if not report.idle:
         return f"<p>Not known: {escape(report.source.use)}.</p>"
     return _workloads(report.idle, report)
 
 
-def _workloads(workloads: Sequence[WorkloadUse], report: Report) -> str:
+def _workloads(workloads: Sequence[WorkloadUse], report: AssessmentReport) -> str:
     rows = [
         (
             workload.name,
@@ -185,7 +185,7 @@ def _workloads(workloads: Sequence[WorkloadUse], report: Report) -> str:
     return f"{table}<p class=soft>{escape(note)}</p>"
 
 
-def _lendable(report: Report) -> str:
+def _lendable(report: AssessmentReport) -> str:
     rows = [
         (
             lendable.name,
@@ -201,11 +201,11 @@ def _lendable(report: Report) -> str:
     )
 
 
-def _how(number: Number) -> str:
+def _how(number: AssessedFigure) -> str:
     return number.why or f"{number.definition}. Interval: {number.interval}."
 
 
-def _waiting(report: Report) -> str:
+def _waiting(report: AssessmentReport) -> str:
     if not report.waiting:
         return "<p>No pod waits.</p>"
     rows = [
@@ -222,7 +222,7 @@ def _waiting(report: Report) -> str:
     return f"<p>{escape(words.held(report))}</p>{_table(heads, rows, prose=(1,))}"
 
 
-def _elsewhere(report: Report) -> str:
+def _elsewhere(report: AssessmentReport) -> str:
     placed = report.placement
     text = f"<p>{escape(words.figure(placed.share))}: {escape(placed.share.definition)}. Interval: "
     text += f"{escape(placed.share.interval)}.</p>"
@@ -235,7 +235,7 @@ def _elsewhere(report: Report) -> str:
     return text + (f"{table}{note}" if rows else "")
 
 
-def _consolidation(report: Report) -> str:
+def _consolidation(report: AssessmentReport) -> str:
     found = report.consolidation
     text = f"<p>{escape(words.consolidated(report))}</p>"
     emptied = [(node.node, f"{node.pods:,}", f"{node.targets:,}") for node in found.emptied[:_SHOWN]]
@@ -247,7 +247,7 @@ def _consolidation(report: Report) -> str:
     return text
 
 
-def _shapes(report: Report) -> str:
+def _shapes(report: AssessmentReport) -> str:
     rows = [
         (
             f"{words.cores(room.cpu_m)} cores, {words.gib(room.memory_mib)} GiB",
@@ -263,7 +263,7 @@ def _shapes(report: Report) -> str:
     return f"{_table(heads, rows)}<p class=soft>{note}</p>" if rows else "<p>No pod runs.</p>"
 
 
-def _cards(report: Report) -> str:
+def _cards(report: AssessmentReport) -> str:
     rows = [
         (
             cards.kind,
@@ -278,13 +278,13 @@ def _cards(report: Report) -> str:
     return _table(("kind", "cards", "allocated", "in parts", "used", "shareable"), rows, prose=(4, 5))
 
 
-def _moves(report: Report) -> str:
+def _moves(report: AssessmentReport) -> str:
     rows = [(move.pod, move.node, move.target, move.reason) for move in report.moves]
     text = f"<p>{escape(report.moves_note[:1].upper() + report.moves_note[1:])}.</p>"
     return text + (_table(("pod", "from", "to", "why"), rows, prose=(3,)) if rows else "")
 
 
-def _past(report: Report) -> str:
+def _past(report: AssessmentReport) -> str:
     tried = report.back_test
     assert tried is not None
     rows = [
@@ -306,7 +306,7 @@ def _percent(value: float | None) -> str:
     return words.UNKNOWN if value is None else f"{value:.2f}"
 
 
-def _steps(report: Report) -> str:
+def _steps(report: AssessmentReport) -> str:
     return "".join(
         f"<h3>{number}. {escape(step.title)}</h3>{command(step.command)}<p>Risk: {escape(step.risk)}.</p>"
         f"<p>The way back: {escape(step.back)}.</p>{command(step.back_command) if step.back_command else ''}"
@@ -314,7 +314,7 @@ def _steps(report: Report) -> str:
     )
 
 
-def _source(report: Report) -> str:
+def _source(report: AssessmentReport) -> str:
     source = report.source
     said = [
         ("read from", f"{source.cluster}{f', {source.server}' if source.server else ''}"),

@@ -7,8 +7,7 @@ from math import isfinite
 
 import numpy as np
 
-from cotenant.engine.assess.lending import Recorded as RecordedUse
-from cotenant.engine.assess.lending import replay
+from cotenant.engine.assess.lending import RecordedNodes, replay
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.assess.report import (
     EmptyingTrial,
@@ -21,7 +20,7 @@ from cotenant.model.assess.report import (
 )
 from cotenant.model.resources import CPU_NAME
 from cotenant.policy.assess.back_test import back_test, origins_of, past_of
-from cotenant.policy.assess.emptying import Emptied, Recorded, try_emptying
+from cotenant.policy.assess.emptying import Emptied, RecordedPods, try_emptying
 from cotenant.policy.assess.predictor import DAY_S
 from cotenant.policy.assess.sizes import size_test
 from cotenant.services.assess.copying import ClusterCopy
@@ -49,7 +48,7 @@ def past_trial(copy: ClusterCopy, history: ClusterHistory, risk: float) -> PastT
         Tried(one.name, *map(_known, (one.risk_pct, one.pinball_pct, one.lent_pct, one.squeezed_pct)))
         for one in tried.scores
     )
-    lent = replay(RecordedUse(kept.start_s, kept.step_s, kept.cpu_m, requested, capacity))
+    lent = replay(RecordedNodes(kept.start_s, kept.step_s, kept.cpu_m, requested, capacity))
     whole = [day for day in lent.days if day.node_hours >= 20 * lent.nodes] or list(lent.days)
     worst = max(whole, key=lambda day: day.touched_share, default=None)
     told = "" if worst is None else f"{worst.told()} It was the worst of {len(whole)} days, by the manager's own rule."
@@ -66,7 +65,7 @@ def emptying_trial(copy: ClusterCopy, history: ClusterHistory, risk: float) -> E
     kept = nodes.of_rows(np.array(rows, np.int64))
     at = {name: row for row, name in enumerate(kept.names)}
     tried = try_emptying(
-        Recorded(
+        RecordedPods(
             kept.cpu_m,
             pods.use.cpu_m,
             np.array([at.get(name, -1) for name in pods.node], np.int64),

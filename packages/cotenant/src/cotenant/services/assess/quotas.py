@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.model.assess.report import Holder, Waiting
+from cotenant.model.assess.report import PendingPods, WaitCause
 from cotenant.model.cluster.namespace_quota import NamespaceQuota
 from cotenant.model.quantities import Quantity
 from cotenant.model.resources import CPU_NAME, Amounts
@@ -21,7 +21,7 @@ _NANO, _NANO_OF_MILLI = 10**9, 10**6
 _PODS = ("pods", "count/pods")
 
 
-def held_by_quotas(copy: ClusterCopy) -> tuple[Waiting, ...]:
+def held_by_quotas(copy: ClusterCopy) -> tuple[PendingPods, ...]:
     """Missing pods by the quota that refuses them, the most first."""
     if not copy.quotas:
         return ()
@@ -45,7 +45,8 @@ def held_by_quotas(copy: ClusterCopy) -> tuple[Waiting, ...]:
         if why:
             held[why] += missing
     return tuple(
-        Waiting(why, pods, 0, 0, Holder.QUOTA) for why, pods in sorted(held.items(), key=lambda one: (-one[1], one[0]))
+        PendingPods(why, pods, 0, 0, WaitCause.QUOTA)
+        for why, pods in sorted(held.items(), key=lambda one: (-one[1], one[0]))
     )
 
 

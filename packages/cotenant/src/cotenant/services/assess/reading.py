@@ -16,8 +16,8 @@ from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
 from cotenant.drivers.kube.snapshot.archive import read_archive, renamed_history
 from cotenant.drivers.kube.snapshot.exported import read_exported
 from cotenant.drivers.kube.snapshot.reading import Progress, read_snapshot
-from cotenant.drivers.kube.snapshot.snapshot import Snapshot
-from cotenant.drivers.kube.usage.sampling import Watch, sample_use
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot
+from cotenant.drivers.kube.usage.sampling import SamplingPeriod, sample_use
 from cotenant.drivers.prometheus.client import Prometheus, PrometheusClient
 from cotenant.drivers.prometheus.part_files import PartFiles
 from cotenant.drivers.prometheus.reading import HistoryRequest, read_history
@@ -30,11 +30,11 @@ AGENT = "cotenant-assess"
 BURST = 1  # so that no second has more requests than the limit
 
 
-def read_cluster(request: ReadArguments, progress: Progress) -> Snapshot:
+def read_cluster(request: ReadArguments, progress: Progress) -> ClusterSnapshot:
     """Read a cluster with lists. Raises `CotenantError` where nodes or pods cannot be read."""
     access = load_access(request.kubeconfig, request.context)
 
-    async def read() -> Snapshot:
+    async def read() -> ClusterSnapshot:
         async with Client(
             access, qps=request.limit_qps, burst=BURST, in_flight=1, timeout_s=request.timeout_s, user_agent=AGENT
         ) as client:
@@ -73,7 +73,7 @@ def read_use(request: ReadArguments, progress: HistoryProgress, *, by_container:
 
 def _sampled(request: ReadArguments, progress: HistoryProgress, by_container: bool) -> ClusterHistory:
     """Use by metrics.k8s.io, sampled for the time of `--watch`."""
-    watch = Watch(duration_s(request.watch, "--watch"), by_container=by_container)
+    watch = SamplingPeriod(duration_s(request.watch, "--watch"), by_container=by_container)
     access = load_access(request.kubeconfig, request.context)
 
     async def read() -> ClusterHistory:
@@ -94,7 +94,7 @@ def _line(path: Path) -> str:
         raise InvalidInput("--prometheus-header", f"@{path}", "a file with NAME: VALUE", str(error)) from None
 
 
-def read_files(paths: Sequence[Path]) -> tuple[Snapshot, ClusterHistory | None]:
+def read_files(paths: Sequence[Path]) -> tuple[ClusterSnapshot, ClusterHistory | None]:
     """Read one file of `cotenant assess dump`, or any number of kubectl's. Raises `InvalidInput`."""
     if not paths:
         raise InvalidInput("FILE", "none", "a file of `cotenant assess dump`, or files of kubectl get -o json")
@@ -106,7 +106,9 @@ def read_files(paths: Sequence[Path]) -> tuple[Snapshot, ClusterHistory | None]:
     return read_archive(archives[0])
 
 
-def without_names(snapshot: Snapshot, history: ClusterHistory | None) -> tuple[Snapshot, ClusterHistory | None]:
+def without_names(
+    snapshot: ClusterSnapshot, history: ClusterHistory | None
+) -> tuple[ClusterSnapshot, ClusterHistory | None]:
     """The copy and its history with words for names. The key of the words is forgotten."""
     words = Words(secrets.token_bytes(32))
     return anonymised(snapshot, words), None if history is None else renamed_history(history, words.of, words.each)

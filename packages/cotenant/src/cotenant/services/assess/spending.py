@@ -13,9 +13,9 @@ from cotenant.model.assess.prices import NodePrice, PricedNode, PriceTable
 from cotenant.model.assess.report import Consolidation, Money, Saving, Spending
 from cotenant.model.resources import NVIDIA_GPU
 from cotenant.policy.assess.money import HOURS_A_MONTH, Bill, PricedNodes, PricedPods, Spend, bill, removed
-from cotenant.services.assess.columns import MIB, NodeColumns, PodColumns
+from cotenant.services.assess.columns import MIB, NodeColumns, RunningColumns
 from cotenant.services.assess.copying import ClusterCopy
-from cotenant.services.assess.lending import Lending
+from cotenant.services.assess.lending import LendingAssessment
 
 SHOWN = 10
 
@@ -24,9 +24,9 @@ def spending(
     table: PriceTable,
     copy: ClusterCopy,
     nodes: NodeColumns,
-    pods: PodColumns,
+    pods: RunningColumns,
     use: ClusterHistory,
-    lent: Lending,
+    lent: LendingAssessment,
     emptied: Consolidation,
 ) -> Money:
     """A month of everything."""
@@ -119,7 +119,7 @@ def _column(prices: Sequence[NodePrice | None], name: str) -> Float:
     return np.array([np.nan if price is None else getattr(price, name) for price in prices], np.float64)
 
 
-def _used(pods: PodColumns, use: ClusterHistory) -> tuple[Float, Float]:
+def _used(pods: RunningColumns, use: ClusterHistory) -> tuple[Float, Float]:
     """Means over the history; NaN where nothing is known."""
     of = use.pods.use
     row = {name: number for number, name in enumerate(of.names)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from cotenant.model.assess.report import Step
+from cotenant.model.assess.report import NextStep
 
 TRIAL_LABEL = "cotenant.io/lends"
 LENDING = json.dumps(
@@ -26,23 +26,23 @@ LENDING = json.dumps(
 _CONFIG_MAP = "configmap slo-controller-config -n koordinator-system"
 
 
-def next_steps(nodes: Sequence[str]) -> tuple[Step, ...]:
+def next_steps(nodes: Sequence[str]) -> tuple[NextStep, ...]:
     """From what changes nothing to what changes two nodes. `nodes`: the ones to begin with."""
     two = " ".join(nodes[:2]) or "NODE1 NODE2"
     return (
-        Step(
+        NextStep(
             "See what would change in your manifests",
             "cotenant lint *.yaml",
             "nothing to take back: it reads files",
             "none: nothing is sent to a cluster",
         ),
-        Step(
+        NextStep(
             "Decide beside your scheduler for a day, and compare",
             "cotenant scheduler --shadow --shadow-of default-scheduler",
             "stop it: it has written nothing",
             "it lists and watches; nothing is bound, written or evicted",
         ),
-        Step(
+        NextStep(
             "Lend on two nodes, with the manager and the agents of the chart",
             f"kubectl label node {two} {TRIAL_LABEL}=trial && "
             f"kubectl create {_CONFIG_MAP} --from-literal=colocation-config='{LENDING}'",

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from cotenant.model.arrays import Int
-from cotenant.model.assess.figure import Figure, counted, unknown
+from cotenant.model.assess.figure import AssessedFigure, counted, unknown
 from cotenant.model.assess.history import ClusterHistory, Float32
 from cotenant.model.assess.report import WorkloadUse
 from cotenant.model.resources import LENT_CPU, LENT_MEMORY
 from cotenant.policy.assess.use import used
-from cotenant.services.assess.columns import MIB, NodeColumns, PodColumns
+from cotenant.services.assess.columns import MIB, NodeColumns, RunningColumns
 
 _CORES, _GIB = 1e-3, 1.0 / 1024.0
 
 
 def totals(
-    nodes: NodeColumns, pods: PodColumns, history: ClusterHistory, workloads: Sequence[WorkloadUse]
-) -> tuple[Figure, ...]:
+    nodes: NodeColumns, pods: RunningColumns, history: ClusterHistory, workloads: Sequence[WorkloadUse]
+) -> tuple[AssessedFigure, ...]:
     """Nodes, pods, and both resources."""
     of = history.nodes
     lent_m = sum(amount for info in pods.entries for amount in map(info.seen.pod.requests.get, LENT_CPU))
@@ -39,7 +39,7 @@ def totals(
 
 def _of(
     key: str, unit: str, scale: float, size: Int, requested: Int, lent: int, use: Float32, history: ClusterHistory
-) -> tuple[Figure, ...]:
+) -> tuple[AssessedFigure, ...]:
     title = "Cores" if key == "cpu" else "Memory"
     whole, asked = int(size.sum()), int(requested.sum())
     found = [
@@ -62,19 +62,21 @@ def _of(
     return tuple(found)
 
 
-def _now(key: str, title: str, unit: str, scale: float, values: Float32, history: ClusterHistory) -> Figure:
+def _now(key: str, title: str, unit: str, scale: float, values: Float32, history: ClusterHistory) -> AssessedFigure:
     label, name = f"{key}_used_last", f"{title}, used at the last measurement"
     definition = "the sum over nodes of what they measured last"
     known = values[~np.isnan(values)]
     if not len(known):
         return unknown(label, name, unit, definition, history.nodes.source or "use is not known")
     nodes = len(history.nodes.names)
-    return Figure(label, name, float(known[-1]) * scale, unit, definition, f"none: one measurement of {nodes:,} nodes")
+    return AssessedFigure(
+        label, name, float(known[-1]) * scale, unit, definition, f"none: one measurement of {nodes:,} nodes"
+    )
 
 
 def _idle(
     key: str, title: str, unit: str, scale: float, idle: Sequence[float | None], history: ClusterHistory
-) -> Figure:
+) -> AssessedFigure:
     """Requested and not used: the sum over workloads, so that one that uses more than it requests hides no other."""
     label, name = f"{key}_idle", f"{title}, requested and not used"
     definition = (
@@ -86,4 +88,4 @@ def _idle(
         why = history.pods.use.source or "the use of pods is not known"
         return unknown(label, name, unit, definition, why)
     interval = "none: a sum of quantiles has no interval of its own; the days' peaks of each workload are given there"
-    return Figure(label, name, sum(known) * scale, unit, definition, interval)
+    return AssessedFigure(label, name, sum(known) * scale, unit, definition, interval)

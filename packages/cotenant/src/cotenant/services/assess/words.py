@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cotenant.model.assess.figure import Figure
+from cotenant.model.assess.figure import AssessedFigure
 from cotenant.model.assess.report import (
+    AssessmentReport,
     EmptyingTrial,
     EnergyGroups,
     EnergyOf,
-    Holder,
     Money,
-    Report,
     SizeTrial,
     Spending,
+    WaitCause,
     WorkloadUse,
 )
-from cotenant.model.assess.what_if import Unplaced, WhatIfs
+from cotenant.model.assess.what_if import UnplacedPods, WhatIfs
 from cotenant.policy.assess.use import ranges
 
 UNKNOWN = "?"
@@ -31,7 +31,7 @@ def amount(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def figure(given: Figure) -> str:
+def figure(given: AssessedFigure) -> str:
     """The value with its interval and unit; `UNKNOWN` where there is none."""
     if given.value is None:
         return UNKNOWN
@@ -61,7 +61,7 @@ def hours(workload: WorkloadUse) -> str:
     return ranges(workload.peak_hours) or UNKNOWN
 
 
-def headline(report: Report) -> str:
+def headline(report: AssessmentReport) -> str:
     """The first sentence."""
     by_key = {given.key: given for given in report.figures}
     size, asked, idle = by_key["cpu_allocatable"], by_key["cpu_allocated"], by_key["cpu_idle"]
@@ -79,21 +79,21 @@ def headline(report: Report) -> str:
     return f"{text}."
 
 
-def held(report: Report) -> str:
+def held(report: AssessmentReport) -> str:
     """What the pods that wait, wait for, and how many of them lending would hold."""
-    by_holder: Counter[Holder] = Counter()
+    by_holder: Counter[WaitCause] = Counter()
     for group in report.waiting:
         by_holder[group.holder] += group.pods
-    text = f"{count(by_holder[Holder.ROOM], 'pod')} {'lacks' if by_holder[Holder.ROOM] == 1 else 'lack'} room"
+    text = f"{count(by_holder[WaitCause.ROOM], 'pod')} {'lacks' if by_holder[WaitCause.ROOM] == 1 else 'lack'} room"
     others = [
         f"{by_holder[holder]:,} {'waits' if by_holder[holder] == 1 else 'wait'} for {holder.value}"
-        for holder in (Holder.RULES, Holder.QUOTA, Holder.GATE, Holder.POD)
+        for holder in (WaitCause.RULES, WaitCause.QUOTA, WaitCause.GATE, WaitCause.POD)
         if by_holder[holder]
     ]
-    if by_holder[Holder.NOTHING]:
-        others.insert(0, f"{by_holder[Holder.NOTHING]:,} cotenant would place now")
+    if by_holder[WaitCause.NOTHING]:
+        others.insert(0, f"{by_holder[WaitCause.NOTHING]:,} cotenant would place now")
     text += f"; {', '.join(others)}" if others else ""
-    lent = [group.placed_lent for group in report.waiting if group.holder is Holder.ROOM]
+    lent = [group.placed_lent for group in report.waiting if group.holder is WaitCause.ROOM]
     if lent and None not in lent:
         fit = sum(number for number in lent if number is not None)
         text += f". With what could be lent {fit:,} of those that lack room would be placed"
@@ -142,7 +142,7 @@ def spent(money: Money) -> str:
     return text
 
 
-def consolidated(report: Report) -> str:
+def consolidated(report: AssessmentReport) -> str:
     """What a consolidation would empty."""
     found = report.consolidation
     empty = len(found.empty_nodes)
@@ -184,12 +184,12 @@ def over_seeds(what_ifs: WhatIfs) -> str:
     )
 
 
-def pods_of(unplaced: Unplaced) -> str:
+def pods_of(unplaced: UnplacedPods) -> str:
     """3 pods."""
     return f"{amount(unplaced.pods)} pod{'' if unplaced.pods == 1 else 's'}"
 
 
-def _plain(given: Figure) -> str:
+def _plain(given: AssessedFigure) -> str:
     if given.value is None:
         return UNKNOWN
     if given.low is None or given.high is None or given.low == given.high:
@@ -197,7 +197,7 @@ def _plain(given: Figure) -> str:
     return f"{amount(given.value)} ({amount(given.low)} to {amount(given.high)})"
 
 
-def _signed(given: Figure) -> str:
+def _signed(given: AssessedFigure) -> str:
     return f"+{_plain(given)}" if given.value is not None and given.value > 0 else _plain(given)
 
 

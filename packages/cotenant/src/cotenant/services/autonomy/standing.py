@@ -18,7 +18,7 @@ from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.migration.outcomes import outcome_of
 from cotenant.engine.sizing.outcomes import judged
 from cotenant.model.autonomy.autonomy import Action
-from cotenant.policy.autonomy.ladder import Earned, Judged, LadderSettings, earned
+from cotenant.policy.autonomy.ladder import Earned, JudgedChange, LadderSettings, earned
 from cotenant.services.autonomy.moves import read_jobs
 
 T = TypeVar("T", bound=ApiObject)
@@ -30,10 +30,10 @@ def earned_by_namespace(kubeconfig: Path | None, context: str) -> Mapping[Action
     async def ask() -> Mapping[Action, Mapping[str, Earned]]:
         access = load_access(kubeconfig, context)
         async with Client(access, qps=50.0, burst=10, in_flight=2, user_agent="cotenant-autonomy") as client:
-            sizes: dict[str, list[Judged]] = {}
+            sizes: dict[str, list[JudgedChange]] = {}
             for sizing in map(read_right_sizing, await _installed(client, RIGHT_SIZINGS)):
                 sizes.setdefault(sizing.namespace, []).extend(judged(sizing.status.receipts, time.time()))
-            moved: dict[str, list[Judged]] = {}
+            moved: dict[str, list[JudgedChange]] = {}
             for job in read_jobs(await _installed(client, MIGRATION_JOBS)):
                 if (found := outcome_of(job)) is not None:
                     moved.setdefault(job.pod.namespace, []).append(found)
@@ -42,7 +42,7 @@ def earned_by_namespace(kubeconfig: Path | None, context: str) -> Mapping[Action
     return asyncio.run(ask())
 
 
-def _earned(outcomes: Mapping[str, Sequence[Judged]]) -> Mapping[str, Earned]:
+def _earned(outcomes: Mapping[str, Sequence[JudgedChange]]) -> Mapping[str, Earned]:
     return {namespace: earned(found, LadderSettings()) for namespace, found in sorted(outcomes.items())}
 
 

@@ -32,7 +32,7 @@ _ANSWER_S = 30.0
 _PROBE_S = 2.0
 
 
-class Gone(Permanent):
+class PodNotKnown(Permanent):
     """The scheduler does not know what was asked about."""
 
 
@@ -44,7 +44,7 @@ class Scheduler:
     token: str = ""
 
     def pod(self, namespace: str, name: str, supposed: Sequence[str]) -> PodAnswer:
-        """Why a pod is where it is. Raises `Gone`, `InvalidInput`, `Transient` or `Permanent`."""
+        """Why a pod is where it is. Raises `PodNotKnown`, `InvalidInput`, `Transient` or `Permanent`."""
         query = [("if", entry) for entry in supposed]
         return self._read(f"/debug/explain/pods/{quoted(namespace)}/{quoted(name)}", PodAnswer, query)
 
@@ -56,8 +56,8 @@ class Scheduler:
         """What a shadow has found, with so many of the newest differences. Raises as `pod` does."""
         try:
             return self._read("/debug/shadow", ShadowReport, [("last", str(last))])
-        except Gone:
-            raise Gone(f"{self.url} is no shadow: `cotenant scheduler --shadow` starts one") from None
+        except PodNotKnown:
+            raise PodNotKnown(f"{self.url} is no shadow: `cotenant scheduler --shadow` starts one") from None
 
     def _read(self, path: str, form: type[T], query: Sequence[tuple[str, str]] = ()) -> T:
         try:
@@ -72,7 +72,7 @@ class Scheduler:
         if status == 200:
             return body
         if status == 404:
-            raise Gone(text or f"{self.url} has no such page")
+            raise PodNotKnown(text or f"{self.url} has no such page")
         if status == 403:
             raise Permanent(f"{self.url}: {text}; --token-file names a file with the token")
         if status == 400:

@@ -9,7 +9,7 @@
 A page about a cluster shows what runs where, and a browser cannot send a header with its first request. A session is a
 random cookie that scripts cannot read and that other sites' pages do not send (HttpOnly, SameSite=Strict). The one-time
 token may be in a file, which is removed when it is used, so a parent process can hand one to its console without
-showing it in the process list. With `Reviewer`, a viewer logs in with a token of the cluster, and must be allowed to
+showing it in the process list. With `TokenReviewer`, a viewer logs in with a token of the cluster, and must be allowed to
 list nodes and pods in all namespaces: the page shows no less. That right is asked for again every `REVIEW_S`, and parts
 of the page about other kinds (`RIGHTS`) need the right to list those.
 Limits: sessions end after `SESSION_S`, and at a restart unless a file keeps them (kept_sessions.py); everything but
@@ -86,7 +86,7 @@ RIGHTS = {
 
 
 @dataclass(slots=True)
-class Session:
+class ViewerSession:
     """One viewer's browser. `kubernetes_token` is empty where the console's own token was given."""
 
     ends_s: float
@@ -143,24 +143,24 @@ class Sessions:
         self._may_list, self._proxy = may_list, proxy
         self._now, self._link, self._token, self._review, self._is_secure = now, link, token, review, is_secure
         self._kept = kept
-        self._by_id: dict[str, Session] = {}  # by the digest of the cookie
+        self._by_id: dict[str, ViewerSession] = {}  # by the digest of the cookie
         if kept is not None:
-            self._by_id = {key: Session(ends_s) for key, ends_s in kept.read().items() if now() < ends_s}
+            self._by_id = {key: ViewerSession(ends_s) for key, ends_s in kept.read().items() if now() < ends_s}
 
     @property
     def takes_kubernetes_tokens(self) -> bool:
         """Whether a viewer may log in with a token of the cluster."""
         return self._review is not None
 
-    async def find(self, scope: Scope) -> Session | None:
+    async def find(self, scope: Scope) -> ViewerSession | None:
         """The session of a request; None where it has none, or its right has ended."""
         authorization = header(scope, b"authorization")
         now_s = self._now()
         if authorization:
             accepted = self._token is not None and self._token.accepts(authorization, now_s)
-            return Session(now_s + SESSION_S, reviewed_s=now_s, viewer="console token") if accepted else None
+            return ViewerSession(now_s + SESSION_S, reviewed_s=now_s, viewer="console token") if accepted else None
         if self._proxy is not None and self._proxy.admits(scope):
-            return Session(now_s + SESSION_S, reviewed_s=now_s, viewer=self._proxy.viewer(scope))
+            return ViewerSession(now_s + SESSION_S, reviewed_s=now_s, viewer=self._proxy.viewer(scope))
         key = _cookie(header(scope, b"cookie"))
         session = self._by_id.get(key)
         if session is None:
@@ -197,11 +197,11 @@ class Sessions:
         self._end(_cookie(header(scope, b"cookie")))
         return COOKIE + b"=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
 
-    def is_open(self, session: Session) -> bool:
+    def is_open(self, session: ViewerSession) -> bool:
         """Whether a session that was found still holds, for answers that last."""
         return not session.is_ended and self._now() < session.ends_s
 
-    async def may_list(self, session: Session, right: Right) -> bool:
+    async def may_list(self, session: ViewerSession, right: Right) -> bool:
         """Whether the viewer has a right. Sessions that no Kubernetes token began see what the console sees."""
         if not session.kubernetes_token or self._may_list is None:
             return True
@@ -233,7 +233,7 @@ class Sessions:
         while len(self._by_id) >= MAX_SESSIONS:
             self._end(next(iter(self._by_id)))
         key = secrets.token_urlsafe(32)
-        self._by_id[_digest(key)] = Session(now_s + SESSION_S, kubernetes_token, now_s, viewer=viewer)
+        self._by_id[_digest(key)] = ViewerSession(now_s + SESSION_S, kubernetes_token, now_s, viewer=viewer)
         self._keep()
         secure = b"; Secure" if self._is_secure else b""
         return b"%s=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s" % (COOKIE, key.encode(), SESSION_S, secure)
@@ -251,7 +251,7 @@ class Sessions:
             )
 
 
-class Reviewer:
+class TokenReviewer:
     """Asks the API server whether a token may list nodes and pods everywhere."""
 
     def __init__(self, access: Access) -> None:

@@ -26,10 +26,10 @@ from urllib.parse import parse_qs
 
 from cotenant.drivers.http.messages import (
     TEXT,
-    Answer,
-    Gone,
+    BodyRefused,
+    Disconnected,
+    HttpAnswer,
     Receive,
-    Refused,
     Scope,
     Send,
     header,
@@ -37,8 +37,8 @@ from cotenant.drivers.http.messages import (
     send_answer,
 )
 from cotenant.drivers.http.pages import HealthPages
-from cotenant.services.console.access import RIGHTS, Session, Sessions
-from cotenant.services.console.history import History
+from cotenant.services.console.access import RIGHTS, Sessions, ViewerSession
+from cotenant.services.console.history import SnapshotHistory
 from cotenant.services.console.hosts.terminals import TERMINAL, Seat, Terminals
 from cotenant.services.console.live import Live
 from cotenant.services.console.questions import API, Questions, wrong
@@ -91,14 +91,14 @@ def page_files() -> Mapping[str, Static]:
     return found
 
 
-class Application:
+class ConsoleApp:
     """The ASGI application."""
 
     def __init__(
         self,
         sessions: Sessions,
         live: Live,
-        history: History,
+        history: SnapshotHistory,
         questions: Questions,
         health: HealthPages,
         terminals: Terminals,
@@ -117,7 +117,7 @@ class Application:
             if answer is None:
                 return
         elif answer is None and method not in ("GET", "HEAD") and not path.startswith(TERMINAL):
-            answer = Answer(405, b"only GET: the console changes nothing\n", TEXT, ((b"allow", b"GET, HEAD"),))
+            answer = HttpAnswer(405, b"only GET: the console changes nothing\n", TEXT, ((b"allow", b"GET, HEAD"),))
         elif answer is None and path in _OPEN:
             answer = await self._log_in_page(scope) if path == "/login" else self._file(scope, path)
         elif answer is None:
@@ -136,9 +136,9 @@ class Application:
                     return
             else:
                 answer = await self._permitted(session, path) or await self._admitted(scope, path)
-        await send_answer(send, Answer(answer.status, answer.body, answer.content_type, (*answer.more, *SECURITY)))
+        await send_answer(send, HttpAnswer(answer.status, answer.body, answer.content_type, (*answer.more, *SECURITY)))
 
-    async def _permitted(self, session: Session, path: str) -> Answer | None:
+    async def _permitted(self, session: ViewerSession, path: str) -> HttpAnswer | None:
         """A refusal where the viewer's own Kubernetes token may not list what this part of the page shows."""
         right = RIGHTS.get(path.removeprefix(API).partition("/")[0]) if path.startswith(API) else None
         if right is None or await self._sessions.may_list(session, right):
@@ -146,35 +146,35 @@ class Application:
         what = f"{right.resource}/{right.subresource}" if right.subresource else right.resource
         return wrong(403, f"your token may not {right.verb} {what} in all namespaces", "cluster")
 
-    def _seat(self, session: Session, path: str) -> Seat:
+    def _seat(self, session: ViewerSession, path: str) -> Seat:
         async def may_stay() -> bool:
             return self._sessions.is_open(session) and await self._permitted(session, path) is None
 
         return Seat(session.viewer or "console", may_stay)
 
-    async def _admitted(self, scope: Scope, path: str) -> Answer:
+    async def _admitted(self, scope: Scope, path: str) -> HttpAnswer:
         if path == "/api/machines":
             return self._machines(scope)
         if path.startswith("/api/machines/at/"):
             return self._past(scope, path.rpartition("/")[2])
         if path.startswith(API):
             found = await self._questions.answer(path, scope["query_string"].decode("latin-1"))
-            return Answer(found.status, found.body, found.content_type, (*found.more, *_NO_STORE))
+            return HttpAnswer(found.status, found.body, found.content_type, (*found.more, *_NO_STORE))
         return self._file(scope, path)
 
-    def _machines(self, scope: Scope) -> Answer:
+    def _machines(self, scope: Scope) -> HttpAnswer:
         tag = f'"{self._live.tag}"'.encode()
         more = ((b"etag", tag), (b"cache-control", b"private, no-cache"), (b"vary", b"accept-encoding"))
         if tag in header(scope, b"if-none-match"):
-            return Answer(304, b"", BINARY, more)
+            return HttpAnswer(304, b"", BINARY, more)
         body = self._live.snapshot()
         if not _takes_gzip(scope):
-            return Answer(200, body, BINARY, more)
+            return HttpAnswer(200, body, BINARY, more)
         if self._packed[0] != self._live.tag:
             self._packed = (self._live.tag, gzip.compress(body, 1, mtime=0))
-        return Answer(200, self._packed[1], BINARY, (*more, (b"content-encoding", b"gzip")))
+        return HttpAnswer(200, self._packed[1], BINARY, (*more, (b"content-encoding", b"gzip")))
 
-    def _past(self, scope: Scope, text: str) -> Answer:
+    def _past(self, scope: Scope, text: str) -> HttpAnswer:
         try:
             found = self._history.at(float(text))
         except ValueError:
@@ -182,26 +182,26 @@ class Application:
         if found is None:
             return wrong(404, "nothing has been kept yet", "console")
         if _takes_gzip(scope):
-            return Answer(200, gzip.compress(found, 1), BINARY, (*_NO_STORE, (b"content-encoding", b"gzip")))
-        return Answer(200, found, BINARY, _NO_STORE)
+            return HttpAnswer(200, gzip.compress(found, 1), BINARY, (*_NO_STORE, (b"content-encoding", b"gzip")))
+        return HttpAnswer(200, found, BINARY, _NO_STORE)
 
-    def _file(self, scope: Scope, path: str) -> Answer:
+    def _file(self, scope: Scope, path: str) -> HttpAnswer:
         found = self._files.get(path)
         if found is None:
-            return Answer(404, b"there is no such page\n", TEXT)
+            return HttpAnswer(404, b"there is no such page\n", TEXT)
         more = ((b"etag", found.tag), (b"cache-control", b"no-cache"), (b"vary", b"accept-encoding"))
         if found.tag in header(scope, b"if-none-match"):
-            return Answer(304, b"", found.content_type, more)
+            return HttpAnswer(304, b"", found.content_type, more)
         if _takes_gzip(scope):
-            return Answer(200, found.packed, found.content_type, (*more, (b"content-encoding", b"gzip")))
-        return Answer(200, found.body, found.content_type, more)
+            return HttpAnswer(200, found.packed, found.content_type, (*more, (b"content-encoding", b"gzip")))
+        return HttpAnswer(200, found.body, found.content_type, more)
 
-    def _refusal(self, path: str) -> Answer:
+    def _refusal(self, path: str) -> HttpAnswer:
         if path.startswith(API):
             return wrong(401, "log in first", "console")
-        return Answer(303, b"", TEXT, ((b"location", b"/login"), *_NO_STORE))
+        return HttpAnswer(303, b"", TEXT, ((b"location", b"/login"), *_NO_STORE))
 
-    async def _log_in_page(self, scope: Scope) -> Answer:
+    async def _log_in_page(self, scope: Scope) -> HttpAnswer:
         token = _field(scope, "token")
         if token:
             cookie = self._sessions.follow(token)
@@ -210,18 +210,18 @@ class Application:
             return _entered(cookie) if cookie is not None else _failed(b"used")
         return self._file(scope, "/login")
 
-    async def _form(self, scope: Scope, receive: Receive, path: str) -> Answer | None:
+    async def _form(self, scope: Scope, receive: Receive, path: str) -> HttpAnswer | None:
         try:
             body = await read_body(scope, receive, _FORM_BYTES)
-        except Refused as refused:
+        except BodyRefused as refused:
             return refused.answer
-        except Gone:
+        except Disconnected:
             return None
         site = header(scope, b"sec-fetch-site")
         if site not in (b"", b"same-origin", b"none"):
-            return Answer(403, b"this form was sent by another site\n", TEXT)
+            return HttpAnswer(403, b"this form was sent by another site\n", TEXT)
         if path == "/logout":
-            return Answer(
+            return HttpAnswer(
                 303, b"", TEXT, ((b"location", b"/login"), (b"set-cookie", self._sessions.log_out(scope)), *_NO_STORE)
             )
         try:
@@ -232,13 +232,13 @@ class Application:
         return _entered(cookie) if cookie is not None else _failed(b"refused")
 
 
-def _entered(cookie: bytes = b"") -> Answer:
+def _entered(cookie: bytes = b"") -> HttpAnswer:
     cookies = ((b"set-cookie", cookie),) if cookie else ()
-    return Answer(303, b"", TEXT, ((b"location", b"/"), *cookies, *_NO_STORE))
+    return HttpAnswer(303, b"", TEXT, ((b"location", b"/"), *cookies, *_NO_STORE))
 
 
-def _failed(how: bytes) -> Answer:
-    return Answer(303, b"", TEXT, ((b"location", b"/login?" + how), *_NO_STORE))
+def _failed(how: bytes) -> HttpAnswer:
+    return HttpAnswer(303, b"", TEXT, ((b"location", b"/login?" + how), *_NO_STORE))
 
 
 def _field(scope: Scope, name: str) -> str:

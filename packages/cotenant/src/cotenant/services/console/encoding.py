@@ -26,7 +26,7 @@ from itertools import accumulate
 
 import msgspec
 
-from cotenant.services.console.fleet import CELL, Fleet, NodeRow
+from cotenant.services.console.fleet import CELL, MeasuredFleet, NodeRow
 
 NUMA = "NUMA nodes"  # among the labels; no label has a space
 
@@ -35,7 +35,7 @@ MAX_VALUES = 64
 MAX_LABELS = 64
 
 
-def snapshot(fleet: Fleet, at_s: float) -> bytes:
+def snapshot(fleet: MeasuredFleet, at_s: float) -> bytes:
     """Everything, as binary. Call it after `settle`."""
     rows = [fleet.nodes[name] for name in fleet.order]
     head = msgspec.json.encode(
@@ -59,7 +59,7 @@ def snapshot(fleet: Fleet, at_s: float) -> bytes:
     return b"".join((MAGIC, struct.pack("<I", len(head)), head, columns.tobytes(), offsets.tobytes(), cells.tobytes()))
 
 
-def change(fleet: Fleet, since: int, at_s: float) -> bytes:
+def change(fleet: MeasuredFleet, since: int, at_s: float) -> bytes:
     """What changed after `since` in this epoch, as JSON."""
     first = next((at for at, seq in enumerate(fleet.tenant_seq) if seq > since), len(fleet.tenants))
     value: dict[str, object] = {
@@ -92,7 +92,7 @@ def _labels(rows: list[NodeRow]) -> dict[str, dict[str, object]]:
     return found
 
 
-def _numa(fleet: Fleet, rows: list[NodeRow]) -> dict[str, dict[str, object]]:
+def _numa(fleet: MeasuredFleet, rows: list[NodeRow]) -> dict[str, dict[str, object]]:
     """The nodes' NUMA nodes like a label; nothing where no node reports them."""
     words = [fleet.numa_of(row.node.name) for row in rows]
     values = {fromkey: at for at, fromkey in enumerate(dict.fromkeys(filter(None, words)))}

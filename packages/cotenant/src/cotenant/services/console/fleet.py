@@ -44,7 +44,7 @@ class NodeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class ClusterTotals:
     """Sums over the cluster. `used_m` is None where no node is measured."""
 
     nodes: int = 0
@@ -62,7 +62,7 @@ class Totals:
     unmeasured: int = 0  # nodes with pods whose use is not known: not in the sums of use
 
 
-class Fleet:
+class MeasuredFleet:
     """Nodes, pods and what was measured of them."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Fleet:
         self._latency_ms: dict[str, float] = {}
         self._numa: dict[str, str] = {}  # what a node's NodeResourceTopology says, in words
         self._missing: dict[str, int] = {}  # thousandths of a node's services that miss their objective
-        self._totals: Totals | None = None
+        self._totals: ClusterTotals | None = None
         self._moved = False
         self._counted = False  # the number of waiting pods changed
 
@@ -256,7 +256,7 @@ class Fleet:
             row.columns[8] & 0xFFFF > 0 and not any(map(self.is_late, row.pods.values())) for row in self.nodes.values()
         )
 
-    def totals(self) -> Totals:
+    def totals(self) -> ClusterTotals:
         """Sums, as of the last `settle`."""
         if self._totals is None:
             self._totals = self._summed()
@@ -359,7 +359,7 @@ class Fleet:
             )
         return columns, tuple(flat)
 
-    def _summed(self) -> Totals:
+    def _summed(self) -> ClusterTotals:
         sums = [0] * COLUMNS
         burning = pods = unmeasured = measured = 0
         for row in self.nodes.values():
@@ -373,7 +373,7 @@ class Fleet:
             measured += row.columns[2] != UNKNOWN and bool(row.pods)
             burning += (row.columns[8] & 0xFFFF) > 0
         is_measured = measured > 0 or (bool(self.nodes) and not unmeasured)
-        return Totals(
+        return ClusterTotals(
             len(self.nodes),
             pods,
             len(self.pending),

@@ -10,17 +10,17 @@ from __future__ import annotations
 import zlib
 from collections import deque
 
-from cotenant.services.console.fleet import Totals
+from cotenant.services.console.fleet import ClusterTotals
 
 KEEP_S, SUM_S, SPAN_S = 30.0, 10.0, 3600.0
 
 
-class History:
+class SnapshotHistory:
     """Snapshots and sums of the last hour."""
 
     def __init__(self) -> None:
         self._snapshots: deque[tuple[float, bytes]] = deque(maxlen=round(SPAN_S / KEEP_S))
-        self._sums: deque[tuple[float, Totals]] = deque(maxlen=round(SPAN_S / SUM_S))
+        self._sums: deque[tuple[float, ClusterTotals]] = deque(maxlen=round(SPAN_S / SUM_S))
 
     def wants_snapshot(self, now_s: float) -> bool:
         """Whether it is time for the next one."""
@@ -34,7 +34,7 @@ class History:
         """Keep a snapshot."""
         self._snapshots.append((now_s, zlib.compress(snapshot, 1)))
 
-    def add(self, now_s: float, totals: Totals) -> None:
+    def add(self, now_s: float, totals: ClusterTotals) -> None:
         """Keep the sums."""
         self._sums.append((now_s, totals))
 

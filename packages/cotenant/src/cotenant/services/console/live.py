@@ -22,8 +22,8 @@ import msgspec
 
 from cotenant.drivers.http.messages import Receive, Send
 from cotenant.services.console.encoding import change, snapshot
-from cotenant.services.console.fleet import Fleet
-from cotenant.services.console.sources import Sources
+from cotenant.services.console.fleet import MeasuredFleet
+from cotenant.services.console.sources import ConsoleSources
 
 BEAT_S = 5.0
 _HEADERS = [
@@ -36,7 +36,7 @@ _HEADERS = [
 class Live:
     """Frames of the fleet's changes, and the snapshot, each encoded once."""
 
-    def __init__(self, fleet: Fleet, sources: Sources, now: Callable[[], float]) -> None:
+    def __init__(self, fleet: MeasuredFleet, sources: ConsoleSources, now: Callable[[], float]) -> None:
         self.viewers = 0
         self.frames = 0  # sent
         self._fleet, self._sources, self._now = fleet, sources, now

@@ -26,11 +26,11 @@ from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import raise_descriptors, run_until_signal
 
 
-class Fleet(FleetReader, TerminalHost, Protocol):
+class FleetAccess(FleetReader, TerminalHost, Protocol):
     """What `--fleet` names."""
 
 
-def options_of(asked: ConsoleArguments, fleet: Fleet | None = None) -> ConsoleOptions:
+def options_of(asked: ConsoleArguments, fleet: FleetAccess | None = None) -> ConsoleOptions:
     """What the arguments mean; `fleet`: what they name as such. Raises `InvalidInput`."""
     address = check(asked)
     beside = asked.kubeconfig or next(
@@ -68,7 +68,7 @@ def options_of(asked: ConsoleArguments, fleet: Fleet | None = None) -> ConsoleOp
     )
 
 
-def run(asked: ConsoleArguments, fleet: Fleet | None = None) -> int:
+def run(asked: ConsoleArguments, fleet: FleetAccess | None = None) -> int:
     """Run until a signal. Raises `InvalidInput`."""
     log_to_stderr(asked.log_level, asked.log_format)
     options = options_of(asked, fleet)

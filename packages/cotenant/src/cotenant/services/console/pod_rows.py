@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.qos import PriorityClass, effective_class
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, MEMORY_NAME, MID_CPU, MID_MEMORY
 from cotenant.policy.placement.gangs.spec import gang_key
 
 
-class Kind(IntEnum):
+class CellKind(IntEnum):
     """What a cell is, by its pods' class."""
 
     SERVICE = 0
@@ -28,12 +28,12 @@ class PodRow:
     uid: str
     node: str
     tenant: str
-    kind: Kind
+    kind: CellKind
     priority: int
     cpu_m: int  # requested of the node's own CPU
     lent_cpu_m: int  # requested of lent CPU
     memory: int  # bytes, with lent ones
-    phase: Phase
+    phase: PodPhase
     created_s: float
     owner: str  # KIND/NAME of its controller
     gang: str  # namespace/name
@@ -46,12 +46,14 @@ def pod_row(seen: ObservedPod) -> PodRow:
     """The row of a pod."""
     pod, requests = seen.pod, seen.pod.requests
     if pod.is_service:
-        kind = Kind.SERVICE
+        kind = CellKind.SERVICE
     else:
         of = effective_class(pod.priority_class, pod.qos)
-        kind = {PriorityClass.MID: Kind.MID, PriorityClass.BATCH: Kind.BATCH, PriorityClass.FREE: Kind.BATCH}.get(
-            of, Kind.OTHER
-        )
+        kind = {
+            PriorityClass.MID: CellKind.MID,
+            PriorityClass.BATCH: CellKind.BATCH,
+            PriorityClass.FREE: CellKind.BATCH,
+        }.get(of, CellKind.OTHER)
     owner = next((f"{owned_by.kind}/{owned_by.name}" for owned_by in seen.owned_by if owned_by.controller), "")
     return PodRow(
         key=pod.key,

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from prometheus_client.core import GaugeMetricFamily
 
-from cotenant.drivers.http.address import Address, Listening
+from cotenant.drivers.http.address import Address, ListeningSocket
 from cotenant.drivers.http.limits import DEFAULTS
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.http.tokens import BearerToken
-from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.http.traffic import ServerTraffic
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.custom.control_zone import CONTROL_ZONES
@@ -36,11 +36,11 @@ from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.cluster.node import Node
-from cotenant.services.console.access import OneTimeToken, Reviewer, Sessions
+from cotenant.services.console.access import OneTimeToken, Sessions, TokenReviewer
 from cotenant.services.console.agents import Agents
-from cotenant.services.console.app import Application
-from cotenant.services.console.fleet import Fleet
-from cotenant.services.console.history import History
+from cotenant.services.console.app import ConsoleApp
+from cotenant.services.console.fleet import MeasuredFleet
+from cotenant.services.console.history import SnapshotHistory
 from cotenant.services.console.hosts.answers import HostAnswers
 from cotenant.services.console.hosts.contract import FleetReader, TerminalHost
 from cotenant.services.console.hosts.known import KnownFleet
@@ -50,13 +50,13 @@ from cotenant.services.console.kept_sessions import KeptSessions
 from cotenant.services.console.live import Live
 from cotenant.services.console.pod_rows import pod_row
 from cotenant.services.console.proxy_login import ProxyLogin
-from cotenant.services.console.questions import Questions, Section
-from cotenant.services.console.sources import CLUSTER, CREDIT, SCHEDULER, TRACES, Sources
+from cotenant.services.console.questions import Questions, QuestionSection
+from cotenant.services.console.sources import CLUSTER, CREDIT, SCHEDULER, TRACES, ConsoleSources
 from cotenant.services.console.upstream import Upstream
 from cotenant.services.console.views.credit import Credit
 from cotenant.services.console.views.latencies import Latencies
-from cotenant.services.console.views.measurements import Measurements
-from cotenant.services.console.views.moves import Moves
+from cotenant.services.console.views.measurements import FleetMeasurements
+from cotenant.services.console.views.moves import MoveBoard
 from cotenant.services.console.views.node_agent import NodeAgents
 from cotenant.services.console.views.numa import numa_words
 from cotenant.services.console.views.profiles import Profiles
@@ -114,16 +114,16 @@ class ConsoleProcess:
         access: Access,
         options: ConsoleOptions,
         *,
-        listening: Listening | None = None,
+        listening: ListeningSocket | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
         """`listening`: a socket that is bound already."""
         self.now = now or SteadyClock()
         self.client = Client(access, qps=50.0, burst=20, in_flight=8, user_agent=COMPONENT)
         self._seals = options.seals
-        self.fleet, self.history = Fleet(), History()
-        self.moves, self.profiles, self.zones = Moves(self.fleet), Profiles(), Zones()
-        self.sources = Sources(self.now)
+        self.fleet, self.history = MeasuredFleet(), SnapshotHistory()
+        self.moves, self.profiles, self.zones = MoveBoard(self.fleet), Profiles(), Zones()
+        self.sources = ConsoleSources(self.now)
         self.live = Live(self.fleet, self.sources, self.now)
         self.sources.changed = self.live.wake
         self._woken = asyncio.Event()
@@ -143,7 +143,7 @@ class ConsoleProcess:
             else None
         )
         self.latencies = Latencies()
-        self.measurements = Measurements(
+        self.measurements = FleetMeasurements(
             self.fleet,
             self.client,
             self.scheduler,
@@ -155,7 +155,7 @@ class ConsoleProcess:
         )
         self.watches = self._watches()
         self.login = options.login or OneTimeToken()
-        reviewer = Reviewer(access)
+        reviewer = TokenReviewer(access)
         self.sessions = Sessions(
             self.now,
             link=self.login,
@@ -171,7 +171,7 @@ class ConsoleProcess:
             "kubernetesLogin": options.kubernetes_login,
             "terminals": options.terminals is not None,
         }
-        sections: dict[str, Section] = {
+        sections: dict[str, QuestionSection] = {
             "moves": self.moves,
             "profiles": self.profiles,
             "zones": self.zones,
@@ -197,14 +197,14 @@ class ConsoleProcess:
             self._seals,
         )
         self.metrics = MetricsRegistry()
-        traffic = Traffic(
+        traffic = ServerTraffic(
             "console", lasts=lambda scope: scope["path"] == "/api/events" or scope["path"].startswith(TERMINAL)
         )
         self.metrics.register(traffic)
         self._count()
         health = HealthPages(self.metrics.page, unready=self._unready)
         terminals = Terminals(options.terminals)
-        self.app = Application(self.sessions, self.live, self.history, questions, health, terminals)
+        self.app = ConsoleApp(self.sessions, self.live, self.history, questions, health, terminals)
         self.server = HttpServer(self.app, listening or options.listen, limits=LIMITS, tls=options.tls, traffic=traffic)
 
     def _count(self) -> None:

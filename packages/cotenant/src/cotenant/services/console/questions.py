@@ -30,16 +30,16 @@ from urllib.parse import parse_qsl, quote
 
 import msgspec
 
-from cotenant.drivers.http.messages import Answer
+from cotenant.drivers.http.messages import HttpAnswer
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.services.console.fleet import Fleet
-from cotenant.services.console.history import History
+from cotenant.services.console.fleet import MeasuredFleet
+from cotenant.services.console.history import SnapshotHistory
 from cotenant.services.console.pod_rows import PodRow
 from cotenant.services.console.query import limit_of
-from cotenant.services.console.sources import SCHEDULER, TRACES, Sources
+from cotenant.services.console.sources import SCHEDULER, TRACES, ConsoleSources
 from cotenant.services.console.upstream import Unanswered, Upstream
 from cotenant.services.offers.explaining import node_view
 
@@ -65,7 +65,7 @@ TRACE_PAGES = frozenset({"services", "traces", "graph", "critical", "objectives"
 _STATES = {"": 0, "pending": 1, "running": 2, "burning": 3}
 
 
-class Section(Protocol):
+class QuestionSection(Protocol):
     """A part of the page with questions of its own, below `/api/NAME`."""
 
     async def answer(self, names: Sequence[str], query: Mapping[str, str]) -> object:
@@ -80,15 +80,15 @@ class Questions:
 
     def __init__(
         self,
-        fleet: Fleet,
-        history: History,
-        sources: Sources,
+        fleet: MeasuredFleet,
+        history: SnapshotHistory,
+        sources: ConsoleSources,
         client: Client,
         scheduler: Upstream,
         traces: Upstream,
         now: Callable[[], float],
         facts: Mapping[str, object],
-        sections: Mapping[str, Section],
+        sections: Mapping[str, QuestionSection],
         seals: Seals = NO_SEALS,
     ) -> None:
         """`facts`: what the page gets to know about the console itself."""
@@ -97,7 +97,7 @@ class Questions:
         self._scheduler, self._traces, self._now, self._facts = scheduler, traces, now, facts
         self._sections = sections
 
-    async def answer(self, path: str, raw_query: str) -> Answer:
+    async def answer(self, path: str, raw_query: str) -> HttpAnswer:
         """The answer to a GET below `/api/`."""
         try:
             query = parse_qsl(raw_query, keep_blank_values=True, max_num_fields=32)
@@ -119,12 +119,12 @@ class Questions:
                 case ["scheduler", page, *names] if page in PAGES and PAGES[page].count("{}") == len(names):
                     found = await self._scheduler.get(_filled(PAGES[page], names), query)
                     self._sources.ok(SCHEDULER)
-                    return Answer(200, found)
+                    return HttpAnswer(200, found)
                 case ["traces", page, *names] if page in TRACE_PAGES and len(names) <= 2:
                     rest = "".join(f"/{quote(entry, safe='')}" for entry in names)
                     found = await self._traces.get(f"/api/v1/{page}{rest}", query)
                     self._sources.ok(TRACES)
-                    return Answer(200, found)
+                    return HttpAnswer(200, found)
         except Unanswered as error:
             if error.status == 404 and any(path.startswith(f"{API}scheduler/{page}/") for page in OPTIONAL):
                 return _json(None)
@@ -172,14 +172,14 @@ class Questions:
                 found.append(self._view(row))
         return {"count": count, "pods": found, "unnamed": fleet.unnamed_late() if state == "burning" else 0}
 
-    def _pod(self, key: str) -> Answer:
+    def _pod(self, key: str) -> HttpAnswer:
         row = self._fleet.pods.get(key)
         if row is None:
             return wrong(404, f"pod {key} does not exist", "cluster")
         has_terminal = bool(row.node) and bool(self._facts.get("terminals"))
         return _json({**self._view(row), "hasTerminal": has_terminal})
 
-    def _node(self, name: str) -> Answer:
+    def _node(self, name: str) -> HttpAnswer:
         row = self._fleet.nodes.get(name)
         if row is None:
             return wrong(404, f"node {name} does not exist", "cluster")
@@ -225,13 +225,13 @@ class Questions:
             return await question
 
 
-def wrong(status: int, why: str, source: str) -> Answer:
+def wrong(status: int, why: str, source: str) -> HttpAnswer:
     """An answer that says what is wrong, and with which source."""
-    return Answer(status, msgspec.json.encode({"error": why, "source": source}))
+    return HttpAnswer(status, msgspec.json.encode({"error": why, "source": source}))
 
 
-def _json(value: object) -> Answer:
-    return Answer(200, msgspec.json.encode(value))
+def _json(value: object) -> HttpAnswer:
+    return HttpAnswer(200, msgspec.json.encode(value))
 
 
 def _filled(pattern: str, names: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ FLEET = "fleet"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ConsoleSource:
     """`since_s`: Unix time since which it answers, or does not."""
 
     is_ok: bool
@@ -23,14 +23,14 @@ class Source:
     why: str = ""
 
 
-class Sources:
+class ConsoleSources:
     """The sources by name. `changed` is called when an entry changes."""
 
     def __init__(self, now: Callable[[], float], changed: Callable[[], None] = lambda: None) -> None:
         self.version = 0
         self.changed = changed
         self._now = now
-        self._by_name: dict[str, Source] = {}
+        self._by_name: dict[str, ConsoleSource] = {}
 
     def ok(self, name: str) -> None:
         """It has answered."""
@@ -57,6 +57,6 @@ class Sources:
         if last is not None and (last.is_ok, last.why) == (is_ok, why):
             return
         since_s = last.since_s if last is not None and last.is_ok == is_ok else self._now() - for_s
-        self._by_name[name] = Source(is_ok, since_s, why)
+        self._by_name[name] = ConsoleSource(is_ok, since_s, why)
         self.version += 1
         self.changed()

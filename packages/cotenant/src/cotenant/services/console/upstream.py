@@ -16,7 +16,7 @@ import aiohttp
 from yarl import URL
 
 from cotenant.drivers.http.tokens import read_token
-from cotenant.drivers.http.trust import Trust
+from cotenant.drivers.http.trust import TlsTrust
 from cotenant.model.errors import CotenantError
 
 AT_ONCE = 8
@@ -47,7 +47,7 @@ class Upstream:
         self.name = name
         self._answer_s = answer_s
         self._url, self._token_file = url, token_file
-        self._trust = Trust(ca)
+        self._trust = TlsTrust(ca)
         self._limit = asyncio.Semaphore(AT_ONCE)
         self._session: aiohttp.ClientSession | None = None
 

@@ -18,7 +18,7 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.groups.quota import NAME, QuotaObject
 from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, NVIDIA_GPU, Amounts
-from cotenant.policy.credit.pricing import Priced, TenantUse
+from cotenant.policy.credit.pricing import PeriodUse, Priced
 from cotenant.policy.quota.forest import OUTSIDE, Forest
 
 FRESH_S = 180.0  # a NodeMetric that is older says nothing
@@ -111,7 +111,7 @@ class ClusterFacts:
         used = self._sorted()[0].used
         return {name: quota_object for name, quota_object in sorted(used.items()) if not quota_object.quota.is_parent}
 
-    def uses(self) -> tuple[TenantUse, ...]:
+    def uses(self) -> tuple[PeriodUse, ...]:
         """The present use of every tenant: CPU, and the other resources that its guarantee names."""
         classified, forest = self._sorted()
         tenants = self.quotas()
@@ -137,7 +137,7 @@ class ClusterFacts:
                 if priced is Priced.CPU or resource in tenant.quota.minimum:
                     declared = sum(one.get(resource) for one in requests[name])
                     least = tenant.quota.minimum.get(resource)
-                    found.append(TenantUse(name, least, declared, amounts.get(priced), priced))
+                    found.append(PeriodUse(name, least, declared, amounts.get(priced), priced))
         return tuple(found)
 
     def _sorted(self) -> tuple[Sorted, Forest]:

@@ -18,15 +18,15 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from cotenant.drivers.http.messages import JSON, Answer, Receive, Scope, header, read_body
+from cotenant.drivers.http.messages import JSON, HttpAnswer, Receive, Scope, header, read_body
 from cotenant.engine.credit.accounts import Accounts, Posting
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.policy.credit.entries import account_of
-from cotenant.policy.credit.pricing import Interference, Verdict
+from cotenant.policy.credit.pricing import CauseVerdict, Interference
 from cotenant.services.credit.facts import PodPlace
 from cotenant.services.reporting.identity import TokenNodes
 from cotenant.services.reporting.incident import MAX_BYTES, IncidentBody
-from cotenant.services.routes import Guard
+from cotenant.services.routes import CallerGuard
 
 Book = Callable[[Callable[[Accounts], Posting | None]], Awaitable[Posting | None]]
 
@@ -42,7 +42,7 @@ class IncidentEndpoint:
         self,
         book: Book,
         leads: Callable[[], bool],
-        guard: Guard,
+        guard: CallerGuard,
         wall_ms: Callable[[], int],
         place_of: Callable[[str], PodPlace | None] = lambda _: None,
         nodes: TokenNodes | None = None,
@@ -56,13 +56,13 @@ class IncidentEndpoint:
         self._nodes = nodes
         self.counts = {"booked": 0, "reversed": 0, "nothing": 0, "refused": 0, "failed": 0}
 
-    async def answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def answer(self, scope: Scope, receive: Receive) -> HttpAnswer:
         """The answer to a request. Raises `Refused` and `Gone`."""
         outcome, answer = await self._answer(scope, receive)
         self.counts[outcome] += 1
         return answer
 
-    async def _answer(self, scope: Scope, receive: Receive) -> tuple[str, Answer]:
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[str, HttpAnswer]:
         node = ""  # of the sender, where its token is a node's
         if not self._guard.admits(scope):
             try:
@@ -90,7 +90,7 @@ class IncidentEndpoint:
             posting = await self._book(lambda accounts: accounts.interfered(fact, self._wall_ms()))
         except CotenantError as error:
             return "failed", _error(503, f"not stored: {error}")
-        outcome = "nothing" if posting is None else "reversed" if fact.verdict is Verdict.CLEARED else "booked"
+        outcome = "nothing" if posting is None else "reversed" if fact.verdict is CauseVerdict.CLEARED else "booked"
         return outcome, _said(200 if posting is None else 201, {"booked": posting is not None})
 
     def _fact(self, given: IncidentBody, node: str) -> Interference | None:
@@ -133,10 +133,10 @@ class IncidentEndpoint:
         return place.tenant
 
 
-def _said(status: int, value: object, closes: bool = False) -> Answer:
+def _said(status: int, value: object, closes: bool = False) -> HttpAnswer:
     more = ((b"connection", b"close"),) if closes else ()
-    return Answer(status, msgspec.json.encode(value) + b"\n", JSON, more)
+    return HttpAnswer(status, msgspec.json.encode(value) + b"\n", JSON, more)
 
 
-def _error(status: int, text: str, closes: bool = False) -> Answer:
+def _error(status: int, text: str, closes: bool = False) -> HttpAnswer:
     return _said(status, {"error": text}, closes)

@@ -17,14 +17,23 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from cotenant.drivers.http.messages import JSON, Answer, Gone, Receive, Refused, Scope, Send, send_answer
-from cotenant.drivers.journal.journal import Journal, Record
+from cotenant.drivers.http.messages import (
+    JSON,
+    BodyRefused,
+    Disconnected,
+    HttpAnswer,
+    Receive,
+    Scope,
+    Send,
+    send_answer,
+)
+from cotenant.drivers.journal.journal import Journal, JournalRecord
 from cotenant.engine.credit.accounts import Accounts
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.credit.entries import Cause, Entry, account_of
+from cotenant.policy.credit.entries import CreditEntry, EntryCause, account_of
 from cotenant.services.credit.incidents import IncidentEndpoint
 from cotenant.services.reporting.incident import PATH as INCIDENTS
-from cotenant.services.routes import Guard, PageRequest, Route, Routes, UnknownName
+from cotenant.services.routes import CallerGuard, PageRequest, Route, Routes, UnknownName
 
 PREFIX = "/credit/v1/"
 MOST = 1000
@@ -34,7 +43,7 @@ class CreditPages:
     """The ASGI application. `accounts` gives the current ones."""
 
     def __init__(
-        self, journal: Journal, accounts: Callable[[], Accounts], guard: Guard, incidents: IncidentEndpoint
+        self, journal: Journal, accounts: Callable[[], Accounts], guard: CallerGuard, incidents: IncidentEndpoint
     ) -> None:
         self._journal = journal
         self._accounts = accounts
@@ -56,29 +65,29 @@ class CreditPages:
             return
         try:
             answer = await self._incidents.answer(scope, receive)
-        except Refused as refused:
+        except BodyRefused as refused:
             answer = refused.answer
-        except Gone:
+        except Disconnected:
             return
         await send_answer(send, answer)
 
-    def _tenants(self, asked: PageRequest) -> Answer:
+    def _tenants(self, asked: PageRequest) -> HttpAnswer:
         return _json(200, [tenant_view(self._accounts(), name) for name in self._accounts().tenants()])
 
-    def _tenant(self, asked: PageRequest) -> Callable[[], Answer]:
+    def _tenant(self, asked: PageRequest) -> Callable[[], HttpAnswer]:
         name, limit = asked.names[0], _number(asked.query, "limit", 20)
         accounts = self._accounts()
         if name not in accounts.tenants():
             raise UnknownName(f"no tenant {name} has an account")
         view = tenant_view(accounts, name)
 
-        def answer() -> Answer:
+        def answer() -> HttpAnswer:
             records = self._journal.records(account_of(name), limit=min(limit, MOST), newest=True)
             return _json(200, {**view, "entries": [record_view(record) for record in records]})
 
         return answer
 
-    def _entries(self, asked: PageRequest) -> Callable[[], Answer]:
+    def _entries(self, asked: PageRequest) -> Callable[[], HttpAnswer]:
         after, limit = _number(asked.query, "after", 0), _number(asked.query, "limit", 100)
         newest = _number(asked.query, "newest", 0) > 0
         return lambda: _json(
@@ -89,8 +98,8 @@ class CreditPages:
             ],
         )
 
-    def _entry(self, asked: PageRequest) -> Callable[[], Answer]:
-        def answer() -> Answer:
+    def _entry(self, asked: PageRequest) -> Callable[[], HttpAnswer]:
+        def answer() -> HttpAnswer:
             found = self._journal.record(asked.names[0])
             return _error(404, "no such entry") if found is None else _json(200, record_view(found))
 
@@ -103,7 +112,7 @@ def tenant_view(accounts: Accounts, name: str) -> dict[str, object]:
     return {"tenant": name, "balance_milli": balance, "standing": accounts.standing_of(name)}
 
 
-def record_view(record: Record) -> dict[str, object]:
+def record_view(record: JournalRecord) -> dict[str, object]:
     """One entry as JSON."""
     return {
         "number": record.number,
@@ -118,10 +127,10 @@ def record_view(record: Record) -> dict[str, object]:
     }
 
 
-def entry_of(record: Record) -> Entry:
+def entry_of(record: JournalRecord) -> CreditEntry:
     """The entry that was stored."""
-    cause = Cause(record.cause)
-    return Entry(record.key, record.at_ms, cause, record.payer, record.payee, record.milli, record.evidence)
+    cause = EntryCause(record.cause)
+    return CreditEntry(record.key, record.at_ms, cause, record.payer, record.payee, record.milli, record.evidence)
 
 
 def _number(query: Mapping[str, Sequence[str]], name: str, otherwise: int) -> int:
@@ -133,9 +142,9 @@ def _number(query: Mapping[str, Sequence[str]], name: str, otherwise: int) -> in
     return int(given[0])
 
 
-def _json(status: int, value: object) -> Answer:
-    return Answer(status, msgspec.json.encode(value) + b"\n", JSON)
+def _json(status: int, value: object) -> HttpAnswer:
+    return HttpAnswer(status, msgspec.json.encode(value) + b"\n", JSON)
 
 
-def _error(status: int, text: str) -> Answer:
+def _error(status: int, text: str) -> HttpAnswer:
     return _json(status, {"error": text})

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.drivers.http.address import Address, Listening
-from cotenant.drivers.http.messages import TEXT, Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.address import Address, ListeningSocket
+from cotenant.drivers.http.messages import TEXT, HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tls import Tls
@@ -50,7 +50,7 @@ from cotenant.services.kube_process.leadership import Leadership
 from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.watches import ObjectHandler
 from cotenant.services.reporting.identity import TokenNodes
-from cotenant.services.routes import Guard
+from cotenant.services.routes import CallerGuard
 
 LISTEN = Address("127.0.0.1", 10265)
 COMPONENT = "cotenant-credit"
@@ -86,7 +86,7 @@ class CreditProcess:
         leadership: Callable[[Client], Leadership],
         clock: SteadyClock | None = None,
         wall: Callable[[], float] = time.time,
-        listening: Listening | None = None,
+        listening: ListeningSocket | None = None,
     ) -> None:
         """`wall` gives Unix seconds; `listening`: a socket that is bound already."""
         self.client = Client(access, qps=float("inf"), burst=100, in_flight=8, user_agent=COMPONENT)
@@ -114,7 +114,7 @@ class CreditProcess:
         )
         token = BearerToken(options.token, "--token-file") if options.token is not None else None
         self._health = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready, kube.standing)
-        guard = Guard(token, kube.now)
+        guard = CallerGuard(token, kube.now)
         nodes = TokenNodes(self.client, options.report_user, kube.now) if options.report_user else None
         incidents = IncidentEndpoint(
             self.booking.book, lambda: kube.leads and kube.watches.synced, guard, self._wall_ms, facts.place_of, nodes
@@ -187,4 +187,4 @@ class CreditProcess:
             await self._pages(scope, receive, send)
             return
         found = self._health.answer(scope["method"], scope["path"], scope["query_string"])
-        await send_answer(send, found or Answer(404, b"not found\n", TEXT))
+        await send_answer(send, found or HttpAnswer(404, b"not found\n", TEXT))

@@ -24,10 +24,10 @@ import msgspec
 from cotenant.drivers.http.limits import DEFAULTS
 from cotenant.drivers.http.messages import (
     TEXT,
-    Answer,
-    Gone,
+    BodyRefused,
+    Disconnected,
+    HttpAnswer,
     Receive,
-    Refused,
     Scope,
     Send,
     header,
@@ -37,7 +37,7 @@ from cotenant.drivers.http.messages import (
 from cotenant.drivers.http.pages import HEALTH_PATHS, HealthPages
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.services.extender.metrics import ExtenderMetrics
-from cotenant.services.extender.protocol import Extender
+from cotenant.services.extender.protocol import ExtenderProtocol
 from cotenant.services.extender.wire import BindingAnswer, BindingArgs
 from cotenant.services.reporting.endpoint import PATH as REPORT_PATH
 from cotenant.services.reporting.endpoint import ReportEndpoint
@@ -49,7 +49,7 @@ _binding = msgspec.json.Decoder(BindingArgs)
 _encode = msgspec.json.Encoder().encode
 
 
-class Binder(Protocol):
+class PodBinder(Protocol):
     """Binds a pod at the API server."""
 
     def __call__(self, namespace: str, pod: str, uid: str, node: str) -> Awaitable[None]:
@@ -57,17 +57,17 @@ class Binder(Protocol):
         ...
 
 
-class Application:
+class ExtenderApp:
     """The ASGI application."""
 
     def __init__(
         self,
-        extender: Extender,
+        extender: ExtenderProtocol,
         reports: ReportEndpoint,
         metrics: ExtenderMetrics,
         clock: Callable[[], float],
         *,
-        bind: Binder | None = None,
+        bind: PodBinder | None = None,
         unready: Callable[[], str] = lambda: "",
     ) -> None:
         """`clock` gives Unix seconds; `unready` returns what is missing, empty if nothing is."""
@@ -88,38 +88,40 @@ class Application:
         if verb in ("filter", "prioritize", "preempt") or (verb == "bind" and self._bind is not None):
             try:
                 answer = await self._verb(verb, scope, receive)
-            except Refused as refused:
+            except BodyRefused as refused:
                 answer = refused.answer
-            except Gone:
+            except Disconnected:
                 return
             self._metrics.answered(verb, answer.status)
         else:
-            answer = self._health.answer(scope["method"], path, scope["query_string"]) or Answer(
+            answer = self._health.answer(scope["method"], path, scope["query_string"]) or HttpAnswer(
                 404, b"not found\n", TEXT
             )
         await send_answer(send, answer)
 
-    async def _verb(self, verb: str, scope: Scope, receive: Receive) -> Answer:
+    async def _verb(self, verb: str, scope: Scope, receive: Receive) -> HttpAnswer:
         if scope["method"] != "POST":
-            return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
+            return HttpAnswer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
         try:
             body = await read_body(scope, receive)
-        except Refused as refused:
+        except BodyRefused as refused:
             if verb != "filter":
                 raise
             # Said in the pod's condition. The connection may have unread bytes in it, so it does not live on.
-            return Answer(200, self._extender.failure(refused.answer.body.decode().strip()), more=refused.answer.more)
+            return HttpAnswer(
+                200, self._extender.failure(refused.answer.body.decode().strip()), more=refused.answer.more
+            )
         kind = header(scope, b"content-type").partition(b";")[0].strip().lower()
         begun = perf_counter()
         try:
             if kind not in (b"", b"application/json"):
                 raise InvalidInput("Content-Type", kind.decode("latin-1"), "application/json")
             if verb == "filter":
-                return Answer(200, self._extender.filter(body, self._clock()))
+                return HttpAnswer(200, self._extender.filter(body, self._clock()))
             if verb == "prioritize":
-                return Answer(200, self._extender.prioritize(body, self._clock()))
+                return HttpAnswer(200, self._extender.prioritize(body, self._clock()))
             if verb == "preempt":
-                return Answer(200, self._extender.preempt(body, self._clock()))
+                return HttpAnswer(200, self._extender.preempt(body, self._clock()))
             return await self._bound(body)
         except InvalidInput as error:
             return self._failed(verb, str(error))
@@ -130,15 +132,15 @@ class Application:
         finally:
             self._metrics.took[verb](perf_counter() - begun)
 
-    def _failed(self, verb: str, why: str) -> Answer:
+    def _failed(self, verb: str, why: str) -> HttpAnswer:
         line = " ".join(why.split())
         if verb == "filter":
-            return Answer(200, self._extender.failure(line))
+            return HttpAnswer(200, self._extender.failure(line))
         if verb == "bind":
-            return Answer(200, _encode(BindingAnswer(line)))
-        return Answer(400, f"{line}\n".encode(), TEXT)
+            return HttpAnswer(200, _encode(BindingAnswer(line)))
+        return HttpAnswer(400, f"{line}\n".encode(), TEXT)
 
-    async def _bound(self, body: bytes) -> Answer:
+    async def _bound(self, body: bytes) -> HttpAnswer:
         assert self._bind is not None
         try:
             args = _binding.decode(body)
@@ -148,16 +150,16 @@ class Application:
             await self._bind(args.pod_namespace, args.pod_name, args.pod_uid, args.node)
         except CotenantError as error:
             return self._failed("bind", str(error))
-        return Answer(200, _encode(BindingAnswer()))
+        return HttpAnswer(200, _encode(BindingAnswer()))
 
 
-class Pages:
+class ProbePages:
     """Only the pages of an application, for a second listener that probes and scrapers reach without a certificate.
 
     `reports`: node reports too, for agents, which have tokens and no certificates; only where a token is required.
     """
 
-    def __init__(self, application: Application, reports: bool = False) -> None:
+    def __init__(self, application: ExtenderApp, reports: bool = False) -> None:
         self._application = application
         self._paths = HEALTH_PATHS | {REPORT_PATH} if reports else HEALTH_PATHS
 
@@ -166,4 +168,4 @@ class Pages:
         if scope["path"] in self._paths:
             await self._application(scope, receive, send)
         else:
-            await send_answer(send, Answer(404, b"not found\n", TEXT))
+            await send_answer(send, HttpAnswer(404, b"not found\n", TEXT))

@@ -21,13 +21,13 @@ from collections.abc import Callable
 import numpy as np
 
 from cotenant.engine.plugins.quotas.credit import surcharge_of
-from cotenant.model.arrays import CPU, MEMORY, Float, Int, Mask, Param, Report, ShapeArrays, Sum
+from cotenant.model.arrays import CPU, MEMORY, Float, Int, Mask, Param, ReportColumn, ShapeArrays, Sum
 from cotenant.model.cluster.report import REPORT_TTL_S
 from cotenant.policy.placement.scores.founding import founding
-from cotenant.services.extender.judge import BASES, PodDemand, Room, cores, size
+from cotenant.services.extender.judge import BASES, NodeRoom, PodDemand, cores, size
 from cotenant.services.extender.mirror import Mirror
 
-_AT = int(Report.REPORTED_AT)
+_AT = int(ReportColumn.REPORTED_AT)
 FEW = 8  # rejected nodes that each get a text with their own figures
 
 
@@ -87,13 +87,13 @@ class FoundingJudge:
             said.append(f"{'; '.join(short)} ({since})")
         return said
 
-    def room(self, row: int, now_s: float) -> Room:
+    def room(self, row: int, now_s: float) -> NodeRoom:
         """See the protocol `Judge`."""
         rows = np.array([row])
         self._update()
         free = self._choose(rows, now_s, self._mirror.offered, self._left)[0].tolist()
         whole = self._choose(rows, now_s, self._mirror.whole, self._whole)[0].tolist()
-        return Room(free[CPU], free[MEMORY], whole[CPU], whole[MEMORY])
+        return NodeRoom(free[CPU], free[MEMORY], whole[CPU], whole[MEMORY])
 
     def scores(self, ask: PodDemand, rows: Int, now_s: float) -> Int:
         """See the protocol `Judge`."""

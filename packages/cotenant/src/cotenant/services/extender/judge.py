@@ -35,7 +35,7 @@ class PodDemand:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class NodeRoom:
     """What a node has, milli-CPU and bytes; inf = not known."""
 
     cpu_free: float = inf
@@ -63,7 +63,7 @@ class Judge(Protocol):
         """0..100 for each row; an unknown row counts as an ordinary one."""
         ...
 
-    def room(self, row: int, now_s: float) -> Room:
+    def room(self, row: int, now_s: float) -> NodeRoom:
         """What the node of the row has, free and whole."""
         ...
 

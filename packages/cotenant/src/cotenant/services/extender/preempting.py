@@ -19,7 +19,7 @@ from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.model.cluster.pod import Shape
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
-from cotenant.services.extender.judge import Judge, PodDemand, Room
+from cotenant.services.extender.judge import Judge, NodeRoom, PodDemand
 from cotenant.services.extender.mirror import UNKNOWN, Mirror
 from cotenant.services.extender.pod_reader import PodDemandReader
 from cotenant.services.extender.wire import MetaPod, MetaVictims, PreemptionAnswer, PreemptionArgs
@@ -55,7 +55,7 @@ def preempt(body: bytes, mirror: Mirror, judge: Judge, pods: PodDemandReader, no
     return _encode(PreemptionAnswer(kept))
 
 
-def _may_help(ask: PodDemand, room: Room, victims: Iterable[Shape | None]) -> bool:
+def _may_help(ask: PodDemand, room: NodeRoom, victims: Iterable[Shape | None]) -> bool:
     if ask.cpu_milli > room.cpu_whole or ask.memory_bytes > room.memory_whole:
         return False
     shapes = list(victims)

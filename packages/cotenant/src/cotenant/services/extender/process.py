@@ -20,21 +20,21 @@ from cotenant.drivers.http.address import Address, bind
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tokens import BearerToken
-from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.http.traffic import ServerTraffic
 from cotenant.drivers.kube.client.access import Access, load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.seals.seals import read_seals
 from cotenant.engine.plugins.quotas.credit import SURCHARGE_LEVELS
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.policy.placement.profiles import PlacementProfile
-from cotenant.services.extender.app import LIMITS, Application, Pages
+from cotenant.services.extender.app import LIMITS, ExtenderApp, ProbePages
 from cotenant.services.extender.arguments import FOUNDING, FOUNDING_LEDGER, ExtenderSettings, check, profile_of
 from cotenant.services.extender.founding_judge import FoundingJudge
 from cotenant.services.extender.judge import Judge
 from cotenant.services.extender.metrics import ExtenderMetrics
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.profile_judge import ProfileJudge, warm
-from cotenant.services.extender.protocol import Extender
+from cotenant.services.extender.protocol import ExtenderProtocol
 from cotenant.services.extender.standings import QuotaStandings
 from cotenant.services.extender.watches import MirrorWatches
 from cotenant.services.heap import keep_trimmed, settle
@@ -67,7 +67,7 @@ class ExtenderComponents:
         self.mirror = Mirror(MAX_NODES, pressure_factor=profile.knobs.pressure_factor)
         self.standings = QuotaStandings() if settings.credit else None
         self.judge = _judge(profile, self.mirror, SURCHARGE_LEVELS if settings.credit else 0)
-        self.reports = Reports(MAX_NODES)
+        self.reports = NodeReports(MAX_NODES)
         endpoint = ReportEndpoint(
             self.reports,
             clock,
@@ -76,13 +76,13 @@ class ExtenderComponents:
             None if client is None else self.mirror.knows,
             None if client is None or not user else TokenNodes(client, user, time.monotonic),
         )
-        extender = Extender(self.mirror, self.judge, settings.score_max, self.standings)
-        self.traffic = Traffic("extender")
+        extender = ExtenderProtocol(self.mirror, self.judge, settings.score_max, self.standings)
+        self.traffic = ServerTraffic("extender")
         metrics = ExtenderMetrics(extender.tally, self.mirror, endpoint.counts, lambda: self._fresh(clock()))
         metrics.registry.register(self.traffic)
         seals = read_seals(settings.seal_certificate)
         self.watches = None if client is None else MirrorWatches(client, self.mirror, self.standings, seals)
-        self.app = Application(
+        self.app = ExtenderApp(
             extender,
             endpoint,
             metrics,
@@ -120,7 +120,9 @@ async def serve(
         open_tls = replace(tls, client_ca=None) if tls is not None and settings.health_tls else None
         by_token = bool(settings.report_account) or settings.report_token_file is not None
         others = (
-            [HttpServer(Pages(parts.app, by_token), health, limits=limits, tls=open_tls)] if health is not None else []
+            [HttpServer(ProbePages(parts.app, by_token), health, limits=limits, tls=open_tls)]
+            if health is not None
+            else []
         )
         if not address.is_loopback and settings.client_ca is None:
             _log.warning("%s can be reached from other machines, and requires no client certificate", server.address)

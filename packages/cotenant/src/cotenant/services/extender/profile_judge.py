@@ -15,7 +15,7 @@ from cotenant.model.arrays import CPU, MEMORY, Int, Mask
 from cotenant.model.cluster.pod import Pod
 from cotenant.policy.placement.compiled import REASONS, Reject, reject_rows, score_rows
 from cotenant.policy.placement.profiles import PlacementProfile
-from cotenant.services.extender.judge import PodDemand, Room, cores, demand_of, size
+from cotenant.services.extender.judge import NodeRoom, PodDemand, cores, demand_of, size
 from cotenant.services.extender.mirror import Mirror
 
 _MIDDLE = 50
@@ -47,15 +47,15 @@ class ProfileJudge:
         }
         return [texts[verdict] for verdict in verdicts.tolist()]
 
-    def room(self, row: int, now_s: float) -> Room:
+    def room(self, row: int, now_s: float) -> NodeRoom:
         """See the protocol `Judge`."""
         mirror = self._mirror
         mirror.apply()
         if not mirror.counted[row]:
-            return Room()
+            return NodeRoom()
         whole = mirror.nodes.capacity[row, : MEMORY + 1]
         left = whole - mirror.nodes.requested[row, : MEMORY + 1]
-        return Room(float(left[CPU]), float(left[MEMORY]), float(whole[CPU]), float(whole[MEMORY]))
+        return NodeRoom(float(left[CPU]), float(left[MEMORY]), float(whole[CPU]), float(whole[MEMORY]))
 
     def scores(self, ask: PodDemand, rows: Int, now_s: float) -> Int:
         """See the protocol `Judge`."""

@@ -24,9 +24,9 @@ from cotenant.services.extender.pod_reader import PodDemandReader
 from cotenant.services.extender.preempting import preempt
 from cotenant.services.extender.request_nodes import NodeListReader, RequestNodes
 from cotenant.services.extender.standings import QuotaStandings
-from cotenant.services.extender.wire import LARGEST_SCORE, NULL, Args, FilterAnswer
+from cotenant.services.extender.wire import LARGEST_SCORE, NULL, ExtenderArgs, FilterAnswer
 
-_args = msgspec.json.Decoder(Args)
+_args = msgspec.json.Decoder(ExtenderArgs)
 _encode = msgspec.json.Encoder().encode
 _MISSING = b"null"
 
@@ -41,7 +41,7 @@ class ExtenderCounts:
     errors: int = 0  # answered with Error
 
 
-class Extender:
+class ExtenderProtocol:
     """The protocol's verbs over a judge. Times are Unix seconds."""
 
     def __init__(

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from cotenant.drivers.kube.cache.cache import Changed, Malformed, Notification
+from cotenant.drivers.kube.cache.cache import Changed, MalformedObject, Notification
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.custom.elastic_quota import (
     ELASTIC_QUOTAS,
@@ -88,7 +88,7 @@ class MirrorWatches:
     def take_pods(self, happened: Sequence[Notification[PodObject]]) -> None:
         """Bound pods that were added, changed or removed."""
         for changed in happened:
-            if isinstance(changed, Malformed):
+            if isinstance(changed, MalformedObject):
                 self._watches.note(changed)
             elif isinstance(changed, Changed):
                 seen = None if changed.new is None else self._reader.pod(changed.new)

@@ -25,7 +25,7 @@ class NodeList(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
-class Args(msgspec.Struct, frozen=True, rename="pascal"):
+class ExtenderArgs(msgspec.Struct, frozen=True, rename="pascal"):
     """`ExtenderArgs`: exactly one of the two lists is set, by the configuration's `nodeCacheCapable`. All three
     stay encoded.
     """

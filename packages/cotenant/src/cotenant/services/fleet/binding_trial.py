@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cotenant.drivers.nats.contract import Bus
-from cotenant.engine.fleet.binding_trial import MIN_SAMPLES, CpuSample, TrialResult, judge
+from cotenant.engine.fleet.binding_trial import MIN_SAMPLES, TrialCpuSample, TrialResult, judge
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
 from cotenant.model.fleet.figures import Top, TopPage
 from cotenant.model.fleet.requests import Limit, Limited
@@ -107,9 +107,11 @@ async def _host_of(bus: Bus, operator: str, trial: TrialOptions) -> str:
     raise InvalidInput("guid", trial.service, "a container that is measured: cotenant fleet top lists them")
 
 
-async def _sampled(bus: Bus, operator: str, host: str, trial: TrialOptions) -> tuple[list[CpuSample], list[CpuSample]]:
-    service: dict[float, CpuSample] = {}
-    hog: dict[float, CpuSample] = {}
+async def _sampled(
+    bus: Bus, operator: str, host: str, trial: TrialOptions
+) -> tuple[list[TrialCpuSample], list[TrialCpuSample]]:
+    service: dict[float, TrialCpuSample] = {}
+    hog: dict[float, TrialCpuSample] = {}
     until_s = time.monotonic() + trial.phase_s
     while time.monotonic() < until_s:
         page = await ask(bus, operator, "top", Top(host=host), TopPage, 10.0)
@@ -117,9 +119,9 @@ async def _sampled(bus: Bus, operator: str, host: str, trial: TrialOptions) -> t
             middle_s = measured.at_s - 0.5  # figures are of the second before
             for container in measured.containers:
                 if container.cpu_milli is not None and container.guid == trial.service:
-                    service[measured.at_s] = CpuSample(middle_s, container.cpu_milli)
+                    service[measured.at_s] = TrialCpuSample(middle_s, container.cpu_milli)
                 elif container.cpu_milli is not None and container.guid == trial.hog:
-                    hog[measured.at_s] = CpuSample(middle_s, container.cpu_milli)
+                    hog[measured.at_s] = TrialCpuSample(middle_s, container.cpu_milli)
         await asyncio.sleep(_SAMPLE_S)
     if len(service) < MIN_SAMPLES:
         raise Permanent(f"{trial.service} was measured {len(service)} times only; does it run?")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from cotenant.drivers.nats.client import Access, connect
+from cotenant.drivers.nats.client import BusAccess, connect
 from cotenant.drivers.nats.contract import Bus
 from cotenant.services.running import run_until_signal
 
 
-def run_connected(access: Access, work: Callable[[Bus, asyncio.Event], Awaitable[None]]) -> None:
+def run_connected(access: BusAccess, work: Callable[[Bus, asyncio.Event], Awaitable[None]]) -> None:
     """Connect, for as long as it takes, and run `work` until a signal sets its event; the connection is closed after
     it.
     """

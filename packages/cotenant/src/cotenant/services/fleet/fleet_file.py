@@ -18,9 +18,9 @@ from cotenant.drivers.http.private_files import write_private
 from cotenant.drivers.nats.jwt import account_jwt, credentials, issued_credentials, operator_jwt
 from cotenant.drivers.nats.keys import KeyKind, kept_seed, public_key
 from cotenant.drivers.nats.server_configuration import (
+    CredentialTrust,
     LeafListening,
     ServerFiles,
-    Trust,
     TrustedRemote,
     lan_rights,
     leaf_configuration,
@@ -141,7 +141,7 @@ def make_credentials(
             ),
         }
         configuration = folder / "nats-server.conf"
-        trust = Trust(operator_jwt(operator, public_key(system), issued_s), public_key(system), accounts)
+        trust = CredentialTrust(operator_jwt(operator, public_key(system), issued_s), public_key(system), accounts)
         server_files = ServerFiles(certificates.certificate, certificates.key, folder / "jetstream")
         text = trusting_configuration(trust, server_files, listen, leaf_listen if fleet.lans else "")
         write_private(configuration, text)

@@ -13,7 +13,7 @@ import msgspec
 from cotenant.drivers.nats.contract import Bus
 from cotenant.model.errors import Transient
 from cotenant.model.fleet.durations import duration_s
-from cotenant.model.fleet.logs import LogLine, LogPage, ReadLogs
+from cotenant.model.fleet.logs import LogPage, ReadLogs, ShownLine
 from cotenant.model.fleet.refusal import NobodyAnswers
 from cotenant.model.printable import printable
 from cotenant.services.fleet.operator import connected
@@ -75,7 +75,7 @@ async def next_page(bus: Bus, operator: str, request: ReadLogs, patience_s: floa
             await asyncio.sleep(_AGAIN_S)
 
 
-def _shown(line: LogLine, wanted: LogOptions) -> str:
+def _shown(line: ShownLine, wanted: LogOptions) -> str:
     if wanted.as_json:
         return msgspec.json.encode(line).decode()
     text = _safe(line.text) if sys.stdout.isatty() else line.text

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cotenant.drivers.http.private_files import write_private
-from cotenant.drivers.nats.client import Access
+from cotenant.drivers.nats.client import BusAccess
 from cotenant.model.errors import InvalidInput
 
 BUS_FILE = "bus.json"
@@ -51,7 +51,7 @@ def write_bus_file(state_dir: Path, url: str, token: str) -> Path:
     return path
 
 
-def access_of(options: BusOptions) -> Access:
+def access_of(options: BusOptions) -> BusAccess:
     """How to reach the bus:
 
     As told, by $COTENANT_BUS, else that of a `cotenant fleet serve --embedded` of this user. Raises `InvalidInput`.
@@ -59,7 +59,7 @@ def access_of(options: BusOptions) -> Access:
     url = options.url or os.environ.get("COTENANT_BUS", "")
     name = options.name or LOCAL_OPERATOR
     if url:
-        return Access(url, name, seed=options.key, ca=options.ca)
+        return BusAccess(url, name, seed=options.key, ca=options.ca)
     path = fleet_state_dir(options.state_dir) / BUS_FILE
     try:
         found = msgspec.json.decode(path.read_bytes(), type=_BusFile)
@@ -67,4 +67,4 @@ def access_of(options: BusOptions) -> Access:
         raise InvalidInput(
             "--bus", "", "nats://HOST:PORT", "or start a fleet of this machine: cotenant fleet serve --embedded"
         ) from None
-    return Access(found.url, name, token=found.token)
+    return BusAccess(found.url, name, token=found.token)

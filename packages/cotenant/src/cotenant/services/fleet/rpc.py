@@ -19,13 +19,13 @@ from cotenant.drivers.nats.contract import (
     ERROR_HEADER,
     MAX_PAYLOAD,
     Bus,
-    Message,
+    BusMessage,
     NoResponder,
 )
 from cotenant.engine.fleet.answered import Answered
 from cotenant.model.document import split_refusal
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
-from cotenant.model.fleet.refusal import NobodyAnswers, Overdue, Refusal, error_of, refusal_of
+from cotenant.model.fleet.refusal import FleetRefusal, NobodyAnswers, Overdue, error_of, refusal_of
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -37,14 +37,14 @@ _ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class RpcVerb:
     """What a process answers to:
 
     The request's type, and what does it. `subject` is passed where the asker stands in it.
     """
 
     form: type
-    handle: Callable[[Any, Message], Awaitable[object]]
+    handle: Callable[[Any, BusMessage], Awaitable[object]]
 
 
 class Dispatcher:
@@ -56,7 +56,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        verbs: Mapping[str, Verb],
+        verbs: Mapping[str, RpcVerb],
         bus: Bus,
         now: Callable[[], float] = time.monotonic,
         may_act: Callable[[float], None] = lambda _: None,
@@ -69,7 +69,7 @@ class Dispatcher:
         self._under_way: dict[str, asyncio.Task[tuple[bytes, dict[str, str]]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def received(self, message: Message) -> None:
+    async def received(self, message: BusMessage) -> None:
         """Handle a request; returns at once."""
         if len(self._tasks) >= MAX_AT_ONCE:
             await self._reply(message, *_refused(Transient(f"{MAX_AT_ONCE} requests are under way here")))
@@ -90,7 +90,7 @@ class Dispatcher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _answer(self, message: Message) -> None:
+    async def _answer(self, message: BusMessage) -> None:
         key = message.headers.get(KEY_HEADER, "")
         if not key:
             await self._reply(message, *await self._judged(message))
@@ -107,7 +107,7 @@ class Dispatcher:
                 self._answered.put(key, known, self._now())
         await self._reply(message, *known)
 
-    async def _judged(self, message: Message) -> tuple[bytes, dict[str, str]]:
+    async def _judged(self, message: BusMessage) -> tuple[bytes, dict[str, str]]:
         verb = message.subject.rpartition(".")[2]
         entry = self._verbs.get(verb)
         try:
@@ -127,7 +127,7 @@ class Dispatcher:
             _log.exception("%s failed", message.subject)
             return _refused(Permanent(f"{verb} failed; the log of the process that was asked says why"))
 
-    async def _reply(self, message: Message, data: bytes, headers: Mapping[str, str]) -> None:
+    async def _reply(self, message: BusMessage, data: bytes, headers: Mapping[str, str]) -> None:
         if message.reply:
             try:
                 await self._bus.publish(message.reply, data, headers)
@@ -158,7 +158,7 @@ async def call(
     except TimeoutError:
         raise Overdue(f"no answer from {_asked(subject)} within {wait_s or deadline_s:g} s") from None
     if ERROR_CODE_HEADER in answer.headers:
-        raise error_of(decode(Refusal, answer.data, "answer"))
+        raise error_of(decode(FleetRefusal, answer.data, "answer"))
     return decode(form, answer.data, "answer")
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from cotenant.drivers.nats.broker import Broker
 from cotenant.drivers.nats.client import connect
-from cotenant.drivers.nats.contract import Bus, Store
+from cotenant.drivers.nats.contract import Bus, KeyValueStore
 from cotenant.drivers.nats.file_store import FileStore
 from cotenant.drivers.nats.key_value import open_bucket
 from cotenant.drivers.nats.memory import MemoryBus
 from cotenant.services.fleet.agent_main import AgentOptions, made_agent
 from cotenant.services.fleet.controller.asking import Asking
-from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
+from cotenant.services.fleet.controller.controller import ControllerSettings, FleetController
 from cotenant.services.fleet.controller.driving import no_credentials
 from cotenant.services.fleet.fleet_file import issuer, read_fleet_file
 from cotenant.services.fleet.places import BusOptions, access_of, fleet_state_dir, write_bus_file
@@ -103,7 +103,7 @@ async def serve_embedded(options: EmbeddedOptions, stop: asyncio.Event) -> None:
         await controlling.wait(stop)
 
 
-async def _control(bus: Bus, store: Store, settings: ControllerSettings, stop: asyncio.Event) -> None:
-    controller = Controller(bus, store, settings)
+async def _control(bus: Bus, store: KeyValueStore, settings: ControllerSettings, stop: asyncio.Event) -> None:
+    controller = FleetController(bus, store, settings)
     _log.info("controller %s", controller.id)
     await controller.run(Asking(controller).verbs(), stop)

@@ -24,8 +24,8 @@ from cotenant.model.fleet.terminals import (
     OpenedTerminal,
     OpenTerminal,
     ReadTerminal,
-    Size,
     TerminalPage,
+    WindowSize,
     WriteTerminal,
     WrittenTerminal,
 )
@@ -121,9 +121,9 @@ class _Typing:
         self._has_some.set()
 
 
-def _size() -> Size:
+def _size() -> WindowSize:
     found = os.get_terminal_size(sys.stdin.fileno())
-    return Size(min(max(found.columns, 1), MAX_SIDE), min(max(found.lines, 1), MAX_SIDE))
+    return WindowSize(min(max(found.columns, 1), MAX_SIDE), min(max(found.lines, 1), MAX_SIDE))
 
 
 @contextmanager

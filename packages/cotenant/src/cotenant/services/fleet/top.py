@@ -23,7 +23,7 @@ SORTS: Mapping[str, Callable[[ContainerFigures], float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ContainerRow:
     """A container and its host."""
 
     host: Measured
@@ -47,7 +47,7 @@ def check_sort(name: str) -> str:
     return name
 
 
-def rows(page: TopPage, sort: str) -> list[Row]:
+def rows(page: TopPage, sort: str) -> list[ContainerRow]:
     """The containers, those with the most first."""
-    found = [Row(host, container) for host in page.hosts for container in host.containers]
+    found = [ContainerRow(host, container) for host in page.hosts for container in host.containers]
     return sorted(found, key=lambda row: (-SORTS[sort](row.container), row.container.guid))

@@ -26,16 +26,16 @@ from typing import TYPE_CHECKING
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.kubelet.roots import KubeletGroups, writable_here
 from cotenant.drivers.leasefile.audit import AuditTrail
-from cotenant.drivers.leasefile.file import Found, LeaseFile
+from cotenant.drivers.leasefile.file import FoundLeases, LeaseFile
 from cotenant.drivers.leasefile.folder import own_folder
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Scope
+from cotenant.model.machine.knob import Knob, KnobScope
 from cotenant.services.heap import settle
 from cotenant.services.keeper.arguments import KeeperArguments, check
 from cotenant.services.keeper.pressure import pressure_triggers
 from cotenant.services.keeper.privileges import give_up, join_group, needed
-from cotenant.services.keeper.server import KeeperServer, Triggers
+from cotenant.services.keeper.server import KeeperServer, TriggerOpener
 from cotenant.services.knobs.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.knobs.executor import LeaseExecutor
 from cotenant.services.knobs.host import (
@@ -48,7 +48,7 @@ from cotenant.services.knobs.host import (
     put_back_left,
 )
 from cotenant.services.knobs.local_keeper import LocalKeeper
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.sockets.peers import Peers, peers_of
 
@@ -90,10 +90,10 @@ def run(request: KeeperArguments) -> int:
 
 async def serve(
     keeper: LocalKeeper,
-    found: Found,
+    found: FoundLeases,
     path: Path,
     peers: Peers,
-    triggers: Triggers | None = None,
+    triggers: TriggerOpener | None = None,
     zones: ZoneServer | None = None,
 ) -> int:
     """Restore leftover leases, then serve at `path`, with `zones` where given, until SIGTERM or SIGINT. Raises
@@ -123,7 +123,9 @@ async def serve(
     return NOT_ALL_RESTORED if left else 0
 
 
-async def _serve_dry(request: KeeperArguments, ports: Mapping[Scope, KnobPort], rules: Rules, peers: Peers) -> int:
+async def _serve_dry(
+    request: KeeperArguments, ports: Mapping[KnobScope, KnobPort], rules: KnobRules, peers: Peers
+) -> int:
     try:
         own_folder(request.state_dir)
     except OSError as error:
@@ -131,7 +133,7 @@ async def _serve_dry(request: KeeperArguments, ports: Mapping[Scope, KnobPort], 
     dry = {scope: DryRunKnobs(port) for scope, port in ports.items()}
     _log.warning("dry run: no knob is written; the audit trail in %s records what would be", request.state_dir)
     keeper = LocalKeeper(LeaseExecutor(dry, NoStateFile(), AuditTrail(request.state_dir), CLOCK, rules))
-    return await serve(keeper, Found(()), request.socket, peers)
+    return await serve(keeper, FoundLeases(()), request.socket, peers)
 
 
 def _zones(request: KeeperArguments, keeper: LocalKeeper, peers: Peers) -> ZoneServer:
@@ -154,10 +156,10 @@ def with_kubelet_groups(request: KeeperArguments) -> KeeperArguments:
     return replace(request, roots=(*request.roots, *writable_here(layout, KubeletGroups(request.kubelet_groups))))
 
 
-def rules_of(request: KeeperArguments) -> Rules:
+def rules_of(request: KeeperArguments) -> KnobRules:
     """The rules given by the arguments, which `check` has accepted."""
     known = {str(knob): knob for knob in Knob}
-    return Rules(
+    return KnobRules(
         tuple(root.strip("/") for root in request.roots),
         never=(*groups_of_this_process(), *(group.strip("/") for group in request.never if group.strip("/"))),
         knobs=frozenset(known[name] for name in request.knobs) or frozenset(Knob),

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cotenant.drivers.cgroup.layout import detect
-from cotenant.drivers.psi.triggers import PressureFiles, Resource
+from cotenant.drivers.psi.triggers import PressureFiles, PressureResource
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.services.knobs import wire
 
 
@@ -26,13 +26,13 @@ class PressureTriggers:
     def __init__(self, files: PressureFiles) -> None:
         self._files = files
 
-    def open(self, asked: wire.Trigger) -> tuple[int, int]:
+    def open(self, asked: wire.OpenTrigger) -> tuple[int, int]:
         """Open a trigger. Raises `InvalidInput`, `Vanished`, `Unsupported` as the driver does."""
-        known = {str(resource): resource for resource in Resource}
+        known = {str(resource): resource for resource in PressureResource}
         if asked.resource not in known:
             raise InvalidInput("resource", asked.resource, f"one of {', '.join(known)}")
         if asked.group is not None:
-            Target(asked.group, Knob.CPU_MAX)  # rejects a path that leads out of the tree
+            KnobTarget(asked.group, Knob.CPU_MAX)  # rejects a path that leads out of the tree
         with self._files.trigger(
             asked.group, known[asked.resource], asked.stall_us, asked.window_us, asked.full
         ) as trigger:

@@ -27,7 +27,7 @@ _VERSION_3 = 0x20080522
 _MOST = 64
 
 
-class Capability(IntEnum):
+class KernelCapability(IntEnum):
     """The capabilities that a keeper can use."""
 
     DAC_OVERRIDE = 1  # groups that a user made below a delegated one belong to that user
@@ -49,14 +49,14 @@ class Capability(IntEnum):
     BPF = 39  # zones: kernel schedulers
 
 
-ALWAYS = frozenset({Capability.DAC_OVERRIDE, Capability.SYS_RESOURCE})
-OF_INTERFACES = frozenset({Capability.NET_ADMIN})
-OF_TASKS = frozenset({Capability.SYS_NICE})  # slices of other users' tasks
-OF_GPUS = frozenset({Capability.SYS_ADMIN})  # NVIDIA's driver asks for it where a limit of a card is set
-OF_ZONES = frozenset(Capability) - ALWAYS - OF_INTERFACES
+ALWAYS = frozenset({KernelCapability.DAC_OVERRIDE, KernelCapability.SYS_RESOURCE})
+OF_INTERFACES = frozenset({KernelCapability.NET_ADMIN})
+OF_TASKS = frozenset({KernelCapability.SYS_NICE})  # slices of other users' tasks
+OF_GPUS = frozenset({KernelCapability.SYS_ADMIN})  # NVIDIA's driver asks for it where a limit of a card is set
+OF_ZONES = frozenset(KernelCapability) - ALWAYS - OF_INTERFACES
 
 
-def needed(request: KeeperArguments) -> frozenset[Capability]:
+def needed(request: KeeperArguments) -> frozenset[KernelCapability]:
     """The capabilities that the arguments call for."""
     found = ALWAYS
     if request.interfaces:
@@ -86,7 +86,7 @@ class _Data(ctypes.Structure):
     _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
 
 
-def give_up(keep: frozenset[Capability] = ALWAYS | OF_INTERFACES) -> None:
+def give_up(keep: frozenset[KernelCapability] = ALWAYS | OF_INTERFACES) -> None:
     """Keep at most these capabilities. Raises `Permanent` where the kernel refuses. Without root, only no_new_privs
     is set.
     """

@@ -23,10 +23,10 @@ from typing import Protocol
 from cotenant.drivers.proc.capabilities import lacking
 from cotenant.model.errors import CotenantError, InvalidInput, Unsupported
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, KnobLease, KnobTarget, LeaseAnswer, SetKnob
 from cotenant.services.knobs import wire
 from cotenant.services.knobs.host import groups_of
-from cotenant.services.knobs.rules import Requester, Rules
+from cotenant.services.knobs.rules import KnobRules, Requester
 from cotenant.services.sockets.peers import Peers, RefusalLog, credentials
 from cotenant.services.sockets.unix_socket import listening_socket
 
@@ -38,7 +38,7 @@ REPLY_S = 10.0  # to a peer that does not read
 MAX_TRIGGERS, TRIGGER_EVERY_S = 256, 10.0
 
 
-class Allowance:
+class TriggerAllowance:
     """How many pressure triggers may be opened: so many at once, and one more every `every_s`.
 
     Each costs the kernel work until its holder closes it, which the keeper does not learn: a leak is slow instead of
@@ -75,12 +75,12 @@ class RequesterKeeper(Protocol):
         """All live leases."""
         ...
 
-    async def read(self, targets: Sequence[Target]) -> tuple[str | None, ...]:
+    async def read(self, targets: Sequence[KnobTarget]) -> tuple[str | None, ...]:
         """The current values."""
         ...
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> KnobRules:
         """What it grants."""
         ...
 
@@ -89,10 +89,10 @@ class RequesterKeeper(Protocol):
         ...
 
 
-class Triggers(Protocol):
+class TriggerOpener(Protocol):
     """Opens pressure triggers, which need a privilege."""
 
-    def open(self, request: wire.Trigger) -> tuple[int, int]:
+    def open(self, request: wire.OpenTrigger) -> tuple[int, int]:
         """A descriptor, which the caller closes, and the window that the kernel accepted."""
         ...
 
@@ -100,13 +100,13 @@ class Triggers(Protocol):
 class NoTriggers:
     """For a machine without pressure stall information."""
 
-    def open(self, request: wire.Trigger) -> tuple[int, int]:
+    def open(self, request: wire.OpenTrigger) -> tuple[int, int]:
         """Raises `Unsupported`."""
         raise Unsupported("pressure triggers", "a kernel with CONFIG_PSI and a cgroup v2 tree")
 
 
 @dataclass(slots=True)
-class Counts:
+class ConnectionCounts:
     """Counts of connections and requests, for logs and tests."""
 
     requests: int = 0
@@ -124,7 +124,7 @@ class KeeperServer:
         path: Path,
         keeper: RequesterKeeper,
         peers: Peers,
-        triggers: Triggers | None = None,
+        triggers: TriggerOpener | None = None,
         rest_of_message_s: float = REST_OF_MESSAGE_S,
     ) -> None:
         self._path = path
@@ -135,8 +135,8 @@ class KeeperServer:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._refusals = RefusalLog()
-        self._grants = Allowance(MAX_TRIGGERS, TRIGGER_EVERY_S)
-        self.counts = Counts()
+        self._grants = TriggerAllowance(MAX_TRIGGERS, TRIGGER_EVERY_S)
+        self.counts = ConnectionCounts()
 
     async def start(self) -> None:
         """Listen. Raises `Permanent` where the path is not a socket, or another process listens there."""
@@ -205,7 +205,7 @@ class KeeperServer:
                 await _send(writer, wire.refusal(error))
                 return
             self.counts.requests += 1
-            if isinstance(request, wire.Trigger):
+            if isinstance(request, wire.OpenTrigger):
                 await self._grant(writer, request, requester)
                 continue
             try:
@@ -215,26 +215,28 @@ class KeeperServer:
             await _send(writer, reply)
 
     async def _answer(
-        self, request: wire.Hold | wire.End | wire.List | wire.Read | wire.Describe, requester: Requester
+        self,
+        request: wire.Hold | wire.End | wire.ListLeases | wire.ReadKnobs | wire.DescribeKeeper,
+        requester: Requester,
     ) -> wire.Reply:
         match request:
             case wire.Hold(knobs=knobs):
                 return wire.Answers(await self._keeper.hold(knobs, requester))
             case wire.End(requests=requests):
                 return wire.Answers(await self._keeper.give_back(requests, requester))
-            case wire.Read(targets=targets):
-                return wire.Values(await self._keeper.read(targets))
-            case wire.Describe():
+            case wire.ReadKnobs(targets=targets):
+                return wire.KnobValues(await self._keeper.read(targets))
+            case wire.DescribeKeeper():
                 return await self._described()
             case _:
-                return wire.Leases(await self._keeper.leases())
+                return wire.LeaseList(await self._keeper.leases())
 
     async def _described(self) -> wire.Described:
         rules = self._keeper.rules
         facts = await self._keeper.facts()
         return wire.Described(rules.roots, rules.knobs, rules.raises_roots, rules.longest_ttl_us, facts, lacking())
 
-    async def _grant(self, writer: asyncio.StreamWriter, request: wire.Trigger, requester: Requester) -> None:
+    async def _grant(self, writer: asyncio.StreamWriter, request: wire.OpenTrigger, requester: Requester) -> None:
         try:
             if not self._grants.take():
                 hint = f"one more every {TRIGGER_EVERY_S:g} s"

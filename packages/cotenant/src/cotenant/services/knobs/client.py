@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Never
 
 from cotenant.model.errors import Permanent, Transient
-from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, KnobLease, KnobTarget, LeaseAnswer, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import in_unicode
 from cotenant.services.knobs import wire
 
@@ -54,23 +54,23 @@ class KeeperClient:
 
     async def leases(self) -> tuple[KnobLease, ...]:
         """As the Protocol."""
-        reply = await self._ask(wire.List())
-        return reply.leases if isinstance(reply, wire.Leases) else _unexpected(reply)
+        reply = await self._ask(wire.ListLeases())
+        return reply.leases if isinstance(reply, wire.LeaseList) else _unexpected(reply)
 
-    async def read(self, targets: Sequence[Target]) -> tuple[str | None, ...]:
+    async def read(self, targets: Sequence[KnobTarget]) -> tuple[str | None, ...]:
         """The canonical values, read with the keeper's privileges; None where they could not be read."""
         values: list[str | None] = []
         for at in range(0, len(targets), wire.MAX_IN_ONE):
-            reply = await self._ask(wire.Read(tuple(targets[at : at + wire.MAX_IN_ONE])))
-            values += reply.values if isinstance(reply, wire.Values) else _unexpected(reply)
+            reply = await self._ask(wire.ReadKnobs(tuple(targets[at : at + wire.MAX_IN_ONE])))
+            values += reply.values if isinstance(reply, wire.KnobValues) else _unexpected(reply)
         return tuple(values)
 
     async def describe(self) -> wire.Described:
         """What the keeper grants, and what it knows of the other writers."""
-        reply = await self._ask(wire.Describe())
+        reply = await self._ask(wire.DescribeKeeper())
         return reply if isinstance(reply, wire.Described) else _unexpected(reply)
 
-    async def trigger(self, request: wire.Trigger) -> tuple[int, int]:
+    async def trigger(self, request: wire.OpenTrigger) -> tuple[int, int]:
         """The descriptor of a pressure trigger, which the caller closes, and the window that the kernel accepted,
         in microseconds.
         """
@@ -107,7 +107,7 @@ class KeeperClient:
             except BaseException:  # cancelled in the middle of a message
                 self._disconnect()
                 raise
-        if isinstance(reply, wire.Refused):
+        if isinstance(reply, wire.RequestRefused):
             raise wire.error_of(reply)
         return reply
 
@@ -123,7 +123,7 @@ class KeeperClient:
             self._streams = None
 
 
-def _granted(path: Path, request: wire.Trigger, timeout_s: float) -> tuple[int, int]:
+def _granted(path: Path, request: wire.OpenTrigger, timeout_s: float) -> tuple[int, int]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
         descriptors: list[int] = []
         try:
@@ -138,7 +138,7 @@ def _granted(path: Path, request: wire.Trigger, timeout_s: float) -> tuple[int, 
                     raise ConnectionError("connection closed")
                 data += part
             reply = wire.reply(data[wire.LENGTH.size :])
-            if isinstance(reply, wire.Refused):
+            if isinstance(reply, wire.RequestRefused):
                 raise wire.error_of(reply)
             if not isinstance(reply, wire.Granted) or len(descriptors) != 1:
                 _unexpected(reply)
@@ -150,7 +150,7 @@ def _granted(path: Path, request: wire.Trigger, timeout_s: float) -> tuple[int, 
                 os.close(descriptor)
 
 
-def _is_text(target: Target) -> bool:
+def _is_text(target: KnobTarget) -> bool:
     """Whether its group's name can be encoded; the keeper grants no other."""
     try:
         target.group.encode()
@@ -159,11 +159,11 @@ def _is_text(target: Target) -> bool:
     return True
 
 
-def _refuse_non_text(target: Target) -> LeaseAnswer:
+def _refuse_non_text(target: KnobTarget) -> LeaseAnswer:
     return LeaseAnswer(target, LeaseState.REFUSED, "the group's name is not Unicode text")
 
 
-def _not_held(target: Target) -> LeaseAnswer:
+def _not_held(target: KnobTarget) -> LeaseAnswer:
     return LeaseAnswer(target, LeaseState.RESTORED, "is not held")
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from cotenant.engine.node.interfaces import KnobIdentity, KnobPort
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import Knob, KnobLease, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, Vanished
 
 
 class DryRunKnobs:
@@ -21,43 +21,43 @@ class DryRunKnobs:
 
     def __init__(self, port: KnobPort) -> None:
         self._port = port
-        self._overlay: dict[Target, tuple[str, str]] = {}  # with the identity of its group
+        self._overlay: dict[KnobTarget, tuple[str, str]] = {}  # with the identity of its group
 
     def supported(self, knob: Knob) -> Gap | None:
         """As the wrapped port."""
         return self._port.supported(knob)
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         """The value that would be set."""
         with self._existing(target):
             value = self._port.read(target)
         return self._overlay[target][1] if target in self._overlay else value
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         """The real raw value, or a placeholder for the overlaid one."""
         with self._existing(target):
             raw = self._port.raw(target)
         return f"would be {self._overlay[target][1]}" if target in self._overlay else raw
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         """Overlay the value."""
         self._port.raw(target)
         self._overlay[target] = (self.identity(target), value)
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         """Remove the overlay."""
         self._overlay.pop(target, None)
 
-    def identity(self, target: Target) -> str:
+    def identity(self, target: KnobTarget) -> str:
         """As the wrapped port."""
         with self._existing(target):
             return self._identity(target)
 
-    def _identity(self, target: Target) -> str:
+    def _identity(self, target: KnobTarget) -> str:
         return self._port.identity(target) if isinstance(self._port, KnobIdentity) else ""
 
     @contextmanager
-    def _existing(self, target: Target) -> Iterator[None]:
+    def _existing(self, target: KnobTarget) -> Iterator[None]:
         """Drop the overlay of a group that is gone or was recreated."""
         try:
             if target in self._overlay and self._overlay[target][0] != self._identity(target):
@@ -74,7 +74,7 @@ class NoStateFile:
     def keep(self, leases: Sequence[KnobLease], *, durable: bool) -> None:
         """Does nothing."""
 
-    def drop(self, targets: Sequence[Target]) -> None:
+    def drop(self, targets: Sequence[KnobTarget]) -> None:
         """Does nothing."""
 
     def settle(self) -> bool:

@@ -2,7 +2,7 @@
 to the audit trail.
 
 Reads, writes and syncs block, and must happen in exactly the engine's order. Plain blocking calls, one round at a time,
-by one thread; an event loop calls through `local_keeper.py`. A port's error becomes a `Failure` for the engine,
+by one thread; an event loop calls through `local_keeper.py`. A port's error becomes a `InstructionFailure` for the engine,
 including unexpected ones: an error must not end the round halfway, since no other could start after it.
 Limits: knobs that cannot be undone (memory.reclaim) are not leases: `once` writes them, outside the rounds, because the
 kernel may take seconds.
@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from cotenant.engine.leases.instructions import (
-    Audit,
-    Drop,
-    Failure,
+    AuditLine,
+    DropLeases,
     FailureKind,
+    InstructionFailure,
+    KnobReading,
     Persist,
     ReadBack,
     ReadCurrent,
-    Reading,
     Restore,
     Write,
 )
@@ -37,15 +37,15 @@ from cotenant.model.machine.knob import (
     Knob,
     KnobChange,
     KnobLease,
+    KnobScope,
+    KnobTarget,
     LeaseAnswer,
     LeaseState,
-    Scope,
     SetKnob,
-    Target,
     Vanished,
 )
 from cotenant.model.machine.node_decision import Reason, shortened, storable
-from cotenant.services.knobs.rules import SELF, Requester, Rules
+from cotenant.services.knobs.rules import SELF, KnobRules, Requester
 
 _log = logging.getLogger(__name__)
 _FULL_DISK_RETRY_S = 5.0
@@ -62,7 +62,7 @@ class LeaseStore(Protocol):
         """Store leases. Raises `Transient` where `durable` and they are not on disk."""
         ...
 
-    def drop(self, targets: Sequence[Target]) -> None:
+    def drop(self, targets: Sequence[KnobTarget]) -> None:
         """Remove leases that are over."""
         ...
 
@@ -91,7 +91,7 @@ class TasksOfGroups(Protocol):
 class HandsOver(Protocol):
     """A port that holds values by more than the knob's own file."""
 
-    def yielded(self, target: Target) -> None:
+    def yielded(self, target: KnobTarget) -> None:
         """The lease of this knob is over, and another process's value is to stay."""
         ...
 
@@ -109,11 +109,11 @@ class LeaseExecutor:
 
     def __init__(
         self,
-        ports: Mapping[Scope, KnobPort],
+        ports: Mapping[KnobScope, KnobPort],
         memory: LeaseStore,
         trail: AuditSink,
         clock: Clock,
-        rules: Rules,
+        rules: KnobRules,
         engine: Leases | None = None,
         tasks: TasksOfGroups | None = None,
     ) -> None:
@@ -128,7 +128,7 @@ class LeaseExecutor:
         self._followed: tuple[str, ...] = ()
         self._swept_us: int | None = None
         self._pending = False
-        self._refused: dict[Target, tuple[str, str, str]] = {}  # the last refusal recorded
+        self._refused: dict[KnobTarget, tuple[str, str, str]] = {}  # the last refusal recorded
 
     def hold(self, requested: Sequence[SetKnob], requester: Requester = SELF) -> tuple[LeaseAnswer, ...]:
         """Write and hold what the rules allow. Answers in the order of the requests."""
@@ -194,7 +194,7 @@ class LeaseExecutor:
         """All live leases."""
         return self._engine.leases()
 
-    def read(self, targets: Sequence[Target]) -> tuple[str | None, ...]:
+    def read(self, targets: Sequence[KnobTarget]) -> tuple[str | None, ...]:
         """The canonical values of knobs that the rules allow; None where a knob could not be read."""
         return tuple(self._read(target) if self.rules.out_of_bounds(target) is None else None for target in targets)
 
@@ -240,7 +240,7 @@ class LeaseExecutor:
         while stage := self._engine.next():
             changes: list[KnobChange] = []
             for instruction in stage:
-                if isinstance(instruction, Audit):
+                if isinstance(instruction, AuditLine):
                     changes.append(instruction.change)
                     self._hand_over(instruction.change)
                 else:
@@ -272,7 +272,7 @@ class LeaseExecutor:
         except Exception as error:  # it must not end a round either
             _log.error("the tasks of idle groups could not be set", exc_info=error)
 
-    def _execute(self, instruction: ReadCurrent | Persist | Drop | Write | Restore | ReadBack) -> None:
+    def _execute(self, instruction: ReadCurrent | Persist | DropLeases | Write | Restore | ReadBack) -> None:
         match instruction:
             case Persist(leases=leases, durable=durable):
                 try:
@@ -280,7 +280,7 @@ class LeaseExecutor:
                     self._engine.persisted()
                 except Exception as error:
                     self._engine.not_persisted(_failure(error).detail)
-            case Drop(targets=targets):
+            case DropLeases(targets=targets):
                 self._memory.drop(targets)
             case ReadCurrent() | ReadBack() | Write() | Restore():
                 try:
@@ -303,17 +303,17 @@ class LeaseExecutor:
                 identity = port_identity.identity(target) if port_identity is not None else ""
                 try:
                     kept = port.raw(target) if raw else None
-                    self._engine.read(target, Reading(port.read(target), kept, identity))
+                    self._engine.read(target, KnobReading(port.read(target), kept, identity))
                 except Exception as error:
                     self._engine.failed(instruction, replace(_failure(error), identity=identity))
 
-    def _read(self, target: Target) -> str | None:
+    def _read(self, target: KnobTarget) -> str | None:
         try:
             return self._port(target).read(target)
         except (CotenantError, OSError):
             return None
 
-    def _port(self, target: Target) -> KnobPort:
+    def _port(self, target: KnobTarget) -> KnobPort:
         scope = target.knob.scope
         if scope not in self._ports:
             raise InvalidInput(f"{target}", scope, f"a knob of {', '.join(self._ports) or 'no tree'}")
@@ -366,7 +366,7 @@ def _yields(lease: KnobLease) -> bool:
         return False
     if lease.target.knob is Knob.CPU_IDLE:
         return lease.value == "1"
-    kind = kind_of(lease.target.group) if lease.target.knob.scope is Scope.CGROUP else None
+    kind = kind_of(lease.target.group) if lease.target.knob.scope is KnobScope.CGROUP else None
     return kind is not None and kind.level is Level.QOS and kind.qos is KubernetesQoS.BEST_EFFORT
 
 
@@ -375,12 +375,12 @@ def _with_storable_reason(wish: SetKnob) -> SetKnob:
     return wish if reason is wish.reason else replace(wish, reason=reason)
 
 
-def _failure(error: Exception) -> Failure:
+def _failure(error: Exception) -> InstructionFailure:
     if isinstance(error, Vanished):
-        return Failure(FailureKind.GONE, str(error))
+        return InstructionFailure(FailureKind.GONE, str(error))
     if isinstance(error, Transient | OSError):
-        return Failure(FailureKind.TRANSIENT, str(error))
+        return InstructionFailure(FailureKind.TRANSIENT, str(error))
     if isinstance(error, CotenantError):
-        return Failure(FailureKind.PERMANENT, str(error))
+        return InstructionFailure(FailureKind.PERMANENT, str(error))
     _log.error("unexpected error", exc_info=error)
-    return Failure(FailureKind.TRANSIENT, f"{type(error).__name__}: {error}")
+    return InstructionFailure(FailureKind.TRANSIENT, f"{type(error).__name__}: {error}")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.cgroup.processes import first_process
 from cotenant.drivers.cgroup.slices import TaskSlices
 from cotenant.drivers.cgroup.watch import KnobWatch
@@ -26,7 +26,7 @@ from cotenant.drivers.gpu.mps_knobs import MpsKnobs
 from cotenant.drivers.kubelet.cpu_manager import STATE
 from cotenant.drivers.leasefile import file as leasefile
 from cotenant.drivers.leasefile.audit import AuditTrail
-from cotenant.drivers.leasefile.file import Found, LeaseFile
+from cotenant.drivers.leasefile.file import FoundLeases, LeaseFile
 from cotenant.drivers.resctrl.knobs import ResctrlKnobs
 from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.drivers.systemd.manager import SOCKET, SystemdManager
@@ -35,12 +35,12 @@ from cotenant.drivers.tc.knobs import TcKnobs
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.machine.knob import KnobLease, LeaseAnswer, LeaseState, Scope
+from cotenant.model.machine.knob import KnobLease, KnobScope, LeaseAnswer, LeaseState
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
 from cotenant.services.knobs.local_keeper import LocalKeeper
-from cotenant.services.knobs.node_facts import NodeFacts
+from cotenant.services.knobs.node_facts import NodeFactsReader
 from cotenant.services.knobs.owned_knobs import OwnedKnobs
-from cotenant.services.knobs.rules import Rules, own_groups
+from cotenant.services.knobs.rules import KnobRules, own_groups
 
 _log = logging.getLogger(__name__)
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -81,12 +81,12 @@ class OwnerPaths:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class HostKnobs:
     """The knobs of this machine, what is known of their other owners, and a watch over them; None where the kernel
     grants none.
     """
 
-    ports: Mapping[Scope, KnobPort]
+    ports: Mapping[KnobScope, KnobPort]
     facts: Callable[[], KubeletFacts] = KubeletFacts
     watch: KnobWatch | None = None
 
@@ -94,7 +94,7 @@ class Machine:
 @contextmanager
 def machine_knobs(
     cgroup_root: Path | None, resctrl_root: Path | None = None, owners: OwnerPaths | None = None
-) -> Iterator[Machine]:
+) -> Iterator[HostKnobs]:
     """This machine. One that lacks cache control or traffic classes reports it when those are used.
 
     Raises `Unsupported` where there are no cgroups at `cgroup_root` (None: anywhere).
@@ -104,24 +104,24 @@ def machine_knobs(
     with ExitStack() as opened:
         cgroups = opened.enter_context(CgroupKnobs(layout))
         systemd = opened.enter_context(closing(SystemdManager(socket=owners.bus)))
-        facts = NodeFacts(layout.version("cpu"), systemd.version, owners.cpu_manager)
+        facts = NodeFactsReader(layout.version("cpu"), systemd.version, owners.cpu_manager)
         owned = OwnedKnobs(cgroups, systemd, facts)
         classes = ResctrlKnobs(None if resctrl_root is None else ResctrlTree(str(resctrl_root)))
         watch = _watch(layout)
         if watch is not None:
             opened.enter_context(closing(watch))
-        ports: dict[Scope, KnobPort] = {
-            Scope.CGROUP: owned,
-            Scope.RESCTRL: classes,
-            Scope.TC: TcKnobs(),
-            Scope.NETWORK: GroupNetworkKnobs(lambda group: first_process(layout, group)),
-            Scope.GPU: opened.enter_context(closing(GpuKnobs())),
-            Scope.MPS: MpsKnobs(MpsControl(owners.mps)),
+        ports: dict[KnobScope, KnobPort] = {
+            KnobScope.CGROUP: owned,
+            KnobScope.RESCTRL: classes,
+            KnobScope.TC: TcKnobs(),
+            KnobScope.NETWORK: GroupNetworkKnobs(lambda group: first_process(layout, group)),
+            KnobScope.GPU: opened.enter_context(closing(GpuKnobs())),
+            KnobScope.MPS: MpsKnobs(MpsControl(owners.mps)),
         }
-        yield Machine(ports, facts, watch)
+        yield HostKnobs(ports, facts, watch)
 
 
-def _watch(layout: Layout) -> KnobWatch | None:
+def _watch(layout: CgroupLayout) -> KnobWatch | None:
     try:
         return KnobWatch(layout)
     except OSError as error:
@@ -188,13 +188,15 @@ def put_back(state_dir: Path, cgroup_root: Path | None) -> PutBack:
     with machine_knobs(cgroup_root) as machine:
         file = LeaseFile(state_dir, boot_id())
         try:
-            executor = LeaseExecutor(machine.ports, file, AuditTrail(state_dir), CLOCK, Rules((), restores_all=True))
+            executor = LeaseExecutor(
+                machine.ports, file, AuditTrail(state_dir), CLOCK, KnobRules((), restores_all=True)
+            )
             return PutBack(executor.restart(file.found.leases), file.found.faults, file.found.aside)
         finally:
             file.close()
 
 
-async def put_back_left(keeper: LocalKeeper, found: Found) -> None:
+async def put_back_left(keeper: LocalKeeper, found: FoundLeases) -> None:
     """What a new keeper does first. Raises `InvalidInput` for a state file with faults, after the readable leases
     are restored.
     """

@@ -17,10 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, KnobLease, KnobTarget, LeaseAnswer, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.executor import LeaseExecutor
-from cotenant.services.knobs.rules import SELF, Requester, Rules
+from cotenant.services.knobs.rules import SELF, KnobRules, Requester
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -32,7 +32,7 @@ SETTLE_S = 0.03
 LAST_TRIES = 8  # rounds at stop for knobs that could not be restored at once
 
 
-class Watch(Protocol):
+class GroupWatch(Protocol):
     """Tells which groups were written (drivers/cgroup/watch.py)."""
 
     unwatched: frozenset[str]
@@ -42,7 +42,7 @@ class Watch(Protocol):
         """Readable when something was written."""
         ...
 
-    def follow(self, targets: Iterable[Target]) -> None:
+    def follow(self, targets: Iterable[KnobTarget]) -> None:
         """Watch the groups of these knobs."""
         ...
 
@@ -56,18 +56,18 @@ class LocalKeeper:
     `LAST_TRIES` times, `last_rest_s` apart.
     """
 
-    def __init__(self, executor: LeaseExecutor, watch: Watch | None = None, last_rest_s: float = 0.25) -> None:
+    def __init__(self, executor: LeaseExecutor, watch: GroupWatch | None = None, last_rest_s: float = 0.25) -> None:
         self._executor = executor
         self._watch = watch
         self._last_rest_s = last_rest_s
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keeper")
         self._one_shot_thread = ThreadPoolExecutor(1, thread_name_prefix="reclaim")
-        self._one_shots: dict[Target, asyncio.Future[LeaseAnswer]] = {}  # under way
+        self._one_shots: dict[KnobTarget, asyncio.Future[LeaseAnswer]] = {}  # under way
         self._changed = asyncio.Event()
         self.errors = 0  # rounds of the keeper's own that ended in an unexpected error
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> KnobRules:
         """What it grants."""
         return self._executor.rules
 
@@ -115,7 +115,7 @@ class LocalKeeper:
         """As the Protocol."""
         return await self._round(self._executor.leases)
 
-    async def read(self, targets: Sequence[Target]) -> tuple[str | None, ...]:
+    async def read(self, targets: Sequence[KnobTarget]) -> tuple[str | None, ...]:
         """The canonical values of knobs that the rules allow; None where a knob could not be read."""
         return await self._round(lambda: self._executor.read(targets))
 
@@ -223,5 +223,5 @@ class LocalKeeper:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
-def _outcome(target: Target, write: asyncio.Future[LeaseAnswer]) -> LeaseAnswer:
+def _outcome(target: KnobTarget, write: asyncio.Future[LeaseAnswer]) -> LeaseAnswer:
     return write.result() if write.done() else LeaseAnswer(target, LeaseState.INTENDED, "is under way")

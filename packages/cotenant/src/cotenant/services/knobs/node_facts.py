@@ -22,7 +22,7 @@ _AGE_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-class NodeFacts:
+class NodeFactsReader:
     """The facts now: `systemd` is asked each time, the kubelet's files beside this checkpoint read again after some
     seconds.
     """

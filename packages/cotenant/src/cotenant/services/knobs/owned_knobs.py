@@ -18,9 +18,9 @@ from cotenant.drivers.systemd.knobs import SystemdKnobs, is_of_systemd
 from cotenant.drivers.systemd.manager import SystemdManager
 from cotenant.model.errors import CotenantError
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.kubelet.ruling import Means, ruling
+from cotenant.model.kubelet.ruling import HoldingMeans, ruling
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import Knob, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobTarget, Vanished
 
 _log = logging.getLogger(__name__)
 
@@ -32,14 +32,14 @@ class OwnedKnobs:
         self._files = files
         self._systemd = SystemdKnobs(systemd, files)
         self._facts = facts
-        self._through_systemd: set[Target] = set()  # means of the knobs whose original value was read
+        self._through_systemd: set[KnobTarget] = set()  # means of the knobs whose original value was read
         self._reported: set[str] = set()
 
     def supported(self, knob: Knob) -> Gap | None:
         """As the files' driver."""
         return self._files.supported(knob)
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         """The current value: what the kernel has, whoever wrote it."""
         try:
             return self._files.read(target)
@@ -47,10 +47,10 @@ class OwnedKnobs:
             self._through_systemd.discard(target)
             raise
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         """What `restore` needs; decides how the knob is held from now on."""
         self._through_systemd.discard(target)
-        if target.knob.undoable and ruling(target, self._facts()).means is Means.SYSTEMD:
+        if target.knob.undoable and ruling(target, self._facts()).means is HoldingMeans.SYSTEMD:
             try:
                 raw = self._systemd.raw(target)
             except CotenantError as error:
@@ -60,14 +60,14 @@ class OwnedKnobs:
                 return raw
         return self._files.raw(target)
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         """Set the knob by the means of its lease."""
         if target in self._through_systemd:
             self._systemd.write(target, value)
         else:
             self._files.write(target, value)
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         """Write back what `raw` returned, by the means with which it was read."""
         if is_of_systemd(raw):
             self._systemd.restore(target, raw)
@@ -75,7 +75,7 @@ class OwnedKnobs:
             self._files.restore(target, raw)
         self._through_systemd.discard(target)
 
-    def yielded(self, target: Target) -> None:
+    def yielded(self, target: KnobTarget) -> None:
         """The lease ended because another process wrote a value of its own: that is systemd's from now on, too."""
         if target not in self._through_systemd:
             return
@@ -85,7 +85,7 @@ class OwnedKnobs:
         except CotenantError as error:
             self._report(f"{target}: systemd still has the value that was held: {error}")
 
-    def identity(self, target: Target) -> str:
+    def identity(self, target: KnobTarget) -> str:
         """The identity of the group."""
         try:
             return self._files.identity(target)

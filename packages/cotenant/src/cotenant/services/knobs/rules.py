@@ -22,7 +22,7 @@ from cotenant.drivers.tc.knobs import MINORS
 from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.kubelet.ruling import ruling
-from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, SetKnob
 from cotenant.model.machine.knob_values import canonical, parse_bytes, parse_cpu_max, parse_io_max, parse_rate
 from cotenant.services.knobs.border import exceeds
 
@@ -49,7 +49,7 @@ SELF = Requester("keeper")
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class KnobRules:
     """What is allowed. `roots`: groups that may be written, with all below. `never`: groups that may not, with all
     above.
     """
@@ -77,7 +77,7 @@ class Rules:
         for root in self.roots:
             if not root:
                 raise InvalidInput("root", "", "a group below the tree's root", "the root itself is never written")
-            Target(root, Knob.CPU_MAX)
+            KnobTarget(root, Knob.CPU_MAX)
         for name in self.interfaces or ():
             if not _INTERFACE.fullmatch(name) or name in (".", ".."):
                 raise InvalidInput("--interface", name, "the name of a network interface, up to 15 characters")
@@ -98,20 +98,20 @@ class Rules:
             return f"left to its owner: {owned.reason}"
         return self._value_refusal(request.target.knob, request.value)
 
-    def bound(self, target: Target, value: str, before: str) -> str | None:
+    def bound(self, target: KnobTarget, value: str, before: str) -> str | None:
         """Why a knob may not be set to this value where `before` stood; None where it may. Both canonical."""
         return self.above_original(target, value, before) or self._below_owner(target, value, before)
 
-    def _below_owner(self, target: Target, value: str, before: str) -> str | None:
+    def _below_owner(self, target: KnobTarget, value: str, before: str) -> str | None:
         """Why the group's owner would fail at its next write below a smaller value."""
         owned = ruling(target, self.facts())
         if owned.raises_only and exceeds(target.knob, before, value):
             return f"left to its owner, where it had {before or 'no value'!r}: {owned.reason}"
         return None
 
-    def above_original(self, target: Target, value: str, before: str) -> str | None:
+    def above_original(self, target: KnobTarget, value: str, before: str) -> str | None:
         """Why a root's own knob may not be raised to this value."""
-        if self.raises_roots or target.knob.scope is not Scope.CGROUP or not self._is_border(target.group):
+        if self.raises_roots or target.knob.scope is not KnobScope.CGROUP or not self._is_border(target.group):
             return None
         if not exceeds(target.knob, value, before):
             return None
@@ -120,21 +120,21 @@ class Rules:
             f"{value!r} (--raise-roots)"
         )
 
-    def out_of_bounds(self, target: Target, requester: Requester = SELF) -> str | None:
+    def out_of_bounds(self, target: KnobTarget, requester: Requester = SELF) -> str | None:
         """Why this knob may not be written, whatever the value."""
         if target.knob not in self.knobs:
             return f"{target.knob} is not among the allowed knobs"
         if target.knob is Knob.CGROUP_FREEZE and not self.freezes:
             return "no group is frozen here (--freeze): a frozen process releases none of its locks"
         outside = self.outside(target)
-        if outside is not None or target.knob.scope not in (Scope.CGROUP, Scope.NETWORK):
+        if outside is not None or target.knob.scope not in (KnobScope.CGROUP, KnobScope.NETWORK):
             return outside
         for kept in (*self.never, *requester.groups):
             if _within(kept, target.group):
                 return f"/{target.group} contains /{kept}, which is never written"
         return None
 
-    def outside(self, target: Target) -> str | None:
+    def outside(self, target: KnobTarget) -> str | None:
         """Why this knob's group, interface or class is not one that was named."""
         if len(target.group) > _MAX_GROUP:
             return f"a group of {len(target.group)} characters, the limit is {_MAX_GROUP}"
@@ -143,15 +143,15 @@ class Rules:
         except UnicodeEncodeError:
             return "the group's name is not Unicode text"
         match target.knob.scope:
-            case Scope.TC:
+            case KnobScope.TC:
                 return self._outside_interfaces(target.group)
-            case Scope.RESCTRL if target.group not in self.classes:
+            case KnobScope.RESCTRL if target.group not in self.classes:
                 return f"{target.group or 'the root'} is not an allowed class (--resctrl-class)"
-            case Scope.RESCTRL:
+            case KnobScope.RESCTRL:
                 return None
-            case Scope.GPU:
+            case KnobScope.GPU:
                 return None if target.group in self.gpus else f"{target.group} is not an allowed GPU (--gpu)"
-            case Scope.MPS:
+            case KnobScope.MPS:
                 return self._outside_mps(target)
         if not any(_within(target.group, root) for root in self.roots):
             return f"/{target.group} is not below an allowed group"
@@ -163,7 +163,7 @@ class Rules:
             return f"{device} is not an allowed network interface (--interface)"
         return None if name in MINORS else f"{name} is not a class of {device}: one of {', '.join(MINORS)}"
 
-    def _outside_mps(self, target: Target) -> str | None:
+    def _outside_mps(self, target: KnobTarget) -> str | None:
         if not self.mps:
             return "no limit of MPS clients is set here (--mps)"
         if _MPS_GROUP[target.knob].fullmatch(target.group) is None:

@@ -16,7 +16,7 @@ import msgspec
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, LeaseAnswer, SetKnob, Target, Vanished
+from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, KnobTarget, LeaseAnswer, SetKnob, Vanished
 
 LENGTH = struct.Struct(">I")
 MAX_REQUEST_BYTES = 1 << 20
@@ -37,17 +37,17 @@ class End(msgspec.Struct, tag_field="request", tag="give back", frozen=True):
     requests: tuple[GiveBack, ...]
 
 
-class List(msgspec.Struct, tag_field="request", tag="leases", frozen=True):
-    """List all leases. Answered by `Leases`."""
+class ListLeases(msgspec.Struct, tag_field="request", tag="leases", frozen=True):
+    """List all leases. Answered by `LeaseList`."""
 
 
-class Read(msgspec.Struct, tag_field="request", tag="read", frozen=True):
-    """The canonical values of knobs that only root may read. Answered by `Values`."""
+class ReadKnobs(msgspec.Struct, tag_field="request", tag="read", frozen=True):
+    """The canonical values of knobs that only root may read. Answered by `KnobValues`."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[KnobTarget, ...]
 
 
-class Trigger(msgspec.Struct, tag_field="request", tag="trigger", frozen=True):
+class OpenTrigger(msgspec.Struct, tag_field="request", tag="trigger", frozen=True):
     """Open a pressure trigger. Answered by `Granted`, with its descriptor. `group` None: the host."""
 
     group: str | None
@@ -57,11 +57,11 @@ class Trigger(msgspec.Struct, tag_field="request", tag="trigger", frozen=True):
     full: bool = False
 
 
-class Describe(msgspec.Struct, tag_field="request", tag="describe", frozen=True):
+class DescribeKeeper(msgspec.Struct, tag_field="request", tag="describe", frozen=True):
     """What this keeper grants, and what it knows of the other writers. Answered by `Described`."""
 
 
-Request = Hold | End | List | Read | Trigger | Describe
+Request = Hold | End | ListLeases | ReadKnobs | OpenTrigger | DescribeKeeper
 
 
 class Answers(msgspec.Struct, tag_field="reply", tag="answers", frozen=True):
@@ -70,13 +70,13 @@ class Answers(msgspec.Struct, tag_field="reply", tag="answers", frozen=True):
     answers: tuple[LeaseAnswer, ...]
 
 
-class Leases(msgspec.Struct, tag_field="reply", tag="leases", frozen=True):
+class LeaseList(msgspec.Struct, tag_field="reply", tag="leases", frozen=True):
     """All live leases."""
 
     leases: tuple[KnobLease, ...]
 
 
-class Values(msgspec.Struct, tag_field="reply", tag="values", frozen=True):
+class KnobValues(msgspec.Struct, tag_field="reply", tag="values", frozen=True):
     """In the order of the request; None where it could not be read."""
 
     values: tuple[str | None, ...]
@@ -99,7 +99,7 @@ class Described(msgspec.Struct, tag_field="reply", tag="described", frozen=True)
     lacks: tuple[str, ...] = ()  # capabilities that it would use
 
 
-class Refused(msgspec.Struct, tag_field="reply", tag="refused", frozen=True):
+class RequestRefused(msgspec.Struct, tag_field="reply", tag="refused", frozen=True):
     """The whole request was refused. `kind`: the name of the error."""
 
     kind: str
@@ -109,7 +109,7 @@ class Refused(msgspec.Struct, tag_field="reply", tag="refused", frozen=True):
     needs: str = ""
 
 
-Reply = Answers | Leases | Values | Granted | Described | Refused
+Reply = Answers | LeaseList | KnobValues | Granted | Described | RequestRefused
 
 _T = TypeVar("_T")
 _REQUEST: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
@@ -128,7 +128,7 @@ def frame(message: Request | Reply) -> bytes:
 def request(data: bytes) -> Request:
     """Decode a request. Raises `InvalidInput`."""
     message = _decode(data, _REQUEST)
-    items = {Hold: "knobs", End: "requests", Read: "targets"}.get(type(message))
+    items = {Hold: "knobs", End: "requests", ReadKnobs: "targets"}.get(type(message))
     if items is not None and len(getattr(message, items)) > MAX_IN_ONE:
         raise InvalidInput(items, len(getattr(message, items)), f"at most {MAX_IN_ONE} in one message")
     for target in _targets(message):
@@ -137,13 +137,13 @@ def request(data: bytes) -> Request:
     return message
 
 
-def _targets(message: Request) -> Iterable[Target]:
+def _targets(message: Request) -> Iterable[KnobTarget]:
     match message:
         case Hold(knobs=knobs):
             return (knob.target for knob in knobs)
         case End(requests=requests):
             return (request.target for request in requests)
-        case Read(targets=targets):
+        case ReadKnobs(targets=targets):
             return targets
         case _:
             return ()
@@ -161,16 +161,16 @@ def _decode(data: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
         raise InvalidInput("message", data[:40].decode("utf-8", "replace"), "a request or reply", str(error)) from error
 
 
-def refusal(error: CotenantError) -> Refused:
+def refusal(error: CotenantError) -> RequestRefused:
     """Encode an error as a reply."""
     if isinstance(error, InvalidInput):
-        return Refused("InvalidInput", error.expected, error.field, str(error.value)[:200], error.hint)
+        return RequestRefused("InvalidInput", error.expected, error.field, str(error.value)[:200], error.hint)
     if isinstance(error, Unsupported):
-        return Refused("Unsupported", str(error), error.feature, needs=error.needs)
-    return Refused(type(error).__name__, str(error))
+        return RequestRefused("Unsupported", str(error), error.feature, needs=error.needs)
+    return RequestRefused(type(error).__name__, str(error))
 
 
-def error_of(refused: Refused) -> CotenantError:
+def error_of(refused: RequestRefused) -> CotenantError:
     """Decode the error of a reply."""
     match refused.kind:
         case "InvalidInput":

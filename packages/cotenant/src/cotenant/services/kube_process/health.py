@@ -15,7 +15,7 @@ Check = Callable[[], str]
 STUCK_S = 60.0  # a loop that has not turned for so long hangs
 
 
-class Health:
+class ProcessHealth:
     """The checks of one process."""
 
     def __init__(self) -> None:

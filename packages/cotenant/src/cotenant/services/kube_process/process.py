@@ -35,7 +35,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import EventRecorder
-from cotenant.services.kube_process.health import STUCK_S, Health
+from cotenant.services.kube_process.health import STUCK_S, ProcessHealth
 from cotenant.services.kube_process.leadership import Alone, Leadership
 from cotenant.services.kube_process.statuses import StatusWriter, Writer
 from cotenant.services.kube_process.watches import Watches
@@ -46,7 +46,7 @@ FLUSH_S = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Server(Protocol):
+class ListeningServer(Protocol):
     """A listening server."""
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -80,7 +80,7 @@ class KubeProcess:
         self.metrics = metrics or MetricsRegistry()
         self.watches = Watches(client, streaming=streaming_lists, delivered=self.wake)
         self.events = EventRecorder(client, component, identity, per_s=events_per_s)
-        self.health = Health()
+        self.health = ProcessHealth()
         self.health.must_live(self._stuck)
         self.health.must_be_ready(lambda: "" if self.watches.synced else "not everything has been listed yet")
         self.metrics.read(
@@ -99,7 +99,7 @@ class KubeProcess:
         )
         self._writers: list[StatusWriter] = []
         self._background: dict[str, Callable[[], Awaitable[None]]] = {}
-        self._servers: dict[str, Server] = {}
+        self._servers: dict[str, ListeningServer] = {}
         self._on_listed: list[Callable[[], None]] = []
         self._on_stop: list[Callable[[], None]] = []
         self._preparations: list[Callable[[], Awaitable[None]]] = []
@@ -134,7 +134,7 @@ class KubeProcess:
         """Run a task from start to stop, whether leading or not."""
         self._background[name] = run
 
-    def serve(self, name: str, server: Server) -> None:
+    def serve(self, name: str, server: ListeningServer) -> None:
         """Run a server from start to stop."""
         self._servers[name] = server
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from cotenant.drivers.http.address import Address, Listening, bind
+from cotenant.drivers.http.address import Address, ListeningSocket, bind
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.leaderelection.election import Timing
@@ -40,7 +40,7 @@ class Replica:
     """One replica before it runs."""
 
     access: Access
-    listening: Listening
+    listening: ListeningSocket
     namespace: str  # of the Lease
     lease: str
     identity: str

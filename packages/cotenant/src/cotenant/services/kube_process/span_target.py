@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.drivers.http.tokens import read_token
-from cotenant.drivers.http.trust import Trust
+from cotenant.drivers.http.trust import TlsTrust
 from cotenant.model.errors import InvalidInput
 from cotenant.model.urls import split_url
 
@@ -39,5 +39,5 @@ def span_target(url: str, token_file: Path | None, ca: Path | None) -> SpanTarge
     if token_file is not None:
         read_token(token_file, TOKEN)
     if ca is not None:
-        Trust(ca, CA).context()
+        TlsTrust(ca, CA).context()
     return SpanTarget(url if parts.path.strip("/") else url.rstrip("/") + EXPORT_PATH, token_file, ca)

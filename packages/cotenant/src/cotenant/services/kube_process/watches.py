@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from cotenant.drivers.kube.cache.cache import ApiObject, Changed, Malformed, Notification
+from cotenant.drivers.kube.cache.cache import ApiObject, Changed, MalformedObject, Notification
 from cotenant.drivers.kube.cache.reflector import ABSENT_S, Deliver, Reflector
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.kind import AnyKind, Kind
@@ -118,7 +118,7 @@ class Watches:
         """Hand the objects of a delivery to a handler, one by one."""
         unreadable = handler.unreadable or handler.gone
         for changed in happened:
-            if isinstance(changed, Malformed):
+            if isinstance(changed, MalformedObject):
                 self.note(changed)
                 if changed.key:
                     unreadable(changed.key)
@@ -135,7 +135,7 @@ class Watches:
                     continue
                 handler.seen(value)
 
-    def note(self, malformed: Malformed) -> None:
+    def note(self, malformed: MalformedObject) -> None:
         """Log and count an object that the server sent and that cannot be decoded."""
         _log.warning("%s %s cannot be read: %s", malformed.kind, malformed.key or "without a name", malformed.why)
         self.count(malformed.kind)

@@ -45,7 +45,7 @@ from cotenant.services.reviewing.merging import checked_patch, merge_pod, merge_
 from cotenant.services.reviewing.reviewer import complete_pod
 from cotenant.services.reviewing.rules import SYSTEM_NAMESPACE
 from cotenant.services.scheduler_config import reading as scheduler_configuration
-from cotenant.services.scheduler_config.settings import Verdict
+from cotenant.services.scheduler_config.settings import SettingVerdict
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ _ELASTIC = {kind.group for kind in (ELASTIC_QUOTAS, X_ELASTIC_QUOTAS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """One thing that the webhook would do. `patch`: of a change, as an API server would apply it."""
 
     file: str
@@ -79,7 +79,7 @@ class Finding:
     patch: tuple[Operation, ...] = ()
 
 
-def lint(manifests: Sequence[Manifest]) -> list[Finding]:
+def lint(manifests: Sequence[Manifest]) -> list[LintFinding]:
     """Findings about the manifests, in their order."""
     return [*_Linter(manifests).findings()]
 
@@ -91,11 +91,11 @@ class _Linter:
         self._namespaces: dict[str, Labels] = {}
         self._classes = _usual_classes()
         self._quotas: dict[str, KnownQuota] = {}
-        self._early: dict[int, list[Finding]] = {}
+        self._early: dict[int, list[LintFinding]] = {}
         for index, manifest in enumerate(manifests):
             self._early[index] = [*self._learn(manifest)]
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[LintFinding]:
         """Findings of each manifest."""
         for index, manifest in enumerate(self._manifests):
             yield from self._early[index]
@@ -104,7 +104,7 @@ class _Linter:
             except InvalidInput as error:
                 yield _finding(manifest, REFUSED, "unreadable", str(error), error.field)
 
-    def _learn(self, manifest: Manifest) -> Iterator[Finding]:
+    def _learn(self, manifest: Manifest) -> Iterator[LintFinding]:
         """Take in what the cluster would know."""
         place = (manifest.api_group, manifest.kind)
         try:
@@ -123,7 +123,7 @@ class _Linter:
         except InvalidInput as error:
             yield _finding(manifest, REFUSED, "unreadable", str(error), error.field)
 
-    def _judge(self, manifest: Manifest) -> Iterator[Finding]:
+    def _judge(self, manifest: Manifest) -> Iterator[LintFinding]:
         place = (manifest.api_group, manifest.kind)
         metadata = mapping(manifest.document, "metadata")
         namespace = str(metadata.get("namespace") or "default")
@@ -150,7 +150,7 @@ class _Linter:
         elif manifest.api_group in _ELASTIC and manifest.kind == ELASTIC_QUOTAS.name:
             yield from self._quota(manifest, namespace)
 
-    def _pod(self, manifest: Manifest, pod: Document, namespace: str, path: str) -> Iterator[Finding]:
+    def _pod(self, manifest: Manifest, pod: Document, namespace: str, path: str) -> Iterator[LintFinding]:
         pod = copied(pod)
         spec = section(pod, "spec")
         name = spec.get("priorityClassName")
@@ -194,7 +194,7 @@ class _Linter:
             field = _below(path, f"metadata.labels.{QUOTA_LABEL}")
             yield _finding(manifest, REFUSED, violation.rule, violation.text, field)
 
-    def _reservation(self, manifest: Manifest) -> Iterator[Finding]:
+    def _reservation(self, manifest: Manifest) -> Iterator[LintFinding]:
         done = mutate_reservation(
             manifest.document, self._profiles, self._classes, workload_draw("", manifest.document), merge_reservation
         )
@@ -209,15 +209,15 @@ class _Linter:
             text = f"{'; '.join(done.reasons)} (where the webhook runs with --reservations)"
             yield _finding(manifest, CHANGE, "mutate-reservation", text, "", patch)
 
-    def _configuration(self, manifest: Manifest) -> Iterator[Finding]:
+    def _configuration(self, manifest: Manifest) -> Iterator[LintFinding]:
         """What `cotenant scheduler --config` would not honour."""
         for setting in scheduler_configuration.convert_config(manifest.document).settings:
-            if setting.verdict is not Verdict.HONOURED:
-                level = WARNING if setting.verdict is Verdict.NOT_SUPPORTED else NOTE
+            if setting.verdict is not SettingVerdict.HONOURED:
+                level = WARNING if setting.verdict is SettingVerdict.NOT_SUPPORTED else NOTE
                 path, _, _ = setting.path.partition(" (")
                 yield _finding(manifest, level, "scheduler-configuration", str(setting), path)
 
-    def _quota(self, manifest: Manifest, namespace: str) -> Iterator[Finding]:
+    def _quota(self, manifest: Manifest, namespace: str) -> Iterator[LintFinding]:
         is_x = manifest.api_group == X_ELASTIC_QUOTAS.group
         by_name = {known.quota.name: known.quota for known in self._quotas.values()}
         document = manifest.document
@@ -288,8 +288,10 @@ def _below(path: str, field: str) -> str:
 
 def _finding(
     manifest: Manifest, level: str, rule: str, message: str, path: str = "", patch: Sequence[Operation] = ()
-) -> Finding:
-    return Finding(manifest.file, manifest.line(path), level, manifest.kind, manifest.name, rule, message, tuple(patch))
+) -> LintFinding:
+    return LintFinding(
+        manifest.file, manifest.line(path), level, manifest.kind, manifest.name, rule, message, tuple(patch)
+    )
 
 
 def _converted(manifest: Manifest, form: type[T]) -> T:

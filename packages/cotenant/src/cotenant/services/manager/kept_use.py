@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import deque
 
-from cotenant.drivers.parquet.use_history import UseHistory
+from cotenant.drivers.parquet.use_history import UseHistoryFile
 from cotenant.engine.manager.predicting import MAX_UNSTORED, NodePrediction
 from cotenant.model.prediction.hour import HourOfUse
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 class KeptUse:
     """Of one manager."""
 
-    def __init__(self, history: UseHistory | None, prediction: NodePrediction) -> None:
+    def __init__(self, history: UseHistoryFile | None, prediction: NodePrediction) -> None:
         self._history, self._prediction = history, prediction
         self._unstored: deque[HourOfUse] = deque(maxlen=MAX_UNSTORED)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.parquet.use_history import UseHistory
+from cotenant.drivers.parquet.use_history import UseHistoryFile
 from cotenant.drivers.seals.seals import read_seals
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.services.certificates.bundle import parse_bundle
@@ -39,7 +39,7 @@ def run(request: ManagerArguments) -> int:
         tls=tls_of(request.tls_cert, request.tls_key),
         seals=read_seals(request.seal_certificate),
         right_sizing=request.right_sizing,
-        history=UseHistory(request.history_dir) if request.history_dir is not None else None,
+        history=UseHistoryFile(request.history_dir) if request.history_dir is not None else None,
         settings=ManagerSettings(learns_use=request.history_dir is not None),
         span_target=span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca),
     )

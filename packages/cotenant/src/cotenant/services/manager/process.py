@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Protocol
 
-from cotenant.drivers.http.address import Address, Listening
-from cotenant.drivers.http.messages import TEXT, Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.address import Address, ListeningSocket
+from cotenant.drivers.http.messages import TEXT, HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tls import Tls
@@ -24,7 +24,7 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS
 from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import QUOTA_PROFILES
-from cotenant.drivers.parquet.use_history import UseHistory
+from cotenant.drivers.parquet.use_history import UseHistoryFile
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.engine.manager.gpu_nodes import GpuNodes
 from cotenant.engine.manager.instructions import WriteAmounts
@@ -41,7 +41,7 @@ from cotenant.services.kube_process.span_export import exporter
 from cotenant.services.kube_process.span_target import SpanTarget
 from cotenant.services.manager import metrics
 from cotenant.services.manager.kept_use import KeptUse
-from cotenant.services.manager.right_sizing import RightSizing
+from cotenant.services.manager.right_sizing import RightSizingService
 from cotenant.services.manager.watches import ConfigSource, ManagerWatches
 from cotenant.services.manager.write_spans import KeyedWrite, WriteSpans
 from cotenant.services.manager.writing import WRITERS, write_amounts
@@ -64,10 +64,10 @@ class ManagerOptions:
     span_target: SpanTarget | None = None  # of writes; None = no spans
     seals: Seals = NO_SEALS
     right_sizing: bool = False  # resize pods in place, by RightSizings
-    history: UseHistory | None = None  # of use by the hour; None = none is kept
+    history: UseHistoryFile | None = None  # of use by the hour; None = none is kept
 
 
-class Deciding(Protocol):
+class DueEngine(Protocol):
     """An engine that decides writes when it is due."""
 
     def next_s(self) -> float:
@@ -89,7 +89,7 @@ class ManagerProcess:
         identity: str,
         leadership: Callable[[Client], Leadership],
         clock: SteadyClock | None = None,
-        listening: Listening | None = None,
+        listening: ListeningSocket | None = None,
         certificates: PartCertificates | None = None,
     ) -> None:
         """`listening`: a socket that is bound already. `certificates`: those that this replica keeps for the parts
@@ -111,7 +111,9 @@ class ManagerProcess:
         self._spans = WriteSpans(sink, kube.now) if sink is not None else None
         if sink is not None:
             metrics.read_spans(kube.metrics, sink.samples)
-        self.sizes = RightSizing(kube.watches, kube.now, self.manager.permissions) if options.right_sizing else None
+        self.sizes = (
+            RightSizingService(kube.watches, kube.now, self.manager.permissions) if options.right_sizing else None
+        )
         of_sizes = self.sizes.writers() if self.sizes is not None else {}
         all_writers = {**WRITERS, WriteAmounts: self._write_amounts, **of_sizes}
         writers = self._spans.traced(all_writers) if self._spans is not None else all_writers
@@ -160,7 +162,7 @@ class ManagerProcess:
         self.profiles.leads_now(self.kube.now())
         self.ratios.leads_now(self.kube.now())
         self.gpus.leads_now(self.kube.now())
-        engines: list[Deciding] = [self.manager, self.profiles, self.ratios, self.gpus]
+        engines: list[DueEngine] = [self.manager, self.profiles, self.ratios, self.gpus]
         if self.sizes is not None:
             self.sizes.engine.leads_now()
             engines.append(self.sizes.engine)
@@ -177,7 +179,7 @@ class ManagerProcess:
             wait_s = min(engine.next_s() for engine in engines) - self.kube.now()
             await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.05, wait_s)) if isfinite(wait_s) else _LONGEST_SLEEP_S)
 
-    def _decide(self, engine: Deciding) -> bool:
+    def _decide(self, engine: DueEngine) -> bool:
         """Let an engine decide if it is due, and pass its writes on. Whether it was."""
         begun_s = self.kube.now()
         if not self.kube.leads or engine.next_s() > begun_s:
@@ -224,4 +226,4 @@ class ManagerProcess:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self._pages.answer(scope["method"], scope["path"], scope["query_string"])
-        await send_answer(send, found or Answer(404, b"not found\n", TEXT))
+        await send_answer(send, found or HttpAnswer(404, b"not found\n", TEXT))

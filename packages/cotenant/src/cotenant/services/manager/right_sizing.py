@@ -22,14 +22,14 @@ from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.sizing.right_sizer import RightSizer
 from cotenant.engine.sizing.scene import ResizePod, WriteSizing
 from cotenant.model.errors import Permanent
-from cotenant.policy.assess.container_sizes import Held, held_by_autoscaler
+from cotenant.policy.assess.container_sizes import HeldResources, held_by_autoscaler
 from cotenant.services.kube_process.statuses import Writer
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 
 _Owned = tuple[str, str, tuple[str, str] | None]
 
 
-class RightSizing:
+class RightSizingService:
     """Adds the watches; `engine` decides, `writers` carry out."""
 
     def __init__(self, watches: Watches, now: Callable[[], float], permissions: Permissions) -> None:
@@ -94,7 +94,7 @@ async def write_sizing(client: Client, write: WriteSizing) -> None:
     await client.set_status(RIGHT_SIZINGS, namespace, name, write.uid, status_fields(write.status))
 
 
-def held_by(scaler: AutoscalerObject) -> tuple[str, tuple[str, str, str], Held]:
+def held_by(scaler: AutoscalerObject) -> tuple[str, tuple[str, str, str], HeldResources]:
     """The autoscaler's key, what it scales, and what it goes by."""
     namespace, name = scaler.metadata.namespace or "default", scaler.metadata.name or ""
     target = scaler.spec.scale_target_ref

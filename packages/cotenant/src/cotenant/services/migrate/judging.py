@@ -28,8 +28,8 @@ from cotenant.services.migrate.protocol import (
     KINDS,
     LABELS,
     PLUGINS,
-    Known,
-    Verdict,
+    KnownName,
+    MigrationVerdict,
 )
 from cotenant.services.scheduler_config.forms import ARGS
 from cotenant.services.scheduling.load_aware import parse_settings
@@ -43,21 +43,21 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MigrationPiece:
     """One piece: a setting, a kind or a name in use."""
 
     what: str
-    verdict: Verdict
+    verdict: MigrationVerdict
     found: int  # how many objects have it
     guide: str  # a page of docs/guide
     words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedInstallation:
     """Everything that was found, and what of it sets up ours."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[MigrationPiece, ...]
     unread: tuple[str, ...]
     scheduler_names: tuple[str, ...] = ()  # of pods in use and of the configuration
     options: tuple[str, ...] = ()  # of `cotenant scheduler`
@@ -66,7 +66,7 @@ class Judged:
     descheduler: str = ""  # the configuration, as it was written
 
 
-def judge(installed: Installed) -> Judged:
+def judge(installed: Installed) -> JudgedInstallation:
     """Judge what is installed."""
     judging = _Judging()
     for obj in installed.objects:
@@ -76,7 +76,7 @@ def judge(installed: Installed) -> Judged:
 
 class _Judging:
     def __init__(self) -> None:
-        self._pieces: dict[tuple[str, Verdict, str], Piece] = {}
+        self._pieces: dict[tuple[str, MigrationVerdict, str], MigrationPiece] = {}
         self._names: Counter[str] = Counter()
         self._selected: set[str] = set()  # labels by which profiles select
         self._schedulers: dict[str, None] = {}
@@ -85,11 +85,11 @@ class _Judging:
         self._manager: dict[str, str] = {}
         self._descheduler = ""
 
-    def done(self, unread: tuple[str, ...]) -> Judged:
+    def done(self, unread: tuple[str, ...]) -> JudgedInstallation:
         for name, count in sorted(self._names.items()):
             known = LABELS.get(name) or (_SELECTED if name in self._selected else _UNREAD)
             self._add(name, known, count)
-        return Judged(
+        return JudgedInstallation(
             tuple(self._pieces.values()),
             unread,
             tuple(self._schedulers),
@@ -124,13 +124,17 @@ class _Judging:
                     self._selected.update(_keys_of(_mapping(spec.get(selector))))
             self._add(f"{kind} objects", KINDS[group, kind], 1)
         elif group.endswith(DOMAIN):
-            self._add(f"{kind} objects ({group})", Known(Verdict.UNKNOWN, "README.md", "no such kind is read here"), 1)
+            self._add(
+                f"{kind} objects ({group})",
+                KnownName(MigrationVerdict.UNKNOWN, "README.md", "no such kind is read here"),
+                1,
+            )
 
-    def _add(self, what: str, known: Known, count: int = 1) -> None:
+    def _add(self, what: str, known: KnownName, count: int = 1) -> None:
         key = what, known.verdict, known.words
         before = self._pieces.get(key)
         found = count if before is None else before.found + count
-        self._pieces[key] = Piece(printable(what), known.verdict, found, known.guide, printable(known.words))
+        self._pieces[key] = MigrationPiece(printable(what), known.verdict, found, known.guide, printable(known.words))
 
     # ---- ConfigMaps
 
@@ -161,7 +165,7 @@ class _Judging:
         what = f"{MANAGER_CONFIG}: {key}"
         known = CONFIG_KEYS.get(key)
         if known is None:
-            self._add(what, Known(Verdict.UNKNOWN, "manager.md", "the manager does not read this key"))
+            self._add(what, KnownName(MigrationVerdict.UNKNOWN, "manager.md", "the manager does not read this key"))
             return
         if not isinstance(text, str):
             self._refused(what, known.guide, f"{type(text).__name__}: expected text with JSON")
@@ -180,12 +184,12 @@ class _Judging:
         self._add(what, known)
 
     def _refused(self, what: str, guide: str, words: str) -> None:
-        self._add(what, Known(Verdict.NOT_SUPPORTED, guide, words))
+        self._add(what, KnownName(MigrationVerdict.NOT_SUPPORTED, guide, words))
 
     def _rebalancer(self, text: str, where: str) -> None:
         self._descheduler = text
         words = "`cotenant rebalancer --config` reads it and names what it does not honour; begin with dryRun"
-        self._add(where, Known(Verdict.DIFFERS, "rebalancer.md", words))
+        self._add(where, KnownName(MigrationVerdict.DIFFERS, "rebalancer.md", words))
 
     # ---- the scheduler's configuration
 
@@ -208,7 +212,9 @@ class _Judging:
             for plugin, point in sorted(_enabled(_mapping(profile.get("plugins")))):
                 points.setdefault(plugin, []).append(point)
             for plugin, at_points in points.items():
-                unknown = Known(Verdict.UNKNOWN, "scheduler-config.md", "no such plugin here; --plugin adds one")
+                unknown = KnownName(
+                    MigrationVerdict.UNKNOWN, "scheduler-config.md", "no such plugin here; --plugin adds one"
+                )
                 known = PLUGINS.get(plugin) or (_UPSTREAM if plugin in _KUBE else unknown)
                 where_in = at_points[0] if len(at_points) == 1 else f"{len(at_points)} points"
                 self._add(f"plugin {plugin} ({where_in})", known)
@@ -235,7 +241,7 @@ class _Judging:
             else:
                 if option:
                     self._options[option] = None
-                self._add(what, Known(Verdict.SUPPORTED, guide, option or "as it is here by default"))
+                self._add(what, KnownName(MigrationVerdict.SUPPORTED, guide, option or "as it is here by default"))
 
     def _load(self, args: JsonMapping) -> None:
         written = {key: value for key, value in args.items() if key not in ("apiVersion", "kind")}
@@ -250,18 +256,18 @@ class _Judging:
                 self._refused(what, "load-aware.md", words)
                 continue
             usable[str(key)] = value
-            self._add(what, Known(Verdict.SUPPORTED, "load-aware.md"))
+            self._add(what, KnownName(MigrationVerdict.SUPPORTED, "load-aware.md"))
         self._load_aware = usable
 
 
 _PROFILE = "ClusterColocationProfile"
-_BY_CONFIG = Known(
-    Verdict.DIFFERS,
+_BY_CONFIG = KnownName(
+    MigrationVerdict.DIFFERS,
     "scheduler-config.md",
     "`cotenant scheduler --config` reads them and names what it does not apply",
 )
-_SELECTED = Known(Verdict.SUPPORTED, "webhook.md", "a label of your own: a profile selects by it")
-_UNREAD = Known(Verdict.UNKNOWN, "README.md", "not read by any process here")
+_SELECTED = KnownName(MigrationVerdict.SUPPORTED, "webhook.md", "a label of your own: a profile selects by it")
+_UNREAD = KnownName(MigrationVerdict.UNKNOWN, "README.md", "not read by any process here")
 _KUBE = frozenset(
     (
         *("SchedulingGates", "PrioritySort", "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity"),
@@ -271,7 +277,7 @@ _KUBE = frozenset(
     )
 )
 _STRATEGIES = {"LeastAllocated": "--device-strategy=default", "MostAllocated": "--device-strategy=binpack"}
-_UPSTREAM = Known(Verdict.SUPPORTED, "scheduler-config.md", "kube-scheduler's")
+_UPSTREAM = KnownName(MigrationVerdict.SUPPORTED, "scheduler-config.md", "kube-scheduler's")
 
 
 def _option(plugin: str, key: str, value: object) -> str | None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import yaml  # type: ignore[import-untyped]
 
 from cotenant.model.json_object import JsonObject
-from cotenant.services.migrate.judging import DESCHEDULER_CONFIG, Judged
+from cotenant.services.migrate.judging import DESCHEDULER_CONFIG, JudgedInstallation
 from cotenant.services.scheduling.load_aware import KIND
 
 _SCHEDULER = "koord-scheduler"
 _PROFILE = "kube-default"  # as koord-scheduler scores, load apart
 
 
-def files(judged: Judged) -> dict[str, str]:
+def files(judged: JudgedInstallation) -> dict[str, str]:
     """Text by name: values of the chart, and what options name."""
     names = list(judged.scheduler_names) or [_SCHEDULER]
     week = {"shadow": {"enabled": True, "schedulerNames": names, "profile": _PROFILE}}
@@ -50,7 +50,7 @@ def _text(head: str, value: object) -> str:
     return f"# {head}\n{yaml.safe_dump(value, sort_keys=False)}"
 
 
-def _steps(judged: Judged, names: list[str]) -> str:
+def _steps(judged: JudgedInstallation, names: list[str]) -> str:
     of = " ".join(f"--shadow-of {name}" for name in names)
     replaced = ["koord-scheduler", "koord-manager", *(["koord-descheduler"] if judged.descheduler else [])]
     deployments = " ".join(f"deployment/{name}" for name in replaced)

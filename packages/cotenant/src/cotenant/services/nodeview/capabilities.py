@@ -13,19 +13,19 @@ from pathlib import Path
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.drivers.nri.state_file import PATH as HOOK_STATE
 from cotenant.drivers.nri.state_file import read_state
 from cotenant.model.errors import Unsupported
-from cotenant.model.machine.knob import Knob, Scope
+from cotenant.model.machine.knob import Knob, KnobScope
 
 MEASURE, WRITE = "measure", "turn"
 
 
 @dataclass(frozen=True, slots=True)
-class Capability:
+class AgentCapability:
     """One capability of an agent. `needs` is empty where this machine has it."""
 
     kind: str  # MEASURE or WRITE
@@ -38,53 +38,55 @@ class Capability:
         return not self.needs
 
 
-def capabilities(layout: Layout, hook: Path = HOOK_STATE) -> tuple[Capability, ...]:
+def capabilities(layout: CgroupLayout, hook: Path = HOOK_STATE) -> tuple[AgentCapability, ...]:
     """All capabilities, in display order. `hook`: the state file of this node's runtime hook."""
     return (*_measured(layout), *_written(layout), _first_values(hook))
 
 
-def _measured(layout: Layout) -> list[Capability]:
+def _measured(layout: CgroupLayout) -> list[AgentCapability]:
     with CgroupReader(layout) as reader:
         reader.read(("",))
         lacking = reader.gaps()
-    found = [Capability(MEASURE, "CPU, memory, I/O and tasks of groups")] if not lacking else []
-    found += [Capability(MEASURE, gap.what, gap.needs) for gap in lacking]
+    found = [AgentCapability(MEASURE, "CPU, memory, I/O and tasks of groups")] if not lacking else []
+    found += [AgentCapability(MEASURE, gap.what, gap.needs) for gap in lacking]
     has_pressure = os.access("/proc/pressure/cpu", os.R_OK)
     found.append(
-        Capability(MEASURE, "pressure (PSI)", "" if has_pressure else "a kernel with CONFIG_PSI, and psi=1 at boot")
+        AgentCapability(
+            MEASURE, "pressure (PSI)", "" if has_pressure else "a kernel with CONFIG_PSI, and psi=1 at boot"
+        )
     )
     try:
         RunDelayReader(layout).close()
-        found.append(Capability(MEASURE, "run delay by schedstat"))
+        found.append(AgentCapability(MEASURE, "run delay by schedstat"))
     except Unsupported as error:
-        found.append(Capability(MEASURE, "run delay by schedstat", error.needs))
+        found.append(AgentCapability(MEASURE, "run delay by schedstat", error.needs))
     found.append(run_queue(layout))
     counter = Path("/sys/bus/event_source/devices/cpu").exists()
     found.append(
-        Capability(MEASURE, "cycles and instructions (CPI)", "" if counter else "a hardware performance counter")
+        AgentCapability(MEASURE, "cycles and instructions (CPI)", "" if counter else "a hardware performance counter")
     )
     gpus = any(Path("/dev").glob("nvidia[0-9]*"))
-    found.append(Capability(MEASURE, "NVIDIA accelerators", "" if gpus else "an NVIDIA driver with its devices"))
+    found.append(AgentCapability(MEASURE, "NVIDIA accelerators", "" if gpus else "an NVIDIA driver with its devices"))
     return found
 
 
-def run_queue(layout: Layout) -> Capability:
+def run_queue(layout: CgroupLayout) -> AgentCapability:
     """Whether the probe of run-queue waits can be loaded."""
     what = "blame of run-queue waits, by eBPF"
     tree = layout.by_controller.get("cpu") or layout.unified
     if tree is None:
-        return Capability(MEASURE, what, "the cpu controller")
+        return AgentCapability(MEASURE, what, "the cpu controller")
     if os.geteuid() != 0:
-        return Capability(MEASURE, what, "root, or CAP_BPF and CAP_PERFMON")
+        return AgentCapability(MEASURE, what, "root, or CAP_BPF and CAP_PERFMON")
     try:
         # Only the kernel can tell whether it accepts the program; it is unloaded at once.
         RunQueue(tree.path, tree.version).close()
     except Unsupported as error:
-        return Capability(MEASURE, what, error.needs)
-    return Capability(MEASURE, what)
+        return AgentCapability(MEASURE, what, error.needs)
+    return AgentCapability(MEASURE, what)
 
 
-def _first_values(hook: Path) -> Capability:
+def _first_values(hook: Path) -> AgentCapability:
     """Whether new containers start with our values, or get them from the agent's next decision."""
     what = "first values of new containers, by a runtime hook"
     state = read_state(hook)
@@ -96,18 +98,20 @@ def _first_values(hook: Path) -> Capability:
         needs = f"mode act, for the hook that {state.runtime} has"
     else:
         needs = ""
-    return Capability(WRITE, what, needs)
+    return AgentCapability(WRITE, what, needs)
 
 
-def _written(layout: Layout) -> list[Capability]:
+def _written(layout: CgroupLayout) -> list[AgentCapability]:
     with CgroupKnobs(layout) as knobs:
         found = []
         for knob in Knob:
-            if knob.scope is Scope.CGROUP:
+            if knob.scope is KnobScope.CGROUP:
                 gap = knobs.supported(knob)
-                found.append(Capability(WRITE, knob.value, gap.needs if gap else ""))
+                found.append(AgentCapability(WRITE, knob.value, gap.needs if gap else ""))
     has_resctrl = Path("/sys/fs/resctrl/schemata").exists()
     found.append(
-        Capability(WRITE, "cache and memory bandwidth", "" if has_resctrl else "resctrl mounted, on a CPU that has it")
+        AgentCapability(
+            WRITE, "cache and memory bandwidth", "" if has_resctrl else "resctrl mounted, on a CPU that has it"
+        )
     )
     return found

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.cgroup.watch import KnobWatch
 from cotenant.drivers.kubelet.configuration import config_of_configz
@@ -30,10 +30,10 @@ from cotenant.drivers.systemd.manager import SOCKET, SystemdManager
 from cotenant.engine.node.doctor.found import KeeperFound, NodeFound, OtherWriter
 from cotenant.model.errors import CotenantError
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.machine.knob import Knob, Scope
+from cotenant.model.machine.knob import Knob, KnobScope
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.knobs.client import KeeperClient
-from cotenant.services.knobs.node_facts import NodeFacts
+from cotenant.services.knobs.node_facts import NodeFactsReader
 from cotenant.services.knobs.wire import Described
 from cotenant.services.nodeview.other_writers import KOORDLET, other_writers
 
@@ -68,7 +68,7 @@ async def look(config: AgentConfig, *, single: bool, probes: bool = False, check
 def _look(config: AgentConfig, single: bool, probes: bool, checkpoint: Path) -> NodeFound:
     layout = detect(str(config.cgroup_root))
     with closing(SystemdManager(socket=SOCKET)) as systemd:
-        kubelet = NodeFacts(layout.version("cpu"), systemd.version, checkpoint)()
+        kubelet = NodeFactsReader(layout.version("cpu"), systemd.version, checkpoint)()
     with closing(Groups(layout)) as groups:
         absent = tuple(group for group in config.writable if not groups.exists(group))
     has_pressure = PRESSURE.exists() and layout.unified is not None
@@ -88,15 +88,15 @@ def _look(config: AgentConfig, single: bool, probes: bool, checkpoint: Path) -> 
     )
 
 
-def _unsupported(layout: Layout) -> Iterator[tuple[Knob, str]]:
+def _unsupported(layout: CgroupLayout) -> Iterator[tuple[Knob, str]]:
     with CgroupKnobs(layout) as knobs:
         for knob in Knob:
-            gap = knobs.supported(knob) if knob.scope is Scope.CGROUP else None
+            gap = knobs.supported(knob) if knob.scope is KnobScope.CGROUP else None
             if gap is not None:
                 yield knob, gap.needs
 
 
-def _watch(layout: Layout) -> str:
+def _watch(layout: CgroupLayout) -> str:
     try:
         KnobWatch(layout).close()
     except OSError as error:
@@ -104,7 +104,7 @@ def _watch(layout: Layout) -> str:
     return ""
 
 
-def _run_queue(layout: Layout) -> str:
+def _run_queue(layout: CgroupLayout) -> str:
     from cotenant.services.nodeview.capabilities import run_queue
 
     return run_queue(layout).needs

@@ -17,7 +17,7 @@ from pathlib import Path
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.kubelet.roots import KubeletGroups, roots_here, writable_below
 from cotenant.engine.node.doctor.found import OtherWriter
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.model.errors import CotenantError
 from cotenant.services.agent_settings.config import AgentConfig, read_config
 from cotenant.services.agent_settings.node_roots import with_roots_here
@@ -82,7 +82,7 @@ def _roots(arguments: Sequence[str], config: AgentConfig) -> tuple[str, ...]:
 
 def _writable(process: Path, arguments: Sequence[str], config: AgentConfig) -> tuple[str, ...] | None:
     """The groups that another agent writes; () where it writes none of ours, None where this account cannot know."""
-    if "--once" in arguments or _value(arguments, "--mode", Mode.ACT) != Mode.ACT:
+    if "--once" in arguments or _value(arguments, "--mode", AgentMode.ACT) != AgentMode.ACT:
         return ()
     path = _value(arguments, "--config", "")
     inside = Path(f"{process}/root{path}")  # as a container sees it
@@ -94,7 +94,7 @@ def _writable(process: Path, arguments: Sequence[str], config: AgentConfig) -> t
         return ()
     mode = _value(arguments, "--mode", theirs.mode.value)
     is_same = _is_same(process, str(theirs.cgroup_root), config)
-    return theirs.writable if mode == Mode.ACT and is_same else ()
+    return theirs.writable if mode == AgentMode.ACT and is_same else ()
 
 
 def _is_same(process: Path, root: str, config: AgentConfig) -> bool | None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from time import monotonic_ns, time
 
 from cotenant.drivers.cgroup.counters import CgroupReader
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
-from cotenant.drivers.cgroup.sensor import Collector, NodeSensor
+from cotenant.drivers.cgroup.sensor import NodeSensor, SampleCollector
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.gpu.nvml import working_reader
 from cotenant.drivers.proc.host import HostReader
@@ -27,7 +27,7 @@ MAX_GROUPS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ObservedInterval:
     """One interval. `more`: there are groups beyond those read."""
 
     interval_us: int
@@ -41,7 +41,7 @@ class Look:
 class NodeLooker:
     """Samples the node repeatedly; each `look` covers the time since the previous one. A context manager."""
 
-    def __init__(self, layout: Layout, below: str = "") -> None:
+    def __init__(self, layout: CgroupLayout, below: str = "") -> None:
         self._layout = layout
         self._below = below
         self._open = ExitStack()
@@ -59,11 +59,11 @@ class NodeLooker:
             self._open.callback(delays.close)
         except Unsupported as error:
             self._gaps.append(Gap("run delay", error.needs))
-        collectors: tuple[Collector, ...] = ()
+        collectors: tuple[SampleCollector, ...] = ()
         try:
             gpus = working_reader()
             self._open.callback(gpus.close)
-            collectors = (Collector("accelerators", gpus.collect, gpus.gaps),)
+            collectors = (SampleCollector("accelerators", gpus.collect, gpus.gaps),)
         except CotenantError as error:
             self._gaps.append(Gap("accelerators", error.needs if isinstance(error, Unsupported) else str(error)))
         clock = lambda: monotonic_ns() // 1000  # noqa: E731
@@ -73,7 +73,7 @@ class NodeLooker:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def look(self) -> Look | None:
+    def look(self) -> ObservedInterval | None:
         """Rates since the last sample; None where no time has passed. The first has levels only."""
         walk = self._groups.walk(self._below, MAX_GROUPS)
         sample = self._sensor.sample(walk.groups)
@@ -83,4 +83,4 @@ class NodeLooker:
         groups = sorted(rates.groups.values(), key=lambda use: (-(use.cpu_m or 0), use.group))
         # Each gap is reported once, in its first wording.
         gaps = tuple({gap.what: gap for gap in (*sample.gaps, *self._gaps)}.values())
-        return Look(rates.interval_us, rates.host, tuple(groups), gaps, walk.cut, sample.gpus)
+        return ObservedInterval(rates.interval_us, rates.host, tuple(groups), gaps, walk.cut, sample.gpus)

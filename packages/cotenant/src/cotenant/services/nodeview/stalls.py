@@ -20,7 +20,7 @@ _MAX_GROUPS = 1024  # that have a ring
 
 
 class StallProbe(Protocol):
-    """`drivers/ebpf/stalls.Stalls`."""
+    """`drivers/ebpf/stalls.StallTracer`."""
 
     def read(self) -> StallReading:
         """All groups now."""

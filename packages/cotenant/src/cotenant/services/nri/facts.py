@@ -20,11 +20,11 @@ import msgspec
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.kubelet.cpu_manager import read_cpu_manager
 from cotenant.drivers.resctrl.tree import ResctrlTree
-from cotenant.engine.node.first_values import NodeFacts
+from cotenant.engine.node.first_values import FirstValueFacts
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.counters import GpuCounters
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant.services.clients.agent import AgentClient
 
@@ -48,11 +48,11 @@ class FactsOfNode:
     cpu_manager_state: Path
     resctrl: ResctrlTree
     monotonic: Callable[[], float]
-    now: NodeFacts = field(init=False)
+    now: FirstValueFacts = field(init=False)
     _told_s: float | None = None
 
     def __post_init__(self) -> None:
-        self.now = NodeFacts(self.node)
+        self.now = FirstValueFacts(self.node)
 
     def read(self) -> None:
         """Renew what others keep. An agent that does not answer leaves its figures as they were, for a while."""
@@ -91,7 +91,7 @@ class GroupsAbove:
         least: int | None = None
         for above in _upwards(group):
             try:
-                allowed = parse_cpu_max(self.knobs.read(Target(above, Knob.CPU_MAX))).cpu_m
+                allowed = parse_cpu_max(self.knobs.read(KnobTarget(above, Knob.CPU_MAX))).cpu_m
             except CotenantError:
                 return 0
             if allowed is not None:
@@ -102,7 +102,7 @@ class GroupsAbove:
         """The CPUs of the nearest group above that names some, else of the machine; None where they cannot be read."""
         try:
             for above in _upwards(group):
-                if text := self.knobs.read(Target(above, Knob.CPUSET_CPUS)):
+                if text := self.knobs.read(KnobTarget(above, Knob.CPUSET_CPUS)):
                     return tuple(parse_cpus(text))
             return tuple(parse_cpus(Path(self.online).read_text(encoding="ascii").strip()))
         except (CotenantError, OSError, UnicodeError):

@@ -19,15 +19,15 @@ from cotenant.drivers.nri.containers import HookedContainer, HookedPod
 from cotenant.drivers.nri.session import RuntimeVersion
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.engine.node.first_values import (
+    FirstValueFacts,
     FirstValueSettings,
-    NodeFacts,
     StartingContainer,
     first_values,
     sentences,
     updated_values,
 )
 from cotenant.model.cluster.qos import KubernetesQoS
-from cotenant.model.kubelet.group_names import PodGroup, read_group
+from cotenant.model.kubelet.group_names import PodCgroup, read_group
 from cotenant.model.machine.first_values import NOTHING, FirstValues
 from cotenant.model.machine.node_pod import NOT_EXTENDED, NodeContainer, NodePod
 from cotenant.services.nri.facts import GroupsAbove
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Counts:
+class HookCounts:
     """What the metrics show."""
 
     containers: Counter[tuple[str, str]] = field(default_factory=Counter)  # by call and outcome
@@ -50,16 +50,16 @@ class Counts:
 
 @dataclass(slots=True)
 class Hook:
-    """Implements `drivers/nri/session.Plugin`. `acts`: else it decides and answers without a change."""
+    """Implements `drivers/nri/session.NriPlugin`. `acts`: else it decides and answers without a change."""
 
     settings: FirstValueSettings
     acts: bool
-    facts: Callable[[], NodeFacts]
+    facts: Callable[[], FirstValueFacts]
     above: GroupsAbove
     seconds: Callable[[], float]
     took: Callable[[float], None]
     connected: Callable[[RuntimeVersion], None]
-    counts: Counts = field(default_factory=Counts)
+    counts: HookCounts = field(default_factory=HookCounts)
     seals: Seals = NO_SEALS
 
     def configured(self, runtime: RuntimeVersion) -> None:
@@ -93,7 +93,7 @@ class Hook:
         what: str,
         pod: HookedPod,
         container: HookedContainer,
-        decide: Callable[[NodePod, StartingContainer, NodeFacts, FirstValueSettings], FirstValues],
+        decide: Callable[[NodePod, StartingContainer, FirstValueFacts, FirstValueSettings], FirstValues],
     ) -> FirstValues:
         began = self.seconds()
         facts = self.facts()
@@ -126,7 +126,7 @@ def node_pod(pod: HookedPod, container: HookedContainer, seals: Seals = NO_SEALS
     path.
     """
     place = read_group(pod.group)
-    kubernetes = place.qos if isinstance(place, PodGroup) else KubernetesQoS.BURSTABLE
+    kubernetes = place.qos if isinstance(place, PodCgroup) else KubernetesQoS.BURSTABLE
     found = NodePod(
         pod.uid,
         pod.namespace,

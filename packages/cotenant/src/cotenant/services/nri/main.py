@@ -16,13 +16,13 @@ from pathlib import Path
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.http.address import Address
-from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.messages import HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.nri.state_file import StateFile
 from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.drivers.seals.seals import read_seals
 from cotenant.engine.node.first_values import FirstValueSettings
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent_settings.config import AgentConfig, read_config
 from cotenant.services.agent_settings.naming import check_mode
@@ -55,7 +55,7 @@ def configure(request: NriArguments) -> AgentConfig:
         raise error.of("--config") from None
     if request.mode:
         check_mode(request.mode)
-        config = replace(config, mode=Mode(request.mode))
+        config = replace(config, mode=AgentMode(request.mode))
     if request.socket is not None:
         config = replace(config, runtime_hook=replace(config.runtime_hook, socket=request.socket))
     return config
@@ -94,7 +94,7 @@ async def _live(config: AgentConfig) -> None:
         above = GroupsAbove(stack.enter_context(CgroupKnobs(layout)))
         hook = Hook(
             settings_of(config),
-            config.mode is Mode.ACT,
+            config.mode is AgentMode.ACT,
             lambda: facts.now,
             above,
             time.perf_counter,
@@ -139,7 +139,7 @@ async def _serve(listen: str, process: HookProcess, metrics: HookMetrics, stack:
     pages = HealthPages(metrics.text, unready=process.unready)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await send_answer(send, pages.answer(scope["method"], scope["path"]) or Answer(404, b"not found\n"))
+        await send_answer(send, pages.answer(scope["method"], scope["path"]) or HttpAnswer(404, b"not found\n"))
 
     server = HttpServer(answer, Address.parse("runtime_hook.listen", listen))
     await server.start()

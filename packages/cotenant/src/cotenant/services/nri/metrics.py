@@ -11,7 +11,7 @@ from prometheus_client import Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
-from cotenant.services.nri.hook import Counts
+from cotenant.services.nri.hook import HookCounts
 from cotenant.services.nri.process import HookProcess
 
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1.0)
@@ -32,7 +32,7 @@ class HookMetrics:
 
     def show(self, process: HookProcess) -> None:
         """Add what the process keeps."""
-        counts: Counts = process.hook.counts
+        counts: HookCounts = process.hook.counts
         read = self._registry.read
         read(
             CounterMetricFamily,

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from cotenant.drivers.nri.session import RuntimeVersion, Session
+from cotenant.drivers.nri.session import NriSession, RuntimeVersion
 from cotenant.drivers.nri.state_file import HookState, StateFile
 from cotenant.model.errors import CotenantError
 from cotenant.services.nri.hook import Hook
@@ -79,7 +79,7 @@ class HookProcess:
         """One connection, and why it ended."""
         try:
             reader, writer = await asyncio.open_unix_connection(str(self._socket))
-            await Session(reader, writer, self.hook, self._cpu_version).run(NAME, self._index)
+            await NriSession(reader, writer, self.hook, self._cpu_version).run(NAME, self._index)
         except (CotenantError, OSError) as error:
             return str(error)
         return "the runtime closed the connection"

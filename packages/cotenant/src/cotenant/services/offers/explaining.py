@@ -73,14 +73,14 @@ class AmountView(msgspec.Struct, frozen=True, rename="camel"):
     holders: tuple[HolderView, ...] = ()  # the pods on the node that request it, largest first
 
 
-class ZoneView(msgspec.Struct, frozen=True):
+class ZoneAmountsView(msgspec.Struct, frozen=True):
     """The amounts of one NUMA zone."""
 
     zone: str
     amounts: tuple[AmountView, ...]
 
 
-class NodeView(msgspec.Struct, frozen=True, rename="camel"):
+class NodeOfferView(msgspec.Struct, frozen=True, rename="camel"):
     """The answer of `cotenant explain node`."""
 
     node: str
@@ -91,7 +91,7 @@ class NodeView(msgspec.Struct, frozen=True, rename="camel"):
     amounts: tuple[AmountView, ...]
     ignored: tuple[str, ...]
     config_error: str
-    zones: tuple[ZoneView, ...] = ()
+    zones: tuple[ZoneAmountsView, ...] = ()
     gpus: tuple[AmountView, ...] = ()  # by Kubernetes name
     lenders: tuple[LenderView, ...] = ()  # prod and mid pods that use less than they request, most idle CPU first
 
@@ -103,12 +103,12 @@ def explain_node(
     namespace: str = CONFIG_NAMESPACE,
     config: str = CONFIG_NAME,
     seal_certificate: Path | None = None,
-) -> NodeView:
+) -> NodeOfferView:
     """Read and compute. Raises `CotenantError`."""
     seals = read_seals(seal_certificate)
     access = load_access(kubeconfig, context)
 
-    async def fetch() -> NodeView:
+    async def fetch() -> NodeOfferView:
         async with Client(access, qps=50.0, burst=10, in_flight=4, timeout_s=_ANSWER_S) as client:
             return await node_view(client, name, namespace, config, seals)
 
@@ -127,7 +127,7 @@ async def node_view(
     namespace: str = CONFIG_NAMESPACE,
     config: str = CONFIG_NAME,
     seals: Seals = NO_SEALS,
-) -> NodeView:
+) -> NodeOfferView:
     """The same with a client that is there already; what it may not read is named among what is ignored. Raises
     `CotenantError`.
     """
@@ -181,7 +181,7 @@ def answer(
     topology: CpuReport | None = None,
     devices: DeviceObject | None = None,
     seals: Seals = NO_SEALS,
-) -> NodeView:
+) -> NodeOfferView:
     """The answer from the objects. Raises `InvalidInput` for a node that cannot be read."""
     now_s, manager, reader = time.time(), Manager(ManagerSettings(first_look_s=0.0)), PodReader(seals=seals)
     managed = read_managed_node(node)
@@ -226,7 +226,7 @@ def answer(
     state, reason = found.computed.state, found.computed.reason
     if state == "unknown" and managed.lent:  # one look cannot know the last good configuration: what stands is by it
         state, reason = "lent", "by the last good configuration"
-    return NodeView(
+    return NodeOfferView(
         node=managed.name,
         state=state,
         reason=reason,
@@ -258,7 +258,7 @@ def _view(
     )
 
 
-def _zones(record: ZoneRecord | None) -> tuple[ZoneView, ...]:
+def _zones(record: ZoneRecord | None) -> tuple[ZoneAmountsView, ...]:
     """The amounts of the zones that have any."""
     if record is None:
         return ()
@@ -269,7 +269,7 @@ def _zones(record: ZoneRecord | None) -> tuple[ZoneView, ...]:
         names = sorted({*zone.lent, *noted, *computed})
         views = (_view(name, zone.lent.get(name), noted.get(name, {}), computed.get(name), ()) for name in names)
         if names:
-            found.append(ZoneView(zone.name, tuple(views)))
+            found.append(ZoneAmountsView(zone.name, tuple(views)))
     return tuple(found)
 
 

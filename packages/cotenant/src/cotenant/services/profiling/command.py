@@ -68,9 +68,9 @@ def resource(found: CommandFigures) -> ResourceMetrics:
 
 
 async def _send(url: str, body: bytes) -> None:
-    from cotenant.drivers.otlp.collector import Collector
+    from cotenant.drivers.otlp.collector import OtlpCollector
 
-    collector = Collector(url)
+    collector = OtlpCollector(url)
     try:
         await collector.send(EXPORT_PATH, body)
     finally:

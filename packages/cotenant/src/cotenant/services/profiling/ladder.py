@@ -15,11 +15,11 @@ from math import isfinite
 from statistics import median
 from typing import Protocol
 
-from cotenant.model.cluster.workload_profile import Axis, AxisReading, Reading, Unknown
+from cotenant.model.cluster.workload_profile import AxisReading, ProfileAxis, Reading, Unknown
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.interference.ladder import Step, levels, must_abort, sensitivity
+from cotenant.policy.interference.ladder import LadderStep, levels, must_abort, sensitivity
 
-MEASURED = tuple(axis for axis in Axis if axis is not Axis.START_UP)
+MEASURED = tuple(axis for axis in ProfileAxis if axis is not ProfileAxis.START_UP)
 NO_TENDENCY = Unknown("a run measures sensitivity only")
 NOT_PART = Unknown("it was not part of the run")
 NOT_PART_READING = AxisReading(NO_TENDENCY, NOT_PART)
@@ -39,7 +39,7 @@ class Bench(Protocol):
         """In the signal's unit; None without one."""
         ...
 
-    def start(self, axis: Axis, level: float) -> None:
+    def start(self, axis: ProfileAxis, level: float) -> None:
         """Begin a load."""
         ...
 
@@ -60,7 +60,7 @@ class Bench(Protocol):
 class Ladder:
     """What to run. Raises `InvalidInput`."""
 
-    axes: tuple[Axis, ...] = MEASURED
+    axes: tuple[ProfileAxis, ...] = MEASURED
     levels: int = 4
     windows: int = 4  # a level, and as many before it without load
     abort_factor: float = 2.0  # of the objective
@@ -84,16 +84,16 @@ class Ladder:
 class LadderResult:
     """All of a run. `aborted` is the reason, empty for a whole run."""
 
-    axes: Mapping[Axis, AxisReading]
-    steps: Mapping[Axis, tuple[Step, ...]] = field(default_factory=dict)
+    axes: Mapping[ProfileAxis, AxisReading]
+    steps: Mapping[ProfileAxis, tuple[LadderStep, ...]] = field(default_factory=dict)
     aborted: str = ""
 
 
 def climb(bench: Bench, ladder: Ladder, report: Callable[[str], None] = lambda line: None) -> LadderResult:
     """Run the ladder. The load is stopped on every path out."""
-    found = dict.fromkeys(Axis, NOT_PART_READING)
-    found[Axis.START_UP] = AxisReading(NO_TENDENCY, NOT_STARTED)
-    steps: dict[Axis, tuple[Step, ...]] = {}
+    found = dict.fromkeys(ProfileAxis, NOT_PART_READING)
+    found[ProfileAxis.START_UP] = AxisReading(NO_TENDENCY, NOT_STARTED)
+    steps: dict[ProfileAxis, tuple[LadderStep, ...]] = {}
     aborted = ""
     try:
         for axis in ladder.axes:
@@ -110,8 +110,10 @@ def climb(bench: Bench, ladder: Ladder, report: Callable[[str], None] = lambda l
     return LadderResult(found, steps, aborted)
 
 
-def _axis(bench: Bench, ladder: Ladder, axis: Axis, report: Callable[[str], None]) -> tuple[tuple[Step, ...], str]:
-    steps: list[Step] = []
+def _axis(
+    bench: Bench, ladder: Ladder, axis: ProfileAxis, report: Callable[[str], None]
+) -> tuple[tuple[LadderStep, ...], str]:
+    steps: list[LadderStep] = []
     for level in levels(ladder.levels):
         bench.settle()
         alone, aborted = _windows(bench, ladder, ())
@@ -123,7 +125,7 @@ def _axis(bench: Bench, ladder: Ladder, axis: Axis, report: Callable[[str], None
             values, aborted = _windows(bench, ladder, alone)
         finally:
             bench.stop()
-        steps.append(Step(level, alone, values))
+        steps.append(LadderStep(level, alone, values))
         report(f"{axis} {level:.0%}: {_middle(values)} ({_middle(alone)} without load)")
         if aborted:
             report(f"aborted at {axis} {level:.0%}: {aborted}")

@@ -24,11 +24,11 @@ from cotenant.drivers.cgroup.experiments import ExperimentCgroups
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.model.cluster.workload_profile import Axis
+from cotenant.model.cluster.workload_profile import ProfileAxis
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
-from cotenant.model.machine.knob import Knob, Target
-from cotenant.services.profiling.signals import RunDelay, Signal, Stalls
+from cotenant.model.machine.knob import Knob, KnobTarget
+from cotenant.services.profiling.signals import ProfiledSignal, RunDelay, StallSignal
 
 LOAD = "load"
 WEIGHT = "100"  # of one CPU of requests or less; an ordinary pod's
@@ -36,11 +36,11 @@ _STOP_S = 10.0
 _LOAD_MODULE, _REAPER_MODULE = "cotenant.services.profiling.load", "cotenant.services.profiling.reaper"
 
 
-class Machine:
+class MachineBench:
     """See `ladder.Bench`."""
 
     def __init__(
-        self, cgroups: ExperimentCgroups, folder: Path, signal: Signal, longest_s: float, memory_mib: int
+        self, cgroups: ExperimentCgroups, folder: Path, signal: ProfiledSignal, longest_s: float, memory_mib: int
     ) -> None:
         self._cgroups, self._folder, self._reads = cgroups, folder, signal
         self._longest_s, self._memory_mib = longest_s, memory_mib
@@ -56,7 +56,7 @@ class Machine:
         """The signal's."""
         return self._reads.objective
 
-    def start(self, axis: Axis, level: float) -> None:
+    def start(self, axis: ProfileAxis, level: float) -> None:
         """Begin a load in its group."""
         words = [
             sys.executable, "-m", _LOAD_MODULE, axis.value, f"{level:g}", "--seconds", f"{self._longest_s:g}",
@@ -100,7 +100,9 @@ class Machine:
 
 
 @contextmanager
-def open_machine(group: str, signal: Signal | None, longest_s: float, memory_mib: int) -> Iterator[Machine]:
+def open_machine(
+    group: str, signal: ProfiledSignal | None, longest_s: float, memory_mib: int
+) -> Iterator[MachineBench]:
     """The bench for a replica's group; `signal` None = its run delay, else its stalls. Raises `Unsupported` without
     root or cgroups, `InvalidInput` for an unknown group.
     """
@@ -120,9 +122,9 @@ def open_machine(group: str, signal: Signal | None, longest_s: float, memory_mib
             start_new_session=True,
         )
         stack.callback(_end_reaper, reaper)
-        cgroups.knobs.write(Target(cgroups.top, Knob.CPU_WEIGHT), WEIGHT)
+        cgroups.knobs.write(KnobTarget(cgroups.top, Knob.CPU_WEIGHT), WEIGHT)
         cgroups.make(LOAD, format_cpus(cpus))
-        machine = Machine(cgroups, folder, signal or _own_signal(stack, group), longest_s, memory_mib)
+        machine = MachineBench(cgroups, folder, signal or _own_signal(stack, group), longest_s, memory_mib)
         stack.callback(machine.stop)
         yield machine
 
@@ -141,16 +143,16 @@ def _cpus_of(group: str) -> list[int]:
     raise InvalidInput("--group", group, "a group with processes in it")
 
 
-def _own_signal(stack: ExitStack, group: str) -> Signal:
+def _own_signal(stack: ExitStack, group: str) -> ProfiledSignal:
     layout = detect()
     reader = CgroupReader(layout)
     stack.callback(reader.close)
     try:
         delays = RunDelayReader(layout)
     except Unsupported:
-        return Stalls(reader, group)
+        return StallSignal(reader, group)
     stack.callback(delays.close)
-    return Stalls(reader, group) if delays.gaps() else RunDelay(reader, delays, group)
+    return StallSignal(reader, group) if delays.gaps() else RunDelay(reader, delays, group)
 
 
 def _end_reaper(reaper: subprocess.Popen[bytes]) -> None:

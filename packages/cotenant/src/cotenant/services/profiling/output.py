@@ -56,10 +56,10 @@ def _otlp(stacks: Sequence[Stack], attributes: Mapping[str, str], at_s: float, s
 
 
 async def _send(url: str, body: bytes) -> None:
-    from cotenant.drivers.otlp.collector import Collector
+    from cotenant.drivers.otlp.collector import OtlpCollector
     from cotenant.drivers.otlp.profile_encoding import EXPORT_PATH
 
-    collector = Collector(url)
+    collector = OtlpCollector(url)
     try:
         await collector.send(EXPORT_PATH, body, _PROTOBUF)
     finally:

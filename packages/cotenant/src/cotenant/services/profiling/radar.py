@@ -14,7 +14,7 @@ from html import escape
 from math import cos, pi, sin
 from pathlib import Path
 
-from cotenant.model.cluster.workload_profile import LARGEST, Axis, Figure, Reading, WorkloadProfile
+from cotenant.model.cluster.workload_profile import LARGEST, ProfileAxis, ProfileFigure, Reading, WorkloadProfile
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.services.profiling import png
 
@@ -23,29 +23,29 @@ _WIDTH, _SIZE, _RADIUS = 760, 640, 210.0
 _X, _Y = 380.0, 320.0  # the middle; the words of the axes to the left and right are up to 150 wide
 _COLOURS = ("#1f6feb", "#d1590a", "#1a7f37", "#8250df")
 WORDS = {
-    Axis.CPU: "CPU",
-    Axis.CACHE: "cache",
-    Axis.MEMORY_BANDWIDTH: "memory bandwidth",
-    Axis.MEMORY: "memory",
-    Axis.DISK: "disk",
-    Axis.NETWORK: "network",
-    Axis.RUN_QUEUE: "run queue",
-    Axis.START_UP: "start-up",
+    ProfileAxis.CPU: "CPU",
+    ProfileAxis.CACHE: "cache",
+    ProfileAxis.MEMORY_BANDWIDTH: "memory bandwidth",
+    ProfileAxis.MEMORY: "memory",
+    ProfileAxis.DISK: "disk",
+    ProfileAxis.NETWORK: "network",
+    ProfileAxis.RUN_QUEUE: "run queue",
+    ProfileAxis.START_UP: "start-up",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class RadarSeries:
     """One polygon."""
 
     name: str
-    readings: tuple[Reading, ...]  # in the order of `Axis`
+    readings: tuple[Reading, ...]  # in the order of `ProfileAxis`
 
 
-def series_of(profiles: Sequence[WorkloadProfile]) -> tuple[Series, ...]:
+def series_of(profiles: Sequence[WorkloadProfile]) -> tuple[RadarSeries, ...]:
     """Sensitivity and tendency of each profile."""
     return tuple(
-        Series(f"{profile.key}: {part}", tuple(getattr(profile.axis(axis), part) for axis in Axis))
+        RadarSeries(f"{profile.key}: {part}", tuple(getattr(profile.axis(axis), part) for axis in ProfileAxis))
         for profile in profiles
         for part in ("sensitivity", "tendency")
     )
@@ -80,7 +80,7 @@ def check_form(path: Path) -> None:
         png.check()
 
 
-def chart(series: Sequence[Series]) -> str:
+def chart(series: Sequence[RadarSeries]) -> str:
     """The SVG."""
     height = _SIZE + 26 * len(series)
     parts = [
@@ -90,9 +90,9 @@ def chart(series: Sequence[Series]) -> str:
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
     ]
     for ring in (0.25, 0.5, 0.75, 1.0):
-        points = " ".join(_text(_at(number, ring)) for number in range(len(Axis)))
+        points = " ".join(_text(_at(number, ring)) for number in range(len(ProfileAxis)))
         parts.append(f'<polygon points="{points}" fill="none" stroke="#d0d7de"/>')
-    for number, axis in enumerate(Axis):
+    for number, axis in enumerate(ProfileAxis):
         x, y = _at(number, 1.0)
         parts.append(f'<line x1="{_X}" y1="{_Y}" x2="{x:.1f}" y2="{y:.1f}" stroke="#d0d7de"/>')
         x, y = _at(number, 1.12)
@@ -103,9 +103,9 @@ def chart(series: Sequence[Series]) -> str:
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _drawn(series: Series, colour: str, index: int) -> list[str]:
+def _drawn(series: RadarSeries, colour: str, index: int) -> list[str]:
     parts = []
-    known = [(n, r) for n, r in enumerate(series.readings) if isinstance(r, Figure)]
+    known = [(n, r) for n, r in enumerate(series.readings) if isinstance(r, ProfileFigure)]
     if known:
         points = " ".join(_text(_at(number, reading.value / LARGEST)) for number, reading in known)
         dash = ' stroke-dasharray="6 4"' if index % 2 else ""
@@ -113,8 +113,8 @@ def _drawn(series: Series, colour: str, index: int) -> list[str]:
             f'<polygon points="{points}" fill="{colour}" fill-opacity="0.12" stroke="{colour}" stroke-width="2"{dash}/>'
         )
     for number, reading in enumerate(series.readings):
-        words = escape(f"{WORDS[tuple(Axis)[number]]}: {spoken(reading)}")
-        if isinstance(reading, Figure):
+        words = escape(f"{WORDS[tuple(ProfileAxis)[number]]}: {spoken(reading)}")
+        if isinstance(reading, ProfileFigure):
             x, y = _at(number, reading.value / LARGEST)
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"><title>{words}</title></circle>')
         else:
@@ -133,13 +133,13 @@ def _drawn(series: Series, colour: str, index: int) -> list[str]:
 
 def spoken(reading: Reading) -> str:
     """A reading in words."""
-    if isinstance(reading, Figure):
+    if isinstance(reading, ProfileFigure):
         return f"{reading.value} ({reading.low} to {reading.high}, {reading.samples} samples, {reading.source})"
     return f"cannot tell, because {reading.because}"
 
 
 def _at(number: int, share: float) -> tuple[float, float]:
-    angle = 2.0 * pi * number / len(Axis) - pi / 2.0
+    angle = 2.0 * pi * number / len(ProfileAxis) - pi / 2.0
     return _X + share * _RADIUS * cos(angle), _Y + share * _RADIUS * sin(angle)
 
 

@@ -28,7 +28,7 @@ _MIN_CPU_US = 1000
 NAN = float("nan")
 
 
-class Signal(Protocol):
+class ProfiledSignal(Protocol):
     """One number since the last read."""
 
     name: str  # as the object's status has it
@@ -53,7 +53,7 @@ class RunDelay:
         self.read()
 
     def read(self) -> float:
-        """See `Signal`."""
+        """See `ProfiledSignal`."""
         used_us = _counters(self._reader, self._group).cpu_us
         waited_us = self._delays.read((self._group,), monotonic_ns() // 1000).get(self._group)
         before, self._last = self._last, None
@@ -65,7 +65,7 @@ class RunDelay:
         return 1.0 + max(0, waited_us - before[1]) / (used_us - before[0])
 
 
-class Stalls:
+class StallSignal:
     """Time over time without a CPU stall (PSI of the group)."""
 
     name, settle_s, window_s = "pressure", 0.5, 1.0
@@ -77,7 +77,7 @@ class Stalls:
         self.read()
 
     def read(self) -> float:
-        """See `Signal`."""
+        """See `ProfiledSignal`."""
         stall = _counters(self._reader, self._group).pressure.cpu
         before, self._last = self._last, None
         if stall is None:
@@ -108,7 +108,7 @@ class LatencyFile:
         self._file.close()
 
     def read(self) -> float:
-        """See `Signal`. Raises `InvalidInput` for a line that is no such JSON."""
+        """See `ProfiledSignal`. Raises `InvalidInput` for a line that is no such JSON."""
         lines = (self._rest + self._file.read()).split(b"\n")
         self._rest = lines.pop()
         try:
@@ -118,7 +118,7 @@ class LatencyFile:
         return median(found) if found else NAN
 
 
-class ReplicaFigures(Protocol):
+class ReplicaReading(Protocol):
     """What is read of one replica."""
 
     @property
@@ -141,12 +141,12 @@ class ObjectiveFigures(Protocol):
         ...
 
     @property
-    def replicas(self) -> Sequence[ReplicaFigures]:
+    def replicas(self) -> Sequence[ReplicaReading]:
         """Each with its own figures."""
         ...
 
     @property
-    def worst_replica(self) -> ReplicaFigures | None:
+    def worst_replica(self) -> ReplicaReading | None:
         """Of those with requests."""
         ...
 
@@ -159,7 +159,7 @@ class AsksObjectives(Protocol):
         ...
 
 
-class Objective:
+class ObjectiveSignal:
     """The p99 of one replica of a ServiceObjective, from the trace process; milliseconds."""
 
     name, settle_s, window_s = "latency", 9.0, 3.0
@@ -173,7 +173,7 @@ class Objective:
         self.objective = client.objective(namespace, name).below_ms
 
     def read(self) -> float:
-        """See `Signal`."""
+        """See `ProfiledSignal`."""
         view = self._client.objective(self._namespace, self._name)
         if self._pod:
             row = next((replica for replica in view.replicas if replica.pod == self._pod), None)

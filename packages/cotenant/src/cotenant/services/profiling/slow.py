@@ -16,7 +16,7 @@ from cotenant.engine.profiling.slow_frames import RequestSpan, SlowFrames, slow_
 from cotenant.engine.profiling.timelines import merged_timeline
 from cotenant.engine.traces.open_spans import QUIET_S
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.machine.stacks import Timeline
+from cotenant.model.machine.stacks import StackTimeline
 from cotenant.services.profiling.code import MICROSECONDS, python_ones
 from cotenant.services.profiling.output import NO_OUTPUT, Output
 
@@ -69,7 +69,7 @@ def profile_slow(
     ask: Requests,
     output: Output = NO_OUTPUT,
     find: Callable[[str], list[int]] = python_processes,
-    take: Callable[[int, int, int], Timeline] = record_timeline,
+    take: Callable[[int, int, int], StackTimeline] = record_timeline,
     sleep: Callable[[float], None] = time.sleep,
 ) -> SlowProfile:
     """Sample and join. Raises `InvalidInput`, `Permanent`, `Transient`, `Unsupported`."""
@@ -85,7 +85,7 @@ def profile_slow(
 
 
 def joined(
-    question: SlowQuestion, pids: Sequence[int], timeline: Timeline, ask: Requests, output: Output
+    question: SlowQuestion, pids: Sequence[int], timeline: StackTimeline, ask: Requests, output: Output
 ) -> SlowProfile:
     """The requests of that time joined with it. Raises `Permanent` where there are none."""
     of = question.of or question.target

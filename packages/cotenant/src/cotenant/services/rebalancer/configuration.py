@@ -25,7 +25,7 @@ from cotenant.model.machine.use_targets import BEST_EFFORT_TARGET_PERCENT, OVERL
 from cotenant.policy.rebalance.loads.detector import AnomalyCondition
 from cotenant.policy.rebalance.loads.pools import DEFAULT_POOL, NodePool
 from cotenant.policy.rebalance.loads.thresholds import Percentages
-from cotenant.policy.rebalance.migration.evictable import EvictionFilter, Gate
+from cotenant.policy.rebalance.migration.evictable import EvictionFilter, EvictionGate
 from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit
 from cotenant.services.rebalancer.configuration_forms import (
     API,
@@ -270,8 +270,8 @@ def _rest(
 def _filter(given: MigrationForm, field: str) -> EvictionFilter:
     gates = set()
     for i, name in enumerate(given.skip_eviction_gates):
-        one_of(name, tuple(map(str, Gate)), f"{field}.skipEvictionGates[{i}]")
-        gates.add(Gate(name))
+        one_of(name, tuple(map(str, EvictionGate)), f"{field}.skipEvictionGates[{i}]")
+        gates.add(EvictionGate(name))
     if given.priority_threshold.name:
         raise InvalidInput(
             f"{field}.priorityThreshold.name",

@@ -1,6 +1,6 @@
 """The fields of a DeschedulerConfiguration, with the args of LowNodeLoad and MigrationController, as they are written.
 
-An unknown field is refused by `Form`. Fields that matter only where moves are carried out are here too.
+An unknown field is refused by `RebalancerForm`. Fields that matter only where moves are carried out are here too.
 Source: Koordinator, pkg/descheduler/apis/config/v1alpha2.
 """
 
@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import msgspec
 
-from cotenant.services.rebalancer.forms import Form, NamespacesForm, SelectorForm
+from cotenant.services.rebalancer.forms import NamespacesForm, RebalancerForm, SelectorForm
 
 API = "descheduler/v1alpha2"
 
 
-class NamedForm(Form, frozen=True):
+class NamedForm(RebalancerForm, frozen=True):
     """A plugin by its name."""
 
     name: str
 
 
-class PluginSetForm(Form, frozen=True):
+class PluginSetForm(RebalancerForm, frozen=True):
     """The plugins of one point."""
 
     enabled: tuple[NamedForm, ...] = ()
     disabled: tuple[NamedForm, ...] = ()
 
 
-class PluginsForm(Form, frozen=True):
+class PluginsForm(RebalancerForm, frozen=True):
     """The plugins of a profile, by point."""
 
     deschedule: PluginSetForm = PluginSetForm()
@@ -35,14 +35,14 @@ class PluginsForm(Form, frozen=True):
     filter: PluginSetForm = PluginSetForm()
 
 
-class PluginConfigForm(Form, frozen=True):
+class PluginConfigForm(RebalancerForm, frozen=True):
     """The args of one plugin."""
 
     name: str
     args: dict[str, object] = msgspec.field(default_factory=dict)
 
 
-class ProfileForm(Form, frozen=True):
+class ProfileForm(RebalancerForm, frozen=True):
     """One profile."""
 
     name: str = ""
@@ -51,7 +51,7 @@ class ProfileForm(Form, frozen=True):
     plugin_config: tuple[PluginConfigForm, ...] = ()
 
 
-class ConfigurationForm(Form, frozen=True):
+class ConfigurationForm(RebalancerForm, frozen=True):
     """The whole file."""
 
     api_version: str = API
@@ -65,7 +65,7 @@ class ConfigurationForm(Form, frozen=True):
     profiles: tuple[ProfileForm, ...] = ()
 
 
-class AnomalyForm(Form, frozen=True):
+class AnomalyForm(RebalancerForm, frozen=True):
     """After how many rounds a node counts as overloaded."""
 
     timeout: str | None = None
@@ -73,7 +73,7 @@ class AnomalyForm(Form, frozen=True):
     consecutive_normalities: int | None = None
 
 
-class ThresholdsForm(Form, frozen=True):
+class ThresholdsForm(RebalancerForm, frozen=True):
     """Thresholds in percent, at the top level or of a pool."""
 
     use_deviation_thresholds: bool = False
@@ -92,7 +92,7 @@ class PoolForm(ThresholdsForm, frozen=True):
     node_selector: SelectorForm | None = None
 
 
-class PodSelectorForm(Form, frozen=True):
+class PodSelectorForm(RebalancerForm, frozen=True):
     """Pods that may move."""
 
     name: str = ""
@@ -116,14 +116,14 @@ class LowNodeLoadForm(ThresholdsForm, frozen=True):
     node_pools: tuple[PoolForm, ...] = ()
 
 
-class PriorityForm(Form, frozen=True):
+class PriorityForm(RebalancerForm, frozen=True):
     """The priority from which on pods stay."""
 
     name: str = ""
     value: int | None = None
 
 
-class MigrationForm(Form, frozen=True):
+class MigrationForm(RebalancerForm, frozen=True):
     """The args of MigrationController."""
 
     api_version: str = API

@@ -21,7 +21,7 @@ from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS, MigrationJobObject, read_migration_job
 from cotenant.engine.migration.proof import ended_s
 from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.model.groups.migration import JobPhase, MigrationJob, Step
+from cotenant.model.groups.migration import JobPhase, JobStep, MigrationJob
 
 
 class _Jobs(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ def known_moves(kubeconfig: Path | None, context: str, namespace: str, name: str
 
 
 def _move(job: MigrationJob) -> PodMove:
-    helped, placed = job.condition(Step.HELPED), job.condition(Step.RESERVATION_SCHEDULED)
+    helped, placed = job.condition(JobStep.HELPED), job.condition(JobStep.RESERVATION_SCHEDULED)
     target = placed.message.removeprefix("on ") if placed is not None and placed.status == "True" else ""
     at_s = ended_s(job)
     at = datetime.fromtimestamp(job.created_s if isnan(at_s) else at_s, UTC)

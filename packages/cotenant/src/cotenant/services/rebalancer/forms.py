@@ -8,21 +8,21 @@ from typing import TypeVar
 
 import msgspec
 
-from cotenant.drivers.kube.kinds.selectors import Expression, Selector, read_label_selector
+from cotenant.drivers.kube.kinds.selectors import Selector, SelectorExpression, read_label_selector
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.document import split_refusal
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonObject
-from cotenant.policy.rebalance.migration.workload_limits import Share
+from cotenant.policy.rebalance.migration.workload_limits import ReplicaShare
 
 T = TypeVar("T")
 
 
-class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+class RebalancerForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
     """Base of the parts: an unknown key is refused."""
 
 
-class ExpressionForm(Form, frozen=True):
+class ExpressionForm(RebalancerForm, frozen=True):
     """One expression of a selector."""
 
     key: str = ""
@@ -30,14 +30,14 @@ class ExpressionForm(Form, frozen=True):
     values: list[str] = []
 
 
-class SelectorForm(Form, frozen=True):
+class SelectorForm(RebalancerForm, frozen=True):
     """A label selector."""
 
     match_labels: dict[str, str] = {}
     match_expressions: list[ExpressionForm] = []
 
 
-class NamespacesForm(Form, frozen=True):
+class NamespacesForm(RebalancerForm, frozen=True):
     """Namespaces, by inclusion or exclusion."""
 
     include: list[str] = []
@@ -72,7 +72,7 @@ def convert(form: type[T], given: JsonObject, field: str) -> T:
 def selector_of(given: SelectorForm, field: str) -> LabelSelector | None:
     """The selector."""
     expressions = tuple(
-        Expression(key=expression.key, operator=expression.operator, values=tuple(expression.values))
+        SelectorExpression(key=expression.key, operator=expression.operator, values=tuple(expression.values))
         for expression in given.match_expressions
     )
     return read_label_selector(Selector(match_labels=given.match_labels, match_expressions=expressions), field)
@@ -92,9 +92,9 @@ def namespaces_of(given: NamespacesForm, field: str) -> NamespacesForm:
     return given
 
 
-def share_of(value: int | str | None, field: str) -> Share | None:
+def share_of(value: int | str | None, field: str) -> ReplicaShare | None:
     """A number or percentage; None where it is not set."""
-    return None if value is None else Share.parse(value, field)
+    return None if value is None else ReplicaShare.parse(value, field)
 
 
 def one_of(value: str, known: tuple[str, ...], field: str) -> None:

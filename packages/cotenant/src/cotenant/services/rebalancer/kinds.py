@@ -18,10 +18,10 @@ from cotenant.engine.rebalancer.room import DEFRAGMENTATION, PACKING
 from cotenant.engine.rebalancer.settings import Defragmentation, MissedObjectives, MoveKinds, Packing, PodScope
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.rebalance.objectives import MissSettings
-from cotenant.policy.rebalance.violations.contract import Rule
+from cotenant.policy.rebalance.violations.contract import ViolationRule
 from cotenant.services.rebalancer.forms import (
-    Form,
     NamespacesForm,
+    RebalancerForm,
     SelectorForm,
     convert,
     namespaces_of,
@@ -31,13 +31,18 @@ from cotenant.services.rebalancer.forms import (
     selector_of,
 )
 
-DESCHEDULE = (Rule.NODE_AFFINITY.value, Rule.NODE_TAINTS.value, Rule.ANTI_AFFINITY.value, MISSED)
-BALANCE = (Rule.SPREAD.value, PACKING, DEFRAGMENTATION)
+DESCHEDULE = (
+    ViolationRule.NODE_AFFINITY.value,
+    ViolationRule.NODE_TAINTS.value,
+    ViolationRule.ANTI_AFFINITY.value,
+    MISSED,
+)
+BALANCE = (ViolationRule.SPREAD.value, PACKING, DEFRAGMENTATION)
 _REQUIRED, _HARD = "requiredDuringSchedulingIgnoredDuringExecution", "DoNotSchedule"
 F = TypeVar("F", bound="_Scoped")
 
 
-class _Scoped(Form, frozen=True):
+class _Scoped(RebalancerForm, frozen=True):
     api_version: str = "descheduler/v1alpha2"
     kind: str = ""
     namespaces: NamespacesForm = NamespacesForm()
@@ -85,17 +90,17 @@ def read_kinds(names: Collection[str], args: Mapping[str, tuple[str, dict[str, o
         field, given = args.get(name, (name, {}))
         return convert(form, given, field), field
 
-    repairs: dict[Rule, PodScope] = {}
+    repairs: dict[ViolationRule, PodScope] = {}
     excluded: tuple[str, ...] = ()
-    for rule in Rule:
+    for rule in ViolationRule:
         if rule.value not in names:
             continue
-        if rule is Rule.NODE_AFFINITY:
+        if rule is ViolationRule.NODE_AFFINITY:
             affinity, field = of(_NodeAffinity, rule)
             for entry in affinity.node_affinity_type:
                 one_of(entry, (_REQUIRED,), f"{field}.nodeAffinityType")
             repairs[rule] = _scope(affinity, field)
-        elif rule is Rule.NODE_TAINTS:
+        elif rule is ViolationRule.NODE_TAINTS:
             taints, field = of(_NodeTaints, rule)
             if taints.include_prefer_no_schedule:
                 raise InvalidInput(
@@ -103,7 +108,7 @@ def read_kinds(names: Collection[str], args: Mapping[str, tuple[str, dict[str, o
                 )
             excluded = tuple(taints.excluded_taints)
             repairs[rule] = _scope(taints, field)
-        elif rule is Rule.SPREAD:
+        elif rule is ViolationRule.SPREAD:
             spread, field = of(_Spread, rule)
             for constraint in spread.constraints:
                 one_of(constraint, (_HARD,), f"{field}.constraints")

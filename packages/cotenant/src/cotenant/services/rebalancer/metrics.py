@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from cotenant.drivers.metrics.registry import MetricsRegistry, Sample
 from cotenant.engine.migration.migrations import Migrations
-from cotenant.engine.rebalancer.plan import Plan
+from cotenant.engine.rebalancer.plan import MovePlan
 from cotenant.model.groups.migration import JobPhase
 
 
@@ -21,7 +21,7 @@ class RoundCounts(Protocol):
     planned: int
     created: int
     seconds: float
-    last: Plan | None
+    last: MovePlan | None
     writes: dict[str, int]
     helped: dict[str, int]
 

@@ -27,21 +27,23 @@ from __future__ import annotations
 from math import isnan
 
 from cotenant.engine.migration.proof import ended_s
-from cotenant.engine.rebalancer.plan import Plan
-from cotenant.model.groups.migration import JobMode, JobPhase, MigrationJob, Step
+from cotenant.engine.rebalancer.plan import MovePlan
+from cotenant.model.groups.migration import JobMode, JobPhase, JobStep, MigrationJob
 from cotenant.services.kube_process.decision_trace import LONGEST_REASON, DecisionTrace, SpanSink, of_pod
 
 ROUND, READ, SIMULATE, START = "plan round", "read workloads", "simulate", "start"
 MOVE, MEASURE = "move pod", "measure move"
 PHASES = {  # what ends when a condition becomes True, in their order
-    Step.RESERVATION_CREATED: "wait for limits",
-    Step.RESERVATION_SCHEDULED: "reserve",
-    Step.EVICTION: "evict",
-    Step.POD_SCHEDULED: "place",
-    Step.POD_BOUND: "replace",
-    Step.POD_READY: "become ready",
+    JobStep.RESERVATION_CREATED: "wait for limits",
+    JobStep.RESERVATION_SCHEDULED: "reserve",
+    JobStep.EVICTION: "evict",
+    JobStep.POD_SCHEDULED: "place",
+    JobStep.POD_BOUND: "replace",
+    JobStep.POD_READY: "become ready",
 }
-_BY_RESERVATION = tuple(step for step in PHASES if step is not Step.POD_SCHEDULED)  # only a pod without a node has that
+_BY_RESERVATION = tuple(
+    step for step in PHASES if step is not JobStep.POD_SCHEDULED
+)  # only a pod without a node has that
 _RESULTS = {JobPhase.SUCCEEDED: "moved", JobPhase.FAILED: "failed", JobPhase.ABORTED: "aborted"}
 
 
@@ -51,7 +53,9 @@ class MoveSpans:
     def __init__(self, sink: SpanSink) -> None:
         self._sink = sink
 
-    def planned(self, plan: Plan, began_s: float, read_s: float, planned_s: float, now_s: float, created: int) -> None:
+    def planned(
+        self, plan: MovePlan, began_s: float, read_s: float, planned_s: float, now_s: float, created: int
+    ) -> None:
         """A round: it began, had read, had planned, and has ended. `created`: jobs."""
         trace = DecisionTrace(ROUND, began_s, now_s)
         trace.phase(READ, began_s, read_s)
@@ -68,7 +72,7 @@ class MoveSpans:
 
     def ended(self, job: MigrationJob, now_s: float) -> None:
         """A final status of a job is stored: its end, or the verdict about it."""
-        verdict = job.condition(Step.HELPED)
+        verdict = job.condition(JobStep.HELPED)
         if verdict is None:
             self._moved(job, now_s)
             return
@@ -88,7 +92,7 @@ class MoveSpans:
         why = ""
         if job.phase is not JobPhase.SUCCEEDED:
             why = f"{job.status_reason}: {job.message}"[:LONGEST_REASON]
-            steps = (Step.EVICTION,) if job.mode is JobMode.EVICT_DIRECTLY else _BY_RESERVATION
+            steps = (JobStep.EVICTION,) if job.mode is JobMode.EVICT_DIRECTLY else _BY_RESERVATION
             missing = next((entry for entry in steps if not job.has(entry)), None)
             if missing is not None:
                 trace.phase(PHASES[missing], at_s, now_s, error=why)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
-from cotenant.engine.rebalancer.plan import Plan
+from cotenant.engine.rebalancer.plan import MovePlan
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.autonomy.autonomy import MoveMode
 from cotenant.model.groups.workload_kind import WorkloadKind
@@ -39,13 +39,13 @@ class RebalancerOptions:
 
 
 @dataclass(slots=True)
-class Rounds:
+class RoundTotals:
     """Counts of the rounds so far, and the last plan."""
 
     number: int = 0
     planned: int = 0
     created: int = 0
     seconds: float = 0.0
-    last: Plan | None = None
+    last: MovePlan | None = None
     writes: dict[str, int] = field(default_factory=lambda: {"done": 0, "refused": 0, "conflict": 0})
     helped: dict[str, int] = field(default_factory=lambda: {"True": 0, "False": 0, "Unknown": 0})

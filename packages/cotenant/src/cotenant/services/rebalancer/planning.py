@@ -37,10 +37,10 @@ from cotenant.drivers.kube.kinds.workloads import (
     replicas_of,
 )
 from cotenant.drivers.seals.seals import NO_SEALS, Seals, read_seals
-from cotenant.engine.rebalancer.plan import Plan
+from cotenant.engine.rebalancer.plan import MovePlan
 from cotenant.engine.rebalancer.planner import Planner
 from cotenant.engine.rebalancer.settings import RebalancerSettings
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.model.assess.prices import PriceTable
 from cotenant.model.cluster.annotations import RAW_ALLOCATABLE
 from cotenant.model.cluster.eviction import EvictionNotes
@@ -67,7 +67,7 @@ from cotenant.services.scheduling.watches import EngineWatches
 AGENT = "cotenant-rebalancer"
 
 
-def plan(request: PlanArguments) -> Plan:
+def plan(request: PlanArguments) -> MovePlan:
     """Read the cluster and plan one round. Raises `CotenantError`."""
     check_plan(request)
     profile = by_requests(cluster_profile("--profile", request.profile))
@@ -95,7 +95,7 @@ async def _plan(
     kinds: Sequence[WorkloadKind],
     seals: Seals,
     prices: PriceTable | None,
-) -> Plan:
+) -> MovePlan:
     async with Client(
         access, qps=float("inf"), burst=100, in_flight=16, timeout_s=within_s, user_agent=AGENT
     ) as client:
@@ -158,7 +158,7 @@ class ClusterReading:
             self.cluster,
             reader,
             ClaimBinder(client, reader.volumes),
-            Reports(),
+            NodeReports(),
             self._now,
             self._declared_seen,
         )
@@ -194,7 +194,7 @@ class ClusterReading:
             lambda key: self._workloads.owner_gone(kind, key),
         )
 
-    def plan(self) -> Plan:
+    def plan(self) -> MovePlan:
         """One round over what was read. The engine is left as it would be after it."""
         wrong = self.read_raw_allocatable()
         found = self.planner.plan(self._now())
@@ -228,7 +228,7 @@ class ClusterReading:
         return read_eviction_notes(obj) if obj is not None else EvictionNotes()
 
 
-def plan_json(found: Plan) -> bytes:
+def plan_json(found: MovePlan) -> bytes:
     """The plan as one JSON object."""
     return msgspec.json.encode(found)
 

@@ -15,8 +15,8 @@ import logging
 import time
 from collections.abc import Callable
 
-from cotenant.drivers.http.address import Listening
-from cotenant.drivers.http.messages import TEXT, Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.address import ListeningSocket
+from cotenant.drivers.http.messages import TEXT, HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.kube.client.access import Access
@@ -37,7 +37,7 @@ from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.migration.instructions import (
     CreateJob,
-    EvictPod,
+    EvictJobPod,
     Instruction,
     PodFacts,
     RequestEviction,
@@ -49,16 +49,24 @@ from cotenant.engine.migration.migrations import Migrations
 from cotenant.engine.rebalancer.arbiter import ClusterArbiter
 from cotenant.engine.rebalancer.broken import BrokenObjectives
 from cotenant.engine.rebalancer.permitting import Leave, MovePermits
-from cotenant.engine.rebalancer.plan import Plan, PlannedMove
+from cotenant.engine.rebalancer.plan import MovePlan, PlannedMove
 from cotenant.engine.rebalancer.purposes import Purposes
 from cotenant.engine.rebalancer.requested import RequestedMoves
 from cotenant.engine.rebalancer.room import DEFRAGMENTATION
 from cotenant.engine.rebalancer.round_limits import controller
 from cotenant.engine.rebalancer.rounds import kept_until_s, moved_lately, plan_round
-from cotenant.model.autonomy.autonomy import Rung
+from cotenant.model.autonomy.autonomy import AutonomyRung
 from cotenant.model.cluster.eviction_request import EvictionRequest
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
-from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, JobPhase, MigrationJob, PodRef, Step, WaitReason
+from cotenant.model.groups.migration import (
+    EVICT_POLICY,
+    EvictPolicy,
+    JobPhase,
+    JobStep,
+    MigrationJob,
+    PodRef,
+    WaitReason,
+)
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import NORMAL, WARNING
 from cotenant.services.kube_process.leadership import Leadership
@@ -67,14 +75,14 @@ from cotenant.services.kube_process.span_export import exporter
 from cotenant.services.kube_process.watches import ObjectHandler
 from cotenant.services.rebalancer import metrics
 from cotenant.services.rebalancer.move_spans import MoveSpans
-from cotenant.services.rebalancer.options import COMPONENT, RebalancerOptions, Rounds
+from cotenant.services.rebalancer.options import COMPONENT, RebalancerOptions, RoundTotals
 from cotenant.services.rebalancer.planning import ClusterReading
 from cotenant.services.rebalancer.scales import Scales
 from cotenant.services.rebalancer.writing import Stored, carry_out, keep_room
 
 _LONGEST_SLEEP_S = 5.0
 _POLICIES = {evict_policy.value: evict_policy for evict_policy in EvictPolicy}
-_BEGINS = (CreateJob, EvictPod, RequestEviction, StartSurge)
+_BEGINS = (CreateJob, EvictJobPod, RequestEviction, StartSurge)
 _log = logging.getLogger(__name__)
 
 
@@ -88,7 +96,7 @@ class RebalancerProcess:
         identity: str,
         leadership: Callable[[Client], Leadership],
         clock: SteadyClock | None = None,
-        listening: Listening | None = None,
+        listening: ListeningSocket | None = None,
     ) -> None:
         """`listening`: a socket that is bound already."""
         self._options, self._settings = options, options.settings
@@ -125,7 +133,7 @@ class RebalancerProcess:
         kube.watches.handle(
             AUTONOMIES, ObjectHandler(read_autonomy, self.permissions.seen, self.permissions.gone), optional=True
         )
-        self.rounds = Rounds()
+        self.rounds = RoundTotals()
         self._tasks: set[asyncio.Task[None]] = set()
         self._evictions = TokenBucket(acting.evictions_per_s, acting.burst)
         kube.watches.handle(
@@ -227,10 +235,10 @@ class RebalancerProcess:
                 self._not_created(move, leave)
             elif not self._options.acts:
                 _log.info("dry run: %s would move from %s to %s: %s", move.pod, move.node, move.target, move.reason)
-            elif leave.rung >= Rung.ACT and not await self._keep_rooms(plan, move, kept_rooms):
+            elif leave.rung >= AutonomyRung.ACT and not await self._keep_rooms(plan, move, kept_rooms):
                 _log.info("%s is not moved: the room for %s could not be kept", move.pod, move.about)
             else:
-                verb = "moves" if leave.rung >= Rung.ACT else "would move, once approved,"
+                verb = "moves" if leave.rung >= AutonomyRung.ACT else "would move, once approved,"
                 _log.info("%s %s from %s to %s: %s", move.pod, verb, move.node, move.target, move.reason)
                 self.rounds.created += 1
                 self._start(CreateJob(leave.job_of(intent.job)))
@@ -239,13 +247,13 @@ class RebalancerProcess:
 
     def _not_created(self, move: PlannedMove, leave: Leave) -> None:
         """A plan that is shown only, or not even that."""
-        level = logging.DEBUG if leave.rung <= Rung.SHADOW else logging.INFO
+        level = logging.DEBUG if leave.rung <= AutonomyRung.SHADOW else logging.INFO
         _log.log(level, "%s is not moved from %s to %s: %s", move.pod, move.node, move.target, leave.why)
-        if leave.rung is Rung.SUGGEST and not leave.is_held:
+        if leave.rung is AutonomyRung.SUGGEST and not leave.is_held:
             why = f"would move from {move.node} to {move.target}: {move.reason}"
             self.kube.events.record(PODS, move.pod, move.uid, NORMAL, "MoveSuggested", why)
 
-    async def _keep_rooms(self, plan: Plan, move: PlannedMove, done: dict[str, bool]) -> bool:
+    async def _keep_rooms(self, plan: MovePlan, move: PlannedMove, done: dict[str, bool]) -> bool:
         """Write the expected room of the pods that wait for this move before anything moves. Whether that
         succeeded, or none waits.
         """
@@ -271,7 +279,7 @@ class RebalancerProcess:
 
     async def _carry_out(self, what: Instruction) -> None:
         try:
-            if isinstance(what, EvictPod):
+            if isinstance(what, EvictJobPod):
                 wait_s = self._evictions.take(time.monotonic())
                 if wait_s > 0:
                     await asyncio.sleep(wait_s)
@@ -312,7 +320,7 @@ class RebalancerProcess:
 
     def _record(self, what: Instruction) -> None:
         """Events on the pods, and lines in the log."""
-        if isinstance(what, EvictPod):
+        if isinstance(what, EvictJobPod):
             job = what.job
             why = job.reason or f"job {job.name}"
             self.kube.events.record(
@@ -325,7 +333,7 @@ class RebalancerProcess:
         elif isinstance(what, WithdrawEviction):
             self._record_withdrawal(what.request)
         elif isinstance(what, WriteStatus) and not what.job.phase.is_final:
-            waits = what.job.condition(Step.WAITING)
+            waits = what.job.condition(JobStep.WAITING)
             if waits is not None and waits.status == "True" and waits.reason == WaitReason.RESPONDER:
                 pod = what.job.pod
                 self.kube.events.record(PODS, pod.key, pod.uid, NORMAL, "EvictionProgress", waits.message)
@@ -340,7 +348,7 @@ class RebalancerProcess:
             self.kube.events.record(PODS, key, request.pod_uid, NORMAL, "EvictionWithdrawn", why)
 
     def _record_end(self, job: MigrationJob) -> None:
-        helped = job.condition(Step.HELPED)
+        helped = job.condition(JobStep.HELPED)
         if helped is not None:
             self.rounds.helped[helped.status] = self.rounds.helped.get(helped.status, 0) + 1
             _log.info("%s: helped %s: %s", job.name, helped.status, helped.message)
@@ -390,4 +398,4 @@ class RebalancerProcess:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self._pages.answer(scope["method"], scope["path"], scope["query_string"])
-        await send_answer(send, found or Answer(404, b"not found\n", TEXT))
+        await send_answer(send, found or HttpAnswer(404, b"not found\n", TEXT))

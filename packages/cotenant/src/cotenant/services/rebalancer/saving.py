@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cotenant.engine.rebalancer.plan import Plan
+from cotenant.engine.rebalancer.plan import MovePlan
 from cotenant.engine.rebalancer.room import PACKING
 from cotenant.model.assess.prices import PricedNode, PriceTable
 from cotenant.model.cluster.node import Node
@@ -18,7 +18,7 @@ from cotenant.model.resources import CPU_NAME, MEMORY_NAME, NVIDIA_GPU
 _SHOWN = 5
 
 
-def with_savings(found: Plan, nodes: Iterable[Node], prices: PriceTable) -> Plan:
+def with_savings(found: MovePlan, nodes: Iterable[Node], prices: PriceTable) -> MovePlan:
     """The plan with a note of what its emptied nodes cost; the same plan where it empties none."""
     emptied = dict.fromkeys(move.node for move in found.moves if move.trigger == PACKING)
     if not emptied:

@@ -33,14 +33,14 @@ class RollingUpdate(ApiStruct, frozen=True):
     max_unavailable: int | str | None = None
 
 
-class Strategy(ApiStruct, frozen=True):
+class DeploymentStrategy(ApiStruct, frozen=True):
     """How a Deployment is rolled out."""
 
     type: str | None = None
     rolling_update: RollingUpdate | None = None
 
 
-class Template(ApiStruct, frozen=True):
+class DeploymentTemplate(ApiStruct, frozen=True):
     """The pod template's metadata."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -51,8 +51,8 @@ class DeploymentSpec(ApiStruct, frozen=True):
 
     replicas: int | None = None
     paused: bool | None = None
-    strategy: Strategy = Strategy()
-    template: Template = Template()
+    strategy: DeploymentStrategy = DeploymentStrategy()
+    template: DeploymentTemplate = DeploymentTemplate()
     selector: Something | None = None
 
 

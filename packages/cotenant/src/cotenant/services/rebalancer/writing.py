@@ -32,8 +32,8 @@ from cotenant.engine.migration.instructions import (
     CreateJob,
     CreateReservation,
     DeleteJob,
-    DeleteReservation,
-    EvictPod,
+    DeleteJobReservation,
+    EvictJobPod,
     Instruction,
     RequestEviction,
     SetLanding,
@@ -84,7 +84,7 @@ async def carry_out(client: Client, what: Instruction, now_s: float) -> Stored:
                 )
         case CreateReservation():
             return await _reserve(client, what, now_s)
-        case EvictPod():
+        case EvictJobPod():
             await _evict(client, what, now_s)
         case StartSurge(job=job):
             await start_surge(client, job)
@@ -101,7 +101,7 @@ async def carry_out(client: Client, what: Instruction, now_s: float) -> Stored:
         case WithdrawEviction(request=request):
             with suppress(NotFound, Conflict):
                 await client.delete(EVICTION_REQUESTS, request.namespace, request.name, uid=request.uid)
-        case DeleteReservation(name=name, uid=uid):
+        case DeleteJobReservation(name=name, uid=uid):
             with suppress(NotFound, Conflict):
                 await client.delete(RESERVATIONS, "", name, uid=uid)
         case DeleteJob(job=job):
@@ -167,7 +167,7 @@ async def keep_room(client: Client, room: PlannedRoom, until_s: float) -> None:
     await client.patch(PODS, namespace, name, body, content_type=MERGE_PATCH)
 
 
-async def _evict(client: Client, what: EvictPod, now_s: float) -> None:
+async def _evict(client: Client, what: EvictJobPod, now_s: float) -> None:
     pod, grace_s = what.job.pod, what.job.grace_s
     try:
         if what.policy is EvictPolicy.DELETE:

@@ -24,10 +24,10 @@ from enum import StrEnum
 import msgspec
 
 from cotenant.drivers.http.messages import (
-    Answer,
-    Gone,
+    BodyRefused,
+    Disconnected,
+    HttpAnswer,
     Receive,
-    Refused,
     Scope,
     Send,
     header,
@@ -35,7 +35,7 @@ from cotenant.drivers.http.messages import (
     send_answer,
 )
 from cotenant.drivers.http.tokens import BearerToken
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.services.reporting import payload
@@ -68,7 +68,7 @@ class ReportEndpoint:
 
     def __init__(
         self,
-        reports: Reports,
+        reports: NodeReports,
         clock: Callable[[], float],
         token: BearerToken | None = None,
         taken: Callable[[NodeReport], None] | None = None,
@@ -95,15 +95,15 @@ class ReportEndpoint:
             raise ValueError(f"an HTTP endpoint was asked for {scope['type']}")
         try:
             outcome, answer = await self._answer(scope, receive)
-        except Refused as refused:
+        except BodyRefused as refused:
             outcome, answer = ReportOutcome.REFUSED, refused.answer
-        except Gone:
+        except Disconnected:
             self.counts[ReportOutcome.REFUSED] += 1
             return
         self.counts[outcome] += 1
         await send_answer(send, answer)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> tuple[ReportOutcome, Answer]:
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[ReportOutcome, HttpAnswer]:
         if scope["method"] != "POST":
             return ReportOutcome.REFUSED, _error(405, "only POST", more=((b"allow", b"POST"),))
         now_s = self._clock()
@@ -122,7 +122,7 @@ class ReportEndpoint:
             return ReportOutcome.REFUSED, _error(415, "Content-Type must be application/json")
         return self.take(await read_body(scope, receive, payload.MAX_BYTES), now_s, sender)
 
-    def take(self, body: bytes, now_s: float, sender: str | None = None) -> tuple[ReportOutcome, Answer]:
+    def take(self, body: bytes, now_s: float, sender: str | None = None) -> tuple[ReportOutcome, HttpAnswer]:
         """Store a report from its JSON; returns the outcome and the answer. Never raises for bad content.
 
         `sender`: the only node that it may be of; None = any.
@@ -148,17 +148,17 @@ class ReportEndpoint:
             return ReportOutcome.OLDER, _error(200, "not taken: a newer report of this node is known", "timestamp")
         if self._taken is not None:
             self._taken(self._reports.fresh(report.node, now_s) or report)
-        return ReportOutcome.TAKEN, Answer(204)
+        return ReportOutcome.TAKEN, HttpAnswer(204)
 
 
 def _retry_after(error: Transient) -> tuple[bytes, bytes]:
     return b"retry-after", b"%d" % max(1, round(error.retry_after_s))
 
 
-def _unauthorized(why: str) -> tuple[ReportOutcome, Answer]:
-    return ReportOutcome.UNAUTHORIZED, Answer(401, _error(401, why).body, more=((b"www-authenticate", b"Bearer"),))
+def _unauthorized(why: str) -> tuple[ReportOutcome, HttpAnswer]:
+    return ReportOutcome.UNAUTHORIZED, HttpAnswer(401, _error(401, why).body, more=((b"www-authenticate", b"Bearer"),))
 
 
-def _error(status: int, error: str, field: str | None = None, more: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
+def _error(status: int, error: str, field: str | None = None, more: tuple[tuple[bytes, bytes], ...] = ()) -> HttpAnswer:
     body = msgspec.json.encode(_ErrorBody(" ".join(error.split()), field)) + b"\n"
-    return Answer(status, body, more=more)
+    return HttpAnswer(status, body, more=more)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from cotenant.policy.credit.pricing import Verdict
+from cotenant.policy.credit.pricing import CauseVerdict
 
 PATH = "/credit/v1/incidents"
 MAX_BYTES = 16_384
@@ -35,6 +35,6 @@ class IncidentBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     victim: _Tenant | None = None
     culprit_pod: _Pod | None = None
     victim_pod: _Pod | None = None
-    verdict: Verdict = Verdict.ATTRIBUTED
+    verdict: CauseVerdict = CauseVerdict.ATTRIBUTED
     objective_missed: bool = False
     evidence: dict[str, int | str] = {}

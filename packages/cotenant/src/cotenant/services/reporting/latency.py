@@ -27,7 +27,7 @@ import msgspec
 
 from cotenant.model.document import split_refusal
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import ServiceHealth
 
 MAX_BYTES = 16 * 1024
@@ -150,5 +150,5 @@ def _refused(message: str) -> tuple[str, str]:
 
 def find(workload: str, pods: Sequence[NodePod]) -> NodePod | None:
     """The pod of a report. Of several with one name the running one, else a terminating one; never a finished one."""
-    meant = [pod for pod in pods if workload in (pod.key, pod.uid, pod.group) and pod.phase is not Phase.OVER]
-    return next((pod for pod in meant if pod.phase is Phase.RUNNING), meant[0] if meant else None)
+    meant = [pod for pod in pods if workload in (pod.key, pod.uid, pod.group) and pod.phase is not NodePodPhase.OVER]
+    return next((pod for pod in meant if pod.phase is NodePodPhase.RUNNING), meant[0] if meant else None)

@@ -14,7 +14,7 @@ from types import TracebackType
 import aiohttp
 
 from cotenant.drivers.http.tokens import read_token
-from cotenant.drivers.http.trust import Trust
+from cotenant.drivers.http.trust import TlsTrust
 from cotenant.model.errors import Permanent, Transient
 
 WITHIN_S = 5.0
@@ -27,7 +27,7 @@ class ReportSender:
 
     def __init__(self, token_file: Path | None = None, within_s: float = WITHIN_S, ca_file: Path | None = None) -> None:
         """`token_file` and `ca_file` (authorities of the receivers, PEM) are read again when they change."""
-        self._trust = Trust(ca_file, "report ca file")
+        self._trust = TlsTrust(ca_file, "report ca file")
         self._token_file = token_file
         self._within_s = within_s
         self._session: aiohttp.ClientSession | None = None

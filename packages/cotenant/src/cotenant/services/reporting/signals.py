@@ -36,7 +36,7 @@ class SubscribedPod(msgspec.Struct, frozen=True, array_like=True):
     uid: Word
 
 
-class Subscription(msgspec.Struct, frozen=True, rename="camel"):
+class SignalSubscription(msgspec.Struct, frozen=True, rename="camel"):
     """What an agent asks for."""
 
     node: Word
@@ -84,7 +84,7 @@ class ActionTaken(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 _encoder = msgspec.json.Encoder()
 _lines = msgspec.json.Decoder(SignalLine)
-_subscriptions = msgspec.json.Decoder(Subscription)
+_subscriptions = msgspec.json.Decoder(SignalSubscription)
 _actions = msgspec.json.Decoder(ActionTaken)
 
 
@@ -93,7 +93,7 @@ def encode_line(line: SignalLine) -> bytes:
     return _encoder.encode(line) + b"\n"
 
 
-def encode(value: Subscription | ActionTaken) -> bytes:
+def encode(value: SignalSubscription | ActionTaken) -> bytes:
     """The body of a request."""
     return _encoder.encode(value)
 
@@ -103,7 +103,7 @@ def decode_line(line: bytes) -> SignalLine:
     return _decoded(_lines, line, "signal line")
 
 
-def decode_subscription(body: bytes) -> Subscription:
+def decode_subscription(body: bytes) -> SignalSubscription:
     """What an agent asks for. Raises `InvalidInput`."""
     return _decoded(_subscriptions, body, "subscription")
 

@@ -33,7 +33,7 @@ class KnownQuota:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class QuotaCountedPod:
     """A pod as its quota counts it. `label`: of its quota."""
 
     uid: str
@@ -42,7 +42,7 @@ class Member:
     request: Amounts = NOTHING
 
 
-class Facts:
+class WebhookFacts:
     """The webhook's knowledge. `clock` gives seconds that never go back."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -52,9 +52,9 @@ class Facts:
         self._namespaces: dict[str, Labels] = {}
         self._quotas: dict[str, KnownQuota] = {}
         self._admitted: dict[str, tuple[float, KnownQuota]] = {}
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, QuotaCountedPod] = {}
         self._sums: dict[tuple[str, str], dict[str, int]] = {}  # of the members' requests, by namespace and label
-        self._admitted_members: dict[str, tuple[float, Member]] = {}
+        self._admitted_members: dict[str, tuple[float, QuotaCountedPod]] = {}
         self._by_name: dict[str, Quota] | None = None
 
     # ---- from watches
@@ -95,7 +95,7 @@ class Facts:
         self._admitted.pop(key, None)
         self._by_name = None
 
-    def member_seen(self, member: Member) -> None:
+    def member_seen(self, member: QuotaCountedPod) -> None:
         """A pod is there that has not ended."""
         self._count(self._members.pop(member.uid, None), -1)
         self._members[member.uid] = member
@@ -114,7 +114,7 @@ class Facts:
         self._admitted[quota.key] = (self._clock() + PROVISIONAL_S, quota)
         self._by_name = None
 
-    def member_admitted(self, member: Member) -> None:
+    def member_admitted(self, member: QuotaCountedPod) -> None:
         """A review admitted this pod; it is not stored yet."""
         if member.uid not in self._members:
             self._admitted_members[member.uid] = (self._clock() + PROVISIONAL_S, member)
@@ -169,7 +169,7 @@ class Facts:
                 _add(total, member.request, 1)
         return Amounts.of(total)
 
-    def _count(self, member: Member | None, sign: int) -> None:
+    def _count(self, member: QuotaCountedPod | None, sign: int) -> None:
         if member is not None:
             _add(self._sums.setdefault((member.namespace, member.label), {}), member.request, sign)
 

@@ -28,7 +28,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import PARENT, ROOT_QUOTA, SHARED_WEIGHT, TREE_ID, Quota
 from cotenant.model.json_object import JsonObject, json_object
 from cotenant.policy.admission.documents import Document, annotations_of, copied, labels_of, mapping, section
-from cotenant.policy.quota.admission import Violation, check, check_alone, check_delete
+from cotenant.policy.quota.admission import QuotaViolation, check, check_alone, check_delete
 from cotenant.policy.quota.usable import defaulted
 from cotenant.services.reviewing.facts import KnownQuota
 
@@ -59,7 +59,7 @@ def is_of_tree(document: Document, group: str) -> bool:
     return group != X_ELASTIC_QUOTAS.group or has_koordinator_labels(decoded(document, ""))
 
 
-def default_quota(document: Document, others: Mapping[str, Quota]) -> tuple[Document, list[Violation]]:
+def default_quota(document: Document, others: Mapping[str, Quota]) -> tuple[Document, list[QuotaViolation]]:
     """The document with its defaults written in, and why it cannot have them. Raises `InvalidInput`."""
     made: Document = copied(document)
     name = str(mapping(document, "metadata").get("name") or "")
@@ -70,7 +70,7 @@ def default_quota(document: Document, others: Mapping[str, Quota]) -> tuple[Docu
     if parent != ROOT_QUOTA and parent != name:
         above = others.get(parent)
         if above is None:
-            return made, [Violation(name, "unknown-parent", f"there is no quota {parent}")]
+            return made, [QuotaViolation(name, "unknown-parent", f"there is no quota {parent}")]
         tree = (
             labels.get(TREE_ID)
             or defaulted([above, *(quota for quota in others.values() if quota is not above)])[0].tree_id
@@ -89,7 +89,7 @@ def default_quota(document: Document, others: Mapping[str, Quota]) -> tuple[Docu
 
 async def check_written(
     quota: Quota, old: Quota | None, others: Sequence[Quota], has_pods: HasPods
-) -> tuple[Violation, ...]:
+) -> tuple[QuotaViolation, ...]:
     """The rules that writing a quota breaks. `old`: what it replaces, None for a new one."""
     everything = defaulted([quota, *(other for other in others if other.name != quota.name)])
     made = everything[0]
@@ -103,12 +103,12 @@ async def check_written(
     return check(made, [*everything[1:], *(twins if old is None else ())], before, holding)
 
 
-def check_by_itself(quota: Quota) -> tuple[Violation, ...]:
+def check_by_itself(quota: Quota) -> tuple[QuotaViolation, ...]:
     """The rules about a quota that belongs to no tree."""
     return tuple(check_alone(quota))
 
 
-async def check_deleted(quota: Quota, others: Sequence[Quota], has_pods: HasPods) -> tuple[Violation, ...]:
+async def check_deleted(quota: Quota, others: Sequence[Quota], has_pods: HasPods) -> tuple[QuotaViolation, ...]:
     """Reasons against deleting a quota."""
     return check_delete(quota, others, [quota.name] if await has_pods(quota) else ())
 

@@ -66,7 +66,7 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReviewOutcome:
     """The answer to a request. `code` and `message` are of a refusal."""
 
     is_allowed: bool = True
@@ -76,7 +76,7 @@ class Outcome:
     message: str = ""
 
 
-ALLOWED = Outcome()
+ALLOWED = ReviewOutcome()
 
 _decoder = msgspec.json.Decoder(_Review)
 _encode = msgspec.json.Encoder().encode
@@ -98,7 +98,7 @@ def read_review(body: bytes) -> ReviewRequest:
     return review.request
 
 
-def write_review(uid: str, outcome: Outcome) -> bytes:
+def write_review(uid: str, outcome: ReviewOutcome) -> bytes:
     """The body of the answer."""
     response: dict[str, object] = {"uid": uid, "allowed": outcome.is_allowed}
     if outcome.is_allowed and outcome.patch:

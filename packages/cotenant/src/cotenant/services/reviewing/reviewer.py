@@ -31,7 +31,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import NAME, PREEMPTIBLE
 from cotenant.policy.admission.devices import check_devices, default_devices
 from cotenant.policy.admission.differences import difference
-from cotenant.policy.admission.documents import Document, Refusal, labels_of, mapping
+from cotenant.policy.admission.documents import AdmissionRefusal, Document, labels_of, mapping
 from cotenant.policy.admission.holdings import check_holdings
 from cotenant.policy.admission.pods import check_pod, requests_of
 from cotenant.policy.admission.profiles import (
@@ -43,14 +43,14 @@ from cotenant.policy.admission.profiles import (
     workload_draw,
 )
 from cotenant.policy.admission.translation import left_native, record
-from cotenant.policy.quota.admission import Violation
+from cotenant.policy.quota.admission import QuotaViolation
 from cotenant.policy.quota.pods import check_pod_quota, closed_to, exceeded, quota_of_pod, unknown
 from cotenant.services.reviewing import quotas
-from cotenant.services.reviewing.facts import Facts, KnownQuota, Member
+from cotenant.services.reviewing.facts import KnownQuota, QuotaCountedPod, WebhookFacts
 from cotenant.services.reviewing.merging import merge_pod, merge_reservation
 from cotenant.services.reviewing.nodes import amplified_node
-from cotenant.services.reviewing.review import ALLOWED, Outcome, ReviewRequest
-from cotenant.services.reviewing.rules import Rules
+from cotenant.services.reviewing.review import ALLOWED, ReviewOutcome, ReviewRequest
+from cotenant.services.reviewing.rules import ReviewRules
 
 MASTERS = "system:masters"
 NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # of a token that is bound to a pod; Kubernetes 1.30
@@ -58,7 +58,7 @@ NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # of a token that is b
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    answer: Callable[[ReviewRequest], Awaitable[Outcome]]
+    answer: Callable[[ReviewRequest], Awaitable[ReviewOutcome]]
     resources: frozenset[tuple[str, str]]  # (group, plural)
     operations: frozenset[str]
     subresource: str = ""
@@ -85,7 +85,12 @@ class Reviewer:
     """
 
     def __init__(
-        self, facts: Facts, rules: Rules, has_pods: quotas.HasPods, rng: Random, node_of: NodeOf | None = None
+        self,
+        facts: WebhookFacts,
+        rules: ReviewRules,
+        has_pods: quotas.HasPods,
+        rng: Random,
+        node_of: NodeOf | None = None,
     ) -> None:
         """`node_of` is needed where evictions are judged."""
         self._facts = facts
@@ -120,7 +125,7 @@ class Reviewer:
         """Those whose reviews are of writes of a status: they are never refused."""
         return frozenset(name for name, path in self._paths.items() if path.subresource == "status")
 
-    async def review(self, path: str, request: ReviewRequest) -> Outcome:
+    async def review(self, path: str, request: ReviewRequest) -> ReviewOutcome:
         """The answer to a request at one of `paths`. Raises `CotenantError` where the API server could not be asked."""
         found = self._paths[path]
         resource = request.resource
@@ -133,21 +138,21 @@ class Reviewer:
             return ALLOWED
         outcome = await self._answer(found, request)
         if path in self.status_paths and not outcome.is_allowed:
-            return Outcome(warnings=(*outcome.warnings, outcome.message))
+            return ReviewOutcome(warnings=(*outcome.warnings, outcome.message))
         return outcome
 
-    async def _answer(self, path: _Path, request: ReviewRequest) -> Outcome:
+    async def _answer(self, path: _Path, request: ReviewRequest) -> ReviewOutcome:
         body = request.old_object if request.operation == "DELETE" else request.object
         if not isinstance(body, dict):
-            return Outcome(False, code=400, message=f"the request has no {request.resource.resource} object")
+            return ReviewOutcome(False, code=400, message=f"the request has no {request.resource.resource} object")
         try:
             return await path.answer(request)
         except InvalidInput as error:
-            return Outcome(False, code=400, message=str(error))
+            return ReviewOutcome(False, code=400, message=str(error))
 
     # ---- pods and reservations
 
-    async def _mutate_pod(self, request: ReviewRequest) -> Outcome:
+    async def _mutate_pod(self, request: ReviewRequest) -> ReviewOutcome:
         pod, namespace = request.object, _namespace(request)
         done = mutate_pod(
             pod,
@@ -161,7 +166,7 @@ class Reviewer:
         refusal = done.refusal or complete_pod(done)
         return _mutated(pod, done, refusal)
 
-    async def _mutate_reservation(self, request: ReviewRequest) -> Outcome:
+    async def _mutate_reservation(self, request: ReviewRequest) -> ReviewOutcome:
         given = request.object
         done = mutate_reservation(
             given, list(self._facts.profiles.values()), self._facts.classes, self._draw("", given), merge_reservation
@@ -169,7 +174,7 @@ class Reviewer:
         note_profiles(done.document, done.applied)
         return _mutated(given, done, done.refusal)
 
-    async def _validate_pod(self, request: ReviewRequest) -> Outcome:
+    async def _validate_pod(self, request: ReviewRequest) -> ReviewOutcome:
         pod, namespace = request.object, _namespace(request)
         old = request.old_object if request.operation == "UPDATE" and isinstance(request.old_object, dict) else None
         refusals = check_pod(pod, old, may_change_sub_priority=self._rules.may_change_sub_priority)
@@ -200,7 +205,7 @@ class Reviewer:
             )
         return tuple(found)
 
-    def _quota_violations(self, pod: Document, old: Document | None, namespace: str) -> list[Violation]:
+    def _quota_violations(self, pod: Document, old: Document | None, namespace: str) -> list[QuotaViolation]:
         known = self._facts.quotas_by_name()
         labels = labels_of(pod)
         if not known and not (old and labels.get(PREEMPTIBLE) != labels_of(old).get(PREEMPTIBLE)):
@@ -209,10 +214,10 @@ class Reviewer:
         before = None if old is None else labels_of(old)
         changes = before is None or quota_of_pod(namespace, before.get(NAME, ""), known) != name
         if changes and labels.get(NAME) and (foreign := closed_to(namespace, name, known, self._facts.home_of)):
-            return [Violation(name, "foreign-quota", foreign)]
+            return [QuotaViolation(name, "foreign-quota", foreign)]
         if changes and old is not None and mapping(old, "spec").get("nodeName"):
             text = f"a pod that runs stays in its quota: the label {NAME} cannot change; make another pod"
-            return [Violation(name, "quota-immutable", text)]
+            return [QuotaViolation(name, "quota-immutable", text)]
         return check_pod_quota(
             known.get(name),
             changes_quota=changes,
@@ -220,7 +225,7 @@ class Reviewer:
             old_preemptible=None if before is None else before.get(PREEMPTIBLE, ""),
         )
 
-    def _beyond_quota(self, request: ReviewRequest, pod: Document, namespace: str) -> list[Violation]:
+    def _beyond_quota(self, request: ReviewRequest, pod: Document, namespace: str) -> list[QuotaViolation]:
         label = labels_of(pod).get(NAME, "")
         if nowhere := unknown(label, self._facts.quotas_by_name()):
             return list(nowhere)
@@ -230,10 +235,10 @@ class Reviewer:
         uid, asked = str(mapping(pod, "metadata").get("uid") or request.uid), requests_of(pod)
         violations = exceeded(found.quota, self._facts.requested(found.quota.name, uid), asked, found.admission)
         if not violations and not request.dry_run:
-            self._facts.member_admitted(Member(uid, namespace, label, asked))
+            self._facts.member_admitted(QuotaCountedPod(uid, namespace, label, asked))
         return list(violations)
 
-    async def _validate_eviction(self, request: ReviewRequest) -> Outcome:
+    async def _validate_eviction(self, request: ReviewRequest) -> ReviewOutcome:
         """An agent evicts pods of the node that its token names. The review does not say where the pod is."""
         if request.user_info.username != self._rules.agents:
             return ALLOWED
@@ -248,7 +253,7 @@ class Reviewer:
 
     # ---- quotas
 
-    async def _mutate_quota(self, request: ReviewRequest) -> Outcome:
+    async def _mutate_quota(self, request: ReviewRequest) -> ReviewOutcome:
         document = request.object
         if not quotas.is_of_tree(document, request.resource.group):
             return ALLOWED
@@ -256,10 +261,10 @@ class Reviewer:
         return (
             _refused(violation.text for violation in violations)
             if violations
-            else Outcome(patch=difference(document, made))
+            else ReviewOutcome(patch=difference(document, made))
         )
 
-    async def _validate_quota(self, request: ReviewRequest) -> Outcome:
+    async def _validate_quota(self, request: ReviewRequest) -> ReviewOutcome:
         deletes = request.operation == "DELETE"
         known = self._quota(request.old_object if deletes else request.object, request)
         others = [quota.quota for key, quota in self._facts.quotas().items() if key != known.key]
@@ -285,13 +290,13 @@ class Reviewer:
 
     # ---- nodes
 
-    async def _mutate_node(self, request: ReviewRequest) -> Outcome:
+    async def _mutate_node(self, request: ReviewRequest) -> ReviewOutcome:
         node = request.object
         name = str(mapping(node, "metadata").get("name") or request.name or "")
         old = request.old_object if isinstance(request.old_object, dict) else None
         made = amplified_node(node, old, by_own_kubelet=request.user_info.username == f"system:node:{name}")
         patch = () if made.node is node else difference(node, made.node)
-        return Outcome(patch=patch, warnings=tuple(f"node {name}: {entry}" for entry in made.ignored))
+        return ReviewOutcome(patch=patch, warnings=tuple(f"node {name}: {entry}" for entry in made.ignored))
 
     def _draw(self, namespace: str, obj: Document) -> Draw:
         if self._rules.draws_by_pod:
@@ -299,7 +304,7 @@ class Reviewer:
         return workload_draw(namespace, obj)
 
 
-def complete_pod(done: Mutation) -> Refusal | None:
+def complete_pod(done: Mutation) -> AdmissionRefusal | None:
     """The steps after the profiles, in place: the record of lent amounts, devices, the profiles' names."""
     refusal = record(done.document)
     if refusal is None:
@@ -312,10 +317,10 @@ def _namespace(request: ReviewRequest) -> str:
     return str(mapping(request.object, "metadata").get("namespace") or request.namespace or "")
 
 
-def _mutated(given: Document, done: Mutation, refusal: Refusal | None) -> Outcome:
+def _mutated(given: Document, done: Mutation, refusal: AdmissionRefusal | None) -> ReviewOutcome:
     if refusal is not None:
-        return Outcome(False, warnings=done.warnings, code=refusal.code, message=refusal.message)
-    return Outcome(patch=difference(given, done.document), warnings=done.warnings)
+        return ReviewOutcome(False, warnings=done.warnings, code=refusal.code, message=refusal.message)
+    return ReviewOutcome(patch=difference(given, done.document), warnings=done.warnings)
 
 
 def _mixed(native: list[str]) -> str:
@@ -325,9 +330,9 @@ def _mixed(native: list[str]) -> str:
     )
 
 
-def _judged(messages: list[str]) -> Outcome:
+def _judged(messages: list[str]) -> ReviewOutcome:
     return _refused(messages) if messages else ALLOWED
 
 
-def _refused(messages: Iterable[str]) -> Outcome:
-    return Outcome(False, message="; ".join(messages))
+def _refused(messages: Iterable[str]) -> ReviewOutcome:
+    return ReviewOutcome(False, message="; ".join(messages))

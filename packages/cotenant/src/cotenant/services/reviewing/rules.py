@@ -8,7 +8,7 @@ SYSTEM_NAMESPACE = "kube-system"
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ReviewRules:
     """What an installation chose. `exempt`: namespaces whose pods and quotas are left alone."""
 
     exempt: frozenset[str] = frozenset({SYSTEM_NAMESPACE})

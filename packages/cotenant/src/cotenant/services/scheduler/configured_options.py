@@ -12,7 +12,7 @@ from cotenant.services.scheduler_config.reading import SchedulerConfig
 from cotenant.services.scheduling.claims import VOLUMES_WITHIN_S
 
 
-class Configured(TypedDict, total=False):
+class ConfiguredOptions(TypedDict, total=False):
     """Fields of `Options`; none of them is there without a file."""
 
     pods_of: dict[str, PodsOfScheduler]
@@ -21,7 +21,7 @@ class Configured(TypedDict, total=False):
     extenders: tuple[Extender, ...]
 
 
-def options_of(config: SchedulerConfig | None) -> Configured:
+def options_of(config: SchedulerConfig | None) -> ConfiguredOptions:
     """The options that the file sets besides those of the command."""
     if config is None:
         return {}

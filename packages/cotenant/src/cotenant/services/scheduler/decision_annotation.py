@@ -17,7 +17,7 @@ from cotenant.model.decisions.record import DecisionRecord
 MAX_BYTES = 2048
 
 
-class Choice(msgspec.Struct, frozen=True, array_like=True):
+class NodeScore(msgspec.Struct, frozen=True, array_like=True):
     """A node and its score."""
 
     node: str
@@ -34,7 +34,7 @@ class Written(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     waited_seconds: float = 0.0
     attempts: int = 1
     rejected: dict[str, int] = {}  # "filter: reason" -> nodes
-    next: tuple[Choice, ...] = ()  # the best of the others
+    next: tuple[NodeScore, ...] = ()  # the best of the others
     gang: str = ""  # namespace/name of the gang that it was placed with
     together: int = 0  # members that were given their nodes in the same step
 
@@ -53,7 +53,7 @@ def written(record: DecisionRecord, waited_s: float, attempts: int) -> str:
         waited_seconds=round(max(0.0, waited_s), 3),
         attempts=attempts,
         rejected={f"{r.filter}: {r.reason}": r.nodes for r in record.rejections},
-        next=tuple(Choice(c.node, _rounded(c.score)) for c in record.candidates if c.node != record.node),
+        next=tuple(NodeScore(c.node, _rounded(c.score)) for c in record.candidates if c.node != record.node),
         gang=record.gang,
         together=record.together,
     )

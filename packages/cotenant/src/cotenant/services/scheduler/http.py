@@ -12,13 +12,13 @@ Limits: metrics and health are open to whoever reaches the port, also with TLS.
 
 from __future__ import annotations
 
-from cotenant.drivers.http.messages import TEXT, Answer, Application, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.messages import TEXT, Application, HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.services.reporting.endpoint import PATH as REPORT_PATH
 from cotenant.services.routes import PROTECTED
 
 
-class Pages:
+class SchedulerPages:
     """The ASGI application."""
 
     def __init__(self, health: HealthPages, *, report: Application, debug: Application) -> None:
@@ -37,5 +37,6 @@ class Pages:
         else:
             await send_answer(
                 send,
-                self._health.answer(scope["method"], path, scope["query_string"]) or Answer(404, b"not found\n", TEXT),
+                self._health.answer(scope["method"], path, scope["query_string"])
+                or HttpAnswer(404, b"not found\n", TEXT),
             )

@@ -34,7 +34,7 @@ from cotenant.services.scheduler.process import SchedulerProcess
 from cotenant.services.scheduler.shadow.process import ShadowProcess
 from cotenant.services.scheduler.shards.sharding import Sharding
 from cotenant.services.scheduler_config.reading import SchedulerConfig
-from cotenant.services.scheduler_config.settings import Verdict
+from cotenant.services.scheduler_config.settings import SettingVerdict
 from cotenant.services.scheduling.device_settings import device_settings
 from cotenant.services.scheduling.load_aware import read_settings
 from cotenant.services.scheduling.names import by_requests, cluster_profile, predicts_use, read_names
@@ -57,7 +57,7 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
     kinds = workload_kinds(request.workload_kinds)
     log_to_stderr(request.log_level, request.log_format)
     for setting in config.settings if config is not None else ():
-        level = logging.WARNING if setting.verdict is Verdict.NOT_SUPPORTED else logging.INFO
+        level = logging.WARNING if setting.verdict is SettingVerdict.NOT_SUPPORTED else logging.INFO
         _log.log(level, "%s: %s", request.config, setting)
     bring_kernels()
     access = load_access(request.kubeconfig, request.context)

@@ -21,20 +21,20 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from cotenant.drivers.http.address import Listening
+from cotenant.drivers.http.address import ListeningSocket
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tokens import BearerToken
-from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.http.traffic import ServerTraffic
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.plugins.extenders.question import AskExtenders
-from cotenant.engine.plugins.reservations.instructions import Reserve
+from cotenant.engine.plugins.reservations.instructions import ReserveNode
 from cotenant.engine.rules.claims.instructions import ReleaseClaim
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.model.cluster.report import NodeReport
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.clock import SteadyClock
@@ -43,15 +43,15 @@ from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.span_export import exporter
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.reporting.identity import TokenNodes
-from cotenant.services.routes import Guard, Routes
+from cotenant.services.routes import CallerGuard, Routes
 from cotenant.services.scheduler.actions import object_status, pod_status
 from cotenant.services.scheduler.actions.binding import Binder, BindOutcomes
-from cotenant.services.scheduler.actions.eviction import Evictor
+from cotenant.services.scheduler.actions.eviction import Preemptor
 from cotenant.services.scheduler.actions.eviction_requests import EvictionRequests
 from cotenant.services.scheduler.actions.extenders import ExtenderCalls
 from cotenant.services.scheduler.actions.reservations import Reserver
 from cotenant.services.scheduler.attempt_spans import AttemptSpans, TracedOutcomes
-from cotenant.services.scheduler.http import Pages
+from cotenant.services.scheduler.http import SchedulerPages
 from cotenant.services.scheduler.metrics import SchedulerMetrics
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
@@ -86,7 +86,7 @@ class SchedulerProcess:
         identity: str,
         leadership: Callable[[Client], Leadership],
         clock: SteadyClock | None = None,
-        listening: Listening | None = None,
+        listening: ListeningSocket | None = None,
         sharding: Sharding | None = None,
     ) -> None:
         """`listening`: a socket that is bound already. `sharding`: it is one of several that act. Raises `InvalidInput`
@@ -114,7 +114,7 @@ class SchedulerProcess:
         self._sharding = sharding
         self.shard: Shard | None = None
         self.metrics = SchedulerMetrics(profile.name, kube.metrics)
-        self.reports = Reports()
+        self.reports = NodeReports()
         self._report = ReportEndpoint(
             self.reports,
             time.time,
@@ -128,9 +128,9 @@ class SchedulerProcess:
         self._carry_out_with(kube, options)
         self.debugging = Debugging(self.cluster.observe)
         health = HealthPages(self.metrics.page, kube.health.unhealthy, kube.health.unready, self._remark)
-        traffic = Traffic("scheduler")
+        traffic = ServerTraffic("scheduler")
         self.metrics.registry.register(traffic)
-        self.pages = Pages(health, report=self._report, debug=self._debug_pages())
+        self.pages = SchedulerPages(health, report=self._report, debug=self._debug_pages())
         self.server = HttpServer(
             self.pages,
             listening or options.listen,
@@ -195,7 +195,7 @@ class SchedulerProcess:
             version_of=self._version_of if self._sharding is not None else None,
         )
         kube.background("binds", self.binder.run)
-        self.evictor = Evictor(
+        self.evictor = Preemptor(
             self.client,
             self.cluster,
             self.pod_statuses,
@@ -331,7 +331,7 @@ class SchedulerProcess:
                 self.evictor.add(instruction)
             elif isinstance(instruction, Evict):
                 self.evictor.evict(instruction)
-            elif isinstance(instruction, Reserve):
+            elif isinstance(instruction, ReserveNode):
                 self.reserver.add(instruction)
             elif isinstance(instruction, ReleaseClaim):
                 self.binder.release(instruction)
@@ -389,4 +389,6 @@ class SchedulerProcess:
             self.coverage.notes,
             self.shard.of_pod if self.shard is not None else None,
         )
-        return Routes((*process_routes(process), *plugin_routes(self.cluster, self.kube.now)), Guard(token, time.time))
+        return Routes(
+            (*process_routes(process), *plugin_routes(self.cluster, self.kube.now)), CallerGuard(token, time.time)
+        )

@@ -23,7 +23,7 @@ from cotenant.model.cluster.annotations import DECISION
 from cotenant.model.cluster.seal import SETTLED, settled_values
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.json_object import JsonObject
-from cotenant.services.clients.scheduler import Gone
+from cotenant.services.clients.scheduler import PodNotKnown
 from cotenant.services.scheduler.decision_annotation import Written, read
 
 _ANSWER_S = 30.0
@@ -145,7 +145,7 @@ def stored_reasons(kubeconfig: Path, context: str, namespace: str, name: str) ->
         why = str(error).partition(": ")[2] or str(error)
         raise Transient(f"the API server {access.server} does not answer: {why}") from error
     except NotFound as error:
-        raise Gone(f"pod {namespace}/{name} does not exist (at {access.server})") from error
+        raise PodNotKnown(f"pod {namespace}/{name} does not exist (at {access.server})") from error
     pod = msgspec.json.decode(raw, type=_Pod)
     text = (pod.metadata.annotations or {}).get(DECISION)
     condition = next((entry for entry in pod.status.conditions or [] if entry.type == "PodScheduled"), _Condition())

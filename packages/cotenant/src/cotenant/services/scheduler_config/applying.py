@@ -13,7 +13,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler_config.reading import SchedulerConfig
 
 
-class Named(Protocol):
+class NamedOptions(Protocol):
     """The options that name schedulers and scores."""
 
     @property
@@ -37,7 +37,7 @@ class Named(Protocol):
         ...
 
 
-def refuse_beside(request: Named, usual: Named) -> None:
+def refuse_beside(request: NamedOptions, usual: NamedOptions) -> None:
     """Raise `InvalidInput` for an option that says what the file says."""
     for flag, given, default in (
         ("--scheduler-name", request.scheduler_names, usual.scheduler_names),

@@ -10,11 +10,11 @@ from cotenant.model.cluster.extender import USUAL_TIMEOUT_S, Extender, ExtenderT
 from cotenant.model.errors import InvalidInput
 from cotenant.model.urls import split_url
 from cotenant.services.scheduler_config import forms
-from cotenant.services.scheduler_config.settings import Settings
+from cotenant.services.scheduler_config.settings import SettingVerdicts
 
 
 def read_extenders(
-    written: tuple[forms.Extender, ...], settings: Settings
+    written: tuple[forms.ExtenderForm, ...], settings: SettingVerdicts
 ) -> tuple[tuple[Extender, ...], frozenset[str]]:
     """The extenders, and the resources that only they look at. Raises `InvalidInput`."""
     found: list[Extender] = []
@@ -38,7 +38,7 @@ def read_extenders(
     return tuple(found), frozenset(ignored)
 
 
-def _extender(written: forms.Extender, path: str, settings: Settings) -> Extender:
+def _extender(written: forms.ExtenderForm, path: str, settings: SettingVerdicts) -> Extender:
     parts = split_url(written.url_prefix)
     if parts is None:
         raise InvalidInput(f"{path}.urlPrefix", written.url_prefix, "http://HOST:PORT/PATH, or https://")
@@ -65,7 +65,7 @@ def _extender(written: forms.Extender, path: str, settings: Settings) -> Extende
     )
 
 
-def _tls(written: forms.Extender, scheme: str, path: str) -> ExtenderTls | None:
+def _tls(written: forms.ExtenderForm, scheme: str, path: str) -> ExtenderTls | None:
     """The scheme of the URL decides; without authorities its certificate is not checked, as upstream has it where
     enableHTTPS is set.
     """

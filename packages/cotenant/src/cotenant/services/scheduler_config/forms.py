@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from cotenant.drivers.kube.kinds.kind import Int32
-from cotenant.drivers.kube.kinds.pod.affinity import NodeAffinity
+from cotenant.drivers.kube.kinds.pod.affinity import ApiNodeAffinity
 from cotenant.model.document import split_refusal
 from cotenant.model.errors import InvalidInput
 
@@ -62,7 +62,7 @@ class ClientConnection(Strict, frozen=True):
     burst: Int32 = 0
 
 
-class Plugin(Strict, frozen=True):
+class PluginForm(Strict, frozen=True):
     """A plugin at a point."""
 
     name: str
@@ -72,8 +72,8 @@ class Plugin(Strict, frozen=True):
 class PluginSet(Strict, frozen=True):
     """Of a point."""
 
-    enabled: tuple[Plugin, ...] = ()
-    disabled: tuple[Plugin, ...] = ()
+    enabled: tuple[PluginForm, ...] = ()
+    disabled: tuple[PluginForm, ...] = ()
 
 
 class Plugins(Strict, frozen=True):
@@ -103,7 +103,7 @@ class PluginConfig(Strict, frozen=True):
     args: dict[str, object] = {}
 
 
-class Profile(Strict, frozen=True):
+class SchedulerProfile(Strict, frozen=True):
     """KubeSchedulerProfile."""
 
     scheduler_name: str | None = None
@@ -132,7 +132,7 @@ class TlsConfig(Strict, frozen=True):
     ca_data: str = ""
 
 
-class Extender(Strict, frozen=True):
+class ExtenderForm(Strict, frozen=True):
     """An extender."""
 
     url_prefix: str
@@ -149,7 +149,7 @@ class Extender(Strict, frozen=True):
     ignorable: bool = False
 
 
-class Configuration(Strict, frozen=True):
+class SchedulerConfiguration(Strict, frozen=True):
     """KubeSchedulerConfiguration."""
 
     api_version: str
@@ -162,22 +162,22 @@ class Configuration(Strict, frozen=True):
     percentage_of_nodes_to_score: Int32 | None = None
     pod_initial_backoff_seconds: int | None = None
     pod_max_backoff_seconds: int | None = None
-    profiles: tuple[Profile, ...] = ()
-    extenders: tuple[Extender, ...] = ()
+    profiles: tuple[SchedulerProfile, ...] = ()
+    extenders: tuple[ExtenderForm, ...] = ()
     delay_cache_until_active: bool = False
 
 
 # ---- arguments of plugins
 
 
-class Args(Strict, frozen=True):
+class PluginArgs(Strict, frozen=True):
     """What every plugin's arguments may have."""
 
     api_version: str = ""
     kind: str = ""
 
 
-class Resource(Strict, frozen=True):
+class ResourceForm(Strict, frozen=True):
     """With its weight; 0 is the default, 1."""
 
     name: str
@@ -201,11 +201,11 @@ class ScoringStrategy(Strict, frozen=True):
     """Of NodeResourcesFit."""
 
     type: str = ""
-    resources: tuple[Resource, ...] = ()
+    resources: tuple[ResourceForm, ...] = ()
     requested_to_capacity_ratio: Ratio | None = None
 
 
-class NodeResourcesFitArgs(Args, frozen=True):
+class NodeResourcesFitArgs(PluginArgs, frozen=True):
     """Of NodeResourcesFit."""
 
     ignored_resources: tuple[str, ...] = ()
@@ -213,23 +213,23 @@ class NodeResourcesFitArgs(Args, frozen=True):
     scoring_strategy: ScoringStrategy | None = None
 
 
-class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
+class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
     """Of NodeResourcesBalancedAllocation."""
 
-    resources: tuple[Resource, ...] = ()
+    resources: tuple[ResourceForm, ...] = ()
 
 
-class InterPodAffinityArgs(Args, frozen=True):
+class InterPodAffinityArgs(PluginArgs, frozen=True):
     """Of InterPodAffinity."""
 
     hard_pod_affinity_weight: Int32 | None = None
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
-class NodeAffinityArgs(Args, frozen=True):
+class NodeAffinityArgs(PluginArgs, frozen=True):
     """Of NodeAffinity."""
 
-    added_affinity: NodeAffinity | None = None
+    added_affinity: ApiNodeAffinity | None = None
 
 
 class DefaultConstraint(Strict, frozen=True):
@@ -245,35 +245,35 @@ class DefaultConstraint(Strict, frozen=True):
     match_label_keys: tuple[str, ...] = ()
 
 
-class PodTopologySpreadArgs(Args, frozen=True):
+class PodTopologySpreadArgs(PluginArgs, frozen=True):
     """Of PodTopologySpread."""
 
     default_constraints: tuple[DefaultConstraint, ...] = ()
     defaulting_type: str = ""
 
 
-class DefaultPreemptionArgs(Args, frozen=True):
+class DefaultPreemptionArgs(PluginArgs, frozen=True):
     """Of DefaultPreemption."""
 
     min_candidate_nodes_percentage: Int32 | None = None
     min_candidate_nodes_absolute: Int32 | None = None
 
 
-class VolumeBindingArgs(Args, frozen=True):
+class VolumeBindingArgs(PluginArgs, frozen=True):
     """Of VolumeBinding."""
 
     bind_timeout_seconds: int | None = None
     shape: tuple[Point, ...] = ()
 
 
-class DynamicResourcesArgs(Args, frozen=True):
+class DynamicResourcesArgs(PluginArgs, frozen=True):
     """Of DynamicResources."""
 
     filter_timeout: str | None = None
     binding_timeout: str | None = None
 
 
-ARGS: dict[str, type[Args]] = {
+ARGS: dict[str, type[PluginArgs]] = {
     "NodeResourcesFit": NodeResourcesFitArgs,
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,
     "InterPodAffinity": InterPodAffinityArgs,

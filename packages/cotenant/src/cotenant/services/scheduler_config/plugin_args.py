@@ -9,16 +9,15 @@ from typing import TypeVar
 import msgspec
 
 from cotenant.drivers.kube.kinds.durations import duration_s
-from cotenant.drivers.kube.kinds.pod.affinity import SpreadConstraint as WrittenConstraint
-from cotenant.drivers.kube.kinds.pod.affinity import read_node_affinity, read_spread_constraints
+from cotenant.drivers.kube.kinds.pod.affinity import ApiSpreadConstraint, read_node_affinity, read_spread_constraints
 from cotenant.drivers.kube.kinds.pod.by_scheduler import IgnoredResources
 from cotenant.model.cluster.affinity import NodeAffinity, SpreadConstraint
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.kube_scoring import MAX_SHAPE_SCORE, USUAL, KubeScoring, Strategy, Weights
+from cotenant.policy.placement.kube_scoring import MAX_SHAPE_SCORE, USUAL, FitStrategy, KubeScoring, ScoreWeights
 from cotenant.services.scheduler_config import forms
-from cotenant.services.scheduler_config.settings import Settings
+from cotenant.services.scheduler_config.settings import SettingVerdicts
 
-A = TypeVar("A", bound=forms.Args)
+A = TypeVar("A", bound=forms.PluginArgs)
 _API_VERSION = "kubescheduler.config.k8s.io/v1"
 
 
@@ -37,7 +36,7 @@ class PluginArguments:
 class ArgumentReader:
     """Reads the arguments of one profile; `path` is that of its `pluginConfig`."""
 
-    def __init__(self, written: tuple[forms.PluginConfig, ...], path: str, settings: Settings) -> None:
+    def __init__(self, written: tuple[forms.PluginConfig, ...], path: str, settings: SettingVerdicts) -> None:
         """Raises `InvalidInput` for a plugin that is named twice."""
         self._settings = settings
         self._written: dict[str, tuple[Mapping[str, object], str]] = {}
@@ -49,7 +48,7 @@ class ArgumentReader:
                 why = "no such plugin here, or one without arguments"
                 settings.not_supported(f"{path}[{i}] ({config.name})", why)
 
-    def read(self, weights: Weights) -> PluginArguments:
+    def read(self, weights: ScoreWeights) -> PluginArguments:
         """Everything. Raises `InvalidInput`."""
         fit, fit_at = self._args("NodeResourcesFit", forms.NodeResourcesFitArgs)
         strategy, resources, shape = self._strategy(fit.scoring_strategy, f"{fit_at}.scoringStrategy")
@@ -105,21 +104,21 @@ class ArgumentReader:
 
     def _strategy(
         self, written: forms.ScoringStrategy | None, path: str
-    ) -> tuple[Strategy, tuple[tuple[str, int], ...], tuple[tuple[int, int], ...]]:
+    ) -> tuple[FitStrategy, tuple[tuple[str, int], ...], tuple[tuple[int, int], ...]]:
         self._set("NodeResourcesFit", "scoringStrategy")
         if written is None:
             return USUAL.strategy, USUAL.resources, ()
-        if written.type not in list(Strategy):
-            raise InvalidInput(f"{path}.type", written.type, f"one of {', '.join(Strategy)}")
+        if written.type not in list(FitStrategy):
+            raise InvalidInput(f"{path}.type", written.type, f"one of {', '.join(FitStrategy)}")
         resources = _weighed(written.resources, f"{path}.resources") or USUAL.resources
         ratio, where = written.requested_to_capacity_ratio, f"{path}.requestedToCapacityRatio"
-        if written.type != Strategy.REQUESTED_TO_CAPACITY_RATIO:
+        if written.type != FitStrategy.REQUESTED_TO_CAPACITY_RATIO:
             if ratio is not None:
                 raise InvalidInput(where, "set", f"nothing with type {written.type}")
-            return Strategy(written.type), resources, ()
+            return FitStrategy(written.type), resources, ()
         if ratio is None:
             raise InvalidInput(where, "missing", f"a shape with type {written.type}")
-        return Strategy(written.type), resources, _shape(ratio.shape, f"{where}.shape")
+        return FitStrategy(written.type), resources, _shape(ratio.shape, f"{where}.shape")
 
     def _balanced(self) -> tuple[str, ...]:
         args, path = self._args("NodeResourcesBalancedAllocation", forms.NodeResourcesBalancedAllocationArgs)
@@ -164,7 +163,7 @@ class ArgumentReader:
                 raise InvalidInput(f"{where}[{i}]", ", ".join(what), "each topologyKey once for each whenUnsatisfiable")
             seen.add(what)
         written = [
-            WrittenConstraint(
+            ApiSpreadConstraint(
                 max_skew=entry.max_skew,
                 topology_key=entry.topology_key,
                 when_unsatisfiable=entry.when_unsatisfiable,
@@ -228,7 +227,7 @@ def _refuse_unknown(written: object, read: object, path: str) -> None:
             _refuse_unknown(entry, known, f"{path}[{i}]")
 
 
-def _weighed(resources: tuple[forms.Resource, ...], path: str) -> tuple[tuple[str, int], ...]:
+def _weighed(resources: tuple[forms.ResourceForm, ...], path: str) -> tuple[tuple[str, int], ...]:
     for i, resource in enumerate(resources):
         if not resource.name:
             raise InvalidInput(f"{path}[{i}].name", "", "the name of a resource")

@@ -21,11 +21,11 @@ from cotenant.model.cluster.pod import (
 )
 from cotenant.model.cluster.taints import NODE_UNSCHEDULABLE, TAINT_TOLERATION
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.kube_scoring import Weights
+from cotenant.policy.placement.kube_scoring import ScoreWeights
 from cotenant.services.scheduler_config.forms import Plugins, PluginSet
-from cotenant.services.scheduler_config.settings import Settings
+from cotenant.services.scheduler_config.settings import SettingVerdicts
 
-_SCORED = {  # plugin -> field of `Weights`
+_SCORED = {  # plugin -> field of `ScoreWeights`
     "NodeResourcesFit": "fit",
     "NodeResourcesBalancedAllocation": "balanced",
     "TaintToleration": "taints",
@@ -78,15 +78,15 @@ _EVERY = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenPlugins:
     """What the sets choose."""
 
-    weights: Weights
+    weights: ScoreWeights
     preempts: bool
     unfiltered: frozenset[str]  # as `Pod` has it
 
 
-def choose(plugins: Plugins, path: str, settings: Settings) -> Chosen:
+def choose(plugins: Plugins, path: str, settings: SettingVerdicts) -> ChosenPlugins:
     """What a profile's sets choose; `path` is that of `plugins`. Raises `InvalidInput`."""
     points = {point.encode_name: getattr(plugins, point.name) for point in msgspec.structs.fields(Plugins)}
     for point, plugin_set in points.items():
@@ -103,7 +103,7 @@ def choose(plugins: Plugins, path: str, settings: Settings) -> Chosen:
     if NODE_AFFINITY in unfiltered and NODE_AFFINITY not in _at("pre_filter", plugins):
         unfiltered |= {NODE_NAMED}  # upstream takes the node that a pod names from PreFilter
     by_field = {field: weights.get(name, 0) for name, field in _SCORED.items()}
-    return Chosen(Weights(**by_field), "DefaultPreemption" in _at("post_filter", plugins), unfiltered)
+    return ChosenPlugins(ScoreWeights(**by_field), "DefaultPreemption" in _at("post_filter", plugins), unfiltered)
 
 
 def _check(plugin_set: PluginSet, path: str) -> None:
@@ -148,7 +148,7 @@ def _judge(
     point: str,
     plugin_set: PluginSet,
     path: str,
-    settings: Settings,
+    settings: SettingVerdicts,
     everywhere: Collection[str],
     filtering: Collection[str],
 ) -> None:
@@ -173,7 +173,7 @@ def _judge(
 
 
 def _judge_disabled(
-    point: str, name: str, where: str, settings: Settings, filtering: Collection[str], *, by_star: bool
+    point: str, name: str, where: str, settings: SettingVerdicts, filtering: Collection[str], *, by_star: bool
 ) -> None:
     """`filtering`: the plugins whose filters the sets together leave on."""
     if name not in _USUAL:

@@ -22,7 +22,7 @@ from cotenant.services.scheduler_config import forms
 from cotenant.services.scheduler_config.extenders import read_extenders
 from cotenant.services.scheduler_config.plugin_args import ArgumentReader
 from cotenant.services.scheduler_config.plugin_sets import choose
-from cotenant.services.scheduler_config.settings import Setting, Settings
+from cotenant.services.scheduler_config.settings import ConfigSetting, SettingVerdicts
 
 GROUP = "kubescheduler.config.k8s.io"
 KIND = "KubeSchedulerConfiguration"
@@ -47,7 +47,7 @@ class Backoffs:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ConnectionSettings:
     """What the file says of the API server and the Lease; None = nothing."""
 
     kubeconfig: Path | None = None
@@ -66,10 +66,10 @@ class SchedulerConfig:
 
     profiles: dict[str, NamedProfile]  # by scheduler name
     backoff: Backoffs
-    connection: Connection
+    connection: ConnectionSettings
     extenders: tuple[Extender, ...]
     volumes_within_s: float | None  # None = as usual
-    settings: tuple[Setting, ...]
+    settings: tuple[ConfigSetting, ...]
 
 
 def read_config(file: Path, flag: str = "--config") -> SchedulerConfig:
@@ -105,8 +105,8 @@ def convert_config(given: object) -> SchedulerConfig:
         raise InvalidInput("apiVersion", version, f"{GROUP}/v1", hint)
     if given.get("kind") != KIND:
         raise InvalidInput("kind", str(given.get("kind") or ""), KIND)
-    written = forms.read_form(forms.Configuration, given, "", KIND)
-    settings = Settings()
+    written = forms.read_form(forms.SchedulerConfiguration, given, "", KIND)
+    settings = SettingVerdicts()
     extenders, ignored = read_extenders(written.extenders, settings)
     profiles, volumes_within_s = _profiles(written, ignored, settings)
     backoff = _backoff(written, settings)
@@ -116,11 +116,11 @@ def convert_config(given: object) -> SchedulerConfig:
 
 
 def _profiles(
-    written: forms.Configuration, ignored: frozenset[str], settings: Settings
+    written: forms.SchedulerConfiguration, ignored: frozenset[str], settings: SettingVerdicts
 ) -> tuple[dict[str, NamedProfile], float | None]:
     found: dict[str, NamedProfile] = {}
     within: dict[str, float] = {}
-    listed = written.profiles or (forms.Profile(),)
+    listed = written.profiles or (forms.SchedulerProfile(),)
     _percent("percentageOfNodesToScore", written.percentage_of_nodes_to_score)
     if written.percentage_of_nodes_to_score is not None:
         settings.honoured("percentageOfNodesToScore")
@@ -174,7 +174,7 @@ def _percent(path: str, value: int | None) -> None:
         raise InvalidInput(path, value, "0 to 100")
 
 
-def _backoff(written: forms.Configuration, settings: Settings) -> Backoffs:
+def _backoff(written: forms.SchedulerConfiguration, settings: SettingVerdicts) -> Backoffs:
     first, most = written.pod_initial_backoff_seconds, written.pod_max_backoff_seconds
     if first is not None:
         settings.honoured("podInitialBackoffSeconds")
@@ -188,7 +188,7 @@ def _backoff(written: forms.Configuration, settings: Settings) -> Backoffs:
     return found
 
 
-def _connection(written: forms.Configuration, settings: Settings) -> Connection:
+def _connection(written: forms.SchedulerConfiguration, settings: SettingVerdicts) -> ConnectionSettings:
     election, client = written.leader_election, written.client_connection
     times: dict[str, float | None] = {}
     for field, text in (
@@ -216,7 +216,7 @@ def _connection(written: forms.Configuration, settings: Settings) -> Connection:
     for field, value in (("contentType", client.content_type), ("acceptContentTypes", client.accept_content_types)):
         if value:
             settings.irrelevant(f"clientConnection.{field}", "objects are read and written as JSON")
-    return Connection(
+    return ConnectionSettings(
         kubeconfig=Path(client.kubeconfig) if client.kubeconfig else None,
         qps=(client.qps if client.qps > 0 else float("inf")) if client.qps else None,
         burst=float(client.burst) if client.burst else None,
@@ -228,7 +228,7 @@ def _connection(written: forms.Configuration, settings: Settings) -> Connection:
     )
 
 
-def _unused(written: forms.Configuration, given: dict[Any, Any], settings: Settings) -> None:
+def _unused(written: forms.SchedulerConfiguration, given: dict[Any, Any], settings: SettingVerdicts) -> None:
     if written.parallelism is not None:
         if written.parallelism <= 0:
             raise InvalidInput("parallelism", written.parallelism, "above 0")

@@ -12,7 +12,7 @@ import re
 
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
+from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod
 
 STRATEGY, USUAL = "--device-strategy", "--usual-gpu-pods"
 _FORM = re.compile(r"(\d{1,3})(?:x(\d{1,3}))?(?::(\d{1,9}))?", re.ASCII)
@@ -20,15 +20,17 @@ _FORM = re.compile(r"(\d{1,3})(?:x(\d{1,3}))?(?::(\d{1,9}))?", re.ASCII)
 
 def device_settings(strategy: str, usual: str, only_isolated: bool = False) -> DeviceSettings:
     """The settings of these options. Raises `InvalidInput` with the option's name."""
-    if strategy not in [entry.value for entry in Strategy]:
-        raise InvalidInput(STRATEGY, strategy, "one of " + ", ".join(entry.value for entry in Strategy))
-    known = Strategy(strategy)
+    if strategy not in [entry.value for entry in DeviceStrategy]:
+        raise InvalidInput(STRATEGY, strategy, "one of " + ", ".join(entry.value for entry in DeviceStrategy))
+    known = DeviceStrategy(strategy)
     pods = usual_pods(usual)
-    if known is Strategy.FRAGMENTATION and not pods:
+    if known is DeviceStrategy.FRAGMENTATION and not pods:
         hint = f"name the pods that usually come, such as {USUAL} 50:6,100:3,100x8:1"
         raise InvalidInput(STRATEGY, strategy, f"{USUAL} beside it", hint)
-    if pods and known is not Strategy.FRAGMENTATION:
-        raise InvalidInput(USUAL, usual, f"{STRATEGY} {Strategy.FRAGMENTATION.value} beside it", "no other asks for it")
+    if pods and known is not DeviceStrategy.FRAGMENTATION:
+        raise InvalidInput(
+            USUAL, usual, f"{STRATEGY} {DeviceStrategy.FRAGMENTATION.value} beside it", "no other asks for it"
+        )
     return DeviceSettings(known, known, only_isolated=only_isolated, usual=pods)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from cotenant.drivers.cel.selectors import CelSelectors
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.plugins.extenders.plugin import Extenders
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.registry import PluginRegistry
@@ -23,7 +23,7 @@ from cotenant.services.scheduling.options import Options
 
 def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
     """The engine of a scheduler with these options."""
-    settings = Settings(
+    settings = EngineSettings(
         schedulers=options.schedulers,
         max_pods=options.pods_a_round,
         backoff=options.backoff,

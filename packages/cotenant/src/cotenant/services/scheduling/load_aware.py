@@ -18,7 +18,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, parse_amount
 from cotenant.policy.placement.load_aware.custom import percentiles, shares
-from cotenant.policy.placement.load_aware.forecast import Forecast
+from cotenant.policy.placement.load_aware.forecast import LoadForecast
 from cotenant.policy.placement.load_aware.settings import UNASKED, LoadAwareSettings
 
 KIND = "LoadAwareSchedulingArgs"
@@ -82,7 +82,7 @@ def parse_settings(text: bytes, where: str) -> LoadAwareSettings:
         percentiles=percentiles(given.aggregated, f"{where}: aggregated"),
         forecast=None
         if forecast is None
-        else Forecast(forecast.quantile_percent, forecast.half_life_seconds, forecast.margin_percent),
+        else LoadForecast(forecast.quantile_percent, forecast.half_life_seconds, forecast.margin_percent),
         expires_s=float(given.node_metric_expiration_seconds),
         filters_expired=given.filter_expired_node_metrics,
         schedule_when_expired=given.enable_schedule_when_node_metrics_expired,

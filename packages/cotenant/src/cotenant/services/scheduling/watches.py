@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from cotenant.drivers.kube.cache.cache import Changed, Malformed, Notification
+from cotenant.drivers.kube.cache.cache import Changed, MalformedObject, Notification
 from cotenant.drivers.kube.kinds.kueue_workload import (
     KUEUE_BETA1,
     KUEUE_BETA2,
@@ -37,7 +37,7 @@ from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import PERSISTE
 from cotenant.drivers.kube.kinds.storage.storage_class import STORAGE_CLASSES
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.state.namespace_tenants import MAX_TENANTS, NamespaceTenants
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import NamespaceFacts, ObservedPod
 from cotenant.model.errors import CotenantError, InvalidInput
@@ -76,7 +76,7 @@ class EngineWatches:
         cluster: Cluster,
         reader: PodReader,
         claims: ClaimBinder,
-        reports: Reports,
+        reports: NodeReports,
         now: Callable[[], float],
         workload_seen: Callable[[WorkloadState], None] = lambda state: None,
         pod_events: PodEvents | None = None,
@@ -183,7 +183,7 @@ class EngineWatches:
                 except CotenantError:  # a defect of ours or of that one pod: the others must not wait for it
                     _log.exception("pod %s", changed.key)
                     self._watches.count(changed.kind)
-            elif isinstance(changed, Malformed):
+            elif isinstance(changed, MalformedObject):
                 self._watches.note(changed)
 
     def _pod(self, change: Changed[PodObject], now_s: float) -> None:
@@ -247,7 +247,7 @@ class EngineWatches:
         for changed in happened:
             if isinstance(changed, Changed):
                 self._put[changed.kind](changed.key, changed.new)
-            elif isinstance(changed, Malformed):
+            elif isinstance(changed, MalformedObject):
                 self._watches.note(changed)
         for storage in self._node_storage.take():
             self._cluster.node_storage_seen(storage)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from cotenant.drivers.kube.kinds.custom.workload_pod_group import POD_GROUP_VERSIONS
-from cotenant.drivers.kube.kinds.pod.groups import NO_TERMS, GroupIndex, GroupTerms
+from cotenant.drivers.kube.kinds.pod.groups import NO_TERMS, GroupTerms, PodGroupIndex
 from cotenant.model.groups.gang import K8S_GROUP, CompositeGroup, PodGroup
-from cotenant.policy.placement.gangs.composites import Tree
+from cotenant.policy.placement.gangs.composites import GroupTree
 
 _NEWEST_FIRST: Sequence[str] = tuple(POD_GROUP_VERSIONS)
 
@@ -38,7 +38,7 @@ class WorkloadGroups:
         self,
         seen: Callable[[PodGroup, float], None],
         gone: Callable[[str, float, str], None],
-        index: GroupIndex,
+        index: PodGroupIndex,
         terms_changed: Callable[[str], None],
     ) -> None:
         self._seen, self._gone = seen, gone
@@ -99,7 +99,7 @@ class WorkloadGroups:
         if not found.children and not found.composites:
             del self._namespaces[namespace]
             return
-        for group in Tree(found.children, found.composites).resolved():
+        for group in GroupTree(found.children, found.composites).resolved():
             self._tell(group, now_s)
 
     def _tell(self, group: PodGroup, now_s: float) -> None:

@@ -29,7 +29,7 @@ from cotenant.drivers.kube.kinds.node import NODES, NodeObject
 from cotenant.drivers.kube.kinds.pod.sized import SIZED_PODS, SizedPodObject, read_sized_pod
 from cotenant.drivers.kube.kinds.workloads import JOBS, REPLICA_SETS, WorkloadObject
 from cotenant.drivers.kube.snapshot.kinds import key_of
-from cotenant.drivers.kube.snapshot.snapshot import Snapshot
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot
 from cotenant.model.assess.prices import PricedNode
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.model.quantities import milli, whole
@@ -102,7 +102,7 @@ def read_sized_cluster(kubeconfig: Kubeconfig, context: str, qps: float, timeout
         raise Transient(f"the API server {access.server} does not answer: {why}") from error
 
 
-def sized_copy(snapshot: Snapshot) -> SizedCluster:
+def sized_copy(snapshot: ClusterSnapshot) -> SizedCluster:
     """What a copy knows."""
     faults = ["the copy has no LimitRanges, ResourceQuotas and autoscalers: none of them was considered"]
     objects = snapshot.objects

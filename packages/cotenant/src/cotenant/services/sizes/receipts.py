@@ -20,7 +20,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.right_sizing import RIGHT_SIZINGS, RightSizingObject, read_right_sizing
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.sizes.right_sizing import Mode, RightSizing
+from cotenant.model.sizes.right_sizing import RightSizing, SizingMode
 
 T = TypeVar("T")
 _NONE = "the cluster has no kind RightSizing: cotenant crds | kubectl apply --server-side -f -"
@@ -59,7 +59,7 @@ class SizingClient:
             if stands is None or (id_ and stands.id != id_):
                 now = f"it has {stands.id}" if stands is not None else f"it has none ({sizing.status.state})"
                 raise InvalidInput("ID", id_ or "none", "the suggestion that stands", now)
-            if sizing.mode is not Mode.APPROVE:
+            if sizing.mode is not SizingMode.APPROVE:
                 raise InvalidInput(key, f"mode {sizing.mode}", "mode approve", "spec.mode says what may be done")
             await _patch(client, key, {"approved": stands.id, "approvedBy": by})
             return sizing

@@ -16,14 +16,20 @@ import numpy as np
 
 from cotenant.drivers.kube.kinds.namespace_limits import AutoscalerObject, LimitRangeItem, scaled_by
 from cotenant.model.arrays import Float, Int
-from cotenant.model.assess.history import Float32, History, PodHistory
+from cotenant.model.assess.history import AssessedHistory, Float32, PodHistory
 from cotenant.model.assess.prices import NodePrice, PriceTable
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import milli, parse_quantity, whole
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
-from cotenant.model.sizes.container import ContainerSize, Program, SizedPod
-from cotenant.model.sizes.recommendation import Basis, Recommendation
-from cotenant.policy.assess.container_sizes import Bounds, Held, container_size, held_by_autoscaler, past_week
+from cotenant.model.sizes.container import ContainerProgram, ContainerSize, SizedPod
+from cotenant.model.sizes.recommendation import Recommendation, SizeBasis
+from cotenant.policy.assess.container_sizes import (
+    ContainerBounds,
+    HeldResources,
+    container_size,
+    held_by_autoscaler,
+    past_week,
+)
 from cotenant.policy.assess.heap_floor import MIB, heap_floor
 from cotenant.policy.assess.predictor import Past
 from cotenant.policy.assess.replica_sizes import replica_sizes, worst_replica
@@ -33,7 +39,7 @@ HOURS_A_WEEK = 168.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SizeQuery:
     """What is asked for. `only`: NAMESPACE/NAME of one workload, "" = all."""
 
     only: str = ""
@@ -60,7 +66,7 @@ class _Group:
     container: str
     pods: list[SizedPod]
     sizes: Counter[ContainerSize]
-    program: Program
+    program: ContainerProgram
     is_alone: bool  # the only container of its pods
 
     @property
@@ -70,7 +76,11 @@ class _Group:
 
 
 def advise(
-    cluster: SizedCluster, history: PodHistory, faults: Sequence[str], wanted: Wanted, prices: PriceTable | None = None
+    cluster: SizedCluster,
+    history: PodHistory,
+    faults: Sequence[str],
+    wanted: SizeQuery,
+    prices: PriceTable | None = None,
 ) -> Advice:
     """Recommend. Raises `InvalidInput` where the workload that is asked for has no pods."""
     groups = _groups(cluster, wanted.only)
@@ -150,7 +160,7 @@ def _known_s(values: Float32, step_s: float) -> float:
     return float(known[-1] - known[0] + 1) * step_s if len(known) else 0.0
 
 
-def _too_short(known_s: float, group: _Group, wanted: Wanted) -> str:
+def _too_short(known_s: float, group: _Group, wanted: SizeQuery) -> str:
     if known_s <= 0:
         why = "" if group.is_alone else ": a history of whole pods does not say which of its containers used what"
         return f"nothing is known of its use{why}"
@@ -160,12 +170,12 @@ def _too_short(known_s: float, group: _Group, wanted: Wanted) -> str:
 def _one(
     group: _Group,
     cluster: SizedCluster,
-    cpu: Basis | None,
-    memory: Basis | None,
-    use: History,
+    cpu: SizeBasis | None,
+    memory: SizeBasis | None,
+    use: AssessedHistory,
     rows: Sequence[int],
     known_s: float,
-    wanted: Wanted,
+    wanted: SizeQuery,
     prices: PriceTable | None,
 ) -> Recommendation:
     before = group.size
@@ -189,7 +199,7 @@ def _without(group: _Group, why: str) -> Recommendation:
     return Recommendation(group.workload, group.container, len(group.pods), group.size, None, (why,))
 
 
-def _held(group: _Group, autoscalers: Sequence[AutoscalerObject]) -> Held:
+def _held(group: _Group, autoscalers: Sequence[AutoscalerObject]) -> HeldResources:
     namespace, kind, name = group.workload.split("/", 2)
     cpu, memory = "", ""
     for scaler in autoscalers:
@@ -198,10 +208,10 @@ def _held(group: _Group, autoscalers: Sequence[AutoscalerObject]) -> Held:
             by = [resource for resource, container in scaled_by(scaler) if container in ("", group.container)]
             held = held_by_autoscaler(scaler.metadata.name or "", by)
             cpu, memory = cpu or held.cpu, memory or held.memory
-    return Held(cpu, memory)
+    return HeldResources(cpu, memory)
 
 
-def _bounds(group: _Group, cluster: SizedCluster) -> Iterable[Bounds]:
+def _bounds(group: _Group, cluster: SizedCluster) -> Iterable[ContainerBounds]:
     namespace = group.workload.partition("/")[0]
     for limit_range in cluster.limit_ranges:
         if limit_range.metadata.namespace != namespace:
@@ -211,7 +221,7 @@ def _bounds(group: _Group, cluster: SizedCluster) -> Iterable[Bounds]:
                 yield _bounds_of(f"LimitRange {limit_range.metadata.name}", item)
 
 
-def _bounds_of(name: str, item: LimitRangeItem) -> Bounds:
+def _bounds_of(name: str, item: LimitRangeItem) -> ContainerBounds:
     def amount(of: Mapping[str, str | int | float] | None, resource: str) -> int | None:
         read: Callable[[str | int | float, str], int] = milli if resource == CPU_NAME else whole
         return read((of or {})[resource], name) if resource in (of or {}) else None
@@ -220,7 +230,7 @@ def _bounds_of(name: str, item: LimitRangeItem) -> Bounds:
         of = item.max_limit_request_ratio or {}
         return parse_quantity(of[resource], name).nano / 1e9 if resource in of else None
 
-    return Bounds(
+    return ContainerBounds(
         name,
         amount(item.min, CPU_NAME),
         amount(item.max, CPU_NAME),

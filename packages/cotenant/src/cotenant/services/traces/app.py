@@ -34,10 +34,10 @@ import msgspec
 from cotenant.drivers.http.limits import DEFAULTS
 from cotenant.drivers.http.messages import (
     TEXT,
-    Answer,
-    Gone,
+    BodyRefused,
+    Disconnected,
+    HttpAnswer,
     Receive,
-    Refused,
     Scope,
     Send,
     header,
@@ -50,14 +50,14 @@ from cotenant.drivers.jaeger.batch import request_of
 from cotenant.drivers.otlp.answers import JSON, PROTOBUF, Code, failure, success
 from cotenant.drivers.otlp.decoding import MAX_BYTES, decode_json, decode_protobuf, gunzip
 from cotenant.drivers.otlp.wire_fields import TooLarge
-from cotenant.engine.traces.trace_engine import Receipt, TraceEngine
+from cotenant.engine.traces.trace_engine import BatchReceipt, TraceEngine
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.model.traces.spans import EVERYBODY, SpanBatch
 from cotenant.services.reporting import latency, signals, stories
 from cotenant.services.reporting.signals import ACTIONS, MOVE_ACTION, SIGNALS, decode_action, decode_subscription
 from cotenant.services.reporting.stories import STORIES
 from cotenant.services.traces.channel_pages import CHANNELS, ChannelPages
-from cotenant.services.traces.intake import Intake, Room
+from cotenant.services.traces.intake import Intake, QueueRoom
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.pages import PREFIX, TracePages, not_get
@@ -87,7 +87,7 @@ _GZIP_WEIGHT, _JSON_WEIGHT, _THRIFT_WEIGHT = 64, 32, 8  # how much more a byte o
 LIMITS = replace(DEFAULTS, body_bytes=MAX_BYTES, body_within_s=30.0)
 
 
-class Application:
+class TracesApp:
     """The ASGI application. `clock` gives Unix seconds."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Application:
         self.channels = ChannelPages(engine.channels, clock)
         self.profiles = ProfilePages(clock)
         self.intake = Intake()
-        self.datagrams = Room(MAX_DATAGRAMS, "datagrams")
+        self.datagrams = QueueRoom(MAX_DATAGRAMS, "datagrams")
         self._pages = TracePages(engine, clock, self.board, self.stories)
         self._health = HealthPages(metrics.page)
 
@@ -140,17 +140,17 @@ class Application:
             read = partial(_of_jaeger, datagram)
             await self._take(sender, "", len(datagram) * _THRIFT_WEIGHT, read)
 
-    async def _take(self, sender: str, namespace: str, weight: int, decode: Callable[[], SpanBatch]) -> Receipt:
+    async def _take(self, sender: str, namespace: str, weight: int, decode: Callable[[], SpanBatch]) -> BatchReceipt:
         async with self.intake.turn(sender):
             batch = _sent_by(namespace, await self.intake.work(weight, decode))
-            receipts: list[Receipt] = []
+            receipts: list[BatchReceipt] = []
             # what is refused after a first part is sent again; that part is known then
             for part in batch.parts(PART_SPANS):
                 if receipts:
                     await asyncio.sleep(0)
                 receipts.append(self._engine.add(part, self._clock(), sender, goes_on=bool(receipts)))
             problems = "; ".join(receipt.problem for receipt in receipts if receipt.problem)
-            return Receipt(
+            return BatchReceipt(
                 sum(receipt.accepted for receipt in receipts), sum(receipt.rejected for receipt in receipts), problems
             )
 
@@ -158,7 +158,7 @@ class Application:
         """Answer one request."""
         path, method = scope["path"], scope["method"]
         if path == "/metrics" and method in ("GET", "HEAD"):
-            await send_answer(send, Answer(200, await self._metrics.page_beside(), EXPOSITION))
+            await send_answer(send, HttpAnswer(200, await self._metrics.page_beside(), EXPOSITION))
             return
         answer = self._health.answer(method, path)
         sender = None  # the only node that it may speak for; None = any
@@ -170,17 +170,17 @@ class Application:
         if answer is None and path == EXPORT:
             try:
                 answer = await self._export(scope, receive, proven)
-            except Refused as refused:
+            except BodyRefused as refused:
                 answer = refused.answer
-            except Gone:
+            except Disconnected:
                 return
             self._metrics.answered("http", str(answer.status))
         elif answer is None and path in _POSTED and not (path == STORIES and method == "GET"):
             try:
                 answer = await self._posted(path, scope, receive, send, sender, proven)
-            except Refused as refused:
+            except BodyRefused as refused:
                 answer = refused.answer
-            except Gone:
+            except Disconnected:
                 return
             if answer is None:
                 return
@@ -193,9 +193,9 @@ class Application:
             try:
                 paged = self._profile if path == PROFILES else self._channel
                 answer = await paged(scope, receive, proven)
-            except Refused as refused:
+            except BodyRefused as refused:
                 answer = refused.answer
-            except Gone:
+            except Disconnected:
                 return
         elif answer is None and path.startswith(PREFIX):
             query = scope["query_string"].decode("latin-1")
@@ -204,21 +204,21 @@ class Application:
             else:
                 is_requests = path == REQUESTS
                 answer = requests_answer(self._engine, query) if is_requests else self._pages.answer(path, query)
-        await send_answer(send, answer or Answer(404, b"not found; spans go to POST /v1/traces\n", TEXT))
+        await send_answer(send, answer or HttpAnswer(404, b"not found; spans go to POST /v1/traces\n", TEXT))
 
     async def _posted(
         self, path: str, scope: Scope, receive: Receive, send: Send, sender: str | None, proven: str
-    ) -> Answer | None:
+    ) -> HttpAnswer | None:
         """The answer; None where it was streamed."""
         if scope["method"] != "POST":
-            return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
+            return HttpAnswer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
         try:
             if path == SIGNALS:
                 asked = decode_subscription(await read_body(scope, receive, signals.MAX_BYTES))
                 if sender not in (None, asked.node):
                     return _not_its_own(sender)
                 if len(self.streams) >= MAX_STREAMS:
-                    return Answer(503, b"too many streams\n", TEXT)
+                    return HttpAnswer(503, b"too many streams\n", TEXT)
                 await self.streams.serve(asked, receive, send)
                 return None
             if path == ACTIONS:
@@ -231,7 +231,7 @@ class Application:
                     if self.moves is None:
                         return _error(409, "this process requests no moves: it runs without --request-moves")
                     self.moves.ask(action)
-                return Answer(204)
+                return HttpAnswer(204)
             if path == STORIES:
                 story = stories.decode(await read_body(scope, receive, stories.MAX_BYTES))
                 if sender not in (None, story.node):
@@ -239,7 +239,7 @@ class Application:
                 self.stories.add(story)
                 if self.incident_events is not None:
                     self.incident_events.heard(story)
-                return Answer(204)
+                return HttpAnswer(204)
             report = latency.read(await read_body(scope, receive, latency.MAX_BYTES))
             health = report.health(None)
         except InvalidInput as error:
@@ -249,12 +249,12 @@ class Application:
         known = self.board.objectives.reported(
             report.workload, health.requests, health.over_objective, self._clock(), proven
         )
-        return Answer(204) if known else _error(404, f"no selfReported objective of {report.workload}")
+        return HttpAnswer(204) if known else _error(404, f"no selfReported objective of {report.workload}")
 
-    async def _channel(self, scope: Scope, receive: Receive, _: str) -> Answer:
+    async def _channel(self, scope: Scope, receive: Receive, _: str) -> HttpAnswer:
         return await self.channels.answer(scope, receive)
 
-    async def _profile(self, scope: Scope, receive: Receive, proven: str) -> Answer:
+    async def _profile(self, scope: Scope, receive: Receive, proven: str) -> HttpAnswer:
         match scope["method"]:
             case "GET":
                 return self.profiles.answer(scope)
@@ -271,7 +271,7 @@ class Application:
     def _is_allowed(self, scope: Scope) -> bool:
         return self._token is None or self._token.accepts(header(scope, b"authorization"), self._clock())
 
-    async def _node_of(self, path: str, scope: Scope) -> tuple[str | None, Answer | None]:
+    async def _node_of(self, path: str, scope: Scope) -> tuple[str | None, HttpAnswer | None]:
         """The node whose agent asks, or the refusal."""
         if self.nodes is not None and path in _OF_AGENTS and scope["method"] == "POST":
             try:
@@ -282,7 +282,7 @@ class Application:
                 return node, None
         return None, _unauthorized()
 
-    async def _sender_of(self, scope: Scope) -> tuple[str, Answer | None]:
+    async def _sender_of(self, scope: Scope) -> tuple[str, HttpAnswer | None]:
         """The proven namespace of a sender, or the refusal."""
         try:
             found = await self.senders.of(header(scope, b"authorization"))
@@ -290,15 +290,15 @@ class Application:
             return "", _later(error)
         return ("", _unauthorized()) if found is None else (found, None)
 
-    async def _export(self, scope: Scope, receive: Receive, namespace: str) -> Answer:
+    async def _export(self, scope: Scope, receive: Receive, namespace: str) -> HttpAnswer:
         if scope["method"] != "POST":
-            return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
+            return HttpAnswer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
         kind = header(scope, b"content-type").partition(b";")[0].strip().lower().decode("latin-1")
         if kind not in (PROTOBUF, JSON):
-            return Answer(415, f"Content-Type: {kind[:80]}: expected {PROTOBUF} or {JSON}\n".encode(), TEXT)
+            return HttpAnswer(415, f"Content-Type: {kind[:80]}: expected {PROTOBUF} or {JSON}\n".encode(), TEXT)
         encoding = header(scope, b"content-encoding").strip().lower()
         if encoding not in (b"", b"identity", b"gzip"):
-            return Answer(415, b"Content-Encoding: expected gzip or none\n", TEXT)
+            return HttpAnswer(415, b"Content-Encoding: expected gzip or none\n", TEXT)
         client = scope.get("client")
         sender = _holder(namespace, client[0] if client else "")
         length = header(scope, b"content-length")
@@ -310,13 +310,13 @@ class Application:
                 weight = len(body) * (_GZIP_WEIGHT if is_packed else 1) * (_JSON_WEIGHT if kind == JSON else 1)
                 receipt = await self._take(sender, namespace, weight, partial(_decoded, body, is_packed, kind))
         except TooLarge as error:
-            return Answer(413, failure(Code.RESOURCE_EXHAUSTED, str(error), kind), kind.encode())
+            return HttpAnswer(413, failure(Code.RESOURCE_EXHAUSTED, str(error), kind), kind.encode())
         except InvalidInput as error:
-            return Answer(400, failure(Code.INVALID_ARGUMENT, str(error), kind), kind.encode())
+            return HttpAnswer(400, failure(Code.INVALID_ARGUMENT, str(error), kind), kind.encode())
         except Transient as error:
             after = ((b"retry-after", b"%d" % max(1, round(error.retry_after_s))),)
-            return Answer(429, failure(Code.UNAVAILABLE, str(error), kind), kind.encode(), after)
-        return Answer(200, success(receipt.rejected, receipt.problem, kind), kind.encode())
+            return HttpAnswer(429, failure(Code.UNAVAILABLE, str(error), kind), kind.encode(), after)
+        return HttpAnswer(200, success(receipt.rejected, receipt.problem, kind), kind.encode())
 
 
 def _holder(namespace: str, address: str) -> str:
@@ -344,18 +344,18 @@ def _sent_by(namespace: str, batch: SpanBatch) -> SpanBatch:
     )
 
 
-def _unauthorized() -> Answer:
+def _unauthorized() -> HttpAnswer:
     words = "expected the header Authorization: Bearer TOKEN\n"
-    return Answer(401, words.encode(), TEXT, ((b"www-authenticate", b"Bearer"),))
+    return HttpAnswer(401, words.encode(), TEXT, ((b"www-authenticate", b"Bearer"),))
 
 
-def _later(error: Transient) -> Answer:
-    return Answer(503, f"{error}\n".encode(), TEXT, ((b"retry-after", b"%d" % max(1, round(error.retry_after_s))),))
+def _later(error: Transient) -> HttpAnswer:
+    return HttpAnswer(503, f"{error}\n".encode(), TEXT, ((b"retry-after", b"%d" % max(1, round(error.retry_after_s))),))
 
 
-def _not_its_own(sender: str | None) -> Answer:
+def _not_its_own(sender: str | None) -> HttpAnswer:
     return _error(403, f"the token is that of node {sender!r}")
 
 
-def _error(status: int, error: str) -> Answer:
-    return Answer(status, msgspec.json.encode({"error": error}))
+def _error(status: int, error: str) -> HttpAnswer:
+    return HttpAnswer(status, msgspec.json.encode({"error": error}))

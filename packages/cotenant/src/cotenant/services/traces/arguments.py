@@ -179,7 +179,7 @@ class TraceSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedTraceSettings:
     """What the settings mean."""
 
     http: Address
@@ -195,7 +195,7 @@ class Checked:
     model_servers: ModelServerFile | None = None
 
 
-def check(settings: TraceSettings) -> Checked:
+def check(settings: TraceSettings) -> CheckedTraceSettings:
     """Raises `InvalidInput` for what does not fit together."""
     http = Address.parse("--http", settings.http)
     grpc = Address.parse("--grpc", settings.grpc) if settings.grpc else None
@@ -268,7 +268,7 @@ def check(settings: TraceSettings) -> Checked:
         if servers.pods and not (settings.cluster or settings.kubeconfig or settings.context):
             raise InvalidInput(OPTION, "pods", "--cluster or --kubeconfig beside it", "or servers, by their addresses")
     listens = [entry for entry in (http, grpc, jaeger_udp) if entry is not None]
-    return Checked(
+    return CheckedTraceSettings(
         http,
         grpc,
         tls,

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from cotenant.drivers.http.messages import JSON, TEXT, Answer, Receive, Scope, header, read_body
+from cotenant.drivers.http.messages import JSON, TEXT, HttpAnswer, Receive, Scope, header, read_body
 from cotenant.engine.traces.channels import Channels, ClosedChannel
 from cotenant.model.errors import InvalidInput
 
@@ -58,7 +58,7 @@ class ChannelPages:
     clock: Callable[[], float]
     changed: Callable[[], None] | None = None
 
-    async def answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def answer(self, scope: Scope, receive: Receive) -> HttpAnswer:
         """The answer to a request at `CHANNELS`. Raises `Refused`, `Gone`."""
         match scope["method"]:
             case "GET" | "HEAD":
@@ -68,11 +68,11 @@ class ChannelPages:
             case "DELETE":
                 return self._open(dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("channel", ""))
             case _:
-                return Answer(405, b"only GET, POST, DELETE\n", TEXT, ((b"allow", b"GET, POST, DELETE"),))
+                return HttpAnswer(405, b"only GET, POST, DELETE\n", TEXT, ((b"allow", b"GET, POST, DELETE"),))
 
-    async def _close(self, scope: Scope, receive: Receive) -> Answer:
+    async def _close(self, scope: Scope, receive: Receive) -> HttpAnswer:
         if header(scope, b"content-type").partition(b";")[0].strip().lower() != JSON:
-            return Answer(415, b"Content-Type: expected application/json\n", TEXT)
+            return HttpAnswer(415, b"Content-Type: expected application/json\n", TEXT)
         try:
             asked = msgspec.json.decode(await read_body(scope, receive, MAX_BYTES), type=CloseRequest)
             self.channels.close(asked.channel, asked.for_s, self.clock())
@@ -81,7 +81,7 @@ class ChannelPages:
         self._keep()
         return self._page()
 
-    def _open(self, name: str) -> Answer:
+    def _open(self, name: str) -> HttpAnswer:
         self.channels.tick(self.clock())
         if self.channels.open(name) is None:
             return _error(404, f"the channel {name!r} is not closed")
@@ -92,10 +92,10 @@ class ChannelPages:
         if self.changed is not None:
             self.changed()
 
-    def _page(self) -> Answer:
+    def _page(self) -> HttpAnswer:
         now_s = self.clock()
         rows = [_row(channel, now_s) for channel in self.channels.closed(now_s)]
-        return Answer(200, msgspec.json.encode(ChannelsPage(self.changed is not None, self.channels.spans, rows)))
+        return HttpAnswer(200, msgspec.json.encode(ChannelsPage(self.changed is not None, self.channels.spans, rows)))
 
 
 def _row(channel: ClosedChannel, now_s: float) -> ChannelRow:
@@ -104,5 +104,5 @@ def _row(channel: ClosedChannel, now_s: float) -> ChannelRow:
     return ChannelRow(channel.name, channel.since_s, channel.until_s, left_s, channel.spans, services)
 
 
-def _error(status: int, error: str) -> Answer:
-    return Answer(status, msgspec.json.encode({"error": error}))
+def _error(status: int, error: str) -> HttpAnswer:
+    return HttpAnswer(status, msgspec.json.encode({"error": error}))

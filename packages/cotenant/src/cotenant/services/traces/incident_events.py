@@ -13,8 +13,8 @@ from typing import Protocol
 
 from cotenant.drivers.kube.kinds.custom.service_objective import SERVICE_OBJECTIVES, ServiceObjectiveObject
 from cotenant.drivers.kube.kinds.kind import Kind
-from cotenant.engine.node.recovery.incident import Event
-from cotenant.engine.node.recovery.stages import Stage
+from cotenant.engine.node.recovery.incident import IncidentEvent
+from cotenant.engine.node.recovery.stages import IncidentStage
 from cotenant.engine.node.recovery.story import IncidentStory
 from cotenant.services.kube_process.events import NORMAL, WARNING
 from cotenant.services.reporting.stories import StoryReport
@@ -22,16 +22,16 @@ from cotenant.services.reporting.stories import StoryReport
 MAX_AGE_S = 60.0
 MOST = 10_000  # services on nodes
 _REASONS = {
-    Stage.GUARDED: (WARNING, "BestEffortHeld"),
-    Stage.ACTING: (WARNING, "CulpritHeld"),
-    Stage.HOLDING: (NORMAL, "ActionHelped"),
-    Stage.RELEASED: (NORMAL, "CulpritReleased"),
-    Stage.EXHAUSTED: (WARNING, "NoActionLeft"),
-    Stage.RECOVERED: (NORMAL, "Recovered"),
+    IncidentStage.GUARDED: (WARNING, "BestEffortHeld"),
+    IncidentStage.ACTING: (WARNING, "CulpritHeld"),
+    IncidentStage.HOLDING: (NORMAL, "ActionHelped"),
+    IncidentStage.RELEASED: (NORMAL, "CulpritReleased"),
+    IncidentStage.EXHAUSTED: (WARNING, "NoActionLeft"),
+    IncidentStage.RECOVERED: (NORMAL, "Recovered"),
 }
 
 
-class Recorder(Protocol):
+class IncidentRecorder(Protocol):
     """What writes Events (`EventRecorder`)."""
 
     def record(
@@ -46,7 +46,7 @@ class IncidentEvents:
     seconds.
     """
 
-    def __init__(self, recorder: Recorder, uid_of: Callable[[str], str], now: Callable[[], float]) -> None:
+    def __init__(self, recorder: IncidentRecorder, uid_of: Callable[[str], str], now: Callable[[], float]) -> None:
         self._recorder = recorder
         self._uid_of = uid_of
         self._now = now
@@ -68,7 +68,7 @@ class IncidentEvents:
         while len(self._told_us) > MOST:
             del self._told_us[next(iter(self._told_us))]
 
-    def _record(self, node: str, incident: IncidentStory, step: Event) -> None:
+    def _record(self, node: str, incident: IncidentStory, step: IncidentEvent) -> None:
         uid = self._uid_of(incident.objective) if incident.objective else ""
         if uid and step.stage in _REASONS:
             type_, reason = _REASONS[step.stage]
@@ -76,7 +76,7 @@ class IncidentEvents:
             self._recorder.record(SERVICE_OBJECTIVES, incident.objective, uid, type_, reason, f"{where}: {step.text}")
 
 
-def _steps(report: StoryReport) -> Iterator[tuple[IncidentStory, Event]]:
+def _steps(report: StoryReport) -> Iterator[tuple[IncidentStory, IncidentEvent]]:
     """The steps of incidents in which a pod was named, or the guard held somebody, in their order."""
     named = [
         incident

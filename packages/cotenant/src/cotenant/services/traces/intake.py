@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
-from cotenant.engine.traces.shares import Shares
+from cotenant.engine.traces.shares import HolderShares
 from cotenant.model.errors import Transient
 
 MAX_BYTES = 256 << 20
@@ -26,13 +26,13 @@ INLINE_WEIGHT = 256 << 10  # bytes of protobuf that the event loop may decode it
 T = TypeVar("T")
 
 
-class Room:
+class QueueRoom:
     """Room for what waits, in bytes or in requests."""
 
     def __init__(self, most: int, what: str) -> None:
         self.refused = 0
         self._what = what
-        self._room: Shares[str] = Shares(most)
+        self._room: HolderShares[str] = HolderShares(most)
 
     @contextmanager
     def room(self, sender: str, size: int, *, is_proven: bool = True) -> Iterator[None]:
@@ -48,7 +48,7 @@ class Room:
             self._room.give_back(sender, size)
 
 
-class Intake(Room):
+class Intake(QueueRoom):
     """Room for bodies, in bytes, and turns of senders."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:

@@ -20,7 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
-from cotenant.engine.traces.operations import OTHER, Operation
+from cotenant.engine.traces.operations import OTHER, SpanOperation
 from cotenant.engine.traces.service_graph import BOUNDS_S, CallDurations, Edge, EdgeFigures
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.traces.spans import REQUESTS
@@ -165,7 +165,7 @@ class MoveMetrics(Collector):
 
 
 def _operations(
-    known: Sequence[Operation], taken: NDArray[np.int64], failed: NDArray[np.int64], duration_ns: NDArray[np.int64]
+    known: Sequence[SpanOperation], taken: NDArray[np.int64], failed: NDArray[np.int64], duration_ns: NDArray[np.int64]
 ) -> Iterator[Metric]:
     requests = CounterMetricFamily("cotenant_service_requests", "Requests by operation.", labels=_OPERATION)
     errors = CounterMetricFamily("cotenant_service_errors", "Failed requests by operation.", labels=_OPERATION)
@@ -189,7 +189,9 @@ def _operations(
     yield from (requests, errors, seconds)
 
 
-def _represented(known: Sequence[Operation], taken: NDArray[np.int64], beyond: NDArray[np.float64]) -> Iterator[Metric]:
+def _represented(
+    known: Sequence[SpanOperation], taken: NDArray[np.int64], beyond: NDArray[np.float64]
+) -> Iterator[Metric]:
     requests = CounterMetricFamily(
         "cotenant_service_requests_represented",
         "Requests by operation, each over the probability in its tracestate, of operations that have one.",

@@ -8,7 +8,7 @@ Limits: what a line has beside its labels is reckoned as `_LINE_BYTES`.
 
 from __future__ import annotations
 
-from cotenant.engine.traces.shares import Shares
+from cotenant.engine.traces.shares import HolderShares
 
 OPERATIONS_MAX_BYTES, EDGES_MAX_BYTES = 4 << 20, 4 << 20
 _LINE_BYTES = 130  # name, names of labels, number
@@ -19,7 +19,7 @@ class PageRoom:
     """The room of one kind of series while a page is made."""
 
     def __init__(self, max_bytes: int, lines: int) -> None:
-        self._room: Shares[str] = Shares(max_bytes)
+        self._room: HolderShares[str] = HolderShares(max_bytes)
         self._lines = lines
 
     def takes(self, namespace: str, labels: tuple[str, ...]) -> bool:

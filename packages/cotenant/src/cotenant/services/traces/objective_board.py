@@ -20,7 +20,7 @@ from cotenant.engine.traces.objectives import Tracked, TrackedObjectives
 from cotenant.engine.traces.replicas import ReplicaFigures
 from cotenant.model.traces.objective import Indicator, ObjectiveState, ServiceObjective
 from cotenant.model.traces.spans import SpanSource
-from cotenant.policy.objective.burn import Counted, Standing, burn_rate, unreachable, window_name
+from cotenant.policy.objective.burn import CountedRequests, ObjectiveStanding, burn_rate, unreachable, window_name
 from cotenant.services.reporting.signals import ActionTaken
 
 MIN_REQUESTS = 20  # a replica with fewer in its window is not called the worst
@@ -189,7 +189,7 @@ class ObjectiveBoard:
         found = self.objectives.of_replicas(tracked, now_s, most, least)
         return [_replica(source, figures, tracked.objective) for source, figures in found.items()]
 
-    def _conditions_of(self, tracked: Tracked, standing: Standing, now_s: float) -> list[ConditionRow]:
+    def _conditions_of(self, tracked: Tracked, standing: ObjectiveStanding, now_s: float) -> list[ConditionRow]:
         objective = tracked.objective
         found = [("Valid", *_valid(objective)), ("Receiving", *self._receiving(tracked, standing))]
         if not self.objectives.trusts_all:
@@ -214,7 +214,7 @@ class ObjectiveBoard:
             rows.append(ConditionRow(kind, status, reason, message, time_text(known.since_s)))
         return rows
 
-    def _receiving(self, tracked: Tracked, standing: Standing) -> tuple[str, str, str]:
+    def _receiving(self, tracked: Tracked, standing: ObjectiveStanding) -> tuple[str, str, str]:
         objective = tracked.objective
         what = objective.qualified_service + (f" {objective.operation!r}" if objective.operation else "")
         if (closed := self.objectives.closed(objective)) is not None:
@@ -320,7 +320,7 @@ def _valid(objective: ServiceObjective) -> tuple[str, str, str]:
 def _replica(source: SpanSource, figures: ReplicaFigures, objective: ServiceObjective) -> ReplicaRow:
     namespace = source.pod_namespace or source.namespace
     pod = f"{namespace}/{source.pod}" if namespace and source.pod else source.pod or source.pod_uid
-    burn = burn_rate(Counted(figures.requests, figures.bad), objective.budget_ppm)
+    burn = burn_rate(CountedRequests(figures.requests, figures.bad), objective.budget_ppm)
     return ReplicaRow(
         pod or source.service,
         source.host,

@@ -28,9 +28,9 @@ from urllib.parse import parse_qsl
 import msgspec
 import numpy as np
 
-from cotenant.drivers.http.messages import TEXT, Answer
+from cotenant.drivers.http.messages import TEXT, HttpAnswer
 from cotenant.engine.traces.kept import KeptTrace
-from cotenant.engine.traces.operations import Operation
+from cotenant.engine.traces.operations import SpanOperation
 from cotenant.engine.traces.search import TraceQuery, critical_of, search
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.errors import InvalidInput
@@ -69,7 +69,7 @@ class TracePages:
     board: ObjectiveBoard
     stories: StoryBoard
 
-    def answer(self, path: str, query: str) -> Answer:
+    def answer(self, path: str, query: str) -> HttpAnswer:
         """The answer to a GET below `PREFIX`."""
         parts = path.removeprefix(PREFIX).split("/")
         asked = parse_qsl(query, keep_blank_values=True)
@@ -88,23 +88,23 @@ class TracePages:
                 case ["sketch"]:
                     page = self.sketch(asked)
                     if page is None:
-                        return Answer(404, b'{"error":"the service has sent no request yet"}')
+                        return HttpAnswer(404, b'{"error":"the service has sent no request yet"}')
                 case ["objectives"]:
                     page = self.board.views()
                 case ["objectives", namespace, name]:
                     tracked = self.engine.objectives.get(f"{namespace}/{name}")
                     if tracked is None:
-                        return Answer(404, msgspec.json.encode({"error": f"no objective {namespace}/{name}"}))
+                        return HttpAnswer(404, msgspec.json.encode({"error": f"no objective {namespace}/{name}"}))
                     page = self.board.view(tracked, with_replicas=True)
                 case ["stories"]:
                     page = self.stories.rows(dict(asked).get("service", ""))
                 case _:
-                    return Answer(404, b'{"error":"no such page"}')
+                    return HttpAnswer(404, b'{"error":"no such page"}')
         except InvalidInput as error:
-            return Answer(400, msgspec.json.encode({"error": str(error)}))
+            return HttpAnswer(400, msgspec.json.encode({"error": str(error)}))
         if page is None:
-            return Answer(404, msgspec.json.encode({"error": f"no trace {parts[-1]}, or more than one begins so"}))
-        return Answer(200, msgspec.json.encode(page))
+            return HttpAnswer(404, msgspec.json.encode({"error": f"no trace {parts[-1]}, or more than one begins so"}))
+        return HttpAnswer(200, msgspec.json.encode(page))
 
     def services(self) -> ServicesPage:
         """Operations that served requests in the window, the busiest first."""
@@ -260,9 +260,9 @@ def checked_number(field: str, number: float, bounds: tuple[float, float]) -> fl
     return number
 
 
-def not_get() -> Answer:
+def not_get() -> HttpAnswer:
     """The answer to another method."""
-    return Answer(405, b"only GET\n", TEXT, ((b"allow", b"GET"),))
+    return HttpAnswer(405, b"only GET\n", TEXT, ((b"allow", b"GET"),))
 
 
 def _trace_row(trace: KeptTrace) -> TraceRow:
@@ -283,7 +283,7 @@ def _trace_row(trace: KeptTrace) -> TraceRow:
     )
 
 
-def _names(operation: Operation) -> tuple[str, str, str]:
+def _names(operation: SpanOperation) -> tuple[str, str, str]:
     return operation.qualified_service, operation.name, operation.kind.name.lower()
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from cotenant.drivers.http.address import bind
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.server import HttpServer
-from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.http.traffic import ServerTraffic
 from cotenant.drivers.jaeger.sampling_messages import METHOD as SAMPLING_METHOD
 from cotenant.drivers.jaeger.udp_server import JaegerUdpServer
 from cotenant.drivers.otlp.grpc_server import OtlpGrpcServer
@@ -31,8 +31,8 @@ from cotenant.engine.traces.trace_engine import TABLES, TraceEngine
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import TaskSet, raise_descriptors, run_until_signal
-from cotenant.services.traces.app import LIMITS, Application
-from cotenant.services.traces.arguments import Checked, TraceSettings, check
+from cotenant.services.traces.app import LIMITS, TracesApp
+from cotenant.services.traces.arguments import CheckedTraceSettings, TraceSettings, check
 from cotenant.services.traces.metrics import MoveMetrics, StreamMetrics, TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.saved_counts import CountsFile
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListeningAddresses:
     """Where it listens: the URL of HTTP, the addresses of gRPC and of Jaeger's port, empty where it does not."""
 
     url: str
@@ -65,7 +65,7 @@ class Listening:
 async def serve(
     settings: TraceSettings,
     stop: asyncio.Event,
-    listening: Callable[[Listening], None],
+    listening: Callable[[ListeningAddresses], None],
     clock: Callable[[], float] = time.time,
     limits: ServerLimits = LIMITS,
 ) -> None:
@@ -83,9 +83,9 @@ async def serve(
             carried=span_sampling,
         )
         board = ObjectiveBoard(engine.objectives, clock)
-        metrics, traffic = TraceMetrics(engine, board), Traffic("traces")
+        metrics, traffic = TraceMetrics(engine, board), ServerTraffic("traces")
         metrics.registry.register(traffic)
-        app = Application(engine, metrics, clock, checked.token, board)
+        app = TracesApp(engine, metrics, clock, checked.token, board)
         engine.objectives.trusts_all = checked.trusts_senders
         app.senders.shared, app.senders.by_namespace = checked.send_token, checked.sender_tokens
         app.senders.is_open = checked.token is None and checked.send_token is None
@@ -152,7 +152,7 @@ async def serve(
         if saved is not None:
             tasks.start("saved counts", _save(saved, engine, clock))
         serving = tasks.start("http", server.run(end))
-        listening(Listening(server.url, "" if grpc_server is None else str(grpc_server.address), jaeger))
+        listening(ListeningAddresses(server.url, "" if grpc_server is None else str(grpc_server.address), jaeger))
         try:
             await tasks.wait(stop)
         finally:
@@ -164,7 +164,7 @@ async def serve(
             await tasks.cancel()
 
 
-def _identify(app: Application, client: Client, settings: TraceSettings, checked: Checked) -> None:
+def _identify(app: TracesApp, client: Client, settings: TraceSettings, checked: CheckedTraceSettings) -> None:
     """Have the cluster say whose tokens agents and senders bring."""
     from cotenant.services.reporting.identity import TokenNodes, TokenReviews
 
@@ -267,7 +267,7 @@ def run(settings: TraceSettings) -> int:
     bring_kernels()
     raise_descriptors()
 
-    def listening(at: Listening) -> None:
+    def listening(at: ListeningAddresses) -> None:
         print(f"OTLP/HTTP: {at.url}/v1/traces", flush=True)
         if at.grpc:
             print(f"OTLP/gRPC: {at.grpc}", flush=True)

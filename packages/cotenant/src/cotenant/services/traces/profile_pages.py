@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from cotenant.drivers.http.messages import TEXT, Answer, Receive, Scope, read_body
+from cotenant.drivers.http.messages import TEXT, HttpAnswer, Receive, Scope, read_body
 from cotenant.drivers.stacks.pstats import read_pstats
 from cotenant.model.errors import InvalidInput
 
@@ -51,7 +51,7 @@ class ProfilePages:
     clock: Callable[[], float]
     _kept: OrderedDict[tuple[str, str], _Kept] = field(default_factory=OrderedDict)  # by namespace and name
 
-    async def take(self, scope: Scope, receive: Receive, namespace: str, holder: str) -> Answer:
+    async def take(self, scope: Scope, receive: Receive, namespace: str, holder: str) -> HttpAnswer:
         """The answer to a POST. Raises `Refused`, `Gone`."""
         name = _name(scope)
         if not name or len(name) > _MAX_NAME or not name.isprintable():
@@ -66,9 +66,9 @@ class ProfilePages:
         self._kept[key] = _Kept(holder, self.clock(), body)
         self._make_room(MAX_HOLDER_BYTES, holder)
         self._make_room(MAX_KEPT_BYTES, "")
-        return Answer(204)
+        return HttpAnswer(204)
 
-    def answer(self, scope: Scope) -> Answer:
+    def answer(self, scope: Scope) -> HttpAnswer:
         """The answer to a GET."""
         name = _name(scope)
         if not name:
@@ -76,9 +76,9 @@ class ProfilePages:
                 ProfileRow(known, namespace, kept.at_s, len(kept.body))
                 for (namespace, known), kept in reversed(self._kept.items())
             ]
-            return Answer(200, msgspec.json.encode(rows))
+            return HttpAnswer(200, msgspec.json.encode(rows))
         found = next((kept for (_, known), kept in reversed(self._kept.items()) if known == name), None)
-        return _error(404, f"no profile of {name} was sent") if found is None else Answer(200, found.body, _BINARY)
+        return _error(404, f"no profile of {name} was sent") if found is None else HttpAnswer(200, found.body, _BINARY)
 
     def _make_room(self, max_bytes: int, holder: str) -> None:
         """`holder`: only its own; empty: all."""
@@ -90,14 +90,14 @@ class ProfilePages:
             size -= len(self._kept.pop(key).body)
 
 
-def not_get_or_post() -> Answer:
+def not_get_or_post() -> HttpAnswer:
     """The refusal of another method."""
-    return Answer(405, b"only GET and POST\n", TEXT, ((b"allow", b"GET, POST"),))
+    return HttpAnswer(405, b"only GET and POST\n", TEXT, ((b"allow", b"GET, POST"),))
 
 
 def _name(scope: Scope) -> str:
     return dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("name", "")
 
 
-def _error(status: int, error: str) -> Answer:
-    return Answer(status, msgspec.json.encode({"error": error}))
+def _error(status: int, error: str) -> HttpAnswer:
+    return HttpAnswer(status, msgspec.json.encode({"error": error}))

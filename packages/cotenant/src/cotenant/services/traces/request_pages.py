@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from cotenant.drivers.http.messages import Answer
+from cotenant.drivers.http.messages import HttpAnswer
 from cotenant.engine.traces.kept import APART, KeptSpan
 from cotenant.engine.traces.search import is_of
 from cotenant.engine.traces.trace_engine import TraceEngine
@@ -44,12 +44,12 @@ class RequestsPage(msgspec.Struct, frozen=True, rename="camel"):
     more: int
 
 
-def answer(engine: TraceEngine, query: str) -> Answer:
+def answer(engine: TraceEngine, query: str) -> HttpAnswer:
     """The answer to a GET."""
     try:
-        return Answer(200, msgspec.json.encode(_page(engine, query)))
+        return HttpAnswer(200, msgspec.json.encode(_page(engine, query)))
     except InvalidInput as error:
-        return Answer(400, msgspec.json.encode({"error": str(error)}))
+        return HttpAnswer(400, msgspec.json.encode({"error": str(error)}))
 
 
 def _page(engine: TraceEngine, query: str) -> RequestsPage:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from cotenant.drivers.http.messages import TEXT, Answer
+from cotenant.drivers.http.messages import TEXT, HttpAnswer
 from cotenant.drivers.jaeger.sampling_messages import encode_strategy, read_service
 from cotenant.engine.traces.head_rates import HeadStrategy
 from cotenant.engine.traces.trace_engine import TraceEngine
@@ -54,14 +54,14 @@ class StrategyResponse(msgspec.Struct, frozen=True, rename="camel"):
     operation_sampling: OperationStrategies
 
 
-def answer(engine: TraceEngine, namespace: str, query: str, now_s: float) -> Answer:
+def answer(engine: TraceEngine, namespace: str, query: str, now_s: float) -> HttpAnswer:
     """The answer to a GET; `namespace`: that the client has proven to be of, else any."""
     service = dict(parse_qsl(query)).get("service", "")
     if not service:
-        return Answer(400, b"service: expected the name of a service\n", TEXT)
+        return HttpAnswer(400, b"service: expected the name of a service\n", TEXT)
     if engine.head.budget <= 0.0:
-        return Answer(404, b"no rates are answered: this process runs without --head-spans-per-s\n", TEXT)
-    return Answer(200, msgspec.json.encode(_response(_strategy(engine, namespace, service, now_s))))
+        return HttpAnswer(404, b"no rates are answered: this process runs without --head-spans-per-s\n", TEXT)
+    return HttpAnswer(200, msgspec.json.encode(_response(_strategy(engine, namespace, service, now_s))))
 
 
 def grpc_answer(engine: TraceEngine, namespace: str, body: bytes, now_s: float) -> bytes:

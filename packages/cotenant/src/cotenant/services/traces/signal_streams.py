@@ -17,7 +17,7 @@ from cotenant.drivers.http.messages import Receive, Send
 from cotenant.engine.traces.objectives import Tracked, TrackedObjectives
 from cotenant.model.machine.replica_signal import MaxAction, ReplicaSignal
 from cotenant.model.traces.spans import EVERYBODY, SpanSource
-from cotenant.services.reporting.signals import SignalLine, Subscription, encode_line, from_signal
+from cotenant.services.reporting.signals import SignalLine, SignalSubscription, encode_line, from_signal
 
 PERIOD_S = 0.25
 HEARTBEAT_S = 1.0
@@ -83,7 +83,7 @@ class SignalStreams:
         for stream in self._streams:
             self._publish_to(stream, pairs, signals, now_s)
 
-    async def serve(self, asked: Subscription, receive: Receive, send: Send) -> None:
+    async def serve(self, asked: SignalSubscription, receive: Receive, send: Send) -> None:
         """Stream to one agent until it disconnects or `close`. The caller has read the body."""
         stream = self._subscribe(asked)
         gone = asyncio.create_task(_disconnected(receive), name="signal stream")
@@ -123,7 +123,7 @@ class SignalStreams:
         for stream in self._streams:
             stream.ready.set()
 
-    def _subscribe(self, asked: Subscription) -> _Stream:
+    def _subscribe(self, asked: SignalSubscription) -> _Stream:
         pods = [(pod.key, pod.uid) for pod in asked.pods]
         stream = _Stream(
             asked.node,

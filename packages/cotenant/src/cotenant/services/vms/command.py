@@ -14,7 +14,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.openstack.compute import Compute
 from cotenant.engine.vms.verbs import is_done, why_failed, why_not
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.vms.machine import Machine, MachineState, Size, Verb
+from cotenant.model.vms.machine import Machine, MachineSize, MachineState, MachineVerb
 from cotenant.services.vms.kubevirt import MANAGER, KubeVirt
 from cotenant.services.vms.openstack import OpenStack
 from cotenant.services.vms.platform import Platform
@@ -24,7 +24,7 @@ _LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class MachineLocation:
     """A cluster and a namespace, empty = the kubeconfig's; or a cloud of clouds.yaml."""
 
     kubeconfig: Path | None = None
@@ -34,7 +34,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class VerbOutcome:
     """What became of a verb. `failure`: empty where it has come about, or is not waited for."""
 
     machine: Machine
@@ -42,41 +42,47 @@ class Outcome:
 
 
 async def change(
-    platform: Platform, verb: Verb, name: str, to: Size, timeout_s: float, say: Say, look_s: float = _LOOK_S
-) -> Outcome:
+    platform: Platform,
+    verb: MachineVerb,
+    name: str,
+    to: MachineSize,
+    timeout_s: float,
+    say: Say,
+    look_s: float = _LOOK_S,
+) -> VerbOutcome:
     """Tell a machine a verb; `timeout_s` 0 = do not wait. Raises `InvalidInput`, `Permanent` with the reason."""
     before = await platform.machine(name)
-    if verb is Verb.RESIZE:
+    if verb is MachineVerb.RESIZE:
         _check_size(before, to)
     why = why_not(verb, before)
     if why:
         raise Permanent(f"{before.key}: {why}")
     await platform.tell(verb, before, to)
     if not timeout_s:
-        return Outcome(before)
+        return VerbOutcome(before)
     until = time.monotonic() + timeout_s
     told, has_moved = "", False
     while True:
         now = await platform.machine(name)
         if is_done(verb, before, now):
-            if verb is Verb.RESIZE and now.pending:
+            if verb is MachineVerb.RESIZE and now.pending:
                 await platform.confirm(now)
-            return Outcome(now)
+            return VerbOutcome(now)
         shown = f"{now.key} is {now.state.value}" + (f": {now.why}" if now.why else "")
         if shown != told:
             say(shown)
             told = shown
         failure = await platform.failure() or why_failed(verb, before, now, has_moved)
         if failure:
-            return Outcome(now, failure)
+            return VerbOutcome(now, failure)
         has_moved = has_moved or now.state is MachineState.MIGRATING
         if time.monotonic() >= until:
-            return Outcome(now, f"after {timeout_s:g} s {shown}")
+            return VerbOutcome(now, f"after {timeout_s:g} s {shown}")
         await asyncio.sleep(look_s)
 
 
 @asynccontextmanager
-async def connected(where: Where) -> AsyncIterator[Platform]:
+async def connected(where: MachineLocation) -> AsyncIterator[Platform]:
     """The platform that is meant. Raises `InvalidInput` where both are."""
     if where.cloud:
         if where.kubeconfig or where.context or where.namespace:
@@ -88,7 +94,7 @@ async def connected(where: Where) -> AsyncIterator[Platform]:
         yield KubeVirt(client, where.namespace or access.namespace or "default")
 
 
-def _check_size(machine: Machine, to: Size) -> None:
+def _check_size(machine: Machine, to: MachineSize) -> None:
     if not (to.vcpus or to.memory_mib or to.flavor):
         raise InvalidInput("--flavor", "", "a new size", "or --vcpus, --memory")
     if to.flavor and (to.vcpus or to.memory_mib):

@@ -13,7 +13,7 @@ import msgspec
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import NotFound, Refused
-from cotenant.drivers.kube.client.objects import MERGE_PATCH, Objects, Served
+from cotenant.drivers.kube.client.objects import MERGE_PATCH, Objects, ServedKind
 from cotenant.engine.vms.kubevirt import (
     LAUNCHER,
     VERSION,
@@ -27,15 +27,15 @@ from cotenant.engine.vms.kubevirt import (
 from cotenant.model.cluster.class_names import CLASSES
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.json_object import JsonObject
-from cotenant.model.vms.machine import Machine, Size, Verb
+from cotenant.model.vms.machine import Machine, MachineSize, MachineVerb
 
 MANAGER = "cotenant-vm"
 NAME_ON_POD = "vm.kubevirt.io/name"  # label of launcher pods
-_MACHINES = Served(VERSION, "virtualmachines", True)
-_INSTANCES = Served(VERSION, "virtualmachineinstances", True)
-_MIGRATIONS = Served(VERSION, "virtualmachineinstancemigrations", True)
-_PODS = Served("v1", "pods", True)
-_PROFILES = Served("config.koordinator.sh/v1alpha1", "clustercolocationprofiles", False)
+_MACHINES = ServedKind(VERSION, "virtualmachines", True)
+_INSTANCES = ServedKind(VERSION, "virtualmachineinstances", True)
+_MIGRATIONS = ServedKind(VERSION, "virtualmachineinstancemigrations", True)
+_PODS = ServedKind("v1", "pods", True)
+_PROFILES = ServedKind("config.koordinator.sh/v1alpha1", "clustercolocationprofiles", False)
 
 _PROFILES_NEEDED = "ClusterColocationProfiles: `cotenant crds` prints them"
 
@@ -66,7 +66,7 @@ class KubeVirt:
         pods = await self._launchers(self._namespace) if vmi is not None else {}
         return machine_of(vm, vmi, pods.get(self._namespace, ()))
 
-    async def tell(self, verb: Verb, machine: Machine, to: Size) -> None:
+    async def tell(self, verb: MachineVerb, machine: Machine, to: MachineSize) -> None:
         """One request."""
         vm, vmi = await self._pair(machine.name)
         if vm is None and vmi is None:
@@ -79,7 +79,7 @@ class KubeVirt:
             answer = await self._send(request)
         except Refused as error:
             raise Permanent(f"{machine.key}: KubeVirt refuses to {verb.value} it: {error}") from error
-        if verb is Verb.MIGRATE:
+        if verb is MachineVerb.MIGRATE:
             self._migration = str(msgspec.json.decode(answer, type=dict)["metadata"]["name"])
 
     async def confirm(self, machine: Machine) -> None:
@@ -125,7 +125,7 @@ class KubeVirt:
             found.setdefault(str(pod["metadata"]["namespace"]), []).append(pod)
         return found
 
-    async def _every(self, place: Served, namespace: str) -> list[JsonObject]:
+    async def _every(self, place: ServedKind, namespace: str) -> list[JsonObject]:
         try:
             return await self._objects.every(place, namespace)
         except NotFound:

@@ -9,7 +9,7 @@ from cotenant.drivers.openstack.compute import Compute
 from cotenant.engine.vms.nova import CLASS_KEY, action_of, machine_of_server, why_nova_not
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.json_object import JsonMapping
-from cotenant.model.vms.machine import Machine, Size, Verb
+from cotenant.model.vms.machine import Machine, MachineSize, MachineVerb
 
 
 class OpenStack:
@@ -28,12 +28,12 @@ class OpenStack:
         """By name or id."""
         return machine_of_server(await self._server(name), await self._compute.groups())
 
-    async def tell(self, verb: Verb, machine: Machine, to: Size) -> None:
+    async def tell(self, verb: MachineVerb, machine: Machine, to: MachineSize) -> None:
         """One action."""
         why = why_nova_not(verb, await self._server(machine.uid))
         if why:
             raise Permanent(f"{machine.key}: {why}")
-        flavor = await self._flavor(to.flavor) if verb is Verb.RESIZE else ""
+        flavor = await self._flavor(to.flavor) if verb is MachineVerb.RESIZE else ""
         await self._compute.act(machine.uid, action_of(verb, flavor))
 
     async def confirm(self, machine: Machine) -> None:

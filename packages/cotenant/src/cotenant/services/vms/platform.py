@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from cotenant.model.vms.machine import Machine, Size, Verb
+from cotenant.model.vms.machine import Machine, MachineSize, MachineVerb
 
 
 class Platform(Protocol):
@@ -16,7 +16,7 @@ class Platform(Protocol):
     async def machine(self, name: str) -> Machine:
         """One machine. Raises `InvalidInput` where there is none, or several of the name."""
 
-    async def tell(self, verb: Verb, machine: Machine, to: Size) -> None:
+    async def tell(self, verb: MachineVerb, machine: Machine, to: MachineSize) -> None:
         """Ask for a verb. Raises `Permanent` with the reason where the platform would not do it."""
 
     async def confirm(self, machine: Machine) -> None:

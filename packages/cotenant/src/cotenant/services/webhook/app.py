@@ -17,10 +17,10 @@ from time import perf_counter
 
 from cotenant.drivers.http.messages import (
     TEXT,
-    Answer,
-    Gone,
+    BodyRefused,
+    Disconnected,
+    HttpAnswer,
     Receive,
-    Refused,
     Scope,
     Send,
     header,
@@ -29,7 +29,7 @@ from cotenant.drivers.http.messages import (
 )
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.model.errors import InvalidInput
-from cotenant.services.reviewing.review import Outcome, ReviewRequest, read_review, write_review
+from cotenant.services.reviewing.review import ReviewOutcome, ReviewRequest, read_review, write_review
 from cotenant.services.reviewing.reviewer import Reviewer
 from cotenant.services.webhook.metrics import WebhookMetrics
 
@@ -37,7 +37,7 @@ _MAX_SAID = 1024
 _log = logging.getLogger(__name__)
 
 
-class Application:
+class WebhookApp:
     """The ASGI application."""
 
     def __init__(self, reviewer: Reviewer, metrics: WebhookMetrics, health: HealthPages) -> None:
@@ -53,48 +53,48 @@ class Application:
         if path in self._paths:
             try:
                 answer = await self._review(path, scope, receive)
-            except Refused as refused:
+            except BodyRefused as refused:
                 answer = refused.answer
-            except Gone:
+            except Disconnected:
                 return
         else:
             found = self._health.answer(scope["method"], path, scope["query_string"])
-            answer = found or Answer(404, b"not found\n", TEXT)
+            answer = found or HttpAnswer(404, b"not found\n", TEXT)
         await send_answer(send, answer)
 
-    async def _review(self, path: str, scope: Scope, receive: Receive) -> Answer:
+    async def _review(self, path: str, scope: Scope, receive: Receive) -> HttpAnswer:
         if scope["method"] != "POST":
-            return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
+            return HttpAnswer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
         kind = header(scope, b"content-type").partition(b";")[0].strip().lower()
         if kind not in (b"", b"application/json"):
-            return Answer(415, b"expected application/json\n", TEXT)
+            return HttpAnswer(415, b"expected application/json\n", TEXT)
         body = await read_body(scope, receive)
         wrong, is_status = self._health.unready(), path in self._reviewer.status_paths
         if wrong and not is_status:
             self._metrics.reviewed(path, "unready", 0.0)
-            return Answer(503, f"not ready: {wrong}\n".encode(), TEXT)
+            return HttpAnswer(503, f"not ready: {wrong}\n".encode(), TEXT)
         begun_s = perf_counter()
         try:
             request = read_review(body)
             outcome = await (self._status(path, request) if is_status else self._reviewer.review(path, request))
-            answer = Answer(200, write_review(request.uid, outcome))
+            answer = HttpAnswer(200, write_review(request.uid, outcome))
             self._metrics.reviewed(path, _verdict(outcome), perf_counter() - begun_s)
         except InvalidInput as error:
             self._metrics.reviewed(path, "malformed", perf_counter() - begun_s)
-            return Answer(400, f"{error}\n".encode(), TEXT)
+            return HttpAnswer(400, f"{error}\n".encode(), TEXT)
         except Exception as error:  # outermost handler: the next review must be answered
             _log.exception("%s failed", path)
             self._metrics.reviewed(path, "failed", perf_counter() - begun_s)
-            return Answer(500, f"cotenant webhook failed: {type(error).__name__}: {error}\n".encode(), TEXT)
+            return HttpAnswer(500, f"cotenant webhook failed: {type(error).__name__}: {error}\n".encode(), TEXT)
         return answer
 
-    async def _status(self, path: str, request: ReviewRequest) -> Outcome:
+    async def _status(self, path: str, request: ReviewRequest) -> ReviewOutcome:
         """The answer to a write of a status, which is let through as it is where it cannot be judged."""
         try:
             outcome = await self._reviewer.review(path, request)
         except Exception as error:  # a refused status would leave a dead node Ready
             _log.exception("%s failed", path)
-            outcome = Outcome(warnings=(f"cotenant webhook failed: {type(error).__name__}: {error}",))
+            outcome = ReviewOutcome(warnings=(f"cotenant webhook failed: {type(error).__name__}: {error}",))
         for text in outcome.warnings:
             if text not in self._said:
                 if len(self._said) >= _MAX_SAID:
@@ -104,7 +104,7 @@ class Application:
         return outcome
 
 
-def _verdict(outcome: Outcome) -> str:
+def _verdict(outcome: ReviewOutcome) -> str:
     if not outcome.is_allowed:
         return "refused"
     return "patched" if outcome.patch else "allowed"

@@ -28,7 +28,7 @@ from cotenant.services.options import (
     LogLevel,
 )
 from cotenant.services.reporting.accounts import parse_account
-from cotenant.services.reviewing.rules import SYSTEM_NAMESPACE, Rules
+from cotenant.services.reviewing.rules import SYSTEM_NAMESPACE, ReviewRules
 
 NAME = "cotenant-webhook"
 POLICIES = ("Ignore", "Fail")
@@ -137,9 +137,9 @@ class WebhookSettings:
     inject_every_s: Annotated[float, NOT_AN_OPTION] = CHECK_S
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> ReviewRules:
         """What the installation chose. Raises `InvalidInput`."""
-        return Rules(
+        return ReviewRules(
             exempt=frozenset({SYSTEM_NAMESPACE, *self.exempt_namespaces}),
             reservations=self.reservations,
             amplifies_nodes=self.amplify_nodes,

@@ -19,7 +19,7 @@ from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS
 from cotenant.drivers.kube.kinds.kind import AnyKind
 from cotenant.drivers.kube.kinds.webhook_configuration import MUTATING, VALIDATING
 from cotenant.model.json_object import JsonObject
-from cotenant.services.reviewing.rules import Rules
+from cotenant.services.reviewing.rules import ReviewRules
 from cotenant.services.webhook.arguments import NAME, POLICIES
 
 TIMEOUT_S = 5
@@ -27,7 +27,7 @@ _ALSO = {"validate-pod": ("pods/resize",)}
 
 
 def configurations(
-    rules: Rules, client: JsonObject, bundle: str, failure_policy: str = POLICIES[0]
+    rules: ReviewRules, client: JsonObject, bundle: str, failure_policy: str = POLICIES[0]
 ) -> tuple[tuple[AnyKind, JsonObject], ...]:
     """(kind, configuration) of both. `client`: {"service": {...}} or {"url": ...}, without a path; `bundle`:
     base64, empty = left out.

@@ -14,7 +14,7 @@ from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
-from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.facts import WebhookFacts
 
 _BUCKETS = (0.0001, 0.0002, 0.0003, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0)
 
@@ -27,7 +27,7 @@ class WebhookMetrics:
     def __init__(
         self,
         registry: MetricsRegistry,
-        facts: Facts,
+        facts: WebhookFacts,
         unusable: Callable[[], dict[str, int]],
         expires_s: Callable[[], float],
         injections: Callable[[], dict[str, int]],

@@ -22,13 +22,13 @@ from random import Random
 from time import monotonic
 from urllib.parse import urlsplit
 
-from cotenant.drivers.http.address import Address, Listening, bind
+from cotenant.drivers.http.address import Address, ListeningSocket, bind
 from cotenant.drivers.http.certificates import validity
 from cotenant.drivers.http.limits import DEFAULTS
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tls import Tls
-from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.http.traffic import ServerTraffic
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.leaderelection.election import Timing
@@ -41,12 +41,12 @@ from cotenant.services.kube_process.identity import new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.logs import log_to_stderr
-from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.facts import WebhookFacts
 from cotenant.services.reviewing.review import MAX_BODY_BYTES
 from cotenant.services.reviewing.reviewer import Reviewer
-from cotenant.services.reviewing.rules import Rules
+from cotenant.services.reviewing.rules import ReviewRules
 from cotenant.services.running import raise_descriptors, run_until_signal
-from cotenant.services.webhook.app import Application
+from cotenant.services.webhook.app import WebhookApp
 from cotenant.services.webhook.arguments import NAME, WebhookSettings, check
 from cotenant.services.webhook.configurations import configurations
 from cotenant.services.webhook.injection import Injector
@@ -63,7 +63,7 @@ def _by_url(settings: WebhookSettings, address: Address) -> bool:
     return bool(settings.url) or (settings.register and address.is_loopback)
 
 
-def judged_rules(settings: WebhookSettings, namespace: str, address: Address) -> Rules:
+def judged_rules(settings: WebhookSettings, namespace: str, address: Address) -> ReviewRules:
     """The rules of a replica in this namespace. Reached by its Service, it is a pod of it, and must not stand in
     the way of its own start.
     """
@@ -82,7 +82,7 @@ class WebhookProcess:
         client: Client,
         settings: WebhookSettings,
         namespace: str,
-        listening: Listening,
+        listening: ListeningSocket,
         tls: Tls,
         bundle: Callable[[], str],
         *,
@@ -92,10 +92,10 @@ class WebhookProcess:
     ) -> None:
         rules = judged_rules(settings, namespace, listening.address)
         registry = MetricsRegistry()
-        traffic = Traffic("webhook")
+        traffic = ServerTraffic("webhook")
         registry.register(traffic)
         self.kube = KubeProcess(NAME, identity, client, leadership=leads, metrics=registry)
-        self.facts = Facts(monotonic)
+        self.facts = WebhookFacts(monotonic)
         add_watches(self.kube.watches, self.facts, rules)
         reviewer = Reviewer(self.facts, rules, partial(has_pods, client), Random(), partial(node_of, client))
         self.injector = Injector(client, bundle, every_s=settings.inject_every_s)
@@ -104,7 +104,7 @@ class WebhookProcess:
         )
         health = HealthPages(registry.page, self.kube.health.unhealthy, self.kube.health.unready, self.kube.standing)
         self.server = HttpServer(
-            Application(reviewer, self.metrics, health), listening, limits=LIMITS, tls=tls, traffic=traffic
+            WebhookApp(reviewer, self.metrics, health), listening, limits=LIMITS, tls=tls, traffic=traffic
         )
         if settings.register:
             service = {"namespace": namespace, "name": settings.service, "port": 443}

@@ -25,15 +25,15 @@ from cotenant.drivers.kube.kinds.priority_class import PRIORITY_CLASSES, read_pr
 from cotenant.model.cluster.colocation_profile import ColocationProfile
 from cotenant.model.groups.quota import NAME, Quota
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
-from cotenant.services.reviewing.facts import Facts, Member
+from cotenant.services.reviewing.facts import QuotaCountedPod, WebhookFacts
 from cotenant.services.reviewing.merging import checked_patch
 from cotenant.services.reviewing.quotas import known_quota
-from cotenant.services.reviewing.rules import Rules
+from cotenant.services.reviewing.rules import ReviewRules
 
 _ALIVE = "status.phase!=Succeeded,status.phase!=Failed"
 
 
-def add_watches(watches: Watches, facts: Facts, rules: Rules) -> None:
+def add_watches(watches: Watches, facts: WebhookFacts, rules: ReviewRules) -> None:
     """Watch what reviews need."""
     watches.handle(NAMESPACES, ObjectHandler(read_namespace, facts.namespace_seen, facts.namespace_gone))
     watches.handle(PRIORITY_CLASSES, ObjectHandler(read_priority_class, facts.class_seen, facts.class_gone))
@@ -44,7 +44,7 @@ def add_watches(watches: Watches, facts: Facts, rules: Rules) -> None:
     if rules.limits_quotas:
         uids: dict[str, str] = {}
 
-        def seen(pod: tuple[str, Member]) -> None:
+        def seen(pod: tuple[str, QuotaCountedPod]) -> None:
             uids[pod[0]] = pod[1].uid
             facts.member_seen(pod[1])
 
@@ -80,8 +80,8 @@ def _profile(obj: ColocationProfileObject) -> ColocationProfile:
     return profile
 
 
-def _member(pod: QuotaMember) -> tuple[str, Member]:
+def _member(pod: QuotaMember) -> tuple[str, QuotaCountedPod]:
     meta = pod.metadata
     label = (meta.labels or {}).get(NAME, "")
     namespace = meta.namespace or ""
-    return f"{namespace}/{meta.name}", Member(meta.uid or "", namespace, label, read_member_request(pod))
+    return f"{namespace}/{meta.name}", QuotaCountedPod(meta.uid or "", namespace, label, read_member_request(pod))

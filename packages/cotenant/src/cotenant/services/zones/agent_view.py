@@ -24,7 +24,7 @@ from cotenant.services.zones.definition import MAX_GROUPS, ZoneDefinition
 _log = logging.getLogger(__name__)
 
 
-class AgentView:
+class ZoneAgentView:
     """An agent as one zone sees it. `agent`: HOST:PORT or unix:/PATH; `exists`: whether a group is in the cgroup
     tree.
     """

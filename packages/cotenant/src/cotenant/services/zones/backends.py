@@ -24,10 +24,10 @@ from cotenant.drivers.ebpf.zone_scheduler import BPF_FILES, ZoneSchedulers
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import Permanent, Transient, Unsupported
-from cotenant.model.machine.knob import GiveBack, Knob, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.run_queue import RunQueueReading
-from cotenant.model.zones.setting import USUAL_MODES, ExclusiveCpus, Mode, Setting
+from cotenant.model.zones.setting import USUAL_MODES, ExclusiveCpus, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import LateDispatch, SchedulerExit, ZoneClass, ZoneRow
 from cotenant.policy.zone.cores import own_cpus
 
@@ -59,11 +59,11 @@ class ZoneBackend(Protocol):
     one.
     """
 
-    async def attach(self, setting: Setting) -> None:
+    async def attach(self, setting: ZoneSetting) -> None:
         """Run this setting, in place of what ran."""
         ...
 
-    def runs(self, setting: Setting) -> bool:
+    def runs(self, setting: ZoneSetting) -> bool:
         """Whether the kernel runs it, as read back."""
         ...
 
@@ -134,13 +134,13 @@ class WeightsBackend:
         self._waits = waits
         self._late: dict[str, int] = {}
         self._rows: dict[str, ZoneRow] = {}
-        self._held: set[Target] = set()
+        self._held: set[KnobTarget] = set()
 
-    async def attach(self, setting: Setting) -> None:
+    async def attach(self, setting: ZoneSetting) -> None:
         """As the Protocol."""
         await self._hold()
 
-    def runs(self, setting: Setting) -> bool:
+    def runs(self, setting: ZoneSetting) -> bool:
         """As the Protocol: the keeper reads each knob back."""
         return setting.mode is None and (bool(self._held) or not self._wanted())
 
@@ -183,9 +183,9 @@ class WeightsBackend:
         wanted = []
         for group, row in sorted(self._rows.items()):
             if row.zone_class is ZoneClass.BATCH:
-                wanted.append(SetKnob(Target(group, Knob.CPU_IDLE), "1", _REASON, TTL_US))
+                wanted.append(SetKnob(KnobTarget(group, Knob.CPU_IDLE), "1", _REASON, TTL_US))
             elif row.weight:
-                wanted.append(SetKnob(Target(group, Knob.CPU_WEIGHT), str(row.weight), _REASON, TTL_US))
+                wanted.append(SetKnob(KnobTarget(group, Knob.CPU_WEIGHT), str(row.weight), _REASON, TTL_US))
         return wanted
 
     async def _hold(self) -> None:
@@ -210,7 +210,7 @@ class RootBackend:
     def __init__(
         self,
         name: str,
-        modes: tuple[Mode, ...],
+        modes: tuple[ZoneMode, ...],
         tree: Path,
         exclusive: ExclusiveCpus | None = None,
         bpf_files: Path = BPF_FILES,
@@ -226,7 +226,7 @@ class RootBackend:
         self._written: dict[int, ZoneRow] = {}
         self._newest_us = 0
 
-    async def attach(self, setting: Setting) -> None:
+    async def attach(self, setting: ZoneSetting) -> None:
         """As the Protocol; the first call loads all schedulers."""
         if setting.mode is None:
             raise Permanent(f"{setting} is not a setting of a kernel scheduler")
@@ -235,7 +235,7 @@ class RootBackend:
             self._write()
         self._schedulers.switch(setting.mode)
 
-    def runs(self, setting: Setting) -> bool:
+    def runs(self, setting: ZoneSetting) -> bool:
         """As the Protocol."""
         held = self._schedulers
         return held is not None and held.attached is setting.mode and held.verify()
@@ -295,7 +295,7 @@ class RootBackend:
         return ZoneSchedulers(self._name, self._modes, bpf_files=self._bpf_files, own_cpus=self._own_cpus())
 
     def _own_cpus(self) -> tuple[int, ...]:
-        return own_cpus(read_topology(), self._exclusive) if Mode.EXCLUSIVE in self._modes else ()
+        return own_cpus(read_topology(), self._exclusive) if ZoneMode.EXCLUSIVE in self._modes else ()
 
     def _events(self) -> tuple[LateDispatch, ...]:
         return () if self._schedulers is None else self._schedulers.maps.late()
@@ -340,7 +340,7 @@ class SubBackend(RootBackend):
     def __init__(
         self,
         name: str,
-        modes: tuple[Mode, ...],
+        modes: tuple[ZoneMode, ...],
         tree: Path,
         group: str,
         exclusive: ExclusiveCpus | None = None,

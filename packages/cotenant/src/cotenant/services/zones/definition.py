@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.errors import InvalidInput
-from cotenant.model.zones.setting import USUAL_MODES, Backend, ExclusiveCpus, Mode, Setting
+from cotenant.model.zones.setting import USUAL_MODES, Backend, ExclusiveCpus, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
 from cotenant.services.zones.groups import GroupClass, ZoneGroup, late_us_of
@@ -41,7 +41,7 @@ class BackendChoice(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class ZoneApplication:
     """Pods of the zone: those of this namespace with all of these labels. "": of every namespace."""
 
     namespace: str = ""
@@ -98,14 +98,14 @@ class ZoneDefinition:
 
     zone: str
     groups: tuple[ZoneGroup, ...] = ()
-    applications: tuple[Application, ...] = ()
+    applications: tuple[ZoneApplication, ...] = ()
     rules: tuple[ClassRule, ...] = ()
     nodes: tuple[str, ...] = ()
     vm: VmDefinition | None = None
     pods: tuple[ZonePod, ...] = ()
     backend: BackendChoice = BackendChoice.WEIGHTS
-    start: Mode = Mode.WEIGHTED
-    modes: tuple[Mode, ...] = USUAL_MODES
+    start: ZoneMode = ZoneMode.WEIGHTED
+    modes: tuple[ZoneMode, ...] = USUAL_MODES
     exclusive: ExclusiveCpus = field(default_factory=ExclusiveCpus)
     period_ms: int = 1000
     policy: ZoneConfig = field(default_factory=ZoneConfig)
@@ -145,7 +145,7 @@ class ZoneDefinition:
             raise InvalidInput(
                 "vm", "with applications or backend sub", "listed groups, and backend weights, root or auto, in a guest"
             )
-        if self.vm is not None and Mode.EXCLUSIVE in self.modes and self.vm.cpus < 2:
+        if self.vm is not None and ZoneMode.EXCLUSIVE in self.modes and self.vm.cpus < 2:
             raise InvalidInput("vm.cpus", self.vm.cpus, "2 or more with exclusive in modes")
         if self.backend is BackendChoice.SUB and self.applications:
             raise InvalidInput(
@@ -170,17 +170,17 @@ class ZoneDefinition:
             return ""
         return os.path.commonpath([group.group for group in self.groups])
 
-    def ladder(self, root: bool, sub: bool = False) -> tuple[Setting, ...]:
+    def ladder(self, root: bool, sub: bool = False) -> tuple[ZoneSetting, ...]:
         """The settings to start with, best first. `root`, `sub`: whether this host can load schedulers for the
         machine, for one cgroup.
         """
         found = []
         if self.backend is BackendChoice.SUB or (self.backend is BackendChoice.AUTO and sub and self.common_group):
-            found.append(Setting(Backend.SUB, self.start))
+            found.append(ZoneSetting(Backend.SUB, self.start))
         if self.backend is BackendChoice.ROOT or (self.backend is BackendChoice.AUTO and root):
-            found.append(Setting(Backend.ROOT, self.start))
+            found.append(ZoneSetting(Backend.ROOT, self.start))
         if self.backend in (BackendChoice.WEIGHTS, BackendChoice.AUTO):
-            found.append(Setting(Backend.WEIGHTS))
+            found.append(ZoneSetting(Backend.WEIGHTS))
         return tuple(found)
 
     def rows(self) -> dict[str, ZoneRow]:

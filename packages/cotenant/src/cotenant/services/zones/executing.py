@@ -17,7 +17,7 @@ from pathlib import Path
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.json_object import JsonObject
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.services.zones.state_file import read_state
 
 
@@ -53,7 +53,7 @@ def group_for(state: JsonObject, wanted: str) -> str:
         if len(groups) != 1:
             raise InvalidInput("--group", "none", f"one of {', '.join(groups) or 'no groups: no pod is selected now'}")
         return str(groups[0])
-    Target(wanted, Knob.CPU_WEIGHT)  # refuses ".." and empty parts
+    KnobTarget(wanted, Knob.CPU_WEIGHT)  # refuses ".." and empty parts
     if not any(wanted == group or wanted.startswith(f"{group}/") for group in groups):
         raise InvalidInput("--group", wanted, f"a group at or below one of {', '.join(groups)}")
     return wanted

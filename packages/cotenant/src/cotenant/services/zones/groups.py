@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.zones.table import LONGEST_LATE_US, ZoneClass, ZoneRow
 
 
@@ -39,7 +39,7 @@ class ZoneGroup:
     def __post_init__(self) -> None:
         if not self.group or self.group.startswith("/") or "\n" in self.group:
             raise InvalidInput("group", self.group, "a path below the cgroup tree's root, as in kubepods.slice/web")
-        Target(self.group, Knob.CPU_WEIGHT)  # refuses "..", empty parts and NUL
+        KnobTarget(self.group, Knob.CPU_WEIGHT)  # refuses "..", empty parts and NUL
         self.row()
 
     def row(self) -> ZoneRow:

@@ -22,12 +22,12 @@ from typing import Protocol
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
 from cotenant.model.json_object import JsonObject
-from cotenant.model.zones.setting import Backend, Mode, Setting
+from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import ZoneChange
 from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.executing import group_for
 from cotenant.services.zones.log_file import ZoneLog
-from cotenant.services.zones.opening import Host, check_host, opened
+from cotenant.services.zones.opening import ZoneSupport, check_host, opened
 from cotenant.services.zones.pods import NAME
 from cotenant.services.zones.reading import definition_of
 from cotenant.services.zones.runner import ZoneRunner
@@ -56,7 +56,7 @@ class Opener(Protocol):
     def __call__(
         self,
         definition: ZoneDefinition,
-        host: Host,
+        host: ZoneSupport,
         keeper: Keeper,
         agent: str | None,
         changed: Callable[[ZoneChange], None],
@@ -73,7 +73,7 @@ class VmOpener(Protocol):
     def __call__(
         self,
         definition: ZoneDefinition,
-        host: Host,
+        host: ZoneSupport,
         folder: Path,
         source: str,
         changed: Callable[[ZoneChange], None],
@@ -102,7 +102,7 @@ class ZoneHost:
     def __init__(
         self,
         keeper: Keeper,
-        host: Host,
+        host: ZoneSupport,
         folder: Path,
         roots: tuple[str, ...],
         quota: ZoneQuota | None = None,
@@ -314,7 +314,7 @@ class ZoneHost:
         return self._folder / f"{zone}.zone"
 
 
-def setting_of(text: str, current: Setting) -> Setting:
+def setting_of(text: str, current: ZoneSetting) -> ZoneSetting:
     """A setting as a user writes it: `weights`, `root/latency`, or a mode alone, on the back end that runs. Raises
     `InvalidInput`.
     """
@@ -322,14 +322,14 @@ def setting_of(text: str, current: Setting) -> Setting:
     backend, slash, mode = text.partition("/")
     try:
         if slash:
-            return Setting(Backend(backend), Mode(mode))
-        if text in set(Mode):
+            return ZoneSetting(Backend(backend), ZoneMode(mode))
+        if text in set(ZoneMode):
             loads = current.backend in (Backend.SUB, Backend.ROOT)
             if not loads:
                 raise InvalidInput(
                     "setting", text, f"root/{text} or sub/{text}", f"the zone runs {current}, which has no modes"
                 )
-            return Setting(current.backend, Mode(text))
-        return Setting(Backend(text))
+            return ZoneSetting(current.backend, ZoneMode(text))
+        return ZoneSetting(Backend(text))
     except ValueError:
         raise InvalidInput("setting", text, expected) from None

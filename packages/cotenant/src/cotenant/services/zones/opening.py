@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.drivers.cgroup.counters import CgroupReader
-from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.ebpf import sched_ext
 from cotenant.drivers.ebpf.libbpf import version
 from cotenant.drivers.ebpf.runqueue import RunQueue
@@ -23,10 +23,10 @@ from cotenant.drivers.ebpf.zone_scheduler import BPF_FILES
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
-from cotenant.model.zones.setting import Backend, Mode
+from cotenant.model.zones.setting import Backend, ZoneMode
 from cotenant.model.zones.state import ZoneChange
 from cotenant.policy.zone.cores import own_cpus
-from cotenant.services.zones.agent_view import AgentView
+from cotenant.services.zones.agent_view import ZoneAgentView
 from cotenant.services.zones.backends import (
     RootBackend,
     SubBackend,
@@ -42,12 +42,12 @@ from cotenant.services.zones.runner import ZoneRunner
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class ZoneSupport:
     """What this host can do. `root`, `sub`: load schedulers for the machine, for one cgroup; `bpf_files`: where its
     BPF file system is mounted.
     """
 
-    layout: Layout
+    layout: CgroupLayout
     root: bool
     sub: bool
     bpf_files: Path = BPF_FILES
@@ -62,14 +62,14 @@ class Host:
         return (self.tree / group).is_dir()
 
 
-def this_host(cgroup_root: str | None = None, bpf_files: Path = BPF_FILES) -> Host:
+def this_host(cgroup_root: str | None = None, bpf_files: Path = BPF_FILES) -> ZoneSupport:
     """Detect the host's layout and abilities. Raises `Unsupported` where there are no cgroups."""
     layout = detect(cgroup_root)
     on_v2 = layout.version("cpu") == 2
-    return Host(layout, on_v2 and can_load(), on_v2 and can_load_sub(), bpf_files)
+    return ZoneSupport(layout, on_v2 and can_load(), on_v2 and can_load_sub(), bpf_files)
 
 
-def check_host(definition: ZoneDefinition, host: Host, agent: str | None) -> None:
+def check_host(definition: ZoneDefinition, host: ZoneSupport, agent: str | None) -> None:
     """Refuse a zone that this host cannot run. Raises `Permanent`, `Unsupported` or `InvalidInput` with what is
     missing.
     """
@@ -80,7 +80,7 @@ def check_host(definition: ZoneDefinition, host: Host, agent: str | None) -> Non
             "an agent that lists this node's pods (--agent)",
         )
     loads = host.root or definition.backend in (BackendChoice.ROOT, BackendChoice.SUB)
-    if loads and definition.backend is not BackendChoice.WEIGHTS and Mode.EXCLUSIVE in definition.modes:
+    if loads and definition.backend is not BackendChoice.WEIGHTS and ZoneMode.EXCLUSIVE in definition.modes:
         own_cpus(read_topology(), definition.exclusive)  # raises where this machine has too few cores
     if definition.backend is BackendChoice.ROOT and not host.root:
         sched_ext.read_state()  # raises with what is missing where it is the kernel
@@ -93,7 +93,7 @@ def check_host(definition: ZoneDefinition, host: Host, agent: str | None) -> Non
 @asynccontextmanager
 async def opened(
     definition: ZoneDefinition,
-    host: Host,
+    host: ZoneSupport,
     keeper: Keeper,
     agent: str | None,
     changed: Callable[[ZoneChange], None],
@@ -131,7 +131,7 @@ async def opened(
             if definition.policy.scenes:
                 runner.signs = SignReader().read
             if agent is not None:
-                view = AgentView(agent, definition, host.has_group)
+                view = ZoneAgentView(agent, definition, host.has_group)
                 runner.burns = view.burns
                 if definition.applications:
                     runner.members = view.members
@@ -141,7 +141,7 @@ async def opened(
             waits.close()
 
 
-def _wait_counter(layout: Layout, warn: Callable[[str], None]) -> RunQueue | None:
+def _wait_counter(layout: CgroupLayout, warn: Callable[[str], None]) -> RunQueue | None:
     """The run-queue probe, for readings under the fair class; None, with a line, where this host has none."""
     tree = layout.by_controller["cpu"]
     try:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.machine.counters import GroupCounters
-from cotenant.model.machine.knob import GiveBack, Knob, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.zones.reading import GroupResources
 from cotenant.model.zones.table import ZoneRow
@@ -26,8 +26,8 @@ class Protection:
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
-        self._held: set[Target] = set()
-        self.refused: dict[Target, str] = {}
+        self._held: set[KnobTarget] = set()
+        self.refused: dict[KnobTarget, str] = {}
 
     async def hold(self, rows: Mapping[str, ZoneRow]) -> None:
         """Renew, take and give back. What the keeper refuses stays undone, and is in `refused`."""
@@ -54,11 +54,11 @@ class Protection:
                 for place in (group, *_above(group)):
                     low[place] = low.get(place, 0) + row.memory_low_bytes
         memory = [
-            SetKnob(Target(group, Knob.MEMORY_LOW), str(amount), _REASON, TTL_US)
+            SetKnob(KnobTarget(group, Knob.MEMORY_LOW), str(amount), _REASON, TTL_US)
             for group, amount in sorted(low.items())
         ]
         io = [
-            SetKnob(Target(group, Knob.IO_WEIGHT), f"default {row.io_weight}", _REASON, TTL_US)
+            SetKnob(KnobTarget(group, Knob.IO_WEIGHT), f"default {row.io_weight}", _REASON, TTL_US)
             for group, row in sorted(rows.items())
             if row.io_weight
         ]

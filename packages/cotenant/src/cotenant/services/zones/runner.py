@@ -22,7 +22,7 @@ from cotenant.engine.zones.zone import Zone
 from cotenant.model.errors import CotenantError
 from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.reading import GroupReading, GroupResources, MachineSigns, ZoneReading
-from cotenant.model.zones.setting import Backend, Setting
+from cotenant.model.zones.setting import Backend, ZoneSetting
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneChange, ZoneInstruction, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
 from cotenant.services.zones.backends import BackendLost, ZoneBackend
@@ -130,7 +130,7 @@ class ZoneRunner:
         if changes and events is not None and events.newest_us:
             self._acted_us = self._done_us - events.newest_us
 
-    async def request(self, setting: Setting) -> None:
+    async def request(self, setting: ZoneSetting) -> None:
         """A user's switch. Raises as `Zone.request`."""
         async with self._busy:
             await self._carry_out(self.zone.request(self.clock(), setting))
@@ -301,7 +301,7 @@ class ZoneRunner:
             if backend is not current:
                 backend.put(rows)
 
-    async def _attach(self, setting: Setting) -> tuple[ZoneInstruction, ...]:
+    async def _attach(self, setting: ZoneSetting) -> tuple[ZoneInstruction, ...]:
         for backend, zone_backend in self.backends.items():
             if backend is not setting.backend:
                 await self._detach(zone_backend)

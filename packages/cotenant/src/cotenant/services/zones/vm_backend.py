@@ -14,7 +14,7 @@ from typing import Any
 
 from cotenant.model.errors import Permanent
 from cotenant.model.json_object import JsonObject
-from cotenant.model.zones.setting import Backend, ExclusiveCpus, Mode, Setting
+from cotenant.model.zones.setting import Backend, ExclusiveCpus, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import SchedulerExit, ZoneRow
 from cotenant.services.zones.vm_link import ANSWER_S, GuestLink
 
@@ -42,7 +42,7 @@ class GuestState:
         self._log = log
         self.rows: dict[str, ZoneRow] = {}
         self.used_us: dict[str, int] = {}
-        self.runs: Setting | None = None
+        self.runs: ZoneSetting | None = None
         self.late: dict[str, tuple[int, int]] = {}
         self.exit: SchedulerExit | None = None
 
@@ -54,7 +54,11 @@ class GuestState:
             self.used_us = {str(group): int(used) for group, used in answer["cpuUs"].items()}
             mode = answer["runs"]
             self.runs = (
-                Setting(Backend.WEIGHTS) if mode is None else Setting(Backend.ROOT, Mode(mode)) if mode else None
+                ZoneSetting(Backend.WEIGHTS)
+                if mode is None
+                else ZoneSetting(Backend.ROOT, ZoneMode(mode))
+                if mode
+                else None
             )
             for group, (number, worst) in answer["late"].items():
                 before = self.late.get(group, (0, 0))
@@ -96,7 +100,7 @@ class GuestBackend:
     """One back end in the guest: `backend` is WEIGHTS or ROOT. As `ZoneBackend`."""
 
     def __init__(
-        self, state: GuestState, backend: Backend, modes: tuple[Mode, ...], exclusive: ExclusiveCpus | None = None
+        self, state: GuestState, backend: Backend, modes: tuple[ZoneMode, ...], exclusive: ExclusiveCpus | None = None
     ) -> None:
         self._state = state
         self._backend = backend
@@ -104,14 +108,14 @@ class GuestBackend:
         self._exclusive = exclusive or ExclusiveCpus()
         self._attached = False
 
-    async def attach(self, setting: Setting) -> None:
+    async def attach(self, setting: ZoneSetting) -> None:
         """As the Protocol."""
         mode = None if setting.mode is None else setting.mode.value
         modes = [entry.value for entry in self._modes]
         await self._state.ask("attach", ATTACH_S, mode=mode, modes=modes, exclusive=asdict(self._exclusive))
         self._attached = True
 
-    def runs(self, setting: Setting) -> bool:
+    def runs(self, setting: ZoneSetting) -> bool:
         """As the Protocol: as of the last message."""
         return self._state.runs == setting
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.services.zones.pods import check_digest, check_host_path
 
 MIN_MEMORY_MIB, MAX_MEMORY_MIB = 256, 16_384
@@ -20,7 +20,7 @@ _PARAMETER = re.compile(r"[A-Za-z0-9_.-]+(=[A-Za-z0-9_.,:/+-]*)?")
 _OWN_PARAMETERS = frozenset({"console", "rdinit", "init", "root", "panic", "cgroup_no_v1", "preempt"})
 
 
-class Preemption(StrEnum):
+class KernelPreemption(StrEnum):
     """Models of a kernel built with PREEMPT_DYNAMIC; which it knows differs by its version."""
 
     FULL = "full"
@@ -40,7 +40,7 @@ class KernelDefinition:
     package: str = ""
     file: str = ""
     sha256: str = ""
-    preempt: Preemption | None = None
+    preempt: KernelPreemption | None = None
     hz: int = 0
     cmdline: str = ""
 
@@ -87,7 +87,7 @@ class VmDefinition:
         if not 1 <= self.cpus <= MAX_CPUS:
             raise InvalidInput("cpus", self.cpus, f"1 to {MAX_CPUS}")
         if self.group:
-            Target(self.group, Knob.CPU_WEIGHT)
+            KnobTarget(self.group, Knob.CPU_WEIGHT)
         if len(self.host_paths) > MAX_HOST_PATHS:
             raise InvalidInput("host_paths", len(self.host_paths), f"at most {MAX_HOST_PATHS}")
         for path in self.host_paths:

@@ -22,7 +22,7 @@ from typing import Any
 
 from cotenant.model.json_object import JsonObject, JsonValue
 from cotenant.services.zones import vm_guest_monitor
-from cotenant.services.zones.vm_guest_pods import Pods
+from cotenant.services.zones.vm_guest_pods import GuestPods
 
 TREE = Path("/sys/fs/cgroup")
 PORTS = Path("/sys/class/virtio-ports")
@@ -36,9 +36,9 @@ _PREEMPTION = Path("/sys/kernel/debug/sched/preempt")
 class Guest:
     """The state of this guest's zone."""
 
-    def __init__(self, tree: Path = TREE, pods: Pods | None = None) -> None:
+    def __init__(self, tree: Path = TREE, pods: GuestPods | None = None) -> None:
         self.tree = tree
-        self.pods = pods or Pods(tree)
+        self.pods = pods or GuestPods(tree)
         self.rows: dict[str, JsonObject] = {}
         self.schedulers: Any = None  # services/zones/backends.RootBackend, once one is asked for
         self._lock = threading.Lock()
@@ -90,14 +90,14 @@ class Guest:
                 asyncio.run(self.schedulers.detach())
                 self.schedulers = None
             return
-        from cotenant.model.zones.setting import Backend, ExclusiveCpus, Mode, Setting
+        from cotenant.model.zones.setting import Backend, ExclusiveCpus, ZoneMode, ZoneSetting
         from cotenant.services.zones.backends import RootBackend
 
         if self.schedulers is None:
-            chosen = tuple(Mode(name) for name in modes)
+            chosen = tuple(ZoneMode(name) for name in modes)
             self.schedulers = RootBackend("guest", chosen, self.tree, ExclusiveCpus(**(exclusive or {})))
             self.schedulers.put(self._kernel_rows())
-        asyncio.run(self.schedulers.attach(Setting(Backend.ROOT, Mode(mode))))
+        asyncio.run(self.schedulers.attach(ZoneSetting(Backend.ROOT, ZoneMode(mode))))
 
     def reading(self) -> JsonObject:
         """CPU time of each group, and what the scheduler reports."""

@@ -52,7 +52,7 @@ class PodState:
         }
 
 
-class Pods:
+class GuestPods:
     """All pods of this guest. `run`: starts a command as `subprocess.Popen`; `mount`: runs mount(8); `pause_s`: before
     a program that ended is started again, doubled each time.
     """

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict
 
 from cotenant.drivers.qemu.backend import QueueSample, ThreadTimes, read_exits, read_threads, sample_queues
-from cotenant.drivers.qemu.machine import Machine
+from cotenant.drivers.qemu.machine import VirtualMachine
 from cotenant.engine.zones.vm_figures import BackEnd, FrontEnd, front_end, stolen_share
 from cotenant.model.errors import CotenantError
 from cotenant.model.json_object import JsonObject
@@ -25,7 +25,7 @@ EVERY_S, SAMPLE_S = 10.0, 0.2
 class VmMonitor:
     """`figures`: the last ones, for the zone's state; changed in place. `clock`: monotonic."""
 
-    def __init__(self, machine: Machine, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, machine: VirtualMachine, clock: Callable[[], float] = time.monotonic) -> None:
         self.figures: JsonObject = {}
         self._machine = machine
         self._clock = clock
@@ -85,7 +85,7 @@ class VmMonitor:
 
 
 @contextlib.asynccontextmanager
-async def monitored(machine: Machine) -> AsyncIterator[VmMonitor]:
+async def monitored(machine: VirtualMachine) -> AsyncIterator[VmMonitor]:
     """A monitor whose samples are taken meanwhile."""
     monitor = VmMonitor(machine)
     task = asyncio.create_task(monitor.run(), name=f"monitor of {machine.spec.name}")

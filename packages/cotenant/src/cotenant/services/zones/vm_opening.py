@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.drivers.qemu.kernel import kept_kernel
-from cotenant.drivers.qemu.machine import Forward, Machine, MachineSpec, missing
+from cotenant.drivers.qemu.machine import Forward, MachineSpec, VirtualMachine, missing
 from cotenant.drivers.qemu.packages import Kernel
 from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
 from cotenant.model.json_object import JsonObject
@@ -29,7 +29,7 @@ from cotenant.model.zones.state import ZoneChange
 from cotenant.services.running import cancelled
 from cotenant.services.zones import vm_guest_agent as guest_agent
 from cotenant.services.zones.definition import BackendChoice, ZoneDefinition
-from cotenant.services.zones.opening import Host
+from cotenant.services.zones.opening import ZoneSupport
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.vm_backend import GuestBackend, GuestState
 from cotenant.services.zones.vm_definition import PACKAGE, KernelDefinition, VmDefinition
@@ -66,7 +66,7 @@ def check_vm(definition: ZoneDefinition, source: str) -> Kernel:
 @asynccontextmanager
 async def opened_vm(
     definition: ZoneDefinition,
-    host: Host,
+    host: ZoneSupport,
     folder: Path,
     source: str,
     changed: Callable[[ZoneChange], None],
@@ -93,7 +93,7 @@ async def opened_vm(
                 folders, pods[:] = unpack_images(definition.pods, source, making)
                 return folders
 
-            def make(accel: str, console: Callable[[str], None]) -> Machine:
+            def make(accel: str, console: Callable[[str], None]) -> VirtualMachine:
                 spec = MachineSpec(
                     *(definition.zone, kernel.image, place, vm.memory_mib, vm.cpus, accel, procs),
                     shared=shared,
@@ -102,7 +102,7 @@ async def opened_vm(
                     forwards=_forwards(definition),
                     outbound=vm.outbound,
                 )
-                return Machine(spec, initrd, console, fill)
+                return VirtualMachine(spec, initrd, console, fill)
 
             outcome = folder / f"kvm.{kernel.version}"
             machine = await first_booted(_accelerators(outcome), make, log)
@@ -179,8 +179,10 @@ def _executor(link: GuestLink) -> Callable[[str, list[str]], Any]:
 
 
 async def first_booted(
-    accelerators: Sequence[str], make: Callable[[str, Callable[[str], None]], Machine], log: Callable[[str], None]
-) -> Machine:
+    accelerators: Sequence[str],
+    make: Callable[[str, Callable[[str], None]], VirtualMachine],
+    log: Callable[[str], None],
+) -> VirtualMachine:
     """The machine under the first accelerator whose guest prints its first line; `make` takes accelerator and
     console. Raises `Permanent` where none does, or what ends the start under the last one.
     """
@@ -213,7 +215,7 @@ async def first_booted(
     raise Permanent("the machine did not boot; the zone's log has its console")
 
 
-async def _boots(machine: Machine, booted: asyncio.Event, within_s: float) -> bool:
+async def _boots(machine: VirtualMachine, booted: asyncio.Event, within_s: float) -> bool:
     """Whether the guest's first line came before the machine ended."""
     waits = [asyncio.create_task(machine.wait()), asyncio.create_task(booted.wait())]
     try:
@@ -224,7 +226,7 @@ async def _boots(machine: Machine, booted: asyncio.Event, within_s: float) -> bo
 
 
 @contextlib.contextmanager
-def _host_group(host: Host, vm: VmDefinition, record: Path) -> Iterator[tuple[Path, ...]]:
+def _host_group(host: ZoneSupport, vm: VmDefinition, record: Path) -> Iterator[tuple[Path, ...]]:
     """The files through which processes become members of the machine's group, in every tree of the host. Groups
     that were made, also by a process that was killed (`record`), are removed at the end.
     """

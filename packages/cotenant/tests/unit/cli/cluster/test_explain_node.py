@@ -21,7 +21,7 @@ from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS
 from cotenant.model.cluster.seal import SETTLED
-from cotenant.services.offers.explaining import NodeView, answer, node_view
+from cotenant.services.offers.explaining import NodeOfferView, answer, node_view
 
 WRITTEN = {
     "strategy": "cluster",
@@ -52,7 +52,7 @@ def _view(
     pods: tuple[Any, ...] = (),
     seals: Seals = NO_SEALS,
     **allocatable: str,
-) -> NodeView:
+) -> NodeOfferView:
     sizes = {
         "cpu": "100",
         "memory": "100Gi",

@@ -9,13 +9,13 @@ import pytest
 
 from cotenant.cli.cluster import explain_shadow
 from cotenant.model.decisions.shadow import (
-    Counted,
+    CountedPods,
     Difference,
     Followed,
-    Outcome,
-    Picture,
+    NodeSignal,
+    ShadowOutcome,
+    ShadowPicture,
     ShadowReport,
-    Signal,
     Worse,
 )
 
@@ -23,18 +23,20 @@ from cotenant.model.decisions.shadow import (
 def report() -> ShadowReport:
     name = "a-namespace-of-many-letters/a-pod-of-a-deployment-with-a-long-name-7c9f8d-x2x2x"
     words = "node-2 is ahead of node-1 by 3: +2 NodeResourcesFit, +1 ImageLocality"
-    difference = Difference(60.0, name, Outcome.OTHER_NODE, "node-1", "node-2", Picture.AT_BIND, "x", words, behind=nan)
+    difference = Difference(
+        60.0, name, ShadowOutcome.OTHER_NODE, "node-1", "node-2", ShadowPicture.AT_BIND, "x", words, behind=nan
+    )
     return ShadowReport(
         of=("default-scheduler",),
         profile="cotenant",
         since_s=0.0,
         at_s=120.0,
         nodes=5000,
-        outcomes=(Counted("agreed", 3), Counted("other_node", 1), Counted("deleted", 2)),
+        outcomes=(CountedPods("agreed", 3), CountedPods("other_node", 1), CountedPods("deleted", 2)),
         at_bind=4,
         reasons=(("other_node", "NodeResourcesFit", 1),),
-        pending=(Counted("waits", 7), Counted("places", 0)),
-        followed=((Signal.PRESSURE, Worse.REAL, 1),),
+        pending=(CountedPods("waits", 7), CountedPods("places", 0)),
+        followed=((NodeSignal.PRESSURE, Worse.REAL, 1),),
         window_s=600.0,
         waiting_to_follow=0,
         judged=10,
@@ -43,7 +45,7 @@ def report() -> ShadowReport:
         put_off=2,
         forgotten=1,
         differences=(difference,),
-        came=(Followed(1.0, name, "node-1", "node-2", ((Signal.PRESSURE, Worse.REAL),)),),
+        came=(Followed(1.0, name, "node-1", "node-2", ((NodeSignal.PRESSURE, Worse.REAL),)),),
     )
 
 

@@ -13,10 +13,10 @@ import pytest
 from cotenant.cli.cluster import profile_showing
 from cotenant.cli.main import main
 from cotenant.model.cluster.workload_profile import (
-    Axis,
     AxisReading,
+    FigureSource,
     Overall,
-    Source,
+    ProfileAxis,
     Unknown,
     WorkloadProfile,
     WorkloadRef,
@@ -28,14 +28,18 @@ NO_PMU = Unknown("no node of its pods reports cycles per instruction (no PMU)")
 
 def profile(name: str, sensitivity: float) -> WorkloadProfile:
     learned = {
-        Axis.CPU: AxisReading(figure(0.2, 0.02, 512, Source.LEARNED), figure(sensitivity, 0.09, 498, Source.LEARNED)),
-        Axis.CACHE: AxisReading(NO_PMU, NO_PMU),
+        ProfileAxis.CPU: AxisReading(
+            figure(0.2, 0.02, 512, FigureSource.LEARNED), figure(sensitivity, 0.09, 498, FigureSource.LEARNED)
+        ),
+        ProfileAxis.CACHE: AxisReading(NO_PMU, NO_PMU),
     }
     return WorkloadProfile(
         f"shop/{name}",
         WorkloadRef("Deployment", name),
         learned=learned,
-        learned_overall=Overall(figure(sensitivity, 0.1, 2210, Source.LEARNED), figure(0.3, 0.1, 5402, Source.LEARNED)),
+        learned_overall=Overall(
+            figure(sensitivity, 0.1, 2210, FigureSource.LEARNED), figure(0.3, 0.1, 5402, FigureSource.LEARNED)
+        ),
         updated_at="2026-01-01T00:00:00Z",
         wrong=("spec.declared.axes: is x, expected cpu",),
     )
@@ -73,7 +77,7 @@ def test_all_profiles(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json_has_every_axis(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert profile_showing.show([profile("cart", 0.38)], tmp_path / "r.svg", True) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [entry["name"] for entry in found["axes"]] == [axis.value for axis in Axis]
+    assert [entry["name"] for entry in found["axes"]] == [axis.value for axis in ProfileAxis]
     assert found["axes"][0]["sensitivity"]["value"] == 380
     assert found["axes"][1]["sensitivity"] == {"cannotTell": NO_PMU.because}
     assert found["overall"]["sensitivity"]["samples"] == 2210

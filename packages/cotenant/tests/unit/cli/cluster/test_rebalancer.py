@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cotenant.cli.cluster.rebalancer_showing import show
-from cotenant.engine.rebalancer.plan import KeptPod, KindPlan, Plan, PlannedMove, PoolPlan, PredictedEffect
+from cotenant.engine.rebalancer.plan import KeptPod, KindPlan, MovePlan, PlannedMove, PoolPlan, PredictedEffect
 from cotenant.services.rebalancer.planning import plan_json
 
 MOVE = PlannedMove(
@@ -27,7 +27,7 @@ MOVE = PlannedMove(
     {"cpu": 10.0, "memory": 5.0},
     {"cpu": 30.0, "memory": 7.0},
 )
-PLAN = Plan(
+PLAN = MovePlan(
     (MOVE, replace(MOVE, pod="shop/" + "very-long-name-" * 5, uid="u2", scope="prod", reason="memory 9 % above 8 %")),
     (KeptPod("a/b", "node-0001", "it has local storage"), KeptPod("a/c", "node-0001", "it has local storage")),
     (PoolPlan("p", 4, ("node-0001",), ("node-0001",), 2, ""), PoolPlan("q", 1, (), (), 0, "no node is overloaded")),
@@ -93,7 +93,7 @@ def test_other_kinds_and_predicted_effects_are_shown(
 
 
 def test_without_metrics_it_says_who_writes_them(capsys: pytest.CaptureFixture[str]) -> None:
-    show(Plan((), (), (), 2, 0, ("a", "b"), 0, ()))
+    show(MovePlan((), (), (), 2, 0, ("a", "b"), 0, ()))
     assert "Without NodeMetrics no move by load can be planned" in " ".join(capsys.readouterr().out.split())
 
 

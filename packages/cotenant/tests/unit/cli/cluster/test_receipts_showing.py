@@ -5,9 +5,16 @@ import json
 import pytest
 
 from cotenant.cli.cluster.receipts_showing import changed, show
-from cotenant.model.groups.migration import JobCondition, JobPhase, MigrationJob, MoveNote, PodRef, Step
+from cotenant.model.groups.migration import JobCondition, JobPhase, JobStep, MigrationJob, MoveNote, PodRef
 from cotenant.model.sizes.container import ContainerSize
-from cotenant.model.sizes.right_sizing import Mode, Outcome, Receipt, RightSizing, SizingStatus, Suggestion
+from cotenant.model.sizes.right_sizing import (
+    RightSizing,
+    SizingMode,
+    SizingOutcome,
+    SizingReceipt,
+    SizingStatus,
+    Suggestion,
+)
 
 A, B = ContainerSize(3000, None, 2 << 30, 4 << 30), ContainerSize(1150, None, 2 << 30, 3 << 30)
 STATUS = SizingStatus(
@@ -15,11 +22,13 @@ STATUS = SizingStatus(
     "spec.approved: abcdef12 begins it",
     suggestion=Suggestion("abcdef12", A, B, ("CPU set by Mon 9h",)),
     receipts=(
-        Receipt("11111111", "2026-01-02T00:00:00Z", Outcome.UNDONE, A, B, "objective fast burns", "mode act", 1),
-        Receipt("22222222", "2026-01-01T00:00:00Z", Outcome.DONE, A, B, "proven", "spec.approved, ada", 3),
+        SizingReceipt(
+            "11111111", "2026-01-02T00:00:00Z", SizingOutcome.UNDONE, A, B, "objective fast burns", "mode act", 1
+        ),
+        SizingReceipt("22222222", "2026-01-01T00:00:00Z", SizingOutcome.DONE, A, B, "proven", "spec.approved, ada", 3),
     ),
 )
-SIZING = RightSizing("shop/cart", "u", 1, "Deployment", "cart", Mode.APPROVE, status=STATUS)
+SIZING = RightSizing("shop/cart", "u", 1, "Deployment", "cart", SizingMode.APPROVE, status=STATUS)
 
 
 def test_what_stands_and_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +59,7 @@ def test_moves_have_receipts_too_without_an_undo(capsys: pytest.CaptureFixture[s
     waits = MigrationJob(
         "waits", "u", PodRef("shop", "p"), is_ours=True, paused=True, suggested=True, reason="too hot", note=note
     )
-    helped = (JobCondition(Step.HELPED, "False", "ObjectiveBroken", "ServiceObjective shop/fast burns"),)
+    helped = (JobCondition(JobStep.HELPED, "False", "ObjectiveBroken", "ServiceObjective shop/fast burns"),)
     ended = MigrationJob(
         "ended",
         "v",

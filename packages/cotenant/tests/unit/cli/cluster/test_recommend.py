@@ -11,8 +11,8 @@ import yaml  # type: ignore[import-untyped]
 
 from cotenant.cli.main import main
 from cotenant.drivers.kube.snapshot.archive import write_archive
-from cotenant.drivers.kube.snapshot.snapshot import KindRead, Reading, Snapshot
-from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
 
 START_S = 1_767_571_200.0  # a Monday
 PODS, NODES, SETS = "v1/pods", "v1/nodes", "apps/v1/replicasets"
@@ -46,13 +46,13 @@ def written(path: Path, hours: int = 8 * 24) -> Path:
     hour = np.arange(hours) % 24
     cpu = np.where((hour >= 9) & (hour < 12), 900.0, 200.0).astype(np.float32)
     memory = np.full(hours, 1000.0, np.float32)
-    use = History(
+    use = AssessedHistory(
         START_S, 3600.0, ("shop/a", "shop/b"), np.stack([cpu, cpu * 0.9]), np.stack([memory, memory]), "From a test."
     )
     unknown = np.full(2, np.nan, np.float32)
     history = ClusterHistory(PodHistory(use, ("n1", "n1"), ("shop/Deployment/cart",) * 2, unknown, unknown), use)
-    kinds = tuple(KindRead(key, Reading.READ) for key in objects)
-    write_archive(path, Snapshot(START_S + hours * 3600.0, objects, kinds), history)
+    kinds = tuple(KindRead(key, KindReading.READ) for key in objects)
+    write_archive(path, ClusterSnapshot(START_S + hours * 3600.0, objects, kinds), history)
     return path
 
 

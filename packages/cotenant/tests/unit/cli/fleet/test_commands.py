@@ -10,11 +10,11 @@ import pytest
 from cotenant.cli.fleet import showing
 from cotenant.cli.main import main
 from cotenant.model.fleet.group import GroupOutcome
-from cotenant.model.fleet.host import ContainerStatus, FunctionHealth, Heartbeat, Registration
+from cotenant.model.fleet.host import FunctionHealth, Heartbeat, HostContainer, Registration
 from cotenant.model.fleet.requests import GroupRow, HostRow, Listed, Spread
 from cotenant.model.fleet.states import AgentState, ContainerState
 
-WEB = ContainerStatus(
+WEB = HostContainer(
     "web-1",
     ContainerState.READY,
     group="shop",

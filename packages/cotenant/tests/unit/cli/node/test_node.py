@@ -12,12 +12,12 @@ from cotenant.cli.main import main
 from cotenant.cli.node.views import print_agent
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
 from cotenant.drivers.seals.seals import unsealed
-from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseState
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.host import boot_id
 from cotenant_lab.cli import node_experiments as experiments
 from cotenant_lab.experiments import page, registry
-from cotenant_lab.experiments.outcome import Check, Curve, Findings, Picture
+from cotenant_lab.experiments.outcome import Curve, FigureCheck, Findings, Picture
 
 NOWHERE = "unix:/nowhere/agent.sock"
 
@@ -101,9 +101,9 @@ def test_explaining_what_nobody_knows_says_who_was_asked(tmp_path: Path, capsys:
 
 def outcome(**changes: object) -> Findings:
     checks = (
-        Check("p99 regulated / alone, a name that is as long as the longest", 1.2, 1.3, low=1.1, high=1.4),
-        Check("correlation", 0.5, 0.9, at_least=True),
-        Check("probe", None, 0.5, unit=" % of the machine"),
+        FigureCheck("p99 regulated / alone, a name that is as long as the longest", 1.2, 1.3, low=1.1, high=1.4),
+        FigureCheck("correlation", 0.5, 0.9, at_least=True),
+        FigureCheck("probe", None, 0.5, unit=" % of the machine"),
     )
     picture = Picture("Seen", "s", "%", (("one", (Curve("x", [0, 1], [1, 2], "ours"),)),))
     values: dict[str, object] = {
@@ -135,7 +135,7 @@ def test_verdicts_fit_a_hundred_columns(tmp_path: Path, capsys: pytest.CaptureFi
 UNDECIDED = "1 of 9 rounds in 12 min were undisturbed, fewer than the 2 needed; most often (8): others used 31% of it"
 
 
-def not_decided(found: Findings) -> tuple[Check, ...]:
+def not_decided(found: Findings) -> tuple[FigureCheck, ...]:
     return tuple(replace(check, why_not_decided=UNDECIDED) for check in found.checks)
 
 
@@ -161,10 +161,10 @@ def test_what_is_not_decided_is_neither_a_pass_nor_a_failure(
 @pytest.mark.parametrize(
     ("changes", "status"),
     [
-        ({"checks": (Check("a", 1.0, 1.0),)}, 0),
+        ({"checks": (FigureCheck("a", 1.0, 1.0),)}, 0),
         ({}, 1),
-        ({"checks": (Check("a", 1.0, 1.0), Check("b", 1.0, 1.0, why_not_decided=UNDECIDED))}, 3),
-        ({"checks": (Check("a", 2.0, 1.0), Check("b", 1.0, 1.0, why_not_decided=UNDECIDED))}, 1),
+        ({"checks": (FigureCheck("a", 1.0, 1.0), FigureCheck("b", 1.0, 1.0, why_not_decided=UNDECIDED))}, 3),
+        ({"checks": (FigureCheck("a", 2.0, 1.0), FigureCheck("b", 1.0, 1.0, why_not_decided=UNDECIDED))}, 1),
         ({"rounds": 0, "checks": ()}, 3),
     ],
 )
@@ -202,7 +202,7 @@ def test_the_page_says_failures_plainly_and_needs_no_network(tmp_path: Path) -> 
     assert "<script src" not in text
 
 
-BATCH = Target("cotenant-test-none/batch", Knob.CPU_MAX)
+BATCH = KnobTarget("cotenant-test-none/batch", Knob.CPU_MAX)
 
 
 def left_behind(folder: Path, boot: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.drivers.cel.evaluation import MAX_STEPS
 from cotenant.drivers.cel.selectors import CelSelectors
-from cotenant.model.claims.devices import AttributeValue, OfferedDevice, Values, Version
+from cotenant.model.claims.devices import AttributeValue, AttributeValues, OfferedDevice, Version
 from cotenant.model.errors import InvalidInput
 
 DRIVER = "gpu.example.com"
@@ -20,17 +20,17 @@ def holds(expression: str, value: AttributeValue) -> bool:
 @pytest.mark.parametrize(
     ("expression", "value", "expected"),
     [
-        (f'{ROOT}.includes("a")', Values("string", ("b", "a")), True),
-        (f'{ROOT}.includes("a")', Values("string", ("b",)), False),
+        (f'{ROOT}.includes("a")', AttributeValues("string", ("b", "a")), True),
+        (f'{ROOT}.includes("a")', AttributeValues("string", ("b",)), False),
         (f'{ROOT}.includes("a")', "a", True),  # what was one value may become a list
         (f'{ROOT}.includes("a")', "ab", False),
-        (f"{ROOT}.includes(1)", Values("int", (1, 2)), True),
-        (f"{ROOT}.includes(1)", Values("bool", (True,)), False),
-        (f'{ROOT}.includes(semver("1.2.0"))', Values("version", (Version("1.2.0"),)), True),
-        (f'"a" in {ROOT}', Values("string", ("b", "a")), True),
-        (f"{ROOT}.size() == 2", Values("string", ("b", "a")), True),
-        (f"{ROOT}.exists(r, r > 3)", Values("int", (1, 4)), True),
-        (f'{ROOT}[0] == "b"', Values("string", ("b", "a")), True),
+        (f"{ROOT}.includes(1)", AttributeValues("int", (1, 2)), True),
+        (f"{ROOT}.includes(1)", AttributeValues("bool", (True,)), False),
+        (f'{ROOT}.includes(semver("1.2.0"))', AttributeValues("version", (Version("1.2.0"),)), True),
+        (f'"a" in {ROOT}', AttributeValues("string", ("b", "a")), True),
+        (f"{ROOT}.size() == 2", AttributeValues("string", ("b", "a")), True),
+        (f"{ROOT}.exists(r, r > 3)", AttributeValues("int", (1, 4)), True),
+        (f'{ROOT}[0] == "b"', AttributeValues("string", ("b", "a")), True),
     ],
 )
 def test_lists(expression: str, value: AttributeValue, expected: bool) -> None:
@@ -39,12 +39,12 @@ def test_lists(expression: str, value: AttributeValue, expected: bool) -> None:
 
 def test_a_list_is_no_single_value() -> None:
     with pytest.raises(InvalidInput):
-        holds(f"{ROOT} + 1 > 1", Values("int", (1,)))
+        holds(f"{ROOT} + 1 > 1", AttributeValues("int", (1,)))
 
 
 def test_lists_of_true_and_of_one_are_told_apart() -> None:
     selectors = CelSelectors()
-    for value, expected in ((Values("int", (1,)), True), (Values("bool", (True,)), False)):
+    for value, expected in ((AttributeValues("int", (1,)), True), (AttributeValues("bool", (True,)), False)):
         device = OfferedDevice("gpu-0", (("root", value),))
         assert selectors.matches(f"{ROOT}.includes(1)", DRIVER, device) is expected
 

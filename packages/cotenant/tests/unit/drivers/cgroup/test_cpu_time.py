@@ -12,7 +12,7 @@ from tests.fakes.node.open_files import descriptors
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.cpu_time import CpuTimes
-from cotenant.drivers.cgroup.layout import Layout, LayoutKind
+from cotenant.drivers.cgroup.layout import CgroupLayout, LayoutKind
 from cotenant.model.errors import Unsupported
 
 
@@ -53,4 +53,4 @@ def test_a_group_that_was_made_again_is_read_anew(tmp_path: Path) -> None:
 
 def test_a_machine_without_such_a_tree_has_none() -> None:
     with pytest.raises(Unsupported, match="cpuacct"):
-        CpuTimes(Layout(LayoutKind.V1, (), {}, None))
+        CpuTimes(CgroupLayout(LayoutKind.V1, (), {}, None))

@@ -5,7 +5,7 @@ from tests.fakes.node.fake_knobs import FakeKnobs
 from tests.fakes.node.knob_contract import KnobContract
 
 from cotenant.model.errors import Transient
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 
 
 class TestFakeKnobs(KnobContract):
@@ -34,7 +34,7 @@ class TestFakeKnobsOfALackingMachine(TestFakeKnobs):
 
 
 def test_failures_are_raised_once_each_and_change_nothing() -> None:
-    knobs, target = FakeKnobs(["a"]), Target("a", Knob.CPU_WEIGHT)
+    knobs, target = FakeKnobs(["a"]), KnobTarget("a", Knob.CPU_WEIGHT)
     knobs.fail("write", target, Transient("busy"), OSError("torn"))
     for kind in (Transient, OSError):
         with pytest.raises(kind):
@@ -46,7 +46,7 @@ def test_failures_are_raised_once_each_and_change_nothing() -> None:
 
 
 def test_a_recreated_group_has_default_values() -> None:
-    knobs, target = FakeKnobs(["a", "a/b"]), Target("a/b", Knob.CPU_WEIGHT)
+    knobs, target = FakeKnobs(["a", "a/b"]), KnobTarget("a/b", Knob.CPU_WEIGHT)
     knobs.set_outside(target, "7")
     knobs.remove("a")
     knobs.add("a/b")

@@ -4,28 +4,28 @@ from pathlib import Path
 import pytest
 from tests.fakes.node.open_files import descriptors
 
-from cotenant.drivers.cgroup.files import Tree
+from cotenant.drivers.cgroup.files import CgroupTree
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Tree:
+def tree(tmp_path: Path) -> CgroupTree:
     (tmp_path / "root/a/b").mkdir(parents=True)
     (tmp_path / "root/a/file").write_text(" told\n")
     (tmp_path / "secret").write_text("x\n")
-    return Tree(str(tmp_path / "root"))
+    return CgroupTree(str(tmp_path / "root"))
 
 
 @pytest.mark.parametrize(
     "group",
     ["..", "a/..", "../secret", "a/../..", ".", "a//b", "/", "/a", "a/", "a\0", "\ud800", "x" * 300, "a/" * 3000],
 )
-def test_a_malformed_path_is_not_a_group(tree: Tree, group: str) -> None:
+def test_a_malformed_path_is_not_a_group(tree: CgroupTree, group: str) -> None:
     assert not tree.exists(group)
     with pytest.raises(OSError, match="Errno"):
         tree.read(group, "file")
 
 
-def test_links_are_not_followed(tree: Tree, tmp_path: Path) -> None:
+def test_links_are_not_followed(tree: CgroupTree, tmp_path: Path) -> None:
     os.symlink(tmp_path, tmp_path / "root/out")
     os.symlink(tmp_path / "root/a", tmp_path / "root/within")
     os.symlink(tmp_path / "secret", tmp_path / "root/a/linked")
@@ -39,7 +39,7 @@ def test_links_are_not_followed(tree: Tree, tmp_path: Path) -> None:
     assert tree.children("") == ["a"]
 
 
-def test_reading_writing_and_folders(tree: Tree) -> None:
+def test_reading_writing_and_folders(tree: CgroupTree) -> None:
     assert tree.read("a", "file") == "told"
     tree.write("a", "file", "")
     assert tree.read_all("a", "file") == "\n"
@@ -51,7 +51,7 @@ def test_reading_writing_and_folders(tree: Tree) -> None:
     assert not tree.has("a", "nothing")
 
 
-def test_no_descriptor_is_left_open(tree: Tree) -> None:
+def test_no_descriptor_is_left_open(tree: CgroupTree) -> None:
     before = descriptors()
     for group in ("a", "a/b", "nothing", ".."):
         tree.exists(group)

@@ -6,7 +6,7 @@ import pytest
 from tests.fakes.node.cgroup_trees import CgroupTrees
 
 from cotenant.drivers.cgroup.counters import CgroupReader
-from cotenant.drivers.cgroup.sensor import Collector, NodeSensor
+from cotenant.drivers.cgroup.sensor import NodeSensor, SampleCollector
 from cotenant.drivers.proc.host import HostReader
 from cotenant.model.errors import Permanent, Transient
 from cotenant.model.machine.counters import Gap, GpuCounters, Stall
@@ -28,9 +28,9 @@ class Source:
             raise Transient("away")
         return self.answer
 
-    def collector(self) -> Collector:
+    def collector(self) -> SampleCollector:
         """With the answer as the sample's GPUs."""
-        return Collector("accelerators", lambda sample: replace(sample, gpus=self.read()), self.gaps)
+        return SampleCollector("accelerators", lambda sample: replace(sample, gpus=self.read()), self.gaps)
 
     def gaps(self) -> tuple[Gap, ...]:
         return () if self.gap is None else (self.gap,)

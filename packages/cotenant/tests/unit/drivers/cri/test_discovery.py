@@ -21,7 +21,7 @@ from cotenant.model.cluster.labels import QOS_CLASS
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Permanent, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_pod import NodePodPhase
 
 WEB, SIDE, PAUSE = (container_id(number) for number in (1, 2, 3))
 V2 = {"cpu.weight": "20", "cpu.max": "150000 100000", "memory.max": "max"}
@@ -104,7 +104,7 @@ def test_the_newest_ready_sandbox_counts(pods: CriPods, runtime: FakeCri) -> Non
     runtime.sandboxes.insert(0, FakeSandbox("old", UIDS[0], "old", ready=False, created_at=99))
     assert pods.read()[0].name == "cart"
     runtime.sandboxes[1].ready = False
-    assert (pods.read()[0].name, pods.read()[0].phase) == ("old", Phase.OVER)
+    assert (pods.read()[0].name, pods.read()[0].phase) == ("old", NodePodPhase.OVER)
 
 
 def test_addresses_are_queried_once_and_not_for_host_network_pods(pods: CriPods, runtime: FakeCri) -> None:

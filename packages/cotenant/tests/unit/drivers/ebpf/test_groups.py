@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.drivers.ebpf.groups import GroupIndex
+from cotenant.drivers.ebpf.groups import CgroupIndex
 from cotenant.model.machine.knob import Vanished
 
 
@@ -22,23 +22,23 @@ def ids(tree: Path, *paths: str) -> list[int]:
 
 
 def test_members_are_the_group_first_and_all_below(tree: Path) -> None:
-    found = GroupIndex(str(tree)).members("pods/web")
+    found = CgroupIndex(str(tree)).members("pods/web")
     assert found[0] == ids(tree, "pods/web")[0]
     assert sorted(found) == sorted(ids(tree, "pods/web", "pods/web/one", "pods/web/two", "pods/web/two/deep"))
 
 
 def test_members_leave_out_excluded_groups(tree: Path) -> None:
-    found = GroupIndex(str(tree)).members("pods", {"pods", "pods/web/two", "pods/batch"})
+    found = CgroupIndex(str(tree)).members("pods", {"pods", "pods/web/two", "pods/batch"})
     assert sorted(found) == sorted(ids(tree, "pods", "pods/web", "pods/web/one"))
 
 
 def test_a_missing_group_raises_vanished(tree: Path) -> None:
     with pytest.raises(Vanished):
-        GroupIndex(str(tree)).members("pods/gone")
+        CgroupIndex(str(tree)).members("pods/gone")
 
 
 def test_listed_groups_have_paths(tree: Path) -> None:
-    index = GroupIndex(str(tree))
+    index = CgroupIndex(str(tree))
     (batch,) = ids(tree, "pods/batch")
     assert index.path(batch) is None
     assert index.is_new(batch)
@@ -48,7 +48,7 @@ def test_listed_groups_have_paths(tree: Path) -> None:
 
 
 def test_an_id_missing_from_a_listing_is_not_searched_again(tree: Path) -> None:
-    index = GroupIndex(str(tree))
+    index = CgroupIndex(str(tree))
     index.refresh({1})
     assert index.path(1) is None
     assert not index.is_new(1)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cotenant.drivers.ebpf.ring import Ring
+from cotenant.drivers.ebpf.ring import RingReader
 
 SIZE = 4096
 BUSY, DISCARDED = 1 << 31, 1 << 30
@@ -45,13 +45,13 @@ def writer() -> Iterator[Writer]:
 
 
 @pytest.fixture
-def ring(writer: Writer) -> Iterator[Ring]:
-    ring = Ring(writer.fd, SIZE)
+def ring(writer: Writer) -> Iterator[RingReader]:
+    ring = RingReader(writer.fd, SIZE)
     yield ring
     ring.close()
 
 
-def test_records_are_drained_once_in_order(writer: Writer, ring: Ring) -> None:
+def test_records_are_drained_once_in_order(writer: Writer, ring: RingReader) -> None:
     assert ring.drain() == []
     writer.write(b"one")
     writer.write(b"twotwotwo")
@@ -60,7 +60,7 @@ def test_records_are_drained_once_in_order(writer: Writer, ring: Ring) -> None:
     assert ring.drain() == []
 
 
-def test_an_unfinished_record_delays_those_after_it(writer: Writer, ring: Ring) -> None:
+def test_an_unfinished_record_delays_those_after_it(writer: Writer, ring: RingReader) -> None:
     writer.write(b"done")
     writer.write(b"not yet", BUSY)
     writer.write(b"later")
@@ -68,13 +68,13 @@ def test_an_unfinished_record_delays_those_after_it(writer: Writer, ring: Ring) 
     assert writer.consumed() < writer.end
 
 
-def test_a_discarded_record_is_skipped(writer: Writer, ring: Ring) -> None:
+def test_a_discarded_record_is_skipped(writer: Writer, ring: RingReader) -> None:
     writer.write(b"nothing", DISCARDED)
     writer.write(b"something")
     assert ring.drain() == [b"something"]
 
 
-def test_a_record_that_wraps_around_is_complete(writer: Writer, ring: Ring) -> None:
+def test_a_record_that_wraps_around_is_complete(writer: Writer, ring: RingReader) -> None:
     for number in range(40):
         data = bytes((number,)) * 300
         writer.write(data)

@@ -10,7 +10,7 @@ import pytest
 from cotenant.drivers.extender import wire
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.taints import Effect, Taint
+from cotenant.model.cluster.taints import Taint, TaintEffect
 from cotenant.model.errors import Permanent
 from cotenant.model.resources import Amounts
 
@@ -29,7 +29,7 @@ def test_names_or_nodes_are_sent() -> None:
         "a",
         Amounts.of({"cpu": 1500, "memory": 2 << 30, "pods": 5, "example.com/card": 2}),
         Labels.of({"zone": "z"}),
-        (Taint("t", "v", Effect.NO_SCHEDULE),),
+        (Taint("t", "v", TaintEffect.NO_SCHEDULE),),
         unschedulable=True,
     )
     nodes = json.loads(wire.arguments(POD, ASKED, (node,)))

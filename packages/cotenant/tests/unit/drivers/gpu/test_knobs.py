@@ -11,12 +11,12 @@ from cotenant.drivers.gpu.knobs import GpuKnobs
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
-from cotenant.model.machine.knob import Knob, LeaseState, Scope, SetKnob, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, LeaseState, SetKnob, Vanished
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
-POWER, CLOCKS = Target("GPU-a", Knob.GPU_POWER), Target("GPU-a", Knob.GPU_CLOCKS)
+POWER, CLOCKS = KnobTarget("GPU-a", Knob.GPU_POWER), KnobTarget("GPU-a", Knob.GPU_CLOCKS)
 WHY = Reason("test", "because")
 
 
@@ -77,7 +77,7 @@ def test_without_a_driver_it_is_said_and_another_card_is_gone(tmp_path: Path) ->
     port = knobs(FakeNvml(Gpu("GPU-a")), tmp_path)
     assert port.supported(Knob.GPU_CLOCKS) is None
     with pytest.raises(Vanished):
-        port.read(Target("GPU-z", Knob.GPU_POWER))
+        port.read(KnobTarget("GPU-z", Knob.GPU_POWER))
 
 
 def test_a_later_keeper_gives_back_what_one_that_was_killed_held(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ def test_a_later_keeper_gives_back_what_one_that_was_killed_held(tmp_path: Path)
     def keeper() -> tuple[LeaseExecutor, LeaseFile]:
         file = LeaseFile(tmp_path / "state", "this boot")
         clock = Clock(lambda: 1_000_000, lambda: 1.0)
-        rules = Rules((), gpus=frozenset({"GPU-a"}))
+        rules = KnobRules((), gpus=frozenset({"GPU-a"}))
         port = knobs(FakeNvml(gpu), tmp_path)
-        return LeaseExecutor({Scope.GPU: port}, file, AuditTrail(tmp_path / "state"), clock, rules), file
+        return LeaseExecutor({KnobScope.GPU: port}, file, AuditTrail(tmp_path / "state"), clock, rules), file
 
     first, file = keeper()
     answers = first.hold([SetKnob(POWER, "350000", WHY), SetKnob(CLOCKS, "210 1200", WHY)])
@@ -104,12 +104,12 @@ def test_a_later_keeper_gives_back_what_one_that_was_killed_held(tmp_path: Path)
 @pytest.mark.parametrize(
     ("target", "value", "why"),
     [
-        (Target("GPU-b", Knob.GPU_POWER), "350000", "GPU-b is not an allowed GPU (--gpu)"),
+        (KnobTarget("GPU-b", Knob.GPU_POWER), "350000", "GPU-b is not an allowed GPU (--gpu)"),
         (POWER, "0", "milliwatts"),
         (CLOCKS, "1200 210", "MIN not above MAX"),
         (CLOCKS, "0210 1200", "is not canonical"),
     ],
 )
-def test_what_the_keeper_refuses(target: Target, value: str, why: str) -> None:
-    rules = Rules((), gpus=frozenset({"GPU-a"}))
+def test_what_the_keeper_refuses(target: KnobTarget, value: str, why: str) -> None:
+    rules = KnobRules((), gpus=frozenset({"GPU-a"}))
     assert why in (rules.refusal(SetKnob(target, value, WHY)) or "")

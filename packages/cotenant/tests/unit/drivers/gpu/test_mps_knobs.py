@@ -12,13 +12,13 @@ from cotenant.drivers.gpu.mps_knobs import MpsKnobs
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.model.errors import Unsupported
-from cotenant.model.machine.knob import Knob, LeaseState, Scope, SetKnob, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, LeaseState, SetKnob, Vanished
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
-TO_COME, RUNNING = Target("default", Knob.MPS_THREADS), Target("4711", Knob.MPS_THREADS)
-MEMORY = Target("default/0", Knob.MPS_MEMORY)
+TO_COME, RUNNING = KnobTarget("default", Knob.MPS_THREADS), KnobTarget("4711", Knob.MPS_THREADS)
+MEMORY = KnobTarget("default/0", Knob.MPS_MEMORY)
 WHY = Reason("test", "because")
 
 
@@ -52,7 +52,7 @@ def test_memory_is_limited_only_where_a_limit_stood_since_none_can_be_removed(mp
     knobs.restore(MEMORY, raw)
     assert mps.state["memory"] == {"0": 8192}
     with pytest.raises(Unsupported, match="NVIDIA has no command to remove one"):
-        knobs.raw(Target("default/1", Knob.MPS_MEMORY))
+        knobs.raw(KnobTarget("default/1", Knob.MPS_MEMORY))
 
 
 def test_without_a_daemon_or_its_program_a_sentence_says_so(mps: FakeMps) -> None:
@@ -82,8 +82,8 @@ def test_a_daemon_or_server_that_ended_took_its_limits_along(mps: FakeMps) -> No
 
 def keeper(mps: FakeMps, folder: Path) -> tuple[LeaseExecutor, LeaseFile]:
     file = LeaseFile(folder / "state", "this boot")
-    clock, rules = Clock(lambda: 1_000_000, lambda: 1.0), Rules((), mps=True)
-    return LeaseExecutor({Scope.MPS: port(mps)}, file, AuditTrail(folder / "state"), clock, rules), file
+    clock, rules = Clock(lambda: 1_000_000, lambda: 1.0), KnobRules((), mps=True)
+    return LeaseExecutor({KnobScope.MPS: port(mps)}, file, AuditTrail(folder / "state"), clock, rules), file
 
 
 @pytest.mark.parametrize("is_new", [False, True], ids=["same daemon", "another daemon"])
@@ -113,6 +113,6 @@ def test_a_later_keeper_gives_back_what_one_that_was_killed_held(mps: FakeMps, t
     ],
 )
 def test_what_the_keeper_refuses(group: str, knob: Knob, value: str, why: str) -> None:
-    assert why in (Rules((), mps=True).refusal(SetKnob(Target(group, knob), value, WHY)) or "")
-    told = Rules(()).refusal(SetKnob(Target("default", Knob.MPS_THREADS), "30", WHY))
+    assert why in (KnobRules((), mps=True).refusal(SetKnob(KnobTarget(group, knob), value, WHY)) or "")
+    told = KnobRules(()).refusal(SetKnob(KnobTarget("default", Knob.MPS_THREADS), "30", WHY))
     assert told == "no limit of MPS clients is set here (--mps)"

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from cotenant.drivers.http.address import Address, AddressUnusable, bind
-from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.messages import HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.server import HttpServer
 from cotenant.model.errors import InvalidInput
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-    await send_answer(send, Answer(200, b"hello"))
+    await send_answer(send, HttpAnswer(200, b"hello"))
 
 
 def test_written_forms() -> None:

@@ -13,11 +13,11 @@ from tests.fakes.waiting import patience
 
 from cotenant.drivers.http.limits import DEFAULTS, ServerLimits
 from cotenant.drivers.http.messages import (
-    Answer,
     Application,
-    Gone,
+    BodyRefused,
+    Disconnected,
+    HttpAnswer,
     Receive,
-    Refused,
     Scope,
     Send,
     connection_of,
@@ -25,19 +25,19 @@ from cotenant.drivers.http.messages import (
     send_answer,
 )
 from cotenant.drivers.http.server import HttpServer
-from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.http.traffic import ServerTraffic
 
 GET = head("GET", "/")
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-    await send_answer(send, Answer(200, b"hello"))
+    await send_answer(send, HttpAnswer(200, b"hello"))
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     try:
-        await send_answer(send, Answer(200, await read_body(scope, receive)))
-    except Refused as refused:
+        await send_answer(send, HttpAnswer(200, await read_body(scope, receive)))
+    except BodyRefused as refused:
         await send_answer(send, refused.answer)
 
 
@@ -187,7 +187,7 @@ def test_a_stop_completes_what_is_in_progress_and_closes_what_is_idle() -> None:
     async def slow(scope: Scope, receive: Receive, send: Send) -> None:
         asked.set()
         await go.wait()
-        await send_answer(send, Answer(200, b"done"))
+        await send_answer(send, HttpAnswer(200, b"done"))
 
     async def main() -> None:
         server = HttpServer(slow, LOOPBACK)
@@ -244,7 +244,7 @@ def test_an_application_can_drop_its_connection() -> None:
         connection = connection_of(scope)
         assert connection is not None
         connection.abort()
-        with pytest.raises(Gone):
+        with pytest.raises(Disconnected):
             await read_body(scope, receive)
         assert connection_of(scope) is None
 
@@ -280,7 +280,7 @@ def test_requests_are_counted_however_they_end() -> None:
             await receive()
             await receive()  # until the client disconnects
             return
-        await send_answer(send, Answer(204))
+        await send_answer(send, HttpAnswer(204))
 
     async def case(server: HttpServer) -> None:
         for path, status in (("/", 204), ("/fails", 500), ("/", 204)):
@@ -298,6 +298,6 @@ def test_requests_are_counted_however_they_end() -> None:
             await asyncio.sleep(0)
         assert server.traffic.in_flight == 0
 
-    traffic = Traffic("test", lambda scope: scope["query_string"] == b"watch=1")
+    traffic = ServerTraffic("test", lambda scope: scope["query_string"] == b"watch=1")
     server = run(app, case, traffic=traffic)
     assert server.traffic.requests == {204: 2, 500: 1, 0: 1}

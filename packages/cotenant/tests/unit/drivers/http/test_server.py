@@ -7,12 +7,12 @@ import pytest
 from tests.fakes.waiting import patience
 
 from cotenant.drivers.http.address import Address
-from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.messages import HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.server import HttpServer
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-    await send_answer(send, Answer(200, b"hello"))
+    await send_answer(send, HttpAnswer(200, b"hello"))
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
@@ -49,7 +49,7 @@ async def polite(scope: Scope, receive: Receive, send: Send) -> None:
         size += len(part.get("body", b""))
         if not part.get("more_body"):
             break
-    await send_answer(send, Answer(200, f"{size} bytes".encode()))
+    await send_answer(send, HttpAnswer(200, f"{size} bytes".encode()))
 
 
 def said(*parts: bytes) -> bytes:

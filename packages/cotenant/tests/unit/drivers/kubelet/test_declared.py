@@ -17,7 +17,7 @@ from cotenant.drivers.kubelet.declared import (
 from cotenant.model.cluster.annotations import OBJECTIVE_P99_MS, TENANT
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.cluster.qos import KubernetesQoS, PriorityClass, QoSClass
-from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, NodePodPhase
 
 FOUND = NodePod(
     "u",
@@ -52,13 +52,13 @@ def test_runtime_and_api_together_and_the_later_wins() -> None:
         priority=9100,
         kubernetes_qos=KubernetesQoS.GUARANTEED,
         containers=(DeclaredContainer("web", cpu_request_m=500, memory_request_bytes=7),),
-        phase=Phase.TERMINATING,
+        phase=NodePodPhase.TERMINATING,
     )
     (pod,) = join([FOUND], [runtime, api])
     (container,) = pod.containers
     assert container == NodeContainer("web", "kubepods/burstable/podu/a", "a", 500, 1500, 7, 5)
     assert (pod.priority, pod.priority_class, pod.qos) == (9100, PriorityClass.PROD, QoSClass.LSR)
-    assert (pod.tenant, pod.phase) == ("shop", Phase.TERMINATING)
+    assert (pod.tenant, pod.phase) == ("shop", NodePodPhase.TERMINATING)
 
 
 def test_a_pod_without_a_group_is_left_out_and_an_undeclared_one_stays() -> None:

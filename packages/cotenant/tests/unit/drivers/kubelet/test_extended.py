@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.drivers.kube.kinds.pod.on_node import NodePodObject, declared
 from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod, join
-from cotenant.drivers.kubelet.extended import ContainerAmounts, Role, pod_amounts, read_annotation
+from cotenant.drivers.kubelet.extended import PodInfoAmounts, Role, pod_amounts, read_annotation
 from cotenant.model.cluster.annotations import EXTENDED_SPEC
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.machine.node_pod import NOT_EXTENDED, ExtendedAmounts, NodeContainer, NodePod
@@ -18,19 +18,19 @@ MIB = 1 << 20
 FOUND = NodePod("u", "", "u", "besteffort/u", containers=(NodeContainer("aa", "besteffort/u/a", "a"),))
 
 
-def batch(request: int, limit: int = 0, memory: int = 0, role: Role = Role.CONTAINER) -> ContainerAmounts:
-    return ContainerAmounts(role, request, limit, memory, extended_cpu=True, extended_memory=memory > 0)
+def batch(request: int, limit: int = 0, memory: int = 0, role: Role = Role.CONTAINER) -> PodInfoAmounts:
+    return PodInfoAmounts(role, request, limit, memory, extended_cpu=True, extended_memory=memory > 0)
 
 
 def test_a_pod_is_the_sum_of_its_containers_and_its_overhead() -> None:
-    overhead = ContainerAmounts(Role.CONTAINER, 100, 100, MIB, extended_cpu=True, extended_memory=True)
+    overhead = PodInfoAmounts(Role.CONTAINER, 100, 100, MIB, extended_cpu=True, extended_memory=True)
     found = pod_amounts([batch(500, 1000, 8 * MIB), batch(250, 250, MIB)], overhead)
     assert found == ExtendedAmounts(850, 1350, 10 * MIB)
 
 
 def test_one_container_without_a_limit_lifts_the_pods() -> None:
     assert pod_amounts([batch(500, 1000, MIB), batch(250)]) == ExtendedAmounts(750, None, None)
-    native = ContainerAmounts(cpu_request_m=100)
+    native = PodInfoAmounts(cpu_request_m=100)
     assert pod_amounts([batch(500, 1000, MIB), native]) == ExtendedAmounts(600, None, None)
 
 
@@ -44,7 +44,7 @@ def test_init_containers_run_alone_and_sidecars_beside_all_that_follow() -> None
 
 
 def test_a_native_pod_has_none() -> None:
-    assert pod_amounts([ContainerAmounts(cpu_request_m=100, cpu_limit_m=100, memory_limit_bytes=5)]) == NOT_EXTENDED
+    assert pod_amounts([PodInfoAmounts(cpu_request_m=100, cpu_limit_m=100, memory_limit_bytes=5)]) == NOT_EXTENDED
 
 
 def of_api(spec: dict[str, object]) -> DeclaredPod:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.node.kubepods import UIDS, layout, make, pod_group
 
-from cotenant.drivers.kubelet.podinfo import PodInfo, parse_pod_info
+from cotenant.drivers.kubelet.podinfo import PodInfoFolder, parse_pod_info
 from cotenant.drivers.kubelet.tree import KubepodsTree
 from cotenant.model.cluster.qos import KubernetesQoS, QoSClass
 from cotenant.model.errors import InvalidInput, Unsupported
@@ -51,7 +51,7 @@ def test_pods_with_a_file_and_a_group(place: Path) -> None:
     os.mkfifo(pods / UIDS[3] / "pod.info")
     (pods / UIDS[8]).mkdir()
     (pods / UIDS[8] / "pod.info").write_text("name=no-group")
-    source = PodInfo(KubepodsTree(layout(place / "cgroup", 2)), str(pods))
+    source = PodInfoFolder(KubepodsTree(layout(place / "cgroup", 2)), str(pods))
     (pod,) = source.read()
     assert (pod.key, pod.tenant, pod.qos, pod.group) == (
         "shop/cart",
@@ -64,4 +64,4 @@ def test_pods_with_a_file_and_a_group(place: Path) -> None:
 
 def test_without_the_folder(place: Path) -> None:
     with pytest.raises(Unsupported, match="nowhere"):
-        PodInfo(KubepodsTree(layout(place / "cgroup", 2)), str(place / "nowhere")).read()
+        PodInfoFolder(KubepodsTree(layout(place / "cgroup", 2)), str(place / "nowhere")).read()

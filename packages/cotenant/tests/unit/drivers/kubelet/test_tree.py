@@ -12,7 +12,7 @@ from tests.fakes.node.kubepods import UIDS, container_group, layout, make, pod_g
 from cotenant.drivers.kubelet.tree import KubepodsTree
 from cotenant.model.cluster.qos import KubernetesQoS, PriorityClass, QoSClass
 from cotenant.model.errors import Unsupported
-from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseState
 from cotenant.model.machine.node_decision import Reason
 
 V1 = {
@@ -72,9 +72,9 @@ def test_a_knob_held_by_an_earlier_agent_is_not_the_containers_limit(tmp_path: P
     assert [c.cpu_limit_m for c in tree.read()[0].containers] == [1500, 1500]  # it is told later than it reads
     weight = "100" if version == 1 else "39"  # one CPU: 1024 shares, which runc makes a weight of 39 on v2
     held = {
-        Target(groups[0], Knob.CPU_MAX): "100000 100000",
-        Target(groups[0], Knob.CPU_WEIGHT): weight,
-        Target(groups[0], Knob.MEMORY_MAX): "77",
+        KnobTarget(groups[0], Knob.CPU_MAX): "100000 100000",
+        KnobTarget(groups[0], Knob.CPU_WEIGHT): weight,
+        KnobTarget(groups[0], Knob.MEMORY_MAX): "77",
     }
     told = [
         KnobLease(target, "raw", "held", Reason("r", "t"), LeaseState.HELD, 0.0, 5, before=held[target])

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from cotenant.drivers.leasefile.audit import NAME, OLDER, AuditTrail, changes
-from cotenant.model.machine.knob import Knob, KnobChange, LeaseState, Target
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.knob import Knob, KnobChange, KnobTarget, LeaseState
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 
 
 def change(number: int, group: str = "be/a") -> KnobChange:
-    cause = Reason("guard", "too slow", (Term("p99", number, "us"),))
-    return KnobChange(number, Target(group, Knob.CPU_MAX), cause, "uid 1, pid 2", "a", "b", "c", LeaseState.HELD, "d")
+    cause = Reason("guard", "too slow", (DecisionTerm("p99", number, "us"),))
+    return KnobChange(
+        number, KnobTarget(group, Knob.CPU_MAX), cause, "uid 1, pid 2", "a", "b", "c", LeaseState.HELD, "d"
+    )
 
 
 def test_it_reads_as_it_was_written(tmp_path: Path) -> None:

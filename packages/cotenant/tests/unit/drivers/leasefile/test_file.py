@@ -11,18 +11,18 @@ import pytest
 from cotenant.drivers.leasefile.file import LOCK, NAME, SPARE_BYTES, LeaseFile, asides, held_by, read_only
 from cotenant.drivers.leasefile.lines import Keep, encode
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseState
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 
 BOOT = "a boot"
 
 
 def lease(number: int = 0, state: LeaseState = LeaseState.HELD) -> KnobLease:
     return KnobLease(
-        Target(f'be/odd "name"\n{number}', Knob.CPU_MAX),
+        KnobTarget(f'be/odd "name"\n{number}', Knob.CPU_MAX),
         raw_before='{"cpu.max": "max 100000"}',
         value="20000 100000",
-        reason=Reason("guard", "slack is −3 %", (Term("slack", -30, "‰"),)),
+        reason=Reason("guard", "slack is −3 %", (DecisionTerm("slack", -30, "‰"),)),
         state=state,
         taken_at_s=1.5,
         expires_at_us=7,
@@ -165,7 +165,7 @@ def test_the_file_does_not_grow_with_ended_leases(tmp_path: Path) -> None:
 def test_a_group_name_that_is_not_text_cannot_be_kept(tmp_path: Path) -> None:
     file = LeaseFile(tmp_path, BOOT)
     with pytest.raises(InvalidInput, match="UTF-8"):
-        file.keep([replace(lease(0), target=Target("be/\udcff", Knob.CPU_MAX))], durable=True)
+        file.keep([replace(lease(0), target=KnobTarget("be/\udcff", Knob.CPU_MAX))], durable=True)
     file.close()
 
 

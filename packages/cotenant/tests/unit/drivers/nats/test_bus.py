@@ -9,8 +9,8 @@ import pytest
 from tests.fakes.servers.bus_contract import CONTRACT
 
 from cotenant.drivers.nats.broker import Broker
-from cotenant.drivers.nats.client import Access, connect
-from cotenant.drivers.nats.contract import Bus, Message
+from cotenant.drivers.nats.client import BusAccess, connect
+from cotenant.drivers.nats.contract import Bus, BusMessage
 from cotenant.drivers.nats.memory import MAX_WAITING, MemoryBus
 from cotenant.drivers.nats.subjects import check_subject, matches
 from cotenant.model.errors import InvalidInput, Permanent, Transient
@@ -38,8 +38,8 @@ def test_contract_over_loopback(case: Case, is_server: bool) -> None:
         bus = MemoryBus()
         broker = Broker(bus, "token")
         await broker.start()
-        here = await connect(Access(broker.url, "here", "token"))
-        there = bus if is_server else await connect(Access(broker.url, "there", "token"))
+        here = await connect(BusAccess(broker.url, "here", "token"))
+        there = bus if is_server else await connect(BusAccess(broker.url, "there", "token"))
         await case(here, there)
         await here.close()
         await there.close()
@@ -55,7 +55,7 @@ def test_a_wrong_token_is_refused_and_so_is_who_does_not_say_one() -> None:
         broker = Broker(MemoryBus(), "token")
         await broker.start()
         with pytest.raises(Permanent, match="refuses here"):
-            await connect(Access(broker.url, "here", "wrong"))
+            await connect(BusAccess(broker.url, "here", "wrong"))
         reader, writer = await asyncio.open_connection("127.0.0.1", int(broker.url.rpartition(":")[2]))
         assert (await reader.readline()).startswith(b"INFO ")
         writer.write(b"SUB hb.* 1\r\n")
@@ -105,7 +105,7 @@ def test_who_is_slow_loses_the_oldest_and_holds_up_nobody() -> None:
         bus = MemoryBus()
         came: list[bytes] = []
 
-        async def received(message: Message) -> None:
+        async def received(message: BusMessage) -> None:
             came.append(message.data)
 
         subscription = await bus.subscribe("a", received)
@@ -123,7 +123,7 @@ def test_who_is_slow_loses_the_oldest_and_holds_up_nobody() -> None:
 def test_nobody_at_the_other_end_is_said_after_a_while() -> None:
     pytest.importorskip("nats", reason="nats-py is not installed")
     with pytest.raises(Transient, match="no bus answers at nats"):
-        asyncio.run(connect(Access("nats://127.0.0.1:1", "here"), within_s=0.05))
+        asyncio.run(connect(BusAccess("nats://127.0.0.1:1", "here"), within_s=0.05))
 
 
 @pytest.mark.parametrize("subject", ["", "a..b", "a b", "a.*", "a.>", "a\r\nPUB b"])

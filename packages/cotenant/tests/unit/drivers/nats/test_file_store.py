@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.drivers.nats.contract import Conflict, Stored
+from cotenant.drivers.nats.contract import RevisionConflict, StoredValue
 from cotenant.drivers.nats.file_store import FileStore
 from cotenant.model.errors import Permanent
 
@@ -15,7 +15,7 @@ from cotenant.model.errors import Permanent
 def test_values_survive_and_writers_see_each_other(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     assert asyncio.run(store.put("group.shop", b'{"a":1}', 0)) == 1
-    with pytest.raises(Conflict):
+    with pytest.raises(RevisionConflict):
         asyncio.run(store.put("group.shop", b"{}", 0))
     assert asyncio.run(store.put("group.shop", b'{"a":2}', 1)) == 2
     assert asyncio.run(store.put("group.shop", b'{"a":3}')) == 3
@@ -24,7 +24,7 @@ def test_values_survive_and_writers_see_each_other(tmp_path: Path) -> None:
     store.close()
     again = FileStore(tmp_path)
     assert again.names() == ["group.shop"]
-    assert again.get("group.shop") == Stored(b'{"a":3}', 3)
+    assert again.get("group.shop") == StoredValue(b'{"a":3}', 3)
     asyncio.run(again.delete("group.shop"))
     again.close()
     last = FileStore(tmp_path)

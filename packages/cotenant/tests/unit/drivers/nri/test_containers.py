@@ -9,7 +9,7 @@ import pytest
 from cotenant.drivers.nri.containers import container_of, group_of_parent, pod_of
 from cotenant.drivers.nri.messages import messages
 from cotenant.drivers.nri.state_file import HookState, StateFile, read_state
-from cotenant.model.kubelet.group_names import PodGroup, read_group
+from cotenant.model.kubelet.group_names import PodCgroup, read_group
 
 UID = "0b3f7c7e-6d38-4d28-8b0f-6f6c3ad6f8f0"
 
@@ -29,7 +29,7 @@ def test_a_pods_group(parent: str, group: str) -> None:
     assert group_of_parent(parent) == group
     if group:
         found = read_group(group)
-        assert isinstance(found, PodGroup)
+        assert isinstance(found, PodCgroup)
         assert found.uid == UID
 
 

@@ -12,7 +12,7 @@ from tests.fakes.node.fake_hook_runtime import LONGEST_PIECE, FakeHookRuntime, P
 from tests.fakes.waiting import patience
 
 from cotenant.drivers.nri.containers import HookedContainer, HookedPod
-from cotenant.drivers.nri.session import RuntimeVersion, Session
+from cotenant.drivers.nri.session import NriSession, RuntimeVersion
 from cotenant.model.errors import CotenantError, Permanent, Transient
 from cotenant.model.machine.first_values import NOTHING, FirstValues
 from cotenant.model.machine.knob_values import CpuMax
@@ -59,7 +59,7 @@ def with_plugin(
     async def play() -> CotenantError | None:
         async with asyncio.timeout(patience(20)), FakeHookRuntime(folder) as runtime:
             reader, writer = await asyncio.open_unix_connection(str(runtime.socket))
-            session = asyncio.create_task(Session(reader, writer, plugin, cpu_version).run("cotenant", "50"))
+            session = asyncio.create_task(NriSession(reader, writer, plugin, cpu_version).run("cotenant", "50"))
             connected = await runtime.plugins.get()
             await scenario(connected)
             connected.close()

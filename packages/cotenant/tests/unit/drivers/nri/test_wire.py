@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from cotenant.drivers.nri import mux, ttrpc
-from cotenant.drivers.nri.ttrpc import Message
+from cotenant.drivers.nri.ttrpc import TtrpcMessage
 from cotenant.model.errors import Permanent
 
 
@@ -36,7 +36,7 @@ def test_messages_in_any_pieces() -> None:
     for piece in (1, 9, 11, len(sent)):
         messages = ttrpc.Messages()
         found = [message for at in range(0, len(sent), piece) for message in messages.feed(sent[at : at + piece])]
-        assert found == [Message(1, ttrpc.REQUEST, b"first"), Message(3, ttrpc.RESPONSE, b"")]
+        assert found == [TtrpcMessage(1, ttrpc.REQUEST, b"first"), TtrpcMessage(3, ttrpc.RESPONSE, b"")]
 
 
 def test_a_message_that_is_too_long_is_passed_over_and_reported() -> None:
@@ -44,4 +44,4 @@ def test_a_message_that_is_too_long_is_passed_over_and_reported() -> None:
     sent = long + ttrpc.encoded(7, ttrpc.REQUEST, b"next")
     messages = ttrpc.Messages()
     found = [message for at in range(0, len(sent), 1 << 20) for message in messages.feed(sent[at : at + (1 << 20)])]
-    assert found == [Message(5, ttrpc.REQUEST, None), Message(7, ttrpc.REQUEST, b"next")]
+    assert found == [TtrpcMessage(5, ttrpc.REQUEST, None), TtrpcMessage(7, ttrpc.REQUEST, b"next")]

@@ -12,11 +12,11 @@ from tests.fakes.servers.nova import Nova, cloud
 
 from cotenant.cli.main import main
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.vms.machine import MachineState, Size, Verb
-from cotenant.services.vms.command import Outcome, Where, change, connected
+from cotenant.model.vms.machine import MachineSize, MachineState, MachineVerb
+from cotenant.services.vms.command import MachineLocation, VerbOutcome, change, connected
 
 pytest.importorskip("openstack", reason="openstacksdk is not installed")
-SAME = Size()
+SAME = MachineSize()
 pytestmark = pytest.mark.slow  # imports openstacksdk, serves HTTP
 
 
@@ -27,9 +27,9 @@ def nova(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nova]:
         yield found
 
 
-def tell(verb: Verb, name: str, to: Size = SAME) -> Outcome:
-    async def run() -> Outcome:
-        async with connected(Where(cloud="test")) as platform:
+def tell(verb: MachineVerb, name: str, to: MachineSize = SAME) -> VerbOutcome:
+    async def run() -> VerbOutcome:
+        async with connected(MachineLocation(cloud="test")) as platform:
             return await change(platform, verb, name, to, 60.0, lambda _: None, look_s=0.0)
 
     return asyncio.run(run())
@@ -37,16 +37,16 @@ def tell(verb: Verb, name: str, to: Size = SAME) -> Outcome:
 
 def test_a_server_s_life(nova: Nova) -> None:
     nova.server("s1", "db", "SHUTOFF")
-    assert tell(Verb.START, "db").machine.state is MachineState.RUNNING
-    assert tell(Verb.PAUSE, "db").machine.state is MachineState.PAUSED
-    assert tell(Verb.UNPAUSE, "s1").machine.state is MachineState.RUNNING
-    before = tell(Verb.RESTART, "db").machine
-    moved = tell(Verb.MIGRATE, "db").machine
+    assert tell(MachineVerb.START, "db").machine.state is MachineState.RUNNING
+    assert tell(MachineVerb.PAUSE, "db").machine.state is MachineState.PAUSED
+    assert tell(MachineVerb.UNPAUSE, "s1").machine.state is MachineState.RUNNING
+    before = tell(MachineVerb.RESTART, "db").machine
+    moved = tell(MachineVerb.MIGRATE, "db").machine
     assert (before.node, moved.node) == ("host-a", "host-b")
-    resized = tell(Verb.RESIZE, "db", Size(flavor="m1.large")).machine
-    assert resized.size == Size(4, 8192, "m1.large")
+    resized = tell(MachineVerb.RESIZE, "db", MachineSize(flavor="m1.large")).machine
+    assert resized.size == MachineSize(4, 8192, "m1.large")
     assert nova.servers["s1"]["status"] == "ACTIVE"  # the new size was confirmed
-    assert tell(Verb.STOP, "db").machine.state is MachineState.STOPPED
+    assert tell(MachineVerb.STOP, "db").machine.state is MachineState.STOPPED
 
 
 def test_pages_groups_and_class(nova: Nova, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,16 +69,16 @@ def test_refusals(nova: Nova, capsys: pytest.CaptureFixture[str]) -> None:
     nova.server("s2", "twin")
     nova.server("s3", "twin")
     with pytest.raises(Permanent, match="it is running, and start needs"):
-        tell(Verb.START, "db")
+        tell(MachineVerb.START, "db")
     with pytest.raises(InvalidInput, match="not 2: give its id"):
-        tell(Verb.STOP, "twin")
+        tell(MachineVerb.STOP, "twin")
     with pytest.raises(InvalidInput, match=r"one of m1\.large, m1\.small"):
-        tell(Verb.RESIZE, "db", Size(flavor="huge"))
+        tell(MachineVerb.RESIZE, "db", MachineSize(flavor="huge"))
     with pytest.raises(InvalidInput, match="OpenStack has no sizes in numbers"):
-        tell(Verb.RESIZE, "db", Size(vcpus=8))
+        tell(MachineVerb.RESIZE, "db", MachineSize(vcpus=8))
     nova.servers["s1"]["locked"] = True
     with pytest.raises(Permanent, match="it is locked"):
-        tell(Verb.STOP, "db")
+        tell(MachineVerb.STOP, "db")
     assert main(["vm", "list", "--cloud", "absent"]) == 1
     assert "OpenStack: Cloud absent was not found" in capsys.readouterr().err
     assert main(["vm", "list", "--cloud", "test", "-n", "shop"]) == 2
@@ -94,11 +94,13 @@ def test_a_server_that_fails(nova: Nova) -> None:
         return done
 
     nova._act = fail  # type: ignore[assignment,method-assign]
-    assert tell(Verb.START, "db").failure == "it has failed: No valid host was found"
+    assert tell(MachineVerb.START, "db").failure == "it has failed: No valid host was found"
 
 
-@pytest.mark.parametrize(("verb", "to"), [(Verb.MIGRATE, SAME), (Verb.RESIZE, Size(flavor="m1.large"))])
-def test_a_server_that_no_host_takes_is_not_waited_for(nova: Nova, verb: Verb, to: Size) -> None:
+@pytest.mark.parametrize(
+    ("verb", "to"), [(MachineVerb.MIGRATE, SAME), (MachineVerb.RESIZE, MachineSize(flavor="m1.large"))]
+)
+def test_a_server_that_no_host_takes_is_not_waited_for(nova: Nova, verb: MachineVerb, to: MachineSize) -> None:
     nova.server("s1", "db")
     nova.gives_up = True
     outcome = tell(verb, "db", to)

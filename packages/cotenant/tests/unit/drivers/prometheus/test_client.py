@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from tests.fakes.servers.fake_prometheus import FakePrometheus, Question, Reply, matrix, refusal, vector
 
-from cotenant.drivers.prometheus.answers import Answer, read_answer
+from cotenant.drivers.prometheus.answers import QueryAnswer, read_answer
 from cotenant.drivers.prometheus.client import Prometheus, PrometheusClient, Slow, TooMuch
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 
@@ -15,14 +15,14 @@ ONE = vector(({"a": "b"}, 2.5))
 
 def asked(
     answer: Callable[[Question], Reply], **settings: object
-) -> tuple[Answer | Exception, FakePrometheus, list[float]]:
+) -> tuple[QueryAnswer | Exception, FakePrometheus, list[float]]:
     """What a query gives, the server, and the pauses made."""
     pauses: list[float] = []
 
     async def sleep(pause_s: float) -> None:
         pauses.append(pause_s)
 
-    async def ask() -> tuple[Answer | Exception, FakePrometheus, list[float]]:
+    async def ask() -> tuple[QueryAnswer | Exception, FakePrometheus, list[float]]:
         async with FakePrometheus(answer) as server:
             prometheus = Prometheus(server.url, qps=1000.0, **settings)  # type: ignore[arg-type]
             async with PrometheusClient(prometheus, monotonic=lambda: 0.0, sleep=sleep) as client:
@@ -36,7 +36,7 @@ def asked(
 
 def test_an_answer_and_the_tenant_by_header() -> None:
     found, server, _ = asked(lambda question: ONE, headers={"X-Scope-OrgID": "team-1"})
-    assert isinstance(found, Answer)
+    assert isinstance(found, QueryAnswer)
     assert [(dict(one.metric), one.samples()[1].tolist()) for one in found.series] == [({"a": "b"}, [2.5])]
     assert (server.asked[0].path, server.asked[0].query, server.asked[0].at_s) == ("/api/v1/query", "up", 7.0)
     assert server.asked[0].headers["X-Scope-OrgID"] == "team-1"
@@ -56,7 +56,7 @@ def test_an_answer_and_the_tenant_by_header() -> None:
 def test_what_may_pass_is_asked_again_after_longer_pauses(trouble: Reply) -> None:
     replies = [trouble, trouble, ONE]
     found, server, pauses = asked(lambda question: replies.pop(0))
-    assert isinstance(found, Answer)
+    assert isinstance(found, QueryAnswer)
     assert len(server.asked) == 3
     if trouble.status:  # aiohttp itself asks again once where a connection was closed
         assert pauses == ([9.0, 9.0] if trouble.status == 429 else [1.0, 2.0])

@@ -11,10 +11,18 @@ from tests.fakes.servers.fake_prometheus import FakePrometheus, Question, Reply,
 from cotenant.drivers.prometheus.answers import read_answer
 from cotenant.drivers.prometheus.client import Prometheus, PrometheusClient
 from cotenant.drivers.prometheus.part_files import PartFiles
-from cotenant.drivers.prometheus.ranges import MAX_VALUES, Part, PartStore, Read, Span, placed, read_span
+from cotenant.drivers.prometheus.ranges import (
+    MAX_VALUES,
+    PartStore,
+    RangePart,
+    RangeRead,
+    RangeSteps,
+    placed,
+    read_span,
+)
 from cotenant.model.errors import InvalidInput
 
-SPAN = Span(60_000.0, 60.0, 1000)
+SPAN = RangeSteps(60_000.0, 60.0, 1000)
 
 
 def name_of(labels: dict[str, str]) -> str:
@@ -31,11 +39,11 @@ def all_there(question: Question) -> Reply:
 
 def read(
     answer: Callable[[Question], Reply], store: PartStore | None = None, in_flight: int = 2, **more: object
-) -> tuple[Read, FakePrometheus]:
+) -> tuple[RangeRead, FakePrometheus]:
     async def no_sleep(pause_s: float) -> None:
         return None
 
-    async def ask() -> tuple[Read, FakePrometheus]:
+    async def ask() -> tuple[RangeRead, FakePrometheus]:
         async with FakePrometheus(answer) as server:
             prometheus = Prometheus(server.url, qps=1e6, in_flight=in_flight, max_tries=1)
             async with PrometheusClient(prometheus, monotonic=lambda: 0.0, sleep=no_sleep) as client:
@@ -144,7 +152,7 @@ def test_what_may_still_change_or_is_partial_is_not_kept(tmp_path: Path) -> None
 def test_a_damaged_file_is_as_if_it_were_not_there(damage: bytes, tmp_path: Path) -> None:
     store = PartFiles(tmp_path, "http://a", {})
     key = ("cpu", 0.0, 60.0, 3)
-    store.put(key, Part(("a",), np.ones((1, 3), np.float32)))
+    store.put(key, RangePart(("a",), np.ones((1, 3), np.float32)))
     kept = store.get(key)
     assert kept is not None
     assert kept.names == ("a",)

@@ -9,7 +9,7 @@ from tests.fakes.node.cgroup_trees import CgroupTrees
 from tests.fakes.node.open_files import descriptors
 
 from cotenant.drivers.psi import triggers
-from cotenant.drivers.psi.triggers import HOST, PressureFiles, PressureTrigger, Resource, TriggerEvent
+from cotenant.drivers.psi.triggers import HOST, PressureFiles, PressureResource, PressureTrigger, TriggerEvent
 from cotenant.model.errors import InvalidInput, Unsupported
 from cotenant.model.machine.knob import Vanished
 
@@ -19,12 +19,12 @@ from cotenant.model.machine.knob import Vanished
 )
 def test_amounts_that_no_kernel_accepts(stall_us: int, window_us: int) -> None:
     with pytest.raises(InvalidInput):
-        PressureFiles(None).trigger(HOST, Resource.CPU, stall_us, window_us)
+        PressureFiles(None).trigger(HOST, PressureResource.CPU, stall_us, window_us)
 
 
 def test_v1_alone_has_no_pressure_of_groups(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="cgroup v2 tree"):
-        PressureFiles(CgroupTrees(tmp_path, "v1").layout).trigger("pod", Resource.CPU, 1, 1_000_000)
+        PressureFiles(CgroupTrees(tmp_path, "v1").layout).trigger("pod", PressureResource.CPU, 1, 1_000_000)
 
 
 def test_a_missing_group_and_one_without_pressure(tmp_path: Path) -> None:
@@ -34,16 +34,16 @@ def test_a_missing_group_and_one_without_pressure(tmp_path: Path) -> None:
     before = descriptors()
     files = PressureFiles(trees.layout)
     with pytest.raises(Vanished, match="/gone"):
-        files.trigger("gone", Resource.IO, 1, 1_000_000)
+        files.trigger("gone", PressureResource.IO, 1, 1_000_000)
     with pytest.raises(Unsupported, match="CONFIG_PSI"):
-        files.trigger("pod", Resource.IO, 1, 1_000_000)
+        files.trigger("pod", PressureResource.IO, 1, 1_000_000)
     files.close()
     assert descriptors() == before
 
 
 def test_a_host_without_pressure(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="CONFIG_PSI"):
-        PressureFiles(None, str(tmp_path)).trigger(HOST, Resource.MEMORY, 1, 1_000_000)
+        PressureFiles(None, str(tmp_path)).trigger(HOST, PressureResource.MEMORY, 1, 1_000_000)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_refused_window_becomes_the_next_unprivileged_one(
     monkeypatch.setattr(triggers, "_arm", ask)
     reader, writer = os.pipe()
     monkeypatch.setattr(PressureFiles, "_open", lambda self, group, resource: os.dup(reader))
-    with PressureFiles(None).trigger(HOST, Resource.CPU, 50_000, window_us) as trigger:
+    with PressureFiles(None).trigger(HOST, PressureResource.CPU, 50_000, window_us) as trigger:
         assert (trigger.window_us, trigger.stall_us) == (granted, 50_000)
         assert asked[-1] == (50_000, granted)
     os.close(reader)
@@ -84,11 +84,11 @@ def test_a_window_that_is_refused_in_every_form(tmp_path: Path, monkeypatch: pyt
     trees = CgroupTrees(tmp_path, "v2")
     trees.add("pod")
     with pytest.raises(Unsupported, match="CAP_SYS_RESOURCE"):
-        PressureFiles(trees.layout).trigger("pod", Resource.CPU, 50_000, 1_000_000)
+        PressureFiles(trees.layout).trigger("pod", PressureResource.CPU, 50_000, 1_000_000)
 
 
 def trigger_on(descriptor: int) -> PressureTrigger:
-    return PressureTrigger(os.dup(descriptor), "pod", Resource.CPU, 50_000, 1_000_000)
+    return PressureTrigger(os.dup(descriptor), "pod", PressureResource.CPU, 50_000, 1_000_000)
 
 
 def test_a_group_whose_pressure_file_vanished_is_gone_and_not_stalled() -> None:

@@ -15,10 +15,10 @@ from cotenant.drivers.resctrl.monitoring import cache_use
 from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.machine.cache_partition import Bandwidth, CacheHardware
-from cotenant.model.machine.knob import Knob, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobTarget, Vanished
 from cotenant.policy.nodeqos.memory import cache
 
-BE = Target("BE", Knob.SCHEMATA)
+BE = KnobTarget("BE", Knob.SCHEMATA)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_the_kernels_message_is_reported(knobs: ResctrlKnobs) -> None:
 
 def test_hardware_without_a_free_class(tree: FakeResctrl, knobs: ResctrlKnobs) -> None:
     for name in ("a", "b", "c"):
-        knobs.write(Target(name, Knob.SCHEMATA), "L3:0=f")
+        knobs.write(KnobTarget(name, Knob.SCHEMATA), "L3:0=f")
     with pytest.raises(Permanent, match="Out of CLOSIDs"):
         knobs.write(BE, "L3:0=f")
 
@@ -88,7 +88,7 @@ def test_hardware_without_a_free_class(tree: FakeResctrl, knobs: ResctrlKnobs) -
 @pytest.mark.parametrize("group", ["info", "mon_data", "a/b", "-x", "a b", "x" * 200])
 def test_names_that_cannot_be_groups(knobs: ResctrlKnobs, group: str) -> None:
     with pytest.raises(InvalidInput):
-        knobs.write(Target(group, Knob.SCHEMATA), "L3:0=f")
+        knobs.write(KnobTarget(group, Knob.SCHEMATA), "L3:0=f")
 
 
 @pytest.mark.parametrize("raw", ["", "L3:0=f", "stood\nnonsense"])

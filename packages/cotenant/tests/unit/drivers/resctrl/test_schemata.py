@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.drivers.resctrl.schemata import Line, Schemata, parse_schemata
+from cotenant.drivers.resctrl.schemata import Schemata, SchemataLine, parse_schemata
 from cotenant.model.errors import InvalidInput
 
 KERNELS = "    MB:1= 90;0=100\n    L3:0=00fff;1=00ff\n"
@@ -42,6 +42,6 @@ def test_malformed_text_is_refused(text: str) -> None:
     )
 )
 def test_written_text_reads_back(values: dict[str, dict[int, int]]) -> None:
-    lines = (Line(name, tuple(sorted(domains.items()))) for name, domains in sorted(values.items()))
+    lines = (SchemataLine(name, tuple(sorted(domains.items()))) for name, domains in sorted(values.items()))
     schemata = Schemata(tuple(lines))
     assert parse_schemata(str(schemata)) == schemata

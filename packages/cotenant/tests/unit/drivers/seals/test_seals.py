@@ -24,7 +24,7 @@ from cotenant.drivers.seals.seals import (
     unsealed,
 )
 from cotenant.model.cluster.labels import QOS_CLASS
-from cotenant.model.cluster.seal import SEAL, Standing
+from cotenant.model.cluster.seal import SEAL, SealStanding
 from cotenant.model.cpus.spec import RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.model.errors import InvalidInput
@@ -38,8 +38,8 @@ def sealed(uid: str = "u", node: str = "a") -> dict[str, str]:
 
 def test_a_seal_is_of_one_pod_on_one_node_with_these_texts() -> None:
     seals, notes = keys()[1], sealed()
-    assert seals.standing("u", "a", nan, notes) is Standing.SEALED
-    assert seals.standing("u", "a", nan, {**notes, DEVICE_ALLOCATED: "", "other": "x"}) is Standing.SEALED
+    assert seals.standing("u", "a", nan, notes) is SealStanding.SEALED
+    assert seals.standing("u", "a", nan, {**notes, DEVICE_ALLOCATED: "", "other": "x"}) is SealStanding.SEALED
     wrong = [
         ("v", "a", notes),  # copied to another pod
         ("u", "b", notes),
@@ -50,12 +50,12 @@ def test_a_seal_is_of_one_pod_on_one_node_with_these_texts() -> None:
         ("u", "a", {**GIVEN, SEAL: "AAAA"}),
         ("u", "a", {**GIVEN, SEAL: keys(2)[0].seal("u", "a", GIVEN)}),
     ]
-    assert [seals.standing(uid, node, nan, entry) for uid, node, entry in wrong] == [Standing.REFUSED] * len(wrong)
+    assert [seals.standing(uid, node, nan, entry) for uid, node, entry in wrong] == [SealStanding.REFUSED] * len(wrong)
 
 
 def test_without_a_key_and_without_a_claim_there_is_nothing_to_refuse() -> None:
-    assert NO_SEALS.standing("u", "a", nan, GIVEN) is Standing.CHECKED
-    assert keys()[1].standing("u", "a", nan, {"other": "x", SEAL: "x"}) is Standing.CHECKED
+    assert NO_SEALS.standing("u", "a", nan, GIVEN) is SealStanding.CHECKED
+    assert keys()[1].standing("u", "a", nan, {"other": "x", SEAL: "x"}) is SealStanding.CHECKED
 
 
 def test_pods_from_before_the_key_are_checked(tmp_path: Path) -> None:
@@ -63,10 +63,10 @@ def test_pods_from_before_the_key_are_checked(tmp_path: Path) -> None:
     sealer, seals = read_seal(tmp_path)
     assert sealer is not None
     began_s = SINCE.timestamp()
-    assert seals.standing("u", "a", began_s + GRACE_S - 1, GIVEN) is Standing.CHECKED
-    assert seals.standing("u", "a", began_s + GRACE_S, GIVEN) is Standing.REFUSED
-    assert seals.standing("u", "a", nan, GIVEN) is Standing.REFUSED
-    assert seals.standing("u", "a", 0.0, {**GIVEN, SEAL: sealer.seal("u", "a", GIVEN)}) is Standing.SEALED
+    assert seals.standing("u", "a", began_s + GRACE_S - 1, GIVEN) is SealStanding.CHECKED
+    assert seals.standing("u", "a", began_s + GRACE_S, GIVEN) is SealStanding.REFUSED
+    assert seals.standing("u", "a", nan, GIVEN) is SealStanding.REFUSED
+    assert seals.standing("u", "a", 0.0, {**GIVEN, SEAL: sealer.seal("u", "a", GIVEN)}) is SealStanding.SEALED
 
 
 def test_a_change_of_keys_is_a_file_of_both_certificates(tmp_path: Path) -> None:
@@ -77,7 +77,9 @@ def test_a_change_of_keys_is_a_file_of_both_certificates(tmp_path: Path) -> None
     both.write_bytes(b"".join((tmp_path / name / CERTIFICATE_FILE).read_bytes() for name in "12"))
     seals = read_seals(both)
     for seed in (1, 2):
-        assert seals.standing("u", "a", nan, {**GIVEN, SEAL: keys(seed)[0].seal("u", "a", GIVEN)}) is Standing.SEALED
+        assert (
+            seals.standing("u", "a", nan, {**GIVEN, SEAL: keys(seed)[0].seal("u", "a", GIVEN)}) is SealStanding.SEALED
+        )
 
 
 def test_files_that_are_absent_count_as_none_and_wrong_ones_are_named(tmp_path: Path) -> None:
@@ -107,11 +109,11 @@ def test_a_pair_is_made_once_and_anew_where_half_of_it_is_gone(tmp_path: Path) -
     assert (folder / KEY_FILE).read_text() == kept
     sealer, seals = read_seal(folder)
     assert sealer is not None
-    assert seals.standing("u", "a", nan, {**GIVEN, SEAL: sealer.seal("u", "a", GIVEN)}) is Standing.SEALED
+    assert seals.standing("u", "a", nan, {**GIVEN, SEAL: sealer.seal("u", "a", GIVEN)}) is SealStanding.SEALED
     (folder / CERTIFICATE_FILE).unlink()
     ensure_pair(folder, later)
     assert (folder / KEY_FILE).read_text() != kept
-    assert read_seal(folder)[1].standing("u", "a", later.timestamp(), GIVEN) is Standing.CHECKED
+    assert read_seal(folder)[1].standing("u", "a", later.timestamp(), GIVEN) is SealStanding.CHECKED
 
 
 def test_a_missing_certificate_is_said_with_its_file(tmp_path: Path) -> None:
@@ -163,7 +165,7 @@ def test_the_last_certificate_of_a_key_says_whose_pods_are_stated(certificates: 
                 name for name in ("old", "new") if seals.settled("u", "a", name, created, {QOS_CLASS: "LSR"}, "") == {}
             ]
             assert "+".join(found) == names.strip("-")
-        assert seals.standing("u", "a", 5.0, GIVEN) is Standing.REFUSED
+        assert seals.standing("u", "a", 5.0, GIVEN) is SealStanding.REFUSED
 
 
 def test_certificates_in_a_bundle_beside_the_first_count(tmp_path: Path) -> None:
@@ -176,7 +178,7 @@ def test_certificates_in_a_bundle_beside_the_first_count(tmp_path: Path) -> None
     for believed in (seals, read_seals(tmp_path / "1" / CERTIFICATE_FILE)):
         for seed in (1, 2):
             notes = {**GIVEN, SEAL: keys(seed)[0].seal("u", "a", GIVEN)}
-            assert believed.standing("u", "a", nan, notes) is Standing.SEALED
+            assert believed.standing("u", "a", nan, notes) is SealStanding.SEALED
     (tmp_path / "1" / KEY_FILE).write_bytes((tmp_path / "2" / KEY_FILE).read_bytes())
     with pytest.raises(InvalidInput, match="a certificate of the key beside it"):
         read_seal(tmp_path / "1")  # one of the bundle is not enough

@@ -10,7 +10,7 @@ import pytest
 from cotenant.drivers.stacks.pprof import encode_pprof
 from cotenant.drivers.stacks.py_spy import parse_events, parse_raw
 from cotenant.model.errors import Permanent
-from cotenant.model.machine.stacks import Frame, HotFrame, Run, Stack, hottest
+from cotenant.model.machine.stacks import Frame, HotFrame, Stack, StackRun, hottest
 
 MAIN, WORK, LEAF = Frame("<module>", "/a b.py", 8), Frame("work (x)", "/a b.py", 4), Frame("leaf", "/c.py", 300)
 RAW = "<module> (/a b.py:8);work (x) (/a b.py:4) 3\n<module> (/a b.py:8);work (x) (/a b.py:4);leaf (/c.py:300) 7\nodd\n"
@@ -45,9 +45,9 @@ def test_events_become_runs_of_each_thread() -> None:
     assert (found.begin_ns, found.end_ns) == (11_000_000, 14_000_000)
     stacks = [tuple(found.frames[place] for place in stack) for stack in found.stacks]
     assert [(run, stacks[run.stack]) for run in found.runs] == [
-        (Run(7, 1, 11_000_000, 13_000_000, 0), (MAIN, WORK)),
-        (Run(7, 1, 13_000_000, 14_000_000, 1), (MAIN, LEAF)),
-        (Run(7, 2, 11_500_000, 14_000_000, 2), (LEAF,)),
+        (StackRun(7, 1, 11_000_000, 13_000_000, 0), (MAIN, WORK)),
+        (StackRun(7, 1, 13_000_000, 14_000_000, 1), (MAIN, LEAF)),
+        (StackRun(7, 2, 11_500_000, 14_000_000, 2), (LEAF,)),
     ]
     assert parse_events("[]", 0).runs == ()
     with pytest.raises(Permanent, match="cannot be read"):

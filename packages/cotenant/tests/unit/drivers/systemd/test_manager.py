@@ -11,13 +11,13 @@ from tests.fakes.node.kept_knobs import KeptKnobs
 
 from cotenant.drivers.systemd.knobs import SystemdKnobs, is_of_systemd
 from cotenant.drivers.systemd.manager import RETRY_S, SystemdManager
-from cotenant.drivers.systemd.properties import UNSET, Property, mask_of, properties_of
+from cotenant.drivers.systemd.properties import UNSET, UnitProperty, mask_of, properties_of
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.machine.knob import Knob, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobTarget, Vanished
 
 GROUP = "kubepods.slice/kubepods-besteffort.slice"
 UNIT = "kubepods-besteffort.slice"
-QUOTA = Target(GROUP, Knob.CPU_MAX)
+QUOTA = KnobTarget(GROUP, Knob.CPU_MAX)
 
 
 class Clock:
@@ -96,7 +96,7 @@ def test_a_unit_of_another_group_is_not_taken_for_it(bus: FakeBus, knobs: System
 
 def test_a_unit_that_systemd_does_not_know_is_gone(knobs: SystemdKnobs) -> None:
     with pytest.raises(Vanished):
-        knobs.raw(Target("other.slice", Knob.CPU_MAX))
+        knobs.raw(KnobTarget("other.slice", Knob.CPU_MAX))
 
 
 @pytest.mark.parametrize("raw", ["{}", "x", '{"unit": "a.slice", "properties": {}, "files": ""}', "[1]"])
@@ -120,7 +120,7 @@ def test_a_bus_that_is_away_is_tried_again_later(bus: FakeBus) -> None:
     assert manager.version() is None
     assert tries == 1
     with pytest.raises(Transient):
-        manager.set(UNIT, (Property("CPUWeight", "t", 1),))
+        manager.set(UNIT, (UnitProperty("CPUWeight", "t", 1),))
     clock.now_s = RETRY_S
     assert manager.version() == 252
 
@@ -141,7 +141,7 @@ def test_a_call_without_an_answer_ends_the_connection(bus: FakeBus) -> None:
 def test_a_refusal_is_told_with_its_text(bus: FakeBus) -> None:
     bus.refuses = "Cannot set property CPUWeight, or unknown property."
     with pytest.raises(Permanent, match="Cannot set property"):
-        SystemdManager(lambda: bus).set(UNIT, (Property("CPUWeight", "t", 99_999),))
+        SystemdManager(lambda: bus).set(UNIT, (UnitProperty("CPUWeight", "t", 99_999),))
 
 
 def test_without_a_socket_there_is_no_systemd(tmp_path: Path) -> None:

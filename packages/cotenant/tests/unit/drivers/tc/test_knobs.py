@@ -11,9 +11,9 @@ from tests.fakes.node.traffic_contract import TrafficContract
 from cotenant.drivers.tc.knobs import TcKnobs, priority_of
 from cotenant.drivers.tc.netlink import RootQdisc
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 
-BE = Target("eth0/be", Knob.RATE)
+BE = KnobTarget("eth0/be", Knob.RATE)
 
 
 class TestClassesInMemory(TrafficContract):
@@ -59,7 +59,7 @@ def test_a_configured_root_is_never_replaced() -> None:
 def test_the_class_above_both_has_the_larger_ceiling() -> None:
     traffic = FakeTraffic("eth0")
     knobs = TcKnobs(traffic)
-    knobs.write(Target("eth0/ls", Knob.RATE), "90000 100000")
+    knobs.write(KnobTarget("eth0/ls", Knob.RATE), "90000 100000")
     knobs.write(BE, "10000 20000")
     assert (traffic.held["eth0"][1].min_bits, traffic.held["eth0"][1].max_bits) == (100_000, 100_000)
 

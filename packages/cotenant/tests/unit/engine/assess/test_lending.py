@@ -6,14 +6,14 @@ from datetime import UTC, date, datetime
 import numpy as np
 import pytest
 
-from cotenant.engine.assess.lending import LentDay, LentHistory, Recorded, replay
+from cotenant.engine.assess.lending import LentDay, LentHistory, RecordedNodes, replay
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.overcommit.facts import Policy
-from cotenant.policy.overcommit.hysteresis import Band, to_write
+from cotenant.policy.overcommit.hysteresis import HysteresisBand, to_write
 from cotenant.policy.overcommit.peak import (
+    MeasuredPodUse,
     PeakSettings,
-    PodUse,
     calibrated,
     new_history,
     new_pool,
@@ -26,9 +26,9 @@ DAY = 96
 MONDAY_S = 1_700_438_400.0  # 2023-11-20 00:00 UTC
 
 
-def recorded(use: np.ndarray, capacity: float = 10_000.0) -> Recorded:
+def recorded(use: np.ndarray, capacity: float = 10_000.0) -> RecordedNodes:
     count = len(use)
-    return Recorded(MONDAY_S, STEP_S, use.astype(np.float32), np.full(count, 8000.0), np.full(count, capacity))
+    return RecordedNodes(MONDAY_S, STEP_S, use.astype(np.float32), np.full(count, 8000.0), np.full(count, capacity))
 
 
 def test_the_formula_by_hand() -> None:
@@ -90,7 +90,7 @@ def test_every_day_adds_up_node_by_node(seed: int, start_s: float, step_s: float
     use = np.rint(rng.random((4, 260)) * capacity[:, None] * rng.choice([0.4, 0.9, 1.2], (4, 260)))
     use[rng.random(use.shape) < 0.15] = np.nan
     use[1, 100:140] = np.nan
-    history = Recorded(start_s, step_s, use.astype(np.float32), capacity, capacity)
+    history = RecordedNodes(start_s, step_s, use.astype(np.float32), capacity, capacity)
     found = replay(history, Policy.USAGE, reclaim_pct=reclaim_pct)
     days = by_hand(use, capacity, start_s, step_s, reclaim_pct)
     told = {
@@ -118,7 +118,7 @@ def test_a_day_has_the_shares_of_what_it_lent() -> None:
 
 
 def peak_by_hand(
-    use: np.ndarray, requested: int, capacity: int, settings: PeakSettings, band: Band
+    use: np.ndarray, requested: int, capacity: int, settings: PeakSettings, band: HysteresisBand
 ) -> list[tuple[int, int]]:
     """What stands at each known step, and what of it is squeezed: one node, of the forms that the manager runs."""
     pool, history = new_pool(settings, 3600 / STEP_S), new_history(settings)
@@ -135,7 +135,7 @@ def peak_by_hand(
             short = min(stands, max(0, int(used) + stands - capacity))
             seen, over = True, over or short > 0
             found.append((stands if step >= DAY else 0, short if step >= DAY else 0))
-        pods = {"all": PodUse(PriorityClass.PROD, requested, int(used))}
+        pods = {"all": MeasuredPodUse(PriorityClass.PROD, requested, int(used))}
         history, pool = observe(history, pool, pods, capacity, settings, now_s)
         computed = peak_amount("batch-cpu", history, pool, pods, capacity, 0, settings).value
         stands = to_write(computed, stands, capacity, band)
@@ -147,8 +147,8 @@ def test_the_peak_policy_of_one_node_is_the_managers_own(requested: float) -> No
     rng = np.random.default_rng(4)
     use = np.rint(4000 + 2500 * np.sin(np.arange(2 * DAY + 30) / 15) + 1500 * rng.random(2 * DAY + 30))
     use[rng.random(len(use)) < 0.1] = np.nan
-    settings, band = PeakSettings(risk=0.1, warm_samples=10.0), Band(0.01, 0.05)
-    history = Recorded(MONDAY_S, STEP_S, use[None].astype(np.float32), np.array([requested]), np.array([9_000.0]))
+    settings, band = PeakSettings(risk=0.1, warm_samples=10.0), HysteresisBand(0.01, 0.05)
+    history = RecordedNodes(MONDAY_S, STEP_S, use[None].astype(np.float32), np.array([requested]), np.array([9_000.0]))
     found = replay(history, Policy.PEAK, settings, band=band)
     request = 9_000 if np.isnan(requested) else 8_000
     steps = peak_by_hand(use, request, 9_000, settings, band)
@@ -165,7 +165,7 @@ def test_the_peak_policy_is_the_managers_own() -> None:
     level = 4000 + 1500 * np.sin(np.arange(steps) * 2 * np.pi / DAY + rng.random((nodes, 1)) * 6)
     use = np.clip(level + rng.normal(0, 400, (nodes, steps)), 100, 9900)
     use[2, 150:170] = np.nan
-    settings, band = PeakSettings(), Band()
+    settings, band = PeakSettings(), HysteresisBand()
     pool = new_pool(settings, 3600 / STEP_S)
     histories = [new_history(settings) for _ in range(nodes)]
     stands: list[int | None] = [None] * nodes
@@ -182,7 +182,9 @@ def test_the_peak_policy_is_the_managers_own() -> None:
                 hours, broken = hours + len(seen), broken + len(over)
         seen, over = judged.setdefault(hour, (set(), set()))
         known = [n for n in range(nodes) if not np.isnan(use[n, step])]
-        of = {n: {"all": PodUse(PriorityClass.PROD, 8000, round(float(np.float32(use[n, step]))))} for n in known}
+        of = {
+            n: {"all": MeasuredPodUse(PriorityClass.PROD, 8000, round(float(np.float32(use[n, step]))))} for n in known
+        }
         for n in known:
             present = stands[n]
             if present is not None:

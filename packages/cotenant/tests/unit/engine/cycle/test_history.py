@@ -6,7 +6,7 @@ from random import Random
 
 from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Victim
-from cotenant.model.decisions.answers import Preempted
+from cotenant.model.decisions.answers import PreemptedPods
 from cotenant.model.decisions.record import DecisionRecord
 
 
@@ -41,10 +41,10 @@ def test_a_preemption_is_told_once_for_each_node_that_loses_pods_the_preemptors_
     history.note(instructions, 7.0)
     budgets = ", 2 in all beyond what their disruption budgets allow"
     told = [
-        Preempted(7.0, "the rule", ("default/v1",), "default/a", "n2", f"1 evicted for it{budgets}"),
-        Preempted(7.0, "the rule", ("default/v0", "default/v2"), "default/a", "n1", f"2 evicted for it{budgets}"),
-        Preempted(7.0, "lower priority", (), "default/b", "n3", "pods that were ending already made the room"),
-        Preempted(7.0, "QuotaOverused", ("default/v0",), "", "n4", "too much"),
+        PreemptedPods(7.0, "the rule", ("default/v1",), "default/a", "n2", f"1 evicted for it{budgets}"),
+        PreemptedPods(7.0, "the rule", ("default/v0", "default/v2"), "default/a", "n1", f"2 evicted for it{budgets}"),
+        PreemptedPods(7.0, "lower priority", (), "default/b", "n3", "pods that were ending already made the room"),
+        PreemptedPods(7.0, "QuotaOverused", ("default/v0",), "", "n4", "too much"),
     ]
     assert list(history.preemptions()) == told
     assert history.about("default/a") == tuple(told[:2])

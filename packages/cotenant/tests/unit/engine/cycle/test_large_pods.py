@@ -16,7 +16,7 @@ from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.resources import Amounts
@@ -38,7 +38,7 @@ class CpuClock:
 
 
 def _cluster(clock: Callable[[], float] | None, nodes: int = 6) -> Cluster:
-    cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(1), Settings(cpu_s=clock))
+    cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(1), EngineSettings(cpu_s=clock))
     for i in range(nodes):
         labels = Labels.of({HOSTNAME: f"n{i}", ZONE: "ab"[i % 2]})
         cluster.node_seen(Node(f"n{i}", Amounts.of({"cpu": 64_000, "memory": 1 << 38, "pods": 200}), labels))

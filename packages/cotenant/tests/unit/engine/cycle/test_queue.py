@@ -11,18 +11,20 @@ import pytest
 from cotenant.engine.cycle.queue import FLUSH_S, SchedulingQueue
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.framework.budget import ASIDE
-from cotenant.engine.framework.queueing import Group, Standing, Verdict, Whole
+from cotenant.engine.framework.queueing import PlacementVerdict, QueuedGroup, QueueStanding, WholeGroup
 from cotenant.model.decisions.record import DecisionRecord
 from cotenant.model.errors import Permanent
 
-WHY = Verdict(DecisionRecord("a", 0.0, 0, None), "no node", frozenset({"Fit"}))
+WHY = PlacementVerdict(DecisionRecord("a", 0.0, 0, None), "no node", frozenset({"Fit"}))
 
 
 def queue(**fields: float) -> SchedulingQueue:
     return SchedulingQueue(Backoff(1.0, 8.0), **fields)
 
 
-def add(waiting: SchedulingQueue, uid: str, key: object, rank: float = 0.0, priority: int = 0, **fields: bool) -> Group:
+def add(
+    waiting: SchedulingQueue, uid: str, key: object, rank: float = 0.0, priority: int = 0, **fields: bool
+) -> QueuedGroup:
     return waiting.add(uid, key, priority, 0, (rank,), "Add", **fields)  # type: ignore[arg-type]
 
 
@@ -40,7 +42,7 @@ class Known:
     priority: int
     is_whole: bool
     pods: dict[str, float] = field(default_factory=dict)  # in order of arrival, with their ranks
-    standing: Standing = Standing.ACTIVE
+    standing: QueueStanding = QueueStanding.ACTIVE
     refusals: int = 0
     until_s: float = 0.0
     since_s: float = 0.0
@@ -64,7 +66,7 @@ class Model:
         left = {
             key: group.heads()
             for key, group in self.groups.items()
-            if group.standing is Standing.ACTIVE and not group.is_large
+            if group.standing is QueueStanding.ACTIVE and not group.is_large
         }
         taken: list[str] = []
         while left and len(taken) < most:
@@ -76,16 +78,16 @@ class Model:
 
     def next_s(self, large_from_s: float) -> float:
         standings = {group.standing for group in self.groups.values() if not group.is_large}
-        if Standing.ACTIVE in standings:
+        if QueueStanding.ACTIVE in standings:
             return -inf
         times = [inf]
         for group in self.groups.values():
             match group.standing:
-                case Standing.BACKOFF:
+                case QueueStanding.BACKOFF:
                     times.append(group.until_s)
-                case Standing.UNSCHEDULABLE:
+                case QueueStanding.UNSCHEDULABLE:
                     times.append(group.since_s + FLUSH_S)
-                case Standing.ACTIVE:
+                case QueueStanding.ACTIVE:
                     times.append(large_from_s)
         return min(times)
 
@@ -99,17 +101,17 @@ def test_any_events_leave_each_group_where_it_belongs(seed: int) -> None:
         now_s += float(rng.choice([0.0, 0.4, 3.0, 200.0], p=[0.5, 0.3, 0.18, 0.02]))
         waiting.release(now_s)
         for group in model.groups.values():
-            if group.standing is Standing.BACKOFF and group.until_s <= now_s:
-                group.standing = Standing.ACTIVE
+            if group.standing is QueueStanding.BACKOFF and group.until_s <= now_s:
+                group.standing = QueueStanding.ACTIVE
         for group in model.groups.values():
-            if group.standing is Standing.UNSCHEDULABLE and group.since_s + FLUSH_S <= now_s:
-                group.standing = Standing.ACTIVE if group.until_s <= now_s else Standing.BACKOFF
+            if group.standing is QueueStanding.UNSCHEDULABLE and group.since_s + FLUSH_S <= now_s:
+                group.standing = QueueStanding.ACTIVE if group.until_s <= now_s else QueueStanding.BACKOFF
         live = list(model.groups)
         match int(rng.integers(8)):
             case 0 | 1 | 2:
                 number += 1
                 at = int(rng.integers(6))
-                key: object = Whole(at, "gangs") if at < 2 else at
+                key: object = WholeGroup(at, "gangs") if at < 2 else at
                 # pods of one plain group are alike, so of one priority; those of a whole group need not be
                 priority = int(rng.integers(3)) if at < 2 else at % 3
                 add(waiting, f"p{number}", key, float(number), priority)
@@ -134,7 +136,7 @@ def test_any_events_leave_each_group_where_it_belongs(seed: int) -> None:
                         refused = model.groups[group.key]
                         refused.refusals += 1
                         refused.until_s = now_s + min(8.0, 2.0 ** (refused.refusals - 1))
-                        refused.since_s, refused.standing = now_s, Standing.UNSCHEDULABLE
+                        refused.since_s, refused.standing = now_s, QueueStanding.UNSCHEDULABLE
                         model.groups[group.key] = refused
                 waiting.settle(taken)
             case _ if live:
@@ -143,23 +145,23 @@ def test_any_events_leave_each_group_where_it_belongs(seed: int) -> None:
                 group = waiting.group_of(next(iter(known.pods)))
                 assert group is not None
                 woken = waiting.wake(group, now_s, "Event", at_once)
-                assert woken is (known.standing is Standing.UNSCHEDULABLE)
+                assert woken is (known.standing is QueueStanding.UNSCHEDULABLE)
                 if woken:
                     is_over = at_once or known.until_s <= now_s
-                    known.standing = Standing.ACTIVE if is_over else Standing.BACKOFF
+                    known.standing = QueueStanding.ACTIVE if is_over else QueueStanding.BACKOFF
         waiting.validate()
         assert waiting.next_s() == model.next_s(-inf)
         assert len(waiting) == sum(len(group.pods) for group in model.groups.values())
         sizes = {
             standing: sum(len(group.pods) for group in model.groups.values() if group.standing is standing)
-            for standing in Standing
+            for standing in QueueStanding
         }
         assert waiting.sizes() == sizes
         assert {group.key for group in waiting.groups()} == set(model.groups)
         unschedulable = [group.key for group in waiting.unschedulable()]
         assert len(unschedulable) == waiting.unschedulable_groups()
         assert set(unschedulable) == {
-            key for key, group in model.groups.items() if group.standing is Standing.UNSCHEDULABLE
+            key for key, group in model.groups.items() if group.standing is QueueStanding.UNSCHEDULABLE
         }
         for key, known in model.groups.items():
             for uid in known.pods:
@@ -224,7 +226,7 @@ def test_pods_are_counted_by_event_and_queue() -> None:
 
 def test_a_whole_group_has_the_lowest_priority_of_its_pods_and_is_never_split() -> None:
     waiting = queue()
-    whole = Whole("gang", "gangs")
+    whole = WholeGroup("gang", "gangs")
     add(waiting, "high", whole, 1.0, priority=9)
     add(waiting, "single", "k", 2.0, priority=5)
     assert take(waiting) == ["high", "single"]
@@ -261,7 +263,7 @@ def test_large_pods_are_taken_one_at_a_time_and_not_before_their_rest_is_over() 
 
 def test_a_group_with_a_large_pod_is_large() -> None:
     waiting = queue()
-    whole = Whole("gang", "gangs")
+    whole = WholeGroup("gang", "gangs")
     add(waiting, "small", whole)
     assert take(waiting) == ["small"]
     add(waiting, "big", whole, is_large=True)
@@ -286,7 +288,7 @@ def test_one_that_costs_too_much_is_tried_again_after_ever_longer_times() -> Non
     now_s = 0.0
     for overruns in (1, 2, 3):
         waiting.set_aside(group, WHY, now_s)
-        assert (group.overruns, group.standing) == (overruns, Standing.BACKOFF)
+        assert (group.overruns, group.standing) == (overruns, QueueStanding.BACKOFF)
         assert waiting.next_s() == now_s + ASIDE.rest_s(overruns)
         now_s = waiting.next_s()
         waiting.release(now_s)
@@ -315,10 +317,10 @@ def test_outdated_entries_do_not_pile_up() -> None:
 def test_validation_finds_a_group_in_the_wrong_queue() -> None:
     waiting = queue()
     group = add(waiting, "a", "k")
-    group.standing = Standing.BACKOFF
+    group.standing = QueueStanding.BACKOFF
     with pytest.raises(Permanent, match="a group of 1 pods is backoff"):
         waiting.validate()
-    group.standing = Standing.ACTIVE
+    group.standing = QueueStanding.ACTIVE
     waiting.validate()
     group.pods["b"] = (0.0,)
     with pytest.raises(Permanent, match="disagree"):
@@ -326,7 +328,7 @@ def test_validation_finds_a_group_in_the_wrong_queue() -> None:
 
 
 def test_a_less_important_pod_moves_its_whole_group_back_before_anything_was_taken() -> None:
-    waiting, whole = queue(), Whole("gang", "gangs")
+    waiting, whole = queue(), WholeGroup("gang", "gangs")
     add(waiting, "high", whole, 1.0, priority=9)
     add(waiting, "single", "k", 2.0, priority=5)
     add(waiting, "low", whole, 3.0, priority=1)

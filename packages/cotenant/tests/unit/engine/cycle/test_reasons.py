@@ -13,7 +13,7 @@ from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.pod import Pod, PodEstimate
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
@@ -102,7 +102,7 @@ def test_a_profile_by_predicted_use_tells_what_it_judges_by() -> None:
     c = cluster(node("a", 1000), by="cotenant")
     hungry = pod("x", 900)
     hungry = replace(
-        hungry, pod=replace(hungry.pod, qos=QoSClass.BE, estimate=Estimate(2.0, 1 << 20))
+        hungry, pod=replace(hungry.pod, qos=QoSClass.BE, estimate=PodEstimate(2.0, 1 << 20))
     )  # fits by its requests
     c.pod_seen(hungry, 0.0)
     said = told(c.decide(0.0))["x"]

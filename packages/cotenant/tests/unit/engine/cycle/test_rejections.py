@@ -11,7 +11,7 @@ from cotenant.model.arrays import Int, Sum
 from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.pod import Estimate, HostPort, Pod
+from cotenant.model.cluster.pod import HostPort, Pod, PodEstimate
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cluster.taints import Match, Taint, Toleration
 from cotenant.model.decisions.reasons import Rejection, no_node_line
@@ -151,7 +151,7 @@ def test_fit_by_predicted_use_is_told_as_it_is_judged() -> None:
     encoder = Encoder(half_node_cores=4.0)
     encoder.add_node(Node("n", Amounts.of({"cpu": 1000, "memory": 1 << 30})))
     pod = Pod(
-        "p", qos=QoSClass.BE, requests=Amounts.of({"cpu": 900, "memory": 1 << 20}), estimate=Estimate(2.0, 1 << 20)
+        "p", qos=QoSClass.BE, requests=Amounts.of({"cpu": 900, "memory": 1 << 20}), estimate=PodEstimate(2.0, 1 << 20)
     )
     told = explained(encoder, pod, "cotenant")
     assert [r.filter for r in told.rejections] == ["LoadThreshold"]

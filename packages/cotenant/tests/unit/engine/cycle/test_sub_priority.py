@@ -11,7 +11,7 @@ from cotenant.engine.cycle.ordering import in_order
 from cotenant.engine.cycle.queue import rank
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Group
+from cotenant.engine.framework.queueing import QueuedGroup
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.resources import NVIDIA_GPU
 from cotenant.policy.placement.codes import Order
@@ -41,7 +41,7 @@ def test_an_order_by_slack_keeps_sub_priority_first() -> None:
     pairs = []
     for seen in (one("low", 0), one("high", 1)):
         number, shape = encoder.add_pod(seen.pod)
-        pairs.append((PodInfo(seen, number=number, shape=shape), Group("x", 0, shape)))
+        pairs.append((PodInfo(seen, number=number, shape=shape), QueuedGroup("x", 0, shape)))
     found = in_order(pairs, by_slack, encoder.shapes(), 0.0)
     assert [entry.seen.pod.name for entry, _ in found] == ["high", "low"]
 

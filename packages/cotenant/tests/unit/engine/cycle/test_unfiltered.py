@@ -11,8 +11,8 @@ import pytest
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Unschedulable
-from cotenant.model.cluster.affinity import NodePolicy, PodTerm, SpreadConstraint
-from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.affinity import NodeInclusionPolicy, PodTerm, SpreadConstraint
+from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import HostPort, Pod
@@ -20,7 +20,7 @@ from cotenant.model.cluster.taints import Taint
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 
-WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+WEB = LabelSelector((Requirement("app", SelectorOperator.IN, ("web",)),))
 PLUGINS = ("TaintToleration", "NodeAffinity", "NodePorts", "InterPodAffinity", "PodTopologySpread")
 POD = Pod("p", requests=Amounts.of({"cpu": 100}), labels=Labels((("app", "web"),)))
 
@@ -107,7 +107,7 @@ def test_spread_honours_what_is_not_filtered_by(plugin: str) -> None:
     for i in range(2):
         resident = replace(POD, name=f"r{i}")
         made.pod_seen(ObservedPod(resident, resident.name, "other", 0.0, node="n1"), 0.0)
-    constraint = SpreadConstraint(HOSTNAME, WEB, node_taints_policy=NodePolicy.HONOR)
+    constraint = SpreadConstraint(HOSTNAME, WEB, node_taints_policy=NodeInclusionPolicy.HONOR)
     pod = replace(POD, spread=(constraint,), unfiltered=frozenset({plugin}))
     if plugin == "NodeAffinity":
         pod = replace(pod, node_selector=Labels((("disk", "fast"),)))

@@ -10,11 +10,11 @@ import pytest
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.cluster.taints import Effect, Taint, Toleration, tolerated
+from cotenant.model.cluster.taints import Taint, TaintEffect, Toleration, tolerated
 from cotenant.model.resources import MAX_AMOUNT, Amounts
 
 RESOURCES = ("x/a", "x/b", "x/c")
-EFFECTS = (Effect.NO_SCHEDULE, Effect.NO_EXECUTE, Effect.PREFER_NO_SCHEDULE)
+EFFECTS = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE, TaintEffect.PREFER_NO_SCHEDULE)
 
 
 def rule_a(node: Node) -> frozenset[str]:

@@ -9,9 +9,9 @@ from cotenant.engine.encoding.encoder import Encoder
 from cotenant.model.arrays import MICRO, Param, Sum
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.pod import Pod, PodEstimate
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
-from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
+from cotenant.model.cluster.taints import Match, Taint, TaintEffect, Toleration
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import BATCH_CPU, Amounts
 from cotenant.policy.placement.codes import Fit
@@ -92,7 +92,7 @@ def test_a_node_row_is_reused_only_without_residents() -> None:
 
 def test_estimates_become_parameters_and_sums() -> None:
     encoder = Encoder(half_node_cores=4.0, pressure_factor=0.5)
-    estimate = Estimate(1.5, 1000, sensitivity=0.2, pressure=0.4, allowance=0.5, duration_s=60.0)
+    estimate = PodEstimate(1.5, 1000, sensitivity=0.2, pressure=0.4, allowance=0.5, duration_s=60.0)
     requests = Amounts.of({"cpu": 2000, "memory": 4000})
     service = encoder.add_pod(
         Pod("s", requests=requests, priority_class=PriorityClass.PROD, estimate=estimate, load_limit=0.7)
@@ -120,9 +120,9 @@ def test_estimates_become_parameters_and_sums() -> None:
         {"cpu": 500, "memory": 1000, "kubernetes.io/batch-cpu": 1500, "kubernetes.io/batch-memory": 3000},
     ],
 )
-@pytest.mark.parametrize("estimate", [None, Estimate(1.5, 1000, sensitivity=0.2, pressure=0.4, allowance=0.5)])
+@pytest.mark.parametrize("estimate", [None, PodEstimate(1.5, 1000, sensitivity=0.2, pressure=0.4, allowance=0.5)])
 def test_a_pod_on_lent_resources_weighs_as_one_with_native_requests(
-    lent: dict[str, int], estimate: Estimate | None
+    lent: dict[str, int], estimate: PodEstimate | None
 ) -> None:
     encoder = Encoder(half_node_cores=4.0)
     native = Amounts.of({"cpu": 2000, "memory": 4000})
@@ -240,7 +240,7 @@ def test_taints_that_keep_changing_reuse_their_bits() -> None:
     knobs = Knobs().array()
     for day in range(300):
         encoder.update_node(
-            Node("n", SIZE, taints=(Taint("day", str(day)), Taint("soft", str(day), Effect.PREFER_NO_SCHEDULE)))
+            Node("n", SIZE, taints=(Taint("day", str(day)), Taint("soft", str(day), TaintEffect.PREFER_NO_SCHEDULE)))
         )
         passes = plain_rejections(encoder.nodes(), encoder.shapes(), k, Fit.REQUESTS, knobs)[0] == 0
         assert passes == (day == 150)

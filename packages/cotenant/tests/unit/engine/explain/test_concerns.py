@@ -12,13 +12,13 @@ from tests.fakes.cluster.questions import cluster, node, pod
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.instructions import Bind, Unschedulable
-from cotenant.engine.framework.node_rules import NodeRules, Rule
+from cotenant.engine.framework.node_rules import NodeRules, RuleResult
 from cotenant.engine.registry import PluginRegistry
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.decisions.answers import WhatIf
-from cotenant.policy.placement.preference import Part
+from cotenant.policy.placement.preference import PreferencePart
 
 SIZE = "ephemeral-storage"
 
@@ -51,15 +51,17 @@ class Slots:
 
     def set_holdings(self, number: int, holds: Holdings) -> None: ...
 
-    def rules(self, number: int) -> Iterator[Rule]:
+    def rules(self, number: int) -> Iterator[RuleResult]:
         left = np.zeros(len(self.encoder.nodes().ready), dtype=np.bool_)
         for name, row in self.encoder.node_rows.items():
             taken = any(at == row for at in self.at.values())
             left[row] = self.needs[number] <= self.largest[name] and not taken
-        yield Rule("Slots", f"node(s) had no slot of {self.needs[number]}", left, True)
+        yield RuleResult("Slots", f"node(s) had no slot of {self.needs[number]}", left, True)
 
-    def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
-        return (Part("slots", np.array([-float(self.largest[self.encoder.node(int(row)).name]) for row in rows])),)
+    def preferences(self, number: int, rows: Int) -> tuple[PreferencePart, ...]:
+        return (
+            PreferencePart("slots", np.array([-float(self.largest[self.encoder.node(int(row)).name]) for row in rows])),
+        )
 
     def allocate(self, number: int, row: int) -> None:
         self.at[number] = row

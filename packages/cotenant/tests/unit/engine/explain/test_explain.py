@@ -12,9 +12,9 @@ from tests.fakes.cluster.questions import carry_out, cluster, node, pod
 from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.explain.evictions import lowest
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm
-from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Operator, Requirement
-from cotenant.model.cluster.taints import Effect, Taint
-from cotenant.model.decisions.answers import PodAnswer, Waiting, WhatIf
+from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Requirement, SelectorOperator
+from cotenant.model.cluster.taints import Taint, TaintEffect
+from cotenant.model.decisions.answers import PodAnswer, WaitExplanation, WhatIf
 from cotenant.model.errors import InvalidInput
 
 
@@ -24,7 +24,7 @@ def explain(c: object, name: str = "x", *changes: str, now_s: float = 1.0) -> Po
     return found
 
 
-def waiting(answer: PodAnswer) -> Waiting:
+def waiting(answer: PodAnswer) -> WaitExplanation:
     assert answer.waiting is not None
     return answer.waiting
 
@@ -89,11 +89,11 @@ def test_requests_of_several_resources_are_lowered_together() -> None:
 def test_help_names_labels_taints_and_cordons() -> None:
     c = cluster(
         node("a", labels={"disk": "fast"}),
-        node("b", labels={"disk": "fast"}, taints=(Taint("team", "a", Effect.NO_SCHEDULE),)),
+        node("b", labels={"disk": "fast"}, taints=(Taint("team", "a", TaintEffect.NO_SCHEDULE),)),
         node("c", labels={"zone": "1"}),
         node("d", labels={"disk": "fast", "zone": "1"}, unschedulable=True),
     )
-    term = NodeSelectorTerm((Requirement("zone", Operator.IN, ("1",)),))
+    term = NodeSelectorTerm((Requirement("zone", SelectorOperator.IN, ("1",)),))
     wants = NodeAffinity(required=NodeSelector((term,)))
     c.pod_seen(pod("x", node_selector=Labels.of({"disk": "fast"}), node_affinity=wants), 0.0)
     words = {entry.words for entry in waiting(explain(c)).helps}
@@ -184,7 +184,7 @@ def test_what_if_a_node_selector_is_set_changed_or_dropped() -> None:
 
 
 def test_why_not_that_node() -> None:
-    c = cluster(node("a"), node("b", 2000, taints=(Taint("team", "a", Effect.NO_SCHEDULE),)), node("c", 8000))
+    c = cluster(node("a"), node("b", 2000, taints=(Taint("team", "a", TaintEffect.NO_SCHEDULE),)), node("c", 8000))
     c.pod_seen(pod("x", 3000), 0.0)
     carry_out(c, c.decide(0.0), 0.0)
     answer = explain(c, "x", "node=b")

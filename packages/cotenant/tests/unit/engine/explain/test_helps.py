@@ -20,11 +20,11 @@ from cotenant.engine.rules.use.rules import PredictedUse
 from cotenant.model.claims.requests import DeviceClass
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm
 from cotenant.model.cluster.extender import Extender
-from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import Taint
-from cotenant.model.decisions.answers import PodAnswer, Waiting, WhatIf
+from cotenant.model.decisions.answers import PodAnswer, WaitExplanation, WhatIf
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.machine.node_metric import NodeMetric, Use
@@ -35,7 +35,7 @@ from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 WHOLE = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 16 << 30})
 
 
-def asked(c: Cluster, key: str, *changes: str, now_s: float = 1.0) -> tuple[PodAnswer, Waiting]:
+def asked(c: Cluster, key: str, *changes: str, now_s: float = 1.0) -> tuple[PodAnswer, WaitExplanation]:
     answer = c.why.pod(key, now_s, WhatIf.parse(changes))
     assert answer is not None
     assert answer.waiting is not None
@@ -199,7 +199,9 @@ def test_what_identifies_a_node_is_never_to_be_changed_and_cordons_and_selectors
 
 def test_labels_to_remove_are_named() -> None:
     c = cluster(node("a", labels={"old": "1"}))
-    term = NodeSelectorTerm((Requirement("old", Operator.DOES_NOT_EXIST), Requirement("rack", Operator.GT, ("3",))))
+    term = NodeSelectorTerm(
+        (Requirement("old", SelectorOperator.DOES_NOT_EXIST), Requirement("rack", SelectorOperator.GT, ("3",)))
+    )
     c.pod_seen(pod("x", node_affinity=NodeAffinity(NodeSelector((term,)))), 0.0)
     c.decide(0.0)
     assert helps(c, "default/x") == ["label rack above 3 and remove the label old: a fits then"]
@@ -207,7 +209,7 @@ def test_labels_to_remove_are_named() -> None:
 
 def test_a_pod_for_one_node_gets_a_note_and_no_selector_to_drop() -> None:
     c = cluster(node("a", 1000), node("b", 4000))
-    only = NodeSelectorTerm((), (Requirement("metadata.name", Operator.IN, ("a",)),))
+    only = NodeSelectorTerm((), (Requirement("metadata.name", SelectorOperator.IN, ("a",)),))
     c.pod_seen(pod("x", 2000, node_affinity=NodeAffinity(NodeSelector((only,)))), 0.0)
     c.decide(0.0)
     _, waiting = asked(c, "default/x")

@@ -9,13 +9,20 @@ from tests.fakes.cluster.questions import pod
 
 from cotenant.engine.explain.kueue import kueue_concern, why_gated, why_held
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.model.groups.kueue import ADMISSION_GATE, TOPOLOGY_GATE, Check, Condition, InQueue, KueueWorkload
+from cotenant.model.groups.kueue import (
+    ADMISSION_GATE,
+    TOPOLOGY_GATE,
+    AdmissionCheck,
+    InQueue,
+    KueueCondition,
+    KueueWorkload,
+)
 
 ADMISSION, TOPOLOGY = (ADMISSION_GATE,), (TOPOLOGY_GATE,)
-RESERVED, ADMITTED = Condition("QuotaReserved", True, "Reserved"), Condition("Admitted", True, "Admitted")
+RESERVED, ADMITTED = KueueCondition("QuotaReserved", True, "Reserved"), KueueCondition("Admitted", True, "Admitted")
 
 
-def because(*conditions: Condition, gates: tuple[str, ...] = ADMISSION, **more: object) -> str:
+def because(*conditions: KueueCondition, gates: tuple[str, ...] = ADMISSION, **more: object) -> str:
     workload = KueueWorkload("ns/w", "q", conditions=conditions, **more)  # type: ignore[arg-type]
     text = why_held(InQueue("q", workload=workload), gates)
     begin, end = "Kueue holds it because ", " (Workload ns/w, queue q)"
@@ -35,30 +42,30 @@ def test_without_a_workload() -> None:
     ("conditions", "said"),
     [
         ((), "its Workload has not been judged yet"),
-        ((Condition("QuotaReserved", False, "Pending", "no room"),), "no room (QuotaReserved=False, Pending)"),
-        ((Condition("QuotaReserved", False, "Pending"),), "of QuotaReserved=False, Pending"),
+        ((KueueCondition("QuotaReserved", False, "Pending", "no room"),), "no room (QuotaReserved=False, Pending)"),
+        ((KueueCondition("QuotaReserved", False, "Pending"),), "of QuotaReserved=False, Pending"),
         ((RESERVED,), "it has quota and is not admitted yet"),
-        ((RESERVED, Condition("Admitted", False, "No", "soon")), "soon (Admitted=False, No)"),
+        ((RESERVED, KueueCondition("Admitted", False, "No", "soon")), "soon (Admitted=False, No)"),
         ((RESERVED, ADMITTED), "it is admitted, and the gate is not removed yet"),
         (
-            (RESERVED, ADMITTED, Condition("WaitingForReplacementPods", True, "W")),
+            (RESERVED, ADMITTED, KueueCondition("WaitingForReplacementPods", True, "W")),
             "of WaitingForReplacementPods=True, W",
         ),
         (
-            (RESERVED, ADMITTED, Condition("WaitingForReplacementPods", False, "W")),
+            (RESERVED, ADMITTED, KueueCondition("WaitingForReplacementPods", False, "W")),
             "it is admitted, and the gate is not removed yet",
         ),
-        ((RESERVED, ADMITTED, Condition("Finished", True, "Done")), "of Finished=True, Done"),
-        ((Condition("Finished", False, "Not"),), "its Workload has not been judged yet"),
-        ((Condition("BlockedOnPreemptionGates", True, "B"),), "of BlockedOnPreemptionGates=True, B"),
+        ((RESERVED, ADMITTED, KueueCondition("Finished", True, "Done")), "of Finished=True, Done"),
+        ((KueueCondition("Finished", False, "Not"),), "its Workload has not been judged yet"),
+        ((KueueCondition("BlockedOnPreemptionGates", True, "B"),), "of BlockedOnPreemptionGates=True, B"),
         (
-            (Condition("Evicted", True, "Preempted", "p"),),
+            (KueueCondition("Evicted", True, "Preempted", "p"),),
             "it was evicted: p (Evicted=True, Preempted); its Workload has not been judged yet",
         ),
-        ((Condition("Evicted", False, "Preempted"),), "its Workload has not been judged yet"),
+        ((KueueCondition("Evicted", False, "Preempted"),), "its Workload has not been judged yet"),
     ],
 )
-def test_the_first_state_that_explains_is_said(conditions: tuple[Condition, ...], said: str) -> None:
+def test_the_first_state_that_explains_is_said(conditions: tuple[KueueCondition, ...], said: str) -> None:
     assert because(*conditions) == said
 
 
@@ -69,16 +76,16 @@ def test_a_place_in_the_topology_is_waited_for() -> None:
 
 def test_a_deactivated_workload_says_why() -> None:
     assert because(is_active=False) == "its Workload is deactivated"
-    evicted, target = Condition("Evicted", True, "E"), Condition("DeactivationTarget", True, "D")
+    evicted, target = KueueCondition("Evicted", True, "E"), KueueCondition("DeactivationTarget", True, "D")
     assert because(target, is_active=False) == "its Workload is deactivated: of DeactivationTarget=True, D"
     assert because(target, evicted, is_active=False) == "its Workload is deactivated: of Evicted=True, E"
 
 
 def test_checks_that_are_not_ready_are_listed() -> None:
-    checks = (Check("a", "Ready"), Check("b", "Pending"), Check("c", "Retry", "later"))
+    checks = (AdmissionCheck("a", "Ready"), AdmissionCheck("b", "Pending"), AdmissionCheck("c", "Retry", "later"))
     said = "admission check b is Pending; admission check c is Retry: later"
     assert because(RESERVED, checks=checks) == said
-    evicted = Condition("Evicted", True, "E")
+    evicted = KueueCondition("Evicted", True, "E")
     assert because(evicted, RESERVED, checks=checks) == f"it was evicted: of Evicted=True, E; {said}"
     assert because(RESERVED, checks=checks[:1]) == "it has quota and is not admitted yet"
 
@@ -111,7 +118,7 @@ def test_what_kueue_let_start() -> None:
     words = f"Kueue admitted it by team, flavors cpu: spot, gpu: a100 {admitted}"
     assert concern(full)[1] == words
     for ready, message, more in ((True, "m", ""), (False, "", ""), (False, "m", "; m (PodsReady=False, R)")):
-        late = replace(full, conditions=(*full.conditions, Condition("PodsReady", ready, "R", message)))
+        late = replace(full, conditions=(*full.conditions, KueueCondition("PodsReady", ready, "R", message)))
         assert concern(late)[1] == f"{words}{more}"
     odd = KueueWorkload("ns/w")
     said = "Kueue does not hold the pod, but: its Workload has not been judged yet (Workload ns/w)"
@@ -119,7 +126,7 @@ def test_what_kueue_let_start() -> None:
 
 
 def test_lines_name_checks_the_group_and_a_quota_of_ours() -> None:
-    checks = (Check("a", "Ready"), Check("c", "Retry", "later"))
+    checks = (AdmissionCheck("a", "Ready"), AdmissionCheck("c", "Retry", "later"))
     workload = KueueWorkload("ns/w", checks=checks)
     holds, words, lines = concern(workload, ADMISSION, "g", our_quota="team")
     assert holds

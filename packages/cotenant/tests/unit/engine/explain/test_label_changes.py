@@ -19,17 +19,17 @@ from cotenant.engine.explain.label_changes import (
     without_requirements,
 )
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PreferredTerm
-from cotenant.model.cluster.labels import Labels, Operator, Requirement
+from cotenant.model.cluster.labels import Labels, Requirement, SelectorOperator
 from cotenant.model.cluster.pod import Pod
 
 KEYS, VALUES = ("a", "b", "kubernetes.io/hostname", "topology.x/zone"), ("1", "5", "9", "x")
 
 
-def requirement(key: str, operator: Operator, values: tuple[str, ...]) -> Requirement:
+def requirement(key: str, operator: SelectorOperator, values: tuple[str, ...]) -> Requirement:
     match operator:
-        case Operator.EXISTS | Operator.DOES_NOT_EXIST:
+        case SelectorOperator.EXISTS | SelectorOperator.DOES_NOT_EXIST:
             return Requirement(key, operator)
-        case Operator.GT | Operator.LT:
+        case SelectorOperator.GT | SelectorOperator.LT:
             return Requirement(key, operator, ("5",))
         case _:
             return Requirement(key, operator, values)
@@ -38,10 +38,10 @@ def requirement(key: str, operator: Operator, values: tuple[str, ...]) -> Requir
 _requirements = st.builds(
     requirement,
     st.sampled_from(KEYS),
-    st.sampled_from(list(Operator)),
+    st.sampled_from(list(SelectorOperator)),
     st.lists(st.sampled_from(VALUES), min_size=1, max_size=2, unique=True).map(tuple),
 )
-_fields = st.sampled_from(["n", "other"]).map(lambda name: Requirement("metadata.name", Operator.IN, (name,)))
+_fields = st.sampled_from(["n", "other"]).map(lambda name: Requirement("metadata.name", SelectorOperator.IN, (name,)))
 _terms = st.builds(
     NodeSelectorTerm,
     st.lists(_requirements, max_size=3).map(tuple),
@@ -86,9 +86,9 @@ def test_what_is_unmet_is_what_stands_between_and_dropping_it_helps(pod: Pod, la
 
 def test_the_term_with_the_fewest_misses_counts_unless_a_field_is_in_the_way() -> None:
     def has(*keys: str) -> tuple[Requirement, ...]:
-        return tuple(Requirement(key, Operator.EXISTS) for key in keys)
+        return tuple(Requirement(key, SelectorOperator.EXISTS) for key in keys)
 
-    elsewhere = (Requirement("metadata.name", Operator.IN, ("other",)),)
+    elsewhere = (Requirement("metadata.name", SelectorOperator.IN, ("other",)),)
 
     def found(*terms: NodeSelectorTerm) -> Unmet:
         return unmet(
@@ -103,7 +103,7 @@ def test_the_term_with_the_fewest_misses_counts_unless_a_field_is_in_the_way() -
 
 
 def test_a_requirement_is_dropped_from_selector_and_terms_and_preferences_stay() -> None:
-    zone, fast = Requirement("zone", Operator.IN, ("1",)), Requirement("disk", Operator.EXISTS)
+    zone, fast = Requirement("zone", SelectorOperator.IN, ("1",)), Requirement("disk", SelectorOperator.EXISTS)
     prefers = (PreferredTerm(3, NodeSelectorTerm((fast,))),)
     both = NodeSelector((NodeSelectorTerm((zone, fast)),))
     pod = Pod("x", node_selector=Labels.of({"zone": "1", "b": "2"}), node_affinity=NodeAffinity(both, prefers))
@@ -136,13 +136,13 @@ def test_labels_that_describe_a_node(key: str, is_identity: bool) -> None:
 
 def test_words() -> None:
     every = (
-        Requirement("a", Operator.IN, ("1",)),
-        Requirement("b", Operator.IN, ("1", "2")),
-        Requirement("c", Operator.EXISTS),
-        Requirement("d", Operator.GT, ("5",)),
-        Requirement("e", Operator.LT, ("5",)),
-        Requirement("f", Operator.NOT_IN, ("1", "2")),
-        Requirement("g", Operator.DOES_NOT_EXIST),
+        Requirement("a", SelectorOperator.IN, ("1",)),
+        Requirement("b", SelectorOperator.IN, ("1", "2")),
+        Requirement("c", SelectorOperator.EXISTS),
+        Requirement("d", SelectorOperator.GT, ("5",)),
+        Requirement("e", SelectorOperator.LT, ("5",)),
+        Requirement("f", SelectorOperator.NOT_IN, ("1", "2")),
+        Requirement("g", SelectorOperator.DOES_NOT_EXIST),
     )
     asked = "a=1 and b in (1, 2) and c (any value) and d above 5 and e below 5"
     assert as_requirements(every) == f"{asked} and f not in (1, 2) and no g"

@@ -10,54 +10,54 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.cycle.placing import ROW_LOCAL
 from cotenant.engine.explain.retry import retry
 from cotenant.engine.framework import events
-from cotenant.engine.framework.events import EVERYTHING, Event
-from cotenant.engine.framework.pod_state import PodInfo, State
-from cotenant.engine.framework.queueing import Group, Standing, Verdict
-from cotenant.engine.framework.settings import Settings
-from cotenant.model.cluster.observed import Attachment, Binding, NodeStorage, VolumeNeed, VolumeOption
-from cotenant.model.decisions.answers import Retry
+from cotenant.engine.framework.events import EVERYTHING, EventKind
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
+from cotenant.engine.framework.queueing import PlacementVerdict, QueuedGroup, QueueStanding
+from cotenant.engine.framework.settings import EngineSettings
+from cotenant.model.cluster.observed import Attachment, ClaimBinding, NodeStorage, VolumeNeed, VolumeOption
+from cotenant.model.decisions.answers import PodRetry
 from cotenant.model.decisions.record import DecisionRecord
 
-SETTINGS = Settings(flush_s=300.0)
+SETTINGS = EngineSettings(flush_s=300.0)
 ROOM = "a node has room and labels for it"
 
 
-def info(state: State = State.QUEUED, **more: float) -> PodInfo:
+def info(state: SchedulingState = SchedulingState.QUEUED, **more: float) -> PodInfo:
     return PodInfo(pod("x"), state, **more)  # type: ignore[arg-type]
 
 
-def told(entry: PodInfo, group: Group | None, nominated: bool = False) -> Retry:
+def told(entry: PodInfo, group: QueuedGroup | None, nominated: bool = False) -> PodRetry:
     return retry(entry, group, nominated, SETTINGS, events.helping, 7.0)
 
 
-def refused(*filters: str, record: DecisionRecord | None = None) -> Group:
-    verdict = Verdict(record, "m", frozenset(filters))  # type: ignore[arg-type]
-    return Group("g", 0, 0, standing=Standing.UNSCHEDULABLE, since_s=10.0, verdict=verdict)
+def refused(*filters: str, record: DecisionRecord | None = None) -> QueuedGroup:
+    verdict = PlacementVerdict(record, "m", frozenset(filters))  # type: ignore[arg-type]
+    return QueuedGroup("g", 0, 0, standing=QueueStanding.UNSCHEDULABLE, since_s=10.0, verdict=verdict)
 
 
 def test_states_outside_of_the_queue() -> None:
-    assert told(info(State.GATED), None) == Retry("gated", "when its scheduling gates are removed")
-    assert told(info(State.BLOCKED), None) == Retry("blocked", "as soon as that changes")
-    assert told(info(), None) == Retry("queued", "it does not wait in the queue")
+    assert told(info(SchedulingState.GATED), None) == PodRetry("gated", "when its scheduling gates are removed")
+    assert told(info(SchedulingState.BLOCKED), None) == PodRetry("blocked", "as soon as that changes")
+    assert told(info(), None) == PodRetry("queued", "it does not wait in the queue")
     for failures in (0, 1, 3):
-        held = told(info(State.HELD, since_s=5.0, failures=failures), None)
+        held = told(info(SchedulingState.HELD, since_s=5.0, failures=failures), None)
         assert held.standing == "held"
         assert held.at_s == 5.0 + SETTINGS.backoff.rest_s(failures)
 
 
 def test_standings_in_the_queue() -> None:
-    def group(standing: Standing, overruns: int = 0) -> Group:
-        return Group("g", 0, 0, standing=standing, until_s=20.0, since_s=10.0, overruns=overruns)
+    def group(standing: QueueStanding, overruns: int = 0) -> QueuedGroup:
+        return QueuedGroup("g", 0, 0, standing=standing, until_s=20.0, since_s=10.0, overruns=overruns)
 
-    assert told(info(), group(Standing.ACTIVE)) == Retry("active", "in the next scheduling round", 7.0)
-    assert told(info(), group(Standing.ACTIVE, 1)).standing == "active"
-    rests = told(info(), group(Standing.BACKOFF))
+    assert told(info(), group(QueueStanding.ACTIVE)) == PodRetry("active", "in the next scheduling round", 7.0)
+    assert told(info(), group(QueueStanding.ACTIVE, 1)).standing == "active"
+    rests = told(info(), group(QueueStanding.BACKOFF))
     assert (rests.standing, rests.at_s) == ("backoff", 20.0)
-    apart = told(info(), group(Standing.BACKOFF, 2))
+    apart = told(info(), group(QueueStanding.BACKOFF, 2))
     assert (apart.standing, apart.at_s) == ("set aside", 20.0)
     promised = told(info(), refused("NodePorts"), nominated=True)
     words = "when the pods that were evicted for it have terminated"
-    assert promised == Retry("unschedulable", words, 10.0 + SETTINGS.flush_s)
+    assert promised == PodRetry("unschedulable", words, 10.0 + SETTINGS.flush_s)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ def test_standings_in_the_queue() -> None:
 )
 def test_events_that_may_help_are_in_words(filters: tuple[str, ...], words: str) -> None:
     assert "NodeResourcesFit" in ROW_LOCAL
-    assert told(info(), refused(*filters)) == Retry("unschedulable", words, 310.0)
+    assert told(info(), refused(*filters)) == PodRetry("unschedulable", words, 310.0)
 
 
-@pytest.mark.parametrize("event", Event)
-def test_every_event_has_words(event: Event) -> None:
+@pytest.mark.parametrize("event", EventKind)
+def test_every_event_has_words(event: EventKind) -> None:
     found = retry(info(), refused("f"), False, SETTINGS, lambda _: frozenset({event}), 7.0)
     assert found.words.startswith("when ")
     assert found.words != "when anything changes"
@@ -115,7 +115,7 @@ def test_a_refusal_by_a_plugin_is_tried_again_after_the_events_that_the_plugin_n
 def test_a_pod_that_no_node_can_attach_a_volume_for_is_explained() -> None:
     c = cluster(node("a"))
     c.node_storage_seen(NodeStorage("a", (("csi", 1),), frozenset({Attachment("csi", "other")})))
-    need = VolumeNeed("default/d", Binding.BOUND, (VolumeOption("pv", None),), attachment=Attachment("csi", "pv"))
+    need = VolumeNeed("default/d", ClaimBinding.BOUND, (VolumeOption("pv", None),), attachment=Attachment("csi", "pv"))
     c.pod_seen(pod("x", volumes=(need,)), 0.0)
     c.decide(0.0)
     words = "when a node is added or can attach more volumes, or a pod leaves its node"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from cotenant.engine.federation.hub import MAX_SKEW_MS, Hub, Weights
-from cotenant.policy.federation.statement import Room, Statement, TenantSums
+from cotenant.engine.federation.hub import MAX_SKEW_MS, FederationWeights, Hub
+from cotenant.policy.federation.statement import ClusterRoom, Statement, TenantSums
 
 CAPACITY = (100_000, 100_000, 0)
 WALL = 1_700_000_000_000
-ROOM = Room(CAPACITY, (0, 0, 0))
+ROOM = ClusterRoom(CAPACITY, (0, 0, 0))
 RICH, POOR = TenantSums("rich", (60_000, 0, 0)), TenantSums("poor", (20_000, 0, 0))
 
 
@@ -22,7 +22,7 @@ def hub() -> Hub:
     return Hub({"east": CAPACITY, "west": CAPACITY})
 
 
-def refused(found: Weights) -> str:
+def refused(found: FederationWeights) -> str:
     assert not found.factors
     return found.refused
 
@@ -68,7 +68,7 @@ def test_two_joiners_of_one_name() -> None:
 def test_one_that_overstates_is_refused_and_its_last_good_statement_counts() -> None:
     of = hub()
     of.hear(statement(epoch=1), WALL, 0)
-    large = Room((100_001, 0, 0), (0, 0, 0))
+    large = ClusterRoom((100_001, 0, 0), (0, 0, 0))
     assert "registered" in refused(of.hear(statement(epoch=2, room=large), WALL, 1))
     seen = of.view(2).clusters[0]
     assert seen.room == ROOM

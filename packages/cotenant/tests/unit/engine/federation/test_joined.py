@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from cotenant.engine.federation.hub import Weights
-from cotenant.engine.federation.joined import Joined, Kept, WeighedQuota, WriteWeight, writes
+from cotenant.engine.federation.hub import FederationWeights
+from cotenant.engine.federation.joined import Joined, KeptWeight, WeighedQuota, WriteWeight, writes
 from cotenant.model.resources import Amounts
 
 MAXIMUM = Amounts.of({"cpu": 40_000})
@@ -19,7 +19,7 @@ def amounts(text: str | None) -> Amounts | None:
 
 
 def quota(text: str | None = None, kept: str | None = None) -> WeighedQuota:
-    read = msgspec.json.decode(kept, type=Kept) if kept else None
+    read = msgspec.json.decode(kept, type=KeptWeight) if kept else None
     original = None if read is None else amounts(read.before) or MAXIMUM
     weight = amounts(text) or MAXIMUM
     written = amounts(read.written) if read else None
@@ -32,7 +32,7 @@ def applied(given: WeighedQuota, in_force: Mapping[str, int]) -> WeighedQuota:
         if write.weight is None:
             return quota(write.before)
         text = msgspec.json.encode({name: f"{amount}m" for name, amount in write.weight.items}).decode()
-        return quota(text, msgspec.json.encode(Kept(write.before, text)).decode())
+        return quota(text, msgspec.json.encode(KeptWeight(write.before, text)).decode())
     return given
 
 
@@ -62,7 +62,7 @@ def test_what_cannot_be_read_beside_a_weight_goes_and_the_weight_stays() -> None
 
 def test_answers_count_from_the_sending_and_expire() -> None:
     joined = Joined("east")
-    assert joined.answered(Weights("east", 4, 30_000, (("a", 700),)), 4, 1_000) == ""
+    assert joined.answered(FederationWeights("east", 4, 30_000, (("a", 700),)), 4, 1_000) == ""
     assert joined.in_force(30_999) == {"a": 700}
     assert joined.in_force(31_000) == {}
     assert joined.in_force(5_000) == {}  # expired is expired
@@ -70,15 +70,18 @@ def test_answers_count_from_the_sending_and_expire() -> None:
 
 def test_answers_to_others_and_old_ones_are_not_taken() -> None:
     joined = Joined("east")
-    for answer in (Weights("west", 4, 30_000, (("a", 700),)), Weights("east", 3, 30_000, (("a", 700),))):
+    for answer in (
+        FederationWeights("west", 4, 30_000, (("a", 700),)),
+        FederationWeights("east", 3, 30_000, (("a", 700),)),
+    ):
         assert joined.answered(answer, 4, 0)
-    assert joined.answered(Weights("east", 4, refused="no"), 4, 0) == "no"
+    assert joined.answered(FederationWeights("east", 4, refused="no"), 4, 0) == "no"
     assert joined.in_force(1) == {}
 
 
 def test_a_hub_is_believed_within_the_bounds_only() -> None:
     joined = Joined("east")
-    joined.answered(Weights("east", 1, 30_000, (("a", 10**9), ("b", -5))), 1, 0)
+    joined.answered(FederationWeights("east", 1, 30_000, (("a", 10**9), ("b", -5))), 1, 0)
     assert joined.in_force(1) == {"a": 2000, "b": 500}
 
 

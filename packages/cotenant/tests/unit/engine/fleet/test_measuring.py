@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import exp, pi, sin
 
 from cotenant.engine.fleet.backlog import Backlog, Export
-from cotenant.engine.fleet.binding_trial import CpuSample, correlation, judge
+from cotenant.engine.fleet.binding_trial import TrialCpuSample, correlation, judge
 from cotenant.engine.fleet.discovery import targets
 from cotenant.engine.fleet.load_average import LoadAverage
-from cotenant.engine.fleet.registry import Registry
+from cotenant.engine.fleet.registry import HostRegistry
 from cotenant.model.fleet.host import Heartbeat, Registration
 
 
@@ -24,7 +24,7 @@ def test_a_load_average_goes_to_what_is_counted() -> None:
 
 
 def test_exporters_of_hosts_that_are_there_are_targets() -> None:
-    registry = Registry()
+    registry = HostRegistry()
     for guid in ("b", "a", "c", "d"):
         registry.register(Registration(guid, f"host-{guid}", "1", tags=("edge",)), 0.0)
         exporters = () if guid == "d" else (f"10.0.0.1:{9000 + ord(guid)}",)
@@ -58,15 +58,15 @@ def test_the_oldest_of_a_backlog_is_dropped_and_not_confirmed_later() -> None:
     assert (backlog.dropped, len(backlog)) == (3, 0)
 
 
-def wave(scale: float, at_s: float) -> CpuSample:
-    return CpuSample(at_s, round(scale * (500 + 300 * sin(2 * pi * at_s / 20))))
+def wave(scale: float, at_s: float) -> TrialCpuSample:
+    return TrialCpuSample(at_s, round(scale * (500 + 300 * sin(2 * pi * at_s / 20))))
 
 
 def test_test_1_is_disturbed_and_restored() -> None:
     alone = [wave(1.0, at + 0.4) for at in range(40)]
-    flat = [CpuSample(at + 60.4, 480 + at % 2) for at in range(40)]
+    flat = [TrialCpuSample(at + 60.4, 480 + at % 2) for at in range(40)]
     regulated = [wave(0.97, at + 120.4) for at in range(40)]
-    hog = ([CpuSample(0.0, 10)], [CpuSample(60.0, 500)], [CpuSample(120.0, 450)])
+    hog = ([TrialCpuSample(0.0, 10)], [TrialCpuSample(60.0, 500)], [TrialCpuSample(120.0, 450)])
     found = judge(("alone", "together", "regulated"), (alone, flat, regulated), hog, 20.0)
     assert (found.is_disturbed, found.is_restored) == (True, True)
     assert 590 < found.phases[0].swing_milli < 600

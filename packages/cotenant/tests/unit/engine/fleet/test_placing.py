@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.engine.fleet.placing import Room, place
+from cotenant.engine.fleet.placing import HostRoom, place
 from cotenant.model.errors import Permanent
-from cotenant.model.fleet.host import ContainerStatus
+from cotenant.model.fleet.host import HostContainer
 from cotenant.model.fleet.states import ContainerState
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate, PortMapping
 
 GIB = 1 << 30
-SMALL = Room("agent-a", 1000, 2 * GIB, ("edge",))
-LARGE = Room("agent-b", 8000, 16 * GIB, ("gpu",))
+SMALL = HostRoom("agent-a", 1000, 2 * GIB, ("edge",))
+LARGE = HostRoom("agent-b", 8000, 16 * GIB, ("gpu",))
 
 
 def group(*containers: ContainerTemplate) -> GroupTemplate:
@@ -29,8 +29,8 @@ def test_one_host_is_no_choice_but_its_tags_count() -> None:
 
 @pytest.mark.slow
 def test_requests_tags_and_ports_decide() -> None:
-    taken = ContainerStatus("old-1", ContainerState.READY, cpu_request_milli=7000, host_ports=("80/tcp",))
-    full = Room("agent-b", 8000, 16 * GIB, ("gpu",), (taken,))
+    taken = HostContainer("old-1", ContainerState.READY, cpu_request_milli=7000, host_ports=("80/tcp",))
+    full = HostRoom("agent-b", 8000, 16 * GIB, ("gpu",), (taken,))
     assert place(group(ContainerTemplate("web", "image", cpu_milli=2000)), [SMALL, LARGE]) == {"web": "agent-b"}
     assert place(group(ContainerTemplate("web", "image", host_tags=("edge",))), [SMALL, LARGE]) == {"web": "agent-a"}
     assert place(group(ContainerTemplate("web", "image", ports=(PortMapping(80, 80),))), [SMALL, full]) == {

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.engine.fleet.registry import AgentChange, Registry
+from cotenant.engine.fleet.registry import AgentChange, HostRegistry
 from cotenant.model.errors import Permanent
-from cotenant.model.fleet.host import ContainerStatus, Heartbeat, Registration
+from cotenant.model.fleet.host import Heartbeat, HostContainer, Registration
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.model.fleet.states import AgentState, ContainerState
 
@@ -19,12 +19,12 @@ def registration(guid: str = "agent-a", **given: object) -> Registration:
     return replace(Registration(guid, f"host-{guid}", "1"), **given)  # type: ignore[arg-type]
 
 
-def beat(number: int, *containers: ContainerStatus, guid: str = "agent-a", started_s: float = 5.0) -> Heartbeat:
+def beat(number: int, *containers: HostContainer, guid: str = "agent-a", started_s: float = 5.0) -> Heartbeat:
     return Heartbeat(guid, number, started_s, containers=containers)
 
 
-def registered(*guids: str) -> Registry:
-    registry = Registry()
+def registered(*guids: str) -> HostRegistry:
+    registry = HostRegistry()
     for guid in guids or ("agent-a",):
         registry.register(registration(guid), 0.0)
     return registry
@@ -32,17 +32,17 @@ def registered(*guids: str) -> Registry:
 
 def test_silence_makes_suspect_then_away_and_a_heartbeat_alive() -> None:
     registry = registered()
-    registry.beat(beat(1, ContainerStatus("web-1", READY)), 0.0)
+    registry.beat(beat(1, HostContainer("web-1", READY)), 0.0)
     assert registry.tick(2.9) == ()
     assert registry.tick(3.0) == (AgentChange("agent-a", AgentState.ALIVE, AgentState.SUSPECT),)
-    assert registry.status("web-1") == ContainerStatus("web-1", READY)
+    assert registry.status("web-1") == HostContainer("web-1", READY)
     assert registry.tick(10.0) == (AgentChange("agent-a", AgentState.SUSPECT, AgentState.AWAY),)
     status = registry.status("web-1")
     assert status is not None
     assert status.state is UNKNOWN
-    registry.beat(beat(2, ContainerStatus("web-1", READY)), 11.0)
+    registry.beat(beat(2, HostContainer("web-1", READY)), 11.0)
     assert registry.host("agent-a").state is AgentState.ALIVE
-    assert registry.status("web-1") == ContainerStatus("web-1", READY)
+    assert registry.status("web-1") == HostContainer("web-1", READY)
 
 
 def test_missed_heartbeats_count_by_the_agents_own_pace() -> None:
@@ -53,7 +53,7 @@ def test_missed_heartbeats_count_by_the_agents_own_pace() -> None:
 
 
 def test_an_unknown_agent_is_to_be_asked_and_an_unknown_guid_is_refused_at_once() -> None:
-    registry = Registry()
+    registry = HostRegistry()
     assert not registry.beat(beat(1), 0.0)
     with pytest.raises(NoSuchGuid, match="nothing in this fleet has the guid web-1"):
         registry.agent_for("web-1")
@@ -61,9 +61,9 @@ def test_an_unknown_agent_is_to_be_asked_and_an_unknown_guid_is_refused_at_once(
 
 def test_a_container_is_found_while_its_agent_reports_it() -> None:
     registry = registered()
-    registry.beat(beat(1, ContainerStatus("web-1", READY, group="shop")), 0.0)
+    registry.beat(beat(1, HostContainer("web-1", READY, group="shop")), 0.0)
     assert registry.agent_for("web-1") == "agent-a"
-    assert registry.of_group("shop") == {"web-1": ("agent-a", ContainerStatus("web-1", READY, group="shop"))}
+    assert registry.of_group("shop") == {"web-1": ("agent-a", HostContainer("web-1", READY, group="shop"))}
     registry.beat(beat(2), 1.0)
     with pytest.raises(NoSuchGuid):
         registry.agent_for("web-1")
@@ -71,7 +71,7 @@ def test_a_container_is_found_while_its_agent_reports_it() -> None:
 
 def test_a_late_heartbeat_changes_nothing_and_a_restarted_agent_counts_anew() -> None:
     registry = registered()
-    registry.beat(beat(7, ContainerStatus("web-1", READY)), 0.0)
+    registry.beat(beat(7, HostContainer("web-1", READY)), 0.0)
     registry.beat(beat(6), 1.0)
     assert registry.agent_for("web-1") == "agent-a"
     assert registry.counts["late heartbeats"] == 1
@@ -82,7 +82,7 @@ def test_a_late_heartbeat_changes_nothing_and_a_restarted_agent_counts_anew() ->
 
 
 def test_hosts_are_selected_by_tags_namespace_and_name() -> None:
-    registry = Registry()
+    registry = HostRegistry()
     registry.register(registration("agent-a", tags=("edge", "gpu")), 0.0)
     registry.register(registration("agent-b", tags=("edge",), namespace="lab"), 0.0)
     names = [host.registration.guid for host in registry.select(tags=["edge"])]
@@ -96,7 +96,7 @@ def test_hosts_are_selected_by_tags_namespace_and_name() -> None:
 
 def test_who_leaves_is_away_at_once_and_is_forgotten_after_a_day_without_containers() -> None:
     registry = registered("agent-a", "agent-b")
-    registry.beat(beat(1, ContainerStatus("web-1", READY), guid="agent-b"), 0.0)
+    registry.beat(beat(1, HostContainer("web-1", READY), guid="agent-b"), 0.0)
     registry.leave("agent-a")
     assert registry.host("agent-a").state is AgentState.AWAY
     registry.tick(90_000.0)
@@ -104,7 +104,7 @@ def test_who_leaves_is_away_at_once_and_is_forgotten_after_a_day_without_contain
 
 
 def test_the_number_of_agents_is_bounded() -> None:
-    registry = Registry(max_agents=1)
+    registry = HostRegistry(max_agents=1)
     registry.register(registration("agent-a"), 0.0)
     registry.register(registration("agent-a"), 1.0)
     with pytest.raises(Permanent, match="knows 1 agents"):
@@ -113,8 +113,8 @@ def test_the_number_of_agents_is_bounded() -> None:
 
 def test_a_change_that_is_not_legal_is_counted() -> None:
     registry = registered()
-    registry.beat(beat(1, ContainerStatus("web-1", ContainerState.STOPPING)), 0.0)
-    registry.beat(beat(2, ContainerStatus("web-1", READY)), 1.0)
+    registry.beat(beat(1, HostContainer("web-1", ContainerState.STOPPING)), 0.0)
+    registry.beat(beat(2, HostContainer("web-1", READY)), 1.0)
     assert registry.counts["illegal changes"] == 1
 
 
@@ -133,7 +133,7 @@ def test_two_agents_under_one_guid_are_seen() -> None:
 
 def test_a_host_whose_clock_went_back_is_heard_again() -> None:
     registry = registered()
-    registry.beat(beat(50, ContainerStatus("web-1", READY), started_s=1000.0), 0.0)
+    registry.beat(beat(50, HostContainer("web-1", READY), started_s=1000.0), 0.0)
     registry.beat(beat(1, started_s=7.0), 2.0)
     assert registry.status("web-1") is not None, "the later start may still be there"
     registry.beat(beat(2, started_s=7.0), 3.0)

@@ -8,7 +8,14 @@ import pytest
 
 from cotenant.engine.fleet.terminal import TerminalLimits, TerminalState
 from cotenant.model.errors import InvalidInput
-from cotenant.model.fleet.terminals import MAX_PAGE_BYTES, OpenTerminal, ReadTerminal, Size, TerminalPage, WriteTerminal
+from cotenant.model.fleet.terminals import (
+    MAX_PAGE_BYTES,
+    OpenTerminal,
+    ReadTerminal,
+    TerminalPage,
+    WindowSize,
+    WriteTerminal,
+)
 
 LIMITS = TerminalLimits(unread_bytes=1000, idle_s=60.0, unread_s=10.0)
 
@@ -69,8 +76,8 @@ def test_it_is_due_without_a_reader_and_without_keys() -> None:
 @pytest.mark.parametrize(
     ("make", "field"),
     [
-        (lambda: Size(0, 24), "size.columns"),
-        (lambda: Size(80, 1001), "size.rows"),
+        (lambda: WindowSize(0, 24), "size.columns"),
+        (lambda: WindowSize(80, 1001), "size.rows"),
         (lambda: OpenTerminal("web-1", ()), "command"),
         (lambda: OpenTerminal("web-1", ("sh", "a\0b")), "command"),
         (lambda: OpenTerminal("web-1", ("sh", "x" * 5000)), "command"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.engine.framework.budget import LARGE, Budget, OverBudget, elements, of_what, rule_elements
+from cotenant.engine.framework.budget import LARGE, JudgementBudget, OverBudget, elements, of_what, rule_elements
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm, PreferredTerm
-from cotenant.model.cluster.labels import ZONE, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import ZONE, Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import Toleration
@@ -29,13 +29,13 @@ def labelled(count: int) -> ObservedPod:
 
 
 def test_a_pod_is_large_above_the_threshold_and_only_where_there_is_a_clock() -> None:
-    timed, untimed = Budget(Clock()), Budget(None)
+    timed, untimed = JudgementBudget(Clock()), JudgementBudget(None)
     assert [timed.is_large(labelled(count)) for count in (LARGE, LARGE + 1)] == [False, True]
     assert not untimed.is_large(labelled(LARGE + 1))
     assert (timed.now(), untimed.now()) == (100.0, 0.0)
 
 
-def checks_until_over(budget: Budget, most: int = 50) -> int:
+def checks_until_over(budget: JudgementBudget, most: int = 50) -> int:
     for number in range(1, most + 1):
         try:
             budget.check()
@@ -46,7 +46,7 @@ def checks_until_over(budget: Budget, most: int = 50) -> int:
 
 def test_every_eighth_check_looks_at_the_clock_and_from_the_first_excess_on_each_one_raises() -> None:
     clock = Clock()
-    budget = Budget(clock)
+    budget = JudgementBudget(clock)
     with budget.within(0.05):
         assert (checks_until_over(budget, 16), clock.looks) == (17, 3)  # one look at the begin
         clock.now_s += 0.05  # exactly all of it
@@ -65,7 +65,7 @@ def test_every_eighth_check_looks_at_the_clock_and_from_the_first_excess_on_each
 
 def test_outside_of_a_judgement_nothing_is_limited_and_the_clock_rests() -> None:
     clock = Clock()
-    budget = Budget(clock)
+    budget = JudgementBudget(clock)
     with budget.within(-1.0):
         assert checks_until_over(budget) == 8
     looks = clock.looks
@@ -77,7 +77,9 @@ def test_outside_of_a_judgement_nothing_is_limited_and_the_clock_rests() -> None
 
 
 def test_every_list_of_a_rule_counts_with_its_values() -> None:
-    selector = LabelSelector((Requirement("app", Operator.IN, ("a", "b")), Requirement("x", Operator.EXISTS)))
+    selector = LabelSelector(
+        (Requirement("app", SelectorOperator.IN, ("a", "b")), Requirement("x", SelectorOperator.EXISTS))
+    )
     term = PodTerm(ZONE, selector, ("n1", "n2", "n3"))
     pod = Pod("p", affinity=(term,), anti_affinity=(replace(term, namespace_selector=selector, namespaces=()),))
     # the term, its namespaces, and of each requirement itself and its values
@@ -98,8 +100,8 @@ def test_every_list_that_judgement_looks_through_counts() -> None:
         ({"labels": two, "images": ("i",)}, 3),
     ):
         assert elements(replace(bare, pod=replace(bare.pod, **changed))) == count
-    required = NodeSelector((NodeSelectorTerm((Requirement("a", Operator.IN, ("x", "y")),)),) * 2)
-    preferred = PreferredTerm(3, NodeSelectorTerm(fields=(Requirement("metadata.name", Operator.IN, ("n",)),)))
+    required = NodeSelector((NodeSelectorTerm((Requirement("a", SelectorOperator.IN, ("x", "y")),)),) * 2)
+    preferred = PreferredTerm(3, NodeSelectorTerm(fields=(Requirement("metadata.name", SelectorOperator.IN, ("n",)),)))
     affine = replace(bare.pod, node_affinity=NodeAffinity(required, (preferred,)))
     assert elements(replace(bare, pod=affine)) == 2 * (1 + 2) + (1 + 1)
 

@@ -15,7 +15,7 @@ from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.groups.gang import GangNotes
@@ -98,7 +98,7 @@ def test_a_pod_meets_the_points_of_the_plugins_that_it_needs_alone() -> None:
 def test_what_was_skipped_is_reported_when_it_is_needed() -> None:
     plugin = Noting()
     made = cluster(plugin)
-    made.pod_seen(pod("runs", node="n", phase=Phase.RUNNING), 0.0)
+    made.pod_seen(pod("runs", node="n", phase=PodPhase.RUNNING), 0.0)
     made.pod_seen(pod("waits", scheduler="cotenant", gates=("later",)), 0.0)
     made.pod_seen(pod("known", WANTED, gates=("later",)), 0.0)
     plugin.met.clear()

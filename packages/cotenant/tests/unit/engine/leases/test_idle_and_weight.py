@@ -9,7 +9,7 @@ from tests.fakes.node.lease_world import IDLE, REASON, WEIGHT, World, instructio
 
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.leases.instructions import (
-    Drop,
+    DropLeases,
     Persist,
 )
 from cotenant.engine.leases.leases import Leases
@@ -18,9 +18,9 @@ from cotenant.model.errors import Transient
 from cotenant.model.machine.knob import (
     GiveBack,
     KnobLease,
+    KnobTarget,
     LeaseState,
     SetKnob,
-    Target,
 )
 
 
@@ -152,7 +152,7 @@ def test_a_weight_with_idle_is_restored_after_a_crash_at_any_step(last: str) -> 
             world._execute(step)
             if isinstance(step, Persist):
                 on_disk.update((lease.target, lease) for lease in step.leases)
-            if isinstance(step, Drop):
+            if isinstance(step, DropLeases):
                 on_disk = {target: lease for target, lease in on_disk.items() if target not in step.targets}
         world.engine = Leases()
         world.engine.restart(on_disk.values(), 0, 1.0)
@@ -172,7 +172,7 @@ def test_a_weight_with_idle_is_restored_after_a_crash_at_any_step(last: str) -> 
     ],
 )
 def test_the_value_of_one_lease_is_never_the_original_of_the_other(
-    world: World, steps: list[tuple[Target, str | None]]
+    world: World, steps: list[tuple[KnobTarget, str | None]]
 ) -> None:
     world.knobs.set_outside(WEIGHT, "500")
     for target, value in steps:
@@ -220,7 +220,7 @@ def test_the_weight_comes_back_where_another_process_clears_idle(world: World, h
 
 
 @pytest.mark.parametrize("first", [IDLE, WEIGHT])
-def test_a_held_weight_is_held_on_where_another_process_clears_idle(world: World, first: Target) -> None:
+def test_a_held_weight_is_held_on_where_another_process_clears_idle(world: World, first: KnobTarget) -> None:
     world.knobs.set_outside(WEIGHT, "500")
     world.hold((WEIGHT, "50"))
     world.hold((IDLE, "1"))

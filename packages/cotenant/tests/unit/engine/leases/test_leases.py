@@ -9,7 +9,7 @@ from tests.fakes.node.kept_knobs import KeptKnobs
 from tests.fakes.node.lease_world import BURST, HALF, HIGH, QUOTA, REASON, WEIGHT, World, kinds
 
 from cotenant.engine.leases.instructions import (
-    Drop,
+    DropLeases,
     Persist,
     Restore,
     Write,
@@ -19,9 +19,9 @@ from cotenant.engine.leases.transitions import LEGAL, OVER, LeaseHistory
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.machine.knob import (
     Knob,
+    KnobTarget,
     LeaseState,
     SetKnob,
-    Target,
     Vanished,
 )
 
@@ -108,7 +108,7 @@ def test_a_foreign_value_is_left_alone(world: World, how: str) -> None:
     assert world.state == {}
     assert world.audited[-1].result is LeaseState.YIELDED
     assert "70000" in world.audited[-1].detail
-    assert any(isinstance(step, Drop) for step in world.executed)
+    assert any(isinstance(step, DropLeases) for step in world.executed)
 
 
 def test_a_foreign_write_of_the_original_value_counts_as_restored(world: World) -> None:
@@ -181,7 +181,7 @@ def test_a_new_lease_that_the_kernel_refuses_leaves_nothing(world: World) -> Non
     assert world.hold((BURST, "9000"), (HIGH, "4096")) == [LeaseState.REFUSED, LeaseState.HELD]
     assert world.state == {HIGH: LeaseState.HELD}
     assert world.engine.answers()[0].detail
-    assert Drop((BURST,)) in world.executed
+    assert DropLeases((BURST,)) in world.executed
 
 
 def test_a_change_that_the_kernel_refuses_leaves_the_held_value_until_it_expires(world: World) -> None:
@@ -199,7 +199,7 @@ def test_a_partial_write_is_restored(world: World) -> None:
     half_done = Permanent("broken off")
 
     class HalfDone(KeptKnobs):
-        def write(self, target: Target, value: str) -> None:
+        def write(self, target: KnobTarget, value: str) -> None:
             super().write(target, value)
             raise half_done
 
@@ -217,7 +217,7 @@ def test_a_failed_restore_is_retried_with_backoff_and_stays_persisted(world: Wor
     world.tick(10)
     (lease,) = world.engine.leases()
     assert (lease.state, lease.detail) == (LeaseState.RESTORING, "busy")
-    assert not any(isinstance(step, Drop) for step in world.executed)
+    assert not any(isinstance(step, DropLeases) for step in world.executed)
     assert world.engine.due_at_us() == 250_010
     world.tick(250_010)
     assert world.engine.due_at_us() == 750_010
@@ -299,13 +299,13 @@ def test_giving_back_what_is_not_held_answers_restored(world: World) -> None:
 def test_the_number_of_leases_is_bounded(world: World) -> None:
     for number in range(9):
         world.knobs.add(f"be/{number}")
-    states = world.hold(*[(Target(f"be/{number}", Knob.MEMORY_HIGH), "4096") for number in range(9)])
+    states = world.hold(*[(KnobTarget(f"be/{number}", Knob.MEMORY_HIGH), "4096") for number in range(9)])
     assert states == [LeaseState.HELD] * 8 + [LeaseState.REFUSED]
 
 
 def test_a_knob_that_cannot_be_undone_is_refused(world: World) -> None:
     with pytest.raises(InvalidInput, match="can be restored"):
-        world.hold((Target("be/a", Knob.MEMORY_RECLAIM), "4096"))
+        world.hold((KnobTarget("be/a", Knob.MEMORY_RECLAIM), "4096"))
 
 
 def test_several_knobs_are_restored_in_an_order_that_the_kernel_accepts(world: World) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.node.lease_world import HALF, HIGH, IDLE, QUOTA, WEIGHT, World
 
 from cotenant.engine.leases.table import MAX_PUT_BACKS, PUT_BACK_WINDOW_US
-from cotenant.model.machine.knob import LeaseState, Target
+from cotenant.model.machine.knob import KnobTarget, LeaseState
 
 LIFTED = "max 100000"
 
@@ -18,7 +18,7 @@ def world() -> World:
     return World()
 
 
-def check(world: World, *targets: Target) -> None:
+def check(world: World, *targets: KnobTarget) -> None:
     world.engine.check(targets, world.now_us, 4.0)
     world.run_round()
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cotenant.engine.leases.write_order import order_writes
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.node_decision import Reason
 
 REASON = Reason("test", "because")
@@ -17,7 +17,7 @@ CHAIN = (PARENT, CHILD, GRANDCHILD)
 
 
 def set_knob(group: str, knob: Knob, value: str) -> SetKnob:
-    return SetKnob(Target(group, knob), value, REASON)
+    return SetKnob(KnobTarget(group, knob), value, REASON)
 
 
 def values(wanted: tuple[SetKnob, ...]) -> list[tuple[str, str, str]]:
@@ -45,7 +45,7 @@ def test_every_cpuset_of_a_chain_changes_without_leaving_its_parents(
 ) -> None:
     stands = dict(zip(CHAIN, before, strict=True))
     wanted = [set_knob(CHAIN[i], Knob.CPUSET_CPUS, format_cpus(after[i])) for i in order]
-    current = {Target(group, Knob.CPUSET_CPUS): format_cpus(cpus) for group, cpus in stands.items()}
+    current = {KnobTarget(group, Knob.CPUSET_CPUS): format_cpus(cpus) for group, cpus in stands.items()}
     for step in order_writes(wanted, current):
         stands[step.target.group] = frozenset(parse_cpus(step.value))
         assert stands[GRANDCHILD] <= stands[CHILD] <= stands[PARENT]
@@ -60,7 +60,7 @@ def test_a_childs_quota_is_never_above_its_parents(before: list[int], after: lis
     before, after = sorted(before, reverse=True), sorted(after, reverse=True)
     stands = dict(zip(CHAIN, before, strict=True))
     wanted = [set_knob(CHAIN[i], Knob.CPU_MAX, f"{after[i]} 100000") for i in order]
-    for step in order_writes(wanted, {Target(g, Knob.CPU_MAX): f"{q} 100000" for g, q in stands.items()}):
+    for step in order_writes(wanted, {KnobTarget(g, Knob.CPU_MAX): f"{q} 100000" for g, q in stands.items()}):
         stands[step.target.group] = int(step.value.split()[0])
         assert stands[GRANDCHILD] <= stands[CHILD] <= stands[PARENT]
     assert [stands[group] for group in CHAIN] == after
@@ -69,7 +69,7 @@ def test_a_childs_quota_is_never_above_its_parents(before: list[int], after: lis
 @pytest.mark.parametrize(("new", "order"), [("50000", [PARENT, CHILD]), ("20000", [CHILD, PARENT])])
 def test_a_quota_whose_old_value_is_not_known_goes_with_the_one_above_it(new: str, order: list[str]) -> None:
     wanted = [set_knob(group, Knob.CPU_MAX, f"{new} 100000") for group in (CHILD, PARENT)]
-    current = {Target(PARENT, Knob.CPU_MAX): "30000 100000"}
+    current = {KnobTarget(PARENT, Knob.CPU_MAX): "30000 100000"}
     assert [step.target.group for step in order_writes(wanted, current)] == order
 
 
@@ -79,7 +79,9 @@ def test_a_burst_is_never_above_its_quota(before: tuple[int, int], after: tuple[
     goal = {Knob.CPU_MAX: after[0], Knob.CPU_BURST: min(after[0], after[1] * 1000)}
     text = {Knob.CPU_MAX: "{} 100000", Knob.CPU_BURST: "{}"}
     wanted = [set_knob("a", knob, text[knob].format(goal[knob])) for knob in sorted(goal, reverse=swapped)]
-    for step in order_writes(wanted, {Target("a", knob): text[knob].format(value) for knob, value in stands.items()}):
+    for step in order_writes(
+        wanted, {KnobTarget("a", knob): text[knob].format(value) for knob, value in stands.items()}
+    ):
         stands[step.target.knob] = int(step.value.split()[0])
         assert stands[Knob.CPU_BURST] <= stands[Knob.CPU_MAX]
     assert stands == goal
@@ -87,10 +89,10 @@ def test_a_burst_is_never_above_its_quota(before: tuple[int, int], after: tuple[
 
 def test_no_limit_is_above_every_quota_and_periods_count() -> None:
     current = {
-        Target("a", Knob.CPU_MAX): "max 100000",
-        Target("a/b", Knob.CPU_MAX): "max 100000",
-        Target("c", Knob.CPU_MAX): "20000 100000",
-        Target("c/d", Knob.CPU_MAX): "20000 100000",
+        KnobTarget("a", Knob.CPU_MAX): "max 100000",
+        KnobTarget("a/b", Knob.CPU_MAX): "max 100000",
+        KnobTarget("c", Knob.CPU_MAX): "20000 100000",
+        KnobTarget("c/d", Knob.CPU_MAX): "20000 100000",
     }
     wanted = [
         set_knob("a", Knob.CPU_MAX, "50000 100000"),
@@ -109,7 +111,7 @@ def test_idle_goes_off_before_the_weight_and_on_after_it() -> None:
 
 
 def test_the_softer_memory_limit_is_reached_first_and_reclaim_comes_last() -> None:
-    current = {Target("a", Knob.MEMORY_MAX): "max", Target("a", Knob.MEMORY_HIGH): "max"}
+    current = {KnobTarget("a", Knob.MEMORY_MAX): "max", KnobTarget("a", Knob.MEMORY_HIGH): "max"}
     tighter = [
         set_knob("a", Knob.MEMORY_RECLAIM, "4096"),
         set_knob("a", Knob.MEMORY_MAX, "8192"),
@@ -120,7 +122,7 @@ def test_the_softer_memory_limit_is_reached_first_and_reclaim_comes_last() -> No
         Knob.MEMORY_MAX,
         Knob.MEMORY_RECLAIM,
     ]
-    current = {Target("a", Knob.MEMORY_MAX): "8192", Target("a", Knob.MEMORY_HIGH): "4096"}
+    current = {KnobTarget("a", Knob.MEMORY_MAX): "8192", KnobTarget("a", Knob.MEMORY_HIGH): "4096"}
     wider = [set_knob("a", Knob.MEMORY_HIGH, "max"), set_knob("a", Knob.MEMORY_MAX, "max")]
     assert [w.target.knob for w in order_writes(wider, current)] == [Knob.MEMORY_MAX, Knob.MEMORY_HIGH]
 
@@ -133,7 +135,7 @@ def test_independent_writes_keep_their_order_and_malformed_values_are_passed_on(
     ]
     assert values(order_writes(wanted, {})) == values(tuple(wanted))
     odd = [set_knob("a", Knob.CPUSET_CPUS, "zero"), set_knob("a", Knob.CPU_MAX, "lots 0")]
-    assert sorted(values(order_writes(odd, {Target("a", Knob.CPUSET_CPUS): "0"}))) == sorted(values(tuple(odd)))
+    assert sorted(values(order_writes(odd, {KnobTarget("a", Knob.CPUSET_CPUS): "0"}))) == sorted(values(tuple(odd)))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +143,7 @@ def test_independent_writes_keep_their_order_and_malformed_values_are_passed_on(
     [("max", "8192", ["a/b", "a"]), ("8192", "16384", ["a", "a/b"]), ("8192", "max", ["a", "a/b"])],
 )
 def test_memory_limits_rise_from_the_top_and_fall_from_the_bottom(before: str, after: str, order: list[str]) -> None:
-    current = {Target(group, Knob.MEMORY_MAX): before for group in ("a", "a/b")}
+    current = {KnobTarget(group, Knob.MEMORY_MAX): before for group in ("a", "a/b")}
     for groups in (("a", "a/b"), ("a/b", "a")):
         writes = order_writes([set_knob(group, Knob.MEMORY_MAX, after) for group in groups], current)
         assert [write.target.group for write in writes] == order
@@ -165,5 +167,5 @@ def test_a_cpuset_goes_by_the_union_only_where_neither_holds_the_other_and_relat
 ) -> None:
     moves = {CHILD: (before, after), **dict.fromkeys(others, ("0-3", "0-3"))}
     wanted = [set_knob(group, Knob.CPUSET_CPUS, new) for group, (_, new) in moves.items()]
-    current = {Target(group, Knob.CPUSET_CPUS): old for group, (old, _) in moves.items()}
+    current = {KnobTarget(group, Knob.CPUSET_CPUS): old for group, (old, _) in moves.items()}
     assert [value for group, _, value in values(order_writes(wanted, current)) if group == CHILD] == steps

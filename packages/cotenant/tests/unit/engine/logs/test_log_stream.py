@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from cotenant.engine.logs.log_stream import LogStream
-from cotenant.engine.logs.ring import Ring
-from cotenant.model.fleet.logs import MAX_LINE, FileIdentity, LogPlace, Piece
+from cotenant.engine.logs.ring import LogRing
+from cotenant.model.fleet.logs import MAX_LINE, FileIdentity, LogPiece, LogPlace
 
 FILE, NEXT = FileIdentity(1, 1, "x"), FileIdentity(2, 1, "y")
 
 
-def ring() -> Ring:
-    return Ring(1 << 24, 1e9)
+def ring() -> LogRing:
+    return LogRing(1 << 24, 1e9)
 
 
 def at(second: int) -> str:
@@ -35,7 +35,7 @@ def texts(stream: LogStream) -> list[str]:
 
 
 def feed(stream: LogStream, data: bytes, start: int = 0, file: FileIdentity = FILE, **fields: object) -> int:
-    return stream.feed(Piece(file, start, data, **fields))  # type: ignore[arg-type]
+    return stream.feed(LogPiece(file, start, data, **fields))  # type: ignore[arg-type]
 
 
 def written(rng: np.random.Generator, records: int) -> tuple[bytes, list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.engine.logs.records import Record, parse_record, unix_ns
+from cotenant.engine.logs.records import ContainerLogRecord, parse_record, unix_ns
 from cotenant.engine.logs.trace_ids import trace_of
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -16,15 +16,18 @@ NEW_YEAR_NS = 1_767_225_600_000_000_000
     [
         (
             b'{"log":"a \\"b\\"\\n","stream":"stderr","time":"2026-01-01T00:00:00.000000005Z"}',
-            Record(NEW_YEAR_NS + 5, "stderr", 'a "b"', False),
+            ContainerLogRecord(NEW_YEAR_NS + 5, "stderr", 'a "b"', False),
         ),
         (
             b'{"log":"half","stream":"stdout","time":"2026-01-01T00:00:00Z"}',
-            Record(NEW_YEAR_NS, "stdout", "half", True),
+            ContainerLogRecord(NEW_YEAR_NS, "stdout", "half", True),
         ),
-        (b"2026-01-01T01:00:00.5+01:00 stdout F a b", Record(NEW_YEAR_NS + 500_000_000, "stdout", "a b", False)),
-        (b"2026-01-01T00:00:00.5Z stdout P:x ", Record(NEW_YEAR_NS + 500_000_000, "stdout", "", True)),
-        (b"2026-01-01T00:00:00Z stdout F \xff", Record(NEW_YEAR_NS, "stdout", "\ufffd", False)),
+        (
+            b"2026-01-01T01:00:00.5+01:00 stdout F a b",
+            ContainerLogRecord(NEW_YEAR_NS + 500_000_000, "stdout", "a b", False),
+        ),
+        (b"2026-01-01T00:00:00.5Z stdout P:x ", ContainerLogRecord(NEW_YEAR_NS + 500_000_000, "stdout", "", True)),
+        (b"2026-01-01T00:00:00Z stdout F \xff", ContainerLogRecord(NEW_YEAR_NS, "stdout", "\ufffd", False)),
         (b"2026-01-01T00:00:00Z console F text", None),
         (b"yesterday stdout F text", None),
         (b'{"log": 5}', None),
@@ -32,7 +35,7 @@ NEW_YEAR_NS = 1_767_225_600_000_000_000
         (b"", None),
     ],
 )
-def test_both_forms_are_read_and_others_refused(line: bytes, record: Record | None) -> None:
+def test_both_forms_are_read_and_others_refused(line: bytes, record: ContainerLogRecord | None) -> None:
     assert parse_record(line) == record
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.engine.logs.reading import Reading
-from cotenant.engine.logs.ring import KeptLine, Ring
+from cotenant.engine.logs.reading import LogReading
+from cotenant.engine.logs.ring import KeptLine, LogRing
 from cotenant.model.fleet.logs import MAX_SHOWN, FileIdentity, LogCursor, LogPage, ReadLogs
 
 FILE = FileIdentity(1, 1, "x")
@@ -15,15 +15,15 @@ def line(number: int, text: str = "") -> KeptLine:
     return KeptLine(number * 1_000_000_000, "stdout", text or f"line {number}", 0, FILE, number, 0, "", False)
 
 
-def ring_of(lines: int, max_bytes: int = 1 << 20, max_age_s: float = 1e9) -> Ring:
-    ring = Ring(max_bytes, max_age_s)
+def ring_of(lines: int, max_bytes: int = 1 << 20, max_age_s: float = 1e9) -> LogRing:
+    ring = LogRing(max_bytes, max_age_s)
     for number in range(1, lines + 1):
         ring.append(line(number))
     return ring
 
 
-def page(ring: Ring, request: ReadLogs) -> LogPage:
-    reading = Reading(ring, "r", request, (lambda text: request.grep in text) if request.grep else None)
+def page(ring: LogRing, request: ReadLogs) -> LogPage:
+    reading = LogReading(ring, "r", request, (lambda text: request.grep in text) if request.grep else None)
     while not reading.step():
         pass
     return reading.page(0)

@@ -11,7 +11,7 @@ from tests.fakes.processes.managed_world import GI, World, config, metric, node
 from cotenant.engine.manager.instructions import NodeObjectKind, WriteAmounts, WriteSpec, merge_patch
 from cotenant.model.autonomy.autonomy import Autonomy, Freeze
 from cotenant.model.cluster.labels import Labels
-from cotenant.model.cluster.observed import Phase
+from cotenant.model.cluster.observed import PodPhase
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.machine.node_metric import NodeMetric, Use
 
@@ -100,7 +100,7 @@ def test_a_new_prod_pod_counts_before_it_is_measured() -> None:
     ("fields", "lent"),
     [
         ({"qos": QoSClass.BE, "priority_class": PriorityClass.BATCH}, 40_000),
-        ({"phase": Phase.SUCCEEDED}, 40_000),
+        ({"phase": PodPhase.SUCCEEDED}, 40_000),
         ({"node": ""}, 40_000),
         ({"qos": QoSClass.NONE, "priority_class": PriorityClass.NONE}, 10_000),
         ({"qos": QoSClass.NONE, "priority_class": PriorityClass.NONE, "cores": 0}, 40_000),

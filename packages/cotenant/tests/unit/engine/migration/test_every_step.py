@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.engine.migration.instructions import (
     CreateReservation,
-    EvictPod,
+    EvictJobPod,
     PodFacts,
     RequestEviction,
     SetLanding,
@@ -16,7 +16,7 @@ from cotenant.engine.migration.instructions import (
     StartSurge,
     WriteStatus,
 )
-from cotenant.engine.migration.steps import JobFacts, Next, Simulated, is_scavenged, next_step
+from cotenant.engine.migration.steps import JobFacts, Next, SimulatedMove, is_scavenged, next_step
 from cotenant.model.cluster.eviction_request import INVALID, EvictionProgress, EvictionRequest
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.migration import (
@@ -24,23 +24,23 @@ from cotenant.model.groups.migration import (
     JobMode,
     JobPhase,
     JobReason,
+    JobStep,
     MigrationJob,
     MoveNote,
     PodRef,
-    Step,
     WaitReason,
 )
-from cotenant.model.groups.reservation import Condition, CurrentOwner, Phase, Reservation
-from cotenant.policy.rebalance.migration.arbitration import BUDGET, Verdict
+from cotenant.model.groups.reservation import CurrentOwner, Reservation, ReservationCondition, ReservationPhase
+from cotenant.policy.rebalance.migration.arbitration import BUDGET, ArbitrationVerdict
 
 NOW_S = 1000.0
 REF = PodRef("shop", "web-0", "old")
 NEW = MigrationJob("job", "job-uid", REF, created_s=NOW_S - 100.0)
 THERE = PodFacts(REF, "n1", ready=True)
-PLACED = Reservation("job-uid", "r", Pod("r"), phase=Phase.AVAILABLE, node="n2")
+PLACED = Reservation("job-uid", "r", Pod("r"), phase=ReservationPhase.AVAILABLE, node="n2")
 
 
-def at(*steps: Step, job: MigrationJob = NEW) -> MigrationJob:
+def at(*steps: JobStep, job: MigrationJob = NEW) -> MigrationJob:
     """A running job that has come past these steps."""
     made = replace(job, phase=JobPhase.RUNNING, node="n1")
     for step in steps:
@@ -48,10 +48,10 @@ def at(*steps: Step, job: MigrationJob = NEW) -> MigrationJob:
     return made
 
 
-RESERVED = at(Step.RESERVATION_CREATED, Step.RESERVATION_SCHEDULED)
-EVICTING = RESERVED.with_condition(Step.EVICTION, "False", NOW_S - 50.0)
-EVICTED = RESERVED.with_condition(Step.EVICTION, "True", NOW_S - 50.0)
-BOUND = EVICTED.with_condition(Step.POD_BOUND, "True", NOW_S - 50.0)
+RESERVED = at(JobStep.RESERVATION_CREATED, JobStep.RESERVATION_SCHEDULED)
+EVICTING = RESERVED.with_condition(JobStep.EVICTION, "False", NOW_S - 50.0)
+EVICTED = RESERVED.with_condition(JobStep.EVICTION, "True", NOW_S - 50.0)
+BOUND = EVICTED.with_condition(JobStep.POD_BOUND, "True", NOW_S - 50.0)
 
 
 def said(found: Next) -> tuple[object, ...]:
@@ -75,10 +75,12 @@ def after(job: MigrationJob, **facts: object) -> tuple[object, ...]:
     return said(next_step(job, JobFacts(**facts), NOW_S))  # type: ignore[arg-type]
 
 
-def refused(reason: str, scheduled: bool = False, phase: Phase = Phase.PENDING, ready: str = "") -> Reservation:
-    conditions = [Condition("Scheduled", scheduled, "Unschedulable", reason)]
+def refused(
+    reason: str, scheduled: bool = False, phase: ReservationPhase = ReservationPhase.PENDING, ready: str = ""
+) -> Reservation:
+    conditions = [ReservationCondition("Scheduled", scheduled, "Unschedulable", reason)]
     if ready:
-        conditions.append(Condition("Ready", False, ready))
+        conditions.append(ReservationCondition("Ready", False, ready))
     return Reservation("job-uid", "r", Pod("r"), phase=phase, conditions=tuple(conditions))
 
 
@@ -105,7 +107,7 @@ def test_an_ended_job_does_nothing() -> None:
     ],
 )
 def test_a_pause_comes_before_the_time_limit_and_suggestions_end(job: MigrationJob, expected: object) -> None:
-    assert after(job, pod=THERE, verdict=Verdict.PASSED) == expected
+    assert after(job, pod=THERE, verdict=ArbitrationVerdict.PASSED) == expected
 
 
 def test_a_job_that_ran_out_of_time_says_what_it_waited_for() -> None:
@@ -138,10 +140,10 @@ def test_a_job_that_ran_out_of_time_says_what_it_waited_for() -> None:
             {"pod": replace(THERE, ref=PodRef("shop", "web-0", "new"))},
             ("fails", JobReason.MISSING_POD, "pod shop/web-0 does not exist"),
         ),
-        (NEW, {"pod": THERE, "verdict": Verdict.FAILED, "why": "no"}, ("fails", JobReason.FORBIDDEN, "no")),
+        (NEW, {"pod": THERE, "verdict": ArbitrationVerdict.FAILED, "why": "no"}, ("fails", JobReason.FORBIDDEN, "no")),
         (NEW, {"pod": THERE, "why": "one at a time"}, ("waits", "one at a time", WaitReason.LIMIT)),
         (NEW, {"pod": THERE, "why": f"{BUDGET} web"}, ("waits", f"{BUDGET} web", WaitReason.BUDGET)),
-        (replace(NEW, pod=PodRef("shop", "web-0")), {"pod": THERE, "verdict": Verdict.PASSED}, (SetPodUid,)),
+        (replace(NEW, pod=PodRef("shop", "web-0")), {"pod": THERE, "verdict": ArbitrationVerdict.PASSED}, (SetPodUid,)),
     ],
 )
 def test_a_job_begins_with_a_pod_that_is_there_and_may_move(
@@ -152,20 +154,20 @@ def test_a_job_begins_with_a_pod_that_is_there_and_may_move(
 
 @pytest.mark.parametrize("is_surge", [False, True])
 def test_a_job_that_begins_keeps_its_pods_node(is_surge: bool) -> None:
-    verdict = Verdict.SURGE if is_surge else Verdict.PASSED
+    verdict = ArbitrationVerdict.SURGE if is_surge else ArbitrationVerdict.PASSED
     found = next_step(NEW, JobFacts(THERE, verdict=verdict, why="its only replica"), NOW_S).write
     assert isinstance(found, WriteStatus)
-    assert (found.job.phase, found.job.node, found.job.has(Step.SURGE)) == (JobPhase.RUNNING, "n1", is_surge)
+    assert (found.job.phase, found.job.node, found.job.has(JobStep.SURGE)) == (JobPhase.RUNNING, "n1", is_surge)
 
 
 def test_a_requested_move_is_simulated_before_anything_else() -> None:
     asked = replace(NEW, what_if=True)
     assert after(asked, pod=THERE) == ("waits", "its landing is not simulated yet", WaitReason.SIMULATION)
-    assert after(asked, simulated=Simulated(why="full")) == ("waits", "full", WaitReason.SIMULATION)
-    found = after(asked, simulated=Simulated(why="nowhere", final=True))
+    assert after(asked, simulated=SimulatedMove(why="full")) == ("waits", "full", WaitReason.SIMULATION)
+    found = after(asked, simulated=SimulatedMove(why="nowhere", final=True))
     assert found == ("fails", JobReason.NO_BETTER_PLACE, "nowhere")
     note = MoveNote("n1", "n2", "why")
-    assert after(asked, simulated=Simulated(REF, note)) == (SetLanding,)
+    assert after(asked, simulated=SimulatedMove(REF, note)) == (SetLanding,)
 
 
 @pytest.mark.parametrize(
@@ -186,55 +188,55 @@ def test_a_requested_move_is_simulated_before_anything_else() -> None:
             {"pod": THERE},
             ("fails", JobReason.MISSING_RESERVATION, "reservation own does not exist"),
         ),
-        (at(), {"pod": THERE, "reservation": PLACED}, (Step.RESERVATION_CREATED, "True", "", "reservation job-uid")),
+        (at(), {"pod": THERE, "reservation": PLACED}, (JobStep.RESERVATION_CREATED, "True", "", "reservation job-uid")),
         (
-            at(Step.RESERVATION_CREATED),
+            at(JobStep.RESERVATION_CREATED),
             {"pod": THERE},
             ("fails", JobReason.MISSING_RESERVATION, "reservation job-uid was deleted"),
         ),
         (
-            at(Step.RESERVATION_CREATED),
+            at(JobStep.RESERVATION_CREATED),
             {"pod": THERE, "reservation": refused("")},
             ("waits", "reservation job-uid has no node yet", WaitReason.RESERVATION),
         ),
         (
-            at(Step.RESERVATION_CREATED),
+            at(JobStep.RESERVATION_CREATED),
             {"pod": THERE, "reservation": refused("no room")},
-            (Step.RESERVATION_SCHEDULED, "False", JobReason.UNSCHEDULABLE, "no room"),
+            (JobStep.RESERVATION_SCHEDULED, "False", JobReason.UNSCHEDULABLE, "no room"),
         ),
         (
-            at(Step.RESERVATION_CREATED),
+            at(JobStep.RESERVATION_CREATED),
             {"pod": THERE, "reservation": refused("old news", scheduled=True)},
             ("waits", "reservation job-uid has no node yet", WaitReason.RESERVATION),
         ),
         (
-            at(Step.RESERVATION_CREATED),
-            {"pod": THERE, "reservation": refused("no room", phase=Phase.FAILED)},
+            at(JobStep.RESERVATION_CREATED),
+            {"pod": THERE, "reservation": refused("no room", phase=ReservationPhase.FAILED)},
             ("fails", JobReason.UNSCHEDULABLE, "no room"),
         ),
         (
-            at(Step.RESERVATION_CREATED),
-            {"pod": THERE, "reservation": refused("", phase=Phase.FAILED)},
+            at(JobStep.RESERVATION_CREATED),
+            {"pod": THERE, "reservation": refused("", phase=ReservationPhase.FAILED)},
             ("fails", JobReason.UNSCHEDULABLE, "reservation job-uid has no node"),
         ),
         (
-            at(Step.RESERVATION_CREATED),
-            {"pod": THERE, "reservation": refused("no room", phase=Phase.FAILED, ready="Expired")},
+            at(JobStep.RESERVATION_CREATED),
+            {"pod": THERE, "reservation": refused("no room", phase=ReservationPhase.FAILED, ready="Expired")},
             ("fails", JobReason.EXPIRED, "reservation job-uid expired without a node"),
         ),
         (
-            at(Step.RESERVATION_CREATED),
+            at(JobStep.RESERVATION_CREATED),
             {"pod": THERE, "reservation": PLACED},
-            (Step.RESERVATION_SCHEDULED, "True", "", "on n2"),
+            (JobStep.RESERVATION_SCHEDULED, "True", "", "on n2"),
         ),
         (
-            at(Step.RESERVATION_CREATED),
+            at(JobStep.RESERVATION_CREATED),
             {"pod": THERE, "reservation": replace(PLACED, node="n1")},
             ("fails", JobReason.FORBIDDEN, "reservation job-uid is on the pod's own node n1"),
         ),
         (
             RESERVED,
-            {"pod": THERE, "reservation": replace(PLACED, phase=Phase.FAILED)},
+            {"pod": THERE, "reservation": replace(PLACED, phase=ReservationPhase.FAILED)},
             ("fails", JobReason.EXPIRED, "reservation job-uid ended before the pod was replaced"),
         ),
     ],
@@ -244,45 +246,45 @@ def test_room_is_reserved_before_a_pod_goes(job: MigrationJob, facts: dict[str, 
 
 
 def test_why_a_reservation_has_no_node_is_written_once_for_each_reason() -> None:
-    job, facts = at(Step.RESERVATION_CREATED), {"pod": THERE, "reservation": refused("no room")}
+    job, facts = at(JobStep.RESERVATION_CREATED), {"pod": THERE, "reservation": refused("no room")}
     first = next_step(job, JobFacts(THERE, refused("no room")), NOW_S).write
     assert isinstance(first, WriteStatus)
     assert after(first.job, **facts) == ("waits", "no room", WaitReason.RESERVATION)
     again = after(first.job, pod=THERE, reservation=refused("a taint"))
-    assert again == (Step.RESERVATION_SCHEDULED, "False", JobReason.UNSCHEDULABLE, "a taint")
+    assert again == (JobStep.RESERVATION_SCHEDULED, "False", JobReason.UNSCHEDULABLE, "a taint")
 
 
 @pytest.mark.parametrize(
     ("job", "facts", "expected"),
     [
-        (RESERVED, {"pod": THERE}, (Step.EVICTION, "False", JobReason.EVICTING, "")),
+        (RESERVED, {"pod": THERE}, (JobStep.EVICTION, "False", JobReason.EVICTING, "")),
         (RESERVED, {"pod": THERE, "holds_back": "too many"}, ("waits", "too many", WaitReason.LIMIT)),
-        (EVICTING, {"pod": THERE, "holds_back": "too many"}, (EvictPod,)),  # it has begun
+        (EVICTING, {"pod": THERE, "holds_back": "too many"}, (EvictJobPod,)),  # it has begun
         (RESERVED, {}, ("fails", JobReason.MISSING_POD, "pod shop/web-0 was gone before it was evicted")),
-        (EVICTING, {}, (Step.EVICTION, "True", JobReason.EVICT_COMPLETE, "")),
+        (EVICTING, {}, (JobStep.EVICTION, "True", JobReason.EVICT_COMPLETE, "")),
         (
             EVICTING,
             {"pod": replace(THERE, ref=PodRef("shop", "web-0", "new"))},
-            (Step.EVICTION, "True", JobReason.EVICT_COMPLETE, ""),
+            (JobStep.EVICTION, "True", JobReason.EVICT_COMPLETE, ""),
         ),
         (EVICTING, {"pod": replace(THERE, terminating=True)}, ("waits", "the pod is terminating", WaitReason.POD)),
-        (RESERVED, {"pod": replace(THERE, terminating=True)}, (Step.EVICTION, "False", JobReason.EVICTING, "")),
+        (RESERVED, {"pod": replace(THERE, terminating=True)}, (JobStep.EVICTION, "False", JobReason.EVICTING, "")),
         (EVICTING, {"pod": THERE, "cannot_evict": "a budget of 0"}, ("fails", JobReason.FAILED_EVICT, "a budget of 0")),
-        (EVICTING, {"pod": replace(THERE, policy=EvictPolicy.SOFT)}, (EvictPod,)),
+        (EVICTING, {"pod": replace(THERE, policy=EvictPolicy.SOFT)}, (EvictJobPod,)),
         (
             EVICTING,
             {"pod": replace(THERE, policy=EvictPolicy.SOFT, softly_evicted=True)},
             ("waits", "another controller is to delete the pod", WaitReason.POD),
         ),
-        (EVICTING, {"pod": replace(THERE, softly_evicted=True)}, (EvictPod,)),
+        (EVICTING, {"pod": replace(THERE, softly_evicted=True)}, (EvictJobPod,)),
         (EVICTING, {"pod": replace(THERE, takes_requests=True)}, (RequestEviction,)),
-        (EVICTING, {"pod": replace(THERE, takes_requests=True, policy=EvictPolicy.DELETE)}, (EvictPod,)),
+        (EVICTING, {"pod": replace(THERE, takes_requests=True, policy=EvictPolicy.DELETE)}, (EvictJobPod,)),
         (
-            at(Step.SURGE, Step.RESERVATION_CREATED, Step.RESERVATION_SCHEDULED),
+            at(JobStep.SURGE, JobStep.RESERVATION_CREATED, JobStep.RESERVATION_SCHEDULED),
             {"pod": THERE},
-            (Step.EVICTION, "False", JobReason.SURGING, ""),
+            (JobStep.EVICTION, "False", JobReason.SURGING, ""),
         ),
-        (EVICTING.with_condition(Step.SURGE, "True", NOW_S), {"pod": THERE}, (StartSurge,)),
+        (EVICTING.with_condition(JobStep.SURGE, "True", NOW_S), {"pod": THERE}, (StartSurge,)),
     ],
 )
 def test_an_eviction_is_written_before_it_begins_and_confirmed_when_the_pod_is_gone(
@@ -295,7 +297,7 @@ def test_the_pods_policy_comes_before_the_jobs_and_that_before_the_configured_on
     def policy(pod: EvictPolicy | None, job: EvictPolicy | None) -> EvictPolicy:
         facts = JobFacts(replace(THERE, policy=pod), PLACED, policy=EvictPolicy.EVICTION)
         found = next_step(replace(EVICTING, policy=job), facts, NOW_S).write
-        assert isinstance(found, EvictPod)
+        assert isinstance(found, EvictJobPod)
         return found.policy
 
     assert policy(None, None) is EvictPolicy.EVICTION
@@ -308,7 +310,7 @@ def test_a_reservation_that_another_pod_took_stops_the_eviction() -> None:
     why = ("fails", JobReason.FORBIDDEN, "pod shop/thief took the reservation first")
     assert after(RESERVED, pod=THERE, reservation=taken) == why
     assert after(EVICTING, pod=THERE, reservation=taken) == why
-    surge = EVICTING.with_condition(Step.SURGE, "True", NOW_S)
+    surge = EVICTING.with_condition(JobStep.SURGE, "True", NOW_S)
     found = next_step(surge, JobFacts(THERE, taken), NOW_S)  # there the replacement has it first
     assert (found.waits, found.reason) == ("thief is to become ready first", WaitReason.REPLACEMENT)
     found = next_step(surge, JobFacts(THERE, PLACED), NOW_S)
@@ -328,7 +330,7 @@ def request(failed: str = "") -> EvictionRequest:
             EvictionProgress("shop/e", "old"),
             ("waits", "EvictionRequest shop/r: no responder has begun yet", WaitReason.RESPONDER),
         ),
-        (request(INVALID), None, (EvictPod,)),
+        (request(INVALID), None, (EvictJobPod,)),
         (request("Denied"), None, ("fails", JobReason.FAILED_EVICT, "EvictionRequest shop/r: Denied: because")),
     ],
 )
@@ -342,26 +344,26 @@ def test_a_requested_eviction_is_followed(
 @pytest.mark.parametrize(
     ("job", "facts", "expected"),
     [
-        (EVICTED, {}, (Step.POD_BOUND, "False", JobReason.WAIT_BOUND, "")),
+        (EVICTED, {}, (JobStep.POD_BOUND, "False", JobReason.WAIT_BOUND, "")),
         (
-            EVICTED.with_condition(Step.POD_BOUND, "False", NOW_S),
+            EVICTED.with_condition(JobStep.POD_BOUND, "False", NOW_S),
             {},
             ("waits", "its replacement is not placed yet", WaitReason.REPLACEMENT),
         ),
         (
             EVICTED,
             {"reservation": replace(PLACED, current=(CurrentOwner("shop", "web-1", "new"),))},
-            (Step.POD_BOUND, "True", "", "shop/web-1"),
+            (JobStep.POD_BOUND, "True", "", "shop/web-1"),
         ),
-        (BOUND.with_condition(Step.POD_BOUND, "True", NOW_S), {}, ("succeeds",)),
+        (BOUND.with_condition(JobStep.POD_BOUND, "True", NOW_S), {}, ("succeeds",)),
         (BOUND, {}, ("succeeds",)),
         (
             BOUND,
             {"new_pod": PodFacts(PodRef("shop", "web-1", "new"), "n2")},
-            (Step.POD_READY, "False", JobReason.WAIT_READY, ""),
+            (JobStep.POD_READY, "False", JobReason.WAIT_READY, ""),
         ),
         (
-            BOUND.with_condition(Step.POD_READY, "False", NOW_S),
+            BOUND.with_condition(JobStep.POD_READY, "False", NOW_S),
             {"new_pod": PodFacts(PodRef("shop", "web-1", "new"), "n2")},
             ("waits", "its replacement is not ready yet", WaitReason.REPLACEMENT),
         ),
@@ -375,12 +377,12 @@ def test_a_replacement_is_followed_until_it_is_ready(
 
 
 def test_a_replacement_that_was_bound_just_now_may_not_be_known_yet() -> None:
-    fresh = EVICTED.with_condition(Step.POD_BOUND, "True", NOW_S - 9.9)
+    fresh = EVICTED.with_condition(JobStep.POD_BOUND, "True", NOW_S - 9.9)
     assert after(fresh, reservation=PLACED) == ("waits", "its replacement is not known yet", WaitReason.REPLACEMENT)
-    settled = EVICTED.with_condition(Step.POD_BOUND, "True", NOW_S - 10.0)
+    settled = EVICTED.with_condition(JobStep.POD_BOUND, "True", NOW_S - 10.0)
     found = next_step(settled, JobFacts(reservation=PLACED), NOW_S).write
     assert isinstance(found, WriteStatus)
-    ready = found.job.condition(Step.POD_READY)
+    ready = found.job.condition(JobStep.POD_READY)
     assert ready is not None
     assert (ready.status, ready.message) == ("True", "the replacement is gone")
 
@@ -396,8 +398,8 @@ def test_a_pod_that_never_had_a_node_draws_from_its_reservation() -> None:
     job = replace(RESERVED, node="")
     waiting = replace(THERE, node="")
     found = after(job, pod=waiting, reservation=PLACED)
-    assert found == (Step.POD_SCHEDULED, "False", JobReason.UNSCHEDULABLE, "")
-    marked = job.with_condition(Step.POD_SCHEDULED, "False", NOW_S)
+    assert found == (JobStep.POD_SCHEDULED, "False", JobReason.UNSCHEDULABLE, "")
+    marked = job.with_condition(JobStep.POD_SCHEDULED, "False", NOW_S)
     assert after(marked, pod=waiting, reservation=PLACED) == ("waits", "the pod is not placed yet", WaitReason.POD)
     assert after(marked, reservation=PLACED) == ("fails", JobReason.MISSING_POD, "pod shop/web-0 is gone")
     own = replace(PLACED, current=(CurrentOwner("shop", "web-0", "old"),))
@@ -407,8 +409,8 @@ def test_a_pod_that_never_had_a_node_draws_from_its_reservation() -> None:
 
 def test_without_a_reservation_a_pod_is_evicted_and_that_is_all() -> None:
     job = replace(at(), mode=JobMode.EVICT_DIRECTLY)
-    assert after(job, pod=THERE) == (Step.EVICTION, "False", JobReason.EVICTING, "")
-    assert after(job.with_condition(Step.EVICTION, "True", NOW_S)) == ("succeeds",)
+    assert after(job, pod=THERE) == (JobStep.EVICTION, "False", JobReason.EVICTING, "")
+    assert after(job.with_condition(JobStep.EVICTION, "True", NOW_S)) == ("succeeds",)
 
 
 @pytest.mark.parametrize(

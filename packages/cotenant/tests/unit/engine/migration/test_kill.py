@@ -14,16 +14,16 @@ from tests.fakes.processes.migration_world import Killed, MigrationWorld
 
 from cotenant.engine.migration.contracts import MigrationSettings
 from cotenant.engine.migration.instructions import WithdrawEviction
-from cotenant.engine.migration.steps import Simulated
+from cotenant.engine.migration.steps import SimulatedMove
 from cotenant.model.cluster.eviction_request import INVALID, EvictionRequest
 from cotenant.model.groups.migration import (
     EvictPolicy,
     JobMode,
     JobPhase,
     JobReason,
+    JobStep,
     MoveNote,
     PodRef,
-    Step,
     WaitReason,
 )
 from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit
@@ -116,12 +116,12 @@ def _surge_of_no_deployment(world: MigrationWorld) -> None:
 
 
 def _requested(world: MigrationWorld) -> None:
-    world.simulated = Simulated(PodRef("default", "web-2", "u2"), MoveNote(node="old-node", target="new-node"))
+    world.simulated = SimulatedMove(PodRef("default", "web-2", "u2"), MoveNote(node="old-node", target="new-node"))
     world.job(what_if=True, alternatives=("default/web-2",), is_ours=False)
 
 
 def _requested_in_vain(world: MigrationWorld) -> None:
-    world.simulated = Simulated(why="default/web-1: the scheduler finds no node", final=True)
+    world.simulated = SimulatedMove(why="default/web-1: the scheduler finds no node", final=True)
     world.job(what_if=True, is_ours=False)
 
 
@@ -253,7 +253,7 @@ def test_an_ended_job_is_deleted_after_its_time() -> None:
     world = MigrationWorld(settings=MigrationSettings(kept_s=600.0))
     world.job()
     world.run(20)
-    assert world.jobs["job"].has(Step.POD_READY)
+    assert world.jobs["job"].has(JobStep.POD_READY)
     world.now_s += 1000.0
     world.run(2)
     assert not world.jobs
@@ -294,7 +294,7 @@ def test_a_requested_move_without_a_better_place_ends_with_the_reason() -> None:
 
 def test_a_requested_move_that_must_wait_is_simulated_again_until_its_time_is_over() -> None:
     world = MigrationWorld()
-    world.simulated = Simulated(why="2 pods of a are moving, at most 2 may at a time")
+    world.simulated = SimulatedMove(why="2 pods of a are moving, at most 2 may at a time")
     world.job(what_if=True, ttl_s=120.0)
     world.act()
     assert world.engine.waits("job") == "2 pods of a are moving, at most 2 may at a time"
@@ -305,7 +305,7 @@ def test_a_requested_move_that_must_wait_is_simulated_again_until_its_time_is_ov
 
 def test_one_request_is_simulated_a_turn() -> None:
     world = MigrationWorld()
-    world.simulated = Simulated(why="not now")
+    world.simulated = SimulatedMove(why="not now")
     for i in range(3):
         made = world.job(name=f"job-{i}", uid=f"uid-{i}", what_if=True)
         world.jobs[made.name] = made
@@ -318,7 +318,7 @@ def test_what_a_responder_says_is_in_the_status_and_an_endless_one_is_named_and_
     world = MigrationWorld()
     _endless_responder(world)
     world.run(20)
-    waits = world.jobs["job"].condition(Step.WAITING)
+    waits = world.jobs["job"].condition(JobStep.WAITING)
     assert waits is not None
     assert waits.reason == WaitReason.RESPONDER
     assert waits.message.startswith("EvictionRequest default/cotenant-job-uid: responder example.com/mover has it for ")
@@ -359,7 +359,7 @@ def test_the_only_replica_has_its_replacement_first_on_the_reserved_node() -> No
     world.run(60)
     world.check()
     job = world.jobs["job"]
-    begun = job.condition(Step.SURGE)
+    begun = job.condition(JobStep.SURGE)
     assert begun is not None
     assert (begun.status, begun.reason) == ("True", JobReason.SURGING)
     assert job.new_pod is not None
@@ -372,7 +372,7 @@ def test_a_surge_that_fails_is_undone_and_says_so() -> None:
     _surge_that_never_starts(world)
     world.run(120)
     job = world.jobs["job"]
-    undone = job.condition(Step.SURGE)
+    undone = job.condition(JobStep.SURGE)
     assert undone is not None
     assert (job.status_reason, undone.status, undone.reason) == (JobReason.TIMEOUT, "False", JobReason.UNDONE)
     assert list(world.pods) == ["default/web-1"]

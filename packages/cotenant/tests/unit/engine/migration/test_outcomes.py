@@ -8,22 +8,22 @@ import pytest
 
 from cotenant.engine.migration.outcomes import MAX_RECEIPTS_OF_ALL, RECEIPT_S, judged, kept_receipts
 from cotenant.engine.migration.proof import HELPED, NOT_HELPED, NOT_MEASURED, OBJECTIVE_BROKEN
-from cotenant.model.autonomy.autonomy import Rung
-from cotenant.model.groups.migration import JobCondition, JobPhase, MigrationJob, MoveNote, PodRef, Step
+from cotenant.model.autonomy.autonomy import AutonomyRung
+from cotenant.model.groups.migration import JobCondition, JobPhase, JobStep, MigrationJob, MoveNote, PodRef
 from cotenant.policy.autonomy.ladder import LadderSettings, earned
 
 NOTE = MoveNote("k", "old", "new", "cpu")
 
 
 def job(at_s: float, status: str, reason: str = HELPED, namespace: str = "shop") -> MigrationJob:
-    verdict = JobCondition(Step.HELPED, status, reason, since_s=at_s)
+    verdict = JobCondition(JobStep.HELPED, status, reason, since_s=at_s)
     pod = PodRef(namespace, "p", "pu")
     made = MigrationJob(f"{namespace}-{at_s:.0f}", "u", pod, is_ours=True, phase=JobPhase.SUCCEEDED, note=NOTE)
-    return replace(made, conditions=(JobCondition(Step.EVICTION, "True", since_s=at_s - 5.0), verdict))
+    return replace(made, conditions=(JobCondition(JobStep.EVICTION, "True", since_s=at_s - 5.0), verdict))
 
 
 def failed(at_s: float, evicted: str) -> MigrationJob:
-    conditions = (JobCondition(Step.EVICTION, evicted, since_s=at_s),) if evicted else ()
+    conditions = (JobCondition(JobStep.EVICTION, evicted, since_s=at_s),) if evicted else ()
     return replace(job(at_s, "True"), phase=JobPhase.FAILED, conditions=conditions)
 
 
@@ -49,14 +49,14 @@ def test_what_counts(found: MigrationJob, held: list[tuple[bool, bool]]) -> None
 def test_nine_that_helped_act_and_one_broken_objective_or_two_in_vain_end_it() -> None:
     good = [job(float(k), "True") for k in range(9)]
     for more, rung in (
-        ([], Rung.ACT),
-        ([job(10.0, "False", NOT_HELPED)], Rung.ACT),
-        ([job(10.0, "False", OBJECTIVE_BROKEN)], Rung.APPROVE),
-        ([job(10.0, "False", NOT_HELPED), job(11.0, "False", NOT_HELPED)], Rung.APPROVE),
-        ([job(10.0, "False", NOT_HELPED), failed(11.0, "True")], Rung.APPROVE),
+        ([], AutonomyRung.ACT),
+        ([job(10.0, "False", NOT_HELPED)], AutonomyRung.ACT),
+        ([job(10.0, "False", OBJECTIVE_BROKEN)], AutonomyRung.APPROVE),
+        ([job(10.0, "False", NOT_HELPED), job(11.0, "False", NOT_HELPED)], AutonomyRung.APPROVE),
+        ([job(10.0, "False", NOT_HELPED), failed(11.0, "True")], AutonomyRung.APPROVE),
     ):
         assert earned(judged([*good, *more]), LadderSettings()).rung is rung
-    assert earned(judged(good[:8]), LadderSettings()).rung is Rung.APPROVE
+    assert earned(judged(good[:8]), LadderSettings()).rung is AutonomyRung.APPROVE
 
 
 def test_the_newest_of_each_namespace_are_kept_for_a_month() -> None:

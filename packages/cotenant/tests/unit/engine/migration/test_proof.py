@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cotenant.engine.migration.proof import FIRST_REST_S, LONGEST_REST_S, Proofs, rests
-from cotenant.model.groups.migration import JobCondition, JobPhase, MigrationJob, MoveNote, PodRef, Step
+from cotenant.model.groups.migration import JobCondition, JobPhase, JobStep, MigrationJob, MoveNote, PodRef
 
 NOTE = MoveNote(
     "k",
@@ -23,7 +23,7 @@ DONE = MigrationJob(
     PodRef("default", "p", "pu"),
     phase=JobPhase.SUCCEEDED,
     note=NOTE,
-    conditions=(JobCondition(Step.POD_READY, "True", since_s=1000.0),),
+    conditions=(JobCondition(JobStep.POD_READY, "True", since_s=1000.0),),
 )
 
 
@@ -40,7 +40,7 @@ def judged(use: dict[str, float | None], until_s: float = 1200.0) -> MigrationJo
 
 def verdict(job: MigrationJob | None) -> JobCondition:
     assert job is not None
-    found = job.condition(Step.HELPED)
+    found = job.condition(JobStep.HELPED)
     assert found is not None
     return found
 
@@ -78,7 +78,7 @@ def jobs(*verdicts: str, kind: str = "k") -> list[MigrationJob]:
             DONE,
             name=f"{kind}-{at}",
             note=replace(NOTE, kind=kind),
-            conditions=(JobCondition(Step.HELPED, status, since_s=100.0 * at),),
+            conditions=(JobCondition(JobStep.HELPED, status, since_s=100.0 * at),),
         )
         for at, status in enumerate(verdicts)
     ]

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.engine.migration.instructions import EvictPod, PodFacts, WriteStatus
+from cotenant.engine.migration.instructions import EvictJobPod, PodFacts, WriteStatus
 from cotenant.engine.migration.steps import SUGGESTED_S, JobFacts, next_step
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.groups.migration import JobCondition, JobPhase, JobReason, MigrationJob, PodRef, Step, WaitReason
-from cotenant.model.groups.reservation import CurrentOwner, Phase, Reservation
+from cotenant.model.groups.migration import JobCondition, JobPhase, JobReason, JobStep, MigrationJob, PodRef, WaitReason
+from cotenant.model.groups.reservation import CurrentOwner, Reservation, ReservationPhase
 
 REF = PodRef("default", "web-0", "old")
-MADE = tuple(JobCondition(step, "True") for step in (Step.RESERVATION_CREATED, Step.RESERVATION_SCHEDULED))
+MADE = tuple(JobCondition(step, "True") for step in (JobStep.RESERVATION_CREATED, JobStep.RESERVATION_SCHEDULED))
 JOB = MigrationJob(
     "job",
     "job-uid",
@@ -21,7 +21,7 @@ JOB = MigrationJob(
     phase=JobPhase.RUNNING,
     node="n1",
     conditions=MADE,
-    status=Step.RESERVATION_SCHEDULED,
+    status=JobStep.RESERVATION_SCHEDULED,
     reservation="r",
 )
 RUNNING = PodFacts(REF, "n1", ready=True)
@@ -31,7 +31,7 @@ def _end(job: MigrationJob, facts: JobFacts) -> MigrationJob:
     """The job when it has ended; fails if the pod is to be evicted or the job waits."""
     for _ in range(10):
         found = next_step(job, facts, 0.0)
-        assert not isinstance(found.write, EvictPod), "the pod would be evicted"
+        assert not isinstance(found.write, EvictJobPod), "the pod would be evicted"
         assert isinstance(found.write, WriteStatus), found.waits
         job = found.write.job
         if job.phase.is_final:
@@ -42,26 +42,26 @@ def _end(job: MigrationJob, facts: JobFacts) -> MigrationJob:
 @pytest.mark.parametrize("owner", ["web-0", "another"])
 def test_a_pod_is_not_evicted_for_a_reservation_that_is_used_up(owner: str) -> None:
     current = (CurrentOwner("default", owner, "new"),)
-    used = Reservation("r", "r-uid", Pod("r"), phase=Phase.SUCCEEDED, node="n2", current=current)
+    used = Reservation("r", "r-uid", Pod("r"), phase=ReservationPhase.SUCCEEDED, node="n2", current=current)
     job = _end(JOB, JobFacts(RUNNING, used))
     assert (job.phase, job.status_reason) == (JobPhase.FAILED, JobReason.FORBIDDEN)
-    assert job.status == Step.RESERVATION_SCHEDULED, "the step that it reached"
-    assert job.condition(Step.EVICTION) is None
+    assert job.status == JobStep.RESERVATION_SCHEDULED, "the step that it reached"
+    assert job.condition(JobStep.EVICTION) is None
 
 
 def test_a_pod_that_was_placed_meanwhile_is_not_evicted() -> None:
     pending = replace(JOB, node="")
-    there = Reservation("r", "r-uid", Pod("r"), phase=Phase.AVAILABLE, node="n2")
+    there = Reservation("r", "r-uid", Pod("r"), phase=ReservationPhase.AVAILABLE, node="n2")
     job = _end(pending, JobFacts(replace(RUNNING, node="n3"), there))
     assert job.phase is JobPhase.SUCCEEDED
-    assert job.condition(Step.POD_SCHEDULED) is not None
-    assert job.condition(Step.EVICTION) is None
+    assert job.condition(JobStep.POD_SCHEDULED) is not None
+    assert job.condition(JobStep.EVICTION) is None
 
 
 def test_a_pending_pod_does_not_wait_for_a_reservation_that_another_took() -> None:
     pending = replace(JOB, node="")
     current = (CurrentOwner("default", "another", "new"),)
-    taken = Reservation("r", "r-uid", Pod("r"), phase=Phase.SUCCEEDED, node="n2", current=current)
+    taken = Reservation("r", "r-uid", Pod("r"), phase=ReservationPhase.SUCCEEDED, node="n2", current=current)
     job = _end(pending, JobFacts(PodFacts(REF), taken))
     assert (job.phase, job.status_reason) == (JobPhase.FAILED, JobReason.FORBIDDEN)
 
@@ -69,12 +69,12 @@ def test_a_pending_pod_does_not_wait_for_a_reservation_that_another_took() -> No
 @pytest.mark.parametrize("is_bound", [False, True])
 def test_the_wait_for_a_replacement_is_a_condition_that_is_written_once(is_bound: bool) -> None:
     """Clients that watch jobs read the step and its reason, as upstream writes them."""
-    step, reason = Step.POD_BOUND, JobReason.WAIT_BOUND
-    there = Reservation("r", "r-uid", Pod("r"), phase=Phase.AVAILABLE, node="n2")
-    job, facts = replace(JOB, conditions=(*MADE, JobCondition(Step.EVICTION, "True"))), JobFacts(None, there)
+    step, reason = JobStep.POD_BOUND, JobReason.WAIT_BOUND
+    there = Reservation("r", "r-uid", Pod("r"), phase=ReservationPhase.AVAILABLE, node="n2")
+    job, facts = replace(JOB, conditions=(*MADE, JobCondition(JobStep.EVICTION, "True"))), JobFacts(None, there)
     if is_bound:
-        step, reason = Step.POD_READY, JobReason.WAIT_READY
-        job = job.with_condition(Step.POD_BOUND, "True", 0.0)
+        step, reason = JobStep.POD_READY, JobReason.WAIT_READY
+        job = job.with_condition(JobStep.POD_BOUND, "True", 0.0)
         facts = replace(facts, new_pod=PodFacts(PodRef("default", "web-1", "new"), "n2", ready=False))
     found = next_step(job, facts, 60.0)
     assert isinstance(found.write, WriteStatus)
@@ -87,12 +87,12 @@ def test_the_wait_for_a_replacement_is_a_condition_that_is_written_once(is_bound
     assert again.waits.startswith("its replacement is not")
     if is_bound:
         assert facts.new_pod is not None
-        assert _end(waiting, replace(facts, new_pod=replace(facts.new_pod, ready=True))).has(Step.POD_READY)
+        assert _end(waiting, replace(facts, new_pod=replace(facts.new_pod, ready=True))).has(JobStep.POD_READY)
     else:
         current = (CurrentOwner("default", "web-1", "new"),)
         bound = next_step(waiting, replace(facts, reservation=replace(there, current=current)), 62.0)
         assert isinstance(bound.write, WriteStatus)
-        made = bound.write.job.condition(Step.POD_BOUND)
+        made = bound.write.job.condition(JobStep.POD_BOUND)
         assert made is not None
         assert (made.status, made.reason, made.since_s) == ("True", "", 62.0)
 

@@ -13,8 +13,8 @@ from tests.fakes.processes.migration_world import MigrationWorld, PassAll
 from cotenant.engine.migration.contracts import MigrationSettings
 from cotenant.engine.migration.instructions import CreateReservation, Instruction, WriteStatus
 from cotenant.engine.migration.pending import TWO_BUDGETS
-from cotenant.model.groups.migration import JobPhase, JobReason, MigrationJob, PodRef, Step, WaitReason
-from cotenant.policy.rebalance.migration.arbitration import BUDGET, Verdict
+from cotenant.model.groups.migration import JobPhase, JobReason, JobStep, MigrationJob, PodRef, WaitReason
+from cotenant.policy.rebalance.migration.arbitration import BUDGET, ArbitrationVerdict
 from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit
 
 FREE = MigrationSettings(per_minute=None, per_workload=ObjectLimit(0.0))
@@ -28,14 +28,14 @@ class Holds(PassAll):
 
     def arbitrate(
         self, pending: Sequence[MigrationJob], moving: Sequence[MigrationJob], now_s: float
-    ) -> Mapping[str, tuple[Verdict, str]]:
-        verdict = Verdict.WAITING if self.why else Verdict.PASSED
+    ) -> Mapping[str, tuple[ArbitrationVerdict, str]]:
+        verdict = ArbitrationVerdict.WAITING if self.why else ArbitrationVerdict.PASSED
         return {job.name: (verdict, self.why) for job in pending}
 
 
 def waiting(world: MigrationWorld, name: str = "job") -> tuple[str, str, str]:
     """Status, reason and message of the condition."""
-    found = world.jobs[name].condition(Step.WAITING)
+    found = world.jobs[name].condition(JobStep.WAITING)
     assert found is not None
     return found.status, found.reason, found.message
 
@@ -115,7 +115,7 @@ def test_later_waits_are_said_too(step: str) -> None:
     found = []
     for _ in range(20):
         world.act()
-        condition = world.jobs["job"].condition(Step.WAITING)
+        condition = world.jobs["job"].condition(JobStep.WAITING)
         found.append(condition.message if condition is not None and condition.status == "True" else "")
         world.turn()
         if "ready" in step:
@@ -152,7 +152,7 @@ def test_room_is_not_reserved_before_the_eviction_may_begin() -> None:
     for _ in range(4):
         world.act()
     assert len(world.reservations) == 3
-    held = [job for job in world.jobs.values() if job.condition(Step.QUEUED) is not None]
+    held = [job for job in world.jobs.values() if job.condition(JobStep.QUEUED) is not None]
     assert len(held) == 9
     assert {waiting(world, job.name)[1] for job in held} == {WaitReason.LIMIT}
 

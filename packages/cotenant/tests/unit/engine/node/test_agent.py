@@ -9,16 +9,16 @@ from tests.fakes.node.fake_node import SECOND, FakeNode, FixedPolicy, pod, weigh
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import DecisionKind
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import NodePolicy
 from cotenant.engine.node.settings import AgentSettings, EvictionLimits
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.machine.knob import Knob, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseAnswer, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
-from cotenant.model.machine.node_pod import NodeContainer, Phase
+from cotenant.model.machine.node_pod import NodeContainer, NodePodPhase
 from cotenant.model.machine.node_state import NodeState, ServiceHealth
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 
 ROOTS = ("pods",)
 WEB, HOG = pod("web", "pods/web"), pod("hog", "pods/be/hog", QoSClass.BE)
@@ -93,7 +93,7 @@ def test_without_roots_nothing_is_held() -> None:
 
 
 def test_a_malformed_value_is_counted_and_not_requested() -> None:
-    one = node(FixedPolicy("a", {W: "lots", Target("pods", Knob.CPU_MAX): "1"}))
+    one = node(FixedPolicy("a", {W: "lots", KnobTarget("pods", Knob.CPU_MAX): "1"}))
     assert not one.tick()
     assert one.agent.counts().bad_wishes == 2
 
@@ -123,7 +123,7 @@ def test_a_refused_knob_backs_off_longer_each_time() -> None:
 
 def test_quotas_that_nobody_reads_rise_from_the_top_and_fall_from_the_bottom() -> None:
     """What the keeper confirmed is what stands: on cgroup v1 no quota may be above its parent's."""
-    above, below = Target("pods/be", Knob.CPU_MAX), Target("pods/be/hog", Knob.CPU_MAX)
+    above, below = KnobTarget("pods/be", Knob.CPU_MAX), KnobTarget("pods/be/hog", Knob.CPU_MAX)
     policy = FixedPolicy("a", {above: "20000 100000", below: "20000 100000"})
     one = node(policy)
     one.tick()
@@ -134,7 +134,7 @@ def test_quotas_that_nobody_reads_rise_from_the_top_and_fall_from_the_bottom() -
 
 
 def test_a_refused_quota_is_cut_at_once() -> None:
-    quota = Target("pods/be/hog", Knob.CPU_MAX)
+    quota = KnobTarget("pods/be/hog", Knob.CPU_MAX)
     policy = FixedPolicy("a", {quota: "40000 100000"})
     one = node(policy)
     one.keeper.refuses = lambda entry: "above the parent's" if entry.value == "40000 100000" else ""
@@ -246,7 +246,7 @@ def test_a_policy_that_may_not_evict_names_the_pod_in_a_reason() -> None:
 
 def test_a_new_rule_is_logged_and_for_some_policies_each_new_text() -> None:
     def decide(state: NodeState, config: object, memory: int):  # type: ignore[no-untyped-def]
-        return Verdict((Reason("always", f"now {memory}"),)), memory + 1
+        return PolicyVerdict((Reason("always", f"now {memory}"),)), memory + 1
 
     for log_every_text, lines in ((False, 1), (True, 5)):
         policy = NodePolicy("a", decide, None, 0, log_every_text=log_every_text)
@@ -257,7 +257,7 @@ def test_a_new_rule_is_logged_and_for_some_policies_each_new_text() -> None:
 
 
 def test_a_one_shot_write_is_requested_once_per_verdict_and_never_given_back() -> None:
-    reclaim = Target("pods/be/hog", Knob.MEMORY_RECLAIM)
+    reclaim = KnobTarget("pods/be/hog", Knob.MEMORY_RECLAIM)
     policy = FixedPolicy("a", {reclaim: "4096"})
     agent = Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry(every_us=5 * SECOND)])
     one = FakeNode(agent, (WEB, HOG))
@@ -269,7 +269,7 @@ def test_a_one_shot_write_is_requested_once_per_verdict_and_never_given_back() -
 
 def test_observe_mode_records_everything_and_emits_nothing() -> None:
     policy = FixedPolicy("a", {W: "10"}, evicts=(HOG,))
-    one = node(policy, settings=AgentSettings(mode=Mode.OBSERVE, roots=ROOTS))
+    one = node(policy, settings=AgentSettings(mode=AgentMode.OBSERVE, roots=ROOTS))
     assert not one.tick()
     (hold,) = one.agent.held_knobs()
     assert (hold.state, hold.value) == ("would be held", "10")
@@ -280,7 +280,7 @@ def test_observe_mode_records_everything_and_emits_nothing() -> None:
 
 
 def test_a_dry_run_is_marked_in_the_instructions() -> None:
-    one = node(FixedPolicy("a", {W: "10"}), settings=AgentSettings(mode=Mode.DRY_RUN, roots=ROOTS))
+    one = node(FixedPolicy("a", {W: "10"}), settings=AgentSettings(mode=AgentMode.DRY_RUN, roots=ROOTS))
     instructions = one.tick()
     assert instructions.dry
     assert instructions.hold
@@ -386,7 +386,7 @@ def test_a_refused_eviction_is_retried_with_backoff() -> None:
 
 def test_a_terminating_pod_is_not_evicted_again() -> None:
     one = node(FixedPolicy("a", evicts=(HOG,)))
-    one.show((WEB, replace(HOG, phase=Phase.TERMINATING)))
+    one.show((WEB, replace(HOG, phase=NodePodPhase.TERMINATING)))
     assert not one.tick()
 
 
@@ -477,7 +477,7 @@ def test_a_held_value_is_in_the_next_state() -> None:
 
 
 def test_the_explanation_of_a_throttled_pod_names_the_knobs_above_it_and_why() -> None:
-    quota = Target("pods/be", Knob.CPU_MAX)
+    quota = KnobTarget("pods/be", Knob.CPU_MAX)
     one = node(FixedPolicy("suppress", {quota: "50000 100000"}), FixedPolicy("other", {quota: "90000 100000"}))
     for _ in range(3):
         one.tick()
@@ -539,7 +539,7 @@ def test_a_time_to_live_above_the_agents_lease_is_capped() -> None:
 
 
 def test_a_moving_cpu_set_passes_through_the_union_and_both_answers_are_expected() -> None:
-    upper, lower = Target("pods/be", Knob.CPUSET_CPUS), Target("pods/be/hog", Knob.CPUSET_CPUS)
+    upper, lower = KnobTarget("pods/be", Knob.CPUSET_CPUS), KnobTarget("pods/be/hog", Knob.CPUSET_CPUS)
     policy = FixedPolicy("a", {upper: "0-1", lower: "0-1"})
     agent = Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry(reads=lambda state: (upper, lower))])
     one = FakeNode(agent, (WEB, HOG), knobs={upper: "0-3", lower: "0-3"})
@@ -582,7 +582,7 @@ def test_a_policy_taking_over_a_knob_at_its_value_is_logged_without_an_instructi
 
 
 def test_a_policy_whose_reads_fails_affects_no_other() -> None:
-    def reads(state: NodeState) -> tuple[Target, ...]:
+    def reads(state: NodeState) -> tuple[KnobTarget, ...]:
         raise ValueError("broken on purpose")
 
     agent = Agent(AgentSettings(roots=ROOTS), "node-1", [FixedPolicy("a", {W: "10"}).entry(reads=reads)])

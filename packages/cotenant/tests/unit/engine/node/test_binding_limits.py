@@ -8,13 +8,13 @@ from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.policies import NodePolicy
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.qos import QoSClass
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_state import BindingLimit
 from cotenant.policy.nodeqos.cpu import best_effort
-from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
+from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig, SuppressionForm
 
 CLASS = "pods/be"
-QUOTA = best_effort.BestEffortCpuConfig(suppress=SuppressConfig(form=Form.QUOTA))
+QUOTA = best_effort.BestEffortCpuConfig(suppress=SuppressConfig(form=SuppressionForm.QUOTA))
 
 
 def node() -> FakeNode:
@@ -43,5 +43,5 @@ def test_a_quota_that_is_held_is_told_with_its_reason_and_since_when() -> None:
 
 def test_one_that_the_keeper_refuses_holds_nobody() -> None:
     one = node()
-    one.keeper.refuses = lambda entry: "EPERM" if entry.target == Target(CLASS, Knob.CPU_MAX) else ""
+    one.keeper.refuses = lambda entry: "EPERM" if entry.target == KnobTarget(CLASS, Knob.CPU_MAX) else ""
     assert [limits(one) for _ in range(4)][-1] == {}

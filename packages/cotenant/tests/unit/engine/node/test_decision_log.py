@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.engine.node.decision_log import DecisionKind, DecisionLog, HeldKnob, NodeExplanation, sentences
+from cotenant.engine.node.decision_log import DecisionKind, DecisionLog, GroupExplanation, HeldKnob, sentences
 from cotenant.model.errors import Permanent
-from cotenant.model.machine.knob import Knob, Target
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.knob import Knob, KnobTarget
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.replica_signal import FRESH_US, MaxAction, ReplicaSignal
 
 SECOND = 1_000_000
-QUOTA = Target("pods/a", Knob.CPU_MAX)
-WHY = Reason("rule", "services come first", (Term("node", 4000, "mCPU"), Term("pods", 2)))
-EMPTY = NodeExplanation("pods/a", ("pods/a",), "", (), (), (), (), None, ())
+QUOTA = KnobTarget("pods/a", Knob.CPU_MAX)
+WHY = Reason("rule", "services come first", (DecisionTerm("node", 4000, "mCPU"), DecisionTerm("pods", 2)))
+EMPTY = GroupExplanation("pods/a", ("pods/a",), "", (), (), (), (), None, ())
 
 
 def filled(most: int, count: int) -> DecisionLog:

@@ -13,8 +13,8 @@ from cotenant.engine.node.settings import SECOND_US, EvictionLimits
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_decision import EvictPod, Reason
-from cotenant.model.machine.node_pod import NodePod, Phase
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
+from cotenant.model.machine.verdict import PolicyVerdict
 
 REASON = Reason("test", "too much")
 GUESTS = tuple(pod(f"g{i}", f"kubepods/besteffort/podg{i}", QoSClass.BE) for i in range(6))
@@ -32,7 +32,7 @@ class World:
     ) -> list[str]:
         """The UIDs that are requested at the next tick; `here`: what is discovered by then."""
         self.now_us += round(after_s * SECOND_US)
-        verdict = Verdict(
+        verdict = PolicyVerdict(
             (REASON,), evictions=tuple(EvictPod(node_pod.uid, node_pod.key, REASON) for node_pod in wanted)
         )
         pods = {node_pod.uid: node_pod for node_pod in (wanted if here is None else here)}
@@ -54,7 +54,7 @@ class World:
         (NAMELESS, GUESTS, []),  # judged before the pod was named: by a class that was not known
         (GUESTS, GUESTS, ["uid-g0", "uid-g1"]),
         ((*NAMELESS[:4], *GUESTS[4:]), (*NAMELESS[:4], *GUESTS[4:]), ["uid-g4", "uid-g5"]),
-        (GUESTS[:1], (replace(GUESTS[0], phase=Phase.TERMINATING),), []),
+        (GUESTS[:1], (replace(GUESTS[0], phase=NodePodPhase.TERMINATING),), []),
         (GUESTS[:1], (), []),
     ],
 )

@@ -7,13 +7,13 @@ from typing import cast
 from cotenant.engine.node.knobs.external_cpusets import ExternalCpusets
 from cotenant.engine.node.knobs.knob_entry import KnobStatus
 from cotenant.engine.node.knobs.knob_tracker import KnobTracker
-from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseState
 from cotenant.model.machine.node_decision import Reason
 
 CPUS, OTHER, QUOTA = (
-    Target("pods/a", Knob.CPUSET_CPUS),
-    Target("pods/b", Knob.CPUSET_CPUS),
-    Target("pods/a", Knob.CPU_MAX),
+    KnobTarget("pods/a", Knob.CPUSET_CPUS),
+    KnobTarget("pods/b", Knob.CPUSET_CPUS),
+    KnobTarget("pods/a", Knob.CPU_MAX),
 )
 
 
@@ -27,20 +27,20 @@ class Held:
 class Tracker:
     """Stands for the tracker of knobs."""
 
-    def __init__(self, held: dict[Target, Held] | None = None) -> None:
+    def __init__(self, held: dict[KnobTarget, Held] | None = None) -> None:
         self._held = held or {}
 
-    def get(self, target: Target) -> Held | None:
+    def get(self, target: KnobTarget) -> Held | None:
         return self._held.get(target)
 
 
 def seen(
-    lists: ExternalCpusets, values: dict[Target, str], held: dict[Target, Held] | None = None
-) -> dict[Target, str]:
+    lists: ExternalCpusets, values: dict[KnobTarget, str], held: dict[KnobTarget, Held] | None = None
+) -> dict[KnobTarget, str]:
     return dict(lists.seen(values, cast(KnobTracker, Tracker(held))))
 
 
-def lease(target: Target, before: str, value: str) -> KnobLease:
+def lease(target: KnobTarget, before: str, value: str) -> KnobLease:
     return KnobLease(target, before, value, Reason("r", "t"), LeaseState.HELD, 0.0, 0, before=before)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from cotenant.drivers.kubelet.declared import Belief, DeclaredPod, merged
 from cotenant.engine.node.first_values import (
+    FirstValueFacts,
     FirstValueSettings,
-    NodeFacts,
     StartingContainer,
     first_values,
     sentences,
@@ -21,7 +21,7 @@ from cotenant.model.cluster.annotations import EXTENDED_SPEC
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.machine.counters import GpuCounters
-from cotenant.model.machine.first_values import NOTHING, FirstValues, LeftOut, Refusal
+from cotenant.model.machine.first_values import NOTHING, FirstValueRefusal, FirstValues, LeftOut
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.knob_values import CpuMax
 from cotenant.model.machine.node_decision import Reason
@@ -92,14 +92,14 @@ def limits(values: FirstValues) -> tuple[int | None, CpuMax | None, int | None]:
     ],
 )
 def test_weight_quota_and_memory(what: str, given: NodePod, wanted: tuple[int, CpuMax, int]) -> None:
-    assert limits(first_values(given, WORK, NodeFacts(), USUAL)) == wanted, what
+    assert limits(first_values(given, WORK, FirstValueFacts(), USUAL)) == wanted, what
 
 
 @pytest.mark.parametrize("ratio", [1000, 1300])
 @pytest.mark.parametrize("config", [BatchResourcesConfig(), BatchResourcesConfig(period_us=50_000, memory=False)])
 def test_leases_take_over_without_a_step(ratio: int, config: BatchResourcesConfig) -> None:
     given = pod("BE", spec=batch("1234", "100000001"))
-    values = first_values(given, WORK, NodeFacts(cpu_ratio_milli=ratio), replace(USUAL, batch=config))
+    values = first_values(given, WORK, FirstValueFacts(cpu_ratio_milli=ratio), replace(USUAL, batch=config))
     at = f"{GROUP}/4f2a"
     later = replace(given, containers=(replace(given.containers[0], group=at),))
     leases = {wish.target.knob: wish.value for wish in desired(later, config, ratio) if wish.target.group == at}
@@ -109,13 +109,13 @@ def test_leases_take_over_without_a_step(ratio: int, config: BatchResourcesConfi
 
 def test_containers_of_a_pod_have_values_of_their_own() -> None:
     given = pod("BE", spec=batch(), containers=("work", "helper"))
-    assert limits(first_values(given, StartingContainer("helper"), NodeFacts(), USUAL)) == (1, None, None)
-    assert limits(first_values(given, WORK, NodeFacts(), USUAL)) == (150, CpuMax(150_000), 64 << 20)
+    assert limits(first_values(given, StartingContainer("helper"), FirstValueFacts(), USUAL)) == (1, None, None)
+    assert limits(first_values(given, WORK, FirstValueFacts(), USUAL)) == (150, CpuMax(150_000), 64 << 20)
 
 
 def test_what_is_switched_off() -> None:
     off = replace(USUAL, best_effort=False, batch=None)
-    assert first_values(pod("BE", spec=batch()), WORK, NodeFacts(), off) == NOTHING
+    assert first_values(pod("BE", spec=batch()), WORK, FirstValueFacts(), off) == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -124,23 +124,31 @@ def test_what_is_switched_off() -> None:
         ("1500", "64Mi", None, (150, CpuMax(150_000), 64 << 20), None),
         ("1500", "64Mi", 800, (150, CpuMax(80_000), 64 << 20), None),  # v1 refuses more than the groups above have
         ("1500", "64Mi", 2000, (150, CpuMax(150_000), 64 << 20), None),
-        ("1500", "64Mi", 0, (150, None, 64 << 20), Refusal.OUTSIDE),
-        ("99", "64Mi", None, (10, None, 64 << 20), Refusal.TOO_SMALL),  # the runtime's own start would take seconds
-        ("1500", "8Mi", None, (150, CpuMax(150_000), None), Refusal.TOO_SMALL),
+        ("1500", "64Mi", 0, (150, None, 64 << 20), FirstValueRefusal.OUTSIDE),
+        (
+            "99",
+            "64Mi",
+            None,
+            (10, None, 64 << 20),
+            FirstValueRefusal.TOO_SMALL,
+        ),  # the runtime's own start would take seconds
+        ("1500", "8Mi", None, (150, CpuMax(150_000), None), FirstValueRefusal.TOO_SMALL),
     ],
 )
 def test_a_start_is_not_made_slow_or_refused(
-    cpu: str, memory: str, ceiling: int | None, wanted: tuple[int, CpuMax, int], cause: Refusal | None
+    cpu: str, memory: str, ceiling: int | None, wanted: tuple[int, CpuMax, int], cause: FirstValueRefusal | None
 ) -> None:
-    values = first_values(pod("BE", spec=batch(cpu, memory)), replace(WORK, ceiling_m=ceiling), NodeFacts(), USUAL)
+    values = first_values(
+        pod("BE", spec=batch(cpu, memory)), replace(WORK, ceiling_m=ceiling), FirstValueFacts(), USUAL
+    )
     assert limits(values) == wanted
     assert [left_out.cause for left_out in values.left_out] == ([] if cause is None else [cause])
 
 
 def test_an_update_keeps_batch_amounts_and_leaves_native_ones_to_the_kubelet() -> None:
-    assert updated_values(pod("BE"), WORK, NodeFacts(), USUAL) == NOTHING
+    assert updated_values(pod("BE"), WORK, FirstValueFacts(), USUAL) == NOTHING
     everything = replace(BELIEVING, names=True, cache_class="BE")
-    small = updated_values(pod("BE", spec=batch("50")), WORK, NodeFacts(cpu_manager="none"), everything)
+    small = updated_values(pod("BE", spec=batch("50")), WORK, FirstValueFacts(cpu_manager="none"), everything)
     assert limits(small) == (5, CpuMax(5_000), 64 << 20)  # it has started: nothing is too small
     assert replace(small, weight=None, quota=None, memory_bytes=None, reasons=()) == NOTHING
 
@@ -151,11 +159,11 @@ def test_an_update_keeps_batch_amounts_and_leaves_native_ones_to_the_kubelet() -
         (BELIEVING, "none", (0, 1, 2, 3), (2, 3), None),
         (USUAL, "none", (0, 1, 2, 3), (), None),
         (replace(BELIEVING, believed=frozenset({"*"})), "none", (2, 3), (2, 3), None),
-        (replace(BELIEVING, believed=frozenset({"other"})), "none", (0, 1, 2, 3), (), Refusal.UNTRUSTED),
-        (BELIEVING, "static", (0, 1, 2, 3), (), Refusal.OTHER_OWNER),
-        (BELIEVING, "", (0, 1, 2, 3), (), Refusal.OTHER_OWNER),
-        (BELIEVING, "none", (0, 1, 2), (), Refusal.OUTSIDE),
-        (BELIEVING, "none", None, (), Refusal.OUTSIDE),
+        (replace(BELIEVING, believed=frozenset({"other"})), "none", (0, 1, 2, 3), (), FirstValueRefusal.UNTRUSTED),
+        (BELIEVING, "static", (0, 1, 2, 3), (), FirstValueRefusal.OTHER_OWNER),
+        (BELIEVING, "", (0, 1, 2, 3), (), FirstValueRefusal.OTHER_OWNER),
+        (BELIEVING, "none", (0, 1, 2), (), FirstValueRefusal.OUTSIDE),
+        (BELIEVING, "none", None, (), FirstValueRefusal.OUTSIDE),
     ],
 )
 def test_cpus_that_a_scheduler_assigned(
@@ -163,10 +171,10 @@ def test_cpus_that_a_scheduler_assigned(
     manager: str,
     allowed: tuple[int, ...] | None,
     cpus: tuple[int, ...],
-    cause: Refusal | None,
+    cause: FirstValueRefusal | None,
 ) -> None:
     given = pod("LSR", annotations={"scheduling.koordinator.sh/resource-status": OWN})
-    values = first_values(given, replace(WORK, allowed_cpus=allowed), NodeFacts(cpu_manager=manager), settings)
+    values = first_values(given, replace(WORK, allowed_cpus=allowed), FirstValueFacts(cpu_manager=manager), settings)
     assert values.cpus == cpus
     assert [left_out.cause for left_out in values.left_out] == ([] if cause is None else [cause])
 
@@ -180,13 +188,13 @@ def allocated(*minors: int) -> str:
     [
         (allocated(1, 0), GPUS, BELIEVING, "GPU-0,GPU-1", None),
         (allocated(1), GPUS, USUAL, None, None),
-        (allocated(1), GPUS, replace(BELIEVING, believed=frozenset({"other"})), None, Refusal.UNTRUSTED),
-        (allocated(0, 2), GPUS, BELIEVING, None, Refusal.ILL_DEVICE),
-        (allocated(0, 7), GPUS, BELIEVING, None, Refusal.UNKNOWN_DEVICE),
-        (allocated(0), None, BELIEVING, None, Refusal.UNKNOWN_DEVICE),
-        (allocated(0), (), BELIEVING, None, Refusal.UNKNOWN_DEVICE),
-        ('{"gpu": [{"minor": -1}]}', GPUS, BELIEVING, None, Refusal.MALFORMED),
-        ("no JSON", GPUS, BELIEVING, None, Refusal.MALFORMED),
+        (allocated(1), GPUS, replace(BELIEVING, believed=frozenset({"other"})), None, FirstValueRefusal.UNTRUSTED),
+        (allocated(0, 2), GPUS, BELIEVING, None, FirstValueRefusal.ILL_DEVICE),
+        (allocated(0, 7), GPUS, BELIEVING, None, FirstValueRefusal.UNKNOWN_DEVICE),
+        (allocated(0), None, BELIEVING, None, FirstValueRefusal.UNKNOWN_DEVICE),
+        (allocated(0), (), BELIEVING, None, FirstValueRefusal.UNKNOWN_DEVICE),
+        ('{"gpu": [{"minor": -1}]}', GPUS, BELIEVING, None, FirstValueRefusal.MALFORMED),
+        ("no JSON", GPUS, BELIEVING, None, FirstValueRefusal.MALFORMED),
         ('{"rdma": [{"minor": 0, "resources": {}}]}', GPUS, BELIEVING, None, None),
     ],
 )
@@ -195,10 +203,10 @@ def test_gpus_that_a_scheduler_chose(
     gpus: tuple[GpuCounters, ...] | None,
     settings: FirstValueSettings,
     visible: str | None,
-    cause: Refusal | None,
+    cause: FirstValueRefusal | None,
 ) -> None:
     given = pod("LS", annotations={"scheduling.koordinator.sh/device-allocated": written})
-    node = NodeFacts(gpus=gpus)
+    node = FirstValueFacts(gpus=gpus)
     # An image of CUDA sets the variable itself, to all GPUs: what was allocated replaces it.
     container = replace(WORK, variables=frozenset({"NVIDIA_VISIBLE_DEVICES"}))
     values = first_values(given, container, node, replace(settings, cdi_kind="nvidia.com/gpu"))
@@ -210,21 +218,24 @@ def test_gpus_that_a_scheduler_chose(
 def test_cdi_names_are_by_index() -> None:
     given = pod("LS", annotations={"scheduling.koordinator.sh/device-allocated": allocated(1)})
     both = replace(BELIEVING, cdi_kind="nvidia.com/gpu")
-    assert first_values(given, WORK, NodeFacts(gpus=GPUS), both).devices == ("nvidia.com/gpu=1",)
-    assert first_values(given, WORK, NodeFacts(gpus=GPUS), BELIEVING).devices == ()
+    assert first_values(given, WORK, FirstValueFacts(gpus=GPUS), both).devices == ("nvidia.com/gpu=1",)
+    assert first_values(given, WORK, FirstValueFacts(gpus=GPUS), BELIEVING).devices == ()
 
 
 def test_a_class_of_the_cache_that_exists() -> None:
     settings = replace(USUAL, cache_class="BE")
-    assert first_values(pod("BE"), WORK, NodeFacts(cache_classes=frozenset({"BE"})), settings).cache_class == "BE"
-    assert first_values(pod("LS"), WORK, NodeFacts(cache_classes=frozenset({"BE"})), settings).cache_class == ""
-    missing = first_values(pod("BE"), WORK, NodeFacts(), settings)
-    assert (missing.cache_class, [left_out.cause for left_out in missing.left_out]) == ("", [Refusal.NO_CLASS])
+    assert first_values(pod("BE"), WORK, FirstValueFacts(cache_classes=frozenset({"BE"})), settings).cache_class == "BE"
+    assert first_values(pod("LS"), WORK, FirstValueFacts(cache_classes=frozenset({"BE"})), settings).cache_class == ""
+    missing = first_values(pod("BE"), WORK, FirstValueFacts(), settings)
+    assert (missing.cache_class, [left_out.cause for left_out in missing.left_out]) == (
+        "",
+        [FirstValueRefusal.NO_CLASS],
+    )
 
 
 def test_names_by_which_measurements_and_spans_meet() -> None:
     settings = replace(USUAL, names=True, otlp_endpoint="http://traces:4318")
-    values = dict(first_values(pod("LS"), WORK, NodeFacts("node a"), settings).environment)
+    values = dict(first_values(pod("LS"), WORK, FirstValueFacts("node a"), settings).environment)
     assert values == {
         "COTENANT_GUID": "cart-4f2a9c00",
         "OTEL_SERVICE_NAME": "cart-1",
@@ -233,7 +244,7 @@ def test_names_by_which_measurements_and_spans_meet() -> None:
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://traces:4318",
     }
     own = replace(WORK, variables=frozenset({"OTEL_SERVICE_NAME", "OTEL_EXPORTER_OTLP_ENDPOINT"}))
-    assert dict(first_values(pod("LS"), own, NodeFacts("node a"), settings).environment).keys() == {
+    assert dict(first_values(pod("LS"), own, FirstValueFacts("node a"), settings).environment).keys() == {
         "COTENANT_GUID",
         "OTEL_RESOURCE_ATTRIBUTES",
     }
@@ -250,7 +261,7 @@ def test_names_by_which_measurements_and_spans_meet() -> None:
 )
 def test_a_guid_is_the_image_or_the_workload(image: str, guid: str) -> None:
     given = pod("LS", labels={"app": "pay"})
-    values = first_values(given, replace(WORK, image=image), NodeFacts(), replace(USUAL, names=True))
+    values = first_values(given, replace(WORK, image=image), FirstValueFacts(), replace(USUAL, names=True))
     assert dict(values.environment)["COTENANT_GUID"] == guid
 
 
@@ -273,7 +284,7 @@ def test_the_name_of_a_workload(labels: dict[str, str], name: str, workload: str
 def test_a_log_has_a_sentence_for_each_decision_and_for_each_that_was_left_out() -> None:
     made = FirstValues(
         reasons=(Reason("first-values", "one"), Reason("first-values", "two")),
-        left_out=(LeftOut(Refusal.OUTSIDE, Reason("first-values", "three")),),
+        left_out=(LeftOut(FirstValueRefusal.OUTSIDE, Reason("first-values", "three")),),
     )
     assert list(sentences(made)) == ["one", "two", "left out: three"]
     assert list(sentences(FirstValues())) == []

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.node.fake_node import pod
 
 from cotenant.engine.node.history import NodeHistory
-from cotenant.engine.node.report import NodeUsage, PodUsage
+from cotenant.engine.node.report import NodeUsage, PodAverage
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.machine.node_metric import PodSignals
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse, ServiceHealth
@@ -107,7 +107,7 @@ def told(past: list[NodeState], window_us: int) -> NodeUsage:
         )
 
     pods = [
-        PodUsage(held.pod, of(held.use.group, "cpu_m"), of(held.use.group, "memory"), signals(held))
+        PodAverage(held.pod, of(held.use.group, "cpu_m"), of(held.use.group, "memory"), signals(held))
         for held in now.pods
     ]
     known = [state for state in kept if state.host.cpu_m is not None]

@@ -18,7 +18,7 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.knob import LeaseAnswer, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import EvictPod, Reason
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 
 W = weight("pods/a")
 REASON = Reason("r", "t")
@@ -149,7 +149,7 @@ def test_an_eviction_without_outcome_times_out_and_may_be_requested_again() -> N
     limits = EvictionLimits(per_minute=9, per_hour=99, per_tenant_per_hour=99, outstanding=1)
     evictions = Evictions(limits, AgentCounts())
     a, b = pod("a", "a", QoSClass.BE), pod("b", "b", QoSClass.BE)
-    verdicts = (("p", Verdict((), evictions=tuple(EvictPod(one.uid, one.key, REASON) for one in (a, b)))),)
+    verdicts = (("p", PolicyVerdict((), evictions=tuple(EvictPod(one.uid, one.key, REASON) for one in (a, b)))),)
     requested = []
     for second in range(800):
         for _, evict_pod in evictions.choose(verdicts, {a.uid: a, b.uid: b}, second * SECOND):

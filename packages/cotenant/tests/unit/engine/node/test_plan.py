@@ -6,16 +6,16 @@ import pytest
 
 from cotenant.engine.node.knobs.plan import RejectCause, resolve, within
 from cotenant.engine.node.knobs.restrictiveness import restrictiveness
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.node_decision import Reason
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 
 ALL = frozenset(Knob)
-BE = Target("pods/be", Knob.CPU_MAX)
+BE = KnobTarget("pods/be", Knob.CPU_MAX)
 
 
-def verdict(*requests: tuple[Target, str]) -> Verdict:
-    return Verdict((), tuple(SetKnob(target, value, Reason("r", "t")) for target, value in requests))
+def verdict(*requests: tuple[KnobTarget, str]) -> PolicyVerdict:
+    return PolicyVerdict((), tuple(SetKnob(target, value, Reason("r", "t")) for target, value in requests))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def verdict(*requests: tuple[Target, str]) -> Verdict:
     ],
 )
 def test_the_more_restrictive_wins_in_either_order(knob: Knob, strict: str, loose: str) -> None:
-    target = Target("pods/a", knob)
+    target = KnobTarget("pods/a", knob)
     for first, second in ((strict, loose), (loose, strict)):
         plan = resolve([("a", verdict((target, first))), ("b", verdict((target, second)))], ("pods",), ALL)
         won = plan.desired[target]
@@ -76,13 +76,13 @@ def test_the_more_restrictive_wins_in_either_order(knob: Knob, strict: str, loos
 )
 def test_a_value_that_is_not_canonical_has_no_rank(knob: Knob, value: str) -> None:
     assert restrictiveness(knob, value) is None
-    plan = resolve([("a", verdict((Target("pods/a", knob), value)))], ("pods",), ALL)
+    plan = resolve([("a", verdict((KnobTarget("pods/a", knob), value)))], ("pods",), ALL)
     assert plan.desired == {}
     assert [entry.why for entry in plan.rejected] == [RejectCause.MALFORMED]
 
 
 def test_equally_restrictive_values_are_decided_by_policy_order_and_marked_tied() -> None:
-    target = Target("pods/a", Knob.CPUSET_CPUS)
+    target = KnobTarget("pods/a", Knob.CPUSET_CPUS)
     plan = resolve([("late", verdict((target, "0-1"))), ("b", verdict((target, "2-3")))], ("pods",), ALL)
     won = plan.desired[target]
     assert (won.policy, won.request.value, won.overruled, won.tied) == ("late", "0-1", (("b", "2-3"),), True)
@@ -100,7 +100,7 @@ def test_a_policy_that_contradicts_itself_gets_the_more_restrictive() -> None:
 
 
 def test_the_weight_of_a_group_that_is_to_be_idle_is_rejected() -> None:
-    idle, heavy = Target("pods/a", Knob.CPU_IDLE), Target("pods/a", Knob.CPU_WEIGHT)
+    idle, heavy = KnobTarget("pods/a", Knob.CPU_IDLE), KnobTarget("pods/a", Knob.CPU_WEIGHT)
     plan = resolve([("a", verdict((heavy, "10"))), ("b", verdict((idle, "1")))], ("pods",), ALL)
     assert list(plan.desired) == [idle]
     assert [(entry.policy, entry.why) for entry in plan.rejected] == [("a", RejectCause.PINNED)]
@@ -109,7 +109,7 @@ def test_the_weight_of_a_group_that_is_to_be_idle_is_rejected() -> None:
 
 
 def test_requests_outside_the_roots_or_for_missing_knobs_are_rejected() -> None:
-    outside, lacking = Target("podsx/a", Knob.CPU_MAX), Target("pods/a", Knob.CPU_BURST)
+    outside, lacking = KnobTarget("podsx/a", Knob.CPU_MAX), KnobTarget("pods/a", Knob.CPU_BURST)
     requests = verdict((outside, "1000 100000"), (lacking, "0"), (BE, "1000 100000"))
     plan = resolve([("a", requests)], ("pods",), ALL - {Knob.CPU_BURST})
     assert list(plan.desired) == [BE]
@@ -117,7 +117,7 @@ def test_requests_outside_the_roots_or_for_missing_knobs_are_rejected() -> None:
 
 
 def test_roots_apply_to_cgroups_only() -> None:
-    cache, link = Target("BE", Knob.SCHEMATA), Target("eth0/be", Knob.RATE)
+    cache, link = KnobTarget("BE", Knob.SCHEMATA), KnobTarget("eth0/be", Knob.RATE)
     plan = resolve([("a", verdict((cache, "L3:0=f"), (link, "1 2")))], (), ALL)
     assert list(plan.desired) == [cache, link]
 
@@ -148,10 +148,10 @@ def test_on_v1_a_quota_is_not_above_the_one_of_a_group_that_contains_it(
     supported: frozenset[Knob], pod: str, main: str
 ) -> None:
     wanted = (
-        (Target("pods/be/a", Knob.CPU_MAX), "150000 100000"),
-        (Target("pods/be/a/main", Knob.CPU_MAX), "100000 100000"),
-        (Target("pods/be/a/log", Knob.CPU_MAX), "5000 100000"),
-        (Target("pods/web", Knob.CPU_MAX), "150000 100000"),
+        (KnobTarget("pods/be/a", Knob.CPU_MAX), "150000 100000"),
+        (KnobTarget("pods/be/a/main", Knob.CPU_MAX), "100000 100000"),
+        (KnobTarget("pods/be/a/log", Knob.CPU_MAX), "5000 100000"),
+        (KnobTarget("pods/web", Knob.CPU_MAX), "150000 100000"),
     )
     plan = resolve([("guard", verdict((BE, "50000 100000"))), ("limits", verdict(*wanted))], ("pods",), supported)
     found = {target.group: desired.request.value for target, desired in plan.desired.items()}
@@ -162,5 +162,5 @@ def test_on_v1_a_quota_is_not_above_the_one_of_a_group_that_contains_it(
         "pods/be/a/log": "5000 100000",
         "pods/web": "150000 100000",
     }
-    lowered = plan.desired[Target("pods/be/a/main", Knob.CPU_MAX)].request.reason.text
+    lowered = plan.desired[KnobTarget("pods/be/a/main", Knob.CPU_MAX)].request.reason.text
     assert ("lowered to the quota of /pods/be/a" in lowered) == (supported is V1)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cotenant.engine.node.prediction import KeptHistories, ProdPrediction
-from cotenant.engine.node.report import NodeUsage, PodUsage
+from cotenant.engine.node.report import NodeUsage, PodAverage
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import Use
@@ -36,8 +36,8 @@ ALL = (WEB, PLAIN, MID, BATCH)
 
 def usage(*pods: NodePod, cpu_m: int = 1000) -> NodeUsage:
     host = replace(pod("ntp"), host_application=True)
-    entry = tuple(PodUsage(one, cpu_m, GIB) for one in pods)
-    return NodeUsage(0, 9000, 9 * GIB, 500, GIB, (), (), entry, (PodUsage(host, 100, GIB),))
+    entry = tuple(PodAverage(one, cpu_m, GIB) for one in pods)
+    return NodeUsage(0, 9000, 9 * GIB, 500, GIB, (), (), entry, (PodAverage(host, 100, GIB),))
 
 
 def after(minutes: int, *pods: NodePod) -> ProdPrediction:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.fakes.node.fake_node import SECOND, weight
 
-from cotenant.engine.node.knobs.readings import Readings
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.engine.node.knobs.readings import KnobReadings
+from cotenant.model.machine.knob import Knob, KnobTarget
 
 AGE = 10 * SECOND
 MANY = [weight(f"g{i:03}") for i in range(100)]
 
 
-def readings(*targets: Target) -> Readings:
-    made = Readings(AGE, SECOND)
+def readings(*targets: KnobTarget) -> KnobReadings:
+    made = KnobReadings(AGE, SECOND)
     made.track(set(targets))
     return made
 
@@ -48,7 +48,7 @@ def test_an_unreadable_knob_is_unknown_and_not_retried_at_every_tick() -> None:
 
 
 def test_for_a_new_group_only_values_read_just_now_are_known() -> None:
-    a, b, other = weight("a"), Target("a", Knob.CPU_IDLE), weight("b")
+    a, b, other = weight("a"), KnobTarget("a", Knob.CPU_IDLE), weight("b")
     made = readings(a, b, other)
     made.read((a, b, other), {a: "1", b: "0", other: "2"}, 0)
     made.read((a,), {a: "3"}, SECOND)

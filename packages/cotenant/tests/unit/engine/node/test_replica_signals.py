@@ -10,7 +10,7 @@ from tests.fakes.node.fake_node import pod
 from cotenant.engine.node.instructions import AgentCounts
 from cotenant.engine.node.rates import NodeRates
 from cotenant.engine.node.settings import AgentSettings
-from cotenant.engine.node.view import NodeView
+from cotenant.engine.node.view import NodePodsView
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_state import GroupUse, HostUse, PodUse, ServiceHealth
 from cotenant.model.machine.replica_signal import MaxAction, ReplicaSignal
@@ -37,13 +37,13 @@ OWN = ServiceHealth(10_000_000, 100, 1000, 0, 0)
 SECOND = 1_000_000
 
 
-def view() -> NodeView:
-    found = NodeView(AgentSettings(), AgentCounts())
+def view() -> NodePodsView:
+    found = NodePodsView(AgentSettings(), AgentCounts())
     found.pods_seen([replace(pod("web", "web"), objective_p99_us=5000), pod("other", "other")])
     return found
 
 
-def use(one: NodeView, now_us: int, **of_group: int) -> PodUse:
+def use(one: NodePodsView, now_us: int, **of_group: int) -> PodUse:
     rates = NodeRates(SECOND, HostUse(2, 0, 1, 1), {"web": GroupUse("web", **of_group)}, None, 0)
     return next(pod_use for pod_use in one.state(rates, {}, (), frozenset(), now_us).pods if pod_use.pod.name == "web")
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cotenant.engine.node.series import SeriesStore, Summary, percentile
+from cotenant.engine.node.series import SeriesStore, SeriesSummary, percentile
 from cotenant.model.errors import InvalidInput
 
 CPU = ("g", "cpu")
@@ -56,9 +56,9 @@ def test_a_summary_is_by_nearest_rank() -> None:
     values = list(range(1, 201))
     random.Random(1).shuffle(values)
     store = filled(list(values), points=500, ring=500)
-    assert store.summary(CPU, 0) == Summary(average=100, p50=100, p90=180, p95=190, p99=198)
+    assert store.summary(CPU, 0) == SeriesSummary(average=100, p50=100, p90=180, p95=190, p99=198)
     assert filled([]).summary(CPU, 0) is None
-    assert filled([5]).summary(CPU, 0) == Summary(5, 5, 5, 5, 5)
+    assert filled([5]).summary(CPU, 0) == SeriesSummary(5, 5, 5, 5, 5)
 
 
 @pytest.mark.parametrize(("percent", "value"), [(1, 10), (50, 20), (67, 30), (100, 30)])

@@ -9,16 +9,16 @@ from tests.fakes.node.fake_node import pod
 
 from cotenant.engine.node.instructions import AgentCounts
 from cotenant.engine.node.settings import AgentSettings
-from cotenant.engine.node.view import NodeView, common_group
+from cotenant.engine.node.view import NodePodsView, common_group
 from cotenant.model.cluster.qos import QoSClass
-from cotenant.model.machine.node_pod import NodeContainer, Phase
+from cotenant.model.machine.node_pod import NodeContainer, NodePodPhase
 from cotenant.model.machine.node_state import ServiceHealth
 
 HEALTH = ServiceHealth(1, 1, 1, 0, 0)
 
 
-def view(**more: object) -> NodeView:
-    return NodeView(AgentSettings(**more), AgentCounts())  # type: ignore[arg-type]
+def view(**more: object) -> NodePodsView:
+    return NodePodsView(AgentSettings(**more), AgentCounts())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -53,15 +53,17 @@ def test_a_named_group_is_read_and_stays() -> None:
 
 def test_finished_pods_are_left_out() -> None:
     one = view()
-    came, went = one.pods_seen([pod("a", "a"), pod("b", "b", phase=Phase.OVER), pod("c", "c", phase=Phase.TERMINATING)])
+    came, went = one.pods_seen(
+        [pod("a", "a"), pod("b", "b", phase=NodePodPhase.OVER), pod("c", "c", phase=NodePodPhase.TERMINATING)]
+    )
     assert (came, went) == ({"a", "c"}, set())
-    came, went = one.pods_seen([pod("a", "a", phase=Phase.OVER)])
+    came, went = one.pods_seen([pod("a", "a", phase=NodePodPhase.OVER)])
     assert (came, went) == (set(), {"a", "c"})
 
 
 def test_a_name_refers_to_the_running_pod_and_a_uid_to_exactly_one() -> None:
     one = view()
-    old = replace(pod("web", "old", phase=Phase.TERMINATING), uid="zzz")
+    old = replace(pod("web", "old", phase=NodePodPhase.TERMINATING), uid="zzz")
     one.pods_seen([old, replace(pod("web", "new"), uid="aaa")])
     assert one.find("default/web").uid == "aaa"  # type: ignore[union-attr]
     assert one.find("zzz") == old

@@ -10,7 +10,7 @@ import pytest
 
 from cotenant.engine.profiling.slow_frames import RequestSpan, slow_frames
 from cotenant.engine.profiling.timelines import cut_to_runs, merged_timeline
-from cotenant.model.machine.stacks import Frame, Run, Stack, Timeline
+from cotenant.model.machine.stacks import Frame, Stack, StackRun, StackTimeline
 
 MS = 1_000_000
 IDLE, HANDLE, QUERY, RENDER = (Frame(name, "app.py", k) for k, name in enumerate(("idle", "handle", "query", "render")))
@@ -19,13 +19,13 @@ STACKS = ((0,), (1, 2), (1, 3))  # waits; handle > query; handle > render
 TOLERANCE = 2 * MS
 
 
-def timeline(*threads: list[tuple[int, int]], length_ms: int = 1000) -> Timeline:
+def timeline(*threads: list[tuple[int, int]], length_ms: int = 1000) -> StackTimeline:
     """Of each thread, when (ms) which stack begins."""
     runs = []
     for thread, steps in enumerate(threads, 1):
         ends = [at for at, _ in steps[1:]] + [length_ms]
-        runs += [Run(7, thread, at * MS, end * MS, stack) for (at, stack), end in zip(steps, ends, strict=True)]
-    return Timeline(FRAMES, STACKS, tuple(runs), 0, length_ms * MS)
+        runs += [StackRun(7, thread, at * MS, end * MS, stack) for (at, stack), end in zip(steps, ends, strict=True)]
+    return StackTimeline(FRAMES, STACKS, tuple(runs), 0, length_ms * MS)
 
 
 def span(number: int, begin_ms: int, end_ms: int, thread: int = 0, weight: float = 1.0) -> RequestSpan:
@@ -118,7 +118,7 @@ def test_the_same_by_counting_milliseconds(seed: int) -> None:
 
 def test_timelines_of_processes_are_joined_and_cut() -> None:
     one = timeline([(0, 0), (100, 1), (200, 0)])
-    other = Timeline((RENDER, IDLE), ((1,), (0,)), (Run(8, 1, 50 * MS, 900 * MS, 1),), 50 * MS, 900 * MS)
+    other = StackTimeline((RENDER, IDLE), ((1,), (0,)), (StackRun(8, 1, 50 * MS, 900 * MS, 1),), 50 * MS, 900 * MS)
     both = merged_timeline([one, other])
     assert (both.begin_ns, both.end_ns, len(both.runs)) == (50 * MS, 900 * MS, 4)
     (of_other,) = [run for run in both.runs if run.pid == 8]

@@ -8,29 +8,29 @@ from typing import Any
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.rebalancer.arbiter import ClusterArbiter
 from cotenant.engine.rebalancer.settings import MoveLimits, RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, OwnedBy, Phase
+from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, OwnedBy, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.migration import EvictPolicy, JobPhase, MigrationJob, PodRef
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.policy.rebalance.loads.pools import NodePool
 from cotenant.policy.rebalance.loads.thresholds import Percentages
-from cotenant.policy.rebalance.migration.arbitration import Verdict
+from cotenant.policy.rebalance.migration.arbitration import ArbitrationVerdict
 from cotenant.policy.rebalance.migration.evictable import EvictionFilter
-from cotenant.policy.rebalance.migration.workload_limits import Share
+from cotenant.policy.rebalance.migration.workload_limits import ReplicaShare
 
-LOOSE = EvictionFilter(max_moving=Share(3), max_unavailable=Share(3))
+LOOSE = EvictionFilter(max_moving=ReplicaShare(3), max_unavailable=ReplicaShare(3))
 POOL = NodePool("p", Percentages({"cpu": 30}, {"cpu": 60}))
 
 
 def cluster(pods: int = 8) -> Cluster:
-    made = Cluster(profile("kube-default"), np.random.default_rng(0), Settings(schedulers=("cotenant",)))
+    made = Cluster(profile("kube-default"), np.random.default_rng(0), EngineSettings(schedulers=("cotenant",)))
     for node in "ab":
         made.node_seen(Node(node, Amounts.of({"cpu": 10_000, "memory": 1 << 36, "pods": 50})))
     for i in range(pods):
@@ -38,7 +38,7 @@ def cluster(pods: int = 8) -> Cluster:
         owned = (OwnedBy("apps/v1", "ReplicaSet", owner, f"uid-{owner}", True),)
         pod = Pod(f"p{i}", requests=Amounts.of({"cpu": 100}), labels=Labels.of({"app": owner}), priority=i)
         node = "a" if i < pods // 2 else "b"
-        made.pod_seen(ObservedPod(pod, f"u{i}", "cotenant", 0.0, node, Phase.RUNNING, owned_by=owned), 0.0)
+        made.pod_seen(ObservedPod(pod, f"u{i}", "cotenant", 0.0, node, PodPhase.RUNNING, owned_by=owned), 0.0)
     return made
 
 
@@ -56,13 +56,13 @@ def running(i: int, node: str = "a") -> MigrationJob:
 
 
 def passed(found: Any) -> list[str]:
-    return [name for name, (verdict, _) in found.items() if verdict is Verdict.PASSED]
+    return [name for name, (verdict, _) in found.items() if verdict is ArbitrationVerdict.PASSED]
 
 
 def test_what_passes_counts_for_the_next_and_the_least_important_come_first() -> None:
     found = arbiter(cluster(), MoveLimits(per_node=2)).arbitrate([job(i) for i in range(8)], [], 0.0)
     assert sorted(passed(found)) == ["job-0", "job-1", "job-4", "job-5"]
-    assert found["job-2"] == (Verdict.WAITING, "2 pods of a are moving, at most 2 may at a time")
+    assert found["job-2"] == (ArbitrationVerdict.WAITING, "2 pods of a are moving, at most 2 may at a time")
 
 
 def test_moves_under_way_count_also_where_their_pod_is_gone() -> None:
@@ -76,9 +76,9 @@ def test_moves_under_way_count_also_where_their_pod_is_gone() -> None:
 
 def test_a_pod_that_moves_already_and_a_filter_fail_a_job() -> None:
     found = arbiter(cluster()).arbitrate([replace(job(1), name="again")], [running(1)], 0.0)
-    assert found["again"] == (Verdict.FAILED, "job job-1 moves this pod already")
+    assert found["again"] == (ArbitrationVerdict.FAILED, "job job-1 moves this pod already")
     found = arbiter(cluster(), exclude=("default",)).arbitrate([job(1)], [], 0.0)
-    assert found["job-1"] == (Verdict.FAILED, "namespace default is excluded")
+    assert found["job-1"] == (ArbitrationVerdict.FAILED, "namespace default is excluded")
 
 
 def test_budgets_are_shared_and_a_missing_pod_passes_so_that_its_job_ends() -> None:
@@ -90,7 +90,7 @@ def test_budgets_are_shared_and_a_missing_pod_passes_so_that_its_job_ends() -> N
 
 
 def test_the_replicas_of_a_workload() -> None:
-    found = arbiter(cluster(), max_moving=Share(2)).arbitrate([job(1), job(3), job(5), job(2)], [], 0.0)
+    found = arbiter(cluster(), max_moving=ReplicaShare(2)).arbitrate([job(1), job(3), job(5), job(2)], [], 0.0)
     assert sorted(passed(found)) == ["job-1", "job-2", "job-3"]
     assert found["job-5"][1] == "2 of 4 replicas are moving, at most 2 may"
 
@@ -101,7 +101,7 @@ def test_a_pod_under_two_budgets_fails_at_once_unless_it_is_deleted_directly() -
         made.budget_seen(DisruptionBudget("default", name, LabelSelector(), 5))
     found = arbiter(made).arbitrate([job(0), job(1, policy=EvictPolicy.DELETE)], [], 0.0)
     verdict, why = found["job-0"]
-    assert verdict is Verdict.FAILED
+    assert verdict is ArbitrationVerdict.FAILED
     assert "default/one, default/two cover this pod" in why
     assert passed(found) == ["job-1"]
 
@@ -110,13 +110,15 @@ def test_the_only_replica_moves_by_a_rollout_where_that_is_configured_whatever_i
     made = cluster()
     for name in ("one", "two"):
         made.budget_seen(DisruptionBudget("default", name, LabelSelector.of({"app": "web"}), 0))
-    refused = (Verdict.FAILED, "its workload has one replica")
+    refused = (ArbitrationVerdict.FAILED, "its workload has one replica")
     for is_on in (False, True):
         settings = RebalancerSettings((POOL,), surges=is_on, filter=LOOSE, limits=MoveLimits(per_node=1))
         notes = EvictionNotes(is_ready=True)
         single = ClusterArbiter(made, settings, {"uid-web": 1, "uid-other": 4}, lambda key, notes=notes: notes)
         found = single.arbitrate([job(1)], [], 0.0)["job-1"]
-        assert found == ((Verdict.SURGE, "it is the only replica of its workload") if is_on else refused)
-    assert single.arbitrate([job(1)], [running(0)], 0.0)["job-1"][0] is Verdict.WAITING  # the node's limit holds
+        assert found == ((ArbitrationVerdict.SURGE, "it is the only replica of its workload") if is_on else refused)
+    assert (
+        single.arbitrate([job(1)], [running(0)], 0.0)["job-1"][0] is ArbitrationVerdict.WAITING
+    )  # the node's limit holds
     directly = single.arbitrate([job(1, policy=EvictPolicy.DELETE)], [], 0.0)["job-1"]
     assert directly == refused

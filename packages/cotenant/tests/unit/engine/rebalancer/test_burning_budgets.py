@@ -12,7 +12,7 @@ from cotenant.engine.rebalancer.jobs import job_of, kind_of
 from cotenant.engine.rebalancer.purposes import Purposes
 from cotenant.engine.rebalancer.settings import ActingSettings, MissedObjectives, MoveKinds, PodScope
 from cotenant.model.cluster.observed import OwnedBy
-from cotenant.model.groups.migration import JobCondition, JobPhase, MigrationJob, PodRef, Step
+from cotenant.model.groups.migration import JobCondition, JobPhase, JobStep, MigrationJob, PodRef
 from cotenant.model.traces.objective import FiringAlert, Indicator, ObjectiveState, ObjectiveStatus
 
 ALERT = FiringAlert("1h", "5m", 14.4)
@@ -128,7 +128,7 @@ def judged(*after: ObjectiveStatus | None) -> MigrationJob:
     """The verdict of a move for the objective, whose status becomes these after it; None = it is deleted."""
     world = covered(BURNING)
     (move,) = world.plan().moves
-    ready = JobCondition(Step.POD_READY, "True", since_s=NOW)
+    ready = JobCondition(JobStep.POD_READY, "True", since_s=NOW)
     new = PodRef("default", "batch-new", "u-batch-new")
     job = replace(
         job_of(move, "uid-w", 20, ActingSettings(), NOW),
@@ -158,7 +158,7 @@ def judged(*after: ObjectiveStatus | None) -> MigrationJob:
     ],
 )
 def test_a_move_helped_where_the_budget_burns_less(after: ObjectiveStatus, status: str, figures: str) -> None:
-    condition = judged(after).condition(Step.HELPED)
+    condition = judged(after).condition(JobStep.HELPED)
     assert condition is not None
     said = f"burn rate of ServiceObjective default/web-latency over 5m: {figures}"
     assert (condition.status, condition.message) == (status, said)
@@ -170,7 +170,7 @@ def test_a_move_helped_where_the_budget_burns_less(after: ObjectiveStatus, statu
 def test_nothing_is_claimed_without_a_status_since_the_move(
     after: tuple[ObjectiveStatus | None, ...], words: str
 ) -> None:
-    condition = judged(*after).condition(Step.HELPED)
+    condition = judged(*after).condition(JobStep.HELPED)
     assert condition is not None
     assert (condition.status, condition.message) == ("Unknown", f"ServiceObjective default/web-latency {words}")
 

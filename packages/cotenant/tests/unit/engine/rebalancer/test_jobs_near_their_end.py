@@ -15,19 +15,19 @@ from tests.fakes.processes.plain_cluster import PlainCluster, template
 
 from cotenant.drivers.kube.kinds.workloads import WorkloadObject, replicas_of
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.rebalancer.round_limits import RoundLimits
 from cotenant.engine.rebalancer.settings import MoveLimits, RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase
+from cotenant.model.cluster.observed import ObservedPod, OwnedBy, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.policy.rebalance.loads.pools import NodePool
 from cotenant.policy.rebalance.loads.thresholds import Percentages
 from cotenant.policy.rebalance.migration.evictable import EvictionFilter
-from cotenant.policy.rebalance.migration.workload_limits import Share
+from cotenant.policy.rebalance.migration.workload_limits import ReplicaShare
 from cotenant_local.controllers.runtime.actions import JOBS, PODS
 from cotenant_local.controllers.workloads.job import finished, reconcile
 
@@ -63,20 +63,20 @@ class Work:
     def wanted(self) -> int:
         return replicas_of(msgspec.convert(self.objects.objects[JOBS, "default", "work"], WorkloadObject))
 
-    def limits(self, max_unavailable: Share | None, unready: frozenset[str]) -> tuple[Cluster, RoundLimits]:
+    def limits(self, max_unavailable: ReplicaShare | None, unready: frozenset[str]) -> tuple[Cluster, RoundLimits]:
         """An engine with every pod of the Job, ended ones too, and the limits of a round."""
-        made = Cluster(profile("kube-default"), np.random.default_rng(0), Settings(schedulers=("cotenant",)))
+        made = Cluster(profile("kube-default"), np.random.default_rng(0), EngineSettings(schedulers=("cotenant",)))
         made.node_seen(Node("a", Amounts.of({"cpu": 100_000, "memory": 1 << 36, "pods": 500})))
         for pod in self.objects.views(PODS):
             name, uid = pod.metadata.name, pod.metadata.uid
             owner = OwnedBy("batch/v1", "Job", "work", "uid-work", True)
-            phase = Phase(pod.status.phase)
+            phase = PodPhase(pod.status.phase)
             made.pod_seen(ObservedPod(Pod(name), uid, "cotenant", 0.0, "a", phase, owned_by=(owner,)), 0.0)
         limits = RoundLimits(
             made,
             RebalancerSettings(
                 (POOL,),
-                filter=EvictionFilter(max_moving=Share(1000), max_unavailable=max_unavailable),
+                filter=EvictionFilter(max_moving=ReplicaShare(1000), max_unavailable=max_unavailable),
                 limits=MoveLimits(per_node=None),
             ),
             {"uid-work": self.wanted()},
@@ -91,7 +91,7 @@ def test_the_last_pods_of_a_job_may_move() -> None:
         work.objects.kubelet(work.active()[0].metadata.name, "Succeeded")
         work.settle()
     assert (len(work.active()), work.wanted()) == (3, 3)
-    made, limits = work.limits(Share(1), frozenset())
+    made, limits = work.limits(ReplicaShare(1), frozenset())
     first, second, third = [pod_info for pod_info in made.every_pod() if not pod_info.seen.phase.is_final]
     assert limits.refuses(first, "a") == ""
     limits.moved(first, "a")
@@ -102,7 +102,7 @@ def test_the_last_pods_of_a_job_may_move() -> None:
 def test_a_failed_pod_whose_successor_waits_out_its_back_off_is_lacking() -> None:
     work = Work(parallelism=3, completions=10)
     work.objects.kubelet(work.active()[0].metadata.name, "Failed")
-    made, limits = work.limits(Share(1), frozenset())
+    made, limits = work.limits(ReplicaShare(1), frozenset())
     moving = next(pod_info for pod_info in made.every_pod() if not pod_info.seen.phase.is_final)
     assert limits.refuses(moving, "a") == "1 of 3 replicas are moving or unavailable, at most 1 may"
 
@@ -126,7 +126,7 @@ def test_what_is_expected_is_what_the_controller_runs(data: st.DataObject) -> No
         assert work.wanted() == len(running)
         most = data.draw(st.integers(1, 4))
         unready = frozenset(data.draw(st.sets(st.sampled_from(running), max_size=3)))
-        made, limits = work.limits(Share(most), unready)
+        made, limits = work.limits(ReplicaShare(most), unready)
         moved = 0
         for entry in sorted(made.every_pod(), key=lambda pod_info: pod_info.seen.pod.name):
             is_candidate = not entry.seen.phase.is_final and entry.seen.pod.name not in unready

@@ -11,8 +11,8 @@ import pytest
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
-from cotenant.engine.rebalancer.plan import Plan
+from cotenant.engine.framework.settings import EngineSettings
+from cotenant.engine.rebalancer.plan import MovePlan
 from cotenant.engine.rebalancer.planner import Planner
 from cotenant.engine.rebalancer.settings import Defragmentation, MoveKinds, MoveLimits, RebalancerSettings
 from cotenant.engine.registry import PluginRegistry
@@ -21,7 +21,7 @@ from cotenant.model.cluster.demands import NO_HOLDINGS, Demands
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ExpectedRoom, ObservedPod, OwnedBy, Phase
+from cotenant.model.cluster.observed import ExpectedRoom, ObservedPod, OwnedBy, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import Device, DeviceType
@@ -29,7 +29,7 @@ from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.groups.gang import GangNotes
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
 from cotenant.policy.placement.profiles import profile
-from cotenant.policy.rebalance.migration.evictable import EvictionFilter, Gate
+from cotenant.policy.rebalance.migration.evictable import EvictionFilter, EvictionGate
 
 GIB = 1 << 30
 GPU_BYTES = 80 * GIB
@@ -45,7 +45,7 @@ class Field:
             Cluster(
                 profile("kube-default"),
                 np.random.default_rng(0),
-                Settings(schedulers=("cotenant",)),
+                EngineSettings(schedulers=("cotenant",)),
                 PluginRegistry(devices=DeviceRules()),
             )
             for _ in range(2)
@@ -53,7 +53,9 @@ class Field:
         self.watched = watched
         settings = RebalancerSettings(
             (),
-            filter=EvictionFilter(skip=frozenset({Gate.MAX_UNAVAILABLE, Gate.MAX_MOVING, Gate.EXPECTED_REPLICAS})),
+            filter=EvictionFilter(
+                skip=frozenset({EvictionGate.MAX_UNAVAILABLE, EvictionGate.MAX_MOVING, EvictionGate.EXPECTED_REPLICAS})
+            ),
             limits=MoveLimits(per_node=None),
             kinds=MoveKinds(defragmentation=Defragmentation()),
         )
@@ -92,7 +94,7 @@ class Field:
                 "cotenant",
                 0.0,
                 on,
-                Phase.RUNNING if on else Phase.PENDING,
+                PodPhase.RUNNING if on else PodPhase.PENDING,
                 demands=Demands(gang=GangNotes(name=gang, min_available=size) if gang else None),
                 holds=holds,
                 owned_by=(OwnedBy("apps/v1", "ReplicaSet", "w", "uid-w", True),),
@@ -118,12 +120,14 @@ class Field:
                 assert self.scheduler.sending(instruction.uid, self.now_s)
                 self.scheduler.bound(instruction.uid, self.now_s)
                 holds = instruction.holds if instruction.holds != NO_HOLDINGS else self.pods[instruction.uid].holds
-                self.see(replace(self.pods[instruction.uid], node=instruction.node, phase=Phase.RUNNING, holds=holds))
+                self.see(
+                    replace(self.pods[instruction.uid], node=instruction.node, phase=PodPhase.RUNNING, holds=holds)
+                )
                 bound[instruction.key.partition("/")[2]] = instruction.node
         self.scheduler.validate()
         return bound
 
-    def plan(self) -> Plan:
+    def plan(self) -> MovePlan:
         """A plan, with the room on its targets taken by reservations."""
         plan = self.planner.plan_beside(self.now_s)
         for move in plan.moves:
@@ -132,12 +136,12 @@ class Field:
             self.see(replace(seen, uid=f"reserved-{move.uid}", pod=value, node=move.target, holds=NO_HOLDINGS))
         return plan
 
-    def keep(self, plan: Plan, until_s: float = UNTIL) -> None:
+    def keep(self, plan: MovePlan, until_s: float = UNTIL) -> None:
         """What the rebalancer writes before anything moves."""
         for room in plan.rooms:
             self.see(replace(self.pods[room.uid], expected_room=ExpectedRoom(room.node, until_s, room.pods)))
 
-    def move(self, plan: Plan, at: int) -> None:
+    def move(self, plan: MovePlan, at: int) -> None:
         """Carry one move out: the replacement takes the reservation on its target, and the pod leaves."""
         move = plan.moves[at]
         seen = self.pods[move.uid]

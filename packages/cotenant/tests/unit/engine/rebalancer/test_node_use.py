@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.rebalancer.node_use import NodeUse
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.cluster.labels import Labels, LabelSelector
@@ -34,7 +34,7 @@ def node(name: str, cpu: int = 10_000, **fields: Any) -> Node:
 
 
 def world(settings: RebalancerSettings = SETTINGS, *nodes: Node) -> tuple[NodeUse, Cluster]:
-    cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(1), Settings())
+    cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(1), EngineSettings())
     for one in nodes or (node("a"), node("b", 20_000)):
         cluster.node_seen(one)
     return NodeUse(cluster, settings), cluster

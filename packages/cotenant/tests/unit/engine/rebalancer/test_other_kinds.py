@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.rebalancer.jobs import job_of, kind_of
-from cotenant.engine.rebalancer.plan import Plan
+from cotenant.engine.rebalancer.plan import MovePlan
 from cotenant.engine.rebalancer.planner import Planner
 from cotenant.engine.rebalancer.settings import (
     ActingSettings,
@@ -30,15 +30,15 @@ from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, OwnedBy, Phase
-from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, OwnedBy, PodPhase
+from cotenant.model.cluster.pod import Pod, PodEstimate
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
-from cotenant.model.cluster.taints import Effect, Taint
+from cotenant.model.cluster.taints import Taint, TaintEffect
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
-from cotenant.policy.rebalance.migration.evictable import EvictionFilter, Gate
-from cotenant.policy.rebalance.violations.contract import Rule
+from cotenant.policy.rebalance.migration.evictable import EvictionFilter, EvictionGate
+from cotenant.policy.rebalance.violations.contract import ViolationRule
 
 NOW = 1000.0
 GIB = 1 << 30
@@ -49,10 +49,14 @@ class World:
     """A cluster of nodes with 10 cores, without LowNodeLoad."""
 
     def __init__(self, kinds: MoveKinds, limits: MoveLimits | None = None) -> None:
-        self.cluster = Cluster(profile("kube-default"), np.random.default_rng(0), Settings(schedulers=("cotenant",)))
+        self.cluster = Cluster(
+            profile("kube-default"), np.random.default_rng(0), EngineSettings(schedulers=("cotenant",))
+        )
         settings = RebalancerSettings(
             (),
-            filter=EvictionFilter(skip=frozenset({Gate.MAX_UNAVAILABLE, Gate.MAX_MOVING, Gate.EXPECTED_REPLICAS})),
+            filter=EvictionFilter(
+                skip=frozenset({EvictionGate.MAX_UNAVAILABLE, EvictionGate.MAX_MOVING, EvictionGate.EXPECTED_REPLICAS})
+            ),
             limits=limits or MoveLimits(per_node=None),
             kinds=kinds,
         )
@@ -69,10 +73,10 @@ class World:
         owners = (OwnedBy("apps/v1", "ReplicaSet", "w", "uid-w", True),) if owned else ()
         more.setdefault("labels", Labels.of({"app": "web"}))
         pod = Pod(name, requests=Amounts.of({"cpu": cpu_m, "memory": GIB}), **more)
-        phase = Phase.RUNNING if node else Phase.PENDING
+        phase = PodPhase.RUNNING if node else PodPhase.PENDING
         self.cluster.pod_seen(ObservedPod(pod, f"u-{name}", "cotenant", 0.0, node, phase, owned_by=owners), NOW)
 
-    def plan(self, **more: Any) -> Plan:
+    def plan(self, **more: Any) -> MovePlan:
         before = {entry.seen.uid: (entry.seen, entry.node) for entry in self.cluster.every_pod()}
         found = self.planner.plan_beside(NOW, **more)
         assert {entry.seen.uid: (entry.seen, entry.node) for entry in self.cluster.every_pod()} == before
@@ -81,12 +85,12 @@ class World:
 
 
 def every_rule(**more: Any) -> MoveKinds:
-    return MoveKinds(dict.fromkeys(Rule, PodScope()), **more)
+    return MoveKinds(dict.fromkeys(ViolationRule, PodScope()), **more)
 
 
 def test_each_rule_moves_the_pod_that_violates_it() -> None:
     world = World(every_rule())
-    world.node("a", labels={"disk": "hdd"}, taints=(Taint("gpu", "", Effect.NO_SCHEDULE),))
+    world.node("a", labels={"disk": "hdd"}, taints=(Taint("gpu", "", TaintEffect.NO_SCHEDULE),))
     world.node("b", labels={"disk": "ssd"})
     world.node("c", labels={"disk": "ssd"})
     world.pod("selected", "a", node_selector=Labels.of({"disk": "ssd"}))
@@ -96,15 +100,15 @@ def test_each_rule_moves_the_pod_that_violates_it() -> None:
     world.pod("x2", "b", labels=Labels.of({"app": "x"}), anti_affinity=lonely)
     found = world.plan()
     assert {move.pod: move.trigger for move in found.moves} == {
-        "default/selected": Rule.NODE_AFFINITY,
-        "default/tainted": Rule.NODE_TAINTS,
-        "default/x2": Rule.ANTI_AFFINITY,
+        "default/selected": ViolationRule.NODE_AFFINITY,
+        "default/tainted": ViolationRule.NODE_TAINTS,
+        "default/x2": ViolationRule.ANTI_AFFINITY,
     }
     assert {kind.trigger: (kind.considered, kind.solved) for kind in found.kinds} == {
-        Rule.NODE_AFFINITY: (1, 1),
-        Rule.NODE_TAINTS: (1, 1),
-        Rule.ANTI_AFFINITY: (1, 1),
-        Rule.SPREAD: (0, 0),
+        ViolationRule.NODE_AFFINITY: (1, 1),
+        ViolationRule.NODE_TAINTS: (1, 1),
+        ViolationRule.ANTI_AFFINITY: (1, 1),
+        ViolationRule.SPREAD: (0, 0),
     }
     assert next(move.target for move in found.moves if move.pod == "default/x2") == "c"
     assert world.plan() == found
@@ -117,7 +121,7 @@ def test_a_pod_without_another_place_stays_with_the_schedulers_reason() -> None:
     world.pod("selected", "a", node_selector=Labels.of({"disk": "ssd"}))
     (kept,) = world.plan().kept
     assert kept.reason.startswith("a does not satisfy its required node affinity; the scheduler finds no node: ")
-    assert kept.trigger == Rule.NODE_AFFINITY
+    assert kept.trigger == ViolationRule.NODE_AFFINITY
 
 
 def test_spread_within_a_budget_and_in_scope() -> None:
@@ -130,7 +134,7 @@ def test_spread_within_a_budget_and_in_scope() -> None:
             world.pod(f"p{i}", "a", spread=(rule,))
         world.cluster.budget_seen(DisruptionBudget("default", "web", LabelSelector(), allowed=allowed))
         assert len(world.plan().moves) == moves
-    world = World(MoveKinds({Rule.SPREAD: PodScope(exclude=("default",))}))
+    world = World(MoveKinds({ViolationRule.SPREAD: PodScope(exclude=("default",))}))
     world.node("a")
     world.node("b")
     for i in range(4):
@@ -265,8 +269,8 @@ def test_a_node_is_emptied_over_several_rounds_where_limits_say_so() -> None:
     assert found.kept[0].reason == "in a later round: 1 pods of a are moving, at most 1 may at a time"
 
 
-LOUD = Estimate(2.0, GIB, pressure=3.0)
-SENSITIVE = Estimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=0.2)
+LOUD = PodEstimate(2.0, GIB, pressure=3.0)
+SENSITIVE = PodEstimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=0.2)
 
 
 def test_a_node_is_not_emptied_onto_services_that_it_would_harm() -> None:
@@ -294,8 +298,8 @@ def missing(estimate: bool = True) -> World:
     world = World(MoveKinds(objectives=MissedObjectives()))
     world.node("a")
     world.node("b")
-    service = Estimate(2.0, GIB, sensitivity=1.0, pressure=0.2, allowance=0.3) if estimate else None
-    batch = Estimate(4.0, GIB, sensitivity=0.1, pressure=1.0, duration_s=36_000.0) if estimate else None
+    service = PodEstimate(2.0, GIB, sensitivity=1.0, pressure=0.2, allowance=0.3) if estimate else None
+    batch = PodEstimate(4.0, GIB, sensitivity=0.1, pressure=1.0, duration_s=36_000.0) if estimate else None
     prod: dict[str, Any] = {"qos": QoSClass.LS, "priority_class": PriorityClass.PROD, "priority": 9000}
     world.pod("victim", "a", 2000, estimate=service, objective_p99_ms=10.0, **prod)
     world.pod("batch", "a", 4000, estimate=batch, priority_class=PriorityClass.BATCH, priority=5000)
@@ -340,7 +344,7 @@ def test_the_victim_moves_where_the_culprit_may_not() -> None:
 def test_no_move_without_a_gain_by_prediction() -> None:
     world = missing()
     measure(world)
-    press = Estimate(4.0, GIB, sensitivity=0.1, pressure=1.2)
+    press = PodEstimate(4.0, GIB, sensitivity=0.1, pressure=1.2)
     world.pod("tenant", "b", 5000, estimate=press, objective_p99_ms=10.0, labels=Labels.of({"app": "y"}))
     assert not [move for move in world.plan().moves if move.pod == "default/victim"]
 
@@ -360,9 +364,9 @@ def test_the_move_that_relieves_most_comes_first_and_no_more_are_made_than_the_a
             world.node(name)
         prod: dict[str, Any] = {"qos": QoSClass.LS, "priority_class": PriorityClass.PROD, "priority": 9000}
         for name, node, allowance in (("little", "a", 0.6), ("much", "c", 0.3), ("more", "c", 0.3)):
-            service = Estimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=allowance)
+            service = PodEstimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=allowance)
             world.pod(name, node, 1000, estimate=service, objective_p99_ms=10.0, **prod)
-        press = Estimate(4.0, GIB, sensitivity=0.1, pressure=1.0, duration_s=36_000.0)
+        press = PodEstimate(4.0, GIB, sensitivity=0.1, pressure=1.0, duration_s=36_000.0)
         for node in "ac":
             world.pod(f"batch-{node}", node, 4000, estimate=press, priority_class=PriorityClass.BATCH, priority=5000)
         for window in range(4):
@@ -387,7 +391,7 @@ def test_the_move_that_relieves_most_comes_first_and_no_more_are_made_than_the_a
 @pytest.mark.parametrize(("duration_s", "pod"), [(36_000.0, "batch"), (1_200.0, "victim"), (600.0, "victim")])
 def test_a_neighbour_that_is_about_to_end_is_not_moved(duration_s: float, pod: str) -> None:
     world = missing()
-    ending = Estimate(4.0, GIB, sensitivity=0.1, pressure=1.0, duration_s=duration_s)  # since 1,000 s
+    ending = PodEstimate(4.0, GIB, sensitivity=0.1, pressure=1.0, duration_s=duration_s)  # since 1,000 s
     world.pod("batch", "a", 4000, estimate=ending, priority_class=PriorityClass.BATCH, priority=5000)
     measure(world)
     assert [move.pod for move in world.plan().moves] == [f"default/{pod}"]
@@ -396,12 +400,12 @@ def test_a_neighbour_that_is_about_to_end_is_not_moved(duration_s: float, pod: s
 def test_a_dearer_pod_moves_where_the_cheaper_one_relieves_too_little() -> None:
     world = missing()
     measure(world)
-    big = Estimate(4.0, GIB, sensitivity=0.0, pressure=1.0)
+    big = PodEstimate(4.0, GIB, sensitivity=0.0, pressure=1.0)
     world.pod(
         "batch",
         "a",
         500,
-        estimate=Estimate(0.4, GIB, sensitivity=0.1, pressure=1.0, duration_s=36_000.0),
+        estimate=PodEstimate(0.4, GIB, sensitivity=0.1, pressure=1.0, duration_s=36_000.0),
         priority_class=PriorityClass.BATCH,
         priority=5000,
     )

@@ -8,7 +8,7 @@ from tests.unit.engine.migration.test_outcomes import job
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.migration.proof import OBJECTIVE_BROKEN
 from cotenant.engine.rebalancer.permitting import MovePermits
-from cotenant.model.autonomy.autonomy import Action, Autonomy, Blackout, Freeze, MoveMode, Rung
+from cotenant.model.autonomy.autonomy import Action, Autonomy, AutonomyRung, Blackout, Freeze, MoveMode
 from cotenant.model.groups.migration import MigrationJob, PodRef
 
 PLANNED = MigrationJob("m", "", PodRef("shop", "p", "pu"), is_ours=True)
@@ -18,8 +18,8 @@ GOOD = [job(float(k), "True") for k in range(9)]
 def test_what_was_earned_counts_in_its_namespace_only() -> None:
     jobs = list(GOOD)
     permits = MovePermits(Permissions(), lambda: jobs, MoveMode.EARNED)
-    assert permits.leave("shop", 0.0).rung is Rung.ACT
-    assert permits.leave("other", 0.0).rung is Rung.APPROVE
+    assert permits.leave("shop", 0.0).rung is AutonomyRung.ACT
+    assert permits.leave("other", 0.0).rung is AutonomyRung.APPROVE
     acts = permits.leave("shop", 0.0).job_of(PLANNED)
     assert (acts.paused, acts.suggested) == (False, False)
     assert acts.allowed_by == "mode earned: climbed to act: 9 of 9 held, at least 70 %"
@@ -27,18 +27,18 @@ def test_what_was_earned_counts_in_its_namespace_only() -> None:
     waits = permits.leave("shop", 0.0).job_of(PLANNED)
     assert (waits.paused, waits.suggested, waits.allowed_by) == (True, True, "")
     jobs.append(job(21.0, "False", OBJECTIVE_BROKEN))
-    assert permits.leave("shop", 0.0).rung is Rung.SUGGEST
+    assert permits.leave("shop", 0.0).rung is AutonomyRung.SUGGEST
     assert not permits.leave("shop", 0.0).may_create
 
 
 @pytest.mark.parametrize("mode", list(MoveMode))
-@pytest.mark.parametrize("ceiling", list(Rung))
-def test_the_lowest_counts(mode: MoveMode, ceiling: Rung) -> None:
+@pytest.mark.parametrize("ceiling", list(AutonomyRung))
+def test_the_lowest_counts(mode: MoveMode, ceiling: AutonomyRung) -> None:
     permissions = Permissions()
     permissions.seen(Autonomy("c", frozenset({"shop"}), ceiling=ceiling))
     found = MovePermits(permissions, lambda: GOOD, mode).leave("shop", 0.0)
-    assert found.rung is min(Rung.APPROVE if mode is MoveMode.APPROVE else Rung.ACT, ceiling)
-    assert found.may_create == (ceiling >= Rung.APPROVE)
+    assert found.rung is min(AutonomyRung.APPROVE if mode is MoveMode.APPROVE else AutonomyRung.ACT, ceiling)
+    assert found.may_create == (ceiling >= AutonomyRung.APPROVE)
     assert not found.is_held
 
 
@@ -55,6 +55,6 @@ def test_a_freeze_holds_everything_and_a_blackout_what_is_new_or_was_just_approv
     assert "outage" in permits.holds(begun, 25.0)
     assert not permits.leave("shop", 25.0).may_create
     permissions.gone("freeze")
-    permissions.seen(Autonomy("low", ceiling=Rung.SUGGEST))
+    permissions.seen(Autonomy("low", ceiling=AutonomyRung.SUGGEST))
     assert permits.holds(begun, 25.0) == ""
     assert "low" in permits.holds(approved, 25.0)

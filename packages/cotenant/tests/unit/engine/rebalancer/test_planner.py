@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.rebalancer.jobs import job_of
-from cotenant.engine.rebalancer.plan import Plan, PlannedMove
+from cotenant.engine.rebalancer.plan import MovePlan, PlannedMove
 from cotenant.engine.rebalancer.planner import Planner
 from cotenant.engine.rebalancer.settings import ActingSettings, MoveLimits, RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, OwnedBy, Phase
-from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, OwnedBy, PodPhase
+from cotenant.model.cluster.pod import Pod, PodEstimate
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
-from cotenant.model.cluster.taints import Effect, Taint
+from cotenant.model.cluster.taints import Taint, TaintEffect
 from cotenant.model.groups.migration import JobPhase, MigrationJob
 from cotenant.model.groups.reservation import Reservation
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
@@ -32,13 +32,13 @@ from cotenant.policy.placement.profiles import profile
 from cotenant.policy.rebalance.loads.pools import NodePool
 from cotenant.policy.rebalance.loads.thresholds import Percentages
 from cotenant.policy.rebalance.migration.evictable import EvictionFilter
-from cotenant.policy.rebalance.migration.workload_limits import Share
+from cotenant.policy.rebalance.migration.workload_limits import ReplicaShare
 
 NOW = 1000.0
 GIB = 1 << 30
 POOL = NodePool("p", Percentages({"cpu": 30}, {"cpu": 60}), anomaly=None)
 SETTINGS = RebalancerSettings(
-    (POOL,), filter=EvictionFilter(max_unavailable=Share(3)), limits=MoveLimits(per_node=None)
+    (POOL,), filter=EvictionFilter(max_unavailable=ReplicaShare(3)), limits=MoveLimits(per_node=None)
 )
 
 
@@ -46,7 +46,9 @@ class World:
     """A cluster of nodes with 10 cores; pods request and use what they are given."""
 
     def __init__(self, **settings: Any) -> None:
-        self.cluster = Cluster(profile("kube-default"), np.random.default_rng(0), Settings(schedulers=("cotenant",)))
+        self.cluster = Cluster(
+            profile("kube-default"), np.random.default_rng(0), EngineSettings(schedulers=("cotenant",))
+        )
         self.notes: dict[str, EvictionNotes] = {}
         self.planner = Planner(
             self.cluster, replace(SETTINGS, **settings), lambda key: self.notes.get(key, EvictionNotes(is_ready=True))
@@ -77,12 +79,12 @@ class World:
             priority_class=PriorityClass.PROD,
             **more,
         )
-        state = Phase.RUNNING if node else Phase.PENDING
+        state = PodPhase.RUNNING if node else PodPhase.PENDING
         self.cluster.pod_seen(ObservedPod(made, f"u-{name}", scheduler, 0.0, node, state, owned_by=owners), NOW)
         if node:
             self.use[node][made.key] = MeasuredPod(Use(use_m, GIB))
 
-    def plan(self, replicas: int = 4, measured: Callable[[str], bool] = lambda node: True) -> Plan:
+    def plan(self, replicas: int = 4, measured: Callable[[str], bool] = lambda node: True) -> MovePlan:
         self.measure(replicas, measured)
         return self.planner.plan(NOW)
 
@@ -119,14 +121,14 @@ def test_a_move_with_its_effect() -> None:
     world.cluster.validate()
 
 
-def reasons(found: Plan) -> set[str]:
+def reasons(found: MovePlan) -> set[str]:
     assert not found.moves
     return {kept_pod.reason for kept_pod in found.kept}
 
 
 def test_a_taint_that_the_pods_do_not_tolerate() -> None:
     world = hot()
-    world.node("b", taints=(Taint("gpu", "", Effect.NO_SCHEDULE),))
+    world.node("b", taints=(Taint("gpu", "", TaintEffect.NO_SCHEDULE),))
     (reason,) = reasons(world.plan())
     assert reason.startswith("the scheduler finds no node: ")
     assert "taint" in reason
@@ -254,7 +256,7 @@ def test_only_the_pods_of_the_plan_move_and_every_node_holds_its_requests(seed: 
     rng = np.random.default_rng(seed)
     world = World(limits=MoveLimits(per_node=int(rng.integers(0, 4))))
     for i in range(8):
-        tainted = (Taint("gpu", "", Effect.NO_SCHEDULE),) if rng.random() < 0.2 else ()
+        tainted = (Taint("gpu", "", TaintEffect.NO_SCHEDULE),) if rng.random() < 0.2 else ()
         world.node(f"n{i}", taints=tainted, labels=Labels.of({"half": str(i % 2)}))
     before = {}
     for number in range(40):
@@ -286,7 +288,7 @@ def test_only_the_pods_of_the_plan_move_and_every_node_holds_its_requests(seed: 
 
 def hotter() -> World:
     """`a` uses 90 % of its CPU with nine pods, `b` nothing; measured."""
-    world = World(filter=EvictionFilter(max_moving=Share(5), max_unavailable=Share(5)))
+    world = World(filter=EvictionFilter(max_moving=ReplicaShare(5), max_unavailable=ReplicaShare(5)))
     world.node("a")
     world.node("b")
     for i in range(9):
@@ -405,10 +407,10 @@ def test_load_is_not_moved_to_a_node_whose_services_it_would_harm(pressure: floa
     world = World()
     for name in "abc":
         world.node(name)
-    loud = Estimate(2.0, GIB, pressure=pressure)
+    loud = PodEstimate(2.0, GIB, pressure=pressure)
     for i in range(4):
         world.pod(f"w{i}", "a", estimate=loud)
-    sensitive = Estimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=0.2)
+    sensitive = PodEstimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=0.2)
     world.pod("service", "b", 1000, owner="other", estimate=sensitive, objective_p99_ms=10.0)
     world.pod("full", "c", 1000, request_m=3000, owner="other")  # the scheduler prefers b, which has more room
     (move,) = world.plan().moves
@@ -419,8 +421,8 @@ def test_load_is_not_moved_to_a_node_whose_services_it_would_harm(pressure: floa
 def test_a_pod_stays_where_every_node_with_room_would_be_harmed() -> None:
     world = hot()
     for i in range(4):
-        world.pod(f"w{i}", "a", estimate=Estimate(2.0, GIB, pressure=3.0))
-    sensitive = Estimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=0.2)
+        world.pod(f"w{i}", "a", estimate=PodEstimate(2.0, GIB, pressure=3.0))
+    sensitive = PodEstimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=0.2)
     world.pod("service", "b", 1000, owner="other", estimate=sensitive, objective_p99_ms=10.0)
     (reason,) = reasons(world.plan())
     assert reason.startswith("on b predicted violations would grow from 0.00 to")

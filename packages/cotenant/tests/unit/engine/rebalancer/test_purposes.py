@@ -16,10 +16,10 @@ from cotenant.engine.rebalancer.purposes import Purposes
 from cotenant.engine.rebalancer.settings import ActingSettings, MoveKinds, Packing
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
 from cotenant.model.cluster.labels import Labels
-from cotenant.model.cluster.observed import Phase
+from cotenant.model.cluster.observed import PodPhase
 from cotenant.model.cluster.qos import PriorityClass
-from cotenant.model.cluster.taints import Effect, Taint
-from cotenant.model.groups.migration import JobCondition, JobPhase, MigrationJob, PodRef, Step
+from cotenant.model.cluster.taints import Taint, TaintEffect
+from cotenant.model.groups.migration import JobCondition, JobPhase, JobStep, MigrationJob, PodRef
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
 
 
@@ -30,7 +30,7 @@ class Watched:
         self.world = world
         self.move = world.plan().moves[0]
         job = job_of(self.move, "uid-w", 20, ActingSettings(), NOW)
-        ready = JobCondition(Step.POD_READY, "True", since_s=NOW)
+        ready = JobCondition(JobStep.POD_READY, "True", since_s=NOW)
         self.new = PodRef("default", f"{job.pod.name}-new", f"{job.pod.uid}-new")
         self.job = replace(job, uid="j", created_s=NOW, phase=JobPhase.SUCCEEDED, conditions=(ready,), new_pod=self.new)
         entry = world.cluster.find(self.move.pod)
@@ -58,7 +58,7 @@ class Watched:
 
     def verdict(self, seconds: float = 180.0) -> tuple[str, str]:
         found = self.after(seconds)
-        condition = found.condition(Step.HELPED) if found is not None else None
+        condition = found.condition(JobStep.HELPED) if found is not None else None
         assert condition is not None
         return condition.status, condition.message
 
@@ -68,7 +68,7 @@ def test_room_has_helped_as_soon_as_the_pod_that_waited_is_placed() -> None:
     assert watched.after(10.0) is None
     entry = watched.world.cluster.find("default/waits")
     assert entry is not None
-    watched.world.cluster.pod_seen(replace(entry.seen, node="a", phase=Phase.RUNNING), NOW)
+    watched.world.cluster.pod_seen(replace(entry.seen, node="a", phase=PodPhase.RUNNING), NOW)
     assert watched.verdict(11.0) == ("True", "default/waits was placed on a")
 
 
@@ -104,7 +104,7 @@ def test_a_rule_is_checked_where_the_replacement_is(kept: bool) -> None:
 @pytest.mark.parametrize("kept", [True, False])
 def test_taints_are_checked_where_the_replacement_is(kept: bool) -> None:
     world = World(every_rule())
-    taint = Taint("gpu", "", Effect.NO_SCHEDULE)
+    taint = Taint("gpu", "", TaintEffect.NO_SCHEDULE)
     world.node("a", taints=(taint,))
     world.node("b")
     world.pod("p", "a")

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
-from cotenant.engine.migration.steps import Simulated
+from cotenant.engine.framework.settings import EngineSettings
+from cotenant.engine.migration.steps import SimulatedMove
 from cotenant.engine.rebalancer.planner import Planner
 from cotenant.engine.rebalancer.requested import RequestedMoves
 from cotenant.engine.rebalancer.settings import MoveLimits, RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase
-from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.observed import ObservedPod, OwnedBy, PodPhase
+from cotenant.model.cluster.pod import Pod, PodEstimate
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.groups.migration import MigrationJob, PodRef
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
@@ -34,7 +34,9 @@ class World:
     """`a` uses 60 % with a service and a batch pod; `b` is empty."""
 
     def __init__(self, limits: MoveLimits | None = None, use_of_b_m: int = 1000, **filters: bool) -> None:
-        self.cluster = Cluster(profile("kube-default"), np.random.default_rng(0), Settings(schedulers=("cotenant",)))
+        self.cluster = Cluster(
+            profile("kube-default"), np.random.default_rng(0), EngineSettings(schedulers=("cotenant",))
+        )
         self.notes: dict[str, EvictionNotes] = {}
         self.kept: dict[str, str] = {}
         self.planner = Planner(
@@ -55,16 +57,17 @@ class World:
         owner = OwnedBy("apps/v1", "ReplicaSet", name, f"uid-{name}", True)
         pod = Pod(name, requests=Amounts.of({"cpu": cpu_m, "memory": GIB}), **more)
         self.cluster.pod_seen(
-            ObservedPod(pod, f"u-{name}", "cotenant", 0.0, node, Phase.RUNNING, owned_by=(owner,)), NOW
+            ObservedPod(pod, f"u-{name}", "cotenant", 0.0, node, PodPhase.RUNNING, owned_by=(owner,)), NOW
         )
         self.planner.workload_seen(owner.uid, 4)
         for number in range(3):  # the other replicas
             other = Pod(f"{name}-{number}", requests=Amounts.of({"cpu": 1}))
             self.cluster.pod_seen(
-                ObservedPod(other, f"u-{name}-{number}", "cotenant", 0.0, node, Phase.RUNNING, owned_by=(owner,)), NOW
+                ObservedPod(other, f"u-{name}-{number}", "cotenant", 0.0, node, PodPhase.RUNNING, owned_by=(owner,)),
+                NOW,
             )
 
-    def ask(self, *alternatives: str, pod: str = "victim") -> Simulated:
+    def ask(self, *alternatives: str, pod: str = "victim") -> SimulatedMove:
         job = MigrationJob(
             "j", "j", PodRef("default", pod), what_if=True, alternatives=alternatives, trigger="recovery"
         )
@@ -115,9 +118,9 @@ def test_limits_and_a_recent_move_make_it_wait_or_fail() -> None:
 @pytest.mark.parametrize("pressure", [0.0, 3.0])
 def test_a_landing_whose_predicted_violation_grows_is_refused(pressure: float) -> None:
     world = World()
-    sensitive = Estimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=0.2)
+    sensitive = PodEstimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=0.2)
     world.pod("neighbour", 1000, "b", estimate=sensitive, **PROD)
-    world.pod("loud", 1000, estimate=Estimate(2.0, GIB, pressure=pressure), **BATCH)
+    world.pod("loud", 1000, estimate=PodEstimate(2.0, GIB, pressure=pressure), **BATCH)
     found = world.ask(pod="loud")
     assert found.final == (pressure > 0)
     if pressure:
@@ -128,7 +131,7 @@ def test_a_landing_whose_predicted_violation_grows_is_refused(pressure: float) -
 def test_a_pod_without_an_owner_is_a_workload_of_one_where_such_pods_are_moved(may: bool) -> None:
     world = World(evicts_bare_pods=may)
     alone = Pod("alone", requests=Amounts.of({"cpu": 1000, "memory": GIB}), **BATCH)
-    world.cluster.pod_seen(ObservedPod(alone, "u-alone", "cotenant", 0.0, "a", Phase.RUNNING), NOW)
+    world.cluster.pod_seen(ObservedPod(alone, "u-alone", "cotenant", 0.0, "a", PodPhase.RUNNING), NOW)
     found = world.ask(pod="alone")
     if may:
         assert found.note is not None, found.why

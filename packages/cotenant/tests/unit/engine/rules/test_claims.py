@@ -14,24 +14,24 @@ from cotenant.engine.rules.claims.instructions import ReleaseClaim
 from cotenant.engine.rules.claims.rules import ClaimRules
 from cotenant.model.claims.claim import DeviceState, ResourceClaim
 from cotenant.model.claims.devices import (
-    Capacity,
     CounterSet,
     CounterUse,
+    DeviceCapacity,
     DeviceId,
     DeviceTaint,
     OfferedDevice,
     Reach,
     RequestPolicy,
-    Slice,
+    ResourceSlice,
     TaintRule,
 )
 from cotenant.model.claims.needs import ClaimGroup, ClaimNeeds, ContainerRequest, NamedClaim
 from cotenant.model.claims.requests import (
     MAX_CONSUMERS,
     AllocationMode,
-    Constraint,
+    ClaimRequest,
     DeviceClass,
-    DeviceRequest,
+    DeviceConstraint,
     DeviceToleration,
     ExactRequest,
 )
@@ -249,7 +249,7 @@ def test_alternatives_are_tried_in_order_and_earlier_ones_are_preferred() -> Non
     world.node("b", gpus(1, "b"))
     world.node("a", gpus(1, "a"))
     alternatives = tuple(ExactRequest(model, "gpu", (model,), parent="gpu") for model in ("a", "b"))
-    wanted = spec(DeviceRequest("gpu", alternatives, is_list=True))
+    wanted = spec(ClaimRequest("gpu", alternatives, is_list=True))
     for name in ("one", "two", "three"):
         world.own(name, wanted)
     assert world.settle() == {"one": "a", "two": "b"}
@@ -262,8 +262,8 @@ def test_all_devices_and_constraints() -> None:
     world = ClaimsWorld()
     world.node("mixed", (*gpus(2), OfferedDevice("gpu-9", (("model", "b"),))))
     world.node("n", gpus(3))
-    everything = DeviceRequest("gpu", (ExactRequest("gpu", "gpu", mode=AllocationMode.ALL),))
-    world.own("alike", spec(everything, constraints=(Constraint(f"{DRIVER}/model"),)))
+    everything = ClaimRequest("gpu", (ExactRequest("gpu", "gpu", mode=AllocationMode.ALL),))
+    world.own("alike", spec(everything, constraints=(DeviceConstraint(f"{DRIVER}/model"),)))
     assert world.settle() == {"alike": "n"}
     assert len(world.given()["alike"]) == 3
 
@@ -275,7 +275,7 @@ def test_taints_of_devices_and_rules() -> None:
     world.facts.rule_seen(TaintRule("drain", DeviceTaint("drain"), device="gpu-1"))
     world.own("web")
     tolerant = ExactRequest("gpu", "gpu", tolerations=(DeviceToleration("broken", "Exists"),))
-    world.own("tolerant", spec(DeviceRequest("gpu", (tolerant,))))
+    world.own("tolerant", spec(ClaimRequest("gpu", (tolerant,))))
     assert world.settle() == {"tolerant": "n"}
     world.facts.rule_gone("drain")
     assert world.settle() == {"tolerant": "n", "web": "n"}
@@ -287,12 +287,12 @@ def test_parts_of_a_device_share_its_counters() -> None:
     world.node("n")
     uses = {"whole": 4, "half-0": 2, "half-1": 2}
     devices = tuple(OfferedDevice(name, uses=(CounterUse("card", (("slices", n),)),)) for name, n in uses.items())
-    world.facts.slice_seen(Slice("a", DRIVER, "n", 1, 2, Reach("n"), devices))
+    world.facts.slice_seen(ResourceSlice("a", DRIVER, "n", 1, 2, Reach("n"), devices))
     counters = (CounterSet("card", (("slices", 4),)),)
     world.own("one")
     assert world.settle() == {}
     assert "incomplete" in world.reason("one")
-    world.facts.slice_seen(Slice("b", DRIVER, "n", 1, 2, Reach("n"), counters=counters))
+    world.facts.slice_seen(ResourceSlice("b", DRIVER, "n", 1, 2, Reach("n"), counters=counters))
     assert world.settle() == {"one": "n"}
     assert world.given()["one"] == [DeviceId(DRIVER, "n", "whole")]
     world.own("two")
@@ -306,11 +306,11 @@ def test_parts_of_a_device_share_its_counters() -> None:
 def test_capacity_that_several_claims_consume() -> None:
     world = ClaimsWorld()
     policy = RequestPolicy(default=parse_quantity("1Gi"), min=parse_quantity("1Gi"), step=parse_quantity("1Gi"))
-    memory = (("memory", Capacity(parse_quantity("4Gi"), policy)),)
+    memory = (("memory", DeviceCapacity(parse_quantity("4Gi"), policy)),)
     world.node("n", (OfferedDevice("gpu-0", capacity=memory, is_shared=True),))
     asked = ExactRequest("gpu", "gpu", capacity=(("memory", parse_quantity("1500Mi")),))
     for name in ("a", "b", "c"):
-        world.own(name, spec(DeviceRequest("gpu", (asked,))))
+        world.own(name, spec(ClaimRequest("gpu", (asked,))))
     assert len(world.settle()) == 2  # each takes 2Gi
     allocation = world.claims["default/a"].allocation
     assert allocation is not None
@@ -323,21 +323,21 @@ def test_capacity_that_several_claims_consume() -> None:
 def test_slices_that_disagree_count_by_their_newest_generation() -> None:
     world = ClaimsWorld()
     world.node("n")
-    world.facts.slice_seen(Slice("old", DRIVER, "n", 1, 1, Reach("n"), gpus(4)))
-    world.facts.slice_seen(Slice("new-0", DRIVER, "n", 2, 2, Reach("n"), gpus(1)))
+    world.facts.slice_seen(ResourceSlice("old", DRIVER, "n", 1, 1, Reach("n"), gpus(4)))
+    world.facts.slice_seen(ResourceSlice("new-0", DRIVER, "n", 2, 2, Reach("n"), gpus(1)))
     world.own("web")
     assert world.settle() == {}
-    world.facts.slice_seen(Slice("new-1", DRIVER, "n", 2, 2, Reach("n"), (OfferedDevice("gpu-0"),)))
+    world.facts.slice_seen(ResourceSlice("new-1", DRIVER, "n", 2, 2, Reach("n"), (OfferedDevice("gpu-0"),)))
     assert world.settle() == {}
     assert "1 node(s) with resource pools that contradict themselves" in world.reason("web")
     told = [entry.message for entry in world.told if isinstance(entry, Unschedulable)]
     assert "(n: pool n: two devices are called gpu-0)" in told[-1]
-    world.own("all", spec(DeviceRequest("gpu", (ExactRequest("gpu", "gpu", mode=AllocationMode.ALL),))))
+    world.own("all", spec(ClaimRequest("gpu", (ExactRequest("gpu", "gpu", mode=AllocationMode.ALL),))))
     assert world.settle() == {}
     of_all = "1 node(s) whose pools of devices are invalid for request gpu, which is for all devices"
     assert of_all in world.reason("all")
     world.end("all")
-    world.facts.slice_seen(Slice("new-1", DRIVER, "n", 2, 2, Reach("n"), (OfferedDevice("gpu-7"),)))
+    world.facts.slice_seen(ResourceSlice("new-1", DRIVER, "n", 2, 2, Reach("n"), (OfferedDevice("gpu-7"),)))
     assert world.settle() == {"web": "n"}
 
 
@@ -348,7 +348,7 @@ def test_devices_behind_the_network_are_used_from_several_nodes() -> None:
             Node(name, Amounts.of({"cpu": 100, "memory": 2**30, "pods": 9}), labels=Labels.of({"rack": name}))
         )
     reach = Reach(all=True)
-    world.facts.slice_seen(Slice("s", DRIVER, "rack", 1, 1, reach, gpus(2)))
+    world.facts.slice_seen(ResourceSlice("s", DRIVER, "rack", 1, 1, reach, gpus(2)))
     for name in ("one", "two", "three"):
         world.own(name, cpu_milli=100)
     assert len(set(world.settle().values())) == 2
@@ -363,7 +363,7 @@ def test_admin_access_needs_its_namespace_and_takes_nothing() -> None:
     world = ClaimsWorld()
     world.node("n", gpus(1))
     watching = ExactRequest("gpu", "gpu", admin_access=True)
-    world.own("watch", spec(DeviceRequest("gpu", (watching,))))
+    world.own("watch", spec(ClaimRequest("gpu", (watching,))))
     world.own("use")
     assert world.settle() == {"use": "n"}
     assert "admin access needs the label" in world.reason("watch")

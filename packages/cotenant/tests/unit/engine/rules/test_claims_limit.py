@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.fakes.cluster.claims_world import DRIVER, ClaimsWorld, request, spec
 
-from cotenant.engine.rules.claims.verdicts import WORK, Verdicts, Work
-from cotenant.model.claims.devices import OfferedDevice, Reach, Slice
+from cotenant.engine.rules.claims.verdicts import WORK, ClaimVerdicts, Work
+from cotenant.model.claims.devices import OfferedDevice, Reach, ResourceSlice
 
 SLICES, DEVICES, STEPS = 6, 100, 30
 
@@ -29,13 +29,13 @@ def world(slices: int = SLICES) -> tuple[ClaimsWorld, Costly]:
     made.node("n0")
     for number in range(slices):
         devices = tuple(OfferedDevice(f"d{at}-{number}", (("model", f"m{number}-{at}"),)) for at in range(DEVICES))
-        made.facts.slice_seen(Slice(f"s{number:02}", DRIVER, "n0", 1, slices, Reach("n0"), devices))
+        made.facts.slice_seen(ResourceSlice(f"s{number:02}", DRIVER, "n0", 1, slices, Reach("n0"), devices))
     return made, selectors
 
 
 def test_an_inventory_is_judged_in_portions_of_the_limit() -> None:
     made, selectors = world()
-    verdicts = Verdicts((spec(request("gpu", 1, "m5-99")),))
+    verdicts = ClaimVerdicts((spec(request("gpu", 1, "m5-99")),))
     portions = []
     while not verdicts.is_complete:
         before = selectors.spent
@@ -51,11 +51,11 @@ def test_an_inventory_is_judged_in_portions_of_the_limit() -> None:
 
 def test_an_inventory_that_changes_in_between_is_begun_again() -> None:
     made, _ = world()
-    verdicts = Verdicts((spec(request("gpu", 1, "new")),))
+    verdicts = ClaimVerdicts((spec(request("gpu", 1, "new")),))
     verdicts.refresh(made.rules.judging, Work())
     assert not verdicts.is_complete
     devices = (OfferedDevice("first", (("model", "new"),)),)
-    made.facts.slice_seen(Slice("s00", DRIVER, "n0", 1, SLICES, Reach("n0"), devices))
+    made.facts.slice_seen(ResourceSlice("s00", DRIVER, "n0", 1, SLICES, Reach("n0"), devices))
     for _ in range(100):
         verdicts.refresh(made.rules.judging, Work())
     row = made.facts.inventories.row_of("n0")
@@ -80,7 +80,7 @@ class Known:
 def test_what_is_known_already_counts_for_each_device_and_request_too() -> None:
     made, _ = world(2)
     selectors = made.facts.selectors = Known()
-    verdicts = Verdicts((spec(*(request(f"r{at}", 1, *(f"s{at}-{of}" for of in range(10))) for at in range(16))),))
+    verdicts = ClaimVerdicts((spec(*(request(f"r{at}", 1, *(f"s{at}-{of}" for of in range(10))) for at in range(16))),))
     portions = []
     while not verdicts.is_complete:
         before = selectors.asked
@@ -101,7 +101,7 @@ def test_a_pod_is_placed_when_its_node_was_judged() -> None:
 @pytest.mark.slow
 def test_a_hundred_thousand_devices_of_one_node() -> None:
     made, selectors = world(1_000)
-    verdicts = Verdicts((spec(request("gpu", 1, "m999-99")),))
+    verdicts = ClaimVerdicts((spec(request("gpu", 1, "m999-99")),))
     portions = []
     while not verdicts.is_complete:
         before = selectors.spent

@@ -11,23 +11,23 @@ import pytest
 from tests.unit.engine.rules.test_devices import BYTES, cluster, gpus, part, pod
 
 from cotenant.engine.rules.devices.nodes import DeviceNodes
-from cotenant.engine.rules.devices.requests import Ask, DeviceSettings, read_ask
-from cotenant.engine.rules.devices.verdicts import Verdicts
+from cotenant.engine.rules.devices.requests import DeviceSettings, DistinctDeviceRequest, read_ask
+from cotenant.engine.rules.devices.verdicts import DeviceVerdicts
 from cotenant.engine.rules.devices.victims import DeviceVacate, device_columns, device_vacate
 from cotenant.model.cluster.demands import NO_DEMANDS
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import DeviceType
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, RDMA, Amounts
-from cotenant.policy.placement.preemption import UNLIMITED, Column
+from cotenant.policy.placement.preemption import UNLIMITED, ConstraintColumn
 
 NAMES = ("a", "b", "unknown", "bare")
 COUNT, CARDS, ILL = 3, 2, 1
 
 
-def ask_of(amounts: dict[str, int]) -> Ask:
+def ask_of(amounts: dict[str, int]) -> DistinctDeviceRequest:
     wanted = read_ask(pod("new", amounts).pod, NO_DEMANDS, DeviceSettings())
     assert not isinstance(wanted, str)
-    return Ask(wanted, False)
+    return DistinctDeviceRequest(wanted, False)
 
 
 def card(minor: int, percent: int) -> DeviceAllocation:
@@ -43,9 +43,11 @@ def world(ill: tuple[int, ...] = ()) -> DeviceNodes:
     return c.plugins.devices.nodes
 
 
-def columns_of(nodes: DeviceNodes, ask: Ask, holders: list[tuple[str, str]]) -> list[Column]:
+def columns_of(
+    nodes: DeviceNodes, ask: DistinctDeviceRequest, holders: list[tuple[str, str]]
+) -> list[ConstraintColumn]:
     """For these candidates: (name of the node, uid)."""
-    verdicts = Verdicts(ask)
+    verdicts = DeviceVerdicts(ask)
     verdicts.refresh(nodes)
     rows = {nodes.name_of(row): row for row in range(len(NAMES))}
     at = np.array([rows[name] for name, _ in holders], dtype=np.int64)

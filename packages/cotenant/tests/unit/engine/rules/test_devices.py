@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import DeviceRules
@@ -23,7 +23,7 @@ from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.hints import JointAllocation
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, RDMA, Amounts
-from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
+from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod
 from cotenant.policy.placement.profiles import profile
 
 BYTES = 80 << 30
@@ -64,7 +64,9 @@ def part(minor: int, percent: int, id_: str = "") -> DeviceAllocation:
 
 def cluster(*names: str, settings: DeviceSettings | None = None) -> Cluster:
     rules = DeviceRules(settings) if settings is not None else DeviceRules()
-    made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings(), PluginRegistry(devices=rules))
+    made = Cluster(
+        profile("least-allocated"), np.random.default_rng(1), EngineSettings(), PluginRegistry(devices=rules)
+    )
     for name in names:
         made.node_seen(node(name))
     return made
@@ -301,7 +303,7 @@ def test_a_failed_bind_gives_the_devices_back() -> None:
 
 
 def test_spread_takes_the_emptiest_node_and_binpack_the_fullest() -> None:
-    for strategy, expected in ((Strategy.BINPACK, "a"), (Strategy.SPREAD, "b")):
+    for strategy, expected in ((DeviceStrategy.BINPACK, "a"), (DeviceStrategy.SPREAD, "b")):
         c = cluster("a", "b", settings=DeviceSettings(shared=strategy))
         for name in ("a", "b"):
             c.plugins.devices.seen(gpus(name))
@@ -312,7 +314,7 @@ def test_spread_takes_the_emptiest_node_and_binpack_the_fullest() -> None:
 
 def test_the_fragmentation_gradient_keeps_room_for_typical_pods() -> None:
     usual = (UsualPod(100, 1, 1), UsualPod(30, 1, 1))
-    c = cluster("a", "b", settings=DeviceSettings(shared=Strategy.FRAGMENTATION, usual=usual))
+    c = cluster("a", "b", settings=DeviceSettings(shared=DeviceStrategy.FRAGMENTATION, usual=usual))
     for name in ("a", "b"):
         c.plugins.devices.seen(gpus(name, 1))
     c.pod_seen(pod("there", {GPU: 40}, on="b", holds=Holdings(devices=(part(0, 40),))), 0.0)

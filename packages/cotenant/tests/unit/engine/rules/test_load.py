@@ -10,21 +10,21 @@ import pytest
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Unschedulable
-from cotenant.engine.framework.pod_state import State
+from cotenant.engine.framework.pod_state import SchedulingState
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.annotations import RAW_ALLOCATABLE, USAGE_THRESHOLDS
-from cotenant.model.cluster.labels import HOSTNAME, Labels, Operator, Requirement
+from cotenant.model.cluster.labels import HOSTNAME, Labels, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.cluster.report import NodeReport
-from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Statistic, Use, Window
+from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Statistic, Use, UseWindow
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement.load_aware.forecast import Forecast
-from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, Percentile, Percentiles, Shares
+from cotenant.policy.placement.load_aware.forecast import LoadForecast
+from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, LoadShares, Percentile, Percentiles
 from cotenant.policy.placement.profiles import profile
 
 GI = 1 << 30
@@ -201,7 +201,7 @@ def test_a_metric_that_was_never_updated_is_expired_and_an_absent_one_passes() -
 def test_daemonsets_are_not_filtered_and_count() -> None:
     c = cluster(FILTER, node("n"))
     c.plugins.load_aware.metric_seen(metric("n", 5600), 0.0)
-    term = NodeSelectorTerm((), (Requirement("metadata.name", Operator.IN, ("n",)),))
+    term = NodeSelectorTerm((), (Requirement("metadata.name", SelectorOperator.IN, ("n",)),))
     pinned = NodeAffinity(NodeSelector((term,)))
     c.pod_seen(pod("p", 2000, node_affinity=pinned), 1.0)
     c.pod_seen(pod("d", 2000, node_affinity=pinned, is_daemon=True), 1.0)
@@ -212,7 +212,7 @@ def test_daemonsets_are_not_filtered_and_count() -> None:
 
 
 def test_productions_thresholds_count_productions_use() -> None:
-    c = cluster(replace(FILTER, thresholds=Shares(), prod_thresholds=Shares(cpu=50)), node("n"))
+    c = cluster(replace(FILTER, thresholds=LoadShares(), prod_thresholds=LoadShares(cpu=50)), node("n"))
     of_prod = {"default/p": MeasuredPod(Use(4500, GI), PriorityClass.PROD)}
     c.plugins.load_aware.metric_seen(NodeMetric("n", 0.0, 60, Use(9000, GI), pods=of_prod), 0.0)
     c.pod_seen(pod("p", on="n", started_s=-1000.0), 0.0)
@@ -246,14 +246,14 @@ def test_an_unreadable_annotation_is_counted_and_the_clusters_threshold_applies(
 
 
 def test_a_percentile_over_a_window_and_estimates_where_it_is_missing() -> None:
-    settings = replace(FILTER, percentiles=Percentiles(Shares(cpu=60), Percentile(Statistic.P95, 300)))
+    settings = replace(FILTER, percentiles=Percentiles(LoadShares(cpu=60), Percentile(Statistic.P95, 300)))
     c = cluster(settings, node("calm"), node("peaks"), node("new"))
     told_95 = {Statistic.P95: Use(7000, GI)}
-    c.plugins.load_aware.metric_seen(NodeMetric("peaks", 0.0, 60, Use(100, GI), (Window(300, told_95),)), 0.0)
+    c.plugins.load_aware.metric_seen(NodeMetric("peaks", 0.0, 60, Use(100, GI), (UseWindow(300, told_95),)), 0.0)
     c.plugins.load_aware.metric_seen(
-        NodeMetric("calm", 0.0, 60, Use(9000, GI), (Window(300, {Statistic.P95: Use(200, GI)}),)), 0.0
+        NodeMetric("calm", 0.0, 60, Use(9000, GI), (UseWindow(300, {Statistic.P95: Use(200, GI)}),)), 0.0
     )
-    c.plugins.load_aware.metric_seen(NodeMetric("new", 0.0, 60, Use(100, GI), (Window(600, told_95),)), 0.0)
+    c.plugins.load_aware.metric_seen(NodeMetric("new", 0.0, 60, Use(100, GI), (UseWindow(600, told_95),)), 0.0)
     for i in range(7):
         c.pod_seen(pod(f"r{i}", on="new", started_s=-9999.0), 0.0)  # seven times 850 m by estimate
     c.pod_seen(pod("a"), 1.0)
@@ -265,7 +265,7 @@ def test_a_percentile_over_a_window_and_estimates_where_it_is_missing() -> None:
 
 
 def test_a_forecast_remembers_the_peak() -> None:
-    c = cluster(replace(FILTER, forecast=Forecast(quantile_pct=90, half_life_s=600.0)), node("n"))
+    c = cluster(replace(FILTER, forecast=LoadForecast(quantile_pct=90, half_life_s=600.0)), node("n"))
     load = c.plugins.load_aware
     for i, cpu in enumerate((7000, 7000, 1000, 1000)):
         load.metric_seen(metric("n", cpu), 60.0 * i)
@@ -367,7 +367,7 @@ def test_a_rebuild_from_facts_restores_the_state() -> None:
     c.validate()
     assert [load.describe(name) for name in ("n", "m")] == before
     c.validate()
-    assert all(c.state_of(f"uid-p{i}") is not State.GONE for i in range(9))
+    assert all(c.state_of(f"uid-p{i}") is not SchedulingState.GONE for i in range(9))
 
 
 def test_time_never_goes_back() -> None:

@@ -8,25 +8,25 @@ from math import inf
 import numpy as np
 import pytest
 
-from cotenant.engine.rules.load.rows import MAX_KEPT, Ask, LoadRows
+from cotenant.engine.rules.load.rows import MAX_KEPT, LoadAsk, LoadRows
 from cotenant.model.machine.node_metric import NO_USE, Use
-from cotenant.policy.placement.load_aware.filtering import UNLIMITED, Rule
+from cotenant.policy.placement.load_aware.filtering import UNLIMITED, FilterThresholds
 from cotenant.policy.placement.load_aware.scoring import score
-from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, Shares
-from cotenant.policy.placement.load_aware.standing import CLOSED, Side, Source, Standing
-from cotenant.policy.placement.load_aware.usage import Basis, Load, Look
+from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, LoadShares
+from cotenant.policy.placement.load_aware.standing import CLOSED, LoadSource, LoadStanding, Side
+from cotenant.policy.placement.load_aware.usage import NodeLoad, UsageBasis, UsageView
 
 SETTINGS = LoadAwareSettings(weights=(2, 1), dominant_weight=1)
 ANYTHING = Use(UNLIMITED, UNLIMITED)
 
 
 def side(room: Use, used: Use, filters_prod: bool = False, scores_prod: bool = False) -> Side:
-    basis = Basis.PRODUCTION if scores_prod else Basis.LAST
-    load = Load(used, NO_USE, 0, basis)
-    return Side(Rule(Shares(), Look(production=filters_prod)), load, room, load)
+    basis = UsageBasis.PRODUCTION if scores_prod else UsageBasis.LAST
+    load = NodeLoad(used, NO_USE, 0, basis)
+    return Side(FilterThresholds(LoadShares(), UsageView(production=filters_prod)), load, room, load)
 
 
-def state(rng: np.random.Generator) -> Standing:
+def state(rng: np.random.Generator) -> LoadStanding:
     def room() -> Use:
         found = [int(rng.choice([int(rng.integers(-50, 400)), UNLIMITED], p=[0.8, 0.2])) for _ in range(2)]
         return Use(CLOSED, CLOSED) if rng.random() < 0.1 else Use(*found)
@@ -38,25 +38,25 @@ def state(rng: np.random.Generator) -> Standing:
     usual, prod = side(room(), used()), side(room(), used(), filters_prod, scores_prod)
     closed, known, scored = bool(rng.random() < 0.1), bool(rng.random() < 0.8), bool(rng.random() < 0.8)
     size = Use(1000, int(rng.choice([0, 1000])))
-    return Standing(size, Source.METRIC, 1.0, 5.0, closed, known, scored, usual, prod, inf)
+    return LoadStanding(size, LoadSource.METRIC, 1.0, 5.0, closed, known, scored, usual, prod, inf)
 
 
 @dataclass(slots=True)
 class Row:
     """What one row is, by hand; `standing` None: no node."""
 
-    standing: Standing | None = None
+    standing: LoadStanding | None = None
     room: tuple[list[int], list[int]] = ([UNLIMITED] * 2, [UNLIMITED] * 2)
     total: tuple[list[int], list[int]] = ([0, 0], [0, 0])
 
     @classmethod
-    def of(cls, standing: Standing | None) -> Row:
+    def of(cls, standing: LoadStanding | None) -> Row:
         if standing is None:
             return cls(None, ([UNLIMITED] * 2, [UNLIMITED] * 2), ([0, 0], [0, 0]))
         sides = (standing.usual, standing.prod)
         return cls(standing, tuple(list(one.room) for one in sides), tuple(list(one.scored.total) for one in sides))  # type: ignore[arg-type]
 
-    def place(self, ask: Ask) -> None:
+    def place(self, ask: LoadAsk) -> None:
         for at in (0, 1):
             standing = self.standing
             only_prod = at == 1 and not ask.is_prod
@@ -67,13 +67,13 @@ class Row:
                 for resource, amount in enumerate(ask.estimate):
                     if self.room[at][resource] != UNLIMITED:
                         self.room[at][resource] -= amount
-            scores_prod = standing is not None and standing.prod.scored.basis is Basis.PRODUCTION
+            scores_prod = standing is not None and standing.prod.scored.basis is UsageBasis.PRODUCTION
             if standing is not None and standing.is_known and not (only_prod and scores_prod):
                 for resource, amount in enumerate(ask.estimate):
                     self.total[at][resource] += amount
 
 
-def check(rows: LoadRows, model: list[Row], ask: Ask) -> None:
+def check(rows: LoadRows, model: list[Row], ask: LoadAsk) -> None:
     cpu, memory = rows.masks(ask)
     scores, times = rows.scores(ask), rows.times(ask)
     for i, row in enumerate(model):
@@ -95,7 +95,9 @@ def test_answers_follow_every_change(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, model = LoadRows(SETTINGS), [Row() for _ in range(30)]
     rows.grow(30)
-    asks = [Ask(Use(int(rng.choice([0, 30, 100])), int(rng.choice([0, 50]))), bool(rng.integers(2))) for _ in range(6)]
+    asks = [
+        LoadAsk(Use(int(rng.choice([0, 30, 100])), int(rng.choice([0, 50]))), bool(rng.integers(2))) for _ in range(6)
+    ]
     for step in range(250):
         i = int(rng.integers(len(model)))
         match int(rng.integers(10)):
@@ -120,7 +122,7 @@ def test_answers_follow_every_change(seed: int) -> None:
                     model[i].place(ask)
             case _:
                 check(rows, model, asks[rng.integers(len(asks))])
-    assert rows.sources == [None if row.standing is None else Source.METRIC for row in model]
+    assert rows.sources == [None if row.standing is None else LoadSource.METRIC for row in model]
     assert rows.updated_s == [-inf if row.standing is None else 5.0 for row in model]
     assert rows.closed.tolist() == [row.standing is not None and row.standing.is_closed for row in model]
 
@@ -128,12 +130,12 @@ def test_answers_follow_every_change(seed: int) -> None:
 def test_only_the_estimates_that_were_used_last_are_remembered() -> None:
     rows = LoadRows(SETTINGS)
     rows.grow(4)
-    first = Ask(Use(1, 1), False)
+    first = LoadAsk(Use(1, 1), False)
     rows.masks(first)
     for i in range(2, MAX_KEPT + 1):
-        rows.masks(Ask(Use(i, 1), False))
+        rows.masks(LoadAsk(Use(i, 1), False))
     kept = rows.masks(first)[0]
-    rows.masks(Ask(Use(999, 1), False))  # one more than is remembered: the oldest goes
+    rows.masks(LoadAsk(Use(999, 1), False))  # one more than is remembered: the oldest goes
     assert rows.masks(first)[0] is kept
     assert len(rows._kept) == MAX_KEPT
     for _ in range(3000):

@@ -7,7 +7,7 @@ import numpy as np
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.rules.claims.rows import RowsOfSelectors
 from cotenant.model.cluster.affinity import NAME_FIELD, NodeSelector, NodeSelectorTerm
-from cotenant.model.cluster.labels import Labels, Operator, Requirement
+from cotenant.model.cluster.labels import Labels, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
 from cotenant.model.resources import Amounts
 
@@ -18,17 +18,17 @@ def node(i: int, zone: str) -> Node:
     return Node(f"n{i}", SIZE, Labels.of({"zone": zone}))
 
 
-def named(*names: str, operator: Operator = Operator.IN) -> Requirement:
+def named(*names: str, operator: SelectorOperator = SelectorOperator.IN) -> Requirement:
     return Requirement(NAME_FIELD, operator, names)
 
 
-IN_A = Requirement("zone", Operator.IN, ("a",))
+IN_A = Requirement("zone", SelectorOperator.IN, ("a",))
 SELECTORS = [
     NodeSelector(tuple(terms))
     for terms in (
         [NodeSelectorTerm(fields=(named("n1"),))],
         [NodeSelectorTerm(fields=(named("n9"),))],
-        [NodeSelectorTerm(fields=(named("n1", operator=Operator.NOT_IN),))],
+        [NodeSelectorTerm(fields=(named("n1", operator=SelectorOperator.NOT_IN),))],
         [NodeSelectorTerm((IN_A,), (named("n1"),))],
         [NodeSelectorTerm((IN_A,), (named("n2"),))],
         [NodeSelectorTerm((IN_A,))],
@@ -72,6 +72,6 @@ def test_many_selectors_are_not_remembered_for_ever() -> None:
     encoder.add_node(node(0, "z5"))
     rows.attach(encoder)
     for i in range(600):
-        selector = NodeSelector((NodeSelectorTerm((Requirement("zone", Operator.IN, (f"z{i}",)),)),))
+        selector = NodeSelector((NodeSelectorTerm((Requirement("zone", SelectorOperator.IN, (f"z{i}",)),)),))
         assert np.array_equal(rows.of(selector), [i == 5])
     assert len(rows._known) <= 257

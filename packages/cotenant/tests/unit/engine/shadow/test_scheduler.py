@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.pod_state import State
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.pod_state import SchedulingState
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.shadow.budget import RESERVE_S
 from cotenant.engine.shadow.following import NodeSignals
@@ -18,10 +18,10 @@ from cotenant.engine.shadow.scheduler import AGAIN_S, ShadowScheduler
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import Taint
-from cotenant.model.decisions.shadow import Outcome, Picture, Signal, Worse
+from cotenant.model.decisions.shadow import NodeSignal, ShadowOutcome, ShadowPicture, Worse
 from cotenant.model.groups.gang import GangNotes
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
@@ -51,7 +51,7 @@ class World:
         self.cluster = Cluster(
             profile("least-allocated"),
             np.random.default_rng(1),
-            Settings(schedulers=(REAL,), max_pods=1),
+            EngineSettings(schedulers=(REAL,), max_pods=1),
             PluginRegistry(more=(parking, signals)),
         )
         for entry in nodes:
@@ -83,11 +83,11 @@ class World:
     def check(self) -> None:
         """Nothing is assigned but what the other scheduler has bound, and nobody is nominated or told to go."""
         self.cluster.validate()
-        assert all(entry.state is State.BOUND for entry in self.cluster.every_pod() if entry.node)
+        assert all(entry.state is SchedulingState.BOUND for entry in self.cluster.every_pod() if entry.node)
         assert not self.cluster.reserved()
 
-    def outcomes(self) -> dict[Outcome, int]:
-        found: dict[Outcome, int] = {}
+    def outcomes(self) -> dict[ShadowOutcome, int]:
+        found: dict[ShadowOutcome, int] = {}
         for (outcome, _), pods in self.shadow.outcomes.items():
             found[outcome] = found.get(outcome, 0) + pods
         return found
@@ -110,7 +110,7 @@ def test_a_bind_is_compared_with_every_earlier_bind_in_the_picture() -> None:
     world.bind(x, "a")
     world.bind(y, "b")  # with x on a, b has more left: a was the choice for both when they appeared
     world.check()
-    assert world.shadow.outcomes == {(Outcome.AGREED, Picture.AT_BIND): 2}
+    assert world.shadow.outcomes == {(ShadowOutcome.AGREED, ShadowPicture.AT_BIND): 2}
     assert world.cluster.assigned() == {"uid-x": "a", "uid-y": "b"}
 
 
@@ -119,7 +119,7 @@ def test_equal_scores_are_agreement() -> None:
     x = pod("x")
     world.see(x)
     world.bind(x, "b")
-    assert world.outcomes() == {Outcome.EQUAL_SCORE: 1}
+    assert world.outcomes() == {ShadowOutcome.EQUAL_SCORE: 1}
 
 
 def test_another_node_with_a_lower_score_has_the_term_that_decides() -> None:
@@ -132,7 +132,7 @@ def test_another_node_with_a_lower_score_has_the_term_that_decides() -> None:
     world.bind(x, "a")
     report = world.shadow.report(1.0)
     (difference,) = report.differences
-    assert (difference.outcome, difference.real, difference.ours) == (Outcome.OTHER_NODE, "a", "b")
+    assert (difference.outcome, difference.real, difference.ours) == (ShadowOutcome.OTHER_NODE, "a", "b")
     assert (difference.place, difference.of) == (2, 2)
     assert difference.behind > 0
     assert difference.words.startswith("b is ahead of a by ")
@@ -160,7 +160,7 @@ def test_a_pod_that_would_wait_here_says_for_what() -> None:
     assert world.shadow.pending()["waits"] == 1
     world.bind(x, "a")  # over what it has
     (difference,) = world.shadow.report(1.0).differences
-    assert difference.outcome is Outcome.WOULD_WAIT
+    assert difference.outcome is ShadowOutcome.WOULD_WAIT
     assert difference.reason == "NodeResourcesFit"
     assert "Insufficient cpu (1 cpu)" in difference.words
     world.check()
@@ -176,7 +176,10 @@ def test_victims_of_a_preemption_stay() -> None:
     assert world.cluster.assigned() == {"uid-low": "a"}
     world.shadow.pod_gone("uid-low", 1.0)
     world.bind(high, "a")  # the other scheduler has preempted it: now the node is free
-    assert world.outcomes() == {Outcome.AGREED: 1, Outcome.BEFORE_JUDGED: 1}  # low was on its node at first sight
+    assert world.outcomes() == {
+        ShadowOutcome.AGREED: 1,
+        ShadowOutcome.BEFORE_JUDGED: 1,
+    }  # low was on its node at first sight
 
 
 def nominations(world: World) -> dict[str, int]:
@@ -216,8 +219,8 @@ def test_a_pod_that_appears_while_there_is_no_cpu_time_is_compared_at_its_bind_o
     world.bind(first, "a")  # the choice of before is what there is
     world.bind(second, "a")
     assert world.shadow.outcomes == {
-        (Outcome.AGREED, Picture.EARLIER): 1,
-        (Outcome.BEFORE_JUDGED, Picture.NONE): 1,
+        (ShadowOutcome.AGREED, ShadowPicture.EARLIER): 1,
+        (ShadowOutcome.BEFORE_JUDGED, ShadowPicture.NONE): 1,
     }
     assert world.shadow.put_off == 2
     next_s = world.shadow.budget.has_again_s(0.0)
@@ -237,7 +240,7 @@ def test_next_s_waits_for_cpu_time_and_does_not_spin() -> None:
 def test_a_pod_first_seen_on_a_node_counts_apart() -> None:
     world = World(node("a"))
     world.see(pod("x", on="a"), replace(pod("other", on="a"), scheduler="another"))
-    assert world.outcomes() == {Outcome.BEFORE_JUDGED: 1}
+    assert world.outcomes() == {ShadowOutcome.BEFORE_JUDGED: 1}
 
 
 def test_what_was_there_at_the_start_is_not_compared() -> None:
@@ -255,7 +258,7 @@ def test_pods_deleted_before_a_bind_are_counted_and_forgotten() -> None:
     world.shadow.pod_gone("uid-x", 1.0)
     world.see(replace(y, ends_s=5.0))  # terminating
     world.shadow.pod_gone("uid-y", 2.0)
-    assert world.outcomes() == {Outcome.DELETED: 2}
+    assert world.outcomes() == {ShadowOutcome.DELETED: 2}
     assert sum(world.shadow.pending().values()) == 0
     assert world.parking.longest() is None
 
@@ -301,7 +304,7 @@ def test_a_gang_is_judged_as_a_whole_and_compared_with_that() -> None:
     assert world.shadow.pending()["places"] == 2
     world.bind(members[0], "a")
     world.bind(members[1], "b")
-    assert sum(world.outcomes().get(outcome, 0) for outcome in (Outcome.AGREED, Outcome.OTHER_NODE)) == 2
+    assert sum(world.outcomes().get(outcome, 0) for outcome in (ShadowOutcome.AGREED, ShadowOutcome.OTHER_NODE)) == 2
     world.check()
 
 
@@ -316,7 +319,7 @@ def test_a_gated_pod_is_not_judged() -> None:
     assert world.shadow.pending()["places"] == 1
 
 
-def followed(world: World) -> dict[Signal, Worse]:
+def followed(world: World) -> dict[NodeSignal, Worse]:
     world.now_s = world.shadow.following.window_s + 1.0
     world.shadow.work(world.now_s)
     (came,) = world.shadow.report(world.now_s).came
@@ -338,12 +341,12 @@ def test_what_came_of_both_nodes_is_counted() -> None:
     pressed = node("a", 4000, Taint("node.kubernetes.io/memory-pressure"))
     world.cluster.node_seen(pressed)
     world.cluster.node_seen(node("a"))  # over again before the window ends
-    world.see(replace(pod("first", 2000, on="a"), phase=Phase.FAILED, evicted=True))
+    world.see(replace(pod("first", 2000, on="a"), phase=PodPhase.FAILED, evicted=True))
     found = followed(world)
-    assert found[Signal.PRESSURE] is Worse.REAL
-    assert found[Signal.EVICTIONS] is Worse.REAL
-    assert found[Signal.NOT_READY] is Worse.NEITHER
-    assert found[Signal.LATENCY_P99] is Worse.UNKNOWN
+    assert found[NodeSignal.PRESSURE] is Worse.REAL
+    assert found[NodeSignal.EVICTIONS] is Worse.REAL
+    assert found[NodeSignal.NOT_READY] is Worse.NEITHER
+    assert found[NodeSignal.LATENCY_P99] is Worse.UNKNOWN
 
 
 def test_reports_of_both_nodes_are_compared_while_they_are_fresh() -> None:
@@ -352,12 +355,12 @@ def test_reports_of_both_nodes_are_compared_while_they_are_fresh() -> None:
     world.cluster.report("a", (0.3, 0.1, 5.0, 0.0, 0.0, 1.0, at_s))
     world.cluster.report("b", (0.9, 0.1, 5.2, 0.0, 0.0, 1.0, at_s))
     found = followed(world)
-    assert found[Signal.CPU_USED] is Worse.OURS
-    assert found[Signal.LATENCY_P99] is Worse.ALIKE
-    assert found[Signal.VIOLATIONS] is Worse.NEITHER
+    assert found[NodeSignal.CPU_USED] is Worse.OURS
+    assert found[NodeSignal.LATENCY_P99] is Worse.ALIKE
+    assert found[NodeSignal.VIOLATIONS] is Worse.NEITHER
 
 
 def test_a_node_that_is_gone_says_nothing() -> None:
     world = differing()
     world.cluster.node_gone("b", 1.0)
-    assert followed(world)[Signal.PRESSURE] is Worse.UNKNOWN
+    assert followed(world)[NodeSignal.PRESSURE] is Worse.UNKNOWN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from cotenant.engine.sharding.member import FenceLost, ShardMember, View, WriteTable
+from cotenant.engine.sharding.member import FenceLost, ShardMember, ShardView, WriteTable
 from cotenant.model.shards.table import ShardTable
 from cotenant.policy.sharding.borrowing import LoanLimits
 
@@ -33,7 +33,7 @@ class Register:
             for slot in slots or tuple(self.members):
                 member = self.members[slot]
                 member.table_seen(self.table, self.version)
-                view = View(
+                view = ShardView(
                     dict(self.holders),
                     self.pods_version,
                     self.in_flight.get(slot, frozenset()),

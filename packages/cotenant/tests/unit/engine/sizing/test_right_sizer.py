@@ -8,9 +8,9 @@ from tests.fakes.cluster.sizing_world import BIG, MIB, NOW_S, World, in_place, p
 from cotenant.engine.sizing.scene import WriteSizing
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
 from cotenant.model.sizes.container import ContainerSize, SizedContainer
-from cotenant.model.sizes.right_sizing import Mode, Outcome, Phase
+from cotenant.model.sizes.right_sizing import SizingMode, SizingOutcome, SizingPhase
 from cotenant.model.traces.objective import Indicator, ObjectiveState, ObjectiveStatus
-from cotenant.policy.assess.container_sizes import Held
+from cotenant.policy.assess.container_sizes import HeldResources
 
 
 def burning(state: ObjectiveState) -> ObjectiveStatus:
@@ -18,7 +18,7 @@ def burning(state: ObjectiveState) -> ObjectiveStatus:
 
 
 def test_nothing_is_said_before_there_is_history() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     world.is_reporting = False
     world.run(120)
     assert (world.status.state, world.status.message) == (
@@ -29,7 +29,7 @@ def test_nothing_is_said_before_there_is_history() -> None:
 
 
 def test_a_suggestion_is_only_said() -> None:
-    world = World(mode=Mode.SUGGEST)
+    world = World(mode=SizingMode.SUGGEST)
     world.run(600)
     found = world.status.suggestion
     assert world.status.state == "suggested"
@@ -39,26 +39,26 @@ def test_a_suggestion_is_only_said() -> None:
 
 
 def test_off_says_nothing() -> None:
-    world = World(mode=Mode.OFF)
+    world = World(mode=SizingMode.OFF)
     world.run(600)
     assert (world.status.state, world.status.suggestion) == ("off", None)
 
 
 def test_an_approved_suggestion_goes_one_replica_proof_rest_proof_in_two_steps() -> None:
-    world = World(mode=Mode.APPROVE)
+    world = World(mode=SizingMode.APPROVE)
     world.approve()
-    world.reach(Phase.PROOF)
+    world.reach(SizingPhase.PROOF)
     assert [name for name, _ in world.resized] == ["a"]
     assert world.pods["a"].containers[0].size == replace(BIG, cpu_request_m=1150)  # memory is lowered last
     assert world.pods["b"].containers[0].size == BIG
     proof_began_s = world.now_s
-    world.reach(Phase.REST)
+    world.reach(SizingPhase.REST)
     assert world.now_s - proof_began_s >= 120
-    world.reach(Phase.WHOLE)
+    world.reach(SizingPhase.WHOLE)
     assert world.sizes() == {replace(BIG, cpu_request_m=1150)}
     assert world.run(3600, lambda: world.phase() is None)
     receipt = world.status.receipts[0]
-    assert (receipt.outcome, receipt.before, receipt.pods) == (Outcome.DONE, BIG, 3)
+    assert (receipt.outcome, receipt.before, receipt.pods) == (SizingOutcome.DONE, BIG, 3)
     assert receipt.after == ContainerSize(1150, None, 1035 * MIB, 1080 * MIB)
     assert receipt.allowed_by == "spec.approved, ada"
     assert world.sizes() == {receipt.after}
@@ -69,22 +69,22 @@ def test_an_approved_suggestion_goes_one_replica_proof_rest_proof_in_two_steps()
 
 
 def test_another_id_is_no_approval() -> None:
-    world = World(mode=Mode.APPROVE, approved="12345678")
+    world = World(mode=SizingMode.APPROVE, approved="12345678")
     world.run(1200)
     assert world.status.state == "awaitsApproval"
     assert world.resized == []
 
 
-@pytest.mark.parametrize("moment", [Phase.PROOF, Phase.REST, Phase.WHOLE])
-def test_a_burning_objective_takes_everything_back(moment: Phase) -> None:
-    world = World(mode=Mode.ACT, objective="fast")
+@pytest.mark.parametrize("moment", [SizingPhase.PROOF, SizingPhase.REST, SizingPhase.WHOLE])
+def test_a_burning_objective_takes_everything_back(moment: SizingPhase) -> None:
+    world = World(mode=SizingMode.ACT, objective="fast")
     world.engine.objective_seen(burning(ObjectiveState.OK))
     world.reach(moment)
     world.engine.objective_seen(burning(ObjectiveState.BURNING))
     assert world.run(60, lambda: world.phase() is None)
     assert world.sizes() == {BIG}
     receipt = world.status.receipts[0]
-    assert (receipt.outcome, receipt.why) == (Outcome.UNDONE, "objective fast burns")
+    assert (receipt.outcome, receipt.why) == (SizingOutcome.UNDONE, "objective fast burns")
     world.engine.objective_seen(burning(ObjectiveState.OK))
     resized = len(world.resized)
     world.run(2 * 3600)
@@ -92,7 +92,7 @@ def test_a_burning_objective_takes_everything_back(moment: Phase) -> None:
 
 
 def test_nothing_is_begun_while_the_objective_burns() -> None:
-    world = World(mode=Mode.ACT, objective="fast")
+    world = World(mode=SizingMode.ACT, objective="fast")
     world.engine.objective_seen(burning(ObjectiveState.BURNING))
     world.run(1200)
     assert world.status.message == "objective fast burns: nothing is changed meanwhile"
@@ -100,8 +100,8 @@ def test_nothing_is_begun_while_the_objective_burns() -> None:
 
 
 def test_a_restart_of_the_resized_replica_undoes_it() -> None:
-    world = World(mode=Mode.ACT)
-    world.reach(Phase.PROOF)
+    world = World(mode=SizingMode.ACT)
+    world.reach(SizingPhase.PROOF)
     of = world.pods["a"]
     world.put(replace(of, containers=(replace(of.containers[0], restarts=1, was_oom_killed=True),)))
     assert world.run(60, lambda: world.phase() is None)
@@ -110,24 +110,24 @@ def test_a_restart_of_the_resized_replica_undoes_it() -> None:
 
 
 def test_waiting_for_a_cpu_must_be_seen_twice() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     world.signals = dict.fromkeys("abc", PodSignals(wait_per_cpu=0.1))
-    world.reach(Phase.PROOF)
+    world.reach(SizingPhase.PROOF)
     world.signals["a"] = PodSignals(wait_per_cpu=1.0)
     world.run(31)
-    assert world.phase() is Phase.PROOF
+    assert world.phase() is SizingPhase.PROOF
     world.signals["a"] = PodSignals(wait_per_cpu=0.1)
-    world.reach(Phase.REST)
-    world.reach(Phase.WHOLE)
+    world.reach(SizingPhase.REST)
+    world.reach(SizingPhase.WHOLE)
     world.signals["b"] = PodSignals(wait_per_cpu=1.0)
     assert world.run(120, lambda: world.phase() is None)
-    assert world.status.receipts[0].outcome is Outcome.UNDONE
+    assert world.status.receipts[0].outcome is SizingOutcome.UNDONE
     assert "b waits 1.00 s" in world.status.receipts[0].why
 
 
 def test_what_is_not_measured_is_not_proven() -> None:
-    world = World(mode=Mode.ACT)
-    world.reach(Phase.PROOF)
+    world = World(mode=SizingMode.ACT)
+    world.reach(SizingPhase.PROOF)
     world.is_reporting = False
     assert world.run(400, lambda: world.phase() is None)
     assert "nothing was measured of it" in world.status.receipts[0].why
@@ -136,52 +136,52 @@ def test_what_is_not_measured_is_not_proven() -> None:
 
 @pytest.mark.parametrize(("reason", "after_s"), [("Infeasible", 5), ("Deferred", 305)])
 def test_a_kubelet_that_does_not_take_it_is_given_up_and_said(reason: str, after_s: int) -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     world.kubelet = pending(reason)
-    world.reach(Phase.FIRST)
+    world.reach(SizingPhase.FIRST)
     begun_s = world.now_s
     assert world.run(1000, lambda: world.phase() is None)
     assert world.now_s - begun_s == pytest.approx(after_s, abs=15)
     receipt = world.status.receipts[0]
-    assert receipt.outcome is Outcome.GIVEN_UP
+    assert receipt.outcome is SizingOutcome.GIVEN_UP
     assert f"a: {reason} for" in receipt.why
     assert "no room" in receipt.why
     assert world.sizes() == {BIG}
 
 
 def test_a_kubelet_that_is_silent_is_given_up() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     world.kubelet = lambda of, size: of
     assert world.run(3000, lambda: bool(world.status.receipts))
     assert "its kubelet did nothing for 305 s" in world.status.receipts[0].why
 
 
 def test_a_deferred_resize_that_is_taken_later_goes_on() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     world.kubelet = pending("Deferred")
-    world.reach(Phase.FIRST)
+    world.reach(SizingPhase.FIRST)
     world.run(100)
     assert world.status.message == "a: Deferred: no room"
     world.kubelet = in_place
     world.put(in_place(world.pods["a"], world.pods["a"].containers[0].size))
-    world.reach(Phase.PROOF)
+    world.reach(SizingPhase.PROOF)
 
 
 def test_what_the_api_server_refuses_is_given_up_with_its_words() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     world.refuses = "forbidden: minimum cpu usage per Container is 2"
     assert world.run(600, lambda: bool(world.status.receipts))
     assert world.status.receipts[0].why == "the API server refuses: forbidden: minimum cpu usage per Container is 2"
-    assert world.status.receipts[0].outcome is Outcome.GIVEN_UP
+    assert world.status.receipts[0].outcome is SizingOutcome.GIVEN_UP
 
 
 def test_it_yields_to_another_controller() -> None:
-    world = World(mode=Mode.ACT)
-    world.reach(Phase.PROOF)
+    world = World(mode=SizingMode.ACT)
+    world.reach(SizingPhase.PROOF)
     theirs = ContainerSize(2000, None, 2048 * MIB, 4096 * MIB)
     world.put(pod("a", theirs))
     assert world.run(10, lambda: world.phase() is None)
-    assert world.status.receipts[0].outcome is Outcome.YIELDED
+    assert world.status.receipts[0].outcome is SizingOutcome.YIELDED
     assert world.pods["a"].containers[0].size == theirs
     resized = len(world.resized)
     world.run(3600)
@@ -189,7 +189,7 @@ def test_it_yields_to_another_controller() -> None:
 
 
 def test_one_that_resizes_already_is_waited_for() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     world.put(replace(world.pods["b"], in_progress=True))
     world.run(600)
     assert world.status.message == "b is being resized by somebody else"
@@ -197,28 +197,28 @@ def test_one_that_resizes_already_is_waited_for() -> None:
 
 
 def test_the_next_leader_goes_on_where_the_last_one_stopped() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     for _ in range(200):
         if world.run(17, lambda: bool(world.status.receipts)):
             break
         world.restart()
-    assert world.status.receipts[0].outcome is Outcome.DONE
+    assert world.status.receipts[0].outcome is SizingOutcome.DONE
     assert world.sizes() == {world.status.receipts[0].after}
 
 
 def test_the_next_leader_takes_back_what_the_last_one_began_to() -> None:
-    world = World(mode=Mode.ACT, objective="fast")
+    world = World(mode=SizingMode.ACT, objective="fast")
     world.engine.objective_seen(burning(ObjectiveState.OK))
-    world.reach(Phase.WHOLE)
+    world.reach(SizingPhase.WHOLE)
     world.engine.objective_seen(burning(ObjectiveState.BURNING))
-    assert world.run(10, lambda: world.phase() is Phase.UNDOING)
+    assert world.run(10, lambda: world.phase() is SizingPhase.UNDOING)
     world.restart()
     assert world.run(60, lambda: world.phase() is None)
     assert world.sizes() == {BIG}
 
 
 def test_a_pod_made_anew_gets_the_proven_size() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     assert world.run(7200, lambda: bool(world.status.receipts))
     world.put(pod("d"))
     world.run(60)
@@ -226,35 +226,35 @@ def test_a_pod_made_anew_gets_the_proven_size() -> None:
 
 
 def test_the_first_replica_goes_away_and_another_takes_its_place() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     world.kubelet = pending("Deferred")
-    world.reach(Phase.FIRST)
+    world.reach(SizingPhase.FIRST)
     world.run(5)
     del world.pods["a"]
     world.engine.pod_gone("ns/a")
     world.kubelet = in_place
-    world.reach(Phase.PROOF)
+    world.reach(SizingPhase.PROOF)
     assert world.pods["b"].containers[0].size != BIG
 
 
 def test_an_undo_takes_a_proven_change_back() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     assert world.run(7200, lambda: bool(world.status.receipts))
     world.spec(undo=world.status.receipts[0].id)
     assert world.run(60, lambda: len(world.status.receipts) == 2)
-    assert world.status.receipts[0].outcome is Outcome.UNDONE
+    assert world.status.receipts[0].outcome is SizingOutcome.UNDONE
     assert (world.status.receipts[0].allowed_by, world.sizes()) == ("spec.undo", {BIG})
     world.run(7200)
     assert world.sizes() == {BIG}
 
 
 def test_a_permission_that_is_taken_back_stops_it() -> None:
-    world = World(mode=Mode.ACT)
-    world.reach(Phase.PROOF)
+    world = World(mode=SizingMode.ACT)
+    world.reach(SizingPhase.PROOF)
     resized = len(world.resized)
-    world.spec(mode=Mode.OFF)
+    world.spec(mode=SizingMode.OFF)
     world.run(600)
-    assert world.status.receipts[0].outcome is Outcome.STOPPED
+    assert world.status.receipts[0].outcome is SizingOutcome.STOPPED
     assert len(world.resized) == resized
     world.spec(undo=world.status.receipts[0].id)
     world.run(60)
@@ -262,14 +262,14 @@ def test_a_permission_that_is_taken_back_stops_it() -> None:
 
 
 def test_one_replica_is_proven_once() -> None:
-    world = World(replicas=1, mode=Mode.ACT)
+    world = World(replicas=1, mode=SizingMode.ACT)
     assert world.run(7200, lambda: bool(world.status.receipts))
-    assert world.status.receipts[0].outcome is Outcome.DONE
+    assert world.status.receipts[0].outcome is SizingOutcome.DONE
 
 
 def test_an_autoscaler_on_the_same_metric_is_respected() -> None:
-    world = World(mode=Mode.SUGGEST)
-    world.engine.autoscaler_seen("ns/h", ("ns", "Deployment", "web"), Held(cpu="CPU stays: scaled by it"))
+    world = World(mode=SizingMode.SUGGEST)
+    world.engine.autoscaler_seen("ns/h", ("ns", "Deployment", "web"), HeldResources(cpu="CPU stays: scaled by it"))
     world.run(600)
     assert world.status.suggestion is not None
     assert world.status.suggestion.after.cpu_request_m == 3000
@@ -277,7 +277,7 @@ def test_an_autoscaler_on_the_same_metric_is_respected() -> None:
 
 
 def test_pods_of_several_containers_are_left() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     of = world.pods["a"]
     world.put(replace(of, containers=(*of.containers, SizedContainer("proxy", BIG))))
     world.run(600)
@@ -286,14 +286,14 @@ def test_pods_of_several_containers_are_left() -> None:
 
 
 def test_a_spec_that_cannot_be_read_does_nothing() -> None:
-    world = World(mode=Mode.ACT, wrong=("spec.mode: no such",))
+    world = World(mode=SizingMode.ACT, wrong=("spec.mode: no such",))
     world.run(600)
     assert (world.status.state, world.status.message) == ("invalid", "spec.mode: no such")
     assert world.resized == []
 
 
 def test_a_write_that_no_watch_shows_is_decided_anew() -> None:
-    world = World(mode=Mode.SUGGEST)
+    world = World(mode=SizingMode.SUGGEST)
     world.engine.metric_seen(NodeMetric("n1", 0.0, pods={"ns/a": MeasuredPod(Use(1, MIB))}, updated_s=NOW_S), NOW_S)
     assert world.engine.decide(NOW_S + 1)
     assert world.engine.decide(NOW_S + 2) == ()
@@ -301,7 +301,7 @@ def test_a_write_that_no_watch_shows_is_decided_anew() -> None:
 
 
 def test_harm_at_the_next_peak_takes_a_proven_change_back() -> None:
-    world = World(mode=Mode.ACT, objective="fast")
+    world = World(mode=SizingMode.ACT, objective="fast")
     world.engine.objective_seen(burning(ObjectiveState.OK))
     assert world.run(7200, lambda: bool(world.status.receipts))
     world.run(3600)
@@ -313,7 +313,7 @@ def test_harm_at_the_next_peak_takes_a_proven_change_back() -> None:
 
 def test_a_lack_of_memory_within_a_day_takes_it_back_and_later_does_not() -> None:
     for wait_s, is_undone in ((3600, True), (25 * 3600, False)):
-        world = World(mode=Mode.ACT)
+        world = World(mode=SizingMode.ACT)
         assert world.run(7200, lambda of=world: bool(of.status.receipts))
         world.now_s += wait_s
         of = world.pods["b"]
@@ -323,15 +323,15 @@ def test_a_lack_of_memory_within_a_day_takes_it_back_and_later_does_not() -> Non
 
 
 def test_without_its_objective_nothing_is_begun() -> None:
-    world = World(mode=Mode.ACT, objective="fast")
+    world = World(mode=SizingMode.ACT, objective="fast")
     world.run(600)
     assert "is not counted yet" in world.status.message
     assert world.resized == []
 
 
 def test_a_second_object_of_a_workload_does_nothing() -> None:
-    world = World(mode=Mode.SUGGEST)
-    other = replace(world.sizing, key="ns/z", uid="z", mode=Mode.ACT)
+    world = World(mode=SizingMode.SUGGEST)
+    other = replace(world.sizing, key="ns/z", uid="z", mode=SizingMode.ACT)
     world.engine.sizing_seen(other)
     writes = [write for write in world.engine.decide(NOW_S + 1) if isinstance(write, WriteSizing)]
     said = {write.sizing: write.status.message for write in writes}
@@ -339,7 +339,7 @@ def test_a_second_object_of_a_workload_does_nothing() -> None:
 
 
 def test_an_object_that_turns_to_another_workload_leaves_the_first_to_the_second() -> None:
-    world = World(mode=Mode.SUGGEST)
+    world = World(mode=SizingMode.SUGGEST)
     other = replace(world.sizing, key="ns/z", uid="z")
     world.engine.sizing_seen(other)
     world.engine.sizing_seen(replace(world.sizing, workload_name="elsewhere"))
@@ -357,7 +357,7 @@ def test_an_object_that_turns_to_another_workload_leaves_the_first_to_the_second
 
 
 def test_a_nodes_clock_does_not_matter() -> None:
-    world = World(mode=Mode.SUGGEST)
+    world = World(mode=SizingMode.SUGGEST)
     for minute in range(5):
         for node, ahead_s in (("n1", 30 * 86_400.0), ("n2", -86_400.0)):
             pods = {f"ns/{'a' if node == 'n1' else 'b'}": MeasuredPod(Use(700 + minute, 10 * MIB))}
@@ -370,7 +370,7 @@ def test_a_nodes_clock_does_not_matter() -> None:
 
 
 def test_a_pod_made_anew_that_a_kubelet_defers_is_said() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     assert world.run(7200, lambda: bool(world.status.receipts))
     world.kubelet = pending("Deferred")
     world.put(pod("d"))
@@ -379,27 +379,27 @@ def test_a_pod_made_anew_that_a_kubelet_defers_is_said() -> None:
 
 
 def test_a_second_change_knows_what_pods_are_made_with() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     assert world.run(7200, lambda: bool(world.status.receipts))
     first = world.status.receipts[0].after
     world.now_s += 4000
     world.use = Use(1600, 900 * MIB)
-    assert world.run(3600, lambda: world.phase() is Phase.PROOF)
+    assert world.run(3600, lambda: world.phase() is SizingPhase.PROOF)
     world.put(pod("d"))  # from the template, while the change goes on
     assert world.run(3600, lambda: len(world.status.receipts) == 2)
     second = world.status.receipts[0]
-    assert (second.outcome, second.before) == (Outcome.DONE, first)
+    assert (second.outcome, second.before) == (SizingOutcome.DONE, first)
     world.run(60)
     assert world.sizes() == {second.after}
 
 
 def test_a_second_change_that_hurts_leaves_the_first() -> None:
-    world = World(mode=Mode.ACT)
+    world = World(mode=SizingMode.ACT)
     assert world.run(7200, lambda: bool(world.status.receipts))
     first = world.status.receipts[0]
     world.now_s += 90_000
     world.use = Use(1600, 900 * MIB)
-    world.reach(Phase.PROOF)
+    world.reach(SizingPhase.PROOF)
     of = world.pods["a"]
     world.put(replace(of, containers=(replace(of.containers[0], restarts=1),)))
     assert world.run(60, lambda: len(world.status.receipts) == 2)

@@ -15,7 +15,7 @@ from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.state.images import NodeImages
 from cotenant.model.cluster.node import Node
 from cotenant.model.resources import Amounts
@@ -80,7 +80,7 @@ def test_a_pod_prefers_the_node_that_has_its_image() -> None:
         status = {"allocatable": {"cpu": "4", "memory": "8Gi"}, "images": has}
         return read_node(msgspec.convert({"metadata": {"name": name}, "status": status}, NodeObject))
 
-    c = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings())
+    c = Cluster(profile("least-allocated"), np.random.default_rng(1), EngineSettings())
     for entry in (node("a"), node("b"), node("c", "registry:5000/app:latest")):
         c.node_seen(entry)
     spec: dict[str, Any] = {"schedulerName": "cotenant", "containers": [{"image": "registry:5000/app"}]}

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.state.learned_profiles import LearnedProfiles, ProfileStore
 from cotenant.model.arrays import Param
 from cotenant.model.cluster.interference_profile import InterferenceProfile
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.pod import Pod, PodEstimate
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
@@ -28,12 +28,12 @@ class World:
     """Two nodes; each tenant's pods are an application."""
 
     def __init__(self, policy: str = "cotenant-learned") -> None:
-        self.engine = Cluster(profile(policy), np.random.default_rng(0), Settings(max_pods=100))
+        self.engine = Cluster(profile(policy), np.random.default_rng(0), EngineSettings(max_pods=100))
         for i in range(2):
             self.engine.node_seen(Node(f"n{i}", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))
 
     def pod(
-        self, name: str, tenant: str, node: str = "n0", service: bool = True, estimate: Estimate | None = None
+        self, name: str, tenant: str, node: str = "n0", service: bool = True, estimate: PodEstimate | None = None
     ) -> int:
         pod = Pod(
             name,
@@ -146,7 +146,7 @@ def test_absurd_values_are_refused_and_counted() -> None:
 
 def test_a_declared_profile_is_the_prior_and_a_declared_allowance_is_kept() -> None:
     world = World()
-    declared = Estimate(2.0, GIB, sensitivity=0.9, pressure=0.1, allowance=0.4)
+    declared = PodEstimate(2.0, GIB, sensitivity=0.9, pressure=0.1, allowance=0.4)
     one = world.pod("a", "a", estimate=declared)
     assert world.of(one).sensitivity == 0.9
     assert world.of(one).declared

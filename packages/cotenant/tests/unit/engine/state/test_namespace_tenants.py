@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from cotenant.engine.state.namespace_tenants import NamespaceTenants
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
 
 
@@ -34,7 +34,7 @@ def test_a_pod_that_ends_or_names_another_leaves_its_place() -> None:
     tenants = NamespaceTenants(1)
     assert tenants.bounded(pod("p", "t0")).pod.owner == "t0"
     assert tenants.bounded(pod("p", "t1")).pod.owner == "t1"
-    assert tenants.bounded(replace(pod("p", "t1"), phase=Phase.SUCCEEDED)).pod.owner == "t1"
+    assert tenants.bounded(replace(pod("p", "t1"), phase=PodPhase.SUCCEEDED)).pod.owner == "t1"
     assert tenants.bounded(pod("q", "t2")).pod.owner == "t2"
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cotenant.engine.state.reports import Reports
-from cotenant.model.arrays import Report
+from cotenant.engine.state.reports import NodeReports
+from cotenant.model.arrays import ReportColumn
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput, Transient
 
@@ -15,7 +15,7 @@ def report(node: str = "n", at_s: float = NOW, cpu_used: float = 1.0) -> NodeRep
 
 
 def test_fresh_until_the_ttl() -> None:
-    reports = Reports()
+    reports = NodeReports()
     assert reports.accept(report(), NOW)
     assert reports.fresh("n", NOW + 120) is not None
     assert reports.fresh("n", NOW + 120.1) is None
@@ -23,7 +23,7 @@ def test_fresh_until_the_ttl() -> None:
 
 
 def test_out_of_order_and_repeated() -> None:
-    reports = Reports()
+    reports = NodeReports()
     assert reports.accept(report(cpu_used=2.0), NOW)
     assert not reports.accept(report(at_s=NOW - 10), NOW)
     assert reports.accept(report(cpu_used=3.0), NOW)
@@ -33,11 +33,11 @@ def test_out_of_order_and_repeated() -> None:
 @pytest.mark.parametrize("off_s", [-121.0, 5.1, 121.0, 1e9])
 def test_a_report_with_a_wrong_clock_is_refused(off_s: float) -> None:
     with pytest.raises(InvalidInput, match="clock"):
-        Reports().accept(report(at_s=NOW + off_s), NOW)
+        NodeReports().accept(report(at_s=NOW + off_s), NOW)
 
 
 def test_a_fast_clock_does_not_extend_a_reports_lifetime() -> None:
-    reports = Reports()
+    reports = NodeReports()
     reports.accept(report(at_s=NOW + 5), NOW)
     assert reports.fresh("n", NOW + 120) is not None
     assert reports.fresh("n", NOW + 121) is None
@@ -45,7 +45,7 @@ def test_a_fast_clock_does_not_extend_a_reports_lifetime() -> None:
 
 
 def test_a_full_store_drops_the_expired_first() -> None:
-    reports = Reports(max_nodes=2)
+    reports = NodeReports(max_nodes=2)
     reports.accept(report("a"), NOW)
     reports.accept(report("b"), NOW)
     with pytest.raises(Transient):
@@ -55,7 +55,7 @@ def test_a_full_store_drops_the_expired_first() -> None:
 
 
 def test_reports_of_removed_nodes_are_dropped() -> None:
-    reports = Reports()
+    reports = NodeReports()
     reports.accept(report("a"), NOW)
     reports.forget("a")
     reports.forget("a")
@@ -64,7 +64,7 @@ def test_reports_of_removed_nodes_are_dropped() -> None:
 
 def test_a_row_of_the_arrays() -> None:
     row = report(cpu_used=3.0).row()
-    assert row[Report.CPU_USED] == 0.75
-    assert row[Report.MEMORY_USED] == 0.5
-    assert row[Report.REPORTED_AT] == NOW
-    assert len(row) == len(Report)
+    assert row[ReportColumn.CPU_USED] == 0.75
+    assert row[ReportColumn.MEMORY_USED] == 0.5
+    assert row[ReportColumn.REPORTED_AT] == NOW
+    assert len(row) == len(ReportColumn)

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from cotenant.engine.traces.kept import APART, KeptSpan, KeptTrace
-from cotenant.engine.traces.operations import Operation
+from cotenant.engine.traces.operations import SpanOperation
 from cotenant.engine.traces.search import critical_of
 from cotenant.model.traces.probability import ALL
 from cotenant.model.traces.spans import SpanKind, SpanSource
 
-WEB = Operation("", "web", "GET", SpanKind.SERVER)
-FAST, SLOW = (Operation("", name, name, SpanKind.SERVER) for name in ("cache", "database"))
+WEB = SpanOperation("", "web", "GET", SpanKind.SERVER)
+FAST, SLOW = (SpanOperation("", name, name, SpanKind.SERVER) for name in ("cache", "database"))
 
 
-def trace(number: int, below: Operation, below_ns: int, threshold: int = 0, kept_for: str = "chance") -> KeptTrace:
+def trace(number: int, below: SpanOperation, below_ns: int, threshold: int = 0, kept_for: str = "chance") -> KeptTrace:
     spans = tuple(
         KeptSpan(place + 1, place - 1, operation, SpanSource(), 0, end_ns, 0, 0, False, False, b"")
         for place, (operation, end_ns) in enumerate(((WEB, below_ns + 1000), (below, below_ns)))
@@ -58,5 +58,5 @@ def test_traces_that_are_kept_apart_from_the_budget_do_not_count() -> None:
     assert critical_of([], "web").requests == 0
 
 
-def _below(one: KeptTrace) -> tuple[Operation, int]:
+def _below(one: KeptTrace) -> tuple[SpanOperation, int]:
     return one.spans[1].operation, one.spans[1].end_ns

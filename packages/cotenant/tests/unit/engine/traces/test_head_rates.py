@@ -10,8 +10,8 @@ from tests.fakes.servers.spans import EPOCH_S, Given, batch_of
 
 from cotenant.drivers.otlp.resources import span_sampling
 from cotenant.engine.traces.head_rates import MAX_OPERATIONS, NOT_SAID, HeadRates, HeadStrategy
-from cotenant.engine.traces.operations import Operation
-from cotenant.engine.traces.sampling import Finished, TraceSampler
+from cotenant.engine.traces.operations import SpanOperation
+from cotenant.engine.traces.sampling import FinishedTraces, TraceSampler
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.traces.probability import (
     ALL,
@@ -25,7 +25,7 @@ from cotenant.policy.objective.sampling import head_probabilities
 BUDGET = 100.0
 CLIENTS, SECONDS = 5, 900
 SHAPES = ((300.0, 4), (60.0, 2), (0.5, 10))  # traces a second that are begun, and spans of each, by operation
-KNOWN = [Operation("shop", "web", f"GET /{number}", SpanKind.SERVER) for number in range(len(SHAPES))]
+KNOWN = [SpanOperation("shop", "web", f"GET /{number}", SpanKind.SERVER) for number in range(len(SHAPES))]
 
 
 def probability_in(strategy: HeadStrategy, operation: int) -> float:
@@ -94,7 +94,7 @@ def test_traces_that_clients_and_the_budget_thinned_stand_for_what_was_begun(see
         random = generator.integers(0, ALL, count, dtype=np.uint64)
         came = random >= head
         size = int(came.sum())
-        traces = Finished(
+        traces = FinishedTraces(
             np.zeros(size, np.int32),
             np.ones(size, np.int64),
             np.zeros(size, np.bool_),
@@ -129,7 +129,7 @@ def test_requests_that_arrive_stand_for_those_that_were_thinned() -> None:
 def test_unknown_services_are_left_alone_and_answers_are_bounded() -> None:
     rates = HeadRates(0.0, BUDGET)
     assert rates.strategy("", "nobody", KNOWN, 1.0) == HeadStrategy(1.0, ())
-    known = [Operation("", "web", f"o{number}", SpanKind.SERVER) for number in range(2 * MAX_OPERATIONS)]
+    known = [SpanOperation("", "web", f"o{number}", SpanKind.SERVER) for number in range(2 * MAX_OPERATIONS)]
     everything = np.arange(len(known), dtype=np.int32)
     for second in range(5):
         rates.add(everything, np.ones(len(known), np.int64), np.full(len(known), NOT_SAID), float(second))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.engine.traces.latency import KEPT_SLOTS, MAX_KEPT, SLOT_S, SLOTS, LatencySeries
+from cotenant.engine.traces.latency import KEPT_SLOTS, MAX_KEPT, SLOT_S, SLOTS, OperationLatency
 from cotenant.policy.objective.latency_buckets import quantile_ns
 
 MS = 1_000_000
 
 
-def served(series: LatencySeries, at_s: float, *requests: tuple[int, float]) -> None:
+def served(series: OperationLatency, at_s: float, *requests: tuple[int, float]) -> None:
     """Count requests (operation, milliseconds), then let the slot end."""
     operations = np.array([request[0] for request in requests], np.int32)
     took = np.array([int(request[1] * MS) for request in requests], np.int64)
@@ -19,7 +19,7 @@ def served(series: LatencySeries, at_s: float, *requests: tuple[int, float]) -> 
 
 
 def test_slots_are_kept_in_order_for_an_hour() -> None:
-    series = LatencySeries(0.0)
+    series = OperationLatency(0.0)
     for k in range(KEPT_SLOTS + 20):
         served(series, k * SLOT_S, (0, 1.0 + k), (1, 100.0))
     now_s = (KEPT_SLOTS + 20) * SLOT_S
@@ -39,7 +39,7 @@ def test_slots_are_kept_in_order_for_an_hour() -> None:
 
 
 def test_the_open_slot_is_the_last_and_empty_ones_are_left_out() -> None:
-    series = LatencySeries(0.0)
+    series = OperationLatency(0.0)
     served(series, 0.0, (3, 5.0))
     series.tick(2 * SLOT_S)
     series.add(np.array([3], np.int32), np.array([7 * MS]), np.array([True]), np.array([False]))
@@ -53,7 +53,7 @@ def test_the_open_slot_is_the_last_and_empty_ones_are_left_out() -> None:
 
 
 def test_slots_beyond_the_window_keep_the_busiest_operations() -> None:
-    series = LatencySeries(0.0)
+    series = OperationLatency(0.0)
     many = [(operation, 5.0) for operation in range(3 * MAX_KEPT) for _ in range(1 + (operation >= 2 * MAX_KEPT))]
     served(series, 0.0, *many)
     for k in range(1, SLOTS + 1):
@@ -66,7 +66,7 @@ def test_slots_beyond_the_window_keep_the_busiest_operations() -> None:
 
 
 def test_a_clock_that_jumps_forgets_what_is_old() -> None:
-    series = LatencySeries(0.0)
+    series = OperationLatency(0.0)
     for k in range(SLOTS + 5):
         served(series, k * SLOT_S, (0, 5.0))
     series.tick(1e6)

@@ -13,13 +13,13 @@ from tests.fakes.servers.spans import EPOCH_S, Given, batch_of
 
 from cotenant.drivers.otlp.resources import span_tags
 from cotenant.engine.traces.objectives import TrackedObjectives
-from cotenant.engine.traces.replicas import FORGOTTEN_S, Replicas
+from cotenant.engine.traces.replicas import FORGOTTEN_S, ObservedReplicas
 from cotenant.engine.traces.slot_counts import SlotCounts, SlotRing
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.objective import Indicator, ServiceObjective
 from cotenant.model.traces.spans import SpanKind, SpanSource
-from cotenant.policy.objective.burn import Counted
+from cotenant.policy.objective.burn import CountedRequests
 
 NOW_S = float(EPOCH_S + 10)
 IDS = count(1)
@@ -111,7 +111,7 @@ def test_replicas_of_one_objective_are_told_apart(engine: TraceEngine) -> None:
 
 
 def test_replicas_are_bounded_and_forgotten() -> None:
-    replicas = Replicas(most=2)
+    replicas = ObservedReplicas(most=2)
     assert [replicas.row("o", SpanSource(pod=pod), 0.0, 3) for pod in "abc"] == [0, 1, -1]
     assert replicas.overflowed == 3
     none = np.array([False, False])
@@ -168,15 +168,15 @@ def test_a_window_is_the_sum_of_its_slots(
         window = min(window_s, ring.covers_s)
         oldest = now_s // width_s - -(-window // width_s)
         within = [entry for entry in seen if entry[0] >= oldest]
-        assert ring.sum(now_s, window) == Counted(sum(n for _, n, _ in within), sum(b for *_, b in within))
+        assert ring.sum(now_s, window) == CountedRequests(sum(n for _, n, _ in within), sum(b for *_, b in within))
 
 
 def test_a_clock_that_goes_back_counts_into_the_newest_slot() -> None:
     counts = SlotCounts(86_400)
     counts.add(1000.0, 5, 1)
     counts.add(10.0, 5, 1)
-    assert counts.sum(1000.0, 10) == Counted(10, 2)
-    assert counts.sum(1000.0 + 5 * 86_400, 86_400) == Counted(0, 0)
+    assert counts.sum(1000.0, 10) == CountedRequests(10, 2)
+    assert counts.sum(1000.0 + 5 * 86_400, 86_400) == CountedRequests(0, 0)
 
 
 def test_a_request_of_hours_ago_counts_when_it_ended_and_is_none_of_now(engine: TraceEngine) -> None:
@@ -188,7 +188,7 @@ def test_a_request_of_hours_ago_counts_when_it_ended_and_is_none_of_now(engine: 
     engine.add(batch_of(*hour_ago), NOW_S)
     assert counted(engine) == (4, 3)
     windows = {window_s: engine.objectives.counted(tracked, window_s, NOW_S) for window_s in (300, 1800, 7200, 86_400)}
-    now, since = Counted(1, 0), Counted(4, 3)
+    now, since = CountedRequests(1, 0), CountedRequests(4, 3)
     assert windows == {300: now, 1800: now, 7200: since, 86_400: since}
     assert engine.counts.old == 3
     (figures,) = [engine.latency.window(number, NOW_S) for number in range(len(engine.operations))]
@@ -214,11 +214,11 @@ def test_old_requests_fall_out_of_rings_that_do_not_go_so_far_back() -> None:
     counts = SlotCounts(3600)
     ended_s = NOW_S - np.array([5.0, 100.0, 3700.0, 90_000.0])
     counts.add_ended(NOW_S, ended_s, np.array([True, False, True, True]))
-    assert counts.sum(NOW_S, 60) == Counted(1, 1)
-    assert counts.sum(NOW_S, 3600) == Counted(2, 1)
-    assert counts.sum(NOW_S, 80_000) == Counted(3, 2)
+    assert counts.sum(NOW_S, 60) == CountedRequests(1, 1)
+    assert counts.sum(NOW_S, 3600) == CountedRequests(2, 1)
+    assert counts.sum(NOW_S, 80_000) == CountedRequests(3, 2)
     counts.add_ended(NOW_S, NOW_S + np.array([100.0]), np.array([True]))  # a time ahead is none of this
-    assert counts.sum(NOW_S, 60) == Counted(1, 1)
+    assert counts.sum(NOW_S, 60) == CountedRequests(1, 1)
 
 
 def test_kinds_of_a_service_that_are_no_requests_are_known(engine: TraceEngine) -> None:
@@ -229,7 +229,7 @@ def test_kinds_of_a_service_that_are_no_requests_are_known(engine: TraceEngine) 
 
 def test_the_window_of_a_replicas_figures_is_what_they_cover_so_that_a_steady_rate_is_steady() -> None:
     """A rate over a window that is still filling would grow for as long as that takes, and fall with each new slot."""
-    replicas, source = Replicas(), SpanSource(pod="a")
+    replicas, source = ObservedReplicas(), SpanSource(pod="a")
     rates = []
     for quarter in range(80):
         now_s = 1000.0 + quarter / 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotenant.engine.traces.replicas import FORGOTTEN_S, SLOT_S, WINDOW_S, ReplicaFigures, Replicas
+from cotenant.engine.traces.replicas import FORGOTTEN_S, SLOT_S, WINDOW_S, ObservedReplicas, ReplicaFigures
 from cotenant.model.traces.spans import SpanSource
 
 NOW = 1_000_000.0  # the beginning of a slot
@@ -17,7 +17,14 @@ def _source(number: int) -> SpanSource:
 
 
 def _send(
-    replicas: Replicas, number: int, now_s: float, *, count: int = 1, bad: int = 0, ms: int = 8, calls: bool = False
+    replicas: ObservedReplicas,
+    number: int,
+    now_s: float,
+    *,
+    count: int = 1,
+    bad: int = 0,
+    ms: int = 8,
+    calls: bool = False,
 ) -> int:
     row = replicas.row("shop/fast", _source(number), now_s, count)
     replicas.add(
@@ -30,7 +37,7 @@ def _send(
     return row
 
 
-def _figures(replicas: Replicas, number: int, now_s: float) -> ReplicaFigures:
+def _figures(replicas: ObservedReplicas, number: int, now_s: float) -> ReplicaFigures:
     found = replicas.figures("shop/fast", _source(number), 0.9, now_s)
     assert found is not None
     return found
@@ -38,7 +45,7 @@ def _figures(replicas: Replicas, number: int, now_s: float) -> ReplicaFigures:
 
 @pytest.mark.parametrize("known", [15, 16, 17, 33])  # rows are doubled at 16 and 32
 def test_more_replicas_than_rows_keep_their_own_figures(known: int) -> None:
-    replicas = Replicas()
+    replicas = ObservedReplicas()
     for number in range(known):
         _send(replicas, number, NOW, count=number + 1, bad=number, ms=1 + number, calls=True)
 
@@ -50,7 +57,7 @@ def test_more_replicas_than_rows_keep_their_own_figures(known: int) -> None:
 
 
 def test_a_row_that_is_used_again_has_nothing_of_its_former_replica() -> None:
-    replicas = Replicas()
+    replicas = ObservedReplicas()
     former = _send(replicas, 1, NOW, count=50, bad=20, ms=500, calls=True)
     other = _send(replicas, 2, NOW, count=3)
     replicas.drop_objective("shop/slow")
@@ -71,7 +78,7 @@ def test_a_row_that_is_used_again_has_nothing_of_its_former_replica() -> None:
 
 
 def test_room_of_a_replica_that_was_forgotten_is_given_back() -> None:
-    replicas = Replicas(most=4)
+    replicas = ObservedReplicas(most=4)
     number = 0
     while _send(replicas, number, NOW, count=2) >= 0:
         number += 1
@@ -87,7 +94,7 @@ def test_room_of_a_replica_that_was_forgotten_is_given_back() -> None:
 
 
 def test_a_new_replica_takes_the_row_of_the_forgotten_one_and_no_other() -> None:
-    replicas = Replicas()
+    replicas = ObservedReplicas()
     forgotten = _send(replicas, 1, NOW)
     stays = _send(replicas, 2, NOW + FORGOTTEN_S, count=5)
     replicas.forget(NOW + FORGOTTEN_S + 1)
@@ -99,7 +106,7 @@ def test_a_new_replica_takes_the_row_of_the_forgotten_one_and_no_other() -> None
 
 
 def test_figures_are_of_the_last_seconds_and_say_of_how_many() -> None:
-    replicas = Replicas()
+    replicas = ObservedReplicas()
     _send(replicas, 1, NOW, count=10, bad=5)
     assert _figures(replicas, 1, NOW).window_s == 0.25  # requests of one export are no rate
     assert _figures(replicas, 1, NOW + 3).window_s == 3.0

@@ -7,7 +7,7 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
-from cotenant.engine.traces.sampling import BURST_S, Finished, TraceSampler
+from cotenant.engine.traces.sampling import BURST_S, FinishedTraces, TraceSampler
 from cotenant.model.traces.probability import ALL, probability_of, read_randomness, thresholds_of
 from cotenant.policy.objective.sampling import FLOORS, TraceClass, fair_level, probabilities
 
@@ -16,12 +16,12 @@ SHAPES = {0: (400.0, 8, 0.01), 1: (60.0, 3, 0.2), 2: (1.0, 20, 0.0), 3: (0.2, 1,
 BUDGET = 300.0
 
 
-def second(generator: np.random.Generator, factor: float = 1.0) -> Finished:
+def second(generator: np.random.Generator, factor: float = 1.0) -> FinishedTraces:
     parts = []
     for operation, (rate, spans, failed) in SHAPES.items():
         count = int(generator.poisson(rate * factor / 8))
         parts.append(
-            Finished(
+            FinishedTraces(
                 np.full(count, operation, np.int32),
                 np.full(count, spans, np.int64),
                 generator.random(count) < failed,
@@ -30,10 +30,12 @@ def second(generator: np.random.Generator, factor: float = 1.0) -> Finished:
                 np.zeros(count, np.uint64),
             )
         )
-    return Finished._make(map(np.concatenate, zip(*parts, strict=True)))
+    return FinishedTraces._make(map(np.concatenate, zip(*parts, strict=True)))
 
 
-def run(seed: int, seconds: int, burst: int = -1) -> tuple[TraceSampler, list[tuple[Finished, np.ndarray, np.ndarray]]]:
+def run(
+    seed: int, seconds: int, burst: int = -1
+) -> tuple[TraceSampler, list[tuple[FinishedTraces, np.ndarray, np.ndarray]]]:
     generator, sampler, found = np.random.default_rng(seed), TraceSampler(0.0, BUDGET), []
     for step in range(seconds * 8):
         traces = second(generator, 10.0 if step // 8 == burst else 1.0)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cotenant.engine.traces.shares import Shares
+from cotenant.engine.traces.shares import HolderShares
 
 
 def test_one_alone_has_three_quarters_and_the_next_has_room() -> None:
-    room: Shares[str] = Shares(100)
+    room: HolderShares[str] = HolderShares(100)
     while room.has_room("greedy"):
         room.take("greedy")
     assert room.of("greedy") == 75
@@ -16,7 +16,7 @@ def test_one_alone_has_three_quarters_and_the_next_has_room() -> None:
 
 
 def test_nobody_takes_more_than_there_is() -> None:
-    room: Shares[str] = Shares(10)
+    room: HolderShares[str] = HolderShares(10)
     room.take("a", 9)
     assert not room.has_room("b", 2)
     assert room.has_room("b", 1)

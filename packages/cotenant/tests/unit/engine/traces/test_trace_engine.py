@@ -13,8 +13,8 @@ from cotenant.engine.traces.operations import OTHER, Operations
 from cotenant.engine.traces.request_bodies import MAX_MESSAGE_BYTES, RequestBodies
 from cotenant.engine.traces.sampling import TraceSampler
 from cotenant.engine.traces.search import TraceQuery, critical_of, search
-from cotenant.engine.traces.service_graph import Connection, Edge
-from cotenant.engine.traces.trace_engine import FUTURE_S, Receipt, TraceEngine
+from cotenant.engine.traces.service_graph import ConnectionType, Edge
+from cotenant.engine.traces.trace_engine import FUTURE_S, BatchReceipt, TraceEngine
 from cotenant.model.errors import Transient
 from cotenant.model.traces.spans import SpanKind
 from cotenant.policy.objective.latency_buckets import quantile_ns
@@ -48,7 +48,7 @@ def kept(engine: TraceEngine) -> list[KeptTrace]:
 
 def test_a_trace_is_finished_when_it_has_been_quiet(engine: TraceEngine) -> None:
     spans = request()
-    assert engine.add(batch_of(*spans[:3]), NOW_S) == Receipt(3, 0, "")
+    assert engine.add(batch_of(*spans[:3]), NOW_S) == BatchReceipt(3, 0, "")
     engine.add(batch_of(*spans[3:]), NOW_S + 5)
     engine.tick(NOW_S + QUIET_S)
     assert kept(engine) == []
@@ -74,7 +74,7 @@ def test_a_trace_that_never_is_quiet_is_finished_at_last(engine: TraceEngine) ->
 def test_a_late_span_is_counted_and_not_shown(engine: TraceEngine) -> None:
     engine.add(batch_of(*request()[:2]), NOW_S)
     engine.tick(NOW_S + 20)
-    assert engine.add(batch_of(request()[2], Given(1, trace=2)), NOW_S + 21) == Receipt(2, 0, "")
+    assert engine.add(batch_of(request()[2], Given(1, trace=2)), NOW_S + 21) == BatchReceipt(2, 0, "")
     engine.tick(NOW_S + 60)
     assert (engine.counts.late, engine.counts.finished, engine.counts.spans) == (1, 2, 4)
     assert sorted(trace.size for trace in kept(engine)) == [1, 2]
@@ -105,7 +105,7 @@ def test_under_a_budget_counts_stay_exact_and_kept_traces_say_their_probability(
 def test_spans_of_the_future_are_rejected(engine: TraceEngine) -> None:
     batch = batch_of(Given(1, end_ms=1e3 * (FUTURE_S + 11)), Given(2, end_ms=1e3 * (FUTURE_S + 9)))
     receipt = engine.add(batch, NOW_S)
-    assert receipt == Receipt(1, 1, "1 of 2 spans: they end more than 600 s from now")
+    assert receipt == BatchReceipt(1, 1, "1 of 2 spans: they end more than 600 s from now")
     assert engine.counts.rejected == 1
 
 
@@ -142,12 +142,12 @@ def test_the_graph_has_calls_databases_messages_and_users(engine: TraceEngine) -
     engine.tick(NOW_S + 20)
     edges = {edge: (figures.calls, figures.failed) for edge, figures in engine.graph.edges.items()}
     assert edges == {
-        Edge("user", "web", Connection.VIRTUAL): (2, 0),
-        Edge("web", "cart", Connection.CALL): (2, 0),
-        Edge("cart", "redis", Connection.DATABASE): (2, 1),
-        Edge("cart", "mail", Connection.MESSAGING): (1, 0),
+        Edge("user", "web", ConnectionType.VIRTUAL): (2, 0),
+        Edge("web", "cart", ConnectionType.CALL): (2, 0),
+        Edge("cart", "redis", ConnectionType.DATABASE): (2, 1),
+        Edge("cart", "mail", ConnectionType.MESSAGING): (1, 0),
     }
-    call = engine.graph.edges[Edge("web", "cart", Connection.CALL)]
+    call = engine.graph.edges[Edge("web", "cart", ConnectionType.CALL)]
     assert (call.client.total_s, call.server.total_s) == (pytest.approx(0.18), pytest.approx(0.16))
     assert call.client.counts.tolist() == [2, *[0] * 8]
 
@@ -264,7 +264,7 @@ def test_the_critical_path_of_a_service_in_the_middle(engine: TraceEngine) -> No
 
 
 def test_an_empty_batch_is_accepted(engine: TraceEngine) -> None:
-    assert engine.add(batch_of(), NOW_S) == Receipt(0, 0, "")
+    assert engine.add(batch_of(), NOW_S) == BatchReceipt(0, 0, "")
     engine.tick(NOW_S + 1)
     assert (engine.counts.batches, len(engine.kept)) == (1, 0)
 

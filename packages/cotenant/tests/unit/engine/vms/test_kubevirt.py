@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.engine.vms.kubevirt import machine_of, name_on_pods, request_of, run_strategy, why_kubevirt_not
 from cotenant.model.errors import InvalidInput
-from cotenant.model.vms.machine import MachineState, Size, Verb
+from cotenant.model.vms.machine import MachineSize, MachineState, MachineVerb
 
 META = {"namespace": "shop", "name": "db", "uid": "u1"}
 
@@ -83,7 +83,7 @@ def test_the_name_on_its_pods_is_its_host_name() -> None:
 @pytest.mark.parametrize("odd", [None, [], "x", 7, {"cores": "two"}, {"cores": True, "sockets": -1}])
 def test_odd_sizes_are_read_as_one(odd: Any) -> None:
     spec = {"runStrategy": "Halted", "template": {"spec": {"domain": {"cpu": odd, "memory": {"guest": "lots"}}}}}
-    assert machine_of(vm(spec), None).size == Size(1, 0)
+    assert machine_of(vm(spec), None).size == MachineSize(1, 0)
 
 
 def test_conditions_of_any_form() -> None:
@@ -94,36 +94,38 @@ def test_conditions_of_any_form() -> None:
 @pytest.mark.parametrize(
     ("verb", "strategy", "part"),
     [
-        (Verb.START, "Always", "starts nothing on request"),
-        (Verb.START, "Once", "starts nothing on request"),
-        (Verb.RESTART, "Halted", "restarts nothing"),
-        (Verb.RESTART, "Once", "restarts nothing"),
-        (Verb.START, "Manual", ""),
-        (Verb.RESTART, "RerunOnFailure", ""),
+        (MachineVerb.START, "Always", "starts nothing on request"),
+        (MachineVerb.START, "Once", "starts nothing on request"),
+        (MachineVerb.RESTART, "Halted", "restarts nothing"),
+        (MachineVerb.RESTART, "Once", "restarts nothing"),
+        (MachineVerb.START, "Manual", ""),
+        (MachineVerb.RESTART, "RerunOnFailure", ""),
     ],
 )
-def test_run_strategies(verb: Verb, strategy: str, part: str) -> None:
+def test_run_strategies(verb: MachineVerb, strategy: str, part: str) -> None:
     why = why_kubevirt_not(verb, vm({"runStrategy": strategy}), vmi())
     assert part in why if part else why == ""
 
 
 def test_what_an_instance_says_against_a_verb() -> None:
-    assert "has not said that it can" in why_kubevirt_not(Verb.MIGRATE, vm(), vmi())
+    assert "has not said that it can" in why_kubevirt_not(MachineVerb.MIGRATE, vm(), vmi())
     probed = vmi(spec={"livenessProbe": {"tcpSocket": {"port": 80}}})
-    assert "liveness probe" in why_kubevirt_not(Verb.PAUSE, vm(), probed)
-    failed = why_kubevirt_not(Verb.START, vm({"runStrategy": "RerunOnFailure"}), vmi("Failed"))
+    assert "liveness probe" in why_kubevirt_not(MachineVerb.PAUSE, vm(), probed)
+    failed = why_kubevirt_not(MachineVerb.START, vm({"runStrategy": "RerunOnFailure"}), vmi("Failed"))
     assert "starts it again by itself" in failed
-    assert "without a VirtualMachine" in why_kubevirt_not(Verb.START, None, vmi())
+    assert "without a VirtualMachine" in why_kubevirt_not(MachineVerb.START, None, vmi())
     assert run_strategy({"spec": {"running": True}}) == "Always"
 
 
 def test_requests() -> None:
-    start = request_of(Verb.START, vm(), None, Size())
+    start = request_of(MachineVerb.START, vm(), None, MachineSize())
     base = "/apis/subresources.kubevirt.io/v1/namespaces/shop"
     assert (start.method, start.path) == ("PUT", f"{base}/virtualmachines/db/start")
-    assert request_of(Verb.PAUSE, vm(), vmi(), Size()).path == f"{base}/virtualmachineinstances/db/pause"
-    assert request_of(Verb.STOP, None, vmi(), Size()).method == "DELETE"
-    resized = request_of(Verb.RESIZE, vm({"instancetype": {"name": "s", "revisionName": "r"}}), None, Size(flavor="l"))
+    assert request_of(MachineVerb.PAUSE, vm(), vmi(), MachineSize()).path == f"{base}/virtualmachineinstances/db/pause"
+    assert request_of(MachineVerb.STOP, None, vmi(), MachineSize()).method == "DELETE"
+    resized = request_of(
+        MachineVerb.RESIZE, vm({"instancetype": {"name": "s", "revisionName": "r"}}), None, MachineSize(flavor="l")
+    )
     assert resized.body == {"spec": {"instancetype": {"name": "l", "revisionName": None}}}
     with pytest.raises(InvalidInput, match="a machine with an instance type"):
-        request_of(Verb.RESIZE, vm({}), None, Size(flavor="l"))
+        request_of(MachineVerb.RESIZE, vm({}), None, MachineSize(flavor="l"))

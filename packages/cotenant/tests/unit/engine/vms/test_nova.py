@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cotenant.engine.vms.nova import CLASS_KEY, action_of, machine_of_server, why_nova_not
-from cotenant.model.vms.machine import MachineState, Size, Verb
+from cotenant.model.vms.machine import MachineSize, MachineState, MachineVerb
 
 
 def server(status: str = "ACTIVE", task: str | None = None, **more: Any) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def test_size_class_group_and_fault() -> None:
         server(metadata={CLASS_KEY: "batch"}, fault={"message": "No valid host"}, **{"OS-EXT-SRV-ATTR:host": "h"}),
         groups,
     )
-    assert found.size == Size(2, 4096, "m1.medium")
+    assert found.size == MachineSize(2, 4096, "m1.medium")
     assert (found.class_name, found.group) == ("batch", "apart (anti-affinity)")
     assert (found.why, found.node) == ("No valid host", "h")
 
@@ -53,14 +53,14 @@ def test_a_resize_waits_to_be_confirmed() -> None:
 def test_odd_servers() -> None:
     for odd in (None, [], "x"):
         found = machine_of_server({"id": "s", "flavor": odd, "metadata": odd, "fault": odd}, [{"members": odd}])
-        assert (found.name, found.size, found.state) == ("s", Size(), MachineState.UNKNOWN)
+        assert (found.name, found.size, found.state) == ("s", MachineSize(), MachineState.UNKNOWN)
 
 
 def test_what_nova_has_against_a_verb() -> None:
-    assert why_nova_not(Verb.STOP, server(locked=True)) == "it is locked"
-    assert "resume" in why_nova_not(Verb.UNPAUSE, server("SUSPENDED"))
-    assert "unshelve" in why_nova_not(Verb.START, server("SHELVED_OFFLOADED"))
-    assert "ACTIVE or SHUTOFF" in why_nova_not(Verb.RESIZE, server("PAUSED"))
-    assert why_nova_not(Verb.RESIZE, server()) == ""
-    assert action_of(Verb.RESIZE, "f2") == {"resize": {"flavorRef": "f2"}}
-    assert action_of(Verb.PAUSE, "") == {"pause": None}
+    assert why_nova_not(MachineVerb.STOP, server(locked=True)) == "it is locked"
+    assert "resume" in why_nova_not(MachineVerb.UNPAUSE, server("SUSPENDED"))
+    assert "unshelve" in why_nova_not(MachineVerb.START, server("SHELVED_OFFLOADED"))
+    assert "ACTIVE or SHUTOFF" in why_nova_not(MachineVerb.RESIZE, server("PAUSED"))
+    assert why_nova_not(MachineVerb.RESIZE, server()) == ""
+    assert action_of(MachineVerb.RESIZE, "f2") == {"resize": {"flavorRef": "f2"}}
+    assert action_of(MachineVerb.PAUSE, "") == {"pause": None}

@@ -10,7 +10,7 @@ import pytest
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.state.learned_profiles import Prior
 from cotenant.engine.workloads.profiles import FollowedProfiles, WorkloadProfileStatus, workload_of
 from cotenant.model.arrays import Param
@@ -19,10 +19,10 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.workload_profile import (
-    Axis,
-    Figure,
+    FigureSource,
     Overall,
-    Source,
+    ProfileAxis,
+    ProfileFigure,
     Unknown,
     WorkloadProfile,
     WorkloadRef,
@@ -40,7 +40,7 @@ def declared(workload: str, sensitivity: float, pressure: float, name: str = "")
         f"default/{name or workload}",
         WorkloadRef("Deployment", workload),
         declared_overall=Overall(
-            *(figure(value, 0.0, 0, Source.DECLARED) for value in (sensitivity, pressure, 0.4)),
+            *(figure(value, 0.0, 0, FigureSource.DECLARED) for value in (sensitivity, pressure, 0.4)),
         ),
         uid=f"uid-{workload}",
         generation=1,
@@ -51,7 +51,7 @@ class World:
     """Two nodes of 16 cores."""
 
     def __init__(self, policy: str = "cotenant-learned") -> None:
-        self.engine = Cluster(profile(policy), np.random.default_rng(0), Settings(max_pods=100))
+        self.engine = Cluster(profile(policy), np.random.default_rng(0), EngineSettings(max_pods=100))
         for i in range(2):
             self.engine.node_seen(Node(f"n{i}", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))
 
@@ -147,14 +147,14 @@ def test_statuses_appear_when_figures_do_and_then_rarely() -> None:
     assert 2 <= len(given) <= 14  # 200 rounds
     last = given[-1]
     assert (last.key, last.uid, last.pods, last.problem) == ("default/shop", "u", 1, "")
-    cpu, queue = last.axes[Axis.CPU], last.axes[Axis.RUN_QUEUE]
-    assert isinstance(cpu.tendency, Figure)
+    cpu, queue = last.axes[ProfileAxis.CPU], last.axes[ProfileAxis.RUN_QUEUE]
+    assert isinstance(cpu.tendency, ProfileFigure)
     assert abs(cpu.tendency.value - 62) <= 1  # 1 of 16 cores
     for found in (cpu.sensitivity, queue.sensitivity, last.overall.sensitivity):
-        assert isinstance(found, Figure)
+        assert isinstance(found, ProfileFigure)
         assert found.value > 300
         assert found.samples >= 20
-    assert isinstance(last.axes[Axis.CACHE].sensitivity, Unknown)
+    assert isinstance(last.axes[ProfileAxis.CACHE].sensitivity, Unknown)
     world.engine.validate()
 
 
@@ -181,7 +181,7 @@ def test_a_restart_keeps_stored_figures_until_new_ones_are_supported() -> None:
     )
     number = anew.pod("a", "shop", "n0")
     anew.pod("b", "noise", "n0", service=False)
-    assert isinstance(last.overall.sensitivity, Figure)
+    assert isinstance(last.overall.sensitivity, ProfileFigure)
     anew.engine.decide(0.0)
     learned = anew.engine.workload_profile(anew.engine.find("default/a").seen.pod)  # type: ignore[union-attr]
     assert learned is not None

@@ -6,14 +6,16 @@ from cotenant.engine.zones.transitions import LEGAL
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.zones.reading import GroupReading, ZoneReading
-from cotenant.model.zones.setting import FAIR, Backend, Mode, Setting
+from cotenant.model.zones.setting import FAIR, Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
 
 ROWS = {"web": ZoneRow(ZoneClass.SERVICE, late_us=5000), "batch": ZoneRow(ZoneClass.BATCH)}
-THROUGHPUT, LATENCY, WEIGHTED = (Setting(Backend.ROOT, mode) for mode in (Mode.THROUGHPUT, Mode.LATENCY, Mode.WEIGHTED))
-WEIGHTS = Setting(Backend.WEIGHTS)
+THROUGHPUT, LATENCY, WEIGHTED = (
+    ZoneSetting(Backend.ROOT, mode) for mode in (ZoneMode.THROUGHPUT, ZoneMode.LATENCY, ZoneMode.WEIGHTED)
+)
+WEIGHTS = ZoneSetting(Backend.WEIGHTS)
 STALL = SchedulerExit(9, 1026, "runnable task stall", "spin[71] failed to run for 5.07s")
 
 
@@ -24,7 +26,7 @@ def reading(late: int, seconds: float = 5.0, batch_us: int = 0) -> ZoneReading:
     )
 
 
-def make(*ladder: Setting) -> Zone:
+def make(*ladder: ZoneSetting) -> Zone:
     return Zone(
         "shop", ROWS, ladder or (THROUGHPUT, WEIGHTS), config=ZoneConfig(late_per_s=2), limits=ZoneLimits(5, 15, 100)
     )
@@ -38,7 +40,7 @@ def settle(zone: Zone, now_s: float, late: int = 0) -> None:
     zone.validate()
 
 
-def active(*ladder: Setting) -> Zone:
+def active(*ladder: ZoneSetting) -> Zone:
     zone = make(*ladder)
     zone.start(0)
     settle(zone, 0)

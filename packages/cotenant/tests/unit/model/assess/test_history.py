@@ -3,15 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotenant.model.assess.history import ClusterHistory, History, PodHistory, no_history
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory, no_history
 from cotenant.model.errors import InvalidInput
 
 NAN = np.nan
 
 
-def a_history(rows: dict[str, list[float]], start_s: float = 0.0, step_s: float = 300.0) -> History:
+def a_history(rows: dict[str, list[float]], start_s: float = 0.0, step_s: float = 300.0) -> AssessedHistory:
     values = np.array(list(rows.values()), np.float32).reshape(len(rows), -1)
-    return History(start_s, step_s, tuple(rows), values, values * 2, "a test")
+    return AssessedHistory(start_s, step_s, tuple(rows), values, values * 2, "a test")
 
 
 def test_columns_are_found_by_time_without_a_copy() -> None:
@@ -50,7 +50,7 @@ def test_sums_agree_with_a_loop() -> None:
     values = rng.gamma(2.0, 100.0, (40, 60)).astype(np.float32)
     values[rng.random(values.shape) < 0.3] = NAN
     groups = [("", "x", "y", "z")[i] for i in rng.integers(0, 4, 40)]
-    found = History(0, 60, tuple(str(i) for i in range(40)), values, values).summed(groups)
+    found = AssessedHistory(0, 60, tuple(str(i) for i in range(40)), values, values).summed(groups)
     for g, name in enumerate(found.names):
         rows = [i for i in range(40) if groups[i] == name]
         for column in range(60):
@@ -107,7 +107,7 @@ def test_a_history_that_does_not_fit_is_refused(change: dict[str, object], said:
         "memory_mib": np.zeros((2, 3), np.float32),
     }
     with pytest.raises(InvalidInput) as refused:
-        History(**{**fitting, **change})  # type: ignore[arg-type]
+        AssessedHistory(**{**fitting, **change})  # type: ignore[arg-type]
     assert said in str(refused.value)
 
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.model.cluster.admission import Declared, Operation, admit
+from cotenant.model.cluster.admission import AdmissionOperation, Declared, admit
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.resources import BATCH_MEMORY, Amounts
 
 
 def rules(new: Declared, old: Declared | None = None, skip: bool = False) -> list[str]:
-    operation = Operation.CREATE if old is None else Operation.UPDATE
+    operation = AdmissionOperation.CREATE if old is None else AdmissionOperation.UPDATE
     return [violation.rule for violation in admit(operation, new, old, skip)]
 
 
@@ -47,7 +47,7 @@ def test_every_violated_rule_is_returned() -> None:
         "LSR-LSE-need-integer-cpus",
     ]
     assert "sub-priority-immutable" not in rules(new, old, skip=True)
-    assert all(len(v.message) > 20 for v in admit(Operation.UPDATE, new, old))
+    assert all(len(v.message) > 20 for v in admit(AdmissionOperation.UPDATE, new, old))
 
 
 def test_an_update_that_keeps_everything_is_allowed() -> None:
@@ -58,4 +58,4 @@ def test_an_update_that_keeps_everything_is_allowed() -> None:
 
 def test_an_update_needs_the_old_pod() -> None:
     with pytest.raises(ValueError, match="old pod"):
-        admit(Operation.UPDATE, pod())
+        admit(AdmissionOperation.UPDATE, pod())

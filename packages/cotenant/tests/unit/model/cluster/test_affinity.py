@@ -10,12 +10,12 @@ from cotenant.model.cluster.affinity import (
     SpreadConstraint,
     WhenUnsatisfiable,
 )
-from cotenant.model.cluster.labels import Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.errors import InvalidInput
 
-SSD = Requirement("disk", Operator.IN, ("ssd",))
-BIG = Requirement("cores", Operator.GT, ("32",))
-NAMED = Requirement("metadata.name", Operator.IN, ("n1",))
+SSD = Requirement("disk", SelectorOperator.IN, ("ssd",))
+BIG = Requirement("cores", SelectorOperator.GT, ("32",))
+NAMED = Requirement("metadata.name", SelectorOperator.IN, ("n1",))
 
 
 def test_expressions_are_anded_terms_are_ored() -> None:
@@ -38,7 +38,10 @@ def test_fields_are_the_node_name() -> None:
     assert not term.matches("n2", Labels.of({"disk": "ssd"}))
     # a label called like the field is not the field
     assert not NodeSelectorTerm((), (NAMED,)).matches("n2", Labels.of({"metadata.name": "n1"}))
-    for bad in (Requirement("metadata.uid", Operator.IN, ("x",)), Requirement("metadata.name", Operator.EXISTS)):
+    for bad in (
+        Requirement("metadata.uid", SelectorOperator.IN, ("x",)),
+        Requirement("metadata.name", SelectorOperator.EXISTS),
+    ):
         with pytest.raises(InvalidInput, match="matchFields"):
             NodeSelectorTerm((), (bad,))
 

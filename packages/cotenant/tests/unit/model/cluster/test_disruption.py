@@ -11,9 +11,9 @@ from cotenant.model.cluster.disruption import (
     EFFECTS,
     NO_MARKS,
     REMOVAL_TAINTS,
+    DisruptionMark,
     DisruptionMarks,
-    Effect,
-    Mark,
+    MarkEffect,
     Mover,
     holds_back,
     node_mark,
@@ -50,9 +50,9 @@ def test_how_long_a_pod_is_kept(text: str, seconds: float) -> None:
 
 def test_a_duration_counts_from_the_start_and_ends() -> None:
     marks = read_marks("5m", None, None)
-    assert marks.present(100.0, 399.9) == (Mark.DO_NOT_DISRUPT,)
+    assert marks.present(100.0, 399.9) == (DisruptionMark.DO_NOT_DISRUPT,)
     assert marks.present(100.0, 400.0) == ()
-    assert marks.present(nan, 1e9) == (Mark.DO_NOT_DISRUPT,)  # it has not started
+    assert marks.present(nan, 1e9) == (DisruptionMark.DO_NOT_DISRUPT,)  # it has not started
     assert NO_MARKS.present(nan, 0.0) == ()
     assert read_marks(None, None, None) is NO_MARKS
 
@@ -65,8 +65,8 @@ def test_the_others_hold_by_value_and_by_presence() -> None:
 
 def test_nodes_that_an_autoscaler_removes_or_may() -> None:
     for key in REMOVAL_TAINTS:
-        assert node_mark((Taint("other"), Taint(key), Taint(CANDIDATE_TAINT))) == (Mark.NODE_REMOVED, key)
-    assert node_mark((Taint(CANDIDATE_TAINT),)) == (Mark.NODE_CANDIDATE, CANDIDATE_TAINT)
+        assert node_mark((Taint("other"), Taint(key), Taint(CANDIDATE_TAINT))) == (DisruptionMark.NODE_REMOVED, key)
+    assert node_mark((Taint(CANDIDATE_TAINT),)) == (DisruptionMark.NODE_CANDIDATE, CANDIDATE_TAINT)
     assert node_mark((Taint("karpenter.sh/other"),)) is None
 
 
@@ -83,10 +83,10 @@ def test_reasons_name_the_mark() -> None:
 def test_the_whole_table() -> None:
     """A change of it is a change of what owners may rely on."""
     assert set(Mover) == EFFECTS.keys()
-    assert all(EFFECTS[mover].keys() == set(Mark) for mover in Mover)
-    of_owners = {Mark.DO_NOT_DISRUPT, Mark.NOT_SAFE_TO_EVICT, Mark.PREFER_NO_EVICTION}
-    holds = {(mover, mark) for mover in Mover for mark in Mark if EFFECTS[mover][mark] is Effect.HOLDS}
-    last = {(mover, mark) for mover in Mover for mark in Mark if EFFECTS[mover][mark] is Effect.LAST}
+    assert all(EFFECTS[mover].keys() == set(DisruptionMark) for mover in Mover)
+    of_owners = {DisruptionMark.DO_NOT_DISRUPT, DisruptionMark.NOT_SAFE_TO_EVICT, DisruptionMark.PREFER_NO_EVICTION}
+    holds = {(mover, mark) for mover in Mover for mark in DisruptionMark if EFFECTS[mover][mark] is MarkEffect.HOLDS}
+    last = {(mover, mark) for mover in Mover for mark in DisruptionMark if EFFECTS[mover][mark] is MarkEffect.LAST}
     voluntary = (Mover.REBALANCER, Mover.MISSED_OBJECTIVE)
-    assert holds == {(mover, mark) for mover in voluntary for mark in (*of_owners, Mark.NODE_REMOVED)}
+    assert holds == {(mover, mark) for mover in voluntary for mark in (*of_owners, DisruptionMark.NODE_REMOVED)}
     assert last == {(Mover.AGENT_SHORTAGE, mark) for mark in of_owners}

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.model.cluster.labels import Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.errors import InvalidInput
 
-IN, NOT_IN, EXISTS, ABSENT, GT, LT = Operator
+IN, NOT_IN, EXISTS, ABSENT, GT, LT = SelectorOperator
 
 
 def test_labels_are_sorted_unique_text() -> None:
@@ -62,7 +62,9 @@ def test_long_lists_are_looked_up_as_short_ones_are() -> None:
         (LT, ("4",), ["3", "-9"], ["4", "5", "x", "", None]),
     ],
 )
-def test_every_operator(operator: Operator, values: tuple[str, ...], matching: list[str], other: list[str]) -> None:
+def test_every_operator(
+    operator: SelectorOperator, values: tuple[str, ...], matching: list[str], other: list[str]
+) -> None:
     requirement = Requirement("key", operator, values)
     assert all(requirement.holds_for(value) for value in matching)
     assert not any(requirement.holds_for(value) for value in other)
@@ -82,7 +84,7 @@ def test_every_operator(operator: Operator, values: tuple[str, ...], matching: l
         (GT, ("9" * 30,)),
     ],
 )
-def test_expressions_that_mean_nothing_are_refused(operator: Operator, values: tuple[str, ...]) -> None:
+def test_expressions_that_mean_nothing_are_refused(operator: SelectorOperator, values: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInput, match="expression on 'key'"):
         Requirement("key", operator, values)
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm, SpreadConstraint
-from cotenant.model.cluster.labels import ZONE, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import ZONE, Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.node import KUBELET_MAX_PODS, Node
-from cotenant.model.cluster.pod import Estimate, HostPort, Pod
+from cotenant.model.cluster.pod import HostPort, Pod, PodEstimate
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
-from cotenant.model.cluster.taints import Effect, Taint
+from cotenant.model.cluster.taints import Taint, TaintEffect
 from cotenant.model.cluster.topology import Domains
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import Amounts
@@ -41,15 +41,15 @@ def test_absurd_pods_are_refused_with_the_field(changes: dict[str, object], fiel
 @pytest.mark.parametrize("value", [nan, inf, -1.0])
 def test_absurd_estimates_are_refused(name: str, value: float) -> None:
     with pytest.raises(InvalidInput, match=name):
-        replace(Estimate(1.0, 1), **{name: value})
+        replace(PodEstimate(1.0, 1), **{name: value})
 
 
 @pytest.mark.parametrize("name", ["allowance", "duration_s"])
 def test_endless_is_allowed_where_it_means_something(name: str) -> None:
-    assert getattr(replace(Estimate(1.0, 1), **{name: inf}), name) == inf
+    assert getattr(replace(PodEstimate(1.0, 1), **{name: inf}), name) == inf
     for value in (nan, -0.5):
         with pytest.raises(InvalidInput, match=name):
-            replace(Estimate(1.0, 1), **{name: value})
+            replace(PodEstimate(1.0, 1), **{name: value})
 
 
 def test_equal_pods_have_equal_shapes_whatever_they_are_called() -> None:
@@ -73,20 +73,20 @@ def test_rules_about_other_pods_make_no_shape() -> None:
 
 
 def test_the_pods_of_a_daemon_set_share_a_shape() -> None:
-    disk = Requirement("disk", Operator.IN, ("ssd",))
+    disk = Requirement("disk", SelectorOperator.IN, ("ssd",))
 
     def of(name: str, *more: Requirement) -> Pod:
-        named = (Requirement("metadata.name", Operator.IN, (name,)),)
+        named = (Requirement("metadata.name", SelectorOperator.IN, (name,)),)
         return Pod("d", node_affinity=NodeAffinity(NodeSelector((NodeSelectorTerm(more, named),))))
 
     assert (of("n1").pinned, of("n2", disk).pinned) == ("n1", "n2")
     assert of("n1").shape() == of("n2").shape() == Pod("d").shape()
     assert of("n1", disk).shape() == of("n2", disk).shape() != Pod("d").shape()
     either = NodeSelector(
-        (NodeSelectorTerm((disk,)), NodeSelectorTerm((), (Requirement("metadata.name", Operator.IN, ("n1",)),)))
+        (NodeSelectorTerm((disk,)), NodeSelectorTerm((), (Requirement("metadata.name", SelectorOperator.IN, ("n1",)),)))
     )
     assert Pod("d", node_affinity=NodeAffinity(either)).pinned is None
-    excluded = NodeSelector((NodeSelectorTerm((), (Requirement("metadata.name", Operator.NOT_IN, ("n1",)),)),))
+    excluded = NodeSelector((NodeSelectorTerm((), (Requirement("metadata.name", SelectorOperator.NOT_IN, ("n1",)),)),))
     assert Pod("d", node_affinity=NodeAffinity(excluded)).pinned is None
     assert Pod("d", node_affinity=NodeAffinity(excluded)).shape() != Pod("d").shape()
 
@@ -128,7 +128,7 @@ def test_a_cordoned_node_has_a_taint_that_can_be_tolerated() -> None:
     own = Taint("gpu")
     cordoned = Node("n", SIZE, taints=(own,), unschedulable=True)
     assert [t.key for t in cordoned.effective_taints] == ["node.kubernetes.io/unschedulable", "gpu"]
-    both = replace(cordoned, taints=(Taint("node.kubernetes.io/unschedulable", "", Effect.NO_SCHEDULE),))
+    both = replace(cordoned, taints=(Taint("node.kubernetes.io/unschedulable", "", TaintEffect.NO_SCHEDULE),))
     assert len(both.effective_taints) == 1
     assert Node("n", SIZE, taints=(own,)).effective_taints == (own,)
 

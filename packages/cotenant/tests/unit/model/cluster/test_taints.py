@@ -2,23 +2,23 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration, first_repelling, tolerated
+from cotenant.model.cluster.taints import Match, Taint, TaintEffect, Toleration, first_repelling, tolerated
 from cotenant.model.errors import InvalidInput
 
-GPU = Taint("gpu", "a100", Effect.NO_SCHEDULE)
+GPU = Taint("gpu", "a100", TaintEffect.NO_SCHEDULE)
 
 
 @pytest.mark.parametrize(
     ("toleration", "yes"),
     [
         (Toleration("gpu", Match.EQUAL, "a100"), True),
-        (Toleration("gpu", Match.EQUAL, "a100", Effect.NO_SCHEDULE), True),
+        (Toleration("gpu", Match.EQUAL, "a100", TaintEffect.NO_SCHEDULE), True),
         (Toleration("gpu", Match.EXISTS), True),
         (Toleration(operator=Match.EXISTS), True),
         (Toleration("gpu", Match.EQUAL, "v100"), False),
         (Toleration("gpu"), False),
         (Toleration("other", Match.EXISTS), False),
-        (Toleration("gpu", Match.EXISTS, effect=Effect.NO_EXECUTE), False),
+        (Toleration("gpu", Match.EXISTS, effect=TaintEffect.NO_EXECUTE), False),
     ],
 )
 def test_what_a_toleration_covers(toleration: Toleration, yes: bool) -> None:
@@ -52,7 +52,7 @@ def test_without_value_equal_means_an_empty_value() -> None:
 
 
 def test_the_first_repelling_taint_is_returned() -> None:
-    soft, hard = Taint("soft", "", Effect.PREFER_NO_SCHEDULE), Taint("hard", "x", Effect.NO_EXECUTE)
+    soft, hard = Taint("soft", "", TaintEffect.PREFER_NO_SCHEDULE), Taint("hard", "x", TaintEffect.NO_EXECUTE)
     assert first_repelling([soft, GPU, hard], []) == GPU
     assert first_repelling([soft, GPU, hard], [Toleration("gpu", Match.EXISTS)]) == hard
     assert first_repelling([soft], []) is None

@@ -5,7 +5,7 @@ from math import inf, nan
 import pytest
 
 from cotenant.model.decisions.reasons import Rejection, no_node_line
-from cotenant.model.decisions.record import Candidate, DecisionRecord, ScorePart
+from cotenant.model.decisions.record import CandidateNode, DecisionRecord, ScorePart
 from cotenant.model.errors import InvalidInput
 
 
@@ -30,7 +30,7 @@ def test_equal_reasons_add_up() -> None:
 
 def test_a_placement_tells_every_part_of_the_scores() -> None:
     parts = (ScorePart("priority", 35.0), ScorePart("free capacity", 22.5))
-    best, second = Candidate("n7", 57.0, parts), Candidate("n9", 41.0)
+    best, second = CandidateNode("n7", 57.0, parts), CandidateNode("n9", 41.0)
     record = DecisionRecord(
         "ns/web-0", 12.5, 249, "n7", (Rejection("fit", "Insufficient cpu", 12),), (best, second), policy="founding"
     )
@@ -54,11 +54,11 @@ def test_a_waiting_pods_headline_gives_the_reason() -> None:
 
 
 def test_what_is_not_a_number_is_refused() -> None:
-    for candidate in (Candidate("n", nan), Candidate("n", 1.0, (ScorePart("x", nan),))):
+    for candidate in (CandidateNode("n", nan), CandidateNode("n", 1.0, (ScorePart("x", nan),))):
         with pytest.raises(InvalidInput):
             DecisionRecord("p", 0.0, 1, "n", candidates=(candidate,))
     with pytest.raises(InvalidInput):
         DecisionRecord("p", nan, 1, None)
     with pytest.raises(InvalidInput):
         Rejection("fit", "Insufficient cpu", 0)
-    assert Candidate("n", -inf, (ScorePart("x", -inf),)).rest() == 0.0
+    assert CandidateNode("n", -inf, (ScorePart("x", -inf),)).rest() == 0.0

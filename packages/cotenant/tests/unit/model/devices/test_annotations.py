@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.model.cluster.labels import LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import LabelSelector, Requirement, SelectorOperator
 from cotenant.model.devices.allocation import DeviceAllocation, format_allocations, parse_allocations
 from cotenant.model.devices.device import Device, DeviceType, VirtualFunction
 from cotenant.model.devices.hints import (
     CountBy,
     DeviceHint,
+    DeviceScope,
     JointAllocation,
     PartitionSpec,
-    Scope,
     parse_hints,
     parse_joint,
     parse_partition_spec,
@@ -71,8 +71,8 @@ def test_hints_are_read() -> None:
         '"gpu":{"selector":{"matchLabels":{"model":"A100"}},"requiredTopologyScope":"NUMANode"}}'
     )
     gpu, rdma = parse_hints(text)
-    assert gpu == DeviceHint(DeviceType.GPU, LabelSelector.of({"model": "A100"}), scope=Scope.NUMA)
-    general = LabelSelector((Requirement("type", Operator.IN, ("general",)),))
+    assert gpu == DeviceHint(DeviceType.GPU, LabelSelector.of({"model": "A100"}), scope=DeviceScope.NUMA)
+    general = LabelSelector((Requirement("type", SelectorOperator.IN, ("general",)),))
     assert rdma == DeviceHint(DeviceType.RDMA, function_selector=general, count_by=CountBy.REQUESTS, whole_device=True)
 
 

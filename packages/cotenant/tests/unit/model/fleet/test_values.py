@@ -9,8 +9,8 @@ from cotenant.model.fleet.configuration import USUAL_FUNCTIONS, AgentConfigurati
 from cotenant.model.fleet.durations import duration_s
 from cotenant.model.fleet.identity import agent_guid, check_guid, container_guid
 from cotenant.model.fleet.limits import shown_limit, wanted_limits
-from cotenant.model.fleet.refusal import Fenced, Forbidden, NoSuchGuid, Overdue, error_of, refusal_of
-from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
+from cotenant.model.fleet.refusal import Fenced, FleetForbidden, NoSuchGuid, Overdue, error_of, refusal_of
+from cotenant.model.fleet.rights import FleetFile, FleetOperator, HostEntry
 from cotenant.model.machine.knob import Knob
 
 
@@ -80,7 +80,7 @@ def test_errors_survive_the_bus() -> None:
     for error in (
         InvalidInput("cpu", "x", "a number", "hint"),
         NoSuchGuid("none"),
-        Forbidden("no"),
+        FleetForbidden("no"),
         Fenced("later", 7),
         Overdue("late"),
         Transient("again"),
@@ -95,7 +95,7 @@ def test_errors_survive_the_bus() -> None:
 
 RIGHTS = FleetFile(
     (HostEntry("agent-a", ("edge",)), HostEntry("agent-b", ("lab",))),
-    (Operator("alice", ("*",)), Operator("bob", ("list", "up"), ("edge",))),
+    (FleetOperator("alice", ("*",)), FleetOperator("bob", ("list", "up"), ("edge",))),
 )
 
 
@@ -108,7 +108,7 @@ def test_rights_are_by_verb_and_tag() -> None:
         ("bob", "up", "agent-b", "bob may not up on agent-b: it has none of the tags edge"),
         ("bob", "up", "agent-unknown", "bob may not up on agent-unknown"),
     ):
-        with pytest.raises(Forbidden, match=said):
+        with pytest.raises(FleetForbidden, match=said):
             RIGHTS.check(name, verb, [agent])
 
 
@@ -116,7 +116,7 @@ def test_a_fleet_file_names_each_once_and_knows_its_verbs() -> None:
     with pytest.raises(InvalidInput, match=r"hosts\.guid"):
         FleetFile((HostEntry("agent-a"), HostEntry("agent-a")))
     with pytest.raises(InvalidInput, match=r"operators\.bob\.verbs"):
-        Operator("bob", ("destroy",))
+        FleetOperator("bob", ("destroy",))
 
 
 def test_a_local_file_wins_where_it_says_something() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.fakes.node.kubepods import UIDS, container_group, container_id, pod_group
 
 from cotenant.model.cluster.qos import KubernetesQoS
-from cotenant.model.kubelet.group_names import ContainerGroup, PodGroup, best_effort_group, is_root, read_group
+from cotenant.model.kubelet.group_names import ContainerGroup, PodCgroup, best_effort_group, is_root, read_group
 
 UID = UIDS[0]
 UNDERSCORED = UID.replace("-", "_")
@@ -22,7 +22,7 @@ QOS = {"": KubernetesQoS.GUARANTEED, "burstable": KubernetesQoS.BURSTABLE, "best
 def test_pods_and_containers_of_both_namings(prefix: str, qos: str, systemd: bool) -> None:
     group = prefix + pod_group(UID, qos, systemd)
     pod = read_group(group)
-    assert pod == PodGroup(group, UID, QOS[qos])
+    assert pod == PodCgroup(group, UID, QOS[qos])
     inner = container_group(group, 7, systemd)
     assert read_group(inner) == ContainerGroup(inner, pod, ID, "cri-containerd" if systemd else "")
 
@@ -42,7 +42,7 @@ def test_a_runtimes_monitor_is_not_a_container() -> None:
 def test_static_pods_have_no_dashes() -> None:
     digest = "0123456789abcdef" * 2
     found = read_group(f"kubepods/burstable/pod{digest}")
-    assert isinstance(found, PodGroup)
+    assert isinstance(found, PodCgroup)
     assert found.uid == digest
 
 
@@ -52,7 +52,7 @@ def test_a_root_below_another_slice() -> None:
         f"kubelet-kubepods-besteffort-pod{UNDERSCORED}.slice"
     )
     found = read_group(group)
-    assert isinstance(found, PodGroup)
+    assert isinstance(found, PodCgroup)
     assert (found.uid, found.qos) == (UID, KubernetesQoS.BEST_EFFORT)
 
 

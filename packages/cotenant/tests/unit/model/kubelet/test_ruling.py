@@ -9,9 +9,9 @@ import pytest
 from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.kubelet.facts import STATIC, KubeletFacts
 from cotenant.model.kubelet.groups import Driver, GroupKind, Level, kind_of
-from cotenant.model.kubelet.owners import OWNERS, Effect, Writer
-from cotenant.model.kubelet.ruling import Means, kinds, rows_of, ruling, ruling_of
-from cotenant.model.machine.knob import Knob, Scope, Target
+from cotenant.model.kubelet.owners import OWNERS, KnobWriter, OwnerEffect
+from cotenant.model.kubelet.ruling import HoldingMeans, kinds, rows_of, ruling, ruling_of
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget
 
 UID = "0a1b2c3d-0000-4000-8000-000000000001"
 SLICE_UID = UID.replace("-", "_")
@@ -53,7 +53,7 @@ def test_other_groups_have_no_kind(group: str) -> None:
 @pytest.mark.parametrize("group", [FOLDERS, SLICES, "kubepods", "kubepods/burstable"])
 def test_no_class_of_pods_is_set_idle(group: str, facts: KubeletFacts) -> None:
     """The kubelet writes its weight, which the kernel then refuses: it could not start."""
-    found = ruling(Target(group, Knob.CPU_IDLE), facts)
+    found = ruling(KnobTarget(group, Knob.CPU_IDLE), facts)
     assert found.is_refused
     assert "the kubelet writes" in found.reason
 
@@ -61,50 +61,54 @@ def test_no_class_of_pods_is_set_idle(group: str, facts: KubeletFacts) -> None:
 @pytest.mark.parametrize(
     ("group", "facts", "means"),
     [
-        (POD, V1, Means.WRITE),
-        (POD, V2, Means.WRITE),
-        (POD_SLICE, SYSTEMD, Means.SYSTEMD),
-        (POD_SLICE, KubeletFacts(2, systemd=250), Means.WRITE),  # CPUWeight=idle came with 252
-        (CONTAINER, V1, Means.REFUSED),
-        (SCOPE, SYSTEMD, Means.REFUSED),
-        (POD.replace("besteffort", "burstable"), V1, Means.REFUSED),
-        (POD.replace("besteffort", "burstable"), KubeletFacts(1, version=(1, 32)), Means.WRITE),
+        (POD, V1, HoldingMeans.WRITE),
+        (POD, V2, HoldingMeans.WRITE),
+        (POD_SLICE, SYSTEMD, HoldingMeans.SYSTEMD),
+        (POD_SLICE, KubeletFacts(2, systemd=250), HoldingMeans.WRITE),  # CPUWeight=idle came with 252
+        (CONTAINER, V1, HoldingMeans.REFUSED),
+        (SCOPE, SYSTEMD, HoldingMeans.REFUSED),
+        (POD.replace("besteffort", "burstable"), V1, HoldingMeans.REFUSED),
+        (POD.replace("besteffort", "burstable"), KubeletFacts(1, version=(1, 32)), HoldingMeans.WRITE),
     ],
 )
-def test_where_the_idle_class_is_held(group: str, facts: KubeletFacts, means: Means) -> None:
-    assert ruling(Target(group, Knob.CPU_IDLE), facts).means is means
+def test_where_the_idle_class_is_held(group: str, facts: KubeletFacts, means: HoldingMeans) -> None:
+    assert ruling(KnobTarget(group, Knob.CPU_IDLE), facts).means is means
 
 
 @pytest.mark.parametrize("knob", [Knob.CPU_MAX, Knob.CPUSET_CPUS, Knob.MEMORY_HIGH, Knob.MEMORY_MAX])
 def test_limits_of_best_effort_go_through_systemd_where_it_owns_the_group(knob: Knob) -> None:
-    assert ruling(Target(SLICES, knob), SYSTEMD).means is Means.SYSTEMD
-    assert ruling(Target(FOLDERS, knob), V2).means is Means.WRITE
-    beside = ruling(Target(SLICES, knob), V2)  # systemd cannot be reached
-    assert beside.means is Means.WRITE
+    assert ruling(KnobTarget(SLICES, knob), SYSTEMD).means is HoldingMeans.SYSTEMD
+    assert ruling(KnobTarget(FOLDERS, knob), V2).means is HoldingMeans.WRITE
+    beside = ruling(KnobTarget(SLICES, knob), V2)  # systemd cannot be reached
+    assert beside.means is HoldingMeans.WRITE
     assert "systemd cannot be reached" in beside.reason
 
 
 def test_a_unit_that_is_no_kubelets_goes_through_systemd_too() -> None:
-    assert ruling(Target("batch.slice", Knob.CPU_MAX), SYSTEMD).means is Means.SYSTEMD
-    assert ruling(Target("batch.slice", Knob.CPU_BURST), SYSTEMD).means is Means.WRITE
-    assert ruling(Target("batch.slice", Knob.CPU_MAX), V2).means is Means.WRITE
-    assert ruling(Target("batch", Knob.CPU_MAX), SYSTEMD).means is Means.WRITE
+    assert ruling(KnobTarget("batch.slice", Knob.CPU_MAX), SYSTEMD).means is HoldingMeans.SYSTEMD
+    assert ruling(KnobTarget("batch.slice", Knob.CPU_BURST), SYSTEMD).means is HoldingMeans.WRITE
+    assert ruling(KnobTarget("batch.slice", Knob.CPU_MAX), V2).means is HoldingMeans.WRITE
+    assert ruling(KnobTarget("batch", Knob.CPU_MAX), SYSTEMD).means is HoldingMeans.WRITE
 
 
 def test_a_smaller_quota_above_a_limited_container_only_where_the_kernel_lets_it_start() -> None:
-    pod = Target(POD.replace("besteffort", "burstable"), Knob.CPU_MAX)
+    pod = KnobTarget(POD.replace("besteffort", "burstable"), Knob.CPU_MAX)
     assert ruling(pod, V1).raises_only
     assert not ruling(pod, V2).raises_only
-    assert not ruling(Target(POD, Knob.CPU_MAX), V1).raises_only
+    assert not ruling(KnobTarget(POD, Knob.CPU_MAX), V1).raises_only
 
 
 def test_the_static_cpu_manager_keeps_its_lists() -> None:
     for version in (1, 2):
         facts = KubeletFacts(version, cpu_manager=STATIC)
-        assert ruling(Target(CONTAINER, Knob.CPUSET_CPUS), facts).is_refused
-    assert ruling(Target(FOLDERS, Knob.CPUSET_CPUS), KubeletFacts(1, cpu_manager=STATIC)).raises_only
-    assert ruling(Target(FOLDERS, Knob.CPUSET_CPUS), KubeletFacts(2, cpu_manager=STATIC)).means is Means.WRITE
-    assert ruling(Target(CONTAINER, Knob.CPUSET_CPUS), KubeletFacts(1, cpu_manager="none")).means is Means.WRITE
+        assert ruling(KnobTarget(CONTAINER, Knob.CPUSET_CPUS), facts).is_refused
+    assert ruling(KnobTarget(FOLDERS, Knob.CPUSET_CPUS), KubeletFacts(1, cpu_manager=STATIC)).raises_only
+    assert (
+        ruling(KnobTarget(FOLDERS, Knob.CPUSET_CPUS), KubeletFacts(2, cpu_manager=STATIC)).means is HoldingMeans.WRITE
+    )
+    assert (
+        ruling(KnobTarget(CONTAINER, Knob.CPUSET_CPUS), KubeletFacts(1, cpu_manager="none")).means is HoldingMeans.WRITE
+    )
 
 
 def test_whatever_is_not_refused_makes_no_write_of_another_fail() -> None:
@@ -113,9 +117,9 @@ def test_whatever_is_not_refused_makes_no_write_of_another_fail() -> None:
     managers = ["", "none", STATIC]
     for cgroup, version, manager, systemd in product((1, 2), versions, managers, (None, 249, 252)):
         facts = KubeletFacts(cgroup, version, manager, systemd=systemd)
-        for knob, kind in product((knob for knob in Knob if knob.scope is Scope.CGROUP), kinds()):
+        for knob, kind in product((knob for knob in Knob if knob.scope is KnobScope.CGROUP), kinds()):
             found = ruling_of(knob, kind, facts)
-            failing = [row for row in rows_of(knob, kind, facts) if row.effect is Effect.FAILS]
+            failing = [row for row in rows_of(knob, kind, facts) if row.effect is OwnerEffect.FAILS]
             if not found.is_refused:
                 assert all(row.restricts for row in failing)
                 assert found.raises_only == bool(failing)
@@ -127,4 +131,4 @@ def test_every_row_concerns_some_node() -> None:
     facts = [KubeletFacts(cgroup, (1, 36), STATIC, memory_qos=True, systemd=252) for cgroup in (1, 2)]
     seen = {row for one, kind, knob in product(facts, kinds(), Knob) for row in rows_of(knob, kind, one)}
     assert seen == set(OWNERS)
-    assert {row.writer for row in OWNERS} == set(Writer)
+    assert {row.writer for row in OWNERS} == set(KnobWriter)

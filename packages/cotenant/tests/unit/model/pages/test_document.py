@@ -10,8 +10,8 @@ from importlib.resources import files
 
 import pytest
 
-from cotenant.model.pages.document import Heading, Section, document, drawn
-from cotenant.model.pages.figures import Axis, Chart, Figure, Line
+from cotenant.model.pages.document import Heading, PageSection, document, drawn
+from cotenant.model.pages.figures import Axis, Chart, ChartLine, Figure
 from cotenant.model.pages.wide import plain_table
 
 EMPTY = Heading("cotenant", "a <b>", "a <b>", "<lead>", "<end>")
@@ -39,7 +39,7 @@ def test_a_row_of_a_table_can_be_shown_as_a_card() -> None:
 
 
 def test_a_document_is_small_and_escapes_its_words() -> None:
-    text = document(EMPTY, (Section("one", "One & all", "<p>x</p>"),), (), {})
+    text = document(EMPTY, (PageSection("one", "One & all", "<p>x</p>"),), (), {})
     assert len(text) < 100_000
     assert 'name="viewport"' in text
     assert '<a href="#one">One &amp; all</a>' in text
@@ -77,8 +77,8 @@ def test_what_every_page_carries_is_small() -> None:
 
 def test_names_are_inert_in_data_figures_and_tables() -> None:
     axis = Axis(title=WICKED, low=0.0, high=1.0)
-    line = Line(name=WICKED, x=[0.0, 1.0], y=[0.0, None], colour="ours", notes=[WICKED, WICKED])
+    line = ChartLine(name=WICKED, x=[0.0, 1.0], y=[0.0, None], colour="ours", notes=[WICKED, WICKED])
     figure = Figure("one", WICKED, WICKED, Chart(x=axis, y=axis, lines=(line,)))
-    text = document(EMPTY, (Section("one", WICKED, drawn((figure,))),), (figure,), {WICKED: "ours"})
+    text = document(EMPTY, (PageSection("one", WICKED, drawn((figure,))),), (figure,), {WICKED: "ours"})
     assert "<img" not in text
     assert text.count("</script>") == 2

@@ -5,7 +5,7 @@ from math import isnan
 import numpy as np
 import pytest
 
-from cotenant.model.assess.history import Float32, History
+from cotenant.model.assess.history import AssessedHistory, Float32
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.assess.back_test import back_test, origins_of, outcome, past_of, score
 from cotenant.policy.assess.predictor import OneByOne, Past, flat
@@ -110,7 +110,7 @@ def test_a_history_without_a_second_part_has_no_figures() -> None:
 
 def test_resources_and_columns_must_fit() -> None:
     values = np.ones((2, 3), np.float32)
-    history = History(0.0, 60.0, ("a", "b"), values, values * 5)
+    history = AssessedHistory(0.0, 60.0, ("a", "b"), values, values * 5)
     both = np.ones(2)
     assert past_of(history, "memory", both, both).use[0, 0] == 5
     with pytest.raises(InvalidInput, match="cpu or memory"):

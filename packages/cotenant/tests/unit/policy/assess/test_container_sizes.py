@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from cotenant.model.sizes.container import ContainerSize
-from cotenant.model.sizes.recommendation import Basis, Trial
-from cotenant.policy.assess.container_sizes import MIB, Bounds, Held, container_size, past_week
+from cotenant.model.sizes.recommendation import SizeBackTest, SizeBasis
+from cotenant.policy.assess.container_sizes import MIB, ContainerBounds, HeldResources, container_size, past_week
 from cotenant.policy.assess.heap_floor import HeapFloor
 
 NOW = ContainerSize(3000, 4000, 4096 * MIB, 8192 * MIB)
 
 
-def basis(amount: float, highest: float, left_out: int = 0) -> Basis:
-    return Basis(amount, "a rule", highest, "Mon 9h", Trial(0, 0, 0), left_out)
+def basis(amount: float, highest: float, left_out: int = 0) -> SizeBasis:
+    return SizeBasis(amount, "a rule", highest, "Mon 9h", SizeBackTest(0, 0, 0), left_out)
 
 
 CPU, MEMORY = basis(955.0, 1100.0), basis(900.5, 1000.0)
@@ -64,7 +64,7 @@ def test_a_share_of_the_limit_keeps_both_where_they_are_equal() -> None:
 
 
 def test_what_an_autoscaler_goes_by_stays() -> None:
-    found, why = container_size(NOW, CPU, MEMORY, held=Held(cpu="scaled by it"))
+    found, why = container_size(NOW, CPU, MEMORY, held=HeldResources(cpu="scaled by it"))
     assert found == ContainerSize(3000, 4000, 901 * MIB, 1200 * MIB)
     assert why == ("scaled by it",)
 
@@ -72,17 +72,29 @@ def test_what_an_autoscaler_goes_by_stays() -> None:
 @pytest.mark.parametrize(
     ("bound", "expected", "said"),
     [
-        (Bounds("LimitRange a", min_cpu_m=1500), ContainerSize(1500, 4000, 901 * MIB, 1200 * MIB), "0.96 cores"),
-        (Bounds("LimitRange a", max_cpu_m=500), ContainerSize(500, 500, 901 * MIB, 1200 * MIB), "a CPU limit of 4"),
-        (Bounds("LimitRange a", max_cpu_ratio=2.0), ContainerSize(2000, 4000, 901 * MIB, 1200 * MIB), "0.96 cores"),
         (
-            Bounds("LimitRange a", max_memory_bytes=1024 * MIB),
+            ContainerBounds("LimitRange a", min_cpu_m=1500),
+            ContainerSize(1500, 4000, 901 * MIB, 1200 * MIB),
+            "0.96 cores",
+        ),
+        (
+            ContainerBounds("LimitRange a", max_cpu_m=500),
+            ContainerSize(500, 500, 901 * MIB, 1200 * MIB),
+            "a CPU limit of 4",
+        ),
+        (
+            ContainerBounds("LimitRange a", max_cpu_ratio=2.0),
+            ContainerSize(2000, 4000, 901 * MIB, 1200 * MIB),
+            "0.96 cores",
+        ),
+        (
+            ContainerBounds("LimitRange a", max_memory_bytes=1024 * MIB),
             ContainerSize(960, 4000, 901 * MIB, 1024 * MIB),
             "a memory limit of 1200 MiB",
         ),
     ],
 )
-def test_a_limit_range_is_kept_and_named(bound: Bounds, expected: ContainerSize, said: str) -> None:
+def test_a_limit_range_is_kept_and_named(bound: ContainerBounds, expected: ContainerSize, said: str) -> None:
     found, why = container_size(NOW, CPU, MEMORY, bounds=(bound,))
     assert found == expected
     assert why[0].startswith("LimitRange a does not allow")

@@ -6,7 +6,7 @@ import pytest
 from cotenant.model.assess.history import Float32
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.assess.day_profile import DayProfile, DayProfileSettings
-from cotenant.policy.assess.predictor import Held, Past
+from cotenant.policy.assess.predictor import HeldMaximum, Past
 
 STEP_S = 1800.0
 DAY = 48
@@ -85,7 +85,7 @@ def test_what_is_asked_together_is_what_was_known_at_each_origin() -> None:
 
 def test_what_is_held_is_the_highest_of_the_horizon() -> None:
     use = daily(6)
-    held = Held(DayProfile())
+    held = HeldMaximum(DayProfile())
     said = DayProfile().below(past(use), DAY, 0.01)
     np.testing.assert_array_equal(held.below(past(use), DAY, 0.01), np.repeat(said.max(axis=1)[:, None], DAY, axis=1))
     for origin, found in zip(

@@ -5,7 +5,7 @@ import pytest
 
 from cotenant.model.assess.history import Float32
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.assess.emptying import Recorded, try_emptying
+from cotenant.policy.assess.emptying import RecordedPods, try_emptying
 from cotenant.policy.assess.predictor import OneByOne, Past, flat
 from cotenant.policy.assess.rivals import LastDayPeak, Requests
 from cotenant.policy.assess.rows import quantiles
@@ -20,13 +20,13 @@ class Highest(OneByOne):
         return flat(quantiles(past.use, 1.0), horizon)
 
 
-def recorded(pods: np.ndarray, on: list[int], nodes: int = 3, capacity: float = 10.0, **more: object) -> Recorded:
+def recorded(pods: np.ndarray, on: list[int], nodes: int = 3, capacity: float = 10.0, **more: object) -> RecordedPods:
     """Pods on nodes that nothing else runs on; they request 5 each."""
     total = np.zeros((nodes, pods.shape[1]))
     for use, node in zip(pods, on, strict=True):
         total[node] += np.nan_to_num(use)
     given = {"movable": np.ones(len(pods), np.bool_), "requested": np.full(len(pods), 5.0)} | more
-    return Recorded(
+    return RecordedPods(
         total.astype(np.float32),
         pods.astype(np.float32),
         np.array(on, np.int64),

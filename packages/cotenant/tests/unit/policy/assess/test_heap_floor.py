@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.model.sizes.container import Program
+from cotenant.model.sizes.container import ContainerProgram
 from cotenant.policy.assess.heap_floor import MIB, NOTHING_TOLD, heap_floor
 
 
-def program(line: str, **env: str | None) -> Program:
-    return Program(tuple(line.split()), tuple(env.items()))
+def program(line: str, **env: str | None) -> ContainerProgram:
+    return ContainerProgram(tuple(line.split()), tuple(env.items()))
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def program(line: str, **env: str | None) -> Program:
         (program("uwsgi --reload-on-rss 256 --processes 3"), 768, "uWSGI was told 256 MiB for each of 3"),
     ],
 )
-def test_a_fixed_amount_is_a_floor(told: Program, floor_mib: int, why: str) -> None:
+def test_a_fixed_amount_is_a_floor(told: ContainerProgram, floor_mib: int, why: str) -> None:
     found = heap_floor(told)
     assert found.bytes == pytest.approx(floor_mib * MIB, abs=MIB)
     assert (found.keeps_limit, found.keeps_all) == (False, False)
@@ -42,7 +42,7 @@ def test_a_fixed_amount_is_a_floor(told: Program, floor_mib: int, why: str) -> N
         program("run.sh", JDK_JAVA_OPTIONS="-XX:MaxRAMPercentage=80"),
     ],
 )
-def test_a_share_of_the_limit_keeps_the_limit(told: Program) -> None:
+def test_a_share_of_the_limit_keeps_the_limit(told: ContainerProgram) -> None:
     found = heap_floor(told)
     assert (found.bytes, found.keeps_limit, found.keeps_all) == (0, True, False)
     assert "share of the limit" in found.why
@@ -53,12 +53,12 @@ def test_a_share_of_the_limit_keeps_the_limit(told: Program) -> None:
     [
         (program("run.sh", JAVA_TOOL_OPTIONS=None), "the value of JAVA_TOOL_OPTIONS is taken from elsewhere"),
         (program("/server", GOMEMLIMIT=None), "the value of GOMEMLIMIT"),
-        (Program(("run.sh",), (), has_more_env=True), "a whole ConfigMap or Secret"),
-        (Program(is_known=False), "the copy has no arguments"),
+        (ContainerProgram(("run.sh",), (), has_more_env=True), "a whole ConfigMap or Secret"),
+        (ContainerProgram(is_known=False), "the copy has no arguments"),
         (program("celery worker --max-memory-per-child=204800"), "no fixed number"),
     ],
 )
-def test_what_cannot_be_read_keeps_all(told: Program, why: str) -> None:
+def test_what_cannot_be_read_keeps_all(told: ContainerProgram, why: str) -> None:
     found = heap_floor(told)
     assert found.keeps_all
     assert why in found.why
@@ -74,5 +74,5 @@ def test_what_cannot_be_read_keeps_all(told: Program, why: str) -> None:
         program("run.sh", PASSWORD=None),
     ],
 )
-def test_nothing_told(told: Program) -> None:
+def test_nothing_told(told: ContainerProgram) -> None:
     assert heap_floor(told) == NOTHING_TOLD

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cotenant.policy.assess.back_test import Outcome
+from cotenant.policy.assess.back_test import BackTestOutcome
 from cotenant.policy.assess.lent_range import LentRange, lent_range
 from cotenant.policy.assess.predictor import DAY_S
 
 
-def day(at: float, lent: float, in_hindsight: float) -> Outcome:
-    return Outcome(at * DAY_S, DAY_S, 1, 288, 3, lent, 0.0, in_hindsight, 100.0, 0.0)
+def day(at: float, lent: float, in_hindsight: float) -> BackTestOutcome:
+    return BackTestOutcome(at * DAY_S, DAY_S, 1, 288, 3, lent, 0.0, in_hindsight, 100.0, 0.0)
 
 
 def test_a_range_by_hand() -> None:

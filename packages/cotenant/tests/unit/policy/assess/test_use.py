@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotenant.model.assess.history import History
+from cotenant.model.assess.history import AssessedHistory
 from cotenant.policy.assess.use import day_peaks, peak_hours, ranges, used
 
 STEP_S = 3600.0
 
 
-def history(values: np.ndarray) -> History:
+def history(values: np.ndarray) -> AssessedHistory:
     rows = values.astype(np.float32)[None, :]
-    return History(0.0, STEP_S, ("all",), rows, rows, "made up")
+    return AssessedHistory(0.0, STEP_S, ("all",), rows, rows, "made up")
 
 
 def test_quantiles_have_the_range_of_the_days() -> None:

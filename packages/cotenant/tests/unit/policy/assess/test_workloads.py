@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.model.assess.history import History
-from cotenant.policy.assess.workloads import Requested, by_workload, most_idle
+from cotenant.model.assess.history import AssessedHistory
+from cotenant.policy.assess.workloads import WorkloadRequests, by_workload, most_idle
 
-ASKED = Requested(("a", "b", "c"), np.array([2, 1, 1]), np.array([4000, 9000, 500]), np.array([1024, 2048, 64]))
+ASKED = WorkloadRequests(("a", "b", "c"), np.array([2, 1, 1]), np.array([4000, 9000, 500]), np.array([1024, 2048, 64]))
 
 
-def history(values: dict[str, np.ndarray]) -> History:
+def history(values: dict[str, np.ndarray]) -> AssessedHistory:
     rows = np.array(list(values.values()), np.float32)
-    return History(0.0, 3600.0, tuple(values), rows, rows / 4, "made up")
+    return AssessedHistory(0.0, 3600.0, tuple(values), rows, rows / 4, "made up")
 
 
 def test_idle_is_beyond_the_p99_and_the_most_idle_come_first() -> None:
@@ -39,4 +39,4 @@ def test_use_beyond_requests_is_not_idle() -> None:
 def test_without_use_only_requests_are_known() -> None:
     assert all(workload.idle_cpu_m is None for workload in by_workload(ASKED, None))
     none = np.zeros(0, np.int64)
-    assert by_workload(Requested((), none, none, none), None) == ()
+    assert by_workload(WorkloadRequests((), none, none, none), None) == ()

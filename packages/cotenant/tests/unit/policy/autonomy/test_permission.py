@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cotenant.model.autonomy.autonomy import FREE, Action, Autonomy, Blackout, Freeze, Rung, Window
+from cotenant.model.autonomy.autonomy import FREE, Action, ActionWindow, Autonomy, AutonomyRung, Blackout, Freeze
 from cotenant.policy.autonomy.permission import is_open, permission
 
 BERLIN = ZoneInfo("Europe/Berlin")
-NIGHT = Window(frozenset({4}), 22 * 60, 6 * 60, BERLIN)  # from Friday evening to Saturday morning
+NIGHT = ActionWindow(frozenset({4}), 22 * 60, 6 * 60, BERLIN)  # from Friday evening to Saturday morning
 
 
 def at(text: str) -> float:
@@ -25,12 +25,14 @@ def test_without_objects_everything_is_allowed() -> None:
 
 def test_the_lowest_ceiling_counts_where_it_is_about_that() -> None:
     objects = [
-        Autonomy("all", ceiling=Rung.APPROVE),
-        Autonomy("shop", namespaces=frozenset({"shop"}), actions=frozenset({Action.SIZES}), ceiling=Rung.SUGGEST),
+        Autonomy("all", ceiling=AutonomyRung.APPROVE),
+        Autonomy(
+            "shop", namespaces=frozenset({"shop"}), actions=frozenset({Action.SIZES}), ceiling=AutonomyRung.SUGGEST
+        ),
     ]
-    assert permission(objects, Action.SIZES, "shop", 0.0).rung is Rung.SUGGEST
-    assert permission(objects, Action.MOVES, "shop", 0.0).rung is Rung.APPROVE
-    assert permission(objects, Action.SIZES, "other", 0.0).rung is Rung.APPROVE
+    assert permission(objects, Action.SIZES, "shop", 0.0).rung is AutonomyRung.SUGGEST
+    assert permission(objects, Action.MOVES, "shop", 0.0).rung is AutonomyRung.APPROVE
+    assert permission(objects, Action.SIZES, "other", 0.0).rung is AutonomyRung.APPROVE
     assert not permission(objects, Action.LENDING, "", 0.0).may_act
 
 
@@ -44,7 +46,7 @@ def test_a_freeze_says_who_and_why() -> None:
 
 def test_an_object_that_cannot_be_read_allows_to_suggest_and_its_freeze_counts() -> None:
     found = permission([Autonomy("a", wrong=("spec.windows: no",), freeze=Freeze("x"))], Action.SIZES, "s", 0.0)
-    assert (found.rung, found.is_frozen) == (Rung.SUGGEST, True)
+    assert (found.rung, found.is_frozen) == (AutonomyRung.SUGGEST, True)
 
 
 @pytest.mark.parametrize(
@@ -65,14 +67,14 @@ def test_a_window_over_midnight_is_of_the_day_on_which_it_begins(when: str, is_i
 
 
 def test_the_hour_that_is_set_back_lasts_twice() -> None:
-    early = Window(frozenset(range(7)), 2 * 60, 3 * 60, BERLIN)
+    early = ActionWindow(frozenset(range(7)), 2 * 60, 3 * 60, BERLIN)
     begin = at("2026-10-25T00:00:00+00:00")  # 02:00 in summer time; at 01:00 UTC it is 02:00 again
     assert [is_open(early, begin + 1800 * half) for half in range(5)] == [True] * 4 + [False]
 
 
 def test_windows_of_two_objects_must_both_be_open() -> None:
-    noon = Window(frozenset(range(7)), 720, 780, UTC)
-    one = Window(frozenset(range(7)), 750, 840, UTC)
+    noon = ActionWindow(frozenset(range(7)), 720, 780, UTC)
+    one = ActionWindow(frozenset(range(7)), 750, 840, UTC)
     objects = [Autonomy("a", windows=(noon,)), Autonomy("b", windows=(one,))]
     begin = at("2026-11-28T12:00:00+00:00")
     assert [permission(objects, Action.SIZES, "s", begin + 60 * minute).may_begin for minute in (10, 40, 70)] == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.model.claims.devices import Capacity, OfferedDevice, RequestPolicy
+from cotenant.model.claims.devices import DeviceCapacity, OfferedDevice, RequestPolicy
 from cotenant.model.claims.requests import ExactRequest
 from cotenant.model.quantities import NANO, Quantity
 from cotenant.policy.claims.capacity import fits, taken
@@ -15,7 +15,9 @@ def whole(amount: float) -> Quantity:
 
 
 def device(policy: RequestPolicy | None = None, value: float = 100) -> OfferedDevice:
-    return OfferedDevice("d", capacity=(("memory", Capacity(whole(value), policy)), ("cores", Capacity(whole(8)))))
+    return OfferedDevice(
+        "d", capacity=(("memory", DeviceCapacity(whole(value), policy)), ("cores", DeviceCapacity(whole(8))))
+    )
 
 
 def asked(amount: float | None = None, name: str = "memory") -> ExactRequest:

@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from cotenant.model.claims.devices import AttributeValue, DeviceId, OfferedDevice, Reach, Values
-from cotenant.model.claims.requests import Constraint, ExactRequest
-from cotenant.policy.claims.constraints import Chosen, attribute_of
+from cotenant.model.claims.devices import AttributeValue, AttributeValues, DeviceId, OfferedDevice, Reach
+from cotenant.model.claims.requests import DeviceConstraint, ExactRequest
+from cotenant.policy.claims.constraints import ChosenValues, attribute_of
 from cotenant.policy.claims.pools import PoolDevice
 
 REQUEST = ExactRequest("gpus", "class")
@@ -30,7 +30,7 @@ def test_an_attribute_without_a_domain_is_the_drivers_own() -> None:
 
 def values(one: PoolDevice) -> set[AttributeValue]:
     value = attribute_of(one, "gpu.x/v")
-    return set() if value is None else set(value.all) if isinstance(value, Values) else {value}
+    return set() if value is None else set(value.all) if isinstance(value, AttributeValues) else {value}
 
 
 @pytest.mark.parametrize("is_distinct", [False, True])
@@ -38,12 +38,12 @@ def test_what_may_be_chosen_together(is_distinct: bool) -> None:
     rng = np.random.default_rng(4)
     refused = 0
     for _ in range(200):
-        chosen = Chosen(Constraint("gpu.x/v", is_distinct))
+        chosen = ChosenValues(DeviceConstraint("gpu.x/v", is_distinct))
         taken: list[PoolDevice] = []
         for _ in range(5):
             own = tuple(str(value) for value in sorted(rng.choice(4, rng.integers(1, 4), replace=False)))
             kind = int(rng.integers(5))
-            one = device() if kind == 0 else device(v=own[0] if kind < 3 else Values("string", own))
+            one = device() if kind == 0 else device(v=own[0] if kind < 3 else AttributeValues("string", own))
             together = [values(other) for other in (*taken, one)]
             if is_distinct:
                 may = bool(values(one)) and all(not a & b for a, b in combinations(together, 2))
@@ -61,7 +61,7 @@ def test_what_may_be_chosen_together(is_distinct: bool) -> None:
 
 def test_values_of_different_types_are_different() -> None:
     for first, second in ((1, True), (0, False)):
-        same, distinct = Chosen(Constraint("gpu.x/v")), Chosen(Constraint("gpu.x/v", True))
+        same, distinct = ChosenValues(DeviceConstraint("gpu.x/v")), ChosenValues(DeviceConstraint("gpu.x/v", True))
         assert same.add(REQUEST, device(v=first))
         assert not same.add(REQUEST, device(v=second))
         assert distinct.add(REQUEST, device(v=first))
@@ -69,7 +69,7 @@ def test_values_of_different_types_are_different() -> None:
 
 
 def test_devices_of_other_requests_are_not_looked_at() -> None:
-    chosen = Chosen(Constraint("gpu.x/v", requests=("gpus", "either/b")))
+    chosen = ChosenValues(DeviceConstraint("gpu.x/v", requests=("gpus", "either/b")))
     other, part, whole = (
         ExactRequest("cards", "c"),
         ExactRequest("a", "c", parent="either"),

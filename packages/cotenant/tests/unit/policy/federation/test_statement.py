@@ -6,11 +6,18 @@ import msgspec
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.federation.statement import MAX_TENANTS, Room, Statement, TenantSums, check_statement, fit_to
+from cotenant.policy.federation.statement import (
+    MAX_TENANTS,
+    ClusterRoom,
+    Statement,
+    TenantSums,
+    check_statement,
+    fit_to,
+)
 
 REGISTERED = (64_000, 65_536, 8)
 GOOD = Statement(
-    "east", "s", 1, 0, 30_000, 0, Room((64_000, 65_536, 0), (32_000, 32_768, 0)), (TenantSums("a", (1, 1, 0)),)
+    "east", "s", 1, 0, 30_000, 0, ClusterRoom((64_000, 65_536, 0), (32_000, 32_768, 0)), (TenantSums("a", (1, 1, 0)),)
 )
 
 
@@ -29,10 +36,10 @@ def test_a_good_one_passes() -> None:
         ({"lasts_ms": 10**9}, "lasts_ms"),
         ({"lasts_ms": -1}, "lasts_ms"),
         ({"epsilon_milli": -1}, "epsilon_milli"),
-        ({"room": Room((64_001, 0, 0), (0, 0, 0))}, "capacity cpu_milli"),
-        ({"room": Room((64_000, 0, 0), (64_000, 1, 0))}, "free memory_mib"),
-        ({"room": Room((64_000, 0, 0), (-1, 0, 0))}, "free cpu_milli"),
-        ({"room": Room((0, 0, 0), (0, 0, 0), objectives=1, objectives_missed=2)}, "objectives_missed"),
+        ({"room": ClusterRoom((64_001, 0, 0), (0, 0, 0))}, "capacity cpu_milli"),
+        ({"room": ClusterRoom((64_000, 0, 0), (64_000, 1, 0))}, "free memory_mib"),
+        ({"room": ClusterRoom((64_000, 0, 0), (-1, 0, 0))}, "free cpu_milli"),
+        ({"room": ClusterRoom((0, 0, 0), (0, 0, 0), objectives=1, objectives_missed=2)}, "objectives_missed"),
         ({"tenants": (TenantSums("a", (-1, 0, 0)),)}, "a.used cpu_milli"),
         ({"tenants": (TenantSums("a", (10**400, 0, 0)),)}, "a.used cpu_milli"),
         ({"tenants": (TenantSums("a", (0, 0, 0), credit=1001),)}, "a.credit"),

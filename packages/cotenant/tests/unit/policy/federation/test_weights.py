@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from cotenant.policy.federation.statement import Room, Statement, TenantSums, Vector
+from cotenant.policy.federation.statement import ClusterRoom, Statement, TenantSums, Vector
 from cotenant.policy.federation.weights import (
     MAX_PERMILLE,
     MIN_PERMILLE,
@@ -16,7 +16,7 @@ from cotenant.policy.federation.weights import (
 
 
 def stated(cluster: str, capacity: Vector, *tenants: TenantSums) -> Statement:
-    return Statement(cluster, "s", 1, 0, 30_000, 0, Room(capacity, (0, 0, 0)), tenants)
+    return Statement(cluster, "s", 1, 0, 30_000, 0, ClusterRoom(capacity, (0, 0, 0)), tenants)
 
 
 def test_the_dominant_share_is_of_all_clusters() -> None:

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import msgspec
 
-from cotenant.policy.federation.statement import Room
+from cotenant.policy.federation.statement import ClusterRoom
 from cotenant.policy.federation.where import JobNeeds, ranked
 
-ROOM = Room((100_000, 400_000, 0), (50_000, 200_000, 0), (16_000, 64_000, 0), (8_000, 8_000, 0), 30_000, 10, 0)
+ROOM = ClusterRoom((100_000, 400_000, 0), (50_000, 200_000, 0), (16_000, 64_000, 0), (8_000, 8_000, 0), 30_000, 10, 0)
 JOB = JobNeeds((4_000, 8_000, 0), 5)
 
 
-def names(needs: JobNeeds, **rooms: Room) -> list[tuple[str, bool]]:
+def names(needs: JobNeeds, **rooms: ClusterRoom) -> list[tuple[str, bool]]:
     return [(one.cluster, one.fits) for one in ranked(needs, list(rooms.items()))]
 
 
-def changed(**fields: object) -> Room:
+def changed(**fields: object) -> ClusterRoom:
     return msgspec.structs.replace(ROOM, **fields)
 
 

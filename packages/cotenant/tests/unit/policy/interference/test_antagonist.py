@@ -8,7 +8,7 @@ from cotenant.model.machine.knob import Knob, SetKnob
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, Alarm, GroupUse, HostUse, NodeState, PodUse
 from cotenant.model.machine.run_queue import Blame
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.interference.antagonist import CauseHistory, decide, suspects
 from cotenant.policy.interference.settings import InterferenceSettings, SuspectSignal, VictimSignal
 
@@ -40,10 +40,10 @@ class Node:
         self.settings = settings
         self.memory = CauseHistory()
         self.at = 0
-        self.verdict = Verdict(())
+        self.verdict = PolicyVerdict(())
         self.busy = pod("busy", QoSClass.BE, **fields)
 
-    def second(self, cpi: int, guest_m: int = 900, blame: tuple[Blame, ...] | None = None, **use: Any) -> Verdict:
+    def second(self, cpi: int, guest_m: int = 900, blame: tuple[Blame, ...] | None = None, **use: Any) -> PolicyVerdict:
         self.at += SECOND
         pods = (
             PodUse(pod("web", QoSClass.LS), GroupUse("pods/web", **{"cpu_m": 500, "cpi_milli": cpi} | use)),
@@ -54,7 +54,7 @@ class Node:
         self.verdict, self.memory = decide(state, self.settings, self.memory)
         return self.verdict
 
-    def seconds(self, count: int, *given: Any, **use: Any) -> Verdict:
+    def seconds(self, count: int, *given: Any, **use: Any) -> PolicyVerdict:
         for _ in range(count):
             self.second(*given, **use)
         return self.verdict
@@ -70,7 +70,7 @@ class Node:
         return " / ".join(reason.text for reason in self.verdict.reasons)
 
 
-def wishes(verdict: Verdict) -> dict[str, str]:
+def wishes(verdict: PolicyVerdict) -> dict[str, str]:
     assert all(isinstance(wish, SetKnob) and wish.target.knob is Knob.CPU_MAX for wish in verdict.knobs)
     return {wish.target.group: wish.value for wish in verdict.knobs}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from cotenant.model.cluster.workload_profile import (
-    Axis,
     AxisReading,
-    Bound,
-    Figure,
-    Source,
+    FigureSource,
+    ProfileAxis,
+    ProfileFigure,
     Unknown,
+    WorkloadBound,
     WorkloadProfile,
     WorkloadRef,
 )
@@ -19,8 +19,8 @@ from cotenant.policy.interference.axes import NO_BOUND, AxisMoments
 from cotenant.policy.interference.bound import bound_by, disk_alone, disk_demand, shares
 
 
-def figure(value: int, samples: int = 100, source: Source = Source.LEARNED) -> Figure:
-    return Figure(value, value, value, samples, source)
+def figure(value: int, samples: int = 100, source: FigureSource = FigureSource.LEARNED) -> ProfileFigure:
+    return ProfileFigure(value, value, value, samples, source)
 
 
 @pytest.mark.parametrize("disk", [0.05, 0.3, 0.6, 0.9])
@@ -47,25 +47,29 @@ def test_a_pod_that_does_not_wait_wants_what_it_uses() -> None:
 
 def test_shares_are_of_what_held_the_pod() -> None:
     for cpu_m, signals, most in (
-        (950, PodSignals(disk_stall=0.01, memory_stall=0.0), Bound.CPU),
-        (200, PodSignals(wait_per_cpu=4.0, disk_stall=0.1), Bound.CPU),  # it waits to run
-        (150, PodSignals(disk_stall=0.8, memory_stall=0.0), Bound.DISK),
-        (150, PodSignals(disk_stall=0.8, memory_stall=0.7), Bound.MEMORY),  # the disk serves its reclaimed pages
-        (900, PodSignals(cycles_per_instruction=3.0, disk_stall=0.0), Bound.MEMORY_BANDWIDTH),
-        (900, PodSignals(cycles_per_instruction=0.5, disk_stall=0.0), Bound.CPU),
-        (100, PodSignals(network_use=0.7, disk_stall=0.0), Bound.NETWORK),
+        (950, PodSignals(disk_stall=0.01, memory_stall=0.0), WorkloadBound.CPU),
+        (200, PodSignals(wait_per_cpu=4.0, disk_stall=0.1), WorkloadBound.CPU),  # it waits to run
+        (150, PodSignals(disk_stall=0.8, memory_stall=0.0), WorkloadBound.DISK),
+        (
+            150,
+            PodSignals(disk_stall=0.8, memory_stall=0.7),
+            WorkloadBound.MEMORY,
+        ),  # the disk serves its reclaimed pages
+        (900, PodSignals(cycles_per_instruction=3.0, disk_stall=0.0), WorkloadBound.MEMORY_BANDWIDTH),
+        (900, PodSignals(cycles_per_instruction=0.5, disk_stall=0.0), WorkloadBound.CPU),
+        (100, PodSignals(network_use=0.7, disk_stall=0.0), WorkloadBound.NETWORK),
     ):
         found = shares(cpu_m, signals)
         assert sum(found.values()) == pytest.approx(1.0)
         assert max(found, key=lambda resource: found[resource]) is most
         assert min(found.values()) >= 0.0
     assert shares(10, PodSignals(disk_stall=0.01)) == {}  # idle
-    assert shares(1000, PodSignals()) == {Bound.CPU: 1.0}
+    assert shares(1000, PodSignals()) == {WorkloadBound.CPU: 1.0}
 
 
 def test_many_cores_are_one_time() -> None:
     found = shares(16_000, PodSignals(disk_stall=0.5))
-    assert found == {Bound.CPU: pytest.approx(2 / 3), Bound.DISK: pytest.approx(1 / 3)}
+    assert found == {WorkloadBound.CPU: pytest.approx(2 / 3), WorkloadBound.DISK: pytest.approx(1 / 3)}
 
 
 def test_the_sums_of_a_workload_say_its_class_and_its_disk() -> None:
@@ -76,35 +80,35 @@ def test_the_sums_of_a_workload_say_its_class_and_its_disk() -> None:
         signals = PodSignals(disk_use=0.6 / elapsed, disk_stall=0.6 * slower / elapsed)
         pod.add_waits(round(400 / elapsed), signals, 0.6 * (window % 2), 60.0)
     pod.add_waits(0, PodSignals(disk_stall=0.0), 0.0, 60.0)
-    disk = pod.readings()[Axis.DISK]
-    assert isinstance(disk.tendency, Figure)
+    disk = pod.readings()[ProfileAxis.DISK]
+    assert isinstance(disk.tendency, ProfileFigure)
     assert disk.tendency.value == pytest.approx(600, abs=2)
-    assert isinstance(disk.sensitivity, Figure)
+    assert isinstance(disk.sensitivity, ProfileFigure)
     assert disk.sensitivity.value == 1000  # at 0.6 of the disk it needs 2.8 times the time
     bound = pod.bounds()
-    assert isinstance(bound[Bound.DISK], Figure)
-    assert 700 < bound[Bound.DISK].value < 800
-    assert bound[Bound.DISK].samples == 40  # without the idle window
+    assert isinstance(bound[WorkloadBound.DISK], ProfileFigure)
+    assert 700 < bound[WorkloadBound.DISK].value < 800
+    assert bound[WorkloadBound.DISK].samples == 40  # without the idle window
     assert bound_by(bound) == "disk"
-    assert bound[Bound.NETWORK] == NO_BOUND[Bound.NETWORK]
+    assert bound[WorkloadBound.NETWORK] == NO_BOUND[WorkloadBound.NETWORK]
     assert bound_by(AxisMoments().bounds()) == ""
-    assert bound_by({Bound.CPU: figure(450), Bound.DISK: figure(400)}) == "mixed"
+    assert bound_by({WorkloadBound.CPU: figure(450), WorkloadBound.DISK: figure(400)}) == "mixed"
 
 
 def test_a_learned_demand_counts_where_the_disk_holds_the_workload() -> None:
-    def profile(tendency: Figure | Unknown, **bound: int) -> WorkloadProfile:
+    def profile(tendency: ProfileFigure | Unknown, **bound: int) -> WorkloadProfile:
         reading = AxisReading(tendency, Unknown("x"))
-        is_declared = isinstance(tendency, Figure) and not tendency.samples
+        is_declared = isinstance(tendency, ProfileFigure) and not tendency.samples
         return WorkloadProfile(
             "a/b",
             WorkloadRef("Deployment", "b"),
-            declared={Axis.DISK: reading} if is_declared else {},
-            learned={} if is_declared else {Axis.DISK: reading},
-            bound={Bound(name): figure(value) for name, value in bound.items()},
+            declared={ProfileAxis.DISK: reading} if is_declared else {},
+            learned={} if is_declared else {ProfileAxis.DISK: reading},
+            bound={WorkloadBound(name): figure(value) for name, value in bound.items()},
         )
 
     assert disk_demand(profile(figure(600), disk=700, cpu=300)) == 600
     assert disk_demand(profile(figure(600), disk=100, cpu=900)) == 0  # it writes, and does not wait
-    assert disk_demand(profile(figure(600, 0, Source.DECLARED), disk=100)) == 600
+    assert disk_demand(profile(figure(600, 0, FigureSource.DECLARED), disk=100)) == 600
     assert disk_demand(profile(figure(600))) == 600
     assert disk_demand(profile(Unknown("nothing"))) == 0

@@ -9,8 +9,8 @@ import pytest
 
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.machine.knob import Knob
-from cotenant.model.machine.node_decision import Reason, Term
-from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import PPM, GroupUse, HostUse, NodeState, PodUse
 from cotenant.policy.interference.capping import (
     MOST_OFFENCES,
@@ -24,7 +24,7 @@ from cotenant.policy.interference.capping import (
     observe,
     release,
 )
-from cotenant.policy.interference.series import Slice, VictimSample
+from cotenant.policy.interference.series import SampleSlice, VictimSample
 from cotenant.policy.interference.settings import InterferenceSettings
 
 SECOND = 1_000_000
@@ -46,8 +46,8 @@ def at(seconds: float, *names: str) -> NodeState:
     return NodeState(round(seconds * SECOND), SECOND, HOST, tuple(map(in_use, names)))
 
 
-def seen(seconds: float, level_ppm: int, uid: str = "web") -> Slice:
-    return Slice(round(seconds * SECOND), (VictimSample(uid, "job", level_ppm, 1000, 0),), ())  # type: ignore[arg-type]
+def seen(seconds: float, level_ppm: int, uid: str = "web") -> SampleSlice:
+    return SampleSlice(round(seconds * SECOND), (VictimSample(uid, "job", level_ppm, 1000, 0),), ())  # type: ignore[arg-type]
 
 
 def test_only_samples_that_lie_wholly_under_the_cap_count() -> None:
@@ -74,7 +74,7 @@ def test_at_its_end_a_cap_helped_if_the_victim_fell_by_a_tenth(since: int | None
     after, (reason,) = release(Caps((one,)), at(400, "web", "hog"), SETTINGS)
     assert after == Caps((), (Offence("hog", "web", 400 * SECOND, helped),))
     assert reason.text == f"ns/hog is released after 300 s: {said}"
-    assert reason.terms == (Term("before", 4 * PPM, "ppm"), Term("under the cap", since or 0, "ppm"))
+    assert reason.terms == (DecisionTerm("before", 4 * PPM, "ppm"), DecisionTerm("under the cap", since or 0, "ppm"))
 
 
 def test_who_has_left_is_released_without_an_offence() -> None:
@@ -140,9 +140,9 @@ def test_a_repeat_offender_is_evicted() -> None:
     assert victims(helped[:2]) == []
     assert victims((*helped[:2], replace(helped[2], helped=False))) == []
     assert victims((*helped[:2], replace(helped[2], uid="other"))) == []
-    assert victims(helped, phase=Phase.TERMINATING) == []
+    assert victims(helped, phase=NodePodPhase.TERMINATING) == []
     assert victims(helped, is_named=False) == []
     (eviction,) = evictions(Caps((), (*helped, helped[0])), (in_use("hog"),), hour, SETTINGS)
     assert eviction.reason.text == "ns/hog was capped 4 times in 60 min, and each cap helped its victim"
-    assert eviction.reason.terms == (Term("caps that helped", 4), Term("limit", 3))
+    assert eviction.reason.terms == (DecisionTerm("caps that helped", 4), DecisionTerm("limit", 3))
     assert (eviction.key, eviction.frees_cpu_m, eviction.frees_memory_bytes) == ("ns/hog", 700, 55)

@@ -6,7 +6,7 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
 from cotenant.model.machine.run_queue import Blame, NoCulprit
-from cotenant.policy.interference.series import BlameSample, Series, Slice, VictimSample, extend, job_of
+from cotenant.policy.interference.series import BlameSample, SampleSlice, SampleWindow, VictimSample, extend, job_of
 from cotenant.policy.interference.settings import InterferenceSettings, VictimSignal
 
 SETTINGS = InterferenceSettings(victim_signal=VictimSignal.CPI, sample_us=10_000_000, every_us=60_000_000)
@@ -21,8 +21,8 @@ def state(at_s: float, *pods: PodUse, length_s: float = 5, blame: tuple[Blame, .
     return NodeState(round(at_s * 1e6), round(length_s * 1e6), HOST, pods, blame=blame)
 
 
-def feed(*states: NodeState) -> tuple[Series, list[Slice]]:
-    series, slices = Series(), []
+def feed(*states: NodeState) -> tuple[SampleWindow, list[SampleSlice]]:
+    series, slices = SampleWindow(), []
     for state in states:
         series, done = extend(series, state, SETTINGS)
         if done is not None:
@@ -38,7 +38,7 @@ def test_a_sample_is_the_mean_by_time_of_its_first_seconds_of_each_minute() -> N
         state(66, service[1], guest[1], length_s=4),
         state(71, service[2], guest[2], length_s=5),  # ends after the tenth second
     )
-    assert slices == [Slice(66_000_000, (VictimSample("s", "ns/s", 1_666_666, 500, 0),), (("g", 300),))]
+    assert slices == [SampleSlice(66_000_000, (VictimSample("s", "ns/s", 1_666_666, 500, 0),), (("g", 300),))]
 
 
 def test_a_sample_that_fills_its_turn_is_done_when_the_next_one_begins() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from cotenant.model.machine.node_state import PPM
-from cotenant.policy.interference.series import Slice, VictimSample
+from cotenant.policy.interference.series import SampleSlice, VictimSample
 from cotenant.policy.interference.settings import InterferenceSettings, VictimSignal
 from cotenant.policy.interference.usual import MAX_JOBS, Usual, UsualValues, learn
 
@@ -17,7 +17,7 @@ def learned(
 ) -> UsualValues:
     book = book or UsualValues()
     for level in levels:
-        book = learn(book, Slice(at, (sample(level),), ()), settings)
+        book = learn(book, SampleSlice(at, (sample(level),), ()), settings)
     return book
 
 
@@ -57,7 +57,7 @@ def test_samples_that_say_nothing_are_not_learned_from() -> None:
     book = UsualValues()
     for _ in range(10):
         idle, throttled = sample(100, cpu_m=100), sample(100, throttled=200_000)
-        book = learn(book, Slice(0, (idle, throttled), ()), SETTINGS)
+        book = learn(book, SampleSlice(0, (idle, throttled), ()), SETTINGS)
     assert book.jobs == ()
 
 
@@ -65,14 +65,14 @@ def test_as_many_tasks_as_asked_for_are_needed() -> None:
     both = InterferenceSettings(usual_samples=2, usual_tasks=2)
     book = UsualValues()
     for uid in ("a", "a", "a", "b"):
-        book = learn(book, Slice(0, (sample(100, uid),), ()), both)
+        book = learn(book, SampleSlice(0, (sample(100, uid),), ()), both)
     assert book.of("ns/j") is None
-    assert learn(book, Slice(0, (sample(100, "b"),), ()), both).of("ns/j") == Usual(100, 0)
+    assert learn(book, SampleSlice(0, (sample(100, "b"),), ()), both).of("ns/j") == Usual(100, 0)
 
 
 def test_services_not_seen_for_longest_are_forgotten_first() -> None:
-    book = learn(UsualValues(), Slice(0, (sample(1, job="old"),), ()), SETTINGS)
+    book = learn(UsualValues(), SampleSlice(0, (sample(1, job="old"),), ()), SETTINGS)
     for number in range(MAX_JOBS):
-        book = learn(book, Slice(1 + number, (sample(1, job=f"new-{number:03}"),), ()), SETTINGS)
+        book = learn(book, SampleSlice(1 + number, (sample(1, job=f"new-{number:03}"),), ()), SETTINGS)
     assert len(book.jobs) == MAX_JOBS
     assert "old" not in {job.name for job in book.jobs}

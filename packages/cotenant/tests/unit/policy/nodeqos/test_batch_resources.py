@@ -9,7 +9,7 @@ from tests.fakes.node.node_pods import GB, node, using
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob
-from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, Phase
+from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, NodePodPhase
 from cotenant.model.machine.node_state import Allocatable
 from cotenant.policy.nodeqos.batch_resources import (
     BatchResourcesConfig,
@@ -62,7 +62,7 @@ def test_without_a_limit_there_is_no_quota() -> None:
 
 
 def test_native_pods_and_ended_ones_are_left_alone() -> None:
-    assert desired(replace(BATCH, phase=Phase.OVER)) == {}
+    assert desired(replace(BATCH, phase=NodePodPhase.OVER)) == {}
     native = replace(BATCH, extended=ExtendedAmounts(), containers=BATCH.containers[1:])
     assert desired(native) == {}
 

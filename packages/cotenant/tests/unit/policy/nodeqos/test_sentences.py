@@ -8,12 +8,12 @@ import pytest
 from tests.fakes.node.node_pods import GB, SECOND, node, pod, using
 
 from cotenant.model.cluster.qos import QoSClass
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.machine.node_state import Alarm, GroupUse, NodeState
 from cotenant.policy.nodeqos.burst.config import BurstConfig, BurstPolicy
 from cotenant.policy.nodeqos.burst.policy import BurstMemory
 from cotenant.policy.nodeqos.burst.policy import decide as burst
-from cotenant.policy.nodeqos.eviction.goals import BestEffortMemoryTrigger, Trigger, UsedTrigger
+from cotenant.policy.nodeqos.eviction.goals import BestEffortMemoryTrigger, EvictionTrigger, UsedTrigger
 from cotenant.policy.nodeqos.eviction.memory import MemoryEvictionConfig, MemoryEvictionMemory
 from cotenant.policy.nodeqos.eviction.memory import decide as evict_by_memory
 from cotenant.policy.nodeqos.eviction.memory_pressure import MemoryPressureConfig, MemoryPressureMemory
@@ -132,8 +132,8 @@ def test_memory_eviction_says_why_nobody_goes() -> None:
     state = node([using(pod("a"), working_set_bytes=GB)], memory_used_bytes=60 * GB)
     verdict, _ = evict_by_memory(state, both, MemoryEvictionMemory())
     assert [(reason.rule, reason.text) for reason in verdict.reasons] == [
-        (f"evict:{Trigger.MEMORY_BEST_EFFORT}", "60.0 GB of 100.0 GB in use, below 70 %"),
-        (f"evict:{Trigger.MEMORY_USED}", "60.0 GB of 100.0 GB in use, below 80 %"),
+        (f"evict:{EvictionTrigger.MEMORY_BEST_EFFORT}", "60.0 GB of 100.0 GB in use, below 70 %"),
+        (f"evict:{EvictionTrigger.MEMORY_USED}", "60.0 GB of 100.0 GB in use, below 80 %"),
     ]
     unknown = replace(state, host=replace(state.host, memory_total_bytes=0))
     verdict, _ = evict_by_memory(unknown, both, MemoryEvictionMemory())
@@ -159,7 +159,7 @@ def test_reclaim_says_what_it_does_not_know() -> None:
             "start from the current use, 1.0 GB",
             "memory or its stall is not known for 1 best-effort pods",
         ]
-    over = using(replace(pod("c"), phase=Phase.OVER))
+    over = using(replace(pod("c"), phase=NodePodPhase.OVER))
     assert said(node([over, known, using(replace(pod("d"), group=""))])) == ["start from the current use, 1.0 GB"]
     _, memory = reclaim(node([known]), config, fresh)
     verdict, again = reclaim(node([using(pod("a"))]), config, memory)

@@ -12,7 +12,7 @@ from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import NO_USE, MeasuredPod, Use
 from cotenant.policy.overcommit.batch import BatchRules, batch_amounts, zone_amounts
-from cotenant.policy.overcommit.facts import ActivePod, Amount, NodeFacts, Policy, Term
+from cotenant.policy.overcommit.facts import ActivePod, Amount, AmountTerm, NodeFacts, Policy
 from cotenant.policy.overcommit.mid import MidRules, mid_amounts
 from cotenant.policy.overcommit.writing import Adjustments, adjusted
 
@@ -102,7 +102,7 @@ def test_raw_allocatable_is_the_reservation_not_the_amplified_one() -> None:
 
 def test_an_amount_whose_terms_do_not_add_up_is_refused() -> None:
     with pytest.raises(InvalidInput, match="the sum of its terms, 3"):
-        Amount("batch-cpu", "usage", 4, (Term("capacity", 3),))
+        Amount("batch-cpu", "usage", 4, (AmountTerm("capacity", 3),))
 
 
 def test_adjustments_are_terms() -> None:

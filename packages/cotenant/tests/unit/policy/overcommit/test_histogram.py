@@ -7,12 +7,12 @@ from statistics import fmean, pvariance
 import numpy as np
 import pytest
 
-from cotenant.policy.overcommit.histogram import BUCKETS, GROWTH, Histogram
+from cotenant.policy.overcommit.histogram import BUCKETS, GROWTH, DecayedHistogram
 
-EMPTY = Histogram(0.01, 100.0)
+EMPTY = DecayedHistogram(0.01, 100.0)
 
 
-def filled(values: list[float], at_s: float = 0.0) -> Histogram:
+def filled(values: list[float], at_s: float = 0.0) -> DecayedHistogram:
     found = EMPTY
     for value in values:
         found = found.added(value, at_s)
@@ -51,7 +51,7 @@ def test_the_edges_of_buckets() -> None:
         assert np.flatnonzero(counts).tolist() == [bucket]
     assert filled([0.0, 0.005]).quantile(1.0) == 0.0  # values that are nothing
     assert filled([1e9]).quantile(1.0) == EMPTY.edge(BUCKETS - 1)
-    wide = Histogram(1.0, 1.0, growth=2.0).added(5.0, 0.0)
+    wide = DecayedHistogram(1.0, 1.0, growth=2.0).added(5.0, 0.0)
     assert wide.quantile(1.0) == 8.0
 
 

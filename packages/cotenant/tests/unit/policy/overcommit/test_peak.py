@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.overcommit.histogram import GROWTH, Histogram
-from cotenant.policy.overcommit.hysteresis import Band, to_write
+from cotenant.policy.overcommit.histogram import GROWTH, DecayedHistogram
+from cotenant.policy.overcommit.hysteresis import HysteresisBand, to_write
 from cotenant.policy.overcommit.peak import (
+    MeasuredPodUse,
     PeakSettings,
-    PodUse,
     calibrated,
     n_sigma,
     new_history,
@@ -31,13 +31,13 @@ PROD = PriorityClass.PROD
 SETTINGS = PeakSettings(present_weight=1.0)
 
 
-def _pods(**use: int | None) -> dict[str, PodUse]:
-    return {name: PodUse(PROD, 40_000, amount) for name, amount in use.items()}
+def _pods(**use: int | None) -> dict[str, MeasuredPodUse]:
+    return {name: MeasuredPodUse(PROD, 40_000, amount) for name, amount in use.items()}
 
 
 @given(st.lists(st.floats(0.001, 30), min_size=1, max_size=50), st.floats(0.01, 1.0))
 def test_a_quantile_never_understates_and_is_within_a_bucket(values: list[float], share: float) -> None:
-    histogram = Histogram(0.001, 3600.0)
+    histogram = DecayedHistogram(0.001, 3600.0)
     for value in values:
         histogram = histogram.added(value, 0.0)
     exact = float(np.quantile(values, share, method="inverted_cdf"))
@@ -47,19 +47,19 @@ def test_a_quantile_never_understates_and_is_within_a_bucket(values: list[float]
 
 
 def test_old_values_count_half_after_a_half_life() -> None:
-    histogram = Histogram(1.0, 60.0).added(100.0, 0.0, 4.0).added(10.0, 60.0, 2.0)
+    histogram = DecayedHistogram(1.0, 60.0).added(100.0, 0.0, 4.0).added(10.0, 60.0, 2.0)
     assert histogram.weight == pytest.approx(4.0)
     assert histogram.mean == pytest.approx((200 + 20) / 4)
 
 
 def test_a_clock_that_goes_backwards_decays_nothing() -> None:
-    histogram = Histogram(1.0, 60.0).added(5.0, 100.0).added(5.0, 40.0)
+    histogram = DecayedHistogram(1.0, 60.0).added(5.0, 100.0).added(5.0, 40.0)
     assert histogram.weight == 2.0
     assert histogram.at_s == 100.0
 
 
 def test_moments() -> None:
-    histogram = Histogram(1.0, 60.0)
+    histogram = DecayedHistogram(1.0, 60.0)
     for value in (2.0, 4.0, 6.0):
         histogram = histogram.added(value, 0.0)
     assert histogram.mean == 4.0
@@ -136,7 +136,7 @@ def test_feedback_keeps_the_stated_risk(risk: float) -> None:
 def test_hysteresis_never_leaves_more_than_was_computed(computed: list[int], slack: float, band: float) -> None:
     present: int | None = None
     for amount in computed:
-        present = to_write(amount, present, CAPACITY, Band(slack, band))
+        present = to_write(amount, present, CAPACITY, HysteresisBand(slack, band))
         assert 0 <= present <= amount
         assert present >= amount - (slack + band) * CAPACITY - 1
 
@@ -145,7 +145,7 @@ def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(InvalidInput, match="peak risk"):
         PeakSettings(risk=0.0)
     with pytest.raises(InvalidInput, match="hysteresis"):
-        Band(slack=1.5)
+        HysteresisBand(slack=1.5)
 
 
 def test_use_that_jitters_is_taken_at_its_mean() -> None:

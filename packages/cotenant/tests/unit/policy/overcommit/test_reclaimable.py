@@ -19,7 +19,7 @@ from cotenant.policy.overcommit.reclaimable import (
     Histories,
     ProdPod,
     ReclaimableConfig,
-    UseHistory,
+    ReclaimableHistory,
     reclaimable,
     trained,
 )
@@ -106,7 +106,7 @@ def test_what_cannot_be_meant_is_refused() -> None:
 def test_a_peak_is_the_weighted_percentile_of_all_samples_and_at_most_a_bucket_above(
     samples: list[tuple[int, int, float]],
 ) -> None:
-    history, now = UseHistory(0.0, 0.0), 0.0
+    history, now = ReclaimableHistory(0.0, 0.0), 0.0
     seen: list[tuple[float, Use]] = []
     for cpu_m, memory, passes_s in samples:
         now += passes_s

@@ -17,7 +17,7 @@ from cotenant.policy.overcommit.strategy import (
     DEFAULTS,
     RATIO_LABELS,
     STRATEGY_ANNOTATION,
-    Strategy,
+    ColocationStrategy,
     batch_rules,
     check,
     is_enabled,
@@ -67,7 +67,7 @@ EVERY = {
 
 
 def test_fields_have_upstreams_names() -> None:
-    assert {info.encode_name for info in msgspec.structs.fields(Strategy)} == NAMES
+    assert {info.encode_name for info in msgspec.structs.fields(ColocationStrategy)} == NAMES
 
 
 @pytest.mark.parametrize("name", PERCENTS)
@@ -89,10 +89,10 @@ def test_durations_and_thresholds_are_above_zero(name: str) -> None:
 
 def test_a_level_changes_what_it_sets_and_nothing_else() -> None:
     base = merge(DEFAULTS, read_strategy(EVERY, "x"))
-    for field in Strategy.__struct_fields__:
-        over = Strategy(**{field: getattr(DEFAULTS, field)})
+    for field in ColocationStrategy.__struct_fields__:
+        over = ColocationStrategy(**{field: getattr(DEFAULTS, field)})
         merged = merge(base, over)
-        for other in Strategy.__struct_fields__:
+        for other in ColocationStrategy.__struct_fields__:
             source = DEFAULTS if other == field and getattr(DEFAULTS, field) is not None else base
             assert getattr(merged, other) == getattr(source, other)
 
@@ -105,8 +105,8 @@ def test_every_figure_reaches_the_rules() -> None:
 
 @pytest.mark.parametrize("mode", [None, "", "prediction"])
 def test_without_figures_the_defaults_are_the_rules(mode: str | None) -> None:
-    assert batch_rules(Strategy()) == BatchRules(60, 65, Policy.USAGE, Policy.USAGE, None, None)
-    assert mid_rules(Strategy(mid_reclaim_mode=mode)) == MidRules(100, 100, 0, False, 0, 0)
+    assert batch_rules(ColocationStrategy()) == BatchRules(60, 65, Policy.USAGE, Policy.USAGE, None, None)
+    assert mid_rules(ColocationStrategy(mid_reclaim_mode=mode)) == MidRules(100, 100, 0, False, 0, 0)
 
 
 def test_zeros_and_empty_words_are_meant() -> None:
@@ -164,10 +164,10 @@ def test_a_ratio_label_is_the_last_level_of_one_figure(label: str) -> None:
 
 
 def test_amounts_are_lent_where_cluster_and_node_say_so() -> None:
-    assert not is_enabled(None, Strategy(enable=True))
+    assert not is_enabled(None, ColocationStrategy(enable=True))
     for cluster, node in product((True, False), repeat=2):
         config = read_config(json.dumps({"enable": cluster}))
-        assert is_enabled(config, Strategy(enable=node)) == (cluster and node)
+        assert is_enabled(config, ColocationStrategy(enable=node)) == (cluster and node)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from cotenant.model.cpus.spec import NumaAmount, ResourceStatus
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import DeviceType, VirtualFunction
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY_RATIO, GPU_SHARED, NVIDIA_GPU, RDMA, Amounts
-from cotenant.policy.placement.reservations.holding import Kept, kept_after
+from cotenant.policy.placement.reservations.holding import ReservedAmounts, kept_after
 
 
 def gpu(minor: int, percent: int) -> DeviceAllocation:
@@ -19,13 +19,13 @@ def card(minor: int, amount: int, *functions: str) -> DeviceAllocation:
     return DeviceAllocation(DeviceType.RDMA, minor, Amounts.of({RDMA: amount}), made)
 
 
-def kept(amounts: dict[str, int], *devices: DeviceAllocation, cpus: ResourceStatus | None = None) -> Kept:
-    return Kept(Amounts.of(amounts), Holdings(cpus=cpus, devices=devices))
+def kept(amounts: dict[str, int], *devices: DeviceAllocation, cpus: ResourceStatus | None = None) -> ReservedAmounts:
+    return ReservedAmounts(Amounts.of(amounts), Holdings(cpus=cpus, devices=devices))
 
 
 def test_without_numbers_only_amounts_count() -> None:
     found = kept_after(kept({"cpu": 4000, "memory": 10}), [kept({"cpu": 1000}), kept({"memory": 99}, gpu(0, 50))])
-    assert found == Kept(Amounts.of({"cpu": 3000}), NO_HOLDINGS)
+    assert found == ReservedAmounts(Amounts.of({"cpu": 3000}), NO_HOLDINGS)
     assert kept_after(kept({"cpu": 1}), []) == kept({"cpu": 1})
 
 
@@ -87,7 +87,7 @@ def test_cpus_are_taken_one_by_one_with_the_amounts_of_their_numa_nodes() -> Non
     without = kept({"cpu": 1000})  # of no CPUs of its own
     assert kept_after(reserved, [without]) == kept({"cpu": 3000}, cpus=reserved.holds.cpus)
     all_of_it = kept({"cpu": 4000}, cpus=status((0, 1, 4, 5), n0=(2000, None), n1=(9000, 999)))
-    assert kept_after(reserved, [all_of_it]) == Kept(Amounts(), Holdings())
+    assert kept_after(reserved, [all_of_it]) == ReservedAmounts(Amounts(), Holdings())
     # the CPUs are gone: what is left of memory has no CPU
     memory_left = kept({"cpu": 4000}, cpus=status((0, 1, 4, 5), n1=(None, 40)))
     assert kept_after(reserved, [memory_left]).holds.cpus == status((), n1=(None, 60))

@@ -17,11 +17,11 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cpus.spec import ResourceSpec, ResourceStatus
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import DeviceType
-from cotenant.model.groups.reservation import AllocatePolicy, ObjectOwner, Owner, PreAllocation, Reservation
-from cotenant.model.groups.reservation_notes import PRE_ALLOCATABLE, Allocated
+from cotenant.model.groups.reservation import AllocatePolicy, ObjectOwner, PreAllocation, Reservation, ReservationOwner
+from cotenant.model.groups.reservation_notes import PRE_ALLOCATABLE, AllocatedReservation
 from cotenant.model.resources import GPU_CORE, Amounts
 from cotenant.policy.placement.reservations.preallocation import (
-    Candidate,
+    PreallocationCandidate,
     candidate,
     cannot_pre_allocate,
     may_pre_allocate,
@@ -33,7 +33,7 @@ TAKEN = Labels.of({PRE_ALLOCATABLE: "true"})
 
 def reservation(**more: Any) -> Reservation:
     pod = Pod("r", requests=Amounts.of({"cpu": 4000, "memory": 100}))
-    made = Reservation("r", "uid-r", pod, (Owner(ObjectOwner("x")),), pre_allocation=PreAllocation())
+    made = Reservation("r", "uid-r", pod, (ReservationOwner(ObjectOwner("x")),), pre_allocation=PreAllocation())
     return replace(made, **more)
 
 
@@ -70,8 +70,8 @@ def test_what_is_allocated_by_number_cannot_change_hands() -> None:
         ({"ends_s": 5.0}, {}, False),
         ({"holds": Holdings(devices=(DeviceAllocation(DeviceType.GPU, 0, Amounts()),))}, {}, False),
         ({"holds": Holdings(cpus=ResourceStatus((1,)))}, {}, False),
-        ({"holds": Holdings(reservation=Allocated("r", "uid-r"))}, {}, True),
-        ({"holds": Holdings(reservation=Allocated("r", "uid-other"))}, {}, False),
+        ({"holds": Holdings(reservation=AllocatedReservation("r", "uid-r"))}, {}, True),
+        ({"holds": Holdings(reservation=AllocatedReservation("r", "uid-other"))}, {}, False),
         ({"demands": Demands(exact_match=("cpu",))}, {}, False),
     ],
 )
@@ -97,10 +97,10 @@ def test_a_candidate_has_something_that_is_reserved() -> None:
 
 def test_who_named_it_comes_first_then_by_priority_then_who_fills_most() -> None:
     cluster = reservation(pre_allocation=PreAllocation(cluster=True))
-    named = running(100, "z", holds=Holdings(reservation=Allocated("r", "uid-r")))
+    named = running(100, "z", holds=Holdings(reservation=AllocatedReservation("r", "uid-r")))
     first = running(100, "y", demands=Demands(pre_allocatable_priority=7))
     pods = [running(1000, "b"), running(3000, "a"), first, named, running(1000, "a")]
-    assert candidate(cluster, first) == Candidate(True, -7, 99, "default/y")
+    assert candidate(cluster, first) == PreallocationCandidate(True, -7, 99, "default/y")
     assert candidate(reservation(), first).priority == 0
     assert candidate(reservation(pre_allocation=None), first).priority == 0
     ordered = sorted(pods, key=lambda seen: candidate(cluster, seen))

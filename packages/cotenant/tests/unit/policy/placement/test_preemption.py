@@ -8,7 +8,14 @@ from math import nan
 import numpy as np
 import pytest
 
-from cotenant.policy.placement.preemption import Candidates, Column, Exact, Preemption, find_victims, ineligible
+from cotenant.policy.placement.preemption import (
+    Candidates,
+    ConstraintColumn,
+    Exact,
+    Preemption,
+    find_victims,
+    ineligible,
+)
 
 
 def chosen(
@@ -30,7 +37,7 @@ def chosen(
         bears=np.zeros(1, dtype=np.int64),
         job=np.full(count, -1),
     )
-    column = Column("Insufficient cpu", held, held - needs, np.ones(count, dtype=np.int64))
+    column = ConstraintColumn("Insufficient cpu", held, held - needs, np.ones(count, dtype=np.int64))
     everywhere = np.ones(size, dtype=np.bool_)
     return find_victims(everywhere, everywhere, (column,), candidates, exact)
 

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.demands import Demands
-from cotenant.model.cluster.labels import Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.cluster.taints import Effect, Taint, Toleration
+from cotenant.model.cluster.taints import Taint, TaintEffect, Toleration
 from cotenant.model.groups.gang import POD_GROUP, GangNotes
 from cotenant.model.groups.reservation import (
     AllocatePolicy,
-    Condition,
     ControllerOwner,
     ObjectOwner,
-    Owner,
-    Phase,
     Reservation,
+    ReservationCondition,
+    ReservationOwner,
+    ReservationPhase,
 )
 from cotenant.model.groups.reservation_notes import IGNORED, ReservationAffinity
 from cotenant.model.resources import Amounts
@@ -47,28 +47,31 @@ def held(**more: object) -> Reservation:
 
 def zones(*names: str) -> NodeSelector:
     """Selects reservations by their zone."""
-    return NodeSelector((NodeSelectorTerm((Requirement("zone", Operator.IN, names),)),))
+    return NodeSelector((NodeSelectorTerm((Requirement("zone", SelectorOperator.IN, names),)),))
 
 
 @pytest.mark.parametrize(
     ("owner", "is_one"),
     [
-        (Owner(), False),
-        (Owner(object=ObjectOwner("x")), True),
-        (Owner(object=ObjectOwner("x", "other")), False),
-        (Owner(object=ObjectOwner(uid="uid-x")), True),
-        (Owner(object=ObjectOwner("x", uid="uid-y")), False),
-        (Owner(controller=ControllerOwner("web-1")), True),
-        (Owner(controller=ControllerOwner("web-1", "other")), False),
-        (Owner(controller=ControllerOwner(uid="rs-1", kind="Deployment")), False),
-        (Owner(controller=ControllerOwner(uid="rs-1", controller=False)), False),
-        (Owner(selector=LabelSelector.of({"app": "web"})), True),
-        (Owner(selector=LabelSelector((Requirement("app", Operator.NOT_IN, ("web",)),))), False),
-        (Owner(ObjectOwner("x"), selector=LabelSelector.of({"app": "db"})), False),  # all that is given must hold
-        (Owner(selector=LabelSelector()), True),
+        (ReservationOwner(), False),
+        (ReservationOwner(object=ObjectOwner("x")), True),
+        (ReservationOwner(object=ObjectOwner("x", "other")), False),
+        (ReservationOwner(object=ObjectOwner(uid="uid-x")), True),
+        (ReservationOwner(object=ObjectOwner("x", uid="uid-y")), False),
+        (ReservationOwner(controller=ControllerOwner("web-1")), True),
+        (ReservationOwner(controller=ControllerOwner("web-1", "other")), False),
+        (ReservationOwner(controller=ControllerOwner(uid="rs-1", kind="Deployment")), False),
+        (ReservationOwner(controller=ControllerOwner(uid="rs-1", controller=False)), False),
+        (ReservationOwner(selector=LabelSelector.of({"app": "web"})), True),
+        (ReservationOwner(selector=LabelSelector((Requirement("app", SelectorOperator.NOT_IN, ("web",)),))), False),
+        (
+            ReservationOwner(ObjectOwner("x"), selector=LabelSelector.of({"app": "db"})),
+            False,
+        ),  # all that is given must hold
+        (ReservationOwner(selector=LabelSelector()), True),
     ],
 )
-def test_owners(owner: Owner, is_one: bool) -> None:
+def test_owners(owner: ReservationOwner, is_one: bool) -> None:
     pod = seen(owned_by=(RS,), labels=Labels.of({"app": "web"}))
     assert matches(owner, pod) is is_one
     assert is_owner(held(owners=(owner,)), pod) is is_one
@@ -81,9 +84,9 @@ def test_owners(owner: Owner, is_one: bool) -> None:
 
 def test_an_empty_entry_is_nobodys() -> None:
     pod = seen(owned_by=(RS,), labels=Labels.of({"app": "web"}))
-    assert not matches(Owner(), pod)
-    assert not is_owner(held(owners=(Owner(), Owner())), pod)
-    assert set(keys_of(Owner())) <= set(keys_for(pod))
+    assert not matches(ReservationOwner(), pod)
+    assert not is_owner(held(owners=(ReservationOwner(), ReservationOwner())), pod)
+    assert set(keys_of(ReservationOwner())) <= set(keys_for(pod))
 
 
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "x/y"]), st.integers(0, 50), max_size=3).map(Amounts.of)
@@ -130,7 +133,7 @@ def test_ends() -> None:
     assert held(created_s=10.0).ends_s == 86_410.0
     assert held(ttl_s=0.0).ends_s == inf
     assert held(ttl_s=0.0, expires_s=5.0).ends_s == 5.0
-    available = held(phase=Phase.AVAILABLE, node="a", ttl_s=10.0)
+    available = held(phase=ReservationPhase.AVAILABLE, node="a", ttl_s=10.0)
     assert ending(available, 9.0, False, 0) is None
     assert ending(replace(available, allocate_once=False), 9.0, False, 3) is None
     for case, reason in (
@@ -141,18 +144,20 @@ def test_ends() -> None:
     ):
         assert case is not None
         assert case.reason == reason
-        assert (Phase.AVAILABLE, case.phase) in LEGAL
-    assert ending(replace(available, phase=Phase.FAILED), 99.0, True, 0) is None
+        assert (ReservationPhase.AVAILABLE, case.phase) in LEGAL
+    assert ending(replace(available, phase=ReservationPhase.FAILED), 99.0, True, 0) is None
     assert not any(before.is_final for before, _ in LEGAL)
 
 
 def test_conditions_and_collection() -> None:
     assert conditions("", "", None) == ()
-    assert conditions("", "no room", None) == (Condition("Scheduled", False, "Unschedulable", "no room"),)
+    assert conditions("", "no room", None) == (ReservationCondition("Scheduled", False, "Unschedulable", "no room"),)
     assert [condition.status for condition in conditions("a", "", None)] == [True, True]
-    failed = held(phase=Phase.FAILED, conditions=(Condition("Ready", False, "Expired", "", 100.0),))
+    failed = held(
+        phase=ReservationPhase.FAILED, conditions=(ReservationCondition("Ready", False, "Expired", "", 100.0),)
+    )
     assert collect_at_s(failed, 500.0) == 86_500.0
-    assert collect_at_s(held(phase=Phase.FAILED), 500.0, 10.0) == 510.0
+    assert collect_at_s(held(phase=ReservationPhase.FAILED), 500.0, 10.0) == 510.0
     assert isnan(held().changed_s)
 
 
@@ -174,7 +179,7 @@ def test_a_reservation_for_a_pod_that_is_to_move() -> None:
     assert (made.ends_s, made.allocate_once, made.scheduler, made.demands) == (400.0, True, "cotenant", Demands())
     assert made.pod.labels == Labels.of({"app": "web"})
     assert made.owners == (
-        Owner(controller=ControllerOwner("web-1", "default", "rs-1", "ReplicaSet", "apps/v1", True)),
+        ReservationOwner(controller=ControllerOwner("web-1", "default", "rs-1", "ReplicaSet", "apps/v1", True)),
     )
     required = made.pod.node_affinity.required  # type: ignore[union-attr]
     assert required is not None
@@ -182,7 +187,7 @@ def test_a_reservation_for_a_pod_that_is_to_move() -> None:
     replacement = replace(pod, uid="uid-new", node="", pod=replace(pod.pod, name="web-1-def"))
     assert is_owner(made, replacement)
     alone = reservation_for(replace(pod, owned_by=()), "move-2", 0.0, elsewhere=False)
-    assert alone.owners == (Owner(object=ObjectOwner("web-1-abc", "default")),)
+    assert alone.owners == (ReservationOwner(object=ObjectOwner("web-1-abc", "default")),)
     assert alone.pod.node_affinity is None
 
 
@@ -209,7 +214,7 @@ def test_an_owner_draws_only_from_what_its_affinity_selects(
 
 
 def test_a_taint_of_a_reservation_keeps_owners_away_unless_it_is_tolerated_or_only_preferred() -> None:
-    repelling, preferred = Taint("spot", "yes"), Taint("spot", "yes", Effect.PREFER_NO_SCHEDULE)
+    repelling, preferred = Taint("spot", "yes"), Taint("spot", "yes", TaintEffect.PREFER_NO_SCHEDULE)
     tolerant = Demands(reservation_affinity=ReservationAffinity(tolerations=(Toleration("spot", value="yes"),)))
     assert "has the taint" in obstacle(held(taints=(repelling,)), seen())
     assert not obstacle(held(taints=(repelling,)), seen(demands=tolerant))

@@ -8,7 +8,7 @@ import pytest
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.prediction.course import CourseSettings, new_course, seen, shape, trust
-from cotenant.policy.prediction.forecast import Forecast, ForecastSettings, bounds, hour_seen, new_forecast, tables
+from cotenant.policy.prediction.forecast import ForecastSettings, UseForecast, bounds, hour_seen, new_forecast, tables
 from cotenant.policy.prediction.rows import only, with_rows
 
 SETTINGS = ForecastSettings(horizons_h=(1, 4), risks=(0.01, 0.05))
@@ -23,7 +23,7 @@ def _use(series: int, hours: int, seed: int, *, noise: float = 0.05) -> Float:
     return 0.4 + day + rng.normal(0, 0.05, (series, 1)) + jitter
 
 
-def _run(use: Float, forecast: Forecast | None = None) -> Forecast:
+def _run(use: Float, forecast: UseForecast | None = None) -> UseForecast:
     found = forecast or new_forecast(np.zeros(len(use), np.int64), SETTINGS)
     for hour in range(use.shape[1]):
         found = hour_seen(found, use[:, hour], use[:, hour])

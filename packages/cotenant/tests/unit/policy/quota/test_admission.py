@@ -7,7 +7,7 @@ from tests.unit.policy.quota.shapes import cpu, quota
 
 from cotenant.model.groups.quota import DEFAULT_QUOTA, ROOT_QUOTA, Levels, Quota
 from cotenant.model.resources import Amounts
-from cotenant.policy.quota.admission import Rules, check, check_amounts, check_delete, check_guarantee
+from cotenant.policy.quota.admission import QuotaRules, check, check_amounts, check_delete, check_guarantee
 from cotenant.policy.quota.usable import defaulted, select_usable
 
 P = quota("p", 50, 100, is_parent=True)
@@ -77,8 +77,10 @@ def test_what_an_installation_may_relax_or_demand() -> None:
     narrow = quota("x", 1, 2, "m")
     parent = Quota("m", MEMORY, MEMORY, is_parent=True)
     assert rules_broken(narrow, parent) == ["max-keys"]
-    assert rules_broken(narrow, parent, rules=Rules(key_subset=True)) == []
-    assert rules_broken(quota("x", 0, 5), used=(("cpu", 6),), rules=Rules(strict_used=("cpu",))) == ["max-under-used"]
+    assert rules_broken(narrow, parent, rules=QuotaRules(key_subset=True)) == []
+    assert rules_broken(quota("x", 0, 5), used=(("cpu", 6),), rules=QuotaRules(strict_used=("cpu",))) == [
+        "max-under-used"
+    ]
     assert rules_broken(quota("x", 21, 60, "p", allows_force_update=True), P, A) == []
     assert rules_broken(replace(A, minimum=cpu(60)), replace(P, is_tree_root=True)) == []
 

@@ -6,9 +6,9 @@ from tests.unit.policy.quota.shapes import cpu, quota
 from cotenant.model.arrays import Int
 from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_decision import Term
+from cotenant.model.machine.node_decision import DecisionTerm
 from cotenant.model.resources import Amounts
-from cotenant.policy.quota.headroom import HeadroomRules, Limit, shortages, summary
+from cotenant.policy.quota.headroom import HeadroomRules, LimitKind, shortages, summary
 from cotenant.policy.quota.headroom_arrays import HeadroomTable, QuotaArrays, quota_add_use, quota_fits
 from cotenant.policy.quota.tree import QuotaTree
 
@@ -39,7 +39,7 @@ def test_room_up_to_the_runtime_and_the_term_that_holds_beyond() -> None:
     most = dict(made.runtime("a"))["cpu"]
     assert shortages(made, "a", cpu(most - 4000)) == ()
     (short,) = shortages(made, "a", cpu(most - 3999))
-    assert (short.quota, short.limit, short.missing) == ("a", Limit.RUNTIME, 1)
+    assert (short.quota, short.limit, short.missing) == ("a", LimitKind.RUNTIME, 1)
 
 
 def test_a_parent_may_be_what_holds() -> None:
@@ -59,14 +59,14 @@ def test_what_may_not_be_preempted_fits_under_the_minimum() -> None:
     made.use("a", cpu(2000), preemptible=False)
     assert shortages(made, "a", cpu(1000), preemptible=False) == ()
     (short,) = shortages(made, "a", cpu(1001), preemptible=False)
-    assert (short.limit, short.allowed, short.missing) == (Limit.MINIMUM, 3000, 1)
+    assert (short.limit, short.allowed, short.missing) == (LimitKind.MINIMUM, 3000, 1)
     assert shortages(made, "a", cpu(1001)) == ()
 
 
 def test_the_maximum_limits_where_runtimes_are_not_to() -> None:
     assert shortages(tree(), "a", cpu(8000), rules=HeadroomRules(by_runtime=False)) == ()
     (short,) = shortages(tree(), "a", cpu(8001), rules=HeadroomRules(by_runtime=False))
-    assert short.limit is Limit.MAXIMUM
+    assert short.limit is LimitKind.MAXIMUM
 
 
 def test_an_overused_resource_holds_only_pods_that_ask_for_it() -> None:
@@ -74,7 +74,7 @@ def test_an_overused_resource_holds_only_pods_that_ask_for_it() -> None:
     made.use("a", cpu(9000))
     assert shortages(made, "a", Amounts.of({"memory": 5, "cpu": 0})) == ()
     assert summary(()).text == "the quota has headroom"
-    assert summary(shortages(made, "a", cpu(1))).terms[1] == Term("used", -9000, "milli-CPU")
+    assert summary(shortages(made, "a", cpu(1))).terms[1] == DecisionTerm("used", -9000, "milli-CPU")
 
 
 def test_a_table_is_for_the_quotas_it_was_made_for() -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 from tests.unit.policy.quota.shapes import cpu, pod, quota
 
 from cotenant.model.groups.quota import QuotaPod
-from cotenant.policy.quota.headroom import HeadroomRules, Limit
-from cotenant.policy.quota.preemption import Preempted, preempt
+from cotenant.policy.quota.headroom import HeadroomRules, LimitKind
+from cotenant.policy.quota.preemption import QuotaVictims, preempt
 from cotenant.policy.quota.tree import QuotaTree
 
 
@@ -22,7 +22,7 @@ def test_the_least_important_go_and_no_more_than_needed() -> None:
     pods = [pod("a", 40, 1), pod("b", 30, 0), pod("c", 30, 0, started_us=9)]
     assert preempt(holding(*pods), "q", pod("new", 30, 5), pods).victims == (pods[2],)
     assert preempt(holding(*pods), "q", pod("new", 50, 5), pods).victims == (pods[1], pods[2])
-    assert preempt(holding(*pods[:2]), "q", pod("new", 30, 5), pods[:2]) == Preempted()
+    assert preempt(holding(*pods[:2]), "q", pod("new", 30, 5), pods[:2]) == QuotaVictims()
 
 
 def test_pods_that_budgets_protect_stay_where_others_can_go() -> None:
@@ -37,9 +37,9 @@ def test_without_effect_no_pod_is_preempted() -> None:
     pods = [pod("a", 50, 9), pod("b", 50, 0, preemptible=False)]
     told = preempt(holding(*pods), "q", pod("new", 10, 5), pods)
     assert told.victims == ()
-    assert [short.limit for short in told.still_short] == [Limit.RUNTIME]
+    assert [short.limit for short in told.still_short] == [LimitKind.RUNTIME]
     told = preempt(holding(pod("b", 20, 0, preemptible=False)), "q", pod("new", 10, 5, preemptible=False), [])
-    assert [short.limit for short in told.still_short] == [Limit.MINIMUM]
+    assert [short.limit for short in told.still_short] == [LimitKind.MINIMUM]
 
 
 def test_what_leaves_the_quota_leaves_its_parents_too() -> None:

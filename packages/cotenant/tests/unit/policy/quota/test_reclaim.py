@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from tests.unit.policy.quota.shapes import cpu, quota
 
-from cotenant.policy.quota.reclaim import Job, reclaim
+from cotenant.policy.quota.reclaim import ReclaimJob, reclaim
 from cotenant.policy.quota.tree import QuotaTree
 
 
-def running(*jobs: Job, **minima: int) -> QuotaTree:
+def running(*jobs: ReclaimJob, **minima: int) -> QuotaTree:
     tree = QuotaTree([quota(name, minimum) for name, minimum in minima.items()], cpu(100))
     for job in jobs:
         tree.ask(job.quota, job.held)
@@ -14,8 +14,8 @@ def running(*jobs: Job, **minima: int) -> QuotaTree:
     return tree
 
 
-def job(key: str, of: str, held: int, priority: int = 0, started_us: int = 0, preemptible: bool = True) -> Job:
-    return Job(key, of, cpu(held), priority, started_us, preemptible)
+def job(key: str, of: str, held: int, priority: int = 0, started_us: int = 0, preemptible: bool = True) -> ReclaimJob:
+    return ReclaimJob(key, of, cpu(held), priority, started_us, preemptible)
 
 
 def test_b_gets_its_minimum_back_from_a_by_whole_jobs() -> None:

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from cotenant.policy.quota.runtime import Member, apportion, scaled_minima, share
+from cotenant.policy.quota.runtime import QuotaSibling, apportion, scaled_minima, share
 
 
 def test_the_founding_example() -> None:
-    members = [Member(5, 10, 40), Member(20, 15, 60), Member(40, 20, 50), Member(70, 15, 80)]
+    members = [QuotaSibling(5, 10, 40), QuotaSibling(20, 15, 60), QuotaSibling(40, 20, 50), QuotaSibling(70, 15, 80)]
     assert share(100, members) == [5, 20, 35, 40]
 
 
@@ -27,17 +27,17 @@ def test_products_beyond_64_bits_are_exact() -> None:
 
 
 def test_without_weight_there_is_the_floor_and_nothing_else() -> None:
-    assert share(100, [Member(50, 10, 0), Member(50, 10, 0)]) == [10, 10]
-    assert share(100, [Member(50, 10, 0), Member(50, 10, 1)]) == [10, 50]
+    assert share(100, [QuotaSibling(50, 10, 0), QuotaSibling(50, 10, 0)]) == [10, 10]
+    assert share(100, [QuotaSibling(50, 10, 0), QuotaSibling(50, 10, 1)]) == [10, 50]
 
 
 def test_what_is_not_lent_is_kept_and_the_rest_is_shared() -> None:
-    assert share(100, [Member(0, 60, 1, lends=False), Member(100, 0, 1)]) == [60, 40]
-    assert share(100, [Member(0, 60, 1), Member(100, 0, 1)]) == [0, 100]
+    assert share(100, [QuotaSibling(0, 60, 1, lends=False), QuotaSibling(100, 0, 1)]) == [60, 40]
+    assert share(100, [QuotaSibling(0, 60, 1), QuotaSibling(100, 0, 1)]) == [0, 100]
 
 
 def test_floors_beyond_the_total_are_kept_and_nothing_is_shared() -> None:
-    assert share(10, [Member(20, 8, 1), Member(20, 8, 1)]) == [8, 8]
+    assert share(10, [QuotaSibling(20, 8, 1), QuotaSibling(20, 8, 1)]) == [8, 8]
 
 
 def test_minima_are_scaled_only_where_they_do_not_fit_and_fixed_ones_stay() -> None:

@@ -11,7 +11,7 @@ import pytest
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.policy.rebalance.loads.detector import AnomalyCondition
-from cotenant.policy.rebalance.loads.low_node_load import Landing, LowNodeLoad, Scope
+from cotenant.policy.rebalance.loads.low_node_load import Landing, LoadScope, LowNodeLoad
 from cotenant.policy.rebalance.loads.order import LoadPod
 from cotenant.policy.rebalance.loads.pools import NodeLoads, NodePool
 from cotenant.policy.rebalance.loads.thresholds import Excess, NodeClass, Percentages, thresholds
@@ -64,7 +64,7 @@ def test_moves_until_the_node_is_not_above_its_threshold() -> None:
     pods = pods_by_node([200, 200, 200, 200], [])
     found = LowNodeLoad([pool()]).round(loads(pods), pods.__getitem__, Choosing(), 0.0)
     assert [(move.pod.key, move.node, move.target, move.scope) for move in found.moves] == [
-        ("n0/p0", "n0", "n1", Scope.NODE)
+        ("n0/p0", "n0", "n1", LoadScope.NODE)
     ]
     assert str(found.moves[0].excess[0]) == "cpu 80.00 % above 60.00 %"
     assert found.usage[:, 0].tolist() == [600, 200]
@@ -156,7 +156,7 @@ def test_production_pods_move_by_their_own_thresholds() -> None:
     pods["n0"].append(LoadPod("n0/b", "n0/b", {"cpu": 10}, PriorityClass.BATCH))
     only = Percentages({"cpu": 30}, {"cpu": 90}, {"cpu": 20}, {"cpu": 40})
     found = LowNodeLoad([pool(percentages=only)]).round(loads(pods), pods.__getitem__, Choosing(), 0.0)
-    assert [(move.pod.key, move.scope) for move in found.moves] == [("n0/p0", Scope.PROD)]
+    assert [(move.pod.key, move.scope) for move in found.moves] == [("n0/p0", LoadScope.PROD)]
 
 
 def test_a_pool_without_a_selector_leaves_out_nodes_that_an_earlier_pool_acted_on() -> None:

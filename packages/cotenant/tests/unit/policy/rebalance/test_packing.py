@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from cotenant.policy.rebalance.packing.emptying import NodeRequests, empty_nodes
-from cotenant.policy.rebalance.packing.freeing import Holder, options
+from cotenant.policy.rebalance.packing.freeing import FreeableNode, options
 
 
-def random_holders(seed: int) -> list[Holder]:
+def random_holders(seed: int) -> list[FreeableNode]:
     rng = np.random.default_rng(seed)
     holders = []
     ranks = rng.permutation(40)
@@ -20,7 +20,7 @@ def random_holders(seed: int) -> list[Holder]:
     for name in "abc":
         pods = int(rng.integers(0, 7))
         held = rng.integers(0, 4, (pods, 2))
-        holders.append(Holder(name, rng.integers(-1, 6, 2), held, ranks[at : at + pods]))
+        holders.append(FreeableNode(name, rng.integers(-1, 6, 2), held, ranks[at : at + pods]))
         at += pods
     return holders
 
@@ -51,7 +51,7 @@ def test_the_first_set_has_the_fewest_and_least_important_pods(seed: int) -> Non
 
 
 def test_sets_of_devices_are_tried_although_sums_suffice() -> None:
-    holder = Holder("a", np.array([0]), np.array([[1], [1]]), np.array([1, 0]), by_devices=True)
+    holder = FreeableNode("a", np.array([0]), np.array([[1], [1]]), np.array([1, 0]), by_devices=True)
     assert [option.pods for option in options([holder], 2)] == [(1,), (0,), (0, 1)]
 
 
@@ -59,7 +59,7 @@ def test_large_nodes_keep_the_number_of_candidates_bounded() -> None:
     rng = np.random.default_rng(0)
     held = rng.integers(1, 10, (60, 1))
     held[59] = 500
-    (first, *_) = options([Holder("a", np.array([400]), held, np.arange(60))], 3)
+    (first, *_) = options([FreeableNode("a", np.array([400]), held, np.arange(60))], 3)
     assert first.pods == (59,)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.model.cluster.labels import Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.pod import Pod
 from cotenant.policy.rebalance.loads.order import LoadPod
 from cotenant.policy.rebalance.violations.contract import PlacedPod
@@ -28,12 +28,12 @@ def test_a_selector_finds_each_pod_that_it_selects_once() -> None:
     ]
     index = PodIndex(pods)
     requirements = [
-        Requirement("app", Operator.IN, ("0",)),
-        Requirement("app", Operator.IN, ("1", "0", "1")),
-        Requirement("tier", Operator.IN, ("2",)),
-        Requirement("tier", Operator.NOT_IN, ("2",)),
-        Requirement("app", Operator.EXISTS),
-        Requirement("tier", Operator.DOES_NOT_EXIST),
+        Requirement("app", SelectorOperator.IN, ("0",)),
+        Requirement("app", SelectorOperator.IN, ("1", "0", "1")),
+        Requirement("tier", SelectorOperator.IN, ("2",)),
+        Requirement("tier", SelectorOperator.NOT_IN, ("2",)),
+        Requirement("app", SelectorOperator.EXISTS),
+        Requirement("tier", SelectorOperator.DOES_NOT_EXIST),
     ]
     selectors = [LabelSelector()] + [
         LabelSelector((one, *more)) for one in requirements for more in ((), *((other,) for other in requirements))

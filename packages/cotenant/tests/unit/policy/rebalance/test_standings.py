@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.traces.objective import FiringAlert, Indicator, ObjectiveState, ObjectiveStatus
-from cotenant.policy.rebalance.standings import CURRENT_S, Evidence, Standings
+from cotenant.policy.rebalance.standings import CURRENT_S, MoveEvidence, Standings
 
 OK = ObjectiveStatus("shop/cart-latency", "shop", "cart", Indicator.LATENCY, ObjectiveState.OK, {"5m": 0.4, "1h": 0.2})
 ALERT = FiringAlert("1h", "5m", 14.4)
@@ -23,7 +23,7 @@ BURNING = replace(
 CART = Labels.of({"app": "cart"})
 
 
-def evidence(*statuses: ObjectiveStatus, now_s: float = 10.0) -> tuple[Evidence, str] | None:
+def evidence(*statuses: ObjectiveStatus, now_s: float = 10.0) -> tuple[MoveEvidence, str] | None:
     standings = Standings()
     for status in statuses:
         standings.seen(status, 0.0)
@@ -33,15 +33,15 @@ def evidence(*statuses: ObjectiveStatus, now_s: float = 10.0) -> tuple[Evidence,
 
 def test_an_alert_that_fires_is_evidence_and_an_objective_that_holds_is_evidence_against() -> None:
     burns = "ServiceObjective shop/cart-latency burns its budget: burn rate 20.0 over 1h and 30.0 over 5m, above 14.4"
-    assert evidence(BURNING) == (Evidence.BURNS, burns)
+    assert evidence(BURNING) == (MoveEvidence.BURNS, burns)
     holds = "ServiceObjective shop/cart-latency does not burn its budget: no alert fires, burn rate 0.4 over 5m"
-    assert evidence(OK) == (Evidence.HOLDS, holds)
+    assert evidence(OK) == (MoveEvidence.HOLDS, holds)
     assert evidence() is None
 
 
 def test_a_budget_that_was_used_up_burns_only_while_an_alert_fires() -> None:
-    assert (evidence(replace(OK, state=ObjectiveState.EXHAUSTED)) or (None,))[0] is Evidence.HOLDS
-    assert (evidence(replace(BURNING, state=ObjectiveState.EXHAUSTED)) or (None,))[0] is Evidence.BURNS
+    assert (evidence(replace(OK, state=ObjectiveState.EXHAUSTED)) or (None,))[0] is MoveEvidence.HOLDS
+    assert (evidence(replace(BURNING, state=ObjectiveState.EXHAUSTED)) or (None,))[0] is MoveEvidence.BURNS
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_budget_that_was_used_up_burns_only_while_an_alert_fires() -> None:
     ],
 )
 def test_without_data_there_is_no_evidence(status: ObjectiveStatus, now_s: float, words: str) -> None:
-    assert evidence(status, now_s=now_s) == (Evidence.NO_DATA, words)
+    assert evidence(status, now_s=now_s) == (MoveEvidence.NO_DATA, words)
 
 
 def test_a_status_that_is_seen_again_unchanged_does_not_become_newer() -> None:
@@ -73,14 +73,14 @@ def test_a_service_without_a_bad_request_holds_as_long_as_requests_are_counted()
         standings.seen(replace(OK, burn={"5m": 0.0}, requests=number), 100.0 * number)
     found = standings.of("shop", CART, "", 1000.0)
     assert found is not None
-    assert found.evidence is Evidence.HOLDS
+    assert found.evidence is MoveEvidence.HOLDS
 
 
 def test_the_strongest_of_several_objectives_counts() -> None:
     silent = replace(OK, key="shop/a", state=ObjectiveState.NO_DATA)
     other = replace(BURNING, key="shop/z")
-    assert (evidence(silent, OK) or (None,))[0] is Evidence.HOLDS
-    assert (evidence(silent, OK, other) or (None,))[0] is Evidence.BURNS
+    assert (evidence(silent, OK) or (None,))[0] is MoveEvidence.HOLDS
+    assert (evidence(silent, OK, other) or (None,))[0] is MoveEvidence.BURNS
 
 
 def test_objectives_of_errors_do_not_count() -> None:

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm, SpreadConstraint
-from cotenant.model.cluster.labels import Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
+from cotenant.model.cluster.taints import Match, Taint, TaintEffect, Toleration
 from cotenant.model.resources import Amounts
 from cotenant.policy.rebalance.loads.low_node_load import Landing
 from cotenant.policy.rebalance.loads.order import LoadPod
 from cotenant.policy.rebalance.violations.anti_affinity import conflicts, forbids, repair_anti_affinity
-from cotenant.policy.rebalance.violations.contract import PlacedPod, Repair, Rule
+from cotenant.policy.rebalance.violations.contract import PlacedPod, Repair, ViolationRule
 from cotenant.policy.rebalance.violations.node_rules import repair_node_affinity, repair_taints
 from cotenant.policy.rebalance.violations.spread import repair_spread
 
@@ -97,10 +97,10 @@ class Legal:
 
 
 def test_node_affinity_and_taints_on_the_own_node() -> None:
-    gpu = Taint("gpu", "yes", Effect.NO_EXECUTE)
-    soft = Taint("soft", "", Effect.PREFER_NO_SCHEDULE)
+    gpu = Taint("gpu", "yes", TaintEffect.NO_EXECUTE)
+    soft = Taint("soft", "", TaintEffect.PREFER_NO_SCHEDULE)
     nodes = [node("a", (gpu, soft), disk="hdd"), node("b", disk="ssd")]
-    wants = NodeAffinity(NodeSelector((NodeSelectorTerm((Requirement("disk", Operator.IN, ("ssd",)),)),)))
+    wants = NodeAffinity(NodeSelector((NodeSelectorTerm((Requirement("disk", SelectorOperator.IN, ("ssd",)),)),)))
     tolerant = (Toleration("gpu", Match.EXISTS),)
     pods = [
         placed("selector", "a", node_selector=Labels.of({"disk": "ssd"}), tolerations=tolerant),
@@ -114,15 +114,15 @@ def test_node_affinity_and_taints_on_the_own_node() -> None:
     repair_node_affinity(pods, repair)
     repair_taints(pods, repair)
     assert [(move.pod.uid, move.target, move.rule) for move in repair.moves] == [
-        ("affinity", "b", Rule.NODE_AFFINITY),
-        ("selector", "b", Rule.NODE_AFFINITY),
-        ("tainted", "b", Rule.NODE_TAINTS),
+        ("affinity", "b", ViolationRule.NODE_AFFINITY),
+        ("selector", "b", ViolationRule.NODE_AFFINITY),
+        ("tainted", "b", ViolationRule.NODE_TAINTS),
     ]
     assert repair.moves[-1].reason == "it does not tolerate the taint {gpu: yes} (NoExecute) of a"
 
 
 def test_excluded_taints_and_cordoning_move_no_pod() -> None:
-    cordoned = Taint("node.kubernetes.io/unschedulable", "", Effect.NO_SCHEDULE)
+    cordoned = Taint("node.kubernetes.io/unschedulable", "", TaintEffect.NO_SCHEDULE)
     nodes = [node("a", (Taint("team", "x"), cordoned)), node("b")]
     pods = [placed("p", "a")]
     for excluded in (("team",), ("team=x",)):
@@ -158,7 +158,7 @@ def random_world(seed: int) -> tuple[Legal, list[PlacedPod]]:
     nodes = [
         node(
             f"n{i}",
-            (Taint("t", "", Effect.NO_SCHEDULE),) if rng.random() < 0.2 else (),
+            (Taint("t", "", TaintEffect.NO_SCHEDULE),) if rng.random() < 0.2 else (),
             **({"zone": f"z{i % zones}"} if rng.random() < 0.9 else {}),
             disk=str(rng.integers(0, 2)),
         )

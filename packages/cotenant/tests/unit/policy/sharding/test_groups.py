@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cotenant.policy.sharding.borrowing import LoanLimits, Room, choose, may_lend
+from cotenant.policy.sharding.borrowing import BorrowableNode, LoanLimits, choose, may_lend
 from cotenant.policy.sharding.groups import Belonging, group_of, in_words, node_of
 
 
@@ -19,7 +19,7 @@ def test_a_quotas_tree_comes_before_a_gang_and_a_gang_before_a_workload() -> Non
 
 
 def test_the_roomiest_nodes_are_asked_for_until_all_pods_have_room() -> None:
-    rooms = [Room("a", 1), Room("b", 3), Room("c", 2), Room("d", 0)]
+    rooms = [BorrowableNode("a", 1), BorrowableNode("b", 3), BorrowableNode("c", 2), BorrowableNode("d", 0)]
     assert choose(rooms, 4) == ("b", "c")
     assert choose(rooms, 99) == ("b", "c", "a")
     assert choose(rooms, 99, at_most=1) == ("b",)

@@ -4,7 +4,7 @@ import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.zones.reading import ChangeRows, Decision, GroupReading, Stay, SwitchTo, ZoneReading
-from cotenant.model.zones.setting import USUAL_MODES, Backend, Mode, Setting
+from cotenant.model.zones.setting import USUAL_MODES, Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.policy.zone.deciding import Memory, ZoneConfig, decide
 from cotenant.policy.zone.judging import judge
@@ -25,35 +25,35 @@ def reading(late: int = 0, *, web_us: int = 0, batch_us: int = 0, burn: float | 
 
 
 def on(
-    mode: Mode | None,
+    mode: ZoneMode | None,
     found: ZoneReading,
     rows: dict[str, ZoneRow] = ROWS,
     memory: Memory | None = None,
-    modes: tuple[Mode, ...] = USUAL_MODES,
+    modes: tuple[ZoneMode, ...] = USUAL_MODES,
 ) -> tuple[Decision, Memory]:
-    setting = Setting(Backend.WEIGHTS) if mode is None else Setting(Backend.ROOT, mode)
+    setting = ZoneSetting(Backend.WEIGHTS) if mode is None else ZoneSetting(Backend.ROOT, mode)
     return decide(found, setting, rows, ROWS, modes, CONFIG, memory or Memory())
 
 
 def test_without_pressure_nothing_changes() -> None:
-    assert isinstance(on(Mode.WEIGHTED, reading(2))[0], Stay)
+    assert isinstance(on(ZoneMode.WEIGHTED, reading(2))[0], Stay)
 
 
 def test_pressure_raises_the_weight_first_and_switches_once_it_is_used_up() -> None:
-    decision, _ = on(Mode.WEIGHTED, reading(3))
+    decision, _ = on(ZoneMode.WEIGHTED, reading(3))
     assert isinstance(decision, ChangeRows)
     ((group, row),) = decision.rows
     assert (group, row.weight) == ("web", 400)
     heaviest = {**ROWS, "web": ZoneRow(ZoneClass.SERVICE, weight=CONFIG.heaviest, late_us=5000)}
-    decision, _ = on(Mode.WEIGHTED, reading(3), heaviest)
-    assert decision == SwitchTo(Setting(Backend.ROOT, Mode.LATENCY), decision.reason)
+    decision, _ = on(ZoneMode.WEIGHTED, reading(3), heaviest)
+    assert decision == SwitchTo(ZoneSetting(Backend.ROOT, ZoneMode.LATENCY), decision.reason)
     assert {term.name: term.value for term in decision.reason.terms}["late dispatches"] == 3000
 
 
 def test_latency_shortens_the_slices_of_batch_until_there_is_nothing_left() -> None:
     rows = dict(ROWS)
     seen = []
-    while isinstance((decision := on(Mode.LATENCY, reading(3), rows)[0]), ChangeRows):
+    while isinstance((decision := on(ZoneMode.LATENCY, reading(3), rows)[0]), ChangeRows):
         rows.update(decision.rows)
         seen.append(rows["batch"].slice_us)
     assert seen == [2000, 1000]
@@ -63,42 +63,45 @@ def test_latency_shortens_the_slices_of_batch_until_there_is_nothing_left() -> N
 
 def test_cpus_of_services_own_come_last_and_only_where_the_author_allows_them() -> None:
     shortest = {**ROWS, "batch": ZoneRow(ZoneClass.BATCH, slice_us=1000)}
-    for modes, left in ((tuple(Mode), Mode.EXCLUSIVE), ((Mode.THROUGHPUT, Mode.EXCLUSIVE), Mode.EXCLUSIVE)):
-        decision, _ = on(Mode.LATENCY, reading(3), shortest, modes=modes)
-        assert decision == SwitchTo(Setting(Backend.ROOT, left), decision.reason)
-    first, _ = on(Mode.THROUGHPUT, reading(3), modes=tuple(Mode))
-    assert first == SwitchTo(Setting(Backend.ROOT, Mode.LATENCY), first.reason)
-    assert isinstance(on(Mode.EXCLUSIVE, reading(3), modes=tuple(Mode))[0], Stay)
+    for modes, left in (
+        (tuple(ZoneMode), ZoneMode.EXCLUSIVE),
+        ((ZoneMode.THROUGHPUT, ZoneMode.EXCLUSIVE), ZoneMode.EXCLUSIVE),
+    ):
+        decision, _ = on(ZoneMode.LATENCY, reading(3), shortest, modes=modes)
+        assert decision == SwitchTo(ZoneSetting(Backend.ROOT, left), decision.reason)
+    first, _ = on(ZoneMode.THROUGHPUT, reading(3), modes=tuple(ZoneMode))
+    assert first == SwitchTo(ZoneSetting(Backend.ROOT, ZoneMode.LATENCY), first.reason)
+    assert isinstance(on(ZoneMode.EXCLUSIVE, reading(3), modes=tuple(ZoneMode))[0], Stay)
 
 
 def test_throughput_obeys_no_rows_and_is_left_at_once() -> None:
-    assert isinstance(on(Mode.THROUGHPUT, reading(3))[0], SwitchTo)
+    assert isinstance(on(ZoneMode.THROUGHPUT, reading(3))[0], SwitchTo)
 
 
 def test_an_objective_that_burns_counts_without_late_dispatches() -> None:
-    assert isinstance(on(Mode.THROUGHPUT, reading(0, burn=1.2))[0], SwitchTo)
-    assert isinstance(on(Mode.THROUGHPUT, reading(0, burn=0.9))[0], Stay)
+    assert isinstance(on(ZoneMode.THROUGHPUT, reading(0, burn=1.2))[0], SwitchTo)
+    assert isinstance(on(ZoneMode.THROUGHPUT, reading(0, burn=0.9))[0], Stay)
 
 
 def test_pressure_ends_below_half_of_the_limit() -> None:
     pressed = Memory(pressed=True)
-    assert on(Mode.LATENCY, reading(2), memory=pressed)[1].pressed
-    assert not on(Mode.LATENCY, reading(1), memory=pressed)[1].pressed
-    assert not on(Mode.LATENCY, reading(2))[1].pressed
+    assert on(ZoneMode.LATENCY, reading(2), memory=pressed)[1].pressed
+    assert not on(ZoneMode.LATENCY, reading(1), memory=pressed)[1].pressed
+    assert not on(ZoneMode.LATENCY, reading(2))[1].pressed
 
 
 def test_calm_gives_rows_back_first_and_then_prefers_throughput_while_services_are_idle() -> None:
     calm = Memory(calm_s=20)
     raised = {**ROWS, "web": ZoneRow(ZoneClass.SERVICE, weight=400, late_us=5000)}
-    decision, memory = on(Mode.WEIGHTED, reading(batch_us=900_000), raised, calm)
+    decision, memory = on(ZoneMode.WEIGHTED, reading(batch_us=900_000), raised, calm)
     assert isinstance(decision, ChangeRows)
     assert dict(decision.rows) == {"web": ROWS["web"]}
     assert memory.calm_s == 0
-    decision, _ = on(Mode.WEIGHTED, reading(batch_us=900_000), memory=calm)
+    decision, _ = on(ZoneMode.WEIGHTED, reading(batch_us=900_000), memory=calm)
     assert isinstance(decision, SwitchTo)
-    assert decision.setting.mode is Mode.THROUGHPUT
-    assert isinstance(on(Mode.WEIGHTED, reading(web_us=5, batch_us=900_000), memory=calm)[0], Stay)
-    assert isinstance(on(Mode.WEIGHTED, reading(batch_us=100_000), memory=calm)[0], Stay)
+    assert decision.setting.mode is ZoneMode.THROUGHPUT
+    assert isinstance(on(ZoneMode.WEIGHTED, reading(web_us=5, batch_us=900_000), memory=calm)[0], Stay)
+    assert isinstance(on(ZoneMode.WEIGHTED, reading(batch_us=100_000), memory=calm)[0], Stay)
 
 
 def test_the_weights_back_end_has_no_scheduler_to_switch_to() -> None:
@@ -122,9 +125,9 @@ def test_a_configuration_out_of_bounds_is_refused(wrong: dict[str, float]) -> No
 
 def test_a_setting_has_a_mode_where_it_loads_a_scheduler_only() -> None:
     with pytest.raises(InvalidInput):
-        Setting(Backend.ROOT)
+        ZoneSetting(Backend.ROOT)
     with pytest.raises(InvalidInput):
-        Setting(Backend.WEIGHTS, Mode.LATENCY)
+        ZoneSetting(Backend.WEIGHTS, ZoneMode.LATENCY)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.zones.reading import ChangeRows, GroupReading, GroupResources, Stay, ZoneReading
-from cotenant.model.zones.setting import USUAL_MODES, Backend, Setting
+from cotenant.model.zones.setting import USUAL_MODES, Backend, ZoneSetting
 from cotenant.model.zones.state import PutRows, Verify
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.policy.zone.deciding import Memory, ZoneConfig, decide
@@ -48,7 +48,7 @@ def test_only_what_a_service_waits_for_is_raised(seen: ZoneReading, low: int, we
 
 
 def test_waits_alone_change_no_scheduler_and_late_dispatches_still_do() -> None:
-    setting, config = Setting(Backend.WEIGHTS), ZoneConfig()
+    setting, config = ZoneSetting(Backend.WEIGHTS), ZoneConfig()
     first, memory = decide(reading(memory=0.3), setting, ROWS, ROWS, USUAL_MODES, config, Memory())
     assert isinstance(first, ChangeRows)
     assert first.reason.rule == "zone-protect"
@@ -79,7 +79,7 @@ def test_a_zone_protects_tries_proves_and_gives_back() -> None:
     zone = Zone(
         "z",
         ROWS,
-        (Setting(Backend.WEIGHTS),),
+        (ZoneSetting(Backend.WEIGHTS),),
         config=ZoneConfig(calm_s=3.0),
         limits=ZoneLimits(canary_s=1.0, dwell_s=1.0),
     )

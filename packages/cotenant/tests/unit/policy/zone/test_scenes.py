@@ -7,21 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.model.zones.reading import GroupReading, MachineSigns, ZoneReading
-from cotenant.model.zones.setting import USUAL_MODES, Mode
+from cotenant.model.zones.setting import USUAL_MODES, ZoneMode
 from cotenant.model.zones.table import ZoneClass
 from cotenant.policy.zone.scenes import (
     TRIAL,
-    Band,
     Outcomes,
-    Scene,
     SceneTable,
+    ServiceUseBand,
+    ZoneScene,
     choose,
     outcome_of,
     recognise,
     wanted_readings,
 )
 
-SCENE = Scene(Band.LIGHT, True)
+SCENE = ZoneScene(ServiceUseBand.LIGHT, True)
 
 
 def reading(services: tuple[float, ...], batch: float, signs: MachineSigns | None = None, late: int = 0) -> ZoneReading:
@@ -36,16 +36,16 @@ def reading(services: tuple[float, ...], batch: float, signs: MachineSigns | Non
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        (reading((), 0.0), Scene(Band.NONE, False)),
-        (reading((0.1,), 0.004), Scene(Band.LIGHT, True)),  # one short turn a second is batch that waits
-        (reading((0.4, 0.2), 0.0), Scene(Band.HEAVY, False, several=True)),
-        (reading((0.4, 0.001), 0.0), Scene(Band.HEAVY, False)),  # the other service is not there
-        (reading((0.9,), 0.9, MachineSigns(4)), Scene(Band.LIGHT, True)),  # of four CPUs
-        (reading((0.2,), 0.0, MachineSigns(1, 0.3)), Scene(Band.LIGHT, False, network=True)),
-        (reading((0.2,), 0.0, MachineSigns(2, 0.0, 0.4)), Scene(Band.LIGHT, False, siblings=True)),
+        (reading((), 0.0), ZoneScene(ServiceUseBand.NONE, False)),
+        (reading((0.1,), 0.004), ZoneScene(ServiceUseBand.LIGHT, True)),  # one short turn a second is batch that waits
+        (reading((0.4, 0.2), 0.0), ZoneScene(ServiceUseBand.HEAVY, False, several=True)),
+        (reading((0.4, 0.001), 0.0), ZoneScene(ServiceUseBand.HEAVY, False)),  # the other service is not there
+        (reading((0.9,), 0.9, MachineSigns(4)), ZoneScene(ServiceUseBand.LIGHT, True)),  # of four CPUs
+        (reading((0.2,), 0.0, MachineSigns(1, 0.3)), ZoneScene(ServiceUseBand.LIGHT, False, network=True)),
+        (reading((0.2,), 0.0, MachineSigns(2, 0.0, 0.4)), ZoneScene(ServiceUseBand.LIGHT, False, siblings=True)),
     ],
 )
-def test_a_scene_is_who_is_there_and_how_busy(seen: ZoneReading, expected: Scene) -> None:
+def test_a_scene_is_who_is_there_and_how_busy(seen: ZoneReading, expected: ZoneScene) -> None:
     scene, reason = recognise(seen)
     assert scene == expected
     assert {term.name for term in reason.terms} >= {"services", "batch", "softirq", "siblings", "CPUs"}
@@ -65,7 +65,7 @@ def test_an_outcome_counts_services_before_batch() -> None:
     st.lists(st.floats(-0.01, 0.01), min_size=5, max_size=5),
 )
 def test_trials_of_worse_modes_are_bounded(means: list[float], readings: int, noise: list[float]) -> None:
-    table, current, worse = SceneTable(), Mode.WEIGHTED, 0
+    table, current, worse = SceneTable(), ZoneMode.WEIGHTED, 0
     best = max(range(3), key=lambda index: means[index])
     clear = means[best] - sorted(means)[1] > 0.05
     for at in range(readings):
@@ -80,14 +80,14 @@ def test_trials_of_worse_modes_are_bounded(means: list[float], readings: int, no
 
 
 def test_a_trial_goes_on_to_its_end_and_ties_keep_what_runs() -> None:
-    table, current, ran = SceneTable(), Mode.WEIGHTED, []
+    table, current, ran = SceneTable(), ZoneMode.WEIGHTED, []
     for _ in range(3 * TRIAL):
         found = choose(table, SCENE, USUAL_MODES, current)
         assert found is not None
         current = found[0]
         ran.append(current)
         table = table.learned(SCENE, current, 0.5)
-    assert ran == [mode for mode in (Mode.WEIGHTED, Mode.LATENCY, Mode.THROUGHPUT) for _ in range(TRIAL)]
+    assert ran == [mode for mode in (ZoneMode.WEIGHTED, ZoneMode.LATENCY, ZoneMode.THROUGHPUT) for _ in range(TRIAL)]
     found = choose(table, SCENE, USUAL_MODES, current)
     assert found is not None
     assert found[0] is current
@@ -96,16 +96,19 @@ def test_a_trial_goes_on_to_its_end_and_ties_keep_what_runs() -> None:
 
 def test_a_new_scene_begins_with_the_best_of_the_nearest() -> None:
     table = SceneTable()
-    for scene, best in ((SCENE, Mode.LATENCY), (Scene(Band.HEAVY, False, several=True), Mode.THROUGHPUT)):
+    for scene, best in (
+        (SCENE, ZoneMode.LATENCY),
+        (ZoneScene(ServiceUseBand.HEAVY, False, several=True), ZoneMode.THROUGHPUT),
+    ):
         for mode in USUAL_MODES:
             table = table.learned(scene, mode, 0.9 if mode is best else 0.2)
-    found = choose(table, Scene(Band.HEAVY, True), USUAL_MODES, Mode.WEIGHTED)
+    found = choose(table, ZoneScene(ServiceUseBand.HEAVY, True), USUAL_MODES, ZoneMode.WEIGHTED)
     assert found is not None
-    assert found[0] is Mode.LATENCY
+    assert found[0] is ZoneMode.LATENCY
     assert "nearest scene (services light, batch)" in found[1].text
-    found = choose(table, Scene(Band.LIGHT, False, several=True), USUAL_MODES, Mode.WEIGHTED)
+    found = choose(table, ZoneScene(ServiceUseBand.LIGHT, False, several=True), USUAL_MODES, ZoneMode.WEIGHTED)
     assert found is not None
-    assert found[0] is Mode.THROUGHPUT
+    assert found[0] is ZoneMode.THROUGHPUT
 
 
 def test_old_outcomes_fade() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.fakes.node.agent_world import World, world
 
-from cotenant.engine.node.doctor.checks import Finding, Severity
+from cotenant.engine.node.doctor.checks import DoctorFinding, FindingSeverity
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.reporting.latency import MAX_BYTES, LatencyOutcome
 
@@ -124,7 +124,7 @@ def test_health(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
     w, process = begun
     assert get(ask, process, "/healthz") == (200, b"ok\n")
     assert get(ask, process, "/readyz") == (200, b"ok\n")
-    process.conflicts = (Finding(Severity.CONFLICT, "other writers", "koordlet writes here"),)
+    process.conflicts = (DoctorFinding(FindingSeverity.CONFLICT, "other writers", "koordlet writes here"),)
     assert get(ask, process, "/readyz") == (
         200,
         b"ok; acts despite conflicts found at the start (1): koordlet writes here\n",

@@ -13,7 +13,7 @@ import pytest
 from tests.fakes.node.agent_world import CONFIG, World
 from tests.fakes.waiting import patience
 
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent.arguments import AgentArguments
@@ -27,9 +27,9 @@ HEAVY = ("numpy", "numba", "polars", "rich", "aiohttp", "grpc", "prometheus_clie
 def test_the_command_line_overrides_the_mode(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("{mode: act, writable: [x]}")
-    assert configure(AgentArguments(file)).mode is Mode.ACT
-    assert configure(AgentArguments(file, mode="dry-run")).mode is Mode.DRY_RUN
-    assert configure(AgentArguments(file, once=True)).mode is Mode.OBSERVE
+    assert configure(AgentArguments(file)).mode is AgentMode.ACT
+    assert configure(AgentArguments(file, mode="dry-run")).mode is AgentMode.DRY_RUN
+    assert configure(AgentArguments(file, once=True)).mode is AgentMode.OBSERVE
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,15 @@ print([name for name in {HEAVY!r} if name in sys.modules])
     [
         (AgentConfig(node="n"), "`writable` names no group"),
         (AgentConfig(node="n", writable=("top",)), "no pods are known"),
-        (replace(CONFIG, mode=Mode.OBSERVE, groups=CONFIG.groups[:1]), "none of 1 pods is best effort"),
-        (replace(CONFIG, mode=Mode.OBSERVE, writable=("elsewhere",)), "outside the groups that the agent may write"),
+        (replace(CONFIG, mode=AgentMode.OBSERVE, groups=CONFIG.groups[:1]), "none of 1 pods is best effort"),
+        (
+            replace(CONFIG, mode=AgentMode.OBSERVE, writable=("elsewhere",)),
+            "outside the groups that the agent may write",
+        ),
         (
             replace(
                 CONFIG,
-                mode=Mode.OBSERVE,
+                mode=AgentMode.OBSERVE,
                 policies=PolicySettings(best_effort_cpu=None, own_cpus=None, batch_resources=None, burst=None),
             ),
             "no policy is on",

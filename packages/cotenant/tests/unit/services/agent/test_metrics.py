@@ -10,8 +10,8 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 from tests.fakes.node.agent_world import CONFIG, world
 
-from cotenant.engine.node.mode import Mode
-from cotenant.services.agent_settings.config import Reports
+from cotenant.engine.node.mode import AgentMode
+from cotenant.services.agent_settings.config import ReportSettings
 from cotenant.services.reporting.latency import LatencyOutcome
 
 DASHBOARD = Path(__file__).parents[6] / "deploy/chart/files/dashboards/node.json"
@@ -20,7 +20,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 def page(seconds: int = 3) -> str:
     """The exposition of an agent with a service, a job and a receiver."""
-    w = world(reports=Reports(urls=("http://scheduler.example/metrics/report",)))
+    w = world(reports=ReportSettings(urls=("http://scheduler.example/metrics/report",)))
     w.use = {"top/web": 1500, "top/job": 2400}
 
     async def run() -> bytes:
@@ -70,7 +70,7 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 def test_before_the_first_sample_there_is_a_page() -> None:
-    w = world(mode=Mode.OBSERVE)
+    w = world(mode=AgentMode.OBSERVE)
     process = w.process()
     found = samples(process.metrics.page().decode())
     assert found["cotenant_agent_info", (("mode", "observe"), ("node", CONFIG.node), ("version", process.version))] == 1

@@ -7,9 +7,9 @@ from dataclasses import replace
 from tests.fakes.node.agent_world import live, world
 
 from cotenant.engine.node.decision_log import DecisionKind
-from cotenant.engine.node.recovery.incident import Event, Incident, Lease, Reading
+from cotenant.engine.node.recovery.incident import Incident, IncidentAction, IncidentEvent, TroubleReading
 from cotenant.engine.node.recovery.policy import RecoveryMemory
-from cotenant.engine.node.recovery.stages import Rung, Stage
+from cotenant.engine.node.recovery.stages import IncidentStage, RecoveryRung
 from cotenant.model.machine.node_state import PPM
 from cotenant.model.machine.replica_signal import MaxAction
 from cotenant.services.agent.process import AgentProcess
@@ -64,7 +64,7 @@ def test_a_burning_signal_cuts_best_effort_work_is_explained_and_reported() -> N
 
 
 def test_a_move_is_asked_for_once_and_only_for_an_objective() -> None:
-    lease = Lease(Rung.MOVE, "uid-b", "batch/b", since_us=5_000_000, until_us=9_000_000)
+    lease = IncidentAction(RecoveryRung.MOVE, "uid-b", "batch/b", since_us=5_000_000, until_us=9_000_000)
     incident = Incident(
         number=1,
         victim="uid-web",
@@ -73,17 +73,17 @@ def test_a_move_is_asked_for_once_and_only_for_an_objective() -> None:
         objective="shop/o",
         objective_us=10_000,
         opened_us=1_000_000,
-        stage=Stage.ACTING,
+        stage=IncidentStage.ACTING,
         since_us=5_000_000,
-        before=Reading(2 * PPM, 3000),
+        before=TroubleReading(2 * PPM, 3000),
         threshold_ppm=PPM,
         lease=lease,
-        events=(Event(5_000_000, Stage.ACTING, "caused by batch/b"),),
+        events=(IncidentEvent(5_000_000, IncidentStage.ACTING, "caused by batch/b"),),
     )
     others = (
         replace(incident, objective=""),
         replace(incident, lease=None),
-        replace(incident, lease=replace(lease, rung=Rung.CAP)),
+        replace(incident, lease=replace(lease, rung=RecoveryRung.CAP)),
     )
     memory = RecoveryMemory(incidents=(incident, *others))
     asked = ActionTaken("shop/o", "n1", "shop/web-1", "move", "caused by batch/b", 999.0, culprit="batch/b")

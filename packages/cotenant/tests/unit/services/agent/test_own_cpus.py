@@ -11,7 +11,7 @@ from cotenant.drivers.kubelet.declared import DeclaredPod, join
 from cotenant.model.cluster.labels import QOS_CLASS, Labels
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cpus.cpulist import parse_cpus
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 
 
@@ -82,12 +82,12 @@ def test_an_agent_restarted_after_a_kill_recognizes_its_own_lists() -> None:
         await again.end()
 
     asyncio.run(scenario())
-    assert Target("top/web", Knob.CPUSET_CPUS) not in w.knobs.snapshot()
+    assert KnobTarget("top/web", Knob.CPUSET_CPUS) not in w.knobs.snapshot()
 
 
 def test_an_operators_list_is_never_widened_also_after_the_agent_was_killed() -> None:
     w = World(CONFIG, cpus=8)
-    job = Target("top/job", Knob.CPUSET_CPUS)
+    job = KnobTarget("top/job", Knob.CPUSET_CPUS)
     w.knobs.write(job, "4-6")
     w.use = {"top/web": 6000, "top/job": 100}
     seen: list[set[int]] = []

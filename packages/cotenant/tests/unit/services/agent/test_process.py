@@ -12,22 +12,22 @@ from tests.fakes.node.agent_world import CONFIG, GIB, AwaySource, World, asked, 
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.machine.cache_partition import CacheHardware
 from cotenant.model.machine.counters import Gap, GpuCounters
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import Allocatable
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
-from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
+from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig, SuppressionForm
 from cotenant.policy.nodeqos.memory.cache import CacheConfig, ClassCache
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent_settings.config import read_config
 
-IDLE = Target("top/job", Knob.CPU_IDLE)
+IDLE = KnobTarget("top/job", Knob.CPU_IDLE)
 
 
 def test_best_effort_is_throttled_and_everything_is_given_back_at_the_end() -> None:
@@ -47,7 +47,7 @@ def test_best_effort_is_throttled_and_everything_is_given_back_at_the_end() -> N
 
 def test_once_returns_what_would_be_held() -> None:
     """What it wanted, not what is left of that after the end."""
-    w = world(mode=Mode.OBSERVE)
+    w = world(mode=AgentMode.OBSERVE)
     w.use = {"top/web": 1500, "top/job": 2400}
     process = w.process()
     process.config = replace(process.config, period_ms=100)
@@ -57,7 +57,7 @@ def test_once_returns_what_would_be_held() -> None:
 
 def test_earlier_values_of_others_are_restored() -> None:
     w = world()
-    before = {Target("top/job", Knob.CPU_MAX): "300000 100000", Target("top/job", Knob.CPU_WEIGHT): "50"}
+    before = {KnobTarget("top/job", Knob.CPU_MAX): "300000 100000", KnobTarget("top/job", Knob.CPU_WEIGHT): "50"}
     for target, value in before.items():
         w.knobs.set_outside(target, value)
     w.use = {"top/web": 3500, "top/job": 2400}
@@ -72,7 +72,7 @@ def test_earlier_values_of_others_are_restored() -> None:
 
 
 def test_observe_mode_writes_nothing_and_records_what_it_would() -> None:
-    w = world(mode=Mode.OBSERVE)
+    w = world(mode=AgentMode.OBSERVE)
     w.use = {"top/web": 1500, "top/job": 2400}
 
     async def scenario(process: AgentProcess) -> None:
@@ -104,7 +104,7 @@ def test_sources_get_the_held_leases_before_their_first_query() -> None:
     w = world()
     w.use = {"top/web": 1500, "top/job": 2400}
     source = w.sources["kubelet"] = AwaySource()
-    told: list[tuple[int, set[Target]]] = []
+    told: list[tuple[int, set[KnobTarget]]] = []
     w.more["leases_seen"] = (lambda leases: told.append((source.asked, {lease.target for lease in leases})),)
 
     async def scenario(process: AgentProcess) -> None:
@@ -253,7 +253,7 @@ def test_health_and_readiness_say_what_is_wrong() -> None:
 def test_a_trigger_causes_a_sample_once_per_period_and_a_decision_on_it() -> None:
     w = world()
     w.use = {"top/web": 1500}
-    w.knobs.set_outside(Target("top/job", Knob.CPU_WEIGHT), "50")
+    w.knobs.set_outside(KnobTarget("top/job", Knob.CPU_WEIGHT), "50")
 
     async def scenario(process: AgentProcess) -> None:
         await w.tick(process, 3)
@@ -275,7 +275,7 @@ def test_a_trigger_causes_a_sample_once_per_period_and_a_decision_on_it() -> Non
 
 
 def test_a_trigger_that_leads_to_a_knob_is_timed() -> None:
-    quota = BestEffortCpuConfig(suppress=SuppressConfig(form=Form.QUOTA))
+    quota = BestEffortCpuConfig(suppress=SuppressConfig(form=SuppressionForm.QUOTA))
     w = world(policies=replace(DEFAULT_POLICIES, best_effort_cpu=quota))
     w.use = {"top/web": 3000}
 
@@ -392,7 +392,7 @@ def test_cache_hardware_and_allocatable_reach_the_policies() -> None:
     async def scenario(process: AgentProcess) -> None:
         await w.tick(process, 3)
         await process.placing.place()
-        assert {hold.target for hold in process.agent.held_knobs()} == {Target("BE", Knob.SCHEMATA)}
+        assert {hold.target for hold in process.agent.held_knobs()} == {KnobTarget("BE", Knob.SCHEMATA)}
         state = process.agent.state()
         assert state is not None
         assert state.allocatable == Allocatable(cpu_m=4000, batch_cpu_m=1000)
@@ -496,7 +496,7 @@ policies:
             await w.tick(process)
             if w.knobs.snapshot():
                 break
-        assert w.knobs.snapshot() == {Target("top/job", Knob.CPU_MAX): "10000 100000"}
+        assert w.knobs.snapshot() == {KnobTarget("top/job", Knob.CPU_MAX): "10000 100000"}
         story = process.agent.explain("jobs/one")
         assert story is not None
         assert "first among 2 is jobs/one" in " ".join(story.text)
@@ -524,7 +524,7 @@ policies:
     w = World(read_config(file))
 
     async def scenario(process: AgentProcess) -> None:
-        held = Target("top/job", Knob.CPU_MAX)
+        held = KnobTarget("top/job", Knob.CPU_MAX)
         for second in range(40):
             limited = held in w.knobs.snapshot()
             loud = second > 12 and not limited

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from tests.fakes.node.agent_world import CONFIG, AwaySource, asked, live, world
 
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import DEFAULT_POLICIES
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
-from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
+from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig, SuppressionForm
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.agent_settings.plain_groups import PlainGroup
@@ -99,12 +99,12 @@ def test_a_reload_to_observe_releases_everything(caplog: pytest.LogCaptureFixtur
     async def scenario(process: AgentProcess) -> None:
         await w.tick(process, 3)
         assert w.knobs.snapshot()
-        assert await process.reload(asked(replace(CONFIG, mode=Mode.OBSERVE, listen="127.0.0.1:1")))
+        assert await process.reload(asked(replace(CONFIG, mode=AgentMode.OBSERVE, listen="127.0.0.1:1")))
         await w.tick(process, 2)
         assert w.knobs.snapshot() == {}
         assert process.config.listen == CONFIG.listen
         assert process.mode == "observe"
-        assert await process.reload(asked(replace(CONFIG, mode=Mode.DRY_RUN)))
+        assert await process.reload(asked(replace(CONFIG, mode=AgentMode.DRY_RUN)))
         assert process.mode == "observe"
         assert await process.reload(asked(CONFIG))
         await w.tick(process, 3)
@@ -118,7 +118,7 @@ def test_a_reload_to_observe_releases_everything(caplog: pytest.LogCaptureFixtur
 @pytest.mark.parametrize("reloads", [False, True])
 def test_a_restarted_engine_keeps_knobs_that_it_wants_again(reloads: bool) -> None:
     policies = replace(
-        DEFAULT_POLICIES, best_effort_cpu=BestEffortCpuConfig(SuppressConfig(form=Form.QUOTA), idle=False)
+        DEFAULT_POLICIES, best_effort_cpu=BestEffortCpuConfig(SuppressConfig(form=SuppressionForm.QUOTA), idle=False)
     )
     w = world(policies=policies)
     w.use = {"top/web": 1500, "top/job": 2400}

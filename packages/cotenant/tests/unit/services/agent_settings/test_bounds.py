@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
@@ -16,9 +16,9 @@ from cotenant.services.agent_settings.config import (
     MAX_URLS,
     AgentConfig,
     ClusterAccess,
-    Probe,
-    Reports,
-    Triggers,
+    ProbeSettings,
+    ReportSettings,
+    TriggerSettings,
 )
 from cotenant.services.agent_settings.plain_groups import PlainGroup, WrittenAmounts
 from cotenant.services.agent_settings.runtime_hook import RuntimeHook
@@ -42,15 +42,15 @@ def groups(count: int) -> tuple[PlainGroup, ...]:
         (AgentConfig, {}, "writable", [("a", "a/b")], [("",), ("a\nb",), ("/a",), ("a", "../b")]),
         (AgentConfig, {}, "best_effort_group", [None, "a"], ["", "/a"]),
         (AgentConfig, {}, "groups", [groups(2), groups(MAX_GROUPS)], [groups(MAX_GROUPS + 1), groups(1) * 2]),
-        (AgentConfig, {"writable": ("a",)}, "mode", list(Mode), []),
-        (Reports, {}, "urls", [(), URLS], [(*URLS, "http://more"), URLS[:1] * 2, ("h",), ("http://u@h",), ("http://h:0x",)]),
-        (Reports, {}, "period_s", [1.0, 3600.0], [0.9, 3600.1]),
+        (AgentConfig, {"writable": ("a",)}, "mode", list(AgentMode), []),
+        (ReportSettings, {}, "urls", [(), URLS], [(*URLS, "http://more"), URLS[:1] * 2, ("h",), ("http://u@h",), ("http://h:0x",)]),
+        (ReportSettings, {}, "period_s", [1.0, 3600.0], [0.9, 3600.1]),
         (ClusterAccess, {}, "prediction_cold_start_h", [0.0, 720.0], [-0.1, 720.1]),
         (ClusterAccess, {}, "prediction_margin_percent", [0, 1000], [-1, 1001]),
         (ClusterAccess, {}, "node_metric_period_s", [5.0, 3600.0], [4.9, 3600.1]),
-        (Triggers, {"stall_ms": 1}, "window_ms", [500, 10_000], [499, 10_001]),
-        (Triggers, {"window_ms": 1000}, "stall_ms", [1, 1000], [0, 1001]),
-        (Probe, {}, "late_ms", [0.1, 10_000], [0.09, 10_001]),
+        (TriggerSettings, {"stall_ms": 1}, "window_ms", [500, 10_000], [499, 10_001]),
+        (TriggerSettings, {"window_ms": 1000}, "stall_ms", [1, 1000], [0, 1001]),
+        (ProbeSettings, {}, "late_ms", [0.1, 10_000], [0.09, 10_001]),
         (PlainGroup, GROUP, "objective_p99_ms", [None, 0.001, 3_600_000], [0.0009, 3_600_001]),
         (PlainGroup, GROUP, "name", ["a/b"], ["a", "/b", "a/", "a/b/c", "a/b\n"]),
         (RuntimeHook, {}, "index", ["00", "99"], ["0", "100", "a1"]),
@@ -88,8 +88,8 @@ def test_what_the_hook_needs_beside_it(given: dict[str, Any]) -> None:
 
 def test_act_needs_a_group_that_may_be_written() -> None:
     with pytest.raises(InvalidInput, match="writable"):
-        AgentConfig(mode=Mode.ACT)
-    assert AgentConfig(mode=Mode.ACT, writable=("a",)).mode is Mode.ACT
+        AgentConfig(mode=AgentMode.ACT)
+    assert AgentConfig(mode=AgentMode.ACT, writable=("a",)).mode is AgentMode.ACT
 
 
 @pytest.mark.parametrize("given", [{"cpu": "-1m"}, {"memory": -1}, {"cpu": -1, "memory": 5}])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.nodeqos.eviction.goals import Currency
@@ -49,7 +49,7 @@ def read(text: str, tmp_path: Path, name: str = "agent.yaml") -> AgentConfig:
 
 def test_a_whole_file(tmp_path: Path) -> None:
     config = read(WHOLE, tmp_path)
-    assert config.mode is Mode.ACT
+    assert config.mode is AgentMode.ACT
     assert config.plain_eviction is PlainEviction.KILL
     assert config.cluster is not None
     assert config.cluster.context == "edge"
@@ -60,14 +60,14 @@ def test_a_whole_file(tmp_path: Path) -> None:
     assert one.best_effort
     assert one.tenant == "jobs"
     settings = config.settings()
-    assert (settings.mode, settings.roots, settings.best_effort_group) == (Mode.ACT, ("batch",), "batch")
+    assert (settings.mode, settings.roots, settings.best_effort_group) == (AgentMode.ACT, ("batch",), "batch")
     assert (settings.period_us, settings.lease_us, settings.reserved_cpu_m) == (500_000, 15_000_000, 100)
     assert settings.evictions.per_minute == 1
 
 
 def test_defaults_observe_and_write_nothing(tmp_path: Path) -> None:
     config = read("", tmp_path)
-    assert config.mode is Mode.OBSERVE
+    assert config.mode is AgentMode.OBSERVE
     assert config.writable == ()
     assert config.reports.urls == ()
     assert config.cluster is None
@@ -138,7 +138,7 @@ ROOT = Path(__file__).parents[6]
 @pytest.mark.parametrize("name", ["examples/12-agent.toml", "deploy/node/agent.yaml"])
 def test_the_shipped_files_are_valid(name: str) -> None:
     config = read_config(ROOT / name)
-    assert config.mode is Mode.ACT
+    assert config.mode is AgentMode.ACT
     assert {pod.best_effort for pod in config.pods()} == {True, False}
 
 

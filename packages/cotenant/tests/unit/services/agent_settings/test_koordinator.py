@@ -13,7 +13,7 @@ import pytest
 from cotenant.engine.node.policies import DEFAULT_POLICIES
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.nodeqos.burst.config import BurstPolicy
-from cotenant.policy.nodeqos.cpu.suppression import Form
+from cotenant.policy.nodeqos.cpu.suppression import SuppressionForm
 from cotenant.policy.nodeqos.eviction.satisfaction import SatisfactionOf
 from cotenant.services.agent_settings.config import read_config
 from cotenant.services.agent_settings.koordinator import not_taken, policies_of, read_node_slo
@@ -58,7 +58,7 @@ def test_every_group_of_a_node_slo() -> None:
         True,
         80,
         10,
-        Form.QUOTA,
+        SuppressionForm.QUOTA,
     )
     assert found.best_effort_cpu.idle
     assert found.memory_eviction is not None
@@ -162,7 +162,10 @@ def test_a_configuration_reads_it_from_a_file_and_logs_what_has_no_counterpart(t
     found = read_config(file).policies
     assert found.burst is None
     assert found.best_effort_cpu is not None
-    assert (found.best_effort_cpu.suppress.threshold_percent, found.best_effort_cpu.suppress.form) == (70, Form.QUOTA)
+    assert (found.best_effort_cpu.suppress.threshold_percent, found.best_effort_cpu.suppress.form) == (
+        70,
+        SuppressionForm.QUOTA,
+    )
     assert found.memory is not None
     (tmp_path / "slo.json").write_text(json.dumps({"cpuBurstStrategy": {"policy": "always"}}))
     with pytest.raises(InvalidInput, match=r"slo\.json: cpuBurstStrategy\.policy"):

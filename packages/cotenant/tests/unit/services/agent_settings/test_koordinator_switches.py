@@ -10,7 +10,7 @@ import pytest
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.policy.nodeqos.burst.config import BurstPolicy
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
-from cotenant.policy.nodeqos.cpu.suppression import Form
+from cotenant.policy.nodeqos.cpu.suppression import SuppressionForm
 from cotenant.policy.nodeqos.eviction.satisfaction import SatisfactionOf
 from cotenant.services.agent_settings.koordinator import policies_of, read_node_slo
 
@@ -77,7 +77,7 @@ def test_figures_of_the_threshold_part_that_are_not_given() -> None:
     found = read(resourceUsedThresholdWithBE={"enable": True, **MARKS})
     assert found.best_effort_cpu is not None
     suppress = found.best_effort_cpu.suppress
-    assert (suppress.threshold_percent, suppress.min_percent, suppress.form) == (65, None, Form.CPUSET)
+    assert (suppress.threshold_percent, suppress.min_percent, suppress.form) == (65, None, SuppressionForm.CPUSET)
     assert found.memory_eviction is not None
     assert found.memory_eviction.best_effort is not None
     assert found.memory_eviction.best_effort.threshold_percent == 70

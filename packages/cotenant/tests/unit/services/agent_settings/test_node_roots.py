@@ -9,14 +9,14 @@ import pytest
 from tests.fakes.node.agent_world import CONFIG, live, world
 
 from cotenant.drivers.kubelet.roots import KubeletGroups
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.model.machine.counters import Gap
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.agent_settings.node_roots import PATIENCE_S, RootCheck, with_roots
 
 BEST_EFFORT = "kubepods/besteffort"
-ASKED = AgentConfig(kubelet_groups=KubeletGroups.BEST_EFFORT, mode=Mode.ACT)
+ASKED = AgentConfig(kubelet_groups=KubeletGroups.BEST_EFFORT, mode=AgentMode.ACT)
 
 
 def test_groups_of_the_kubelet_join_those_that_are_named() -> None:

@@ -10,14 +10,14 @@ from tests.fakes.processes.kept_objects import KeptObjects
 from tests.fakes.virtual_time import run_virtually
 
 from cotenant.drivers.helm.program import ChartRelease, Helm
-from cotenant.engine.apps.run import Finished
+from cotenant.engine.apps.run import ReleaseEnd
 from cotenant.model.apps.release import ReleaseName
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.json_object import JsonObject
 from cotenant.services.apps import charts
 from cotenant.services.apps.carrying import Carrier
-from cotenant.services.apps.charts import Chart
-from cotenant.services.apps.records import Records
+from cotenant.services.apps.charts import HelmChart
+from cotenant.services.apps.records import ReleaseRecords
 from cotenant.services.apps.releases import How
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class Shop:
     def __init__(self, class_name: str = "") -> None:
         self.objects = KeptObjects()
         self.helm = KeptHelm(self.objects)
-        records = Records(self.objects, "shop")
+        records = ReleaseRecords(self.objects, "shop")
         self.carrier = Carrier(
             self.objects, records, ReleaseName("shop", "web"), lambda line: None, class_name=class_name
         )
@@ -88,16 +88,16 @@ class Shop:
     def run(self, work: Coroutine[object, object, T]) -> T:
         return run_virtually(work)
 
-    def install(self, chart: str, how: How = NOW) -> Finished:
-        return self.run(charts.install(self.carrier, self.helm, Chart(chart, ("--set=a=b",)), how))
+    def install(self, chart: str, how: How = NOW) -> ReleaseEnd:
+        return self.run(charts.install(self.carrier, self.helm, HelmChart(chart, ("--set=a=b",)), how))
 
-    def upgrade(self, chart: str, how: How = NOW) -> Finished:
-        return self.run(charts.upgrade(self.carrier, self.helm, Chart(chart, ()), how))
+    def upgrade(self, chart: str, how: How = NOW) -> ReleaseEnd:
+        return self.run(charts.upgrade(self.carrier, self.helm, HelmChart(chart, ()), how))
 
 
 def test_a_chart_is_ready_when_its_objects_are() -> None:
     shop = Shop()
-    assert shop.install(MAP) == Finished("")
+    assert shop.install(MAP) == ReleaseEnd("")
     assert shop.helm.said == ["install web --set=a=b"]
     assert shop.objects.names("secrets") == []  # Helm has the record
     found = shop.run(charts.documents_of_release(shop.carrier, shop.helm))
@@ -109,7 +109,7 @@ def test_a_chart_is_ready_when_its_objects_are() -> None:
 def test_what_does_not_become_ready_fails_unless_it_is_not_waited_for() -> None:
     shop = Shop()
     assert shop.install(NEVER).failure.startswith("not ready within 0 s")
-    assert shop.upgrade(NEVER, How(0.0, waits=False)) == Finished("")
+    assert shop.upgrade(NEVER, How(0.0, waits=False)) == ReleaseEnd("")
 
 
 def test_a_failed_installation_is_removed_where_that_was_asked_for() -> None:
@@ -130,7 +130,7 @@ def test_a_failed_upgrade_goes_back_to_what_was_deployed() -> None:
     assert finished.failure.startswith("not ready")
     assert "rolling back failed" not in finished.failure
     shop.helm.fails = "helm upgrade: refused"
-    assert shop.upgrade(MAP) == Finished("helm upgrade: refused")
+    assert shop.upgrade(MAP) == ReleaseEnd("helm upgrade: refused")
     assert shop.upgrade(NEVER, How(0.0, rolls_back=True)).is_rolled_back
     assert shop.helm.said[-1] == "rollback web 3"  # the last that was deployed, not the one before
 
@@ -156,7 +156,7 @@ def test_a_roll_back_by_hand() -> None:
     shop = Shop()
     shop.install(MAP)
     shop.upgrade(MAP)
-    assert shop.run(charts.roll_back(shop.carrier, shop.helm, 1, NOW)) == Finished("")
+    assert shop.run(charts.roll_back(shop.carrier, shop.helm, 1, NOW)) == ReleaseEnd("")
     assert shop.helm.said[-1] == "rollback web 1"
 
 
@@ -173,7 +173,7 @@ def test_the_class_of_a_chart_is_made_before_it_and_goes_with_it() -> None:
     shop.install(NEVER, How(0.0, waits=False))
     assert profiles(shop) == ["BE"]
     assert shop.run(shop.carrier.records.history("web"))[0].class_name == "batch"
-    assert shop.run(charts.uninstall(shop.carrier, shop.helm, NOW)) == Finished("")
+    assert shop.run(charts.uninstall(shop.carrier, shop.helm, NOW)) == ReleaseEnd("")
     assert (profiles(shop), shop.objects.names("secrets")) == ([], [])
 
 

@@ -13,11 +13,11 @@ from tests.fakes.processes.kept_objects import KeptObjects
 from cotenant.drivers.kube.client.access import Access, load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Forbidden
-from cotenant.drivers.kube.client.objects import Served
+from cotenant.drivers.kube.client.objects import ServedKind
 from cotenant.model.apps.release import Revision, RevisionState
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.json_object import JsonMapping, JsonObject
-from cotenant.services.apps.command import Apps, ListedRelease, Where
+from cotenant.services.apps.command import AppLocation, Apps, ListedRelease
 from cotenant.services.apps.releases import How
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Shop:
         self.said: list[str] = []
         access: Access = load_access(config, "")
         client = Client(access, qps=1.0, burst=1, in_flight=1, user_agent="t")
-        self.apps = Apps(client, Where(config, "", namespace), self.said.append)
+        self.apps = Apps(client, AppLocation(config, "", namespace), self.said.append)
         self.apps.objects = self.objects
 
     def file(self, text: str) -> str:
@@ -159,7 +159,7 @@ def test_a_namespace_is_made_where_that_was_asked_for(shop: Shop) -> None:
     run(shop.apps.uninstall("web", HOW, False))
     assert shop.install(CONFIG, creates_namespace=True) == ""  # it is there already
 
-    async def refused(place: Served, namespace: str, document: JsonMapping) -> JsonObject:
+    async def refused(place: ServedKind, namespace: str, document: JsonMapping) -> JsonObject:
         raise Forbidden("not yours")
 
     shop.objects.create = refused  # type: ignore[method-assign]

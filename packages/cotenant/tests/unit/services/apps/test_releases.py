@@ -11,13 +11,13 @@ from tests.fakes.processes.kept_objects import KeptObjects
 from tests.fakes.virtual_time import run_virtually
 
 from cotenant.drivers.kube.client.errors import Forbidden
-from cotenant.drivers.kube.client.objects import Served
+from cotenant.drivers.kube.client.objects import ServedKind
 from cotenant.engine.apps.run import RunPlan
 from cotenant.model.apps.release import ReleaseName, Revision, RevisionState
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.services.apps.carrying import Carrier
-from cotenant.services.apps.records import MAX_KEPT, Records
+from cotenant.services.apps.records import MAX_KEPT, ReleaseRecords
 from cotenant.services.apps.releases import How, install, roll_back, uninstall, upgrade
 from cotenant.services.apps.running import Stopped, finished_of, start, stop
 
@@ -44,7 +44,7 @@ class Shop:
         self.said: list[str] = []
         self.carrier = Carrier(
             self.objects,
-            Records(self.objects, "shop"),
+            ReleaseRecords(self.objects, "shop"),
             ReleaseName("shop", "web"),
             self.said.append,
             class_name=class_name,
@@ -176,7 +176,7 @@ def test_progress_is_told_when_it_changes() -> None:
     async def one_more() -> None:
         real = shop.objects.get
 
-        async def get(place: Served, namespace: str, name: str) -> JsonObject | None:
+        async def get(place: ServedKind, namespace: str, name: str) -> JsonObject | None:
             nonlocal looks
             if place.plural == "deployments" and name in shop.objects.names("deployments"):
                 looks += 1
@@ -275,7 +275,7 @@ def test_a_refusal_while_deleting_is_a_failure_that_the_record_keeps() -> None:
     shop = Shop()
     shop.install(config("a"), config("b"))
 
-    async def refuses(place: Served, namespace: str, name: str, uid: str = "") -> None:
+    async def refuses(place: ServedKind, namespace: str, name: str, uid: str = "") -> None:
         raise Forbidden(f"{name} may not be deleted")
 
     shop.objects.delete = refuses  # type: ignore[method-assign]
@@ -332,7 +332,7 @@ def test_a_stop_waits_for_pods_and_says_how_many_are_left() -> None:
     asked = 0
     every = shop.objects.every
 
-    async def ends(place: Served, namespace: str, query: JsonMapping | None = None) -> list[JsonObject]:
+    async def ends(place: ServedKind, namespace: str, query: JsonMapping | None = None) -> list[JsonObject]:
         nonlocal asked
         asked += 1
         if asked > 2:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.apps.sources import Source, documents_of, source_of
+from cotenant.services.apps.sources import AppSource, documents_of, source_of
 
 MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
 
@@ -20,9 +20,15 @@ def test_the_form_follows_from_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "web-1.tgz").touch()
     (tmp_path / "web.yaml").touch()
     forms = [source_of(str(tmp_path / name)) for name in ("chart", "kust", "web-1.tgz", "web.yaml", "")]
-    assert forms == [Source.CHART, Source.KUSTOMIZATION, Source.CHART, Source.MANIFESTS, Source.MANIFESTS]
+    assert forms == [
+        AppSource.CHART,
+        AppSource.KUSTOMIZATION,
+        AppSource.CHART,
+        AppSource.MANIFESTS,
+        AppSource.MANIFESTS,
+    ]
     assert [source_of(given) for given in ("-", "oci://a/b", "repo/web")] == [
-        Source.MANIFESTS, Source.CHART, Source.CHART,
+        AppSource.MANIFESTS, AppSource.CHART, AppSource.CHART,
     ]  # fmt: skip
     for wrong in ("nothing", "./a/b", "./nothing.yaml"):
         with pytest.raises(InvalidInput, match="SOURCE"):

@@ -10,10 +10,10 @@ from cotenant.model.apps.release import ReleaseName
 from cotenant.model.assess.prices import NodeRule, PriceTable, UnitPrices
 from cotenant.model.json_object import JsonObject
 from cotenant.services.apps.carrying import Carrier
-from cotenant.services.apps.records import Records
-from cotenant.services.apps.viewing import CostView, Known, ObjectiveView, QuotaView, ReleaseView, view
+from cotenant.services.apps.records import ReleaseRecords
+from cotenant.services.apps.viewing import AppObjectiveView, CostView, KnownRelease, QuotaView, ReleaseView, view
 
-KNOWN = Known("manifests", 4, "deployed", "well", "")
+KNOWN = KnownRelease("manifests", 4, "deployed", "well", "")
 PRICES = PriceTable("EUR", (), UnitPrices(0.1, 0.01, 2.0))
 
 
@@ -54,10 +54,10 @@ def server(*pods: JsonObject) -> KeptObjects:
 
 
 def shown(
-    objects: KeptObjects, known: Known = KNOWN, prices: PriceTable | None = None, *documents: JsonObject
+    objects: KeptObjects, known: KnownRelease = KNOWN, prices: PriceTable | None = None, *documents: JsonObject
 ) -> ReleaseView:
     release = ReleaseName("shop", "web")
-    carrier = Carrier(objects, Records(objects, "shop"), release, lambda line: None)
+    carrier = Carrier(objects, ReleaseRecords(objects, "shop"), release, lambda line: None)
     return asyncio.run(view(carrier, documents or (deployment(),), known, prices))
 
 
@@ -96,14 +96,14 @@ def test_a_release_is_stopped_where_an_object_of_it_is_and_only_if_it_had_been_d
     objects = server()
     objects.named("deployments", "web")["metadata"]["annotations"] = {"cotenant.io/stopped-from": "2"}
     assert shown(objects).state == "stopped"
-    assert shown(objects, Known("manifests", 4, "failed")).state == "failed"
+    assert shown(objects, KnownRelease("manifests", 4, "failed")).state == "failed"
 
 
 def test_pods_that_were_made_before_the_class_are_named() -> None:
     batch = pod("with")
     batch["metadata"]["labels"]["koordinator.sh/qosClass"] = "BE"
     batch["spec"]["priorityClassName"] = "koord-batch"
-    page = shown(server(batch, pod("without")), Known("manifests", 4, "deployed", "", "batch"))
+    page = shown(server(batch, pod("without")), KnownRelease("manifests", 4, "deployed", "", "batch"))
     assert (page.class_name, page.without_class) == ("batch", ("without",))
     assert shown(server(batch, pod("without"))).without_class == ()
 
@@ -124,9 +124,9 @@ def test_objectives_are_the_releases_own_and_those_about_its_services() -> None:
         objects.put({**own, "metadata": {"name": name, "namespace": "shop"}, "spec": spec})
     page = shown(objects, KNOWN, None, deployment(), service, own)
     assert page.objectives == (
-        ObjectiveView("of-service", "front", "99.9%", "not measured"),
-        ObjectiveView("of-workload", "web", "99.9%", "not measured"),
-        ObjectiveView("own", "elsewhere", "99%", "burning"),
+        AppObjectiveView("of-service", "front", "99.9%", "not measured"),
+        AppObjectiveView("of-workload", "web", "99.9%", "not measured"),
+        AppObjectiveView("own", "elsewhere", "99%", "burning"),
     )
     objects.unserved.add("ServiceObjective")
     assert shown(objects, KNOWN, None, deployment(), service).objectives == ()

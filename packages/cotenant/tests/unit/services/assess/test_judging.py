@@ -12,11 +12,11 @@ import pytest
 from tests.fakes.cluster.assessed import NOW_S, budget, node, node_metric, pod, replica_set, snapshot
 
 from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
-from cotenant.model.assess.figure import Figure
-from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.model.assess.figure import AssessedFigure
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
 from cotenant.model.assess.meters import CardUse, CardUses, Energy, Meters
 from cotenant.model.assess.prices import NodeRule, PriceTable, UnitPrices
-from cotenant.model.assess.report import Report
+from cotenant.model.assess.report import AssessmentReport
 from cotenant.services.assess.judging import assess
 from cotenant.services.assess.page import page
 from cotenant.services.assess.words import headline, spent
@@ -24,16 +24,16 @@ from cotenant.services.assess.words import headline, spent
 pytestmark = pytest.mark.slow  # the engine's kernels are loaded
 
 
-def value(report: Report, key: str) -> float | None:
+def value(report: AssessmentReport, key: str) -> float | None:
     return next(figure for figure in report.figures if figure.key == key).value
 
 
 def use(nodes: dict[str, np.ndarray], step_s: float = 300.0) -> ClusterHistory:
     rows = np.array(list(nodes.values()), np.float32)
     none = np.zeros((0, rows.shape[1]), np.float32)
-    pods = History(0.0, step_s, (), none, none, "made up")
+    pods = AssessedHistory(0.0, step_s, (), none, none, "made up")
     few = np.zeros(0, np.float32)
-    of_nodes = History(NOW_S - rows.shape[1] * step_s, step_s, tuple(nodes), rows, rows / 2, "made up")
+    of_nodes = AssessedHistory(NOW_S - rows.shape[1] * step_s, step_s, tuple(nodes), rows, rows / 2, "made up")
     return ClusterHistory(PodHistory(pods, (), (), few, few), of_nodes)
 
 
@@ -82,8 +82,8 @@ def test_nodes_without_a_price_are_left_out_and_counted() -> None:
 def test_every_figure_has_a_definition_and_an_interval_or_says_why_not() -> None:
     report = assess(snapshot([node("a"), pod("p", "a")]), None, 0.01)
 
-    def walk(part: Any) -> list[Figure]:
-        if isinstance(part, Figure):
+    def walk(part: Any) -> list[AssessedFigure]:
+        if isinstance(part, AssessedFigure):
             return [part]
         if isinstance(part, tuple):
             return [figure for one in part for figure in walk(one)]
@@ -315,7 +315,7 @@ def test_ten_thousand_namespaces() -> None:
 
 def test_a_history_without_places_takes_them_from_running_pods() -> None:
     values = np.full((2, 20), 1500.0, np.float32)
-    of_pods = History(NOW_S - 6000.0, 300.0, ("shop/p", "shop/gone"), values, values, "made up")
+    of_pods = AssessedHistory(NOW_S - 6000.0, 300.0, ("shop/p", "shop/gone"), values, values, "made up")
     few = np.full(2, np.nan, np.float32)
     nodes = use({"a": np.full(20, 1600.0)}).nodes
     given = ClusterHistory(PodHistory(of_pods, ("", ""), ("", ""), few, few), nodes)
@@ -329,7 +329,7 @@ def test_sizes_are_tried_where_days_of_pods_are_known() -> None:
     hours = np.arange(4 * 24)
     busy = np.where(hours % 24 < 6, 2000.0, 500.0).astype(np.float32)
     rows = np.stack([busy, np.full(len(hours), 700.0, np.float32)])
-    of_pods = History(NOW_S - 4 * 86_400.0, 3600.0, ("shop/p", "shop/q"), rows, rows, "made up")
+    of_pods = AssessedHistory(NOW_S - 4 * 86_400.0, 3600.0, ("shop/p", "shop/q"), rows, rows, "made up")
     few = np.full(2, np.nan, np.float32)
     nodes = use({"a": busy}, 3600.0).nodes
     alone = pod("q", "a", "1")

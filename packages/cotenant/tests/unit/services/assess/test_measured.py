@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.fakes.cluster.assessed import NOW_S, node, node_metric, pod, replica_set, snapshot
 
-from cotenant.model.assess.history import ClusterHistory, History, PodHistory
-from cotenant.model.assess.report import Report
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
+from cotenant.model.assess.report import AssessmentReport
 from cotenant.services.assess.judging import assess
 
 pytestmark = pytest.mark.slow  # the engine's kernels are loaded
@@ -20,9 +20,9 @@ def history(nodes: dict[str, float], pods: dict[str, float], age_s: float = 0.0)
     """Constant use, milli-CPU, that ended so long before the copy."""
     start_s = NOW_S - age_s - STEPS * STEP_S
 
-    def series(names: tuple[str, ...], cpu_m: list[float]) -> History:
+    def series(names: tuple[str, ...], cpu_m: list[float]) -> AssessedHistory:
         rows = np.repeat(np.array(cpu_m, np.float32)[:, None], STEPS, axis=1).reshape(len(names), STEPS)
-        return History(start_s, STEP_S, names, rows, np.full_like(rows, 1024.0), "made up")
+        return AssessedHistory(start_s, STEP_S, names, rows, np.full_like(rows, 1024.0), "made up")
 
     keys = tuple(f"shop/{name}" for name in pods)
     unknown = np.full(len(keys), np.nan, np.float32)
@@ -36,7 +36,7 @@ OBJECTS: list[dict[str, Any]] = [node("a"), node("b"), *(pod(f"p{i}", "a") for i
 HOT = history({"a": 7800.0, "b": 100.0}, {f"p{i}": 1500.0 for i in range(5)})
 
 
-def first_hour(report: Report) -> list[tuple[str, str]]:
+def first_hour(report: AssessmentReport) -> list[tuple[str, str]]:
     return [(move.node, move.target) for move in report.moves]
 
 

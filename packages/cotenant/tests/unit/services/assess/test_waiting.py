@@ -9,9 +9,9 @@ import pytest
 from tests.fakes.cluster.assessed import NOW_S, node, pod, replica_set, resource_quota, snapshot
 
 from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
-from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
 from cotenant.model.assess.prices import NodeRule, PriceTable
-from cotenant.model.assess.report import Holder, Report
+from cotenant.model.assess.report import AssessmentReport, WaitCause
 from cotenant.services.assess.judging import assess
 from cotenant.services.assess.page import page
 from cotenant.services.assess.words import held
@@ -25,11 +25,11 @@ def three_days(cpu_m: float) -> ClusterHistory:
     none = np.zeros((0, steps), np.float32)
     few = np.zeros(0, np.float32)
     row = np.full((1, steps), cpu_m, np.float32)
-    nodes = History(NOW_S - steps * 300.0, 300.0, ("a",), row, row / 2, "made up")
-    return ClusterHistory(PodHistory(History(0.0, 300.0, (), none, none, "made up"), (), (), few, few), nodes)
+    nodes = AssessedHistory(NOW_S - steps * 300.0, 300.0, ("a",), row, row / 2, "made up")
+    return ClusterHistory(PodHistory(AssessedHistory(0.0, 300.0, (), none, none, "made up"), (), (), few, few), nodes)
 
 
-def reasons(report: Report) -> dict[Holder, tuple[str, int]]:
+def reasons(report: AssessmentReport) -> dict[WaitCause, tuple[str, int]]:
     return {group.holder: (group.why, group.pods) for group in report.waiting}
 
 
@@ -40,7 +40,7 @@ def test_pods_that_a_quota_refuses_are_missing_and_lack_no_room() -> None:
     objects = [node("a", "64"), pod("p", "a"), pod("q", "a"), replica_set(5), HALF]
     report = assess(snapshot(objects), None, 0.01)
     why = "ResourceQuota shop/team allows no more: requests.cpu 2500m of 3 used"
-    assert reasons(report) == {Holder.QUOTA: (why, 3)}
+    assert reasons(report) == {WaitCause.QUOTA: (why, 3)}
     assert held(report) == "0 pods lack room; 3 wait for a quota."
     assert "3 wait for a quota" in page(report, "")
 
@@ -61,7 +61,7 @@ def test_what_is_no_quota_that_holds(quota: dict[str, Any], replicas: int) -> No
 
 def test_without_a_sibling_only_a_quota_that_is_used_up_holds() -> None:
     used_up = resource_quota({"requests.memory": "8Gi"}, {"requests.memory": "8Gi"})
-    assert reasons(assess(snapshot([node("a"), replica_set(2), used_up]), None, 0.01))[Holder.QUOTA][1] == 2
+    assert reasons(assess(snapshot([node("a"), replica_set(2), used_up]), None, 0.01))[WaitCause.QUOTA][1] == 2
     left = resource_quota({"requests.memory": "8Gi"}, {"requests.memory": "7Gi"})
     assert assess(snapshot([node("a"), replica_set(2), left]), None, 0.01).waiting == ()
 
@@ -76,7 +76,7 @@ def test_quotas_hold_as_many_without_names() -> None:
     objects = [node("a", "64"), pod("p", "a"), pod("q", "a"), replica_set(5), HALF]
     hidden = assess(anonymised(snapshot(objects), Words(b"secret")), None, 0.01)
     (group,) = hidden.waiting
-    assert (group.holder, group.pods) == (Holder.QUOTA, 3)
+    assert (group.holder, group.pods) == (WaitCause.QUOTA, 3)
     assert "requests.cpu 2500m of 3 used" in group.why
     assert "shop" not in group.why
 
@@ -89,7 +89,7 @@ def test_room_that_is_free_already_is_not_lent_once_more() -> None:
     now = sum(group.placed_now for group in report.waiting)
     lent = sum(group.placed_lent or 0 for group in report.waiting)
     assert (now, lent) == (2, 5)
-    assert {group.holder for group in report.waiting} == {Holder.NOTHING, Holder.ROOM}
+    assert {group.holder for group in report.waiting} == {WaitCause.NOTHING, WaitCause.ROOM}
     assert "7 pods lack room; 2 cotenant would place now. With what could be lent 3 of those" in held(report)
 
 
@@ -104,7 +104,7 @@ def test_batch_pods_are_held_by_what_is_lent_to_batch() -> None:
 
 def test_pods_that_no_node_suits_lack_no_room() -> None:
     report = assess(snapshot([node("a"), pod("p", nodeSelector={"disk": "ssd"})]), None, 0.01)
-    assert [group.holder for group in report.waiting] == [Holder.RULES]
+    assert [group.holder for group in report.waiting] == [WaitCause.RULES]
     assert held(report) == "0 pods lack room; 1 waits for their rules."
 
 

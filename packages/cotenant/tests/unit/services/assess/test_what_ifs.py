@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tests.fakes.cluster.assessed import budget, node, node_metric, pod, replica_set, snapshot
 
-from cotenant.drivers.kube.snapshot.snapshot import Snapshot
-from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
 from cotenant.model.assess.meters import CardUses, Energy, Meters
 from cotenant.model.assess.what_if import WhatIfs
 from cotenant.model.errors import InvalidInput
@@ -20,7 +20,7 @@ from cotenant.services.assess.judging import assess
 from cotenant.services.assess.what_ifs.altering import NO_CONTROLLER, altered
 from cotenant.services.assess.what_ifs.comparing import compared
 from cotenant.services.assess.what_ifs.moved import NOT_KNOWN
-from cotenant.services.assess.what_ifs.outcomes import Given, as_it_is, outcome
+from cotenant.services.assess.what_ifs.outcomes import CaseInputs, as_it_is, outcome
 from cotenant.services.assess.what_ifs.writing import read_what_ifs
 from cotenant.services.assess.words import what_if_rows
 
@@ -41,21 +41,21 @@ def three_nodes(pods: int = 9, cpu: str = "2") -> list[Any]:
 def ask(
     objects: Iterable[Any], *texts: str, seeds: Sequence[int] = (0,), history: ClusterHistory | None = None
 ) -> WhatIfs:
-    return compared(Given(snapshot(objects), history, 0.01, None), read_what_ifs(texts), seeds, lambda words: None)
+    return compared(CaseInputs(snapshot(objects), history, 0.01, None), read_what_ifs(texts), seeds, lambda words: None)
 
 
 def value(found: WhatIfs, title: str, case: int = 0) -> float | None:
     return next(row.cases[case].value for row in found.rows if row.title == title)
 
 
-def day_of_use(given: Snapshot, **cpu_m: int) -> ClusterHistory:
+def day_of_use(given: ClusterSnapshot, **cpu_m: int) -> ClusterHistory:
     """Two days in steps of an hour: each pod uses so much, and its node 100 more than its pods."""
     where = {
         obj["metadata"]["name"]: obj["spec"].get("nodeName", "")
         for obj in map(msgspec.json.decode, given.objects["v1/pods"])
     }
     rows = np.repeat(np.array([[cpu_m[name]] for name in cpu_m], np.float32), 48, axis=1)
-    of_pods = History(0.0, 3600.0, tuple(f"shop/{name}" for name in cpu_m), rows, rows / 4, "made up")
+    of_pods = AssessedHistory(0.0, 3600.0, tuple(f"shop/{name}" for name in cpu_m), rows, rows / 4, "made up")
     nodes = sorted({where[name] for name in cpu_m})
     total = {name: 100 + sum(used for of, used in cpu_m.items() if where[of] == name) for name in nodes}
     whole = np.repeat(np.array([[total[name]] for name in nodes], np.float32), 48, axis=1)
@@ -64,7 +64,7 @@ def day_of_use(given: Snapshot, **cpu_m: int) -> ClusterHistory:
         PodHistory(
             of_pods, tuple(where[name] for name in cpu_m), ("shop/Deployment/web",) * len(cpu_m), asked, asked.copy()
         ),
-        History(0.0, 3600.0, tuple(nodes), whole, whole / 4, "made up"),
+        AssessedHistory(0.0, 3600.0, tuple(nodes), whole, whole / 4, "made up"),
     )
 
 
@@ -134,10 +134,10 @@ def test_pods_without_a_controller_are_not_made_again_and_daemons_go_with_their_
 def test_load_copies_pods_and_their_use() -> None:
     given = snapshot(three_nodes(6))
     use = day_of_use(given, **{f"p{i}": 1000 for i in range(6)})
-    found = compared(Given(given, use, 0.01, None), read_what_ifs(["load=1.5"]), (0, 1), lambda words: None)
+    found = compared(CaseInputs(given, use, 0.01, None), read_what_ifs(["load=1.5"]), (0, 1), lambda words: None)
     assert value(found, "Running pods") == 9
     assert value(found, "Cores, used, p99 of the day") == pytest.approx(9 * 1.0 + 3 * 0.1)
-    half = compared(Given(given, use, 0.01, None), read_what_ifs(["load=0.5"]), (0, 1), lambda words: None)
+    half = compared(CaseInputs(given, use, 0.01, None), read_what_ifs(["load=0.5"]), (0, 1), lambda words: None)
     assert value(half, "Running pods") == 3
     assert value(half, "Cores, used, p99 of the day") == pytest.approx(3 * 1.0 + 3 * 0.1)
     assert value(half, "Pods without a place") == 0
@@ -149,8 +149,8 @@ def test_energy_of_pods_goes_with_them_and_that_of_nodes_is_not_known() -> None:
     use = replace(day_of_use(given, **{f"p{i}": 1000 for i in range(6)}), meters=Meters(CardUses(), energy))
     found = ask(three_nodes(6), "load=1.5", "zone-lost=x", history=use)
     assert [value(found, "Energy of pods", case) for case in range(2)] == pytest.approx([9.0, 4.0])  # c has room for 4
-    before = as_it_is(Given(given, use, 0.01, None))
-    after = outcome(Given(given, use, 0.01, None), before, read_what_ifs(["load=1.5"])[0], 0)
+    before = as_it_is(CaseInputs(given, use, 0.01, None))
+    after = outcome(CaseInputs(given, use, 0.01, None), before, read_what_ifs(["load=1.5"])[0], 0)
     assert after.use.meters.energy.nodes == ()
     assert after.use.meters.energy.why == NOT_KNOWN
 
@@ -158,16 +158,16 @@ def test_energy_of_pods_goes_with_them_and_that_of_nodes_is_not_known() -> None:
 def test_a_part_of_a_pod_is_one_with_that_probability() -> None:
     given = snapshot(three_nodes(3))
     (case,) = read_what_ifs(["load=1.5"])
-    before = as_it_is(Given(given, None, 0.01, None))
-    counts = [len(outcome(Given(given, None, 0.01, None), before, case, seed).running) for seed in range(12)]
+    before = as_it_is(CaseInputs(given, None, 0.01, None))
+    counts = [len(outcome(CaseInputs(given, None, 0.01, None), before, case, seed).running) for seed in range(12)]
     assert set(counts) == {4, 5}
 
 
 def test_use_moves_with_its_pods() -> None:
     given = snapshot(three_nodes(3))
     use = day_of_use(given, p0=1000, p1=500, p2=250)
-    before = as_it_is(Given(given, use, 0.01, None))
-    after = outcome(Given(given, use, 0.01, None), before, read_what_ifs(["zone-lost=x"])[0], 0)
+    before = as_it_is(CaseInputs(given, use, 0.01, None))
+    after = outcome(CaseInputs(given, use, 0.01, None), before, read_what_ifs(["zone-lost=x"])[0], 0)
     assert after.use.nodes.names == ("c",)
     assert after.use.nodes.cpu_m[0, 0] == pytest.approx(100 + 250 + 1000 + 500)
     assert after.use.pods.node == ("c", "c", "c")
@@ -195,7 +195,7 @@ def test_without_overcommit_lent_pods_wait() -> None:
 def test_another_policy_packs_or_spreads() -> None:
     nodes = [node(name) for name in "abcd"]
     objects = [*nodes, *(pod(f"p{i}", "abcd"[i]) for i in range(4)), replica_set(4)]
-    given = Given(snapshot(objects), None, 0.01, None)
+    given = CaseInputs(snapshot(objects), None, 0.01, None)
     before = as_it_is(given)
     packed = outcome(given, before, read_what_ifs(["policy=best-fit"])[0], 0)
     spread = outcome(given, before, read_what_ifs(["policy=least-allocated"])[0], 0)

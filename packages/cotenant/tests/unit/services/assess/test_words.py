@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.model.assess.figure import Figure, counted, unknown
+from cotenant.model.assess.figure import AssessedFigure, counted, unknown
 from cotenant.model.assess.report import (
+    AssessedPlacement,
+    AssessmentReport,
     Consolidation,
     EmptiedNode,
     EmptyingTrial,
     EmptyingTried,
     EnergyGroups,
     EnergyOf,
-    Holder,
     Lendable,
     Money,
-    Placement,
-    Report,
+    PendingPods,
+    ReportSource,
     Saving,
     SizeTrial,
     SizeTried,
-    Source,
     Spending,
-    Waiting,
+    WaitCause,
 )
 from cotenant.services.assess import words
 
 
-def figure(key: str, value: float | None, unit: str = "cores", **more: float) -> Figure:
+def figure(key: str, value: float | None, unit: str = "cores", **more: float) -> AssessedFigure:
     if value is None:
         return unknown(key, key, unit, "d", "why")
-    return Figure(key, key, value, unit, "d", "i", **more)
+    return AssessedFigure(key, key, value, unit, "d", "i", **more)
 
 
 def spending(name: str = "x", unmeasured: int = 0, unpriced: int = 0) -> Spending:
@@ -45,12 +45,12 @@ def money(unpriced_nodes: int = 0, pods: Spending | None = None, savings: tuple[
 def report(
     idle: float | None = 3.0,
     lendable: tuple[Lendable, ...] = (),
-    waiting: tuple[Waiting, ...] = (),
+    waiting: tuple[PendingPods, ...] = (),
     consolidation: Consolidation | None = None,
-) -> Report:
+) -> AssessmentReport:
     sizes = (figure("cpu_allocatable", 8.0), figure("cpu_allocated", 5.0), figure("cpu_idle", idle))
-    return Report(
-        source=Source("t", "c", "v", "u", False, (), ()),
+    return AssessmentReport(
+        source=ReportSource("t", "c", "v", "u", False, (), ()),
         nodes=2,
         pods=9,
         figures=sizes,
@@ -59,7 +59,7 @@ def report(
         idle=(),
         lendable=lendable,
         waiting=waiting,
-        placement=Placement(0, 0, 0, (), figure("share", 1.0)),
+        placement=AssessedPlacement(0, 0, 0, (), figure("share", 1.0)),
         consolidation=consolidation or Consolidation((), 0, (), (), 0, 0),
         cards=(),
         moves=(),
@@ -125,29 +125,29 @@ def test_the_first_sentence_grows_with_what_is_known() -> None:
     for in_use in (None, 0.0):
         assert words.headline(report(lendable=lent(2.0, in_use))) == f"{could}."
     assert words.headline(report(lendable=lent(2.0, 1.5))) == f"{could}, 1.5 of which batch work uses already."
-    one, two = Waiting("w", 1, 0, None, Holder.ROOM), Waiting("w", 2, 0, None, Holder.ROOM)
+    one, two = PendingPods("w", 1, 0, None, WaitCause.ROOM), PendingPods("w", 2, 0, None, WaitCause.ROOM)
     assert words.headline(report(waiting=(one,))) == f"{begin}; 1 pod waits."
     assert words.headline(report(waiting=(one, two))) == f"{begin}; 3 pods wait."
 
 
 def test_what_holds_the_pods_that_wait() -> None:
-    def wait(holder: Holder, pods: int, lent: int | None = 0) -> Waiting:
-        return Waiting("w", pods, 0, lent, holder)
+    def wait(holder: WaitCause, pods: int, lent: int | None = 0) -> PendingPods:
+        return PendingPods("w", pods, 0, lent, holder)
 
     assert words.held(report()) == "0 pods lack room."
     begin = "1 pod lacks room"
-    assert words.held(report(waiting=(wait(Holder.ROOM, 1, None),))) == (
+    assert words.held(report(waiting=(wait(WaitCause.ROOM, 1, None),))) == (
         f"{begin}. How many of them lending would hold is not known, as the lendable amount is not."
     )
-    room = (wait(Holder.ROOM, 2, 1), wait(Holder.ROOM, 3, 2))
+    room = (wait(WaitCause.ROOM, 2, 1), wait(WaitCause.ROOM, 3, 2))
     fit = ". With what could be lent 3 of those that lack room would be placed."
     assert words.held(report(waiting=room)) == f"5 pods lack room{fit}"
     others = (
-        wait(Holder.POD, 2),
-        wait(Holder.GATE, 1),
-        wait(Holder.NOTHING, 4),
-        wait(Holder.RULES, 1),
-        wait(Holder.QUOTA, 3),
+        wait(WaitCause.POD, 2),
+        wait(WaitCause.GATE, 1),
+        wait(WaitCause.NOTHING, 4),
+        wait(WaitCause.RULES, 1),
+        wait(WaitCause.QUOTA, 3),
     )
     said = "; ".join(
         (
@@ -155,10 +155,10 @@ def test_what_holds_the_pods_that_wait() -> None:
             ", ".join(
                 (
                     "4 cotenant would place now",
-                    f"1 waits for {Holder.RULES.value}",
-                    f"3 wait for {Holder.QUOTA.value}",
-                    f"1 waits for {Holder.GATE.value}",
-                    f"2 wait for {Holder.POD.value}",
+                    f"1 waits for {WaitCause.RULES.value}",
+                    f"3 wait for {WaitCause.QUOTA.value}",
+                    f"1 waits for {WaitCause.GATE.value}",
+                    f"2 wait for {WaitCause.POD.value}",
                 )
             ),
         )

@@ -23,12 +23,12 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.migration import JobPhase
 from cotenant.services.console.agents import Agents
 from cotenant.services.console.arguments import ConsoleArguments, check
-from cotenant.services.console.fleet import Fleet
+from cotenant.services.console.fleet import MeasuredFleet
 from cotenant.services.console.pod_rows import pod_row
 from cotenant.services.console.sources import AGENT
 from cotenant.services.console.upstream import Unanswered, Upstream
 from cotenant.services.console.views.latencies import KEPT, MAX_PODS, SLOT_S, Latencies
-from cotenant.services.console.views.moves import Moves
+from cotenant.services.console.views.moves import MoveBoard
 from cotenant.services.console.views.node_agent import NodeAgents
 from cotenant.services.console.views.timeline import Timelines
 from cotenant.services.traces.story_board import StoryRow
@@ -114,7 +114,7 @@ def test_the_agent_of_another_node_is_not_shown_as_this_one() -> None:
 def timelines(
     agents: Agents, replicas: Sequence[dict[str, str]] = (), stories: Sequence[StoryRow] | None = ()
 ) -> Timelines:
-    fleet, moves, latencies = Fleet(), Moves(Fleet()), Latencies()
+    fleet, moves, latencies = MeasuredFleet(), MoveBoard(MeasuredFleet()), Latencies()
     fleet.node_seen(node("n1"))
     fleet.pod_seen(pod_row(pod("web", "n1", objective_p99_ms=20.0)))
     job = move("m", "default/sort", JobPhase.SUCCEEDED)

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import Amounts
 from cotenant.services.console.encoding import change, snapshot
-from cotenant.services.console.fleet import CELL, COLUMNS, UNKNOWN, UNMEASURED, Fleet
-from cotenant.services.console.pod_rows import Kind, pod_row
+from cotenant.services.console.fleet import CELL, COLUMNS, UNKNOWN, UNMEASURED, MeasuredFleet
+from cotenant.services.console.pod_rows import CellKind, pod_row
 
 GIB = 1 << 30
 
@@ -32,7 +32,7 @@ def node(name: str, cpu_m: int = 4000, **labels: str) -> Node:
 
 
 def pod(
-    name: str, on: str = "", cpu_m: int = 1000, tenant: str = "t", phase: Phase = Phase.RUNNING, **more: Any
+    name: str, on: str = "", cpu_m: int = 1000, tenant: str = "t", phase: PodPhase = PodPhase.RUNNING, **more: Any
 ) -> ObservedPod:
     of = Pod(name, requests=Amounts.of({"cpu": cpu_m, "memory": GIB}), tenant=tenant, **more)
     return ObservedPod(of, f"uid-{name}", "cotenant", 0.0, node=on, phase=phase)
@@ -92,7 +92,7 @@ EVENTS = st.lists(
 @given(EVENTS)
 @settings(max_examples=60, deadline=None)
 def test_a_viewer_that_follows_changes_sees_what_a_new_one_loads(events: list[tuple[str, int, int]]) -> None:
-    fleet, viewer, position = Fleet(), None, (0, 0)
+    fleet, viewer, position = MeasuredFleet(), None, (0, 0)
     for what, which, value in [*events, ("look", 0, 0)]:
         match what:
             case "node":
@@ -101,7 +101,7 @@ def test_a_viewer_that_follows_changes_sees_what_a_new_one_loads(events: list[tu
                 fleet.node_gone(f"n{which}")
             case "pod":
                 on = f"n{value}" if value < 3 else ""
-                phase = Phase.SUCCEEDED if value == 4 else Phase.RUNNING
+                phase = PodPhase.SUCCEEDED if value == 4 else PodPhase.RUNNING
                 fleet.pod_seen(pod_row(pod(f"p{which}", on, 300 * (which + 1), f"t{value}", phase)))
             case "no pod":
                 fleet.pod_gone(f"default/p{which}")
@@ -130,7 +130,7 @@ def test_a_viewer_that_follows_changes_sees_what_a_new_one_loads(events: list[tu
 
 
 def test_what_is_not_measured_is_not_zero() -> None:
-    fleet = Fleet()
+    fleet = MeasuredFleet()
     fleet.node_seen(node("a"))
     fleet.pod_seen(pod_row(pod("p", "a")))
     fleet.settle()
@@ -145,7 +145,7 @@ def test_what_is_not_measured_is_not_zero() -> None:
 
 
 def test_a_measurement_that_arrives_before_its_pod_counts() -> None:
-    fleet = Fleet()
+    fleet = MeasuredFleet()
     fleet.node_seen(node("a"))
     fleet.measured({}, {"default/p": Use(500, GIB)})
     fleet.pod_seen(pod_row(pod("p", "a")))
@@ -154,7 +154,7 @@ def test_a_measurement_that_arrives_before_its_pod_counts() -> None:
 
 
 def test_pods_of_a_node_that_is_listed_later_are_on_it() -> None:
-    fleet = Fleet()
+    fleet = MeasuredFleet()
     fleet.pod_seen(pod_row(pod("p", "a")))
     fleet.node_seen(node("a"))
     fleet.settle()
@@ -162,7 +162,7 @@ def test_pods_of_a_node_that_is_listed_later_are_on_it() -> None:
 
 
 def test_a_pod_that_waits_changes_the_sums_and_no_machine() -> None:
-    fleet = Fleet()
+    fleet = MeasuredFleet()
     fleet.node_seen(node("a"))
     fleet.settle()
     seq = fleet.seq
@@ -178,7 +178,7 @@ def test_a_pod_that_waits_changes_the_sums_and_no_machine() -> None:
 
 
 def test_a_service_beyond_its_objective_makes_its_machine_burn() -> None:
-    fleet = Fleet()
+    fleet = MeasuredFleet()
     fleet.node_seen(node("a"))
     fleet.pod_seen(pod_row(pod("p", "a", objective_p99_ms=20.0)))
     fleet.pod_seen(pod_row(pod("q", "a", objective_p99_ms=20.0)))
@@ -197,14 +197,14 @@ def test_a_service_beyond_its_objective_makes_its_machine_burn() -> None:
 
 
 def test_classes_of_pods() -> None:
-    assert pod_row(pod("a", objective_p99_ms=5.0)).kind is Kind.SERVICE
-    assert pod_row(pod("b", priority_class=PriorityClass.BATCH)).kind is Kind.BATCH
-    assert pod_row(pod("c", priority_class=PriorityClass.MID)).kind is Kind.MID
-    assert pod_row(pod("d")).kind is Kind.OTHER
+    assert pod_row(pod("a", objective_p99_ms=5.0)).kind is CellKind.SERVICE
+    assert pod_row(pod("b", priority_class=PriorityClass.BATCH)).kind is CellKind.BATCH
+    assert pod_row(pod("c", priority_class=PriorityClass.MID)).kind is CellKind.MID
+    assert pod_row(pod("d")).kind is CellKind.OTHER
 
 
 def test_labels_that_group_nodes_are_sent_with_the_snapshot() -> None:
-    fleet = Fleet()
+    fleet = MeasuredFleet()
     for name, zone in (("a", "x"), ("b", "y"), ("c", "")):
         fleet.node_seen(node(name, **({"zone": zone} if zone else {}), os="linux"))
     fleet.settle()
@@ -222,17 +222,22 @@ def test_the_map_the_list_and_the_line_of_a_local_cluster_count_the_same_missed_
     from math import inf
 
     from cotenant_lab.world.config import WorldConfig
-    from cotenant_local.nodes.behaviour import Behaviour, Simulated
+    from cotenant_local.nodes.behaviour import SimulatedBehaviour, SimulatedPodBehaviour
     from cotenant_local.nodes.world import LiveWorld
 
-    world, fleet = LiveWorld(WorldConfig(node_cores=16, node_memory_bytes=64 * GIB, pair_cores=8.0), 60.0, 0.0), Fleet()
+    world, fleet = (
+        LiveWorld(WorldConfig(node_cores=16, node_memory_bytes=64 * GIB, pair_cores=8.0), 60.0, 0.0),
+        MeasuredFleet(),
+    )
     names = [f"pod-{k}" for k in range(12)]
     for k, name in enumerate(names):
         if k % 3 == 0:
             world.add_node(f"n{k // 3}")
             fleet.node_seen(node(f"n{k // 3}"))
-        truth = Simulated(service=name, workers=4, peak_erlangs=2.0, use_memory_bytes=GIB)
-        world.start(name, f"n{k // 3}", Behaviour(4000, GIB, "web", name, truth, 1.0 + 0.8 * k, inf, 0), 0.0)
+        truth = SimulatedBehaviour(service=name, workers=4, peak_erlangs=2.0, use_memory_bytes=GIB)
+        world.start(
+            name, f"n{k // 3}", SimulatedPodBehaviour(4000, GIB, "web", name, truth, 1.0 + 0.8 * k, inf, 0), 0.0
+        )
     for second in (1.0, 2.0, 3.0):  # in the first minute no replica has served anything
         world.advance(second)
         seen = {name: usage for name in names if (usage := world.usage(name)) is not None}

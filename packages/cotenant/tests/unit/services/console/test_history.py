@@ -2,14 +2,14 @@
 
 import pytest
 
-from cotenant.services.console.fleet import Totals
-from cotenant.services.console.history import KEEP_S, SPAN_S, SUM_S, History
+from cotenant.services.console.fleet import ClusterTotals
+from cotenant.services.console.history import KEEP_S, SPAN_S, SUM_S, SnapshotHistory
 
 
 def test_requested_includes_what_is_requested_of_lent_cpu_as_the_clusters_bar_does() -> None:
-    history = History()
-    history.add(60.0, Totals(cpu_m=1000, requested_m=400, lent_requested_m=300))
-    history.add(70.0, Totals(cpu_m=1000, requested_m=400, lent_requested_m=300, used_m=250))
+    history = SnapshotHistory()
+    history.add(60.0, ClusterTotals(cpu_m=1000, requested_m=400, lent_requested_m=300))
+    history.add(70.0, ClusterTotals(cpu_m=1000, requested_m=400, lent_requested_m=300, used_m=250))
     curves = history.curves()
     assert curves["at"] == [60.0, 70.0]
     assert curves["requested"] == [0.7, 0.7]
@@ -18,9 +18,9 @@ def test_requested_includes_what_is_requested_of_lent_cpu_as_the_clusters_bar_do
 
 
 def test_every_curve_has_a_point_for_each_sum_and_a_cluster_without_cpu_has_no_shares_to_divide() -> None:
-    history = History()
-    history.add(60.0, Totals(cpu_m=2000, requested_m=500, used_m=0, pending=3, burning=2))
-    history.add(70.0, Totals())
+    history = SnapshotHistory()
+    history.add(60.0, ClusterTotals(cpu_m=2000, requested_m=500, used_m=0, pending=3, burning=2))
+    history.add(70.0, ClusterTotals())
     assert history.curves() == {
         "at": [60.0, 70.0],
         "requested": [0.25, 0.0],
@@ -33,7 +33,7 @@ def test_every_curve_has_a_point_for_each_sum_and_a_cluster_without_cpu_has_no_s
 
 @pytest.mark.parametrize("step_s", [1.0, 7.0, 45.0])
 def test_of_two_hours_the_last_one_is_there_at_every_second(step_s: float) -> None:
-    history = History()
+    history = SnapshotHistory()
     kept: list[float] = []
     sums: list[float] = []
     assert history.at(0.0) is None
@@ -45,7 +45,7 @@ def test_of_two_hours_the_last_one_is_there_at_every_second(step_s: float) -> No
             history.keep(now_s, f"at {now_s}".encode())
             kept.append(now_s)
         if history.wants_sums(now_s):
-            history.add(now_s, Totals())
+            history.add(now_s, ClusterTotals())
             sums.append(now_s)
     kept = kept[-round(SPAN_S / KEEP_S) :]
     assert history.times() == kept

@@ -9,16 +9,16 @@ import json
 from typing import Any
 
 from cotenant.model.machine.node_metric import Use
-from cotenant.services.console.fleet import Fleet
+from cotenant.services.console.fleet import MeasuredFleet
 from cotenant.services.console.live import Live, read_position
 from cotenant.services.console.pod_rows import pod_row
-from cotenant.services.console.sources import CLUSTER, Sources
+from cotenant.services.console.sources import CLUSTER, ConsoleSources
 
 from .test_fleet import GIB, node, pod
 
 
-def world() -> tuple[Fleet, Live]:
-    fleet, sources = Fleet(), Sources(lambda: 5.0)
+def world() -> tuple[MeasuredFleet, Live]:
+    fleet, sources = MeasuredFleet(), ConsoleSources(lambda: 5.0)
     live = Live(fleet, sources, lambda: 5.0)
     sources.changed = live.wake
     for name in ("a", "b"):
@@ -28,7 +28,7 @@ def world() -> tuple[Fleet, Live]:
     return fleet, live
 
 
-def use(fleet: Fleet, live: Live, name: str, cpu_m: int) -> None:
+def use(fleet: MeasuredFleet, live: Live, name: str, cpu_m: int) -> None:
     fleet.measured({name: Use(cpu_m, GIB)}, {})
     assert fleet.settle()
     live.wake()
@@ -102,7 +102,7 @@ def test_a_viewer_that_does_not_read_gets_one_frame_with_everything_once_it_does
 
 def test_a_viewer_is_told_of_the_sources_at_once_and_when_they_change() -> None:
     async def run() -> list[bytes]:
-        fleet, sources = Fleet(), Sources(lambda: 5.0)
+        fleet, sources = MeasuredFleet(), ConsoleSources(lambda: 5.0)
         live = Live(fleet, sources, lambda: 5.0)
         sources.changed = live.wake
         sources.ok(CLUSTER)
@@ -151,7 +151,7 @@ def test_a_session_that_ends_closes_the_stream() -> None:
 def test_a_source_that_fails_is_said_once_with_the_time_of_the_first_failure() -> None:
     now = [10.0]
     said: list[int] = []
-    sources = Sources(lambda: now[0])
+    sources = ConsoleSources(lambda: now[0])
     sources.changed = lambda: said.append(sources.version)
     sources.ok(CLUSTER)
     now[0] = 20.0

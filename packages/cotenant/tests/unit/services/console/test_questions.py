@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 from tests.fakes.servers.told_watches import nobody
 
-from cotenant.model.cluster.observed import Phase
+from cotenant.model.cluster.observed import PodPhase
 from cotenant.model.machine.node_metric import Use
-from cotenant.services.console.fleet import Fleet
-from cotenant.services.console.history import History
+from cotenant.services.console.fleet import MeasuredFleet
+from cotenant.services.console.history import SnapshotHistory
 from cotenant.services.console.pod_rows import pod_row
 from cotenant.services.console.questions import MAX_PODS, Questions
-from cotenant.services.console.sources import Sources
+from cotenant.services.console.sources import ConsoleSources
 from cotenant.services.console.upstream import Upstream
 
 from .test_fleet import GIB, node, pod
@@ -23,18 +23,20 @@ from .test_fleet import GIB, node, pod
 
 @pytest.fixture(scope="module")
 def questions() -> Questions:
-    fleet = Fleet()
+    fleet = MeasuredFleet()
     for name in ("a", "b"):
         fleet.node_seen(node(name))
     for k in range(3):
         fleet.pod_seen(pod_row(pod(f"run-{k}", "a", tenant="shop")))
     fleet.pod_seen(pod_row(pod("wait-0", tenant="batch")))
     fleet.pod_seen(pod_row(pod("wait-1", tenant="shop")))
-    fleet.pod_seen(pod_row(pod("over", "b", phase=Phase.SUCCEEDED)))
+    fleet.pod_seen(pod_row(pod("over", "b", phase=PodPhase.SUCCEEDED)))
     fleet.measured({"a": Use(1500, GIB)}, {})
     fleet.settle()
     none = cast(Upstream, None)
-    return Questions(fleet, History(), Sources(lambda: 5.0), nobody(), none, none, lambda: 5.0, {"title": "t"}, {})
+    return Questions(
+        fleet, SnapshotHistory(), ConsoleSources(lambda: 5.0), nobody(), none, none, lambda: 5.0, {"title": "t"}, {}
+    )
 
 
 def ask(questions: Questions, path: str, query: str = "") -> tuple[int, Any]:

@@ -19,14 +19,14 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import Transient
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
 from cotenant.policy.credit.bounds import DEFAULTS
-from cotenant.policy.credit.pricing import HOUR_MS, Interference, TenantUse
+from cotenant.policy.credit.pricing import HOUR_MS, Interference, PeriodUse
 from cotenant.services.credit.facts import FRESH_S, ClusterFacts
-from cotenant.services.routes import Guard
+from cotenant.services.routes import CallerGuard
 
 pytest.importorskip("sqlalchemy", reason="the extra `credit` is not installed")
 
 from cotenant.drivers.journal.journal import Journal
-from cotenant.policy.credit.entries import Cause
+from cotenant.policy.credit.entries import EntryCause
 from cotenant.services.credit.booking import Booking
 from cotenant.services.credit.incidents import IncidentEndpoint
 from cotenant.services.credit.opening import open_journal
@@ -57,7 +57,7 @@ def test_running_pods_count_for_their_quota_until_they_end() -> None:
     facts.pod_seen(running("two", 4, "a"))
     facts.pod_seen(pod("waiting", 9, "a"))
     facts.pod_seen(running("other", 2, "unknown"))
-    assert facts.uses() == (TenantUse("a", 10_000, 7_000), TenantUse("b", 5_000, 0, 0))
+    assert facts.uses() == (PeriodUse("a", 10_000, 7_000), PeriodUse("b", 5_000, 0, 0))
     facts.pod_gone("work/two")
     assert facts.uses()[0].declared == 3_000
     facts.quota_gone("quotas/b")
@@ -106,7 +106,7 @@ def test_a_lost_answer_of_the_database_books_nothing_twice(tmp_path: Path) -> No
     booking = Booking(journal, DEFAULTS, lambda: NOW_MS)
 
     async def scenario() -> None:
-        uses = [TenantUse("a", 10_000, 0), TenantUse("b", 0, 4_000)]
+        uses = [PeriodUse("a", 10_000, 0), PeriodUse("b", 0, 4_000)]
         with pytest.raises(Transient):
             await booking.book(lambda accounts: accounts.period_ended(1, NOW_MS, HOUR_MS, uses))
         assert booking.failures == 1
@@ -121,7 +121,7 @@ def test_a_lost_answer_of_the_database_books_nothing_twice(tmp_path: Path) -> No
 
 def test_of_two_replicas_each_period_is_booked_once(journal: Journal) -> None:
     one, two = (Booking(journal, DEFAULTS, lambda: NOW_MS) for _ in range(2))
-    uses = [TenantUse("a", 10_000, 0), TenantUse("b", 0, 4_000)]
+    uses = [PeriodUse("a", 10_000, 0), PeriodUse("b", 0, 4_000)]
 
     async def scenario() -> None:
         for period in (1, 2, 3):
@@ -166,7 +166,7 @@ def ask(pages: CreditPages, method: str, path: str, body: object = None, client:
 def test_incidents_are_stored_once_and_explained(journal: Journal) -> None:
     booking = Booking(journal, DEFAULTS, lambda: NOW_MS)
     leads = [True]
-    guard = Guard(None, lambda: 0.0)
+    guard = CallerGuard(None, lambda: 0.0)
     incidents = IncidentEndpoint(booking.book, lambda: leads[0], guard, lambda: NOW_MS)
     pages = CreditPages(journal, lambda: booking.accounts, guard, incidents)
     incident = {
@@ -220,7 +220,7 @@ def test_every_cause_and_every_figure_of_the_pricing_is_said_in_words(tmp_path: 
         names |= {name for name, value in record.evidence if isinstance(value, int)}
     made.close()
     assert causes
-    assert set(Cause) == set(credit_showing._MEANS)
+    assert set(EntryCause) == set(credit_showing._MEANS)
     for name in names:
         said, value = credit_showing.figure_text(name, 3000)
         assert "_" not in said

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.fakes.cluster.quota_world import pod, quota
 
-from cotenant.model.cluster.observed import Phase
+from cotenant.model.cluster.observed import PodPhase
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.credit.pricing import Priced
@@ -64,7 +64,7 @@ def test_only_pods_on_nodes_that_have_not_ended_count(facts: ClusterFacts) -> No
     assert facts.uses()[0].declared == 3_000
     for other in (
         replace(running, node=""),
-        replace(running, phase=Phase.SUCCEEDED),
+        replace(running, phase=PodPhase.SUCCEEDED),
         replace(running, reservation="r"),
     ):
         facts.pod_seen(running)

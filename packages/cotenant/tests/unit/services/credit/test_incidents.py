@@ -13,11 +13,11 @@ import pytest
 from cotenant.engine.credit.accounts import Accounts, Posting
 from cotenant.model.errors import Permanent, Transient
 from cotenant.policy.credit.bounds import DEFAULTS
-from cotenant.policy.credit.entries import Cause
+from cotenant.policy.credit.entries import EntryCause
 from cotenant.policy.credit.pricing import HOUR_MS
 from cotenant.services.credit.facts import PodPlace
 from cotenant.services.credit.incidents import IncidentEndpoint
-from cotenant.services.routes import Guard
+from cotenant.services.routes import CallerGuard
 
 NOW_MS = 10 * HOUR_MS
 PLACES = {
@@ -51,7 +51,7 @@ class World:
         self.accounts = Accounts(DEFAULTS)
         nodes: Any = Nodes() if self.knows_nodes else None
         self.endpoint = IncidentEndpoint(
-            self._book, lambda: self.leads, Guard(None, lambda: 0.0), lambda: NOW_MS, PLACES.get, nodes
+            self._book, lambda: self.leads, CallerGuard(None, lambda: 0.0), lambda: NOW_MS, PLACES.get, nodes
         )
 
     async def _book(self, made: Callable[[Accounts], Posting | None]) -> Posting | None:
@@ -101,7 +101,7 @@ def test_a_nodes_report_on_its_pods_is_booked_between_their_tenants_with_the_evi
     world = World()
     assert world.report("n1", **PODS) == (201, {"booked": True}, False)
     ((entry,),) = (posting.entries for posting in world.postings)
-    assert entry.cause is Cause.INTERFERED
+    assert entry.cause is EntryCause.INTERFERED
     assert (entry.payer, entry.milli, entry.at_ms) == ("tenant/b", 900, NOW_MS)
     assert dict(entry.evidence) == {
         "victim": "a",
@@ -188,7 +188,7 @@ def test_a_culprit_that_is_cleared_gets_back_what_it_paid() -> None:
     world = World()
     world.report("n1", **PODS)
     assert world.report("n1", **PODS, verdict="cleared") == (201, {"booked": True}, False)
-    assert [posting.entries[0].cause for posting in world.postings][1] is not Cause.INTERFERED
+    assert [posting.entries[0].cause for posting in world.postings][1] is not EntryCause.INTERFERED
     assert world.accounts.standing_of("b") == Accounts(DEFAULTS).standing_of("b")
     assert world.counted == {"booked": 1, "reversed": 1}
 

@@ -12,9 +12,9 @@ from tests.fakes.servers.http_connection import FakeConnection
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.messages import CONNECTION
 from cotenant.drivers.kube.client.errors import Conflict
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.model.errors import Transient
-from cotenant.services.extender.app import Application, Binder, Pages
+from cotenant.services.extender.app import ExtenderApp, PodBinder, ProbePages
 from cotenant.services.extender.metrics import ExtenderMetrics
 from cotenant.services.reporting.endpoint import ReportEndpoint
 
@@ -37,12 +37,12 @@ class Bound:
             raise self.failure
 
 
-def application(bind: Binder | None = None, unready: str = "") -> tuple[Application, Known]:
+def application(bind: PodBinder | None = None, unready: str = "") -> tuple[ExtenderApp, Known]:
     known = Known(report("a"), report("full", cpu_used=8.0))
-    reports = Reports()
+    reports = NodeReports()
     endpoint = ReportEndpoint(reports, lambda: NOW, taken=known.mirror.report_received)
     metrics = ExtenderMetrics(known.extender.tally, known.mirror, endpoint.counts, lambda: len(reports))
-    return Application(known.extender, endpoint, metrics, lambda: NOW, bind=bind, unready=lambda: unready), known
+    return ExtenderApp(known.extender, endpoint, metrics, lambda: NOW, bind=bind, unready=lambda: unready), known
 
 
 def test_filter_and_prioritize(ask: Ask) -> None:
@@ -203,7 +203,7 @@ def test_metrics_tell_what_happened(ask: Ask) -> None:
 
 def test_the_second_listener_has_pages_only(ask: Ask) -> None:
     app, _ = application(bind=Bound())
-    pages = Pages(app)
+    pages = ProbePages(app)
     assert ask(pages, "/healthz", method="GET").status == 200
     for path in ("/filter", "/bind", "/metrics/report"):
         assert ask(pages, path, written(BINDING), headers=JSON).status == 404

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.fakes.servers import extender_forms as forms
 
-from cotenant.drivers.kube.cache.cache import Changed, Malformed
+from cotenant.drivers.kube.cache.cache import Changed, MalformedObject
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
@@ -16,7 +16,7 @@ from cotenant.engine.state.namespace_tenants import MAX_TENANTS
 from cotenant.model.arrays import CPU
 from cotenant.services.extender.founding_judge import FoundingJudge
 from cotenant.services.extender.mirror import Mirror
-from cotenant.services.extender.protocol import Extender
+from cotenant.services.extender.protocol import ExtenderProtocol
 from cotenant.services.extender.watches import MirrorWatches
 
 
@@ -62,7 +62,7 @@ def test_nodes_and_pods_come_and_go(watches: MirrorWatches, mirror: Mirror) -> N
 
 
 def test_a_node_that_can_hold_no_pod_is_refused_with_its_reason(watches: MirrorWatches, mirror: Mirror) -> None:
-    extender = Extender(mirror, FoundingJudge(mirror))
+    extender = ExtenderProtocol(mirror, FoundingJudge(mirror))
     body = msgspec.json.encode({"Pod": forms.pod("2"), "NodeNames": ["a", "none", "new"]})
     watches.take_nodes([Changed("Node", name, None, node(name)) for name in ("a", "none")])
     mirror.sync()
@@ -87,7 +87,7 @@ def test_a_node_that_can_hold_no_pod_is_refused_with_its_reason(watches: MirrorW
 
 
 def test_a_node_of_a_request_that_can_hold_no_pod_is_refused_with_its_reason(mirror: Mirror) -> None:
-    extender = Extender(mirror, FoundingJudge(mirror))
+    extender = ExtenderProtocol(mirror, FoundingJudge(mirror))
     items = [forms.node("a"), forms.node("none", cpu="0"), {"metadata": {"name": "bare"}}]
     body = msgspec.json.encode({"Pod": forms.pod("2"), "Nodes": {"items": items}})
     for _ in range(2):  # the second time it is known by its version
@@ -100,7 +100,9 @@ def test_a_node_that_cannot_be_read_is_not_known(
     watches: MirrorWatches, mirror: Mirror, caplog: pytest.LogCaptureFixture
 ) -> None:
     watches.take_nodes([Changed("Node", "a", None, node("a"))])
-    watches.take_nodes([Changed("Node", "a", node("a"), node("a", cpu="much")), Malformed("Node", "b", "no JSON")])
+    watches.take_nodes(
+        [Changed("Node", "a", node("a"), node("a", cpu="much")), MalformedObject("Node", "b", "no JSON")]
+    )
     assert "a" not in mirror.rows
     assert mirror.unusable == {}
     assert "allocatable" in caplog.text

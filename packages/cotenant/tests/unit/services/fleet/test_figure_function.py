@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.processes.listed_containers import ListedContainers, container
 from tests.fakes.waiting import soon
 
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.model.errors import Transient
 from cotenant.model.fleet.figures import Measure, Measured
 from cotenant.services.fleet.functions.contract import Beat
@@ -32,7 +32,7 @@ def test_a_host_is_measured_and_its_containers_are_listed_with_what_is_known_of_
             return beat.memory_bytes > 0
 
         await soon("the host is measured", is_measured)
-        answer = await figures.verbs["measure"].handle(Measure(), Message("guid.host-1.rpc.measure"))
+        answer = await figures.verbs["measure"].handle(Measure(), BusMessage("guid.host-1.rpc.measure"))
         assert isinstance(answer, Measured)
         assert (answer.guid, answer.host.memory_bytes) == ("host-1", beat.memory_bytes)
         assert answer.host.memory_total_bytes > answer.host.memory_bytes > 0

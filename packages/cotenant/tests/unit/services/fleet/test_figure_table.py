@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cotenant.model.fleet.figures import ContainerFigures, HostFigures, Measured
 from cotenant.services.fleet.functions.figure_table import families, resources
-from cotenant.services.fleet.functions.meter import Rates
+from cotenant.services.fleet.functions.meter import CounterRates
 
 HOST = HostFigures(8, 2500, 3 << 30, 16 << 30, 0.5, 0.25, 0.125, 10, 20, 30, 40)
 CONTAINER = ContainerFigures(
@@ -33,7 +33,7 @@ MEASURED = Measured("host-1", "node.example", 1000.0, HOST, (CONTAINER, Containe
 
 
 def test_a_rate_is_the_growth_over_the_time_between_two_readings() -> None:
-    rates = Rates()
+    rates = CounterRates()
     assert rates.per_s("c", "cpu", 100, 1.0) == 0.0  # nothing to compare with
     assert rates.per_s("c", "cpu", 150, 3.0) == 25.0
     assert rates.last("c", "cpu") == 25.0
@@ -46,7 +46,7 @@ def test_a_rate_is_the_growth_over_the_time_between_two_readings() -> None:
 
 
 def test_rates_of_what_is_gone_are_forgotten() -> None:
-    rates = Rates()
+    rates = CounterRates()
     for guid in ("a", "b"):
         rates.per_s(guid, "cpu", 100, 1.0)
     rates.keep({"b"})

@@ -13,8 +13,8 @@ from tests.fakes.waiting import soon
 from cotenant.drivers.nats.file_store import FileStore
 from cotenant.drivers.nats.memory import MemoryBus
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.fleet.group import Goal, GroupOutcome, GroupRecord
-from cotenant.model.fleet.refusal import Forbidden, NobodyAnswers, NoSuchGuid
+from cotenant.model.fleet.group import GroupGoal, GroupOutcome, GroupRecord
+from cotenant.model.fleet.refusal import FleetForbidden, NobodyAnswers, NoSuchGuid
 from cotenant.model.fleet.requests import (
     Describe,
     Down,
@@ -28,10 +28,10 @@ from cotenant.model.fleet.requests import (
     Restart,
     Up,
 )
-from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
+from cotenant.model.fleet.rights import FleetFile, FleetOperator, HostEntry
 from cotenant.model.fleet.states import ContainerState
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
-from cotenant.services.fleet.controller.controller import FORGOTTEN_AFTER_S, Controller
+from cotenant.services.fleet.controller.controller import FORGOTTEN_AFTER_S, FleetController
 from cotenant.services.fleet.functions import containers
 from cotenant.services.fleet.rpc import call, encode
 
@@ -240,9 +240,11 @@ def test_what_was_removed_is_forgotten_after_a_while(tmp_path: Path) -> None:
     async def play() -> None:
         now_s = [0.0]
         store = FileStore(tmp_path / "store")
-        controller = Controller(MemoryBus(), store, now=lambda: now_s[0])
-        await store.put("group.shop", encode(GroupRecord("shop", (), Goal.GONE, 1, "", done=True, removed=True)))
-        await store.put("group.farm", encode(GroupRecord("farm", (), Goal.GONE, 1, "", done=True, reason="failed")))
+        controller = FleetController(MemoryBus(), store, now=lambda: now_s[0])
+        await store.put("group.shop", encode(GroupRecord("shop", (), GroupGoal.GONE, 1, "", done=True, removed=True)))
+        await store.put(
+            "group.farm", encode(GroupRecord("farm", (), GroupGoal.GONE, 1, "", done=True, reason="failed"))
+        )
         await controller.tick()
         now_s[0] = FORGOTTEN_AFTER_S - 0.1
         await controller.tick()
@@ -370,7 +372,8 @@ def test_who_is_not_there_is_said_at_once(tmp_path: Path) -> None:
 
 def test_operators_have_the_verbs_and_hosts_of_the_fleets_file(tmp_path: Path) -> None:
     rights = FleetFile(
-        (HostEntry("agent-a", ("edge",)),), (Operator("bob", ("list", "up"), ("lab",)), Operator("alice", ("*",)))
+        (HostEntry("agent-a", ("edge",)),),
+        (FleetOperator("bob", ("list", "up"), ("lab",)), FleetOperator("alice", ("*",))),
     )
 
     async def scene(world: FleetWorld) -> None:
@@ -380,9 +383,9 @@ def test_operators_have_the_verbs_and_hosts_of_the_fleets_file(tmp_path: Path) -
         with pytest.raises(Permanent, match="no host of this fleet is alive and may be used"):
             await world.ask("up", Up(ONE), GroupOutcome, "bob")
         await world.ask("up", Up(ONE), GroupOutcome, "alice")
-        with pytest.raises(Forbidden, match="bob may not down"):
+        with pytest.raises(FleetForbidden, match="bob may not down"):
             await world.ask("down", Down("one"), GroupOutcome, "bob")
-        with pytest.raises(Forbidden, match="carol is no operator"):
+        with pytest.raises(FleetForbidden, match="carol is no operator"):
             await world.ask("list", List(), Listed, "carol")
 
     played(scene, tmp_path, rights=rights)

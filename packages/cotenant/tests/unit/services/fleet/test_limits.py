@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.node.cgroup_trees import CgroupTrees
 from tests.fakes.processes.listed_containers import ListedContainers, container
 
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.refusal import NoSuchGuid
@@ -18,7 +18,7 @@ from cotenant.model.fleet.requests import Limit, Limited
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.functions.limits import LimitFunction
 
-MESSAGE = Message("guid.host-1.rpc.limit", b"")
+MESSAGE = BusMessage("guid.host-1.rpc.limit", b"")
 DEVICE = "254:0"
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.processes.listed_containers import ListedContainers, container
 from tests.fakes.waiting import soon
 
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.model.errors import InvalidInput, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.logs import FindLogs, FoundLogs, LogPage, ReadLogs
@@ -18,7 +18,7 @@ from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.functions.logs.function import LogFunction
 
-MESSAGE = Message("guid.host-1.rpc.logs")
+MESSAGE = BusMessage("guid.host-1.rpc.logs")
 
 
 def line(second: int, text: str) -> str:

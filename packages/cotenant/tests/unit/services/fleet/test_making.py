@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.cluster.restless_fleet import RestlessFleet
 from tests.fakes.virtual_time import run_virtually
 
-from cotenant.model.fleet.group import PlannedContainer, Step
+from cotenant.model.fleet.group import ContainerStep, PlannedContainer
 from cotenant.model.fleet.refusal import Fenced
 from cotenant.model.fleet.requests import Fence, Make, Move, Moved, Survey, Surveyed
 from cotenant.model.fleet.template import ContainerTemplate
@@ -31,9 +31,9 @@ def test_one_whose_image_is_pulled_for_longer_than_room_is_kept_is_found_and_und
         await asyncio.sleep(KEPT_S + 30.0)
         later = Fence("shop", 2)
         surveyed = await call(bus, "guid.agent-0.rpc.survey", Survey(later), Surveyed)
-        assert surveyed.steps == {"web-1": Step.RESERVED}
+        assert surveyed.steps == {"web-1": ContainerStep.RESERVED}
         gone = await call(bus, "guid.agent-0.rpc.release", Move(later, "web-1"), Moved, 600.0)
-        assert (gone.step, runtime.there, (await making).step) == (Step.ABSENT, {}, Step.CREATED)
+        assert (gone.step, runtime.there, (await making).step) == (ContainerStep.ABSENT, {}, ContainerStep.CREATED)
         await world.end()
 
     run_virtually(play())
@@ -75,7 +75,7 @@ def test_one_that_waits_to_be_started_again_is_not_ready(tmp_path: Path) -> None
         await asyncio.sleep(30.0)
         assert not probing.done()
         runtime.there["web-1"].status = "running"
-        assert (await probing).step is Step.READY
+        assert (await probing).step is ContainerStep.READY
         await world.end()
 
     run_virtually(play())

@@ -17,8 +17,8 @@ from cotenant.model.errors import CotenantError, InvalidInput, Transient, Unsupp
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.host import Registration
 from cotenant.model.fleet.pods import PodContainer, PodName
-from cotenant.model.fleet.refusal import Forbidden, NoSuchGuid
-from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
+from cotenant.model.fleet.refusal import FleetForbidden, NoSuchGuid
+from cotenant.model.fleet.rights import FleetFile, FleetOperator, HostEntry
 from cotenant.model.fleet.terminals import (
     EXEC,
     READ,
@@ -26,15 +26,15 @@ from cotenant.model.fleet.terminals import (
     OpenedTerminal,
     OpenTerminal,
     ReadTerminal,
-    Size,
     TerminalPage,
+    WindowSize,
     WriteTerminal,
     WrittenTerminal,
 )
 from cotenant.services.fleet.agent.agent import FleetAgent
 from cotenant.services.fleet.controller.asking import Asking
-from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
-from cotenant.services.fleet.functions.terminals.function import Line, TerminalFunction
+from cotenant.services.fleet.controller.controller import ControllerSettings, FleetController
+from cotenant.services.fleet.functions.terminals.function import TerminalCommand, TerminalFunction
 from cotenant.services.fleet.functions.terminals.pods import NodePods
 from cotenant.services.fleet.rpc import call
 from cotenant.services.running import cancelled
@@ -42,7 +42,7 @@ from cotenant.services.running import cancelled
 ON = AgentConfiguration(functions=("terminals",), heartbeat_s=0.1, pod_runtime="/run/c.sock")
 RIGHTS = FleetFile(
     (HostEntry("agent-a", ("edge",)), HostEntry("agent-b", ("cloud",))),
-    (Operator("alice", (EXEC,)), Operator("bob", ("list",)), Operator("dave", (EXEC,), ("cloud",))),
+    (FleetOperator("alice", (EXEC,)), FleetOperator("bob", ("list",)), FleetOperator("dave", (EXEC,), ("cloud",))),
 )
 
 
@@ -72,7 +72,7 @@ class Pods:
 
     def __init__(self, *names: str) -> None:
         self.error: CotenantError | None = None
-        self.there, self.socket, self.commands = [*names], "", list[tuple[str, tuple[str, ...], Size]]()
+        self.there, self.socket, self.commands = [*names], "", list[tuple[str, tuple[str, ...], WindowSize]]()
 
     def configure(self, socket: str) -> None:
         self.socket = socket
@@ -93,13 +93,13 @@ class Pods:
             raise NoSuchGuid(f"no pod {name} runs on this host")
         return PodContainer(name.namespace, name.pod, name.container or "app", "c0ffee")
 
-    async def command(self, container: PodContainer, command: Sequence[str], size: Size) -> Line:
+    async def command(self, container: PodContainer, command: Sequence[str], size: WindowSize) -> TerminalCommand:
         self.commands.append((str(container), tuple(command), size))
         return Once()
 
 
 class NoContainers:
-    async def command(self, guid: str, command: Sequence[str], size: Size) -> Line:
+    async def command(self, guid: str, command: Sequence[str], size: WindowSize) -> TerminalCommand:
         raise AssertionError(guid)
 
 
@@ -118,10 +118,12 @@ class World:
             )
             for guid, pods in self.pods.items()
         ]
-        self.controller = Controller(self.bus, FileStore(folder / "store"), ControllerSettings(RIGHTS, is_alone=True))
+        self.controller = FleetController(
+            self.bus, FileStore(folder / "store"), ControllerSettings(RIGHTS, is_alone=True)
+        )
 
     async def open(self, guid: str, operator: str = "alice") -> str:
-        request = OpenTerminal(guid, ("sh",), Size(80, 24))
+        request = OpenTerminal(guid, ("sh",), WindowSize(80, 24))
         return (await call(self.bus, f"fleet.{operator}.rpc.{EXEC}", request, OpenedTerminal, 30.0)).session
 
     async def read(self, guid: str, session: str, position: int, operator: str = "alice") -> TerminalPage:
@@ -174,9 +176,9 @@ def test_it_is_found_read_to_its_end_and_recorded_by_its_full_name(tmp_path: Pat
 def test_rights_are_those_of_the_node_and_are_asked_first(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         for guid in ("shop/web-1", "no/such"):  # the same answer, whether it is there or not
-            with pytest.raises(Forbidden, match="bob may not exec"):
+            with pytest.raises(FleetForbidden, match="bob may not exec"):
                 await world.open(guid, "bob")
-        with pytest.raises(Forbidden, match="dave may not exec on agent-a"):
+        with pytest.raises(FleetForbidden, match="dave may not exec on agent-a"):
             await world.open("shop/web-1", "dave")
         session = await world.open("other/web-1", "dave")
         with pytest.raises(NoSuchGuid, match="not there any more"):

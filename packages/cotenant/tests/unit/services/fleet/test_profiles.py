@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.drivers.stacks.programs import Language, RunningProgram
 from cotenant.drivers.stacks.sampling import SampledStacks
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.fleet.configuration import AgentConfiguration
-from cotenant.model.fleet.containers import Container
+from cotenant.model.fleet.containers import FleetContainer
 from cotenant.model.fleet.profiles import Profile, Profiled
 from cotenant.model.fleet.refusal import NoSuchGuid
-from cotenant.model.machine.stacks import Frame, Run, Stack, Timeline
+from cotenant.model.machine.stacks import Frame, Stack, StackRun, StackTimeline
 from cotenant.services.fleet.functions.profiles import ProfileFunction
 from cotenant.services.fleet.rpc import decode, encode
 from cotenant.services.profiling.code import merged
@@ -25,10 +25,10 @@ from cotenant.services.profiling.output import Output
 MAIN, WORK = Frame("main", "app.py", 9), Frame("work", "app.py", 3)
 
 
-async def process_of(guid: str) -> Container:
+async def process_of(guid: str) -> FleetContainer:
     if guid != "web-1":
         raise NoSuchGuid(f"no container of this host has the guid {guid}")
-    return Container("web-1", "id", "web:1", "running", "", "", 0, "", 4242, 1.0, 0, out_of_memory=False)
+    return FleetContainer("web-1", "id", "web:1", "running", "", "", 0, "", 4242, 1.0, 0, out_of_memory=False)
 
 
 def python(pid: int) -> RunningProgram:
@@ -40,7 +40,7 @@ def asked(request: Profile, stacks: dict[int, list[Stack]]) -> Profiled:
         return SampledStacks(tuple(stack for program in programs for stack in stacks[program.pid]), ("a note",))
 
     function = ProfileFunction(process_of, lambda _: [python(pid) for pid in sorted(stacks)], take)
-    found = asyncio.run(function.verbs["profile"].handle(request, Message("guid.agent-a.rpc.profile")))
+    found = asyncio.run(function.verbs["profile"].handle(request, BusMessage("guid.agent-a.rpc.profile")))
     return decode(Profiled, encode(found), "answer")
 
 
@@ -64,11 +64,11 @@ def test_an_answer_has_room_in_a_message_and_rare_stacks_go_first() -> None:
 
 def test_a_timeline_has_room_in_a_message_and_is_cut_at_its_end() -> None:
     frames = tuple(Frame("f" * 100, "d" * 100, k) for k in range(2000))
-    runs = tuple(Run(7, 1, k, k + 1, k) for k in range(2000))
-    long = Timeline(frames, tuple((k,) for k in range(2000)), runs, 0, 2000)
+    runs = tuple(StackRun(7, 1, k, k + 1, k) for k in range(2000))
+    long = StackTimeline(frames, tuple((k,) for k in range(2000)), runs, 0, 2000)
     function = ProfileFunction(process_of, lambda _: [python(7)], take_timeline=lambda *_: long)
     request = Profile("web-1", over_time=True)
-    answer = asyncio.run(function.verbs["profile"].handle(request, Message("guid.agent-a.rpc.profile")))
+    answer = asyncio.run(function.verbs["profile"].handle(request, BusMessage("guid.agent-a.rpc.profile")))
     assert len(encode(answer)) < 600 << 10
     found = decode(Profiled, encode(answer), "answer").timeline
     assert found is not None
@@ -82,7 +82,7 @@ def test_what_cannot_be_is_said() -> None:
     with pytest.raises(Permanent, match="no process"):
         asked(Profile("web-1"), {})
     other = ProfileFunction(process_of, lambda _: [RunningProgram(7, Language.GO)])
-    message = Message("guid.agent-a.rpc.profile")
+    message = BusMessage("guid.agent-a.rpc.profile")
     with pytest.raises(Permanent, match="no Python process"):
         asyncio.run(other.verbs["profile"].handle(Profile("web-1", over_time=True), message))
     with pytest.raises(Exception, match="5 more are asked for"):

@@ -15,11 +15,11 @@ import pytest
 from tests.fakes.servers.fleet_world import FleetWorld
 from tests.fakes.waiting import soon
 
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.fleet.methods import Call, Called, Method, MethodList, Methods
-from cotenant.model.fleet.refusal import Forbidden, NoSuchGuid, Overdue
-from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator, ProgramEntry
+from cotenant.model.fleet.refusal import FleetForbidden, NoSuchGuid, Overdue
+from cotenant.model.fleet.rights import FleetFile, FleetOperator, HostEntry, ProgramEntry
 from cotenant.services.fleet.programs.program import Program
 from cotenant.services.fleet.programs.typed import TypedMethod
 from cotenant.services.fleet.rpc import encode
@@ -119,9 +119,9 @@ def test_a_program_without_a_guid_says_where_it_comes_from(monkeypatch: pytest.M
 RIGHTS = FleetFile(
     (HostEntry("agent-a"),),
     (
-        Operator("alice", ("*",)),
-        Operator("bob", ("call", "methods"), ("edge",)),
-        Operator("carol", ("methods",)),
+        FleetOperator("alice", ("*",)),
+        FleetOperator("bob", ("call", "methods"), ("edge",)),
+        FleetOperator("carol", ("methods",)),
     ),
     programs=(ProgramEntry("shop-1", ("edge",)), ProgramEntry("bank-1", ("core",))),
 )
@@ -204,7 +204,7 @@ def test_operators_find_and_call_methods(tmp_path: Path) -> None:
 def test_rights_are_by_verb_and_tag_and_an_agent_is_no_program(tmp_path: Path) -> None:
     async def case(world: FleetWorld) -> None:
         for operator, guid in (("carol", "shop-1"), ("bob", "bank-1"), ("mallory", "shop-1"), ("bob", "nobody-1")):
-            with pytest.raises(Forbidden):
+            with pytest.raises(FleetForbidden):
                 await world.ask("call", request(guid, "count"), Called, operator)
         with pytest.raises(InvalidInput, match="this is an agent's"):
             await world.ask("call", request("agent-a", "survey"), Called, "alice")
@@ -241,7 +241,7 @@ def test_a_repeated_call_acts_once(tmp_path: Path) -> None:
 
 def test_a_method_that_is_named_and_does_not_answer_yet_is_to_be_asked_again(tmp_path: Path) -> None:
     async def case(world: FleetWorld) -> None:
-        async def answered(message: Message) -> None:
+        async def answered(message: BusMessage) -> None:
             known = MethodList("heating", "1", (Method("warm", (), "str", 5.0),))
             await world.bus.publish(message.reply, encode(known))
 

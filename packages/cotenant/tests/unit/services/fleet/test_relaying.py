@@ -10,20 +10,20 @@ from typing import TypeVar
 
 import pytest
 
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.drivers.nats.file_store import FileStore
 from cotenant.drivers.nats.memory import MemoryBus
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.model.fleet.figures import ContainerFigures, HostFigures, Measure, Measured, Top, TopPage
-from cotenant.model.fleet.host import ContainerStatus, Heartbeat, Registration
-from cotenant.model.fleet.logs import FindLogs, FoundLogs, LogLine, LogPage, ReadLogs
-from cotenant.model.fleet.refusal import Forbidden, NoSuchGuid
+from cotenant.model.fleet.host import Heartbeat, HostContainer, Registration
+from cotenant.model.fleet.logs import FindLogs, FoundLogs, LogPage, ReadLogs, ShownLine
+from cotenant.model.fleet.refusal import FleetForbidden, NoSuchGuid
 from cotenant.model.fleet.requests import Limit, Limited
-from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
+from cotenant.model.fleet.rights import FleetFile, FleetOperator, HostEntry
 from cotenant.model.fleet.states import ContainerState
 from cotenant.services.fleet.controller.asking import Asking
-from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
-from cotenant.services.fleet.rpc import Dispatcher, Verb, call
+from cotenant.services.fleet.controller.controller import ControllerSettings, FleetController
+from cotenant.services.fleet.rpc import Dispatcher, RpcVerb, call
 
 T = TypeVar("T")
 FIGURES = HostFigures(cpus=4, cpu_milli=1500)
@@ -44,7 +44,7 @@ class World:
     def __post_init__(self) -> None:
         self.bus = MemoryBus()
         settings = ControllerSettings(self.rights, is_alone=True)
-        self.controller = Controller(self.bus, FileStore(self.folder / "store"), settings, now=lambda: self.now_s)
+        self.controller = FleetController(self.bus, FileStore(self.folder / "store"), settings, now=lambda: self.now_s)
         self._answering = [Dispatcher(Asking(self.controller).verbs(), self.bus)]
         self.bus.attach("fleet.*.rpc.*", self._answering[0].received)
 
@@ -53,36 +53,36 @@ class World:
         registration = Registration(guid, f"host-{guid}", "1", tags=tags, capabilities=("find-logs",))
         registry = self.controller.registry
         registry.register(registration, self.now_s)
-        status = tuple(ContainerStatus(name, ContainerState.READY) for name in containers)
+        status = tuple(HostContainer(name, ContainerState.READY) for name in containers)
         registry.beat(Heartbeat(guid, 1, self.now_s, 1.0, containers=status), self.now_s)
 
-        async def measured(_: Measure, message: Message) -> Measured:
+        async def measured(_: Measure, message: BusMessage) -> Measured:
             self._note(guid, message)
             return Measured(guid, f"host-{guid}", self.now_s, FIGURES, CONTAINERS)
 
-        async def found(request: FindLogs, message: Message) -> FoundLogs:
+        async def found(request: FindLogs, message: BusMessage) -> FoundLogs:
             self._note(guid, message)
             return FoundLogs(tuple(name for name in self.pods.get(guid, ()) if name == request.name))
 
-        async def read(request: ReadLogs, message: Message) -> LogPage:
+        async def read(request: ReadLogs, message: BusMessage) -> LogPage:
             self._note(guid, message)
-            return LogPage((LogLine(0, "stdout", f"{request.guid} on {guid}"),), None, True)
+            return LogPage((ShownLine(0, "stdout", f"{request.guid} on {guid}"),), None, True)
 
-        async def limited(request: Limit, message: Message) -> Limited:
+        async def limited(request: Limit, message: BusMessage) -> Limited:
             self._note(guid, message)
             return Limited(())
 
         verbs = {
-            "measure": Verb(Measure, measured),
-            "find-logs": Verb(FindLogs, found),
-            "logs": Verb(ReadLogs, read),
-            "limit": Verb(Limit, limited),
-            "experiment": Verb(Limit, limited),
+            "measure": RpcVerb(Measure, measured),
+            "find-logs": RpcVerb(FindLogs, found),
+            "logs": RpcVerb(ReadLogs, read),
+            "limit": RpcVerb(Limit, limited),
+            "experiment": RpcVerb(Limit, limited),
         }
         self._answering.append(Dispatcher(verbs, self.bus))
         self.bus.attach(f"guid.{guid}.rpc.*", self._answering[-1].received)
 
-    def _note(self, guid: str, message: Message) -> None:
+    def _note(self, guid: str, message: BusMessage) -> None:
         if guid in self.silent:
             raise Transient("too busy")
         self.asked.append(f"{guid} {message.subject.rpartition('.')[2]}")
@@ -163,9 +163,9 @@ def test_pages_have_each_host_once_in_order(tmp_path: Path, count: int) -> None:
 RIGHTS = FleetFile(
     (HostEntry("a", ("edge",)), HostEntry("b", ("cloud",))),
     (
-        Operator("alice", ("top", "logs", "limit"), ("edge",)),
-        Operator("bob", ("list",), ("edge", "cloud")),
-        Operator("carol", ("logs", "experiment"), ("cloud",)),
+        FleetOperator("alice", ("top", "logs", "limit"), ("edge",)),
+        FleetOperator("bob", ("list",), ("edge", "cloud")),
+        FleetOperator("carol", ("logs", "experiment"), ("cloud",)),
     ),
 )
 
@@ -175,7 +175,7 @@ def test_an_operator_sees_the_figures_of_hosts_that_it_has_a_right_to(tmp_path: 
         world.add("a", "edge")
         world.add("b", "cloud")
         assert [host.guid for host in (await world.top("alice")).hosts] == ["a"]
-        with pytest.raises(Forbidden, match="bob may not top"):
+        with pytest.raises(FleetForbidden, match="bob may not top"):
             await world.top("bob")
         assert world.asked == ["a measure"]
 
@@ -228,11 +228,11 @@ def test_the_right_to_a_log_is_asked_before_and_after_it_is_found(tmp_path: Path
         world.add("a", "edge", containers=("web-1",))
         world.add("b", "cloud", containers=("db-1",))
         assert await world.log("web-1", "alice") == "web-1 on a"
-        with pytest.raises(Forbidden):
+        with pytest.raises(FleetForbidden):
             await world.log("db-1", "alice")
         assert await world.log("db-1", "carol") == "db-1 on b"
         world.asked.clear()
-        with pytest.raises(Forbidden):
+        with pytest.raises(FleetForbidden):
             await world.log("shop/cart", "bob")
         assert world.asked == []
 
@@ -248,7 +248,7 @@ def test_limits_go_to_the_containers_agent_by_their_own_rights(tmp_path: Path) -
         await world.ask("experiment", replace(request, guid="db-1"), Limited, "carol")
         assert world.asked == ["a limit", "b experiment"]
         for verb, guid, operator in (("limit", "db-1", "alice"), ("experiment", "web-1", "alice")):
-            with pytest.raises(Forbidden):
+            with pytest.raises(FleetForbidden):
                 await world.ask(verb, replace(request, guid=guid), Limited, operator)
         with pytest.raises(InvalidInput, match="this is an agent's"):
             await world.ask("limit", replace(request, guid="a"), Limited, "alice")

@@ -13,7 +13,7 @@ from cotenant.model.fleet.refusal import Fenced
 from cotenant.model.fleet.requests import Fence
 from cotenant.model.fleet.template import ContainerTemplate, PortMapping
 from cotenant.services.fleet.functions.fences import Fences
-from cotenant.services.fleet.functions.room import KEPT_S, Room, Taken
+from cotenant.services.fleet.functions.room import KEPT_S, RoomReservations, Taken
 
 
 def planned(guid: str, cpu_milli: int = 0, memory_bytes: int = 0, port: int = 0) -> PlannedContainer:
@@ -24,7 +24,7 @@ def planned(guid: str, cpu_milli: int = 0, memory_bytes: int = 0, port: int = 0)
 
 
 def test_room_is_kept_once_for_each_and_given_back() -> None:
-    room = Room(1000, 1 << 30)
+    room = RoomReservations(1000, 1 << 30)
     room.reserve(planned("a", 600), "shop", [], 0.0)
     room.reserve(planned("a", 600), "shop", [], 0.0)
     with pytest.raises(Permanent, match="requests 600m CPUs, 400m are free"):
@@ -35,7 +35,7 @@ def test_room_is_kept_once_for_each_and_given_back() -> None:
 
 
 def test_a_reservation_and_its_container_count_once_and_a_lost_one_expires() -> None:
-    room = Room(1000, 1 << 30)
+    room = RoomReservations(1000, 1 << 30)
     room.reserve(planned("a", 600), "shop", [], 0.0)
     room.reserve(planned("b", 400), "shop", [Taken("a", 600, 0, ())], 1.0)
     assert room.of_group("shop", KEPT_S + 0.5) == ("b",)
@@ -43,7 +43,7 @@ def test_a_reservation_and_its_container_count_once_and_a_lost_one_expires() -> 
 
 
 def test_memory_and_ports_of_what_is_there_are_taken() -> None:
-    room = Room(1000, 1 << 30)
+    room = RoomReservations(1000, 1 << 30)
     there = Taken("old", 0, 1 << 29, ("8080/tcp",))
     with pytest.raises(Permanent, match="requests 1Gi of memory, 512Mi are free"):
         room.reserve(planned("a", memory_bytes=1 << 30), "shop", [there], 0.0)
@@ -57,7 +57,7 @@ def test_a_port_of_another_process_is_in_use() -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(Permanent, match=f"port {port}/tcp is in use on this host"):
-            Room(1000, 1 << 30).reserve(planned("a", port=port), "shop", [], 0.0)
+            RoomReservations(1000, 1 << 30).reserve(planned("a", port=port), "shop", [], 0.0)
 
 
 def test_epochs_only_rise_also_over_a_restart(tmp_path: Path) -> None:

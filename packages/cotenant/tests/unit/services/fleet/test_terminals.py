@@ -17,9 +17,9 @@ from cotenant.drivers.nats.memory import MemoryBus
 from cotenant.engine.fleet.terminal import TerminalLimits
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
-from cotenant.model.fleet.host import ContainerStatus, Registration
-from cotenant.model.fleet.refusal import Forbidden, NoSuchGuid
-from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
+from cotenant.model.fleet.host import HostContainer, Registration
+from cotenant.model.fleet.refusal import FleetForbidden, NoSuchGuid
+from cotenant.model.fleet.rights import FleetFile, FleetOperator, HostEntry
 from cotenant.model.fleet.states import ContainerState
 from cotenant.model.fleet.terminals import (
     EXEC,
@@ -28,17 +28,17 @@ from cotenant.model.fleet.terminals import (
     OpenedTerminal,
     OpenTerminal,
     ReadTerminal,
-    Size,
     TerminalPage,
+    WindowSize,
     WriteTerminal,
     WrittenTerminal,
 )
 from cotenant.services.fleet.agent.agent import FleetAgent
 from cotenant.services.fleet.controller.asking import Asking
-from cotenant.services.fleet.controller.controller import Controller, ControllerSettings
+from cotenant.services.fleet.controller.controller import ControllerSettings, FleetController
 from cotenant.services.fleet.functions.contract import Beat
-from cotenant.services.fleet.functions.terminals.function import MAX_TERMINALS, Line, TerminalFunction
-from cotenant.services.fleet.functions.terminals.records import RecordLimits, Records
+from cotenant.services.fleet.functions.terminals.function import MAX_TERMINALS, TerminalCommand, TerminalFunction
+from cotenant.services.fleet.functions.terminals.records import RecordLimits, TerminalRecords
 from cotenant.services.fleet.rpc import call
 from cotenant.services.running import cancelled
 
@@ -47,10 +47,10 @@ ON = AgentConfiguration(functions=("terminals",), heartbeat_s=0.1)
 RIGHTS = FleetFile(
     (HostEntry("agent-a", ("edge",)),),
     (
-        Operator("alice", (EXEC,), ("edge",)),
-        Operator("carol", (EXEC,), ("edge",)),
-        Operator("bob", ("list", "up"), ("edge",)),
-        Operator("dave", (EXEC,), ("cloud",)),
+        FleetOperator("alice", (EXEC,), ("edge",)),
+        FleetOperator("carol", (EXEC,), ("edge",)),
+        FleetOperator("bob", ("list", "up"), ("edge",)),
+        FleetOperator("dave", (EXEC,), ("cloud",)),
     ),
 )
 
@@ -91,7 +91,7 @@ class Containers:
     def __init__(self) -> None:
         self.lines: list[Echo] = []
 
-    async def command(self, guid: str, command: Sequence[str], size: Size) -> Line:
+    async def command(self, guid: str, command: Sequence[str], size: WindowSize) -> TerminalCommand:
         if guid != "web-1":
             raise NoSuchGuid("no such container")
         self.lines.append(Echo())
@@ -104,7 +104,7 @@ class Containers:
     async def stop(self) -> None: ...
 
     async def add_to(self, beat: Beat) -> None:
-        beat.containers["web-1"] = ContainerStatus("web-1", ContainerState.READY, group="shop")
+        beat.containers["web-1"] = HostContainer("web-1", ContainerState.READY, group="shop")
 
 
 class World:
@@ -115,18 +115,25 @@ class World:
         self.now_s = 1000.0
         self.containers = Containers()
         self.function = TerminalFunction(
-            self.containers, folder, limits, Records(folder / "terminals", records), lambda: self.now_s, look_s=0.01
+            self.containers,
+            folder,
+            limits,
+            TerminalRecords(folder / "terminals", records),
+            lambda: self.now_s,
+            look_s=0.01,
         )
         settings = replace(ON, functions=("containers", "terminals"))
         registration = Registration("agent-a", "a", "1")
         self.agent = FleetAgent(registration, self.bus, (self.containers, self.function), settings)
-        self.controller = Controller(self.bus, FileStore(folder / "store"), ControllerSettings(RIGHTS, is_alone=True))
+        self.controller = FleetController(
+            self.bus, FileStore(folder / "store"), ControllerSettings(RIGHTS, is_alone=True)
+        )
 
     async def ask(self, operator: str, verb: str, request: object, form: type[T], key: str = "") -> T:
         return await call(self.bus, f"fleet.{operator}.rpc.{verb}", request, form, 30.0, key)
 
     async def open(self, operator: str = "alice", guid: str = "web-1", key: str = "") -> str:
-        opening = OpenTerminal(guid, ("sh",), Size(80, 24), "someone", operator="mallory")
+        opening = OpenTerminal(guid, ("sh",), WindowSize(80, 24), "someone", operator="mallory")
         return (await self.ask(operator, EXEC, opening, OpenedTerminal, key)).session
 
     async def read(self, session: str, position: int, operator: str = "alice", wait_s: float = 10.0) -> TerminalPage:
@@ -162,7 +169,7 @@ def test_keys_go_in_output_comes_out_and_both_are_recorded(tmp_path: Path) -> No
         session = await world.open()
         await world.type(session, b"uptime\r")
         assert await world.read(session, 0) == TerminalPage(0, b"uptime\r")
-        await world.ask("alice", WRITE, WriteTerminal("web-1", session, size=Size(100, 30)), WrittenTerminal)
+        await world.ask("alice", WRITE, WriteTerminal("web-1", session, size=WindowSize(100, 30)), WrittenTerminal)
         assert world.containers.lines[0].sizes == [(100, 30)]
         world.containers.lines[0].code = 3
         await world.type(session, b"\x04")
@@ -184,13 +191,13 @@ def test_keys_go_in_output_comes_out_and_both_are_recorded(tmp_path: Path) -> No
 def test_who_has_no_right_gets_none_and_nobody_gets_anothers(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         for guid in ("web-1", "no-such-1"):  # the same answer, whether it is there or not
-            with pytest.raises(Forbidden, match="bob may not exec; granted are list, up"):
+            with pytest.raises(FleetForbidden, match="bob may not exec; granted are list, up"):
                 await world.open("bob", guid)
-        with pytest.raises(Forbidden, match="none of the tags"):
+        with pytest.raises(FleetForbidden, match="none of the tags"):
             await world.open("dave")
         assert world.journal() == []
         session = await world.open()
-        for operator, error in (("carol", NoSuchGuid), ("bob", Forbidden), ("dave", Forbidden)):
+        for operator, error in (("carol", NoSuchGuid), ("bob", FleetForbidden), ("dave", FleetForbidden)):
             with pytest.raises(error):
                 await world.type(session, b"x", operator)
             with pytest.raises(error):
@@ -286,7 +293,7 @@ def test_it_is_off_unless_named_and_ends_when_it_is_switched_off(tmp_path: Path)
 
 
 def test_the_oldest_recordings_go(tmp_path: Path) -> None:
-    records = Records(tmp_path, RecordLimits(max_bytes=300, max_total_bytes=1000, max_journal_bytes=1000))
+    records = TerminalRecords(tmp_path, RecordLimits(max_bytes=300, max_total_bytes=1000, max_journal_bytes=1000))
     for number in range(12):
         session = f"{number:032x}"
         recording = records.begin(session, OpenTerminal("web-1"), float(number))

@@ -13,9 +13,9 @@ from cotenant.drivers.nats.broker import Broker
 from cotenant.drivers.nats.memory import MemoryBus
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
 from cotenant.model.fleet.group import GroupOutcome
-from cotenant.model.fleet.refusal import Forbidden
+from cotenant.model.fleet.refusal import FleetForbidden
 from cotenant.model.fleet.requests import Down, Up
-from cotenant.model.fleet.rights import FleetFile, HostEntry, Operator
+from cotenant.model.fleet.rights import FleetFile, FleetOperator, HostEntry
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.model.fleet.terminals import OpenTerminal, ReadTerminal, WriteTerminal
 from cotenant.services.fleet.places import BUS_FILE, BusOptions, write_bus_file
@@ -87,7 +87,7 @@ def test_a_fleet_that_was_started_again_elsewhere_is_found(tmp_path: Path, monke
 
 
 def test_it_has_the_verbs_that_read_and_a_right_to_no_other(tmp_path: Path) -> None:
-    rights = FleetFile((HostEntry("agent-a"),), (Operator("local", ("*",)), Operator("console", VERBS)))
+    rights = FleetFile((HostEntry("agent-a"),), (FleetOperator("local", ("*",)), FleetOperator("console", VERBS)))
 
     async def scene() -> None:
         async with FleetWorld(tmp_path, rights=rights) as world:
@@ -96,17 +96,17 @@ def test_it_has_the_verbs_that_read_and_a_right_to_no_other(tmp_path: Path) -> N
             with pytest.raises(Permanent, match="may not down"):
                 await viewer._ask("down", Down("shop"), GroupOutcome)
             up = Up(GroupTemplate("shop", (ContainerTemplate("web", "image"),)))
-            with pytest.raises(Forbidden, match="console may not up"):
+            with pytest.raises(FleetForbidden, match="console may not up"):
                 await world.ask("up", up, GroupOutcome, operator="console")
             for question in (
                 viewer.open_terminal(OpenTerminal("web-1")),
                 viewer.read_terminal(ReadTerminal("web-1", "0" * 32)),
                 viewer.write_terminal(WriteTerminal("web-1", "0" * 32, b"x")),
             ):
-                with pytest.raises(Forbidden, match="console may not exec"):
+                with pytest.raises(FleetForbidden, match="console may not exec"):
                     await question
             stranger = FleetViewer(replace(options(tmp_path), name="stranger"))
-            with pytest.raises(Forbidden, match="stranger is no operator"):
+            with pytest.raises(FleetForbidden, match="stranger is no operator"):
                 await stranger.listed()
             await stranger.close()
             await viewer.close()

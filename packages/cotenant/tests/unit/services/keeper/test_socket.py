@@ -17,8 +17,8 @@ from tests.fakes.waiting import patience
 from cotenant.drivers.proc.capabilities import lacking
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target, Vanished
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, KnobScope, KnobTarget, LeaseState, SetKnob, Vanished
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.services.keeper import server as serving
 from cotenant.services.keeper.server import KeeperServer
 from cotenant.services.knobs import wire
@@ -26,14 +26,14 @@ from cotenant.services.knobs.client import KeeperClient
 from cotenant.services.knobs.dry_run import NoStateFile
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
 from cotenant.services.knobs.local_keeper import LocalKeeper
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 from cotenant.services.sockets.peers import Peers, RefusalLog, peers_of
 
-REASON = Reason("guard", "slack is −3 %", (Term("slack", -30, "‰"),))
-QUOTA = Target("be/a", Knob.CPU_MAX)
+REASON = Reason("guard", "slack is −3 %", (DecisionTerm("slack", -30, "‰"),))
+QUOTA = KnobTarget("be/a", Knob.CPU_MAX)
 HALF = "50000 100000"
 FACTS = KubeletFacts(1, (1, 36), "static", reserved_cpus=(0,), systemd=252, given_cpus=(("uid", (2, 3)),))
-RULES = Rules(("be",), knobs=frozenset({Knob.CPU_MAX, Knob.CPUSET_CPUS}), facts=lambda: FACTS)
+RULES = KnobRules(("be",), knobs=frozenset({Knob.CPU_MAX, Knob.CPUSET_CPUS}), facts=lambda: FACTS)
 
 
 class RecordedAudit:
@@ -47,7 +47,7 @@ class RecordedAudit:
 class Pipe:
     """Stands in for a pressure trigger: the reading end of a pipe with data."""
 
-    def open(self, asked: wire.Trigger) -> tuple[int, int]:
+    def open(self, asked: wire.OpenTrigger) -> tuple[int, int]:
         if asked.resource != "cpu":
             raise Unsupported("pressure", "another machine")
         ours, theirs = os.pipe()
@@ -62,7 +62,7 @@ class Keeper:
         self.knobs = KeptKnobs(["be/a"])
         self.trail = RecordedAudit()
         clock = Clock(lambda: 0, lambda: 1.0)
-        self.kept = LocalKeeper(LeaseExecutor({Scope.CGROUP: self.knobs}, NoStateFile(), self.trail, clock, RULES))
+        self.kept = LocalKeeper(LeaseExecutor({KnobScope.CGROUP: self.knobs}, NoStateFile(), self.trail, clock, RULES))
         self.server = KeeperServer(self.path, self.kept, Peers(), Pipe())
         self.client = KeeperClient(self.path)
 
@@ -107,12 +107,12 @@ async def still_serves(keeper: Keeper) -> None:
 
 def test_an_agent_holds_lists_reads_and_gives_back(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
-        requests = [SetKnob(QUOTA, HALF, REASON), SetKnob(Target("", Knob.CPU_MAX), HALF, REASON)]
+        requests = [SetKnob(QUOTA, HALF, REASON), SetKnob(KnobTarget("", Knob.CPU_MAX), HALF, REASON)]
         held, refused = await keeper.client.hold(requests)
         assert (held.state, refused.state) == (LeaseState.HELD, LeaseState.REFUSED)
         (lease,) = await keeper.client.leases()
         assert (lease.target, lease.reason, lease.stands) == (QUOTA, REASON, HALF)
-        assert await keeper.client.read([QUOTA, Target("x", Knob.CPU_MAX)]) == (HALF, None)
+        assert await keeper.client.read([QUOTA, KnobTarget("x", Knob.CPU_MAX)]) == (HALF, None)
         (answer,) = await keeper.client.give_back([GiveBack(QUOTA, REASON)])
         assert answer.state is LeaseState.RESTORED
         assert {change.who for change in keeper.trail.changes} == {f"uid {os.geteuid()}, pid {os.getpid()}"}
@@ -135,7 +135,7 @@ def test_a_large_batch_is_sent_in_several_messages(tmp_path: Path) -> None:
         groups = [f"be/{number}" for number in range(1100)]
         for group in groups:
             keeper.knobs.add(group)
-        answers = await keeper.client.hold([SetKnob(Target(group, Knob.CPU_MAX), HALF, REASON) for group in groups])
+        answers = await keeper.client.hold([SetKnob(KnobTarget(group, Knob.CPU_MAX), HALF, REASON) for group in groups])
         assert [answer.target.group for answer in answers] == groups
         assert len(await keeper.client.leases()) == 1100
         assert keeper.server.counts.requests == 4
@@ -144,8 +144,8 @@ def test_a_large_batch_is_sent_in_several_messages(tmp_path: Path) -> None:
 
 
 def test_a_group_name_that_is_not_text_does_not_affect_other_leases(tmp_path: Path) -> None:
-    odd = Target("be/\udcff", Knob.CPU_MAX)
-    quoting = Reason("guard", "be/\udcff is slow", (Term("\udcff", 1),))
+    odd = KnobTarget("be/\udcff", Knob.CPU_MAX)
+    quoting = Reason("guard", "be/\udcff is slow", (DecisionTerm("\udcff", 1),))
 
     async def use(keeper: Keeper) -> None:
         keeper.knobs.add("be/\udcff")
@@ -153,7 +153,7 @@ def test_a_group_name_that_is_not_text_does_not_affect_other_leases(tmp_path: Pa
             refused, held = await call([SetKnob(odd, HALF, quoting), SetKnob(QUOTA, HALF, quoting)])
             assert (refused.state, held.state) == (LeaseState.REFUSED, LeaseState.HELD)
         (lease,) = await keeper.client.leases()
-        assert lease.reason == Reason("guard", "be/? is slow", (Term("?", 1),))
+        assert lease.reason == Reason("guard", "be/? is slow", (DecisionTerm("?", 1),))
         back = await keeper.client.give_back([GiveBack(odd, quoting), GiveBack(QUOTA, quoting)])
         assert [answer.state for answer in back] == [LeaseState.RESTORED] * 2
         assert keeper.knobs.snapshot() == {}
@@ -165,7 +165,7 @@ def test_a_group_name_cannot_forge_a_line_of_the_log(tmp_path: Path, caplog: pyt
     async def use(keeper: Keeper) -> None:
         for group in ("be/\udcff", "be/x\n2026 restored"):
             keeper.knobs.add(group)
-            await keeper.kept.hold([SetKnob(Target(group, Knob.CPU_MAX), HALF, REASON)])
+            await keeper.kept.hold([SetKnob(KnobTarget(group, Knob.CPU_MAX), HALF, REASON)])
 
     with caplog.at_level("INFO"):
         run(tmp_path, use)
@@ -176,14 +176,14 @@ def test_a_group_name_cannot_forge_a_line_of_the_log(tmp_path: Path, caplog: pyt
 
 def test_the_descriptor_of_a_trigger_is_passed_on(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
-        descriptor, window_us = await keeper.client.trigger(wire.Trigger("be/a", "cpu", 1000, 2_000_000))
+        descriptor, window_us = await keeper.client.trigger(wire.OpenTrigger("be/a", "cpu", 1000, 2_000_000))
         try:
             assert window_us == 2_000_000
             assert os.read(descriptor, 100) == b"stalled"
         finally:
             os.close(descriptor)
         with pytest.raises(Unsupported, match="another machine"):
-            await keeper.client.trigger(wire.Trigger("be/a", "gpu", 1000, 2_000_000))
+            await keeper.client.trigger(wire.OpenTrigger("be/a", "gpu", 1000, 2_000_000))
 
     run(tmp_path, use)
 
@@ -220,7 +220,7 @@ def test_too_many_requests_in_one_message_are_refused(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         requests = (SetKnob(QUOTA, HALF, REASON),) * (wire.MAX_IN_ONE + 1)
         reply = wire.reply((await keeper.raw(wire.frame(wire.Hold(requests))))[4:])
-        assert isinstance(reply, wire.Refused)
+        assert isinstance(reply, wire.RequestRefused)
         assert "at most" in reply.detail
         assert keeper.knobs.journal == []
 
@@ -244,7 +244,7 @@ def test_an_unauthorized_peer_is_disconnected_before_anything_is_read(tmp_path: 
         await keeper.server.stop()
         keeper.server = KeeperServer(keeper.path, keeper.kept, Peers(own=False))
         await keeper.server.start()
-        assert await keeper.raw(wire.frame(wire.List())) == b""
+        assert await keeper.raw(wire.frame(wire.ListLeases())) == b""
         assert (keeper.server.counts.unauthorized, keeper.server.counts.requests) == (1, 0)
         with pytest.raises(Transient):
             await keeper.client.leases()
@@ -324,9 +324,9 @@ def test_users_of_different_groups_need_a_group_that_they_share() -> None:
 
 def test_a_name_that_no_file_can_have_is_refused_with_its_message(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
-        request = wire.Hold((SetKnob(Target("be/" + "x" * 100_000, Knob.CPU_MAX), HALF, REASON),))
+        request = wire.Hold((SetKnob(KnobTarget("be/" + "x" * 100_000, Knob.CPU_MAX), HALF, REASON),))
         reply = wire.reply((await keeper.raw(wire.frame(request)))[4:])
-        assert isinstance(reply, wire.Refused)
+        assert isinstance(reply, wire.RequestRefused)
         assert "characters" in reply.detail
         assert keeper.trail.changes == []
 
@@ -361,7 +361,7 @@ def test_connections_over_the_limit_are_closed_and_the_others_continue(tmp_path:
 def test_a_flooding_peer_does_not_starve_another(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         _, flood = await asyncio.open_unix_connection(str(keeper.path))
-        flood.write(wire.frame(wire.List()) * 20_000)
+        flood.write(wire.frame(wire.ListLeases()) * 20_000)
         for _ in range(5):
             await still_serves(keeper)
         flood.transport.abort()
@@ -425,6 +425,6 @@ def test_only_a_dead_socket_is_removed_from_the_path(tmp_path: Path) -> None:
 )
 def test_errors_survive_the_round_trip(error: CotenantError) -> None:
     reply = wire.reply(wire.frame(wire.refusal(error))[4:])
-    assert isinstance(reply, wire.Refused)
+    assert isinstance(reply, wire.RequestRefused)
     again = wire.error_of(reply)
     assert (type(again), str(again)) == (type(error), str(error))

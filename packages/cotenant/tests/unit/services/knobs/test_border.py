@@ -14,11 +14,11 @@ from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import Knob, KnobChange, LeaseState, Scope, SetKnob, Target
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.knob import Knob, KnobChange, KnobScope, KnobTarget, LeaseState, SetKnob
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.services.knobs.dry_run import NoStateFile
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 REASON = Reason("test", "because")
 HALF = "50000 100000"
@@ -31,16 +31,16 @@ class Untouched:
     def supported(self, knob: Knob) -> Gap | None:
         raise AssertionError(knob)
 
-    def read(self, target: Target) -> str:
+    def read(self, target: KnobTarget) -> str:
         raise AssertionError(target)
 
-    def raw(self, target: Target) -> str:
+    def raw(self, target: KnobTarget) -> str:
         raise AssertionError(target)
 
-    def write(self, target: Target, value: str) -> None:
+    def write(self, target: KnobTarget, value: str) -> None:
         raise AssertionError(target)
 
-    def restore(self, target: Target, raw: str) -> None:
+    def restore(self, target: KnobTarget, raw: str) -> None:
         raise AssertionError(target)
 
 
@@ -68,8 +68,12 @@ def trail() -> Trail:
 @pytest.fixture
 def executor(trees: CgroupTrees, trail: Trail) -> Iterator[LeaseExecutor]:
     with CgroupKnobs(trees.layout, KernelTree) as knobs:
-        ports: dict[Scope, KnobPort] = {Scope.CGROUP: knobs, Scope.TC: Untouched(), Scope.RESCTRL: Untouched()}
-        yield LeaseExecutor(ports, NoStateFile(), trail, CLOCK, Rules(("be",)))
+        ports: dict[KnobScope, KnobPort] = {
+            KnobScope.CGROUP: knobs,
+            KnobScope.TC: Untouched(),
+            KnobScope.RESCTRL: Untouched(),
+        }
+        yield LeaseExecutor(ports, NoStateFile(), trail, CLOCK, KnobRules(("be",)))
 
 
 def files(trees: CgroupTrees) -> dict[str, str]:
@@ -77,7 +81,7 @@ def files(trees: CgroupTrees) -> dict[str, str]:
 
 
 def hold(executor: LeaseExecutor, group: str, knob: Knob, value: str) -> tuple[LeaseState, str]:
-    (answer,) = executor.hold([SetKnob(Target(group, knob), value, REASON)])
+    (answer,) = executor.hold([SetKnob(KnobTarget(group, knob), value, REASON)])
     return answer.state, answer.detail
 
 
@@ -100,7 +104,7 @@ def test_a_knob_that_was_not_named_is_neither_read_nor_written(
     state, detail = hold(executor, group, knob, value)
     assert state is LeaseState.REFUSED
     assert "not" in detail
-    assert executor.read([Target(group, knob)]) == (None,)
+    assert executor.read([KnobTarget(group, knob)]) == (None,)
     assert files(trees) == before
 
 
@@ -112,7 +116,7 @@ def test_links_below_a_root_lead_nowhere(executor: LeaseExecutor, trees: CgroupT
     for group in ("be/link", "be/b"):
         state, _ = hold(executor, group, Knob.CPU_MAX, HALF)
         assert state in (LeaseState.REFUSED, LeaseState.GONE)
-        assert executor.read([Target(group, Knob.CPU_MAX)]) == (None,)
+        assert executor.read([KnobTarget(group, Knob.CPU_MAX)]) == (None,)
     assert files(trees) == before
 
 
@@ -153,13 +157,13 @@ def test_leases_outside_of_the_roots_are_kept_and_not_restored(
     original = trees.path("services", "cpu.max").read_text()
     with CgroupKnobs(trees.layout, KernelTree) as knobs:
         file = LeaseFile(state, "boot")
-        earlier = LeaseExecutor({Scope.CGROUP: knobs}, file, trail, CLOCK, Rules(("be", "services")))
-        earlier.hold([SetKnob(Target(group, Knob.CPU_MAX), HALF, REASON) for group in ("be/a", "services")])
+        earlier = LeaseExecutor({KnobScope.CGROUP: knobs}, file, trail, CLOCK, KnobRules(("be", "services")))
+        earlier.hold([SetKnob(KnobTarget(group, Knob.CPU_MAX), HALF, REASON) for group in ("be/a", "services")])
         file.close()
 
         file = LeaseFile(state, "boot")
-        rules = Rules(("be",))
-        answers = LeaseExecutor({Scope.CGROUP: knobs}, file, trail, CLOCK, rules).restart(file.found.leases)
+        rules = KnobRules(("be",))
+        answers = LeaseExecutor({KnobScope.CGROUP: knobs}, file, trail, CLOCK, rules).restart(file.found.leases)
         assert [(answer.target.group, answer.state) for answer in answers] == [
             ("be/a", LeaseState.RESTORED),
             ("services", LeaseState.RESTORING),
@@ -170,20 +174,22 @@ def test_leases_outside_of_the_roots_are_kept_and_not_restored(
 
         file = LeaseFile(state, "boot")
         assert [lease.target.group for lease in file.found.leases] == ["services"]
-        forged = replace(file.found.leases[0], target=Target("eth0/ls", Knob.RATE))
-        by_hand = LeaseExecutor({Scope.CGROUP: knobs}, file, trail, CLOCK, replace(rules, restores_all=True))
+        forged = replace(file.found.leases[0], target=KnobTarget("eth0/ls", Knob.RATE))
+        by_hand = LeaseExecutor({KnobScope.CGROUP: knobs}, file, trail, CLOCK, replace(rules, restores_all=True))
         by_hand.restart(file.found.leases)
         assert trees.path("services", "cpu.max").read_text() == original
-        ports: dict[Scope, KnobPort] = {Scope.CGROUP: knobs, Scope.TC: Untouched()}
+        ports: dict[KnobScope, KnobPort] = {KnobScope.CGROUP: knobs, KnobScope.TC: Untouched()}
         (answer,) = LeaseExecutor(ports, file, trail, CLOCK, rules).restart([forged])
         assert answer.state is LeaseState.RESTORING
         file.close()
 
 
 def test_reasons_and_refused_values_are_stored_in_bounded_length(executor: LeaseExecutor, trail: Trail) -> None:
-    long = Reason("r" * 10_000, "t" * 1_000_000, tuple(Term("n" * 1000, 10**30, "u" * 1000) for _ in range(1000)))
+    long = Reason(
+        "r" * 10_000, "t" * 1_000_000, tuple(DecisionTerm("n" * 1000, 10**30, "u" * 1000) for _ in range(1000))
+    )
     for group, value in (("be/a", HALF), ("services", "x" * 1_000_000)):
-        executor.hold([SetKnob(Target(group, Knob.CPU_MAX), value, long)])
+        executor.hold([SetKnob(KnobTarget(group, Knob.CPU_MAX), value, long)])
     (lease,) = executor.leases()
     stored = [lease.reason, *(change.cause for change in trail.changes)]
     assert len(stored) == 3

@@ -15,33 +15,33 @@ from tests.fakes.waiting import patience, soon
 from cotenant.drivers.leasefile.audit import AuditTrail, changes
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.model.errors import Transient
-from cotenant.model.machine.knob import GiveBack, Knob, LeaseState, Scope, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobScope, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
-from cotenant.services.knobs.local_keeper import LocalKeeper, Watch
-from cotenant.services.knobs.rules import Requester, Rules
+from cotenant.services.knobs.local_keeper import GroupWatch, LocalKeeper
+from cotenant.services.knobs.rules import KnobRules, Requester
 
 REASON = Reason("test", "because")
-QUOTA = Target("be/a", Knob.CPU_MAX)
+QUOTA = KnobTarget("be/a", Knob.CPU_MAX)
 HALF = "50000 100000"
 REQUESTER = Requester("uid 7, pid 8", ("be/agent",))
 
 
 class World:
-    def __init__(self, folder: Path, watch: Watch | None = None) -> None:
+    def __init__(self, folder: Path, watch: GroupWatch | None = None) -> None:
         self.folder = folder
         self.now_us = 0
         self.knobs = KeptKnobs(["be/a", "be/agent", "system"])
         self.file = LeaseFile(folder, "boot")
         clock = Clock(lambda: self.now_us, lambda: 1.0)
         self.keeper = LocalKeeper(
-            LeaseExecutor({Scope.CGROUP: self.knobs}, self.file, AuditTrail(folder), clock, Rules(("be",))),
+            LeaseExecutor({KnobScope.CGROUP: self.knobs}, self.file, AuditTrail(folder), clock, KnobRules(("be",))),
             watch,
             last_rest_s=0,
         )
 
-    async def hold(self, *requests: tuple[Target, str], ttl_us: int = 100) -> list[LeaseState]:
+    async def hold(self, *requests: tuple[KnobTarget, str], ttl_us: int = 100) -> list[LeaseState]:
         made = [SetKnob(target, value, REASON, ttl_us) for target, value in requests]
         return [answer.state for answer in await self.keeper.hold(made, REQUESTER)]
 
@@ -72,9 +72,9 @@ def test_tasks_of_groups_that_are_held_idle_follow_again_for_new_tasks_and_are_l
     tasks, now_us = Followers(), 0
     knobs, clock = KeptKnobs(["be/a"]), Clock(lambda: now_us, lambda: 1.0)
     executor = LeaseExecutor(
-        {Scope.CGROUP: knobs}, NoStateFile(), AuditTrail(tmp_path), clock, Rules(("be",)), tasks=tasks
+        {KnobScope.CGROUP: knobs}, NoStateFile(), AuditTrail(tmp_path), clock, KnobRules(("be",)), tasks=tasks
     )
-    idle = SetKnob(Target("be/a", Knob.CPU_IDLE), "1", REASON, 10_000_000)
+    idle = SetKnob(KnobTarget("be/a", Knob.CPU_IDLE), "1", REASON, 10_000_000)
     executor.hold([SetKnob(QUOTA, HALF, REASON, 10_000_000)], REQUESTER)
     assert tasks.calls == []  # nothing is idle
     assert executor.hold([idle], REQUESTER)[0].state is LeaseState.HELD  # although following failed
@@ -93,11 +93,11 @@ def test_tasks_of_a_kubelets_best_effort_group_follow_while_anything_is_held_on_
     clock = Clock(lambda: 0, lambda: 1.0)
     knobs = KeptKnobs([group, "kubepods/burstable"])
     executor = LeaseExecutor(
-        {Scope.CGROUP: knobs}, NoStateFile(), AuditTrail(tmp_path), clock, Rules(("kubepods",)), tasks=tasks
+        {KnobScope.CGROUP: knobs}, NoStateFile(), AuditTrail(tmp_path), clock, KnobRules(("kubepods",)), tasks=tasks
     )
-    executor.hold([SetKnob(Target("kubepods/burstable", Knob.CPU_MAX), HALF, REASON, 10_000_000)], REQUESTER)
+    executor.hold([SetKnob(KnobTarget("kubepods/burstable", Knob.CPU_MAX), HALF, REASON, 10_000_000)], REQUESTER)
     assert tasks.calls == []
-    executor.hold([SetKnob(Target(group, Knob.CPU_MAX), HALF, REASON, 10_000_000)], REQUESTER)
+    executor.hold([SetKnob(KnobTarget(group, Knob.CPU_MAX), HALF, REASON, 10_000_000)], REQUESTER)
     assert tasks.calls == [(group,)]
     executor.give_all_back(REASON)
     assert tasks.calls == [(group,), ()]
@@ -106,14 +106,16 @@ def test_tasks_of_a_kubelets_best_effort_group_follow_while_anything_is_held_on_
 def test_answers_come_in_the_order_of_the_requests_whatever_was_refused(world: World) -> None:
     async def use() -> list[LeaseState]:
         states = await world.hold(
-            (Target("system", Knob.CPU_MAX), HALF),
+            (KnobTarget("system", Knob.CPU_MAX), HALF),
             (QUOTA, HALF),
-            (Target("be/a", Knob.MEMORY_RECLAIM), "8192"),
+            (KnobTarget("be/a", Knob.MEMORY_RECLAIM), "8192"),
             (QUOTA, "20"),
-            (Target("be/gone", Knob.CPU_MAX), HALF),
-            (Target("be/agent", Knob.CPU_MAX), HALF),  # the client's own group
+            (KnobTarget("be/gone", Knob.CPU_MAX), HALF),
+            (KnobTarget("be/agent", Knob.CPU_MAX), HALF),  # the client's own group
         )
-        assert await world.keeper.read([QUOTA, Target("system", Knob.CPU_MAX), Target("be/gone", Knob.CPU_MAX)]) == (
+        assert await world.keeper.read(
+            [QUOTA, KnobTarget("system", Knob.CPU_MAX), KnobTarget("be/gone", Knob.CPU_MAX)]
+        ) == (
             HALF,
             None,
             None,
@@ -178,7 +180,7 @@ def test_stop_retries_and_returns_what_could_not_be_restored(world: World) -> No
 
 @pytest.mark.parametrize("operation", ["read", "raw", "write", "restore"])
 def test_an_unexpected_error_fails_only_its_knob_and_all_others_are_restored(operation: str, world: World) -> None:
-    other = Target("be/agent", Knob.CPU_WEIGHT)
+    other = KnobTarget("be/agent", Knob.CPU_WEIGHT)
 
     async def use() -> None:
         await world.hold((QUOTA, HALF))
@@ -196,10 +198,10 @@ def test_an_unexpected_error_fails_only_its_knob_and_all_others_are_restored(ope
 
 
 def test_a_slow_one_shot_write_delays_no_other_and_is_not_started_twice(world: World) -> None:
-    order, over = (Target("be/a", Knob.MEMORY_RECLAIM), "4096"), threading.Event()
+    order, over = (KnobTarget("be/a", Knob.MEMORY_RECLAIM), "4096"), threading.Event()
     write = world.knobs.write
 
-    def slow(target: Target, value: str) -> None:
+    def slow(target: KnobTarget, value: str) -> None:
         if target == order[0]:
             over.wait(patience(10))
         write(target, value)
@@ -223,14 +225,16 @@ def test_a_dry_run_keeper_answers_and_records_but_writes_nothing(tmp_path: Path)
     knobs = KeptKnobs(["be/a"])
     clock = Clock(lambda: 0, lambda: 1.0)
     keeper = LocalKeeper(
-        LeaseExecutor({Scope.CGROUP: DryRunKnobs(knobs)}, NoStateFile(), AuditTrail(tmp_path), clock, Rules(("be",)))
+        LeaseExecutor(
+            {KnobScope.CGROUP: DryRunKnobs(knobs)}, NoStateFile(), AuditTrail(tmp_path), clock, KnobRules(("be",))
+        )
     )
 
     async def use() -> None:
         for _ in range(2):
             (answer,) = await keeper.hold([SetKnob(QUOTA, HALF, REASON)])
             assert answer.state is LeaseState.HELD
-        (gone,) = await keeper.hold([SetKnob(Target("be/gone", Knob.CPU_MAX), HALF, REASON)])
+        (gone,) = await keeper.hold([SetKnob(KnobTarget("be/gone", Knob.CPU_MAX), HALF, REASON)])
         assert gone.state is LeaseState.GONE
         assert await keeper.read([QUOTA]) == (HALF,)
         (answer,) = await keeper.give_back([GiveBack(QUOTA, REASON)])
@@ -250,7 +254,7 @@ def test_an_overlaid_value_ends_with_its_group(tmp_path: Path) -> None:
     knobs = KeptKnobs(["be/a"])
     dry = DryRunKnobs(knobs)
     clock = Clock(lambda: 0, lambda: 1.0)
-    executor = LeaseExecutor({Scope.CGROUP: dry}, NoStateFile(), AuditTrail(tmp_path), clock, Rules(("be",)))
+    executor = LeaseExecutor({KnobScope.CGROUP: dry}, NoStateFile(), AuditTrail(tmp_path), clock, KnobRules(("be",)))
     executor.hold([SetKnob(QUOTA, HALF, REASON)])
     knobs.remove("be/a")
     executor.give_back([GiveBack(QUOTA, REASON)])
@@ -263,7 +267,7 @@ def test_an_overlaid_value_ends_with_its_group(tmp_path: Path) -> None:
 
 
 def test_a_repeated_refusal_is_recorded_once(world: World) -> None:
-    system = Target("system", Knob.CPU_MAX)
+    system = KnobTarget("system", Knob.CPU_MAX)
 
     async def use() -> None:
         for _ in range(5):
@@ -290,7 +294,7 @@ def test_a_jump_of_the_wall_clock_neither_ends_nor_prolongs_a_lease(tmp_path: Pa
     now = {"us": 0, "wall": 1e9}
     knobs = KeptKnobs(["be/a"])
     clock = Clock(lambda: int(now["us"]), lambda: now["wall"])
-    executor = LeaseExecutor({Scope.CGROUP: knobs}, NoStateFile(), AuditTrail(tmp_path), clock, Rules(("be",)))
+    executor = LeaseExecutor({KnobScope.CGROUP: knobs}, NoStateFile(), AuditTrail(tmp_path), clock, KnobRules(("be",)))
     executor.hold([SetKnob(QUOTA, HALF, REASON, 100)])
     for wall in (2e9, 5e8, 0.0):
         now["wall"] = wall
@@ -306,7 +310,7 @@ class Written:
 
     def __init__(self) -> None:
         self.descriptor, self._at = os.pipe()
-        self.followed: frozenset[Target] = frozenset()
+        self.followed: frozenset[KnobTarget] = frozenset()
         self.unwatched: frozenset[str] = frozenset()
         self._groups: set[str] = set()
 
@@ -314,7 +318,7 @@ class Written:
         self._groups.add(group)
         os.write(self._at, b"x")
 
-    def follow(self, targets: Iterable[Target]) -> None:
+    def follow(self, targets: Iterable[KnobTarget]) -> None:
         self.followed = frozenset(targets)
 
     def written(self) -> frozenset[str]:

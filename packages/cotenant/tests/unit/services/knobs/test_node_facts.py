@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.services.knobs.node_facts import NodeFacts
+from cotenant.services.knobs.node_facts import NodeFactsReader
 
 
 def test_checkpoints_win_over_the_file(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("{cpuManagerPolicy: none, topologyManagerPolicy: restricted}")
     (tmp_path / "cpu_manager_state").write_text('{"policyName":"static","entries":{"u":{"c":"2-3"}}}')
     (tmp_path / "memory_manager_state").write_text('{"policyName":"None"}')
-    facts = NodeFacts(1, lambda: 252, tmp_path / "cpu_manager_state")
+    facts = NodeFactsReader(1, lambda: 252, tmp_path / "cpu_manager_state")
     assert facts() == KubeletFacts(
         1,
         cpu_manager="static",
@@ -28,7 +28,7 @@ def test_checkpoints_win_over_the_file(tmp_path: Path) -> None:
 
 def test_files_are_read_again_after_some_seconds(tmp_path: Path) -> None:
     now = [0.0]
-    facts = NodeFacts(None, lambda: None, tmp_path / "cpu_manager_state", clock=lambda: now[0])
+    facts = NodeFactsReader(None, lambda: None, tmp_path / "cpu_manager_state", clock=lambda: now[0])
     assert facts() == KubeletFacts(2)
     config = tmp_path / "config.yaml"
     config.write_text("cpuManagerPolicy: none")
@@ -51,7 +51,7 @@ def test_a_checkpoint_that_was_replaced_behind_its_mount_is_said_once(
     state, now = tmp_path / "cpu_manager_state", [0.0]
     state.write_text('{"policyName": "static"}')
     with state.open() as file:
-        facts = NodeFacts(1, lambda: None, Path(f"/proc/self/fd/{file.fileno()}"), lambda: now[0])
+        facts = NodeFactsReader(1, lambda: None, Path(f"/proc/self/fd/{file.fileno()}"), lambda: now[0])
         assert facts().cpu_manager == "static"
         assert not caplog.records
         state.unlink()

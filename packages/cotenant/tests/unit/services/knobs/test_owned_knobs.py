@@ -12,16 +12,16 @@ from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.systemd.manager import SystemdManager
 from cotenant.drivers.systemd.properties import UNSET
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.machine.knob import GiveBack, Knob, LeaseState, Scope, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobScope, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.dry_run import NoStateFile
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
 from cotenant.services.knobs.owned_knobs import OwnedKnobs
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 GROUP = "kubepods.slice/kubepods-besteffort.slice"
 UNIT = "kubepods-besteffort.slice"
-QUOTA = Target(GROUP, Knob.CPU_MAX)
+QUOTA = KnobTarget(GROUP, Knob.CPU_MAX)
 REASON = Reason("test", "because")
 
 
@@ -32,8 +32,8 @@ class World:
         facts = KubeletFacts(2, systemd=252)
         self.knobs = OwnedKnobs(self.files, SystemdManager(lambda: self.bus), lambda: facts)  # type: ignore[arg-type]
         clock = Clock(lambda: 0, lambda: 1.0)
-        rules = Rules(("kubepods.slice",), facts=lambda: facts)
-        self.executor = LeaseExecutor({Scope.CGROUP: self.knobs}, NoStateFile(), AuditTrail(folder), clock, rules)
+        rules = KnobRules(("kubepods.slice",), facts=lambda: facts)
+        self.executor = LeaseExecutor({KnobScope.CGROUP: self.knobs}, NoStateFile(), AuditTrail(folder), clock, rules)
 
     def hold(self) -> LeaseState:
         return self.executor.hold([SetKnob(QUOTA, "50000 100000", REASON, 100)])[0].state
@@ -96,7 +96,7 @@ def test_a_knob_that_is_not_systemds_is_never_asked_of_it(
     bus, files = FakeBus({UNIT: GROUP}), KeptKnobs([GROUP, "cotenant/batch"])
     bus.silent = True  # a question would be logged
     knobs = OwnedKnobs(files, SystemdManager(lambda: bus), lambda: facts)  # type: ignore[arg-type]
-    target = Target(group, Knob.CPU_MAX)
+    target = KnobTarget(group, Knob.CPU_MAX)
     assert knobs.raw(target) == files.raw(target)
     knobs.write(target, "50000 100000")
     assert files.read(target) == "50000 100000"

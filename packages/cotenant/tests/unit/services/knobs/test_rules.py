@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, SetKnob
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.knobs.rules import Requester, Rules, own_groups
+from cotenant.services.knobs.rules import KnobRules, Requester, own_groups
 
 REASON = Reason("test", "because")
-RULES = Rules(
+RULES = KnobRules(
     ("kubepods/besteffort", "demo"),
     never=("demo/agent/keeper",),
     interfaces=frozenset({"eth0"}),
     classes=frozenset({"BE"}),
     longest_ttl_us=1000,
 )
-CGROUP = tuple(knob for knob in Knob if knob.scope is Scope.CGROUP)
+CGROUP = tuple(knob for knob in Knob if knob.scope is KnobScope.CGROUP)
 GOOD = {
     Knob.CPU_MAX: "20000 100000",
     Knob.CPU_BURST: "1000",
@@ -47,9 +47,9 @@ GOOD = {
 
 
 def refusal(
-    group: str, value: str = "20000 100000", knob: Knob = Knob.CPU_MAX, ttl_us: int = 10, rules: Rules = RULES
+    group: str, value: str = "20000 100000", knob: Knob = Knob.CPU_MAX, ttl_us: int = 10, rules: KnobRules = RULES
 ) -> str | None:
-    return rules.refusal(SetKnob(Target(group, knob), value, REASON, ttl_us))
+    return rules.refusal(SetKnob(KnobTarget(group, knob), value, REASON, ttl_us))
 
 
 # The border of each kind of knob
@@ -71,7 +71,7 @@ def refusal(
     ],
 )
 def test_a_cgroups_knob_is_granted_at_and_below_a_root_only(knob: Knob, group: str, why: str | None) -> None:
-    rules = Rules(("demo",), interfaces=frozenset({"eth0"}), classes=frozenset({"BE"}), freezes=True)
+    rules = KnobRules(("demo",), interfaces=frozenset({"eth0"}), classes=frozenset({"BE"}), freezes=True)
     told = refusal(group, GOOD[knob], knob, rules=rules)
     assert told is None if why is None else why in (told or "")
 
@@ -95,7 +95,7 @@ def test_a_cgroups_knob_is_granted_at_and_below_a_root_only(knob: Knob, group: s
 def test_the_rates_of_named_interfaces_only_are_granted(group: str, why: str | None) -> None:
     told = refusal(group, GOOD[Knob.RATE], Knob.RATE)
     assert told is None if why is None else why in (told or "")
-    assert refusal(group, GOOD[Knob.RATE], Knob.RATE, rules=Rules(("demo", "eth0"))) is not None
+    assert refusal(group, GOOD[Knob.RATE], Knob.RATE, rules=KnobRules(("demo", "eth0"))) is not None
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_the_rates_of_named_interfaces_only_are_granted(group: str, why: str | N
 def test_the_schemata_of_named_classes_only_are_granted(group: str, why: str | None) -> None:
     told = refusal(group, GOOD[Knob.SCHEMATA], Knob.SCHEMATA)
     assert told is None if why is None else why in (told or "")
-    assert refusal(group, GOOD[Knob.SCHEMATA], Knob.SCHEMATA, rules=Rules(("demo", "BE"))) is not None
+    assert refusal(group, GOOD[Knob.SCHEMATA], Knob.SCHEMATA, rules=KnobRules(("demo", "BE"))) is not None
 
 
 def test_a_group_is_frozen_only_where_that_was_allowed_and_never_the_one_that_asks() -> None:
     assert "no group is frozen here (--freeze)" in (refusal("demo/x", "1", Knob.CGROUP_FREEZE) or "")
     rules = replace(RULES, freezes=True)
     assert refusal("demo/x", "1", Knob.CGROUP_FREEZE, rules=rules) is None
-    wish = SetKnob(Target("demo/x", Knob.CGROUP_FREEZE), "1", REASON, 10)
+    wish = SetKnob(KnobTarget("demo/x", Knob.CGROUP_FREEZE), "1", REASON, 10)
     told = rules.refusal(wish, Requester("agent", ("demo/x/agent",)))
     assert told == "/demo/x contains /demo/x/agent, which is never written"
 
@@ -128,14 +128,14 @@ def test_a_group_is_frozen_only_where_that_was_allowed_and_never_the_one_that_as
 def test_every_knob_is_refused_by_a_keeper_that_names_nothing() -> None:
     for knob in Knob:
         for group in ("a", "a/b", "eth0/be", "BE", ""):
-            assert refusal(group, GOOD[knob], knob, rules=Rules(())) is not None, (knob, group)
+            assert refusal(group, GOOD[knob], knob, rules=KnobRules(())) is not None, (knob, group)
 
 
 @pytest.mark.parametrize("knob", Knob)
 @pytest.mark.parametrize("group", ["../x", "demo/../..", "demo/..", "/demo", "demo//x", "demo/.", "demo/", "demo\0/x"])
 def test_a_path_that_leads_out_of_the_tree_is_not_a_target(knob: Knob, group: str) -> None:
     with pytest.raises(InvalidInput):
-        Target(group, knob)
+        KnobTarget(group, knob)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_other_groups_are_refused(group: str, why: str) -> None:
 
 
 def test_a_requesters_own_groups_are_refused() -> None:
-    request = SetKnob(Target("kubepods/besteffort", Knob.CPU_MAX), GOOD[Knob.CPU_MAX], REASON, 10)
+    request = SetKnob(KnobTarget("kubepods/besteffort", Knob.CPU_MAX), GOOD[Knob.CPU_MAX], REASON, 10)
     inside = Requester("agent", ("kubepods/besteffort/pod1",))
     assert "never written" in (RULES.refusal(request, inside) or "")
 
@@ -194,10 +194,10 @@ def test_a_requesters_own_groups_are_refused() -> None:
     ],
 )
 def test_a_roots_own_knob_is_not_raised_above_what_stood_before(knob: Knob, value: str, before: str) -> None:
-    assert "may not be raised" in (RULES.above_original(Target("demo", knob), value, before) or "")
-    assert RULES.above_original(Target("demo/x", knob), value, before) is None
-    assert Rules(("demo",), raises_roots=True).above_original(Target("demo", knob), value, before) is None
-    assert Rules(("demo", "demo/x")).above_original(Target("demo/x", knob), value, before) is None
+    assert "may not be raised" in (RULES.above_original(KnobTarget("demo", knob), value, before) or "")
+    assert RULES.above_original(KnobTarget("demo/x", knob), value, before) is None
+    assert KnobRules(("demo",), raises_roots=True).above_original(KnobTarget("demo", knob), value, before) is None
+    assert KnobRules(("demo", "demo/x")).above_original(KnobTarget("demo/x", knob), value, before) is None
 
 
 @pytest.mark.parametrize(
@@ -218,12 +218,12 @@ def test_a_roots_own_knob_is_not_raised_above_what_stood_before(knob: Knob, valu
     ],
 )
 def test_a_roots_own_knob_may_be_made_more_restrictive(knob: Knob, value: str, before: str) -> None:
-    assert RULES.above_original(Target("demo", knob), value, before) is None
+    assert RULES.above_original(KnobTarget("demo", knob), value, before) is None
 
 
 def test_knobs_outside_of_cgroups_have_no_roots() -> None:
-    assert RULES.above_original(Target("eth0/be", Knob.RATE), "1 2", "0 1") is None
-    assert RULES.above_original(Target("BE", Knob.SCHEMATA), "L3:0=ff", "L3:0=f") is None
+    assert RULES.above_original(KnobTarget("eth0/be", Knob.RATE), "1 2", "0 1") is None
+    assert RULES.above_original(KnobTarget("BE", Knob.SCHEMATA), "L3:0=ff", "L3:0=f") is None
 
 
 # Values
@@ -280,8 +280,8 @@ def test_values_in_bounds_are_granted(group: str, knob: Knob, value: str) -> Non
 
 def test_knobs_and_times_are_bounded() -> None:
     assert "1001 us" in (refusal("demo/x", ttl_us=1001) or "")
-    only_cpu = Rules(("demo",), knobs=frozenset({Knob.CPU_MAX}))
-    request = SetKnob(Target("demo/x", Knob.MEMORY_MAX), "4096", REASON)
+    only_cpu = KnobRules(("demo",), knobs=frozenset({Knob.CPU_MAX}))
+    request = SetKnob(KnobTarget("demo/x", Knob.MEMORY_MAX), "4096", REASON)
     assert "allowed knobs" in (only_cpu.refusal(request) or "")
 
 
@@ -290,19 +290,19 @@ def test_knobs_and_times_are_bounded() -> None:
 
 def test_the_trees_root_cannot_be_an_allowed_root() -> None:
     with pytest.raises(InvalidInput, match="never written"):
-        Rules(("",))
+        KnobRules(("",))
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "eth 0", "x" * 16, "eth0\n"])
 def test_a_name_that_no_interface_has_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="--interface"):
-        Rules(("demo",), interfaces=frozenset({name}))
+        KnobRules(("demo",), interfaces=frozenset({name}))
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "info", "mon_groups"])
 def test_a_name_that_no_class_has_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="--resctrl-class"):
-        Rules(("demo",), classes=frozenset({name}))
+        KnobRules(("demo",), classes=frozenset({name}))
 
 
 def test_own_groups_are_those_of_all_trees_but_the_root() -> None:

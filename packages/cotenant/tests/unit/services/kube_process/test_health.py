@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cotenant.services.kube_process.health import Health
+from cotenant.services.kube_process.health import ProcessHealth
 
 
 def test_every_failing_check_is_named() -> None:
-    health, wrong = Health(), ["", ""]
+    health, wrong = ProcessHealth(), ["", ""]
     health.must_live(lambda: wrong[0])
     health.must_live(lambda: wrong[1])
     health.must_be_ready(lambda: "not listed")

@@ -19,7 +19,7 @@ from tests.fakes.servers.fake_api import FakeApi, Faults
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.http.address import Address
-from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.messages import HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.kube.client.access import Access
@@ -100,7 +100,7 @@ class Pages:
         self._pages = HealthPages(process.metrics.page, health.unhealthy, health.unready, process.standing)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_answer(send, self._pages.answer(scope["method"], scope["path"]) or Answer(404))
+        await send_answer(send, self._pages.answer(scope["method"], scope["path"]) or HttpAnswer(404))
 
 
 @asynccontextmanager

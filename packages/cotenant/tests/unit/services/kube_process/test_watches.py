@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.drivers.kube.cache.cache import Changed, Malformed
+from cotenant.drivers.kube.cache.cache import Changed, MalformedObject
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
@@ -60,8 +60,8 @@ def test_what_cannot_be_read_counts_as_gone_and_does_not_stop_the_others(
         handler(said),
         [
             Changed("Namespace", "bad", None, named("bad")),
-            Malformed("Namespace", "broken", "no JSON"),
-            Malformed("Namespace", "", "no name either"),
+            MalformedObject("Namespace", "broken", "no JSON"),
+            MalformedObject("Namespace", "", "no name either"),
             Changed("Namespace", "a", None, named("a")),
         ],
     )
@@ -74,6 +74,6 @@ def test_what_cannot_be_read_counts_as_gone_and_does_not_stop_the_others(
 def test_a_handler_may_keep_what_it_last_read(watches: Watches, said: list[str]) -> None:
     watches.hand_on(
         handler(said, keeps=True),
-        [Changed("Namespace", "bad", None, named("bad")), Malformed("Namespace", "broken", "no JSON")],
+        [Changed("Namespace", "bad", None, named("bad")), MalformedObject("Namespace", "broken", "no JSON")],
     )
     assert said == ["unreadable bad", "unreadable broken"]

@@ -10,7 +10,7 @@ import pytest
 
 from cotenant.cli.main import main
 from cotenant.model.errors import InvalidInput
-from cotenant.services.lint.judging import Finding, lint
+from cotenant.services.lint.judging import LintFinding, lint
 from cotenant.services.lint.reading import read_manifests
 
 PROFILE = """
@@ -21,7 +21,7 @@ spec: {selector: {matchLabels: {kind: batch}}, qosClass: BE, priorityClassName: 
 """
 
 
-def findings(*texts: str) -> list[Finding]:
+def findings(*texts: str) -> list[LintFinding]:
     return lint(read_manifests("f.yaml", "---\n".join(dedent(text) for text in texts).encode()))
 
 

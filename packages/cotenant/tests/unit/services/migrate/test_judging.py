@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import cotenant
 from cotenant.model.errors import InvalidInput
 from cotenant.services.migrate.installed import Installed, from_files, read_objects
-from cotenant.services.migrate.judging import Judged, Piece, judge
-from cotenant.services.migrate.protocol import CONFIG_KEYS, KINDS, LABELS, PLUGINS, Verdict
+from cotenant.services.migrate.judging import JudgedInstallation, MigrationPiece, judge
+from cotenant.services.migrate.protocol import CONFIG_KEYS, KINDS, LABELS, PLUGINS, MigrationVerdict
 from cotenant.services.migrate.setup import files
 from cotenant.services.scheduling.load_aware import parse_settings
 
@@ -46,11 +46,11 @@ def config_map(name: str, data: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-def judged(*objects: dict[str, Any]) -> Judged:
+def judged(*objects: dict[str, Any]) -> JudgedInstallation:
     return judge(Installed(objects))
 
 
-def piece(found: Judged, what: str) -> Piece:
+def piece(found: JudgedInstallation, what: str) -> MigrationPiece:
     return next(one for one in found.pieces if one.what == what)
 
 
@@ -58,13 +58,13 @@ def test_a_scheduler_configuration_becomes_names_options_and_a_load_aware_file()
     found = judged(config_map("koord-scheduler-config", {"koord-scheduler-config": SCHEDULER}))
     assert found.scheduler_names == ("koord-scheduler",)
     assert set(found.options) == {"--quota-revoke-after-s=120", "--no-quota-revoke", "--device-strategy=binpack"}
-    assert piece(found, "plugin HomeGrown (filter)").verdict is Verdict.UNKNOWN
-    assert piece(found, "plugin NodeNUMAResource (filter)").verdict is Verdict.SUPPORTED
+    assert piece(found, "plugin HomeGrown (filter)").verdict is MigrationVerdict.UNKNOWN
+    assert piece(found, "plugin NodeNUMAResource (filter)").verdict is MigrationVerdict.SUPPORTED
     bad = piece(found, "LoadAwareScheduling.prodUsageThresholds")
-    assert bad.verdict is Verdict.NOT_SUPPORTED
+    assert bad.verdict is MigrationVerdict.NOT_SUPPORTED
     assert "900" in bad.words
-    assert piece(found, "LoadAwareScheduling.supportedResources").verdict is Verdict.NOT_SUPPORTED
-    assert piece(found, "ElasticQuota.quotaGroupNamespace").verdict is Verdict.NOT_SUPPORTED
+    assert piece(found, "LoadAwareScheduling.supportedResources").verdict is MigrationVerdict.NOT_SUPPORTED
+    assert piece(found, "ElasticQuota.quotaGroupNamespace").verdict is MigrationVerdict.NOT_SUPPORTED
     made = files(found)
     assert parse_settings(made["load-aware.yaml"].encode(), "f").thresholds is not None
     values = yaml.safe_load(made["values.yaml"])
@@ -88,12 +88,12 @@ def test_the_managers_configmap_is_judged_key_by_key() -> None:
         "of-the-vendor-config": "{}",
     }
     found = judged(config_map("slo-controller-config", data))
-    assert piece(found, "slo-controller-config: colocation-config").verdict is Verdict.DIFFERS
+    assert piece(found, "slo-controller-config: colocation-config").verdict is MigrationVerdict.DIFFERS
     threshold = piece(found, "slo-controller-config: resource-threshold-config")
-    assert threshold.verdict is Verdict.NOT_SUPPORTED
+    assert threshold.verdict is MigrationVerdict.NOT_SUPPORTED
     assert "650" in threshold.words
-    assert piece(found, "slo-controller-config: cpu-burst-config").verdict is Verdict.NOT_SUPPORTED
-    assert piece(found, "slo-controller-config: of-the-vendor-config").verdict is Verdict.UNKNOWN
+    assert piece(found, "slo-controller-config: cpu-burst-config").verdict is MigrationVerdict.NOT_SUPPORTED
+    assert piece(found, "slo-controller-config: of-the-vendor-config").verdict is MigrationVerdict.UNKNOWN
     assert set(found.manager_config) == {"colocation-config"}
 
 
@@ -110,8 +110,10 @@ def test_names_in_use_are_counted_and_unknown_ones_named() -> None:
     }
     found = judged(pod, {**pod, "metadata": {**pod["metadata"], "name": "y"}})  # type: ignore[dict-item]
     assert piece(found, "koordinator.sh/qosClass").found == 2
-    assert piece(found, "scheduling.koordinator.sh/of-tomorrow").verdict is Verdict.UNKNOWN
-    assert piece(found, "gang.scheduling.koordinator.sh/network-topology-index").verdict is Verdict.NOT_SUPPORTED
+    assert piece(found, "scheduling.koordinator.sh/of-tomorrow").verdict is MigrationVerdict.UNKNOWN
+    assert (
+        piece(found, "gang.scheduling.koordinator.sh/network-topology-index").verdict is MigrationVerdict.NOT_SUPPORTED
+    )
     assert found.scheduler_names == ("koord-scheduler",)
     assert len(found.pieces) == 3
 
@@ -123,8 +125,8 @@ def test_kinds_of_a_later_version_are_unknown_and_others_are_left_alone() -> Non
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}},
     )
     assert [(one.what, one.verdict) for one in found.pieces] == [
-        ("NodeSLO objects", Verdict.SUPPORTED),
-        ("Marvel objects (new.koordinator.sh)", Verdict.UNKNOWN),
+        ("NodeSLO objects", MigrationVerdict.SUPPORTED),
+        ("Marvel objects (new.koordinator.sh)", MigrationVerdict.UNKNOWN),
     ]
 
 
@@ -135,7 +137,9 @@ def test_a_name_that_is_supported_is_read_somewhere() -> None:
         path.read_text() for path in source.rglob("*.py") if path.parts[-2:] != ("migrate", "protocol.py")
     )
     missing = [
-        name for name, known in LABELS.items() if known.verdict is Verdict.SUPPORTED and name.split("/")[1] not in texts
+        name
+        for name, known in LABELS.items()
+        if known.verdict is MigrationVerdict.SUPPORTED and name.split("/")[1] not in texts
     ]
     assert missing == []
 
@@ -163,8 +167,8 @@ def test_a_label_that_a_profile_selects_by_is_its_owners() -> None:
     labels = {"koordinator.sh/enable-colocation": "true", "koordinator.sh/spark": "", "koordinator.sh/else": ""}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "demo", "labels": labels}}
     found = judged(namespace, profile)
-    assert {piece(found, name).verdict for name in list(labels)[:2]} == {Verdict.SUPPORTED}
-    assert piece(found, "koordinator.sh/else").verdict is Verdict.UNKNOWN
+    assert {piece(found, name).verdict for name in list(labels)[:2]} == {MigrationVerdict.SUPPORTED}
+    assert piece(found, "koordinator.sh/else").verdict is MigrationVerdict.UNKNOWN
 
 
 def test_every_page_of_the_guide_is_there() -> None:

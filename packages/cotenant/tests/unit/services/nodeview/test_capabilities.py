@@ -7,10 +7,10 @@ from pathlib import Path
 from tests.fakes.node.cgroup_trees import CgroupTrees
 
 from cotenant.drivers.nri.state_file import HookState, StateFile
-from cotenant.services.nodeview.capabilities import Capability, capabilities
+from cotenant.services.nodeview.capabilities import AgentCapability, capabilities
 
 
-def hook_of(tmp_path: Path) -> Capability:
+def hook_of(tmp_path: Path) -> AgentCapability:
     layout = CgroupTrees(tmp_path / "cgroup", "v1").layout
     (found,) = (
         capability for capability in capabilities(layout, tmp_path / "nri.json") if "runtime hook" in capability.what

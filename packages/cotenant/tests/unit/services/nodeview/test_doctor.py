@@ -13,9 +13,9 @@ import pytest
 from tests.fakes.node import kubepods
 
 from cotenant.cli.main import main
-from cotenant.engine.node.doctor.checks import Severity, findings
+from cotenant.engine.node.doctor.checks import FindingSeverity, findings
 from cotenant.engine.node.doctor.found import KeeperFound, NodeFound, OtherWriter
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import Knob
 from cotenant.services.agent.self_check import checked
@@ -40,7 +40,7 @@ def node(folder: Path, version: int = 1, systemd: bool = False) -> Path:
     return folder / "kubelet/cpu_manager_state"
 
 
-def config(folder: Path, *writable: str, mode: Mode = Mode.ACT, despite: bool = False) -> AgentConfig:
+def config(folder: Path, *writable: str, mode: AgentMode = AgentMode.ACT, despite: bool = False) -> AgentConfig:
     return AgentConfig(
         node="n",
         mode=mode,
@@ -132,7 +132,7 @@ def test_an_account_without_rights_says_which_writers_it_cannot_read() -> None:
         OtherWriter("another keeper", "process 6", ("kubepods",), is_certain=False),
     )
     (first, *_) = findings(NodeFound("v1", writers=found), ours.settings())
-    assert (first.severity, first.subject) == (Severity.WARNING, "other writers")
+    assert (first.severity, first.subject) == (FindingSeverity.WARNING, "other writers")
     assert first.text == (
         "another agent (process 4) may write knobs of groups below /kubepods: this account may not read it"
     )
@@ -141,13 +141,13 @@ def test_an_account_without_rights_says_which_writers_it_cannot_read() -> None:
 @pytest.mark.parametrize(
     ("writable", "despite", "mode", "conflicts"),
     [
-        ("kubepods", False, Mode.ACT, 0),
-        ("kubepods.slice", False, Mode.OBSERVE, 1),  # a root of another driver
-        ("kubepods.slice", True, Mode.ACT, 1),
+        ("kubepods", False, AgentMode.ACT, 0),
+        ("kubepods.slice", False, AgentMode.OBSERVE, 1),  # a root of another driver
+        ("kubepods.slice", True, AgentMode.ACT, 1),
     ],
 )
 def test_an_agent_that_finds_a_conflict_observes_unless_told(
-    tmp_path: Path, writable: str, despite: bool, mode: Mode, conflicts: int
+    tmp_path: Path, writable: str, despite: bool, mode: AgentMode, conflicts: int
 ) -> None:
     node(tmp_path)
     given, against = asyncio.run(checked(config(tmp_path, writable, despite=despite), single=True))
@@ -155,7 +155,7 @@ def test_an_agent_that_finds_a_conflict_observes_unless_told(
 
 
 def test_an_agent_that_does_not_act_looks_for_nothing(tmp_path: Path) -> None:
-    asked = config(tmp_path / "nowhere", mode=Mode.OBSERVE)
+    asked = config(tmp_path / "nowhere", mode=AgentMode.OBSERVE)
     assert asyncio.run(checked(asked, single=True)) == (asked, ())
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.engine.node.settings import Mode
+from cotenant.engine.node.settings import AgentMode
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.nri.main import NriArguments, configure
@@ -16,9 +16,9 @@ def test_what_the_command_line_names_counts_and_the_rest_is_the_files(tmp_path: 
     file = tmp_path / "agent.yaml"
     file.write_text("mode: dry-run\nnode: n1\nruntime_hook: {socket: /run/of-the-file.sock}\n")
     written = configure(NriArguments(file))
-    assert (written.mode, str(written.runtime_hook.socket)) == (Mode.DRY_RUN, "/run/of-the-file.sock")
+    assert (written.mode, str(written.runtime_hook.socket)) == (AgentMode.DRY_RUN, "/run/of-the-file.sock")
     named = configure(NriArguments(file, mode="observe", socket=Path("/run/named.sock")))
-    assert (named.mode, str(named.runtime_hook.socket)) == (Mode.OBSERVE, "/run/named.sock")
+    assert (named.mode, str(named.runtime_hook.socket)) == (AgentMode.OBSERVE, "/run/named.sock")
     assert named.node == written.node == "n1"
     assert configure(NriArguments(None)) == AgentConfig()
 

@@ -19,7 +19,7 @@ from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.nri.session import RuntimeVersion
 from cotenant.drivers.nri.state_file import HookState, StateFile, read_state
 from cotenant.drivers.resctrl.tree import ResctrlTree
-from cotenant.engine.node.first_values import FirstValueSettings, NodeFacts
+from cotenant.engine.node.first_values import FirstValueFacts, FirstValueSettings
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.services.agent_settings.config import AgentConfig, read_config
 from cotenant.services.agent_settings.runtime_hook import RuntimeHook
@@ -66,7 +66,7 @@ def hook(
     above: GroupsAbove, connected: Callable[[RuntimeVersion], None] = lambda runtime: None, *, acts: bool = True
 ) -> Hook:
     return Hook(
-        FirstValueSettings(), acts, lambda: NodeFacts("node"), above, lambda: 0.0, lambda seconds: None, connected
+        FirstValueSettings(), acts, lambda: FirstValueFacts("node"), above, lambda: 0.0, lambda seconds: None, connected
     )
 
 
@@ -184,7 +184,7 @@ def test_facts_come_from_the_agent_and_the_kubelets_checkpoint(tmp_path: Path) -
     checkpoint = tmp_path / "cpu_manager_state"
     facts = FactsOfNode("node", ToldAgent("unix:none"), checkpoint, ResctrlTree(str(tmp_path)), lambda: now_s)
     facts.read()
-    assert facts.now == NodeFacts("node")
+    assert facts.now == FirstValueFacts("node")
     checkpoint.write_text('{"policyName": "static"}')
     gpu = {
         "index": 0,

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from cotenant.model.cluster.workload_profile import (
-    Axis,
     AxisReading,
-    Figure,
-    Source,
+    FigureSource,
+    ProfileAxis,
+    ProfileFigure,
     Unknown,
     WorkloadProfile,
     WorkloadRef,
@@ -31,15 +31,15 @@ from cotenant.services.profiling.signals import LatencyFile
 class FakeBench:
     """A replica with a sensitivity by axis; `fails_at` windows raises."""
 
-    sensitivities: dict[Axis, float] = field(default_factory=dict)
+    sensitivities: dict[ProfileAxis, float] = field(default_factory=dict)
     objective: float | None = None
     fails_at: int = -1
     signal: str = "latency"
-    load: tuple[Axis, float] | None = None
-    started: list[tuple[Axis, float]] = field(default_factory=list)
+    load: tuple[ProfileAxis, float] | None = None
+    started: list[tuple[ProfileAxis, float]] = field(default_factory=list)
     windows: int = 0
 
-    def start(self, axis: Axis, level: float) -> None:
+    def start(self, axis: ProfileAxis, level: float) -> None:
         assert self.load is None
         self.load = (axis, level)
         self.started.append(self.load)
@@ -61,33 +61,36 @@ class FakeBench:
 
 
 def value(reading: object) -> int:
-    assert isinstance(reading, Figure)
+    assert isinstance(reading, ProfileFigure)
     return reading.value
 
 
 def test_every_axis_at_rising_levels() -> None:
-    bench = FakeBench({Axis.CPU: 0.8, Axis.DISK: 0.3})
+    bench = FakeBench({ProfileAxis.CPU: 0.8, ProfileAxis.DISK: 0.3})
     lines: list[str] = []
     found = climb(bench, Ladder(levels=2, windows=3), lines.append)
     assert bench.started == [(axis, level) for axis in MEASURED for level in (0.5, 1.0)]
     assert bench.load is None
-    assert (value(found.axes[Axis.CPU].sensitivity), value(found.axes[Axis.DISK].sensitivity)) == (800, 300)
-    assert value(found.axes[Axis.NETWORK].sensitivity) == 0
-    assert isinstance(found.axes[Axis.START_UP].sensitivity, Unknown)
-    assert list(found.axes) == list(Axis)
+    assert (value(found.axes[ProfileAxis.CPU].sensitivity), value(found.axes[ProfileAxis.DISK].sensitivity)) == (
+        800,
+        300,
+    )
+    assert value(found.axes[ProfileAxis.NETWORK].sensitivity) == 0
+    assert isinstance(found.axes[ProfileAxis.START_UP].sensitivity, Unknown)
+    assert list(found.axes) == list(ProfileAxis)
     assert lines[0] == "cpu 50%: 14 (10 without load)"
     assert found.aborted == ""
 
 
 def test_the_load_ends_at_the_first_window_beyond_the_limit_and_nothing_follows() -> None:
-    bench = FakeBench({Axis.CPU: 0.1, Axis.CACHE: 3.0}, objective=12.0)
+    bench = FakeBench({ProfileAxis.CPU: 0.1, ProfileAxis.CACHE: 3.0}, objective=12.0)
     found = climb(bench, Ladder(levels=4, windows=3, abort_factor=1.5))
-    assert bench.started[-1] == (Axis.CACHE, 0.5)  # 25 > 18
+    assert bench.started[-1] == (ProfileAxis.CACHE, 0.5)  # 25 > 18
     assert bench.load is None
     assert found.aborted.startswith("cache at 50%: 25 is over 1.5 times the objective of 12")
-    assert value(found.axes[Axis.CPU].sensitivity) == 100
-    assert value(found.axes[Axis.CACHE].sensitivity) == 1000
-    for axis in (Axis.MEMORY_BANDWIDTH, Axis.RUN_QUEUE):
+    assert value(found.axes[ProfileAxis.CPU].sensitivity) == 100
+    assert value(found.axes[ProfileAxis.CACHE].sensitivity) == 1000
+    for axis in (ProfileAxis.MEMORY_BANDWIDTH, ProfileAxis.RUN_QUEUE):
         reading = found.axes[axis].sensitivity
         assert isinstance(reading, Unknown)
         assert "the run was aborted" in reading.because
@@ -117,7 +120,7 @@ def test_an_error_leaves_no_load() -> None:
         {"abort_factor": nan},
         {"abort_ratio": 1.0},
         {"axes": ()},
-        {"axes": (Axis.START_UP,)},
+        {"axes": (ProfileAxis.START_UP,)},
     ],
 )
 def test_what_cannot_be_run_is_refused(wrong: dict[str, object]) -> None:
@@ -147,8 +150,10 @@ def test_a_latency_file_is_read_by_whole_lines(tmp_path: Path) -> None:
 
 
 def profile() -> WorkloadProfile:
-    told = AxisReading(figure(0.2, 0.05, 30, Source.LEARNED), figure(0.6, 0.1, 30, Source.MEASURED))
-    return WorkloadProfile("shop/a<b", WorkloadRef("Deployment", "cart"), learned={Axis.CPU: told, Axis.DISK: told})
+    told = AxisReading(figure(0.2, 0.05, 30, FigureSource.LEARNED), figure(0.6, 0.1, 30, FigureSource.MEASURED))
+    return WorkloadProfile(
+        "shop/a<b", WorkloadRef("Deployment", "cart"), learned={ProfileAxis.CPU: told, ProfileAxis.DISK: told}
+    )
 
 
 def test_a_chart_is_well_formed_and_names_what_is_not_known(tmp_path: Path) -> None:

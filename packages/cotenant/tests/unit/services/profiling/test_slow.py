@@ -19,7 +19,7 @@ from cotenant.drivers.stacks.programs import python_processes
 from cotenant.drivers.stacks.py_spy import py_spy_path, record_timeline
 from cotenant.engine.profiling.slow_frames import RequestSpan
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
-from cotenant.model.machine.stacks import Frame, Run, Timeline
+from cotenant.model.machine.stacks import Frame, StackRun, StackTimeline
 from cotenant.services.profiling.output import NO_OUTPUT, Output
 from cotenant.services.profiling.slow import SlowQuestion, profile_slow
 from cotenant.services.traces.arguments import TraceSettings
@@ -103,7 +103,7 @@ def test_the_frame_that_slow_requests_wait_in_is_named(tmp_path: Path, capsys: p
     assert json.loads(capsys.readouterr().out)["found"]["slow"] == slow.slow
 
 
-LINE = Timeline((Frame("f", "a.py", 1),), ((0,),), (Run(7, 1, 10**9, 2 * 10**9, 0),), 0, 4 * 10**9)
+LINE = StackTimeline((Frame("f", "a.py", 1),), ((0,),), (StackRun(7, 1, 10**9, 2 * 10**9, 0),), 0, 4 * 10**9)
 
 
 def test_what_cannot_be_joined_is_said() -> None:

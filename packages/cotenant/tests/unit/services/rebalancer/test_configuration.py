@@ -11,10 +11,10 @@ from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.migration import EvictPolicy, JobMode
 from cotenant.policy.rebalance.loads.detector import AnomalyCondition
-from cotenant.policy.rebalance.migration.evictable import Gate
+from cotenant.policy.rebalance.migration.evictable import EvictionGate
 from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit
-from cotenant.policy.rebalance.migration.workload_limits import Share
-from cotenant.policy.rebalance.violations.contract import Rule
+from cotenant.policy.rebalance.migration.workload_limits import ReplicaShare
+from cotenant.policy.rebalance.violations.contract import ViolationRule
 from cotenant.services.rebalancer.configuration import parse_settings, read_settings
 
 EXAMPLE = Path(__file__).parents[6] / "deploy" / "rebalancer" / "descheduler.yaml"
@@ -71,8 +71,8 @@ def test_everything_that_is_applied() -> None:
     assert settings.node_selector is not None
     assert settings.filter.evicts_local_storage
     assert settings.filter.priority_threshold == 9000
-    assert (settings.filter.max_moving, settings.filter.max_unavailable) == (Share(20, True), Share(2))
-    assert settings.filter.skip == {Gate.PVC}
+    assert (settings.filter.max_moving, settings.filter.max_unavailable) == (ReplicaShare(20, True), ReplicaShare(2))
+    assert settings.filter.skip == {EvictionGate.PVC}
     assert (settings.limits.globally, settings.limits.per_node, settings.limits.round_total) == (5, 1, 7)
 
 
@@ -148,7 +148,7 @@ def test_how_moves_are_carried_out() -> None:
     assert (acting.evictions_per_s, acting.burst, acting.grace_s) == (2.5, 3, 7)
     assert acting.migration.policy is EvictPolicy.DELETE
     assert acting.migration.per_minute == 0
-    assert acting.migration.per_workload == ObjectLimit(60.0, Share(2), 4)
+    assert acting.migration.per_workload == ObjectLimit(60.0, ReplicaShare(2), 4)
     assert acting.ignored == ("MigrationController.objectLimiters.namespace", "MigrationController.schedulerNames")
 
 
@@ -206,10 +206,10 @@ def test_the_other_kinds_of_moves() -> None:
     settings = parse_settings(KINDS.encode(), "f")
     kinds = settings.kinds
     assert settings.pools == ()
-    assert set(kinds.repairs) == set(Rule)
-    assert kinds.repairs[Rule.NODE_TAINTS].exclude == ("kube-system",)
+    assert set(kinds.repairs) == set(ViolationRule)
+    assert kinds.repairs[ViolationRule.NODE_TAINTS].exclude == ("kube-system",)
     assert kinds.excluded_taints == ("dedicated", "team=x")
-    selector = kinds.repairs[Rule.ANTI_AFFINITY].selector
+    selector = kinds.repairs[ViolationRule.ANTI_AFFINITY].selector
     assert selector is not None
     assert selector.matches(Labels.of({"app": "web"}))
     assert kinds.packing == Packing({"cpu": 20}, 1, scope=PodScope(exclude=("a",)))

@@ -10,7 +10,7 @@ import pytest
 
 from cotenant.engine.rebalancer.settings import MoveKinds
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.rebalance.violations.contract import Rule
+from cotenant.policy.rebalance.violations.contract import ViolationRule
 from cotenant.services.rebalancer.kinds import BALANCE, DESCHEDULE, read_kinds
 
 PACKING, DEFRAGMENTATION = BALANCE[1:]
@@ -56,23 +56,23 @@ def test_bounds(name: str, field: str, taken: list[Any], beyond: list[Any]) -> N
     ("name", "field", "taken", "beyond"),
     [
         (
-            Rule.NODE_AFFINITY.value,
+            ViolationRule.NODE_AFFINITY.value,
             "nodeAffinityType",
             ["requiredDuringSchedulingIgnoredDuringExecution"],
             ["preferredDuringSchedulingIgnoredDuringExecution"],
         ),
-        (Rule.SPREAD.value, "constraints", ["DoNotSchedule"], ["ScheduleAnyway"]),
+        (ViolationRule.SPREAD.value, "constraints", ["DoNotSchedule"], ["ScheduleAnyway"]),
     ],
 )
 def test_what_is_only_preferred_is_not_repaired(name: str, field: str, taken: list[str], beyond: list[str]) -> None:
-    assert set(read(name, **{field: taken}).repairs) == {Rule(name)}
+    assert set(read(name, **{field: taken}).repairs) == {ViolationRule(name)}
     assert refused(name, **{field: beyond}) == f"args.{field}"
 
 
 def test_taints_that_only_discourage_are_refused_and_some_may_be_left_out() -> None:
-    assert refused(Rule.NODE_TAINTS.value, includePreferNoSchedule=True) == "args.includePreferNoSchedule"
-    found = read(Rule.NODE_TAINTS.value, excludedTaints=["a", "b=c"], includePreferNoSchedule=False)
-    assert (found.excluded_taints, set(found.repairs)) == (("a", "b=c"), {Rule.NODE_TAINTS})
+    assert refused(ViolationRule.NODE_TAINTS.value, includePreferNoSchedule=True) == "args.includePreferNoSchedule"
+    found = read(ViolationRule.NODE_TAINTS.value, excludedTaints=["a", "b=c"], includePreferNoSchedule=False)
+    assert (found.excluded_taints, set(found.repairs)) == (("a", "b=c"), {ViolationRule.NODE_TAINTS})
 
 
 def test_a_kind_that_is_not_enabled_is_not_there() -> None:
@@ -86,9 +86,11 @@ def test_a_kind_that_is_not_enabled_is_not_there() -> None:
 
 
 def test_pods_are_limited_by_namespaces_and_labels_of_which_those_of_packing_add_up() -> None:
-    name = Rule.ANTI_AFFINITY.value
+    name = ViolationRule.ANTI_AFFINITY.value
     assert refused(name, namespaces={"include": ["a"], "exclude": ["b"]}) == "args.namespaces"
-    scope = read(name, namespaces={"include": ["a"]}, labelSelector={"matchLabels": {"x": "y"}}).repairs[Rule(name)]
+    scope = read(name, namespaces={"include": ["a"]}, labelSelector={"matchLabels": {"x": "y"}}).repairs[
+        ViolationRule(name)
+    ]
     assert (scope.include, scope.exclude, scope.selector is None) == (("a",), (), False)
     packing = read(PACKING, **ENOUGH, namespaces={"exclude": ["a"]}, evictableNamespaces={"exclude": ["b"]}).packing
     assert packing is not None

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from cotenant.drivers.otlp.encoding import OwnSpan
-from cotenant.engine.rebalancer.plan import KeptPod, Plan
-from cotenant.model.groups.migration import JobMode, JobPhase, MigrationJob, MoveNote, PodRef, Step
+from cotenant.engine.rebalancer.plan import KeptPod, MovePlan
+from cotenant.model.groups.migration import JobMode, JobPhase, JobStep, MigrationJob, MoveNote, PodRef
 from cotenant.services.rebalancer.move_spans import MoveSpans
 
 JOB = MigrationJob(
@@ -36,7 +36,7 @@ class Sink:
         return {span.name: (span.start_s, span.end_s) for span in self.spans}
 
 
-def after(job: MigrationJob, *steps: tuple[Step, float]) -> MigrationJob:
+def after(job: MigrationJob, *steps: tuple[JobStep, float]) -> MigrationJob:
     for step, at_s in steps:
         job = job.with_condition(step, "True", at_s)
     return job
@@ -46,11 +46,11 @@ def test_a_move_has_its_steps_and_later_its_verdict() -> None:
     sink = Sink()
     spans = MoveSpans(sink)
     steps = (
-        (Step.RESERVATION_CREATED, 105.0),
-        (Step.RESERVATION_SCHEDULED, 106.0),
-        (Step.EVICTION, 136.0),
-        (Step.POD_BOUND, 138.0),
-        (Step.POD_READY, 140.0),
+        (JobStep.RESERVATION_CREATED, 105.0),
+        (JobStep.RESERVATION_SCHEDULED, 106.0),
+        (JobStep.EVICTION, 136.0),
+        (JobStep.POD_BOUND, 138.0),
+        (JobStep.POD_READY, 140.0),
     )
     moved = replace(after(JOB, *steps), phase=JobPhase.SUCCEEDED)
     spans.ended(moved, 140.25)
@@ -78,7 +78,7 @@ def test_a_move_has_its_steps_and_later_its_verdict() -> None:
     assert {span.parent_id for span in sink.spans[1:]} == {root.span_id}
 
     sink.spans.clear()
-    spans.ended(moved.with_condition(Step.HELPED, "False", 320.0, "SourceNotRelieved", "cpu 80 -> 79"), 320.5)
+    spans.ended(moved.with_condition(JobStep.HELPED, "False", 320.0, "SourceNotRelieved", "cpu 80 -> 79"), 320.5)
     (verdict,) = sink.spans
     assert (verdict.name, verdict.start_s, verdict.end_s) == ("measure move", 140.0, 320.0)
     assert verdict.attributes["cotenant.result"] == "did not help"
@@ -89,13 +89,17 @@ def test_a_move_has_its_steps_and_later_its_verdict() -> None:
     ("mode", "steps", "failed"),
     [
         (JobMode.RESERVATION_FIRST, (), "wait for limits"),
-        (JobMode.RESERVATION_FIRST, ((Step.RESERVATION_CREATED, 105.0),), "reserve"),
-        (JobMode.RESERVATION_FIRST, ((Step.RESERVATION_CREATED, 105.0), (Step.RESERVATION_SCHEDULED, 106.0)), "evict"),
+        (JobMode.RESERVATION_FIRST, ((JobStep.RESERVATION_CREATED, 105.0),), "reserve"),
+        (
+            JobMode.RESERVATION_FIRST,
+            ((JobStep.RESERVATION_CREATED, 105.0), (JobStep.RESERVATION_SCHEDULED, 106.0)),
+            "evict",
+        ),
         (JobMode.EVICT_DIRECTLY, (), "evict"),
     ],
 )
 def test_a_failed_move_names_the_step_that_did_not_end(
-    mode: JobMode, steps: tuple[tuple[Step, float], ...], failed: str
+    mode: JobMode, steps: tuple[tuple[JobStep, float], ...], failed: str
 ) -> None:
     sink = Sink()
     job = replace(after(JOB, *steps), mode=mode, phase=JobPhase.FAILED, status_reason="Timeout", message="not complete")
@@ -110,7 +114,7 @@ def test_a_failed_move_names_the_step_that_did_not_end(
 
 def test_a_round_says_what_it_found() -> None:
     sink = Sink()
-    plan = Plan((), (KeptPod("shop/web", "a", "it may not move", ""),), (), 2, 9, (), 0, ())
+    plan = MovePlan((), (KeptPod("shop/web", "a", "it may not move", ""),), (), 2, 9, (), 0, ())
     MoveSpans(sink).planned(plan, 10.0, 11.0, 13.0, 13.5, 0)
     assert sink.times() == {
         "plan round": (10.0, 13.5),

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.processes.manager_process import measure
 from tests.fakes.servers.fake_api import FakeApi
 
-from cotenant.engine.rebalancer.plan import Plan
+from cotenant.engine.rebalancer.plan import MovePlan
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.services.rebalancer.arguments import PlanArguments
 from cotenant.services.rebalancer.planning import plan
@@ -59,7 +59,7 @@ def pod(api: FakeApi, name: str, on: str, use_m: int, **spec: Any) -> None:
     metric.setdefault("podsMetric", []).append({"namespace": "default", "name": name, "podUsage": used})
 
 
-async def planned(api: FakeApi, folder: Path, config: str = CONFIG, **more: Any) -> Plan:
+async def planned(api: FakeApi, folder: Path, config: str = CONFIG, **more: Any) -> MovePlan:
     (folder / "config.yaml").write_text(config)
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(

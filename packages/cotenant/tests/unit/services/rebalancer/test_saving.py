@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.engine.rebalancer.plan import KindPlan, Plan, PlannedMove
+from cotenant.engine.rebalancer.plan import KindPlan, MovePlan, PlannedMove
 from cotenant.model.assess.prices import read_prices
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
@@ -22,9 +22,9 @@ def move(source: str, trigger: str = "HighNodeUtilization") -> PlannedMove:
     return PlannedMove("ns/p", "u", "", source, "kept", "", "", "", (), {}, {}, {}, {}, {}, trigger)
 
 
-def plan(*moves: PlannedMove) -> Plan:
+def plan(*moves: PlannedMove) -> MovePlan:
     kinds = (KindPlan("Defragmentation", 0, 0), KindPlan("HighNodeUtilization", 3, 2, ("a note",)))
-    return Plan(moves, (), (), 4, 9, (), 0, (), kinds)
+    return MovePlan(moves, (), (), 4, 9, (), 0, (), kinds)
 
 
 NODES = [node("n1", "a"), node("n2", "b"), node("n3", "c"), node("kept", "a")]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cotenant.drivers.http.tokens import BearerToken
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.services.reporting.endpoint import ReportEndpoint, ReportOutcome
 
 NOW = 1_760_000_000.0
@@ -29,8 +29,8 @@ GOOD: dict[str, Any] = {
 }
 
 
-def endpoint(max_nodes: int = 10, token: BearerToken | None = None) -> tuple[ReportEndpoint, Reports]:
-    reports = Reports(max_nodes)
+def endpoint(max_nodes: int = 10, token: BearerToken | None = None) -> tuple[ReportEndpoint, NodeReports]:
+    reports = NodeReports(max_nodes)
     return ReportEndpoint(reports, lambda: NOW, token), reports
 
 
@@ -44,7 +44,7 @@ def without(name: str) -> bytes:
 
 def test_a_report_is_taken_and_believed(ask: Callable[..., Any]) -> None:
     told = []
-    reports = Reports()
+    reports = NodeReports()
     app = ReportEndpoint(reports, lambda: NOW, taken=told.append)
     answered = ask(app, "/metrics/report", changed(), headers=JSON)
     assert (answered.status, answered.body) == (204, b"")
@@ -186,7 +186,7 @@ def test_only_who_knows_the_token(header: str | None, status: int, tmp_path: Pat
 
 
 def test_only_nodes_of_the_cluster_are_taken(ask: Callable[..., Any]) -> None:
-    reports = Reports()
+    reports = NodeReports()
     known: dict[str, bool | None] = {"node-1": None}
     app = ReportEndpoint(reports, lambda: NOW, knows=lambda name: known.get(name, False))
     waiting = ask(app, "/metrics/report", changed(), headers=JSON)

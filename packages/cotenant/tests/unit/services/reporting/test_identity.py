@@ -14,7 +14,7 @@ from cotenant.drivers.http.messages import Message
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.services.reporting import identity
 from cotenant.services.reporting.accounts import parse_account, report_user
@@ -156,7 +156,7 @@ async def answered(app: ReportEndpoint, node: str, authorization: bytes) -> tupl
     ],
 )
 def test_a_node_reports_for_itself_only(node: str, authorization: bytes, status: int, outcome: ReportOutcome) -> None:
-    reports = Reports()
+    reports = NodeReports()
     senders: Any = Fixed()
     app = ReportEndpoint(reports, lambda: NOW, knows=lambda name: name != "gone", nodes=senders)
     found, body = asyncio.run(answered(app, node, authorization))

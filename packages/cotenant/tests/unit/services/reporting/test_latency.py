@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import ServiceHealth
 from cotenant.services.reporting.latency import find, quantile_us, read, requests_within
 
@@ -116,7 +116,7 @@ def test_a_workload_is_found_by_each_of_its_names() -> None:
 
 def test_of_pods_with_one_name_the_running_one_is_chosen() -> None:
     over, leaving, running = (
-        NodePod(phase, "shop", "web-0", f"pods/{phase}", phase=phase) for phase in reversed(Phase)
+        NodePod(phase, "shop", "web-0", f"pods/{phase}", phase=phase) for phase in reversed(NodePodPhase)
     )
     assert find("shop/web-0", [over, leaving, running]) is running
     assert find("shop/web-0", [over, leaving]) is leaving

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.model.errors import InvalidInput
 from cotenant.services.reporting.payload import read
 
@@ -48,4 +48,4 @@ def test_nonsense_is_a_field_that_is_wrong(field: str, text: str) -> None:
 @pytest.mark.parametrize("text", ['"0001-01-01T00:00:00+14:00"', '"9999-12-31T23:59:59-14:00"'])
 def test_a_time_far_off_is_the_stores_to_refuse(text: str) -> None:
     with pytest.raises(InvalidInput, match="clock"):
-        Reports().accept(read(written("timestamp", text)), now_s=1.76e9)
+        NodeReports().accept(read(written("timestamp", text)), now_s=1.76e9)

@@ -11,7 +11,7 @@ from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.observed import NamespaceFacts
 from cotenant.model.groups.quota import Quota
 from cotenant.model.resources import NOTHING, Amounts
-from cotenant.services.reviewing.facts import PROVISIONAL_S, Facts, KnownQuota, Member
+from cotenant.services.reviewing.facts import PROVISIONAL_S, KnownQuota, QuotaCountedPod, WebhookFacts
 
 
 class Clock:
@@ -27,8 +27,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def facts(clock: Clock) -> Facts:
-    return Facts(clock)
+def facts(clock: Clock) -> WebhookFacts:
+    return WebhookFacts(clock)
 
 
 def cpu(milli: int) -> Amounts:
@@ -39,7 +39,7 @@ def known(name: str, namespace: str = "quotas", most: int = 1000, **more: object
     return KnownQuota(f"{namespace}/{name}", Quota(name, cpu(most), **more))  # type: ignore[arg-type]
 
 
-def test_classes_profiles_and_namespaces_are_as_they_were_seen_last_and_gone_when_they_are(facts: Facts) -> None:
+def test_classes_profiles_and_namespaces_are_as_they_were_seen_last_and_gone_when_they_are(facts: WebhookFacts) -> None:
     facts.class_seen(PriorityClassValue("c", 1, ""))
     facts.class_seen(PriorityClassValue("c", 2, ""))
     facts.profile_seen(ColocationProfile("p"))
@@ -54,7 +54,9 @@ def test_classes_profiles_and_namespaces_are_as_they_were_seen_last_and_gone_whe
     assert (facts.classes, facts.profiles, facts.namespace_labels("n")) == ({}, {}, None)
 
 
-def test_a_quota_that_was_admitted_counts_until_it_is_seen_or_its_time_is_over(facts: Facts, clock: Clock) -> None:
+def test_a_quota_that_was_admitted_counts_until_it_is_seen_or_its_time_is_over(
+    facts: WebhookFacts, clock: Clock
+) -> None:
     facts.quota_admitted(known("a", most=1))
     assert facts.quotas_by_name()["a"].maximum == cpu(1)
     clock.now_s = PROVISIONAL_S
@@ -63,7 +65,7 @@ def test_a_quota_that_was_admitted_counts_until_it_is_seen_or_its_time_is_over(f
     assert (facts.quotas_by_name(), facts.known_quota("a"), facts.home_of("a")) == ({}, None, "")
 
 
-def test_the_watch_has_the_last_word_on_a_quota(facts: Facts, clock: Clock) -> None:
+def test_the_watch_has_the_last_word_on_a_quota(facts: WebhookFacts, clock: Clock) -> None:
     facts.quota_seen(known("a", most=1))
     facts.quota_admitted(known("a", most=2))
     assert facts.quotas_by_name()["a"].maximum == cpu(2)
@@ -74,7 +76,7 @@ def test_the_watch_has_the_last_word_on_a_quota(facts: Facts, clock: Clock) -> N
     assert (facts.quotas(), facts.quotas_by_name()) == ({}, {})
 
 
-def test_a_quota_admitted_over_a_stored_one_gives_way_to_it_after_its_time(facts: Facts, clock: Clock) -> None:
+def test_a_quota_admitted_over_a_stored_one_gives_way_to_it_after_its_time(facts: WebhookFacts, clock: Clock) -> None:
     facts.quota_seen(known("a", most=1))
     facts.quota_admitted(known("a", most=2))
     assert facts.quotas_by_name()["a"].maximum == cpu(2)
@@ -82,7 +84,7 @@ def test_a_quota_admitted_over_a_stored_one_gives_way_to_it_after_its_time(facts
     assert facts.quotas_by_name()["a"].maximum == cpu(1)
 
 
-def test_of_two_quotas_with_one_name_the_first_by_key_counts(facts: Facts) -> None:
+def test_of_two_quotas_with_one_name_the_first_by_key_counts(facts: WebhookFacts) -> None:
     facts.quota_seen(known("a", "z", most=2))
     facts.quota_seen(known("a", "b", most=1))
     assert facts.quotas_by_name()["a"].maximum == cpu(1)
@@ -91,11 +93,11 @@ def test_of_two_quotas_with_one_name_the_first_by_key_counts(facts: Facts) -> No
     assert facts.home_of("a") == "z"
 
 
-def member(uid: str, milli: int, label: str = "a", namespace: str = "n") -> Member:
-    return Member(uid, namespace, label, cpu(milli))
+def member(uid: str, milli: int, label: str = "a", namespace: str = "n") -> QuotaCountedPod:
+    return QuotaCountedPod(uid, namespace, label, cpu(milli))
 
 
-def test_what_a_quota_requests_is_the_sum_of_its_pods(facts: Facts) -> None:
+def test_what_a_quota_requests_is_the_sum_of_its_pods(facts: WebhookFacts) -> None:
     facts.quota_seen(known("a"))
     facts.quota_seen(known("b", namespaces=("home",)))
     facts.member_seen(member("1", 100))
@@ -115,7 +117,7 @@ def test_what_a_quota_requests_is_the_sum_of_its_pods(facts: Facts) -> None:
 
 
 def test_a_pod_that_was_admitted_counts_once_until_it_is_seen_or_gone_or_its_time_is_over(
-    facts: Facts, clock: Clock
+    facts: WebhookFacts, clock: Clock
 ) -> None:
     facts.quota_seen(known("a"))
     facts.member_admitted(member("1", 100))

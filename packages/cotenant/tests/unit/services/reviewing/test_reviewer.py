@@ -19,11 +19,11 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import Quota
 from cotenant.model.resources import Amounts
-from cotenant.services.reviewing.facts import PROVISIONAL_S, Facts, KnownQuota
+from cotenant.services.reviewing.facts import PROVISIONAL_S, KnownQuota, WebhookFacts
 from cotenant.services.reviewing.quotas import check_written
 from cotenant.services.reviewing.review import read_review, write_review
 from cotenant.services.reviewing.reviewer import Reviewer
-from cotenant.services.reviewing.rules import Rules
+from cotenant.services.reviewing.rules import ReviewRules
 
 PREFIX = "quota.scheduling.koordinator.sh/"
 
@@ -34,11 +34,11 @@ class World:
     def __init__(self, **rules: Any) -> None:
         self.now = 0.0
         self.holding: set[str] = set()
-        self.facts = Facts(lambda: self.now)
+        self.facts = WebhookFacts(lambda: self.now)
         self.facts.namespace_seen(NamespaceFacts("n", Labels.of({})))
         self.facts.class_seen(PriorityClassValue("koord-batch", 5500, "PreemptLowerPriority"))
         self.nodes: dict[str, str] = {}  # by pod's name
-        self.reviewer = Reviewer(self.facts, Rules(**rules), self._has_pods, Random(1), self._node_of)
+        self.reviewer = Reviewer(self.facts, ReviewRules(**rules), self._has_pods, Random(1), self._node_of)
 
     async def _has_pods(self, quota: Quota) -> bool:
         return quota.name in self.holding

@@ -181,7 +181,7 @@ def test_the_trace_process_shows_the_attempts_of_a_scheduler(
 
     async def scenario() -> None:
         stop = asyncio.Event()
-        heard: asyncio.Future[traces.Listening] = asyncio.get_running_loop().create_future()
+        heard: asyncio.Future[traces.ListeningAddresses] = asyncio.get_running_loop().create_future()
         settings = traces.TraceSettings(http="127.0.0.1:0", grpc="", token_file=token)
         ahead_s = [0.0]
         receiving = asyncio.create_task(

@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.cli.main import main
 from cotenant.drivers.kube.kinds.parts import OwnerReference
-from cotenant.drivers.kube.kinds.pod.affinity import SpreadConstraint
+from cotenant.drivers.kube.kinds.pod.affinity import ApiSpreadConstraint
 from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodMeta, PodObject, PodSpec
@@ -67,7 +67,7 @@ def test_replicas_are_spread_over_hosts_and_packed_without() -> None:
 
 
 def test_constraints_of_the_pod_replace_the_defaults() -> None:
-    own = SpreadConstraint(topology_key="rack", max_skew=1, when_unsatisfiable="ScheduleAnyway")
+    own = ApiSpreadConstraint(topology_key="rack", max_skew=1, when_unsatisfiable="ScheduleAnyway")
     spec = PodSpec(topology_spread_constraints=(own,))
     read = (
         PodReader(by_scheduler={"default-scheduler": PodsOfScheduler(spread_replicas=True)})

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cotenant.model.decisions.reasons import Rejection
-from cotenant.model.decisions.record import Candidate, DecisionRecord
+from cotenant.model.decisions.record import CandidateNode, DecisionRecord
 from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler import decision_annotation as explaining
 from cotenant.services.scheduler import main
@@ -78,7 +78,7 @@ def record(reasons: int, candidates: int) -> DecisionRecord:
         nodes=5000,
         node="node-0",
         rejections=tuple(Rejection("NodeResourcesFit", f"Insufficient {'r' * 60}{i}", 7) for i in range(reasons)),
-        candidates=tuple(Candidate(f"node-{i}", 99.123456 - i) for i in range(candidates)),
+        candidates=tuple(CandidateNode(f"node-{i}", 99.123456 - i) for i in range(candidates)),
         policy="p",
     )
 

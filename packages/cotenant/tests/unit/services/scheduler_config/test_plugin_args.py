@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler_config.reading import SchedulerConfig, parse_config
-from cotenant.services.scheduler_config.settings import Verdict
+from cotenant.services.scheduler_config.settings import SettingVerdict
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 SHAPE = "NodeResourcesFit: {scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: [%s]}}}"
@@ -116,7 +116,7 @@ def test_a_plugin_is_configured_once_and_an_unknown_one_is_said() -> None:
     volumes = "VolumeBinding: {}"
     assert refused(volumes, volumes) == "name: VolumeBinding: expected each plugin once"
     found = {one.path: one.verdict for one in read("Coffee: {}").settings}
-    assert found["profiles[0].pluginConfig[0] (Coffee)"] is Verdict.NOT_SUPPORTED
+    assert found["profiles[0].pluginConfig[0] (Coffee)"] is SettingVerdict.NOT_SUPPORTED
 
 
 def test_what_is_written_is_what_counts() -> None:

@@ -10,9 +10,9 @@ import pytest
 from cotenant.cli.main import main
 from cotenant.model.cluster.affinity import WhenUnsatisfiable
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.kube_scoring import KubeScoring, Strategy, Weights
+from cotenant.policy.placement.kube_scoring import FitStrategy, KubeScoring, ScoreWeights
 from cotenant.services.scheduler_config.reading import SchedulerConfig, parse_config
-from cotenant.services.scheduler_config.settings import Verdict
+from cotenant.services.scheduler_config.settings import SettingVerdict
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -27,7 +27,7 @@ def refused(text: str, head: str = HEAD) -> str:
     return str(error.value)
 
 
-def weights(plugins: str) -> Weights:
+def weights(plugins: str) -> ScoreWeights:
     (named,) = read(f"profiles: [{{plugins: {plugins}}}]").profiles.values()
     assert named.profile.kube is not None
     return named.profile.kube.weights
@@ -47,27 +47,27 @@ def test_an_empty_configuration_is_kube_schedulers_own() -> None:
 @pytest.mark.parametrize(
     ("plugins", "expected"),
     [
-        ("{score: {disabled: [{name: ImageLocality}]}}", Weights(images=0)),
-        ("{score: {disabled: [{name: '*'}]}}", Weights(0, 0, 0, 0, 0, 0, 0)),
+        ("{score: {disabled: [{name: ImageLocality}]}}", ScoreWeights(images=0)),
+        ("{score: {disabled: [{name: '*'}]}}", ScoreWeights(0, 0, 0, 0, 0, 0, 0)),
         (
             "{score: {disabled: [{name: '*'}], enabled: [{name: NodeAffinity, weight: 7}]}}",
-            Weights(0, 0, 0, 7, 0, 0, 0),
+            ScoreWeights(0, 0, 0, 7, 0, 0, 0),
         ),
-        ("{score: {enabled: [{name: TaintToleration}]}}", Weights(taints=1)),  # without a weight it is 1, not 3
-        ("{multiPoint: {enabled: [{name: PodTopologySpread, weight: 9}]}}", Weights(spread=9)),
-        ("{multiPoint: {disabled: [{name: InterPodAffinity}]}}", Weights(pod_affinity=0)),
+        ("{score: {enabled: [{name: TaintToleration}]}}", ScoreWeights(taints=1)),  # without a weight it is 1, not 3
+        ("{multiPoint: {enabled: [{name: PodTopologySpread, weight: 9}]}}", ScoreWeights(spread=9)),
+        ("{multiPoint: {disabled: [{name: InterPodAffinity}]}}", ScoreWeights(pod_affinity=0)),
         (
             "{multiPoint: {enabled: [{name: NodeResourcesFit, weight: 4}]}, score: {enabled: [{name: NodeResourcesFit, "
             "weight: 8}]}}",
-            Weights(fit=8),
+            ScoreWeights(fit=8),
         ),
         (
             "{multiPoint: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit, weight: 2}]}}",
-            Weights(2, 0, 0, 0, 0, 0, 0),
+            ScoreWeights(2, 0, 0, 0, 0, 0, 0),
         ),
     ],
 )
-def test_weights_follow_upstreams_merging(plugins: str, expected: Weights) -> None:
+def test_weights_follow_upstreams_merging(plugins: str, expected: ScoreWeights) -> None:
     assert weights(plugins) == expected
 
 
@@ -111,8 +111,8 @@ def test_arguments_become_scores_and_what_pods_have() -> None:
     )
     one, two = found.profiles["one"], found.profiles["two"]
     assert one.profile.kube == KubeScoring(
-        Weights(),
-        Strategy.REQUESTED_TO_CAPACITY_RATIO,
+        ScoreWeights(),
+        FitStrategy.REQUESTED_TO_CAPACITY_RATIO,
         (("cpu", 3), ("nvidia.com/gpu", 1)),
         ((0, 0), (100, 10)),
         ("cpu",),
@@ -127,7 +127,7 @@ def test_arguments_become_scores_and_what_pods_have() -> None:
     assert [constraint.when_unsatisfiable for constraint in one.pods.constraints] == list(WhenUnsatisfiable)
     assert one.pods.ignored.names == {"example.com/seat"}
     assert one.pods.ignored.groups == {"other.org"}
-    assert {setting.verdict for setting in found.settings} == {Verdict.HONOURED}
+    assert {setting.verdict for setting in found.settings} == {SettingVerdict.HONOURED}
 
 
 def test_what_is_not_honoured_has_its_path_and_its_reason() -> None:
@@ -149,13 +149,13 @@ def test_what_is_not_honoured_has_its_path_and_its_reason() -> None:
         """
     )
     verdicts = {setting.path: setting.verdict for setting in found.settings}
-    no, beside = Verdict.NOT_SUPPORTED, Verdict.IRRELEVANT
+    no, beside = SettingVerdict.NOT_SUPPORTED, SettingVerdict.IRRELEVANT
     assert verdicts == {
         "parallelism": beside,
         "enableProfiling": beside,
         "delayCacheUntilActive": no,
         "leaderElection.resourceName": no,
-        "profiles[0].plugins.filter.disabled[0] (NodePorts)": Verdict.HONOURED,
+        "profiles[0].plugins.filter.disabled[0] (NodePorts)": SettingVerdict.HONOURED,
         "profiles[0].plugins.filter.disabled[1] (NodeResourcesFit)": no,
         "profiles[0].plugins.score.enabled[0] (Fancy)": no,
         "profiles[0].plugins.score.enabled[1] (VolumeBinding)": no,
@@ -164,7 +164,7 @@ def test_what_is_not_honoured_has_its_path_and_its_reason() -> None:
         "profiles[0].pluginConfig[1].args.minCandidateNodesAbsolute": beside,
         "profiles[0].pluginConfig[2].args.filterTimeout": no,
     }
-    assert all(setting.why or setting.verdict is Verdict.HONOURED for setting in found.settings)
+    assert all(setting.why or setting.verdict is SettingVerdict.HONOURED for setting in found.settings)
 
 
 def test_what_is_said_of_the_api_server_and_the_lease() -> None:

@@ -16,7 +16,7 @@ from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.engine.framework.instructions import Bind, ClaimChoice
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import Binding
+from cotenant.model.cluster.observed import ClaimBinding
 from cotenant.model.decisions.record import DecisionRecord
 from cotenant.model.errors import CotenantError, Permanent, Transient
 from cotenant.model.resources import Amounts
@@ -56,7 +56,7 @@ PROVISIONED = {**DONE, SELECTED_NODE: "n"}
 
 
 class Run:
-    def __init__(self, first: PersistentVolumeClaim | None, binding: Binding, volume: str = "") -> None:
+    def __init__(self, first: PersistentVolumeClaim | None, binding: ClaimBinding, volume: str = "") -> None:
         self.client, self.volumes = Patches(), VolumeIndex()
         self.volumes.put_claim("shop/data", first)
         self.volumes.put_volume("v1", stored_volume())
@@ -87,7 +87,7 @@ class Run:
 
 
 def test_a_volume_is_reserved_for_the_claim_as_it_was_seen() -> None:
-    run = Run(claim(), Binding.STATIC, "v1")
+    run = Run(claim(), ClaimBinding.STATIC, "v1")
     assert run.settle(claim("v1", **DONE)) is None
     ((kind, namespace, name, document),) = run.client.made
     assert (kind, namespace, name) == ("PersistentVolume", "", "v1")
@@ -102,7 +102,7 @@ def test_a_volume_is_reserved_for_the_claim_as_it_was_seen() -> None:
 
 
 def test_for_a_claim_that_is_provisioned_the_node_is_named() -> None:
-    run = Run(claim(), Binding.PROVISIONED)
+    run = Run(claim(), ClaimBinding.PROVISIONED)
     assert run.settle(claim("made", **PROVISIONED)) is None
     assert run.client.made == [
         ("PersistentVolumeClaim", "shop", "data", {"metadata": {"annotations": {SELECTED_NODE: "n"}}})
@@ -112,24 +112,24 @@ def test_for_a_claim_that_is_provisioned_the_node_is_named() -> None:
 @pytest.mark.parametrize(
     ("binding", "volume", "as_seen"),
     [
-        (Binding.STATIC, "v1", claim()),
-        (Binding.STATIC, "v1", claim("v1")),
-        (Binding.STATIC, "v1", claim(**DONE)),
-        (Binding.PROVISIONED, "", claim("made", **{SELECTED_NODE: "n"})),
-        (Binding.PROVISIONED, "", claim(**PROVISIONED)),
+        (ClaimBinding.STATIC, "v1", claim()),
+        (ClaimBinding.STATIC, "v1", claim("v1")),
+        (ClaimBinding.STATIC, "v1", claim(**DONE)),
+        (ClaimBinding.PROVISIONED, "", claim("made", **{SELECTED_NODE: "n"})),
+        (ClaimBinding.PROVISIONED, "", claim(**PROVISIONED)),
     ],
     ids=["nothing", "not completed", "no volume", "provisioned, not completed", "provisioned, no volume"],
 )
 def test_what_is_not_bound_yet_is_waited_for_until_the_time_is_over(
-    binding: Binding, volume: str, as_seen: PersistentVolumeClaim
+    binding: ClaimBinding, volume: str, as_seen: PersistentVolumeClaim
 ) -> None:
     error = Run(as_seen, binding, volume).settle(within_s=0.0)
     assert isinstance(error, Transient)
     assert "shop/data was not bound within 0 s" in str(error)
 
 
-@pytest.mark.parametrize(("binding", "volume"), [(Binding.STATIC, "v1"), (Binding.PROVISIONED, "")])
-def test_a_claim_that_is_gone_ends_the_bind_at_once(binding: Binding, volume: str) -> None:
+@pytest.mark.parametrize(("binding", "volume"), [(ClaimBinding.STATIC, "v1"), (ClaimBinding.PROVISIONED, "")])
+def test_a_claim_that_is_gone_ends_the_bind_at_once(binding: ClaimBinding, volume: str) -> None:
     for run, later in ((Run(None, binding, volume), ()), (Run(claim(), binding, volume), (None,))):
         error = run.settle(*later)
         assert isinstance(error, Permanent)
@@ -137,7 +137,7 @@ def test_a_claim_that_is_gone_ends_the_bind_at_once(binding: Binding, volume: st
 
 
 def test_a_provisioner_that_gives_the_node_back_has_not_bound() -> None:
-    run = Run(claim(**{SELECTED_NODE: "n"}), Binding.PROVISIONED)
+    run = Run(claim(**{SELECTED_NODE: "n"}), ClaimBinding.PROVISIONED)
     assert run.settle(claim(), claim("made", **PROVISIONED)) is None
 
 
@@ -153,7 +153,7 @@ def test_a_provisioner_that_gives_the_node_back_has_not_bound() -> None:
 def test_a_chosen_volume_that_will_not_be_the_claim_s_is_not_waited_for(
     now: PersistentVolume | None, words: str
 ) -> None:
-    run = Run(claim(), Binding.STATIC, "v1")
+    run = Run(claim(), ClaimBinding.STATIC, "v1")
     run.volumes.put_volume("v1", stored_volume("u", "8"))
 
     async def go() -> str:
@@ -171,13 +171,13 @@ def test_a_chosen_volume_that_will_not_be_the_claim_s_is_not_waited_for(
 
 
 def test_a_volume_as_it_was_before_it_was_asked_for_says_nothing() -> None:
-    run = Run(claim(), Binding.STATIC, "v1")
+    run = Run(claim(), ClaimBinding.STATIC, "v1")
     run.volumes.put_volume("v1", stored_volume("", "5"))
     assert run.settle(claim("v1", **DONE)) is None
 
 
-@pytest.mark.parametrize(("binding", "chosen"), [(Binding.STATIC, "v1"), (Binding.PROVISIONED, "")])
-def test_a_claim_that_is_being_deleted_is_not_waited_for(binding: Binding, chosen: str) -> None:
+@pytest.mark.parametrize(("binding", "chosen"), [(ClaimBinding.STATIC, "v1"), (ClaimBinding.PROVISIONED, "")])
+def test_a_claim_that_is_being_deleted_is_not_waited_for(binding: ClaimBinding, chosen: str) -> None:
     ending = claim()
     ending = msgspec.structs.replace(
         ending, metadata=msgspec.structs.replace(ending.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
@@ -189,7 +189,7 @@ def test_a_claim_that_is_being_deleted_is_not_waited_for(binding: Binding, chose
 
 def test_a_volume_that_the_node_does_not_reach_sends_the_pod_elsewhere() -> None:
     for zone, reaches in (("a", True), ("b", False)):
-        run = Run(claim(), Binding.PROVISIONED)
+        run = Run(claim(), ClaimBinding.PROVISIONED)
         run.volumes.put_volume("made", stored_volume("u", "9", zone))
         error = run.settle(claim("made", **PROVISIONED))
         assert (error is None) is reaches

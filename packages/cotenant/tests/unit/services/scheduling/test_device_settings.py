@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.cli.main import main
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
+from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod
 from cotenant.services.scheduling.device_settings import device_settings, usual_pods
 from cotenant_local.up.config import UpConfig
 
@@ -16,12 +16,12 @@ from cotenant_local.up.config import UpConfig
 @pytest.mark.parametrize("name", ["binpack", "spread", "default"])
 def test_one_strategy_for_parts_and_whole_devices(name: str) -> None:
     got = device_settings(name, "")
-    assert (got.shared, got.whole, got.usual) == (Strategy(name), Strategy(name), ())
+    assert (got.shared, got.whole, got.usual) == (DeviceStrategy(name), DeviceStrategy(name), ())
 
 
 def test_fragmentation_goes_by_the_pods_that_usually_come() -> None:
     got = device_settings("fragmentation", "50:6, 100:3,100x8,30")
-    assert got.shared is Strategy.FRAGMENTATION
+    assert got.shared is DeviceStrategy.FRAGMENTATION
     assert got.usual == (UsualPod(50, 1, 6), UsualPod(100, 1, 3), UsualPod(100, 8, 1), UsualPod(30, 1, 1))
     assert usual_pods(" ") == ()
 

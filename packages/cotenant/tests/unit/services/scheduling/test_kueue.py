@@ -23,7 +23,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.taints import Effect, Taint
+from cotenant.model.cluster.taints import Taint, TaintEffect
 from cotenant.model.groups.kueue import KueueWorkload
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.gangs.spec import gang_key
@@ -207,7 +207,11 @@ def test_what_kueue_injects_at_admission_decides_where_the_pod_goes() -> None:
     for name, labels, taints in (
         ("plain", {}, ()),
         ("other", {"flavor": "spot", "cloud.example.com/rack": "r1"}, ()),
-        ("right", {"flavor": "spot", "cloud.example.com/rack": "r2"}, (Taint("spot", "true", Effect.NO_SCHEDULE),)),
+        (
+            "right",
+            {"flavor": "spot", "cloud.example.com/rack": "r2"},
+            (Taint("spot", "true", TaintEffect.NO_SCHEDULE),),
+        ),
     ):
         engine.node_seen(Node(name, Amounts.of(size), Labels.of(labels), taints))
     engine.pod_seen(reader.pod(admitted), 0.0)

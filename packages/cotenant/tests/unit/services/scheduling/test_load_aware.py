@@ -8,8 +8,8 @@ import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import Statistic, Use
-from cotenant.policy.placement.load_aware.forecast import Forecast
-from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, Percentile, Percentiles, Shares
+from cotenant.policy.placement.load_aware.forecast import LoadForecast
+from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, LoadShares, Percentile, Percentiles
 from cotenant.services.scheduling.load_aware import parse_settings, read_settings
 
 WHOLE = b"""
@@ -42,9 +42,9 @@ def test_an_empty_file_is_the_defaults() -> None:
 
 def test_every_key() -> None:
     assert parse_settings(WHOLE, "f") == LoadAwareSettings(
-        thresholds=Shares(70, 0),
-        prod_thresholds=Shares(50, 60),
-        percentiles=Percentiles(Shares(80, 0), Percentile(Statistic.P95, 300), Percentile(Statistic.P50, 0)),
+        thresholds=LoadShares(70, 0),
+        prod_thresholds=LoadShares(50, 60),
+        percentiles=Percentiles(LoadShares(80, 0), Percentile(Statistic.P95, 300), Percentile(Statistic.P50, 0)),
         expires_s=300.0,
         schedule_when_expired=True,
         scaling=(80, 60),
@@ -59,7 +59,7 @@ def test_every_key() -> None:
 
 def test_a_forecast() -> None:
     found = parse_settings(b"forecast: {quantilePercent: 90, halfLifeSeconds: 300, marginPercent: 5}", "f")
-    assert found.forecast == Forecast(90, 300.0, 5)
+    assert found.forecast == LoadForecast(90, 300.0, 5)
 
 
 def test_a_dominant_weight_alone_leaves_no_others() -> None:

@@ -19,7 +19,7 @@ from cotenant.drivers.kube.kinds.spread_selectors import (
     STATEFUL_SETS,
 )
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.policy.placement.profiles import profile
@@ -41,7 +41,7 @@ class World:
         self.engine = Seeing(profile("first-fit"), np.random.default_rng(0))
         reader = PodReader(by_scheduler={"cotenant": PodsOfScheduler(spread_replicas=spreads)})
         claims = ClaimBinder(nobody(), reader.volumes)
-        EngineWatches(self.watches, self.engine, reader, claims, Reports(), lambda: 0.0)
+        EngineWatches(self.watches, self.engine, reader, claims, NodeReports(), lambda: 0.0)
 
     def pod(self, owner: tuple[str, str] | None = None, gates: tuple[str, ...] = (), **labels: str) -> None:
         meta: dict[str, Any] = {"name": "p", "namespace": "d", "uid": "u", "labels": labels}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.fakes.cluster.gang_world import BLOCK, RACK, binds, cluster, node, pod, see, settle
 
-from cotenant.drivers.kube.kinds.pod.groups import GroupIndex, GroupTerms
+from cotenant.drivers.kube.kinds.pod.groups import GroupTerms, PodGroupIndex
 from cotenant.drivers.kube.kinds.pod.schema import SchedulingGroup
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Preempt, Unschedulable
@@ -19,11 +19,11 @@ from cotenant.model.groups.gang import (
     K8S_GROUP,
     CompositeGroup,
     Disruption,
+    GangMode,
     GangNotes,
     GangPhase,
     GangTopology,
     MatchPolicy,
-    Mode,
     PodGroup,
     PodGroupStatus,
 )
@@ -35,7 +35,7 @@ class Groups(WorkloadGroups):
 
     def __init__(self, engine: Cluster) -> None:
         self.again: list[str] = []
-        self.priorities = GroupIndex()
+        self.priorities = PodGroupIndex()
         gangs = engine.plugins.gangs
         super().__init__(gangs.pod_group_seen, gangs.pod_group_gone, self.priorities, self.again.append)
 
@@ -43,7 +43,7 @@ class Groups(WorkloadGroups):
 def a_group(name: str = "g", least: int = 2, uid: str = "u", version: str = "v1beta1", **more: Any) -> PodGroup:
     key = f"default/{name}"
     phase = more.pop("phase", GangPhase.NONE)
-    notes = GangNotes(mode=Mode.STRICT, match_policy=MatchPolicy.WAITING_AND_RUNNING)
+    notes = GangNotes(mode=GangMode.STRICT, match_policy=MatchPolicy.WAITING_AND_RUNNING)
     status = PodGroupStatus(key, uid, phase, api_group=K8S_GROUP, version=version)
     return PodGroup(
         key,
@@ -210,7 +210,7 @@ def racked(racks: int, nodes: int) -> Cluster:
 def in_racks(count: int) -> list[PodGroup]:
     """Groups of two pods, each in one rack, of one composite gang."""
     notes = GangNotes(
-        mode=Mode.STRICT, match_policy=MatchPolicy.WAITING_AND_RUNNING, topology=GangTopology((RACK,), True)
+        mode=GangMode.STRICT, match_policy=MatchPolicy.WAITING_AND_RUNNING, topology=GangTopology((RACK,), True)
     )
     return [replace(a_group(f"g{i}", uid=f"g{i}", parent="default/top"), notes=notes) for i in range(count)]
 

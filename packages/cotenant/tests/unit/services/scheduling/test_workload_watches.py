@@ -19,7 +19,7 @@ from cotenant.drivers.kube.kinds.workloads import REPLICA_SETS
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Unschedulable
 from cotenant.engine.rebalancer.round_limits import RoundLimits, controller
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.rebalancer.configuration import DEFAULT
@@ -82,7 +82,7 @@ class Scheduler:
         self.engine = Cluster(profile("least-allocated"), np.random.default_rng(1))
         self.reader = PodReader(workloads=WorkloadIndex(kinds))
         claims = ClaimBinder(nobody(), self.reader.volumes)
-        EngineWatches(self.watches, self.engine, self.reader, claims, Reports(), lambda: 0.0)
+        EngineWatches(self.watches, self.engine, self.reader, claims, NodeReports(), lambda: 0.0)
         for i in range(4):
             amounts = {"cpu": "1", "memory": "4Gi", "pods": "10"}
             status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}

@@ -6,13 +6,13 @@ import yaml  # type: ignore[import-untyped]
 
 from cotenant.drivers.kube.kinds import namespace_limits as limits
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
-from cotenant.model.assess.history import History, PodHistory
+from cotenant.model.assess.history import AssessedHistory, PodHistory
 from cotenant.model.assess.prices import PricedNode, PriceTable, UnitPrices
 from cotenant.model.errors import InvalidInput
-from cotenant.model.sizes.container import ContainerSize, Program, SizedContainer, SizedPod
+from cotenant.model.sizes.container import ContainerProgram, ContainerSize, SizedContainer, SizedPod
 from cotenant.services.sizes.forms import written
 from cotenant.services.sizes.reading import SizedCluster
-from cotenant.services.sizes.recommending import Advice, Wanted, advise
+from cotenant.services.sizes.recommending import Advice, SizeQuery, advise
 
 MIB = 1 << 20
 START_S = 1_767_571_200.0  # a Monday
@@ -24,7 +24,7 @@ def pod(name: str, *containers: SizedContainer, kind: str = "ReplicaSet", runnin
 
 
 def app(name: str = "app", size: ContainerSize = BIG, *words: str) -> SizedContainer:
-    return SizedContainer(name, size, Program(words))
+    return SizedContainer(name, size, ContainerProgram(words))
 
 
 def cluster(*pods: SizedPod, **more: object) -> SizedCluster:
@@ -41,12 +41,14 @@ def history(names: tuple[str, ...], cpu: float = 900.0, hours: int = 192, worklo
     use = np.full((rows, hours), cpu, np.float32)
     memory = np.full((rows, hours), 1000.0, np.float32)
     unknown = np.full(rows, np.nan, np.float32)
-    series = History(START_S, 3600.0, names, use, memory, "From a test.")
+    series = AssessedHistory(START_S, 3600.0, names, use, memory, "From a test.")
     return PodHistory(series, ("",) * rows, (workload,) * rows, unknown, unknown)
 
 
-def asked(of: SizedCluster, use: PodHistory, wanted: Wanted | None = None, prices: PriceTable | None = None) -> Advice:
-    return advise(of, use, (), wanted or Wanted(), prices)
+def asked(
+    of: SizedCluster, use: PodHistory, wanted: SizeQuery | None = None, prices: PriceTable | None = None
+) -> Advice:
+    return advise(of, use, (), wanted or SizeQuery(), prices)
 
 
 TWO = cluster(pod("a", app()), pod("b", app()))
@@ -86,22 +88,22 @@ def test_a_history_of_whole_pods_is_of_the_only_container_and_not_of_one_among_s
 def test_an_hour_is_too_short_and_no_history_is_a_sentence() -> None:
     (one,) = asked(TWO, history(("ns/a",), hours=1)).recommendations
     assert (one.after, one.why) == (None, ("1 h of its use are known, a size needs 24 h",))
-    assert asked(TWO, history(("ns/a",), hours=1), Wanted(min_history_s=0.0)).recommendations[0].after is not None
+    assert asked(TWO, history(("ns/a",), hours=1), SizeQuery(min_history_s=0.0)).recommendations[0].after is not None
     (none,) = asked(TWO, history(())).recommendations
     assert none.why == ("nothing is known of its use",)
 
 
 def test_the_workload_is_found_by_name_or_named_as_missing() -> None:
     use = history(("ns/a",))
-    assert asked(TWO, use, Wanted("ns/web")).recommendations
-    assert asked(TWO, use, Wanted("ns/Deployment/web")).recommendations
+    assert asked(TWO, use, SizeQuery("ns/web")).recommendations
+    assert asked(TWO, use, SizeQuery("ns/Deployment/web")).recommendations
     with pytest.raises(InvalidInput, match="a workload with running pods"):
-        asked(TWO, use, Wanted("ns/other"))
+        asked(TWO, use, SizeQuery("ns/other"))
 
 
 def scaler(resource: str, container: str | None = None) -> limits.AutoscalerObject:
     metric = limits._ResourceMetric(name=resource, container=container)
-    kind = limits.Metric(type="ContainerResource", container_resource=metric) if container else limits.Metric(
+    kind = limits.ScaleMetric(type="ContainerResource", container_resource=metric) if container else limits.ScaleMetric(
         type="Resource", resource=metric
     )  # fmt: skip
     target = limits.ScaleTarget(kind="Deployment", name="web")

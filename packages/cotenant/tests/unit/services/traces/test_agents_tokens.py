@@ -24,9 +24,9 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.objective import ServiceObjective
 from cotenant.services.reporting import signals, stories
 from cotenant.services.reporting.identity import AUDIENCE, TokenNodes
-from cotenant.services.reporting.signals import ACTIONS, SIGNALS, ActionTaken, SubscribedPod, Subscription
+from cotenant.services.reporting.signals import ACTIONS, SIGNALS, ActionTaken, SignalSubscription, SubscribedPod
 from cotenant.services.reporting.stories import STORIES, StoryReport
-from cotenant.services.traces.app import EXPORT, LATENCY, Application
+from cotenant.services.traces.app import EXPORT, LATENCY, TracesApp
 from cotenant.services.traces.arguments import TraceSettings, check
 from cotenant.services.traces.metrics import TraceMetrics
 
@@ -50,7 +50,7 @@ def run(tmp_path: Path, reply: Reply, scenario: Callable[[Post], Awaitable[None]
         now_s = float(EPOCH_S + 10)
         engine = TraceEngine(now_s, span_tags)
         engine.objectives.set(CART, now_s)
-        app = Application(engine, TraceMetrics(engine), lambda: now_s, BearerToken(file, "--token-file"))
+        app = TracesApp(engine, TraceMetrics(engine), lambda: now_s, BearerToken(file, "--token-file"))
         async with ScriptedServer({"POST": [reply] * 9}) as api, aiohttp.ClientSession() as session:
             access = Access(api.url, FixedCredential(Credential("")))
             async with Client(access, qps=1000, burst=1000, in_flight=4) as client:
@@ -81,7 +81,7 @@ def story(node: str) -> bytes:
 
 
 def asked(node: str) -> bytes:
-    return signals.encode(Subscription(node, (SubscribedPod("shop/cart-1", "u1"),)))
+    return signals.encode(SignalSubscription(node, (SubscribedPod("shop/cart-1", "u1"),)))
 
 
 def test_an_agent_speaks_for_its_own_node_only(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from cotenant.drivers.kube.kinds.custom.service_objective import ServiceObjectiv
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide
 from cotenant.engine.node.recovery.settings import RecoverySettings
-from cotenant.engine.node.recovery.stages import Stage
+from cotenant.engine.node.recovery.stages import IncidentStage
 from cotenant.services.agent.reports.stories import ChangedStories
 from cotenant.services.reporting.stories import StoryReport
 from cotenant.services.traces.incident_events import MAX_AGE_S, IncidentEvents
@@ -23,12 +23,12 @@ from cotenant.services.traces.incident_events import MAX_AGE_S, IncidentEvents
 OBJECTIVE, UID = "shop/web-latency", "uid-of-objective"
 AGENT_AHEAD_S = 1000.0  # Unix time of the agent's zero
 REASONS = {
-    Stage.GUARDED: "BestEffortHeld",
-    Stage.ACTING: "CulpritHeld",
-    Stage.HOLDING: "ActionHelped",
-    Stage.RELEASED: "CulpritReleased",
-    Stage.EXHAUSTED: "NoActionLeft",
-    Stage.RECOVERED: "Recovered",
+    IncidentStage.GUARDED: "BestEffortHeld",
+    IncidentStage.ACTING: "CulpritHeld",
+    IncidentStage.HOLDING: "ActionHelped",
+    IncidentStage.RELEASED: "CulpritReleased",
+    IncidentStage.EXHAUSTED: "NoActionLeft",
+    IncidentStage.RECOVERED: "Recovered",
 }
 
 

@@ -18,7 +18,7 @@ from cotenant.drivers.otlp.grpc_server import METHOD, OtlpGrpcServer
 from cotenant.drivers.otlp.resources import span_tags
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.errors import Transient
-from cotenant.services.traces.app import MAX_DATAGRAMS, Application
+from cotenant.services.traces.app import MAX_DATAGRAMS, TracesApp
 from cotenant.services.traces.intake import INLINE_WEIGHT, Intake
 from cotenant.services.traces.metrics import TraceMetrics
 
@@ -104,9 +104,9 @@ def test_a_part_of_the_room_is_kept_from_addresses() -> None:
     intake.close()
 
 
-def application() -> Application:
+def application() -> TracesApp:
     engine = TraceEngine(0.0, span_tags)
-    return Application(engine, TraceMetrics(engine), lambda: 2e9)
+    return TracesApp(engine, TraceMetrics(engine), lambda: 2e9)
 
 
 def test_a_turn_is_of_the_proven_namespace_whatever_the_addresses_and_of_each_collector() -> None:

@@ -24,15 +24,15 @@ from cotenant.services.agent.trace_link import TraceLink
 from cotenant.services.reporting.signals import (
     ActionTaken,
     SignalLine,
+    SignalSubscription,
     SubscribedPod,
-    Subscription,
     WireSignal,
     decode_line,
     encode_line,
     from_signal,
     to_signal,
 )
-from cotenant.services.traces.app import Application
+from cotenant.services.traces.app import TracesApp
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import status_of
 from cotenant.services.traces.saved_counts import CountsFile
@@ -47,11 +47,11 @@ class World:
 
     now_s: float = float(EPOCH_S + 10)
     engine: TraceEngine = field(init=False)
-    app: Application = field(init=False)
+    app: TracesApp = field(init=False)
 
     def __post_init__(self) -> None:
         self.engine = TraceEngine(self.now_s, span_tags)
-        self.app = Application(self.engine, TraceMetrics(self.engine), lambda: self.now_s)
+        self.app = TracesApp(self.engine, TraceMetrics(self.engine), lambda: self.now_s)
 
     def requests(self, *ms: float, pod: str = "cart-1", host: str = "n1") -> None:
         spans = [
@@ -221,10 +221,10 @@ def test_subscriptions_match_by_uid_then_name_then_host() -> None:
     world = World()
     world.engine.objectives.set(CART, world.now_s)
     world.requests(10)
-    stream = world.app.streams._subscribe(Subscription("n1", (SubscribedPod("other/cart-1", "u9"),)))
+    stream = world.app.streams._subscribe(SignalSubscription("n1", (SubscribedPod("other/cart-1", "u9"),)))
     world.app.streams.publish()
     assert b'"pod":"other/cart-1","podUid":"u9"' in stream.line
-    elsewhere = world.app.streams._subscribe(Subscription("n2", (SubscribedPod("other/cart-1", "u9"),)))
+    elsewhere = world.app.streams._subscribe(SignalSubscription("n2", (SubscribedPod("other/cart-1", "u9"),)))
     world.app.streams.publish()
     assert b"cart-1" not in elsewhere.line
 

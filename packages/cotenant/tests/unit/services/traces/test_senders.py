@@ -26,15 +26,15 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.otlp.grpc_server import METHOD, OtlpGrpcServer
 from cotenant.drivers.otlp.resources import span_tags
 from cotenant.engine.traces.bounded_table import BoundedTable
-from cotenant.engine.traces.replicas import Replicas
+from cotenant.engine.traces.replicas import ObservedReplicas
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.replica_signal import MaxAction
 from cotenant.model.traces.objective import Indicator, ServiceObjective
 from cotenant.model.traces.spans import EVERYBODY, SpanKind, SpanSource
 from cotenant.services.reporting.identity import TokenReviews
-from cotenant.services.reporting.signals import SubscribedPod, Subscription
-from cotenant.services.traces.app import EXPORT, Application
+from cotenant.services.reporting.signals import SignalSubscription, SubscribedPod
+from cotenant.services.traces.app import EXPORT, TracesApp
 from cotenant.services.traces.arguments import TraceSettings, check
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
@@ -126,7 +126,7 @@ def test_a_sender_speaks_for_its_own_namespaces_pods_and_a_collector_for_all() -
     assert counted(engine) == (1, 0, True)
     streams = SignalStreams(engine.objectives, lambda: NOW_S)
     stream = streams._subscribe(
-        Subscription("n1", (SubscribedPod("pay/db-1", "u9"), SubscribedPod("shop/cart-1", "u1")))
+        SignalSubscription("n1", (SubscribedPod("pay/db-1", "u9"), SubscribedPod("shop/cart-1", "u1")))
     )
     assert stream.pod_of(OWN) == ("shop/cart-1", "u1")
     assert stream.pod_of(replace(OWN, pod_uid="u9")) is None  # another namespace's pod by its uid
@@ -215,7 +215,7 @@ def test_a_changed_threshold_does_not_let_strangers_count() -> None:
 def test_tables_that_strangers_have_filled_leave_a_proven_replica_its_signal() -> None:
     engine = world()
     engine.objectives.set(replace(CART, key="open/cart", service_namespace="open"), NOW_S)
-    engine.objectives.replicas = Replicas(40)
+    engine.objectives.replicas = ObservedReplicas(40)
     engine._sources = BoundedTable(SpanSource(), 40)
     for pod in range(100):
         send(engine, SpanSource("cart", "open", f"p-{pod}", f"u-{pod}", "n1", f"made-up-{pod}"), 500)
@@ -296,7 +296,7 @@ def test_both_protocols_take_a_senders_token_and_questions_do_not(tmp_path: Path
 
     async def scenario() -> None:
         engine = world()
-        app = Application(engine, TraceMetrics(engine), lambda: NOW_S, BearerToken(tmp_path / "ask", "token"))
+        app = TracesApp(engine, TraceMetrics(engine), lambda: NOW_S, BearerToken(tmp_path / "ask", "token"))
         app.senders.by_namespace = NamespaceTokens(tmp_path / "by-namespace")
         server = HttpServer(app, Address.parse("--http", "127.0.0.1:0"))
         rpc = OtlpGrpcServer(app.export, Address.parse("--grpc", "127.0.0.1:0"), door=app.exporting)

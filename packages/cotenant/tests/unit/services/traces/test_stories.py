@@ -11,7 +11,7 @@ from tests.fakes.node.troubled_node import SECOND_US, TroubledNode
 
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide
 from cotenant.engine.node.recovery.settings import RecoverySettings
-from cotenant.engine.node.recovery.stages import Stage
+from cotenant.engine.node.recovery.stages import IncidentStage
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_state import NodeState
 from cotenant.services.agent.reports.stories import ChangedStories
@@ -44,7 +44,7 @@ def test_a_story_is_sent_when_it_changes_and_after_a_new_connection(
     proofs = sum(len(incident.proofs) for incident in (*memory.ended, *memory.incidents))
     assert 0 < len(sent) <= events + proofs
     assert {report.story.service for report in sent} == {"shop/web"}
-    assert Stage.HOLDING in {report.story.incidents[0].stage for report in sent}
+    assert IncidentStage.HOLDING in {report.story.incidents[0].stage for report in sent}
     assert not list(changed.look(memory, state, 2000.0, 1))
     (again,) = changed.look(memory, state, 2000.0, 2)
     assert again.story.text

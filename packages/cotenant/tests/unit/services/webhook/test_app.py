@@ -16,30 +16,30 @@ from hypothesis import strategies as st
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO, RAW_ALLOCATABLE
-from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.facts import WebhookFacts
 from cotenant.services.reviewing.reviewer import Reviewer
-from cotenant.services.reviewing.rules import Rules
-from cotenant.services.webhook.app import Application
+from cotenant.services.reviewing.rules import ReviewRules
+from cotenant.services.webhook.app import WebhookApp
 from cotenant.services.webhook.configurations import configurations
 from cotenant.services.webhook.metrics import WebhookMetrics
 
-RULES = Rules(amplifies_nodes=True, reservations=True)
+RULES = ReviewRules(amplifies_nodes=True, reservations=True)
 
 
-def application(unready: str = "") -> Application:
-    facts = Facts(lambda: 0.0)
+def application(unready: str = "") -> WebhookApp:
+    facts = WebhookFacts(lambda: 0.0)
     registry = MetricsRegistry()
     metrics = WebhookMetrics(registry, facts, dict, lambda: 0.0, dict)
 
     async def has_pods(quota: Any) -> bool:
         raise AssertionError("no quota is asked about")
 
-    return Application(
+    return WebhookApp(
         Reviewer(facts, RULES, has_pods, Random(1)), metrics, HealthPages(registry.page, unready=lambda: unready)
     )
 
 
-def asked(app: Application, path: str, request: dict[str, Any]) -> tuple[int, Any]:
+def asked(app: WebhookApp, path: str, request: dict[str, Any]) -> tuple[int, Any]:
     """Status and body of the answer to a review."""
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u", **request}}
     sent: list[dict[str, Any]] = []

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.reviewing.rules import Rules
+from cotenant.services.reviewing.rules import ReviewRules
 from cotenant.services.webhook.arguments import WebhookSettings, check
 from cotenant.services.webhook.configurations import configurations
 
@@ -19,13 +19,13 @@ DEPLOY = Path(__file__).parents[6] / "deploy/webhook"
 def test_the_manifests_are_what_the_webhook_makes() -> None:
     client = {"service": {"namespace": "cotenant-system", "name": "cotenant-webhook", "port": 443}}
     agents = "system:serviceaccount:cotenant-node:cotenant-node"
-    rules = Rules(exempt=frozenset({"kube-system", "cotenant-system", "cotenant-node"}), agents=agents)
+    rules = ReviewRules(exempt=frozenset({"kube-system", "cotenant-system", "cotenant-node"}), agents=agents)
     made = [configuration for _, configuration in configurations(rules, client, "")]
     assert list(yaml.safe_load_all((DEPLOY / "configuration.yaml").read_text())) == made
 
 
 def test_all_webhooks_ignore_failures_and_leave_exempt_namespaces() -> None:
-    rules = Rules(exempt=frozenset({"kube-system", "own"}), reservations=True, amplifies_nodes=True)
+    rules = ReviewRules(exempt=frozenset({"kube-system", "own"}), reservations=True, amplifies_nodes=True)
     made: list[Any] = [
         webhook
         for _, configuration in configurations(rules, {"url": "https://h:1/"}, "Qg==")

@@ -15,14 +15,14 @@ from cotenant.drivers.kube.kinds.pod.quota_member import QUOTA_MEMBERS
 from cotenant.drivers.kube.kinds.priority_class import PRIORITY_CLASSES
 from cotenant.model.groups.quota import NAME
 from cotenant.model.resources import Amounts
-from cotenant.services.reviewing.facts import Facts
-from cotenant.services.reviewing.rules import Rules
+from cotenant.services.reviewing.facts import WebhookFacts
+from cotenant.services.reviewing.rules import ReviewRules
 from cotenant.services.webhook.watches import add_watches
 
 
-def told(**rules: Any) -> tuple[ToldWatches, Facts]:
-    watches, facts = ToldWatches(), Facts(lambda: 0.0)
-    add_watches(watches, facts, Rules(**rules))
+def told(**rules: Any) -> tuple[ToldWatches, WebhookFacts]:
+    watches, facts = ToldWatches(), WebhookFacts(lambda: 0.0)
+    add_watches(watches, facts, ReviewRules(**rules))
     return watches, facts
 
 

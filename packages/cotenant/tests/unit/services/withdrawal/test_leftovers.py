@@ -14,7 +14,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseState
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.withdrawal import leftovers
 
@@ -132,7 +132,14 @@ def test_a_keepers_folder_goes_unless_knobs_of_it_were_not_restored(tmp_path: Pa
     file = LeaseFile(folder, "boot")
     (folder / "audit.jsonl").write_text("{}\n")
     lease = KnobLease(
-        Target("kubepods", Knob.CPU_MAX), "raw", "held", Reason("r", "t"), LeaseState.HELD, 0.0, 5, before="max 100000"
+        KnobTarget("kubepods", Knob.CPU_MAX),
+        "raw",
+        "held",
+        Reason("r", "t"),
+        LeaseState.HELD,
+        0.0,
+        5,
+        before="max 100000",
     )
     file.keep([lease], durable=True)
     with pytest.raises(Permanent):  # a keeper has it

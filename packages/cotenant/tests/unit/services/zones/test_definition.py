@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.zones.setting import Backend, Mode, Setting
+from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.reading import read_definition
@@ -32,8 +32,8 @@ def test_a_file_becomes_a_zone(tmp_path: Path) -> None:
     path.write_text(EXAMPLE)
     definition = read_definition(path)
     assert definition.groups[0].row() == ZoneRow(ZoneClass.SERVICE, late_us=5000)
-    assert definition.ladder(root=True) == (Setting(Backend.ROOT, Mode.WEIGHTED), Setting(Backend.WEIGHTS))
-    assert definition.ladder(root=False) == (Setting(Backend.WEIGHTS),)
+    assert definition.ladder(root=True) == (ZoneSetting(Backend.ROOT, ZoneMode.WEIGHTED), ZoneSetting(Backend.WEIGHTS))
+    assert definition.ladder(root=False) == (ZoneSetting(Backend.WEIGHTS),)
     assert definition.machine(root=True).rows["kubepods.slice/batch"].slice_us == 10_000
 
 
@@ -41,7 +41,7 @@ def test_the_ladder_has_what_this_host_can_best_first(tmp_path: Path) -> None:
     auto = read(tmp_path, EXAMPLE)
     assert auto.common_group == "kubepods.slice"
     start = auto.start
-    sub, root, weights = Setting(Backend.SUB, start), Setting(Backend.ROOT, start), Setting(Backend.WEIGHTS)
+    sub, root, weights = ZoneSetting(Backend.SUB, start), ZoneSetting(Backend.ROOT, start), ZoneSetting(Backend.WEIGHTS)
     assert auto.ladder(root=True, sub=True) == (sub, root, weights)
     assert auto.ladder(root=True) == (root, weights)
     apart = read(tmp_path, EXAMPLE.replace("kubepods.slice/batch", "batch.slice"))
@@ -54,12 +54,12 @@ def test_the_ladder_has_what_this_host_can_best_first(tmp_path: Path) -> None:
 
 
 def test_cpus_of_services_own_are_had_by_name_only(tmp_path: Path) -> None:
-    assert Mode.EXCLUSIVE not in read(tmp_path, EXAMPLE).modes
+    assert ZoneMode.EXCLUSIVE not in read(tmp_path, EXAMPLE).modes
     text = EXAMPLE + "start: exclusive\nmodes: [exclusive, latency]\nexclusive: {cpus: 2}\n"
     assert read(tmp_path, text).exclusive.cpus == 2
     with pytest.raises(InvalidInput, match=r"exclusive\.share.*more than 0 and less than 1"):
         read(tmp_path, text.replace("cpus: 2", "share: 1.5"))
-    assert read(tmp_path, EXAMPLE + "start: exclusive\n").modes == tuple(Mode)
+    assert read(tmp_path, EXAMPLE + "start: exclusive\n").modes == tuple(ZoneMode)
     with pytest.raises(InvalidInput, match="one of modes: latency"):
         read(tmp_path, EXAMPLE + "start: exclusive\nmodes: [latency]\n")
     with pytest.raises(InvalidInput, match=r"vm\.cpus.*2 or more"):

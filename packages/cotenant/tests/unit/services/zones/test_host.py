@@ -13,10 +13,10 @@ import pytest
 from tests.fakes.waiting import patience, soon
 from tests.unit.services.zones.test_runner import MemoryBackend, MemoryKeeper
 
-from cotenant.drivers.cgroup.layout import Layout, LayoutKind
+from cotenant.drivers.cgroup.layout import CgroupLayout, LayoutKind
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.zones.setting import Backend, Mode, Setting
+from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import ZoneChange
 from cotenant.services.sockets.peers import Peers
 from cotenant.services.zones.backends import WeightsBackend
@@ -26,7 +26,7 @@ from cotenant.services.zones.executing import execute_in, group_for, join
 from cotenant.services.zones.host import ZoneHost, ZoneQuota, setting_of
 from cotenant.services.zones.log_file import MAX_BYTES, ZoneLog, read_log
 from cotenant.services.zones.main import follow
-from cotenant.services.zones.opening import Host
+from cotenant.services.zones.opening import ZoneSupport
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.server import ZoneServer
 from cotenant.services.zones.state_file import read_state, read_states, write_state
@@ -40,13 +40,13 @@ backend: auto
 period_ms: 100
 limits: {canary_s: 0.001}
 """
-HOST = Host(Layout(LayoutKind.V2, (), {}, None), root=True, sub=False)
+HOST = ZoneSupport(CgroupLayout(LayoutKind.V2, (), {}, None), root=True, sub=False)
 
 
 @asynccontextmanager
 async def memory(
     definition: ZoneDefinition,
-    host: Host,
+    host: ZoneSupport,
     keeper: Keeper,
     agent: str | None,
     changed: Callable[[ZoneChange], None],
@@ -227,15 +227,15 @@ def test_a_zone_for_as_long_as_a_command_runs_is_the_keepers(tmp_path: Path) -> 
 
 
 def test_settings_as_users_write_them() -> None:
-    root = Setting(Backend.ROOT, Mode.WEIGHTED)
-    assert setting_of("latency", root) == Setting(Backend.ROOT, Mode.LATENCY)
-    assert setting_of("sub/latency", root) == Setting(Backend.SUB, Mode.LATENCY)
-    assert setting_of("weights", root) == Setting(Backend.WEIGHTS)
+    root = ZoneSetting(Backend.ROOT, ZoneMode.WEIGHTED)
+    assert setting_of("latency", root) == ZoneSetting(Backend.ROOT, ZoneMode.LATENCY)
+    assert setting_of("sub/latency", root) == ZoneSetting(Backend.SUB, ZoneMode.LATENCY)
+    assert setting_of("weights", root) == ZoneSetting(Backend.WEIGHTS)
     for wrong in ("", "fast", "root/", "/latency", "weights/latency", "root"):
         with pytest.raises(InvalidInput):
             setting_of(wrong, root)
     with pytest.raises(InvalidInput, match="root/latency or sub/latency"):
-        setting_of("latency", Setting(Backend.WEIGHTS))
+        setting_of("latency", ZoneSetting(Backend.WEIGHTS))
 
 
 def test_a_log_is_bounded_and_has_the_last_lines(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_a_command_joins_a_group_of_the_zone_and_no_other(tmp_path: Path) -> Non
 @pytest.mark.parametrize("backend", ["root", "sub"])
 def test_a_zone_that_this_host_cannot_run_is_refused_when_it_is_created(tmp_path: Path, backend: str) -> None:
     async def main() -> None:
-        without = Host(HOST.layout, root=False, sub=False)
+        without = ZoneSupport(HOST.layout, root=False, sub=False)
         zones = ZoneHost(MemoryKeeper(), without, tmp_path, ("kubepods",), None, memory)
         with pytest.raises((Permanent, Unsupported)):
             await zones.create(SHOP.replace("backend: auto", f"backend: {backend}"), "shop.yaml")

@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.cli.zone.showing import monitors
 from cotenant.drivers.qemu.backend import read_exits, read_threads, sample_queues
-from cotenant.drivers.qemu.machine import Machine, MachineSpec
+from cotenant.drivers.qemu.machine import MachineSpec, VirtualMachine
 from cotenant.engine.zones.vm_figures import front_end
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.services.zones.machine_signs import SignReader
@@ -84,7 +84,7 @@ def test_threads_of_a_machine_are_told_apart_by_their_names(tmp_path: Path) -> N
     assert read_threads(1, 2, tmp_path).vcpu_us == 0
 
 
-class TracedMachine(Machine):
+class TracedMachine(VirtualMachine):
     """A machine whose QEMU writes events while they are traced."""
 
     def __init__(self, folder: Path, answer: object = None) -> None:

@@ -21,7 +21,7 @@ from cotenant.model.zones.table import ZoneClass
 from cotenant.services.zones.pods import PodImage, ZonePod
 from cotenant.services.zones.reading import definition_of
 from cotenant.services.zones.vm_backend import GuestState
-from cotenant.services.zones.vm_guest_pods import Pods, answers
+from cotenant.services.zones.vm_guest_pods import GuestPods, answers
 from cotenant.services.zones.vm_images import program_of
 from cotenant.services.zones.vm_link import GuestLink
 
@@ -156,11 +156,11 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def pods_of(place: Path, started: Started, mounts: list[tuple[str, ...]]) -> Pods:
+def pods_of(place: Path, started: Started, mounts: list[tuple[str, ...]]) -> GuestPods:
     def mount(*words: str) -> None:
         mounts.append(words)
 
-    return Pods(place / "tree", place / "run/pods", place / "images", started, mount, pause_s=0.01)
+    return GuestPods(place / "tree", place / "run/pods", place / "images", started, mount, pause_s=0.01)
 
 
 def test_a_pod_has_a_root_of_its_own_and_its_group_has_its_limits(place: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_volume_over_a_link_of_the_image_is_refused(place: Path) -> None:
         if "overlay" in words:
             Path(words[-1], "data").symlink_to("/etc")
 
-    pods = Pods(place / "tree", place / "run/pods", place / "images", Started(), linked)
+    pods = GuestPods(place / "tree", place / "run/pods", place / "images", Started(), linked)
     with pytest.raises(ValueError, match="is a link in the image"):
         pods.start([spec("web", "service")])
 

@@ -7,7 +7,7 @@ import asyncio
 from tests.unit.services.zones.test_runner import MemoryKeeper
 
 from cotenant.model.machine.counters import GroupCounters, Pressure, Stall
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.services.zones.protection import Protection, ResourceWaits
 
@@ -22,11 +22,11 @@ def test_groups_above_have_the_sum_of_what_is_protected_below() -> None:
     }
     wanted = {wish.target: wish.value for wish in Protection(MemoryKeeper()).wanted(rows)}
     assert wanted == {
-        Target("pods", Knob.MEMORY_LOW): "500",
-        Target("pods/a", Knob.MEMORY_LOW): "500",
-        Target("pods/a/db", Knob.MEMORY_LOW): "200",
-        Target("pods/a/web", Knob.MEMORY_LOW): "300",
-        Target("pods/a/web", Knob.IO_WEIGHT): "default 800",
+        KnobTarget("pods", Knob.MEMORY_LOW): "500",
+        KnobTarget("pods/a", Knob.MEMORY_LOW): "500",
+        KnobTarget("pods/a/db", Knob.MEMORY_LOW): "200",
+        KnobTarget("pods/a/web", Knob.MEMORY_LOW): "300",
+        KnobTarget("pods/a/web", Knob.IO_WEIGHT): "default 800",
     }
 
 

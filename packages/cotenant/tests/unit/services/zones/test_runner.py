@@ -14,21 +14,21 @@ from tests.fakes.waiting import patience
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
-from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, LeaseAnswer, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, KnobTarget, LeaseAnswer, SetKnob
 from cotenant.model.machine.run_queue import GroupWaits, RunQueueReading, WaitHistogram
-from cotenant.model.zones.setting import Backend, Mode, Setting
+from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import ZoneChange, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
-from cotenant.services.zones.agent_view import AgentView, burns_of, members_of
+from cotenant.services.zones.agent_view import ZoneAgentView, burns_of, members_of
 from cotenant.services.zones.backends import LateEvents, WeightsBackend
-from cotenant.services.zones.definition import Application, ClassRule, ZoneDefinition
+from cotenant.services.zones.definition import ClassRule, ZoneApplication, ZoneDefinition
 from cotenant.services.zones.groups import GroupClass, ZoneGroup
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.state_file import read_state, read_states, state_of, write_state
 
 ROWS = {"web": ZoneRow(ZoneClass.SERVICE, weight=500, late_us=5000), "batch": ZoneRow(ZoneClass.BATCH)}
-ROOT = Setting(Backend.ROOT, Mode.THROUGHPUT)
+ROOT = ZoneSetting(Backend.ROOT, ZoneMode.THROUGHPUT)
 STALL = SchedulerExit(9, 1026, "runnable task stall", "spin[71] failed to run for 5.07s")
 
 
@@ -36,20 +36,20 @@ STALL = SchedulerExit(9, 1026, "runnable task stall", "spin[71] failed to run fo
 class MemoryBackend:
     """A kernel with schedulers. `late_in`: late dispatches of web in a second, by mode."""
 
-    late_in: dict[Mode | None, int] = field(default_factory=dict)
+    late_in: dict[ZoneMode | None, int] = field(default_factory=dict)
     refuses: bool = False
     lies: bool = False
-    running: Setting | None = None
+    running: ZoneSetting | None = None
     rows: dict[str, ZoneRow] = field(default_factory=dict)
     exit: SchedulerExit | None = None
     arriving: LateEvents | None = None
 
-    async def attach(self, setting: Setting) -> None:
+    async def attach(self, setting: ZoneSetting) -> None:
         if self.refuses:
             raise Unsupported("a kernel scheduler", "another kernel")
         self.running = None if self.lies else setting
 
-    def runs(self, setting: Setting) -> bool:
+    def runs(self, setting: ZoneSetting) -> bool:
         return self.running == setting
 
     def put(self, rows: Mapping[str, ZoneRow]) -> None:
@@ -97,7 +97,7 @@ class Clock:
 
 def make(root: MemoryBackend, keeper: MemoryKeeper | None = None) -> tuple[ZoneRunner, Clock, list[ZoneChange]]:
     clock, seen = Clock(), list[ZoneChange]()
-    zone = Zone("shop", ROWS, (ROOT, Setting(Backend.WEIGHTS)), config=ZoneConfig(), limits=ZoneLimits(2, 3, 100))
+    zone = Zone("shop", ROWS, (ROOT, ZoneSetting(Backend.WEIGHTS)), config=ZoneConfig(), limits=ZoneLimits(2, 3, 100))
     backends = {Backend.ROOT: root, Backend.WEIGHTS: WeightsBackend(keeper or MemoryKeeper())}
     runner = ZoneRunner(zone, backends, lambda: {"web": 0, "batch": 0}, seen.append, clock)
     return runner, clock, seen
@@ -116,10 +116,10 @@ def steps(runner: ZoneRunner, clock: Clock, number: int) -> None:
 
 
 def test_late_dispatches_lead_to_another_scheduler_and_each_change_is_reported_once() -> None:
-    kernel = MemoryBackend({Mode.THROUGHPUT: 40, Mode.LATENCY: 0})
+    kernel = MemoryBackend({ZoneMode.THROUGHPUT: 40, ZoneMode.LATENCY: 0})
     runner, clock, seen = make(kernel)
     steps(runner, clock, 12)
-    assert kernel.running == Setting(Backend.ROOT, Mode.LATENCY)
+    assert kernel.running == ZoneSetting(Backend.ROOT, ZoneMode.LATENCY)
     assert kernel.rows == ROWS
     assert [(change.what, change.kept) for change in seen] == [
         ("setting root/throughput", True),
@@ -151,7 +151,11 @@ def test_late_dispatches_change_rows_before_the_period_is_over() -> None:
     waiting: list[bool] = []
     kernel = Kernel(arriving=arriving)
     zone = Zone(
-        "shop", ROWS, (Setting(Backend.ROOT, Mode.WEIGHTED),), config=ZoneConfig(), limits=ZoneLimits(0.01, 0.01, 100)
+        "shop",
+        ROWS,
+        (ZoneSetting(Backend.ROOT, ZoneMode.WEIGHTED),),
+        config=ZoneConfig(),
+        limits=ZoneLimits(0.01, 0.01, 100),
     )
     runner = ZoneRunner(zone, {Backend.ROOT: kernel}, dict, log=log.append)
 
@@ -223,7 +227,7 @@ def test_a_kernel_that_refuses_or_does_not_run_it_leaves_weights(kernel: MemoryB
     runner, clock, _ = make(kernel, keeper)
     steps(runner, clock, 4)
     assert (runner.zone.state, str(runner.zone.setting)) == (ZoneState.ACTIVE, "weights")
-    assert keeper.fake.held == {Target("web", Knob.CPU_WEIGHT): "500", Target("batch", Knob.CPU_IDLE): "1"}
+    assert keeper.fake.held == {KnobTarget("web", Knob.CPU_WEIGHT): "500", KnobTarget("batch", Knob.CPU_IDLE): "1"}
     asyncio.run(runner.stop())
     assert keeper.fake.held == {}
 
@@ -307,19 +311,19 @@ def test_burn_rates_switch_the_scheduler_without_late_dispatches() -> None:
 
     runner.burns = burns
     steps(runner, clock, 8)
-    assert kernel.running == Setting(Backend.ROOT, Mode.LATENCY)
+    assert kernel.running == ZoneSetting(Backend.ROOT, ZoneMode.LATENCY)
     change = runner.zone.history[-1]
     assert change.kept
     assert "burn rate 3.00 before, 0.20 after" in change.outcome
 
 
 def test_a_silent_agent_leaves_late_dispatches(caplog: pytest.LogCaptureFixture) -> None:
-    kernel = MemoryBackend({Mode.THROUGHPUT: 40, Mode.LATENCY: 0})
+    kernel = MemoryBackend({ZoneMode.THROUGHPUT: 40, ZoneMode.LATENCY: 0})
     runner, clock, _ = make(kernel)
     definition = ZoneDefinition("shop", (ZoneGroup("web", GroupClass.SERVICE),))
-    runner.burns = AgentView("unix:/nowhere/agent.sock", definition, lambda group: True).burns
+    runner.burns = ZoneAgentView("unix:/nowhere/agent.sock", definition, lambda group: True).burns
     steps(runner, clock, 8)
-    assert kernel.running == Setting(Backend.ROOT, Mode.LATENCY)
+    assert kernel.running == ZoneSetting(Backend.ROOT, ZoneMode.LATENCY)
     assert caplog.text.count("no burn rates") == 1
 
 
@@ -348,7 +352,7 @@ def test_members_are_the_listed_groups_and_those_of_selected_pods_that_exist() -
     definition = ZoneDefinition(
         "shop",
         (ZoneGroup("listed", GroupClass.BATCH),),
-        (Application("shop", {"app": "web"}), Application("jobs")),
+        (ZoneApplication("shop", {"app": "web"}), ZoneApplication("jobs")),
         (ClassRule(GroupClass.SERVICE, {"tier": "front"}, late_ms=5), ClassRule(GroupClass.BATCH)),
     )
     pods = [
@@ -378,10 +382,10 @@ def test_pods_that_come_and_go_get_and_lose_their_weights() -> None:
     steps(runner, clock, 4)
     found = {"new": ROWS["batch"]}
     steps(runner, clock, 2)
-    assert keeper.fake.held == {Target("new", Knob.CPU_IDLE): "1"}
+    assert keeper.fake.held == {KnobTarget("new", Knob.CPU_IDLE): "1"}
     found = None  # the agent is away
     steps(runner, clock, 2)
-    assert keeper.fake.held == {Target("new", Knob.CPU_IDLE): "1"}
+    assert keeper.fake.held == {KnobTarget("new", Knob.CPU_IDLE): "1"}
     found = {}
     steps(runner, clock, 2)
     assert keeper.fake.held == {}

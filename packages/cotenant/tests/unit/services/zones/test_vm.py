@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from tests.unit.services.zones.test_runner import MemoryKeeper
 
-from cotenant.drivers.cgroup.layout import Hierarchy, Layout, LayoutKind
-from cotenant.drivers.qemu.machine import Machine, MachineSpec
+from cotenant.drivers.cgroup.layout import CgroupLayout, Hierarchy, LayoutKind
+from cotenant.drivers.qemu.machine import MachineSpec, VirtualMachine
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.zones.setting import Backend, Mode, Setting
+from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import ZoneChange, ZoneState
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.services.sockets.peers import Peers
@@ -28,7 +28,7 @@ from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.host import ZoneHost, ZoneQuota
 from cotenant.services.zones.log_file import read_log
-from cotenant.services.zones.opening import Host
+from cotenant.services.zones.opening import ZoneSupport
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.server import ZoneServer
 from cotenant.services.zones.state_file import read_state
@@ -128,9 +128,10 @@ def test_a_zone_runs_on_a_guest_and_ends_with_it(tmp_path: Path) -> None:
         async with linked(tmp_path / "agent.sock", inside.carry_out) as (link, end_guest):
             state = GuestState(link)
             backends = {
-                backend: GuestBackend(state, backend, (Mode.LATENCY,)) for backend in (Backend.ROOT, Backend.WEIGHTS)
+                backend: GuestBackend(state, backend, (ZoneMode.LATENCY,))
+                for backend in (Backend.ROOT, Backend.WEIGHTS)
             }
-            zone = Zone("box", ROWS, (Setting(Backend.WEIGHTS),), limits=ZoneLimits(canary_s=0.001))
+            zone = Zone("box", ROWS, (ZoneSetting(Backend.WEIGHTS),), limits=ZoneLimits(canary_s=0.001))
             now_s = [0.0]
 
             def clock() -> float:
@@ -168,7 +169,7 @@ def test_a_hostile_guest_is_refused(tmp_path: Path, answer: Any) -> None:
 @asynccontextmanager
 async def memory_vm(
     definition: ZoneDefinition,
-    host: Host,
+    host: ZoneSupport,
     folder: Path,
     source: str,
     changed: Callable[[ZoneChange], None],
@@ -178,8 +179,8 @@ async def memory_vm(
         """A backend's refresh."""
 
     class Weights:
-        async def attach(self, setting: Setting) -> None: ...
-        def runs(self, setting: Setting) -> bool:
+        async def attach(self, setting: ZoneSetting) -> None: ...
+        def runs(self, setting: ZoneSetting) -> bool:
             return True
 
         def put(self, rows: object) -> None: ...
@@ -202,7 +203,7 @@ async def memory_vm(
 
 
 def test_commands_go_to_the_guest_for_root_only_and_memory_is_bounded(tmp_path: Path) -> None:
-    host = Host(Layout(LayoutKind.V2, (), {}, None), root=False, sub=False)
+    host = ZoneSupport(CgroupLayout(LayoutKind.V2, (), {}, None), root=False, sub=False)
 
     async def main() -> None:
         zones = ZoneHost(
@@ -246,8 +247,10 @@ def test_commands_go_to_the_guest_for_root_only_and_memory_is_bounded(tmp_path: 
 def test_a_machine_is_of_its_group_and_the_group_is_removed_also_after_a_kill(tmp_path: Path) -> None:
     tree, record = tmp_path / "tree", tmp_path / "box.groups"
     (tree / "a").mkdir(parents=True)
-    host = Host(
-        Layout(LayoutKind.V2, (), {"cpu": Hierarchy(str(tree), 2, frozenset({"cpu"}))}, None), root=False, sub=False
+    host = ZoneSupport(
+        CgroupLayout(LayoutKind.V2, (), {"cpu": Hierarchy(str(tree), 2, frozenset({"cpu"}))}, None),
+        root=False,
+        sub=False,
     )
     with _host_group(host, VmDefinition(group="a/box"), record) as procs:
         assert procs == (tree / "a/box/cgroup.procs",)
@@ -267,14 +270,14 @@ def test_a_machine_is_of_its_group_and_the_group_is_removed_also_after_a_kill(tm
 
 def test_qemu_makes_no_device_beyond_those_named_and_starts_nothing(tmp_path: Path) -> None:
     spec = MachineSpec("box", Path("/kernel"), tmp_path, 512, 2, "tcg")
-    words = Machine(spec, b"", lambda line: None)._command()
+    words = VirtualMachine(spec, b"", lambda line: None)._command()
     devices = [word.partition(",")[0] for before, word in pairwise(words) if before == "-device"]
     assert devices == ["virtio-serial-pci", "virtserialport", "vhost-user-fs-pci"]
     assert {"-nodefaults", "-no-user-config", "512M"} <= set(words)
     assert "spawn=deny" in words[words.index("-sandbox") + 1]
 
 
-class ScriptedMachine(Machine):
+class ScriptedMachine(VirtualMachine):
     """A machine whose QEMU cannot start (`refuses`), ends at once (`ends`) or boots (`boots`)."""
 
     def __init__(self, does: str, console: Callable[[str], None]) -> None:
@@ -302,7 +305,7 @@ class ScriptedMachine(Machine):
 def test_a_machine_that_kvm_cannot_start_or_boot_runs_under_the_next_accelerator(first: str) -> None:
     made: list[ScriptedMachine] = []
 
-    def make(accel: str, console: Callable[[str], None]) -> Machine:
+    def make(accel: str, console: Callable[[str], None]) -> VirtualMachine:
         made.append(ScriptedMachine(accel, console))
         return made[-1]
 

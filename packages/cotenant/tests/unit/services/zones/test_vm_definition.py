@@ -15,7 +15,7 @@ from cotenant.services.zones.vm_definition import (
     MIN_MEMORY_MIB,
     PACKAGE,
     KernelDefinition,
-    Preemption,
+    KernelPreemption,
     VmDefinition,
 )
 
@@ -41,7 +41,9 @@ def test_a_machine(field: str, taken: tuple[object, ...], refused: tuple[object,
 
 def test_a_kernel_is_a_package_or_a_file_and_its_parameters_are_not_the_machines_own() -> None:
     assert KernelDefinition(PACKAGE).command_line == ""
-    found = KernelDefinition(file="/b/Image", sha256="a" * 64, preempt=Preemption.FULL, hz=250, cmdline=" a=1  b ")
+    found = KernelDefinition(
+        file="/b/Image", sha256="a" * 64, preempt=KernelPreemption.FULL, hz=250, cmdline=" a=1  b "
+    )
     assert found.command_line == "preempt=full a=1 b"
     assert KernelDefinition(cmdline="nohz_full=1-3,5 x.y-z").command_line == "nohz_full=1-3,5 x.y-z"
     for hz in (0, 100, 250, 300, 1000):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from cotenant.drivers.kube.manifests.errors import ApiError
 
 
-class Form(StrEnum):
+class ResponseForm(StrEnum):
     """The form of an object or list in a response."""
 
     OBJECT = "object"
@@ -26,7 +26,7 @@ class Form(StrEnum):
 class Representation(NamedTuple):
     """A form and a syntax."""
 
-    form: Form = Form.OBJECT
+    form: ResponseForm = ResponseForm.OBJECT
     is_yaml: bool = False
     group_version: str = "v1"  # of meta.k8s.io, for a Table or metadata
 
@@ -88,7 +88,7 @@ def negotiate(header: str) -> Representation:
             continue
         version = parameters["v"]
         if form_name == "Table":
-            return Representation(Form.TABLE, is_yaml, version)
+            return Representation(ResponseForm.TABLE, is_yaml, version)
         if form_name in ("PartialObjectMetadata", "PartialObjectMetadataList"):
-            return Representation(Form.METADATA, is_yaml, version)
+            return Representation(ResponseForm.METADATA, is_yaml, version)
     raise not_acceptable()

@@ -47,7 +47,7 @@ class _Tables(NamedTuple):
     messages: dict[str, dict[int, _Field]]
 
 
-class Malformed(Exception):
+class MalformedBody(Exception):
     """The body is not a valid encoding of the expected message."""
 
 
@@ -70,7 +70,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(data) or shift > 63:
-            raise Malformed("truncated number")
+            raise MalformedBody("truncated number")
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
@@ -91,17 +91,17 @@ def _wire(data: memoryview) -> Iterator[tuple[int, Any]]:
         elif kind == 2:
             size, at = _varint(data, at)
             if size > len(data) - at:
-                raise Malformed("truncated field")
+                raise MalformedBody("truncated field")
             value = data[at : at + size]
             at += size
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
             if size > len(data) - at:
-                raise Malformed("truncated number")
+                raise MalformedBody("truncated number")
             value = data[at : at + size]
             at += size
         else:
-            raise Malformed(f"unknown wire type {kind}")
+            raise MalformedBody(f"unknown wire type {kind}")
         yield key >> 3, value
 
 
@@ -111,7 +111,7 @@ def _signed(value: int) -> int:
 
 def _bytes(value: object) -> memoryview:
     if not isinstance(value, memoryview):
-        raise Malformed("expected a length-delimited field")
+        raise MalformedBody("expected a length-delimited field")
     return value
 
 
@@ -127,7 +127,7 @@ def _instant(value: object, digits: int) -> str | None:
     try:
         shown = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
     except (OverflowError, ValueError, OSError):
-        raise Malformed("a time out of range") from None
+        raise MalformedBody("a time out of range") from None
     return f"{shown}.{nanos // 1000:06d}Z" if digits else f"{shown}Z"
 
 
@@ -146,7 +146,7 @@ def _scalar(field: _Field, value: object, depth: int) -> Any:
         return _message(field.message, _bytes(value), depth + 1)
     if code in "bi":
         if not isinstance(value, int):
-            raise Malformed("expected a number")
+            raise MalformedBody("expected a number")
         return bool(value) if code == "b" else _signed(value)
     if code == "y":
         return base64.b64encode(_bytes(value)).decode()
@@ -185,7 +185,7 @@ def _entry(field: _Field, value: object, depth: int) -> tuple[str, Any]:
 
 def _message(name: str, data: memoryview, depth: int) -> Any:
     if depth > MAX_DEPTH:
-        raise Malformed("exceeded max depth")
+        raise MalformedBody("exceeded max depth")
     fields = _tables().messages[name]
     if fields and all(field.is_inlined and not field.name for field in fields.values()):
         return _union(fields, data, depth)
@@ -231,7 +231,7 @@ def decode(body: bytes, kind: str) -> Manifest:
     """Decode a protobuf body. `kind` is the expected kind, for error messages. Raises ApiError 400."""
     try:
         return _decode(body)
-    except (Malformed, UnicodeDecodeError, struct.error, RecursionError) as error:
+    except (MalformedBody, UnicodeDecodeError, struct.error, RecursionError) as error:
         raise ApiError(
             400, "BadRequest", f"the object provided is unrecognized (must be of type {kind}): protobuf: {error}"
         ) from None
@@ -239,18 +239,18 @@ def decode(body: bytes, kind: str) -> Manifest:
 
 def _decode(body: bytes) -> Manifest:
     if body[:4] != _MAGIC:
-        raise Malformed("the body does not begin with k8s\\x00")
+        raise MalformedBody("the body does not begin with k8s\\x00")
     envelope: dict[int, Any] = dict(_wire(memoryview(body)[4:]))
     about = dict(_wire(_bytes(envelope.get(1, memoryview(b"")))))
     api_version = _text(about[1]) if 1 in about else ""
     kind = _text(about[2]) if 2 in about else ""
     message = "meta.v1.DeleteOptions" if kind == "DeleteOptions" else _tables().kinds.get(f"{api_version}/{kind}")
     if message is None:
-        raise Malformed(f'no kind "{kind}" is registered for version "{api_version}"')
+        raise MalformedBody(f'no kind "{kind}" is registered for version "{api_version}"')
     if 4 in envelope and _text(envelope[4]) == "application/json":
         document = decode_json(bytes(_bytes(envelope.get(2, memoryview(b"{}")))))
         if not isinstance(document, dict):
-            raise Malformed("expected an object")
+            raise MalformedBody("expected an object")
     else:
         document = _message(message, _bytes(envelope.get(2, memoryview(b""))), 0)
     return {"kind": kind, "apiVersion": api_version, **document}

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.apiserver.columns.tables import Table
+from cotenant_local.apiserver.columns.tables import TableBuilder
 from cotenant_local.apiserver.contract import Resource
-from cotenant_local.apiserver.http.encoding.accept import Form, Representation
+from cotenant_local.apiserver.http.encoding.accept import Representation, ResponseForm
 
 GZIP_FROM_BYTES = 128 << 10
 _PIECE_BYTES = 256 << 10
@@ -63,13 +63,13 @@ def finish(raw: bytes, representation: Representation, is_pretty: bool) -> bytes
 
 def one(raw: bytes, resource: Resource, representation: Representation, include: str, now: float) -> bytes:
     """One object in the requested form."""
-    if representation.form is Form.OBJECT:
+    if representation.form is ResponseForm.OBJECT:
         return raw
-    if representation.form is Form.METADATA:
+    if representation.form is ResponseForm.METADATA:
         return metadata_only(raw, representation.group_version)
     obj = decode(raw)
     metadata = {"resourceVersion": obj.get("metadata", {}).get("resourceVersion", "")}
-    table = Table(resource, include, representation.group_version)
+    table = TableBuilder(resource, include, representation.group_version)
     return encode(table.document([table.row(obj, now)], metadata))
 
 
@@ -92,12 +92,12 @@ def many(
     metadata: Manifest,
 ) -> list[bytes]:
     """A list in the requested form, in pieces of about 256 KiB."""
-    if representation.form is Form.TABLE:
-        table = Table(resource, include, representation.group_version)
+    if representation.form is ResponseForm.TABLE:
+        table = TableBuilder(resource, include, representation.group_version)
         rows: Iterable[bytes] = (encode(table.row(decode(raw), now)) for raw in raws)
         head = encode(table.document([], metadata))[:-3]  # without `[]}`
         return list(_pieces(head + b"[", rows))
-    if representation.form is Form.METADATA:
+    if representation.form is ResponseForm.METADATA:
         kind, version = "PartialObjectMetadataList", f"meta.k8s.io/{representation.group_version}"
         items: Iterable[bytes] = (metadata_only(raw, representation.group_version) for raw in raws)
     else:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import msgspec
 
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
-from cotenant_local.apiserver.contract import ListOptions, Resource, Target
+from cotenant_local.apiserver.contract import ListOptions, RequestTarget, Resource
 from cotenant_local.apiserver.http.encoding.accept import clauses, not_acceptable
 from cotenant_local.apiserver.http.exchange import Exchange
 from cotenant_local.apiserver.http.health import MAJOR, MINOR
@@ -34,7 +34,7 @@ _V2_MEDIA = {"application/json", "*/*", "application/*"}
 Structurals = dict[tuple[str, str, str], Manifest]  # group, version, kind -> openAPIV3Schema
 
 
-class Source:
+class DocumentInputs:
     """The inputs of the documents, at one revision of the registry."""
 
     def __init__(
@@ -117,16 +117,16 @@ class OpenApi:
         self._api = api
         self._definitions = definitions
         self._revision = -1
-        self._source: Source | None = None
+        self._source: DocumentInputs | None = None
         self._built: dict[str, tuple[bytes, bytes]] = {}  # key -> body, ETag
         self._lock = asyncio.Lock()
 
-    async def _current(self) -> Source:
+    async def _current(self) -> DocumentInputs:
         revision = self._api.registry.revision
         if self._source is None or self._revision != revision:
             structurals = await self._structural_schemas()
             resources = self._api.registry.resources()
-            self._source = await asyncio.to_thread(lambda: Source(resources, self._definitions(), structurals))
+            self._source = await asyncio.to_thread(lambda: DocumentInputs(resources, self._definitions(), structurals))
             self._revision = revision
             self._built = {}
         return self._source
@@ -136,7 +136,7 @@ class OpenApi:
         found: Structurals = {}
         if resource is None:
             return found
-        page = await self._api.list(Target(resource), ListOptions())
+        page = await self._api.list(RequestTarget(resource), ListOptions())
         for item in page.items:
             spec = msgspec.json.decode(item.raw).get("spec", {})
             for version in spec.get("versions", ()):
@@ -147,7 +147,7 @@ class OpenApi:
                     )
         return found
 
-    async def _document(self, key: str, build: Callable[[Source], bytes]) -> tuple[bytes, bytes]:
+    async def _document(self, key: str, build: Callable[[DocumentInputs], bytes]) -> tuple[bytes, bytes]:
         async with self._lock:
             source = await self._current()
             built = self._built.get(key)
@@ -195,7 +195,7 @@ class OpenApi:
         raise not_acceptable()
 
 
-def _index(source: Source) -> bytes:
+def _index(source: DocumentInputs) -> bytes:
     paths = {
         root.lstrip("/"): {"serverRelativeURL": f"/openapi/v3{root}?hash={source.v3_hash(root)}"}
         for root in sorted(source.by_root)

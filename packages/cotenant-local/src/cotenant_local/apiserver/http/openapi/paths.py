@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant_local.apiserver.contract import Resource, Scope
+from cotenant_local.apiserver.contract import Resource, ResourceScope
 from cotenant_local.apiserver.http.openapi.schemas import META, V2
 
 _JSON_YAML = ["application/json", "application/yaml"]
@@ -53,7 +53,7 @@ _SUBRESOURCES = {
 }
 
 
-class Operation(NamedTuple):
+class PathOperation(NamedTuple):
     """One method on one path."""
 
     method: str
@@ -82,13 +82,13 @@ def roots(resource: Resource, item: str, list_name: str) -> set[str]:
 def paths(resource: Resource, item: str, list_name: str, prefix: str) -> dict[str, Manifest]:
     """All paths of a resource. `item` and `list_name` are definition names."""
     base = root_of(resource)
-    is_namespaced = resource.scope is Scope.NAMESPACED
+    is_namespaced = resource.scope is ResourceScope.NAMESPACED
     within = f"{base}/namespaces/{{namespace}}" if is_namespaced else base
     verbs = resource.verbs
     collection = [
-        Operation("get", "list", "", list_name, _LIST) if "list" in verbs else None,
-        Operation("post", "post", item, item, _WRITE) if "create" in verbs else None,
-        Operation(
+        PathOperation("get", "list", "", list_name, _LIST) if "list" in verbs else None,
+        PathOperation("post", "post", item, item, _WRITE) if "create" in verbs else None,
+        PathOperation(
             "delete",
             "deletecollection",
             META + "DeleteOptions",
@@ -100,19 +100,19 @@ def paths(resource: Resource, item: str, list_name: str, prefix: str) -> dict[st
         else None,
     ]
     single = [
-        Operation("get", "get", "", item, _NONE) if "get" in verbs else None,
-        Operation("put", "put", item, item, _WRITE) if "update" in verbs else None,
-        Operation("patch", "patch", META + "Patch", item, (*_WRITE, ("force", "boolean")))
+        PathOperation("get", "get", "", item, _NONE) if "get" in verbs else None,
+        PathOperation("put", "put", item, item, _WRITE) if "update" in verbs else None,
+        PathOperation("patch", "patch", META + "Patch", item, (*_WRITE, ("force", "boolean")))
         if "patch" in verbs
         else None,
-        Operation("delete", "delete", META + "DeleteOptions", META + "Status", _DELETE, is_body_required=False)
+        PathOperation("delete", "delete", META + "DeleteOptions", META + "Status", _DELETE, is_body_required=False)
         if "delete" in verbs
         else None,
     ]
     own = (resource.group, resource.version, resource.kind)
     found: dict[str, Manifest] = {}
 
-    def add(path: str, operations: list[Operation | None], suffix: str, gvk: tuple[str, str, str]) -> None:
+    def add(path: str, operations: list[PathOperation | None], suffix: str, gvk: tuple[str, str, str]) -> None:
         present = [one for one in operations if one is not None]
         if not present:
             return
@@ -132,11 +132,11 @@ def paths(resource: Resource, item: str, list_name: str, prefix: str) -> dict[st
     for subresource in sorted(resource.subresources):
         gvk, definition, methods = _SUBRESOURCES.get(subresource, (None, "", ("get", "put", "patch")))
         body = definition or item
-        operations: list[Operation | None] = []
+        operations: list[PathOperation | None] = []
         for method in methods:
             request = {"get": "", "patch": META + "Patch"}.get(method, body)
             query = _NONE if method == "get" else (*_WRITE, ("force", "boolean")) if method == "patch" else _WRITE
-            operations.append(Operation(method, method, request, body, query))
+            operations.append(PathOperation(method, method, request, body, query))
         add(f"{within}/{resource.plural}/{{name}}/{subresource}", operations, subresource.capitalize(), gvk or own)
     return found
 
@@ -153,7 +153,7 @@ def _parameter(name: str, where: str, kind: str, prefix: str, *, is_required: bo
     return entry
 
 
-def _operation(one: Operation, resource: Resource, suffix: str, gvk: tuple[str, str, str], prefix: str) -> Manifest:
+def _operation(one: PathOperation, resource: Resource, suffix: str, gvk: tuple[str, str, str], prefix: str) -> Manifest:
     group = resource.group.split(".", 1)[0].capitalize() or "Core"
     word = (
         one.action if one.action == "deletecollection" else _VERB_NAMES["list" if one.action == "list" else one.method]

@@ -6,8 +6,8 @@ annotations and labels of the Binding are merged into the pod; PodScheduled beco
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
-from cotenant_local.apiserver.contract import Answer, Resource, Target, WriteOptions
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
+from cotenant_local.apiserver.contract import ApiAnswer, RequestTarget, Resource, WriteOptions
 from cotenant_local.apiserver.kinds import shapes
 from cotenant_local.apiserver.kinds.pods.pod import set_condition
 from cotenant_local.apiserver.storage.stored import encode
@@ -27,14 +27,14 @@ def _check(binding: Manifest, name: str) -> None:
     causes = []
     if target.get("kind") not in (None, "", "Node"):
         causes.append(
-            Cause(
+            FieldError(
                 "FieldValueNotSupported",
                 f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"',
                 "target.kind",
             )
         )
     if not target.get("name"):
-        causes.append(Cause("FieldValueRequired", "Required value", "target.name"))
+        causes.append(FieldError("FieldValueRequired", "Required value", "target.name"))
     if causes:
         raise ApiError(
             422,
@@ -67,7 +67,9 @@ def _assign(pod: Manifest, binding: Manifest, now: float) -> None:
     set_condition(status, {"type": "PodScheduled", "status": "True"}, now)
 
 
-async def bind(context: Context, pods: Resource, target: Target, binding: Manifest, options: WriteOptions) -> Answer:
+async def bind(
+    context: Context, pods: Resource, target: RequestTarget, binding: Manifest, options: WriteOptions
+) -> ApiAnswer:
     """Bind the pod named by the target (or, on /bindings, by the object). Raises ApiError 400, 404, 409, 422."""
     shapes.check(binding, shapes.Binding)
     metadata = metadata_of(binding)
@@ -75,7 +77,7 @@ async def bind(context: Context, pods: Resource, target: Target, binding: Manife
     _check(binding, name)
     warnings: list[str] = []
     if context.admission:
-        binding_target = Target(pods, target.namespace, name, "binding")
+        binding_target = RequestTarget(pods, target.namespace, name, "binding")
         for admission in context.admission:
             binding = await admission.mutate("CREATE", binding_target, binding, None, options) or binding
         for admission in context.admission:
@@ -106,4 +108,4 @@ async def bind(context: Context, pods: Resource, target: Target, binding: Manife
     if not options.dry_run:
         last = context.store.put(table, stored.key, pod, stored)
         await context.store.settled(last.resource_version)
-    return Answer(_SUCCESS, created=True, warnings=warnings)
+    return ApiAnswer(_SUCCESS, created=True, warnings=warnings)

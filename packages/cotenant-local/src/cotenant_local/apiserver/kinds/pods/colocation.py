@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.drivers.kube.manifests.errors import Manifest
-from cotenant.model.cluster.admission import Declared, Operation, admit
+from cotenant.model.cluster.admission import AdmissionOperation, Declared, admit
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY
 from cotenant.model.cluster.qos import qos_of_label, raw_class
 from cotenant.model.errors import InvalidInput
@@ -30,12 +30,15 @@ def warnings(new: Manifest, old: Manifest | None) -> list[str]:
     if old is None:
         if QOS_CLASS not in labels and not any(name in requests for requests in _all_requests(new) for name in _BATCH):
             return []  # nearly all pods: no rule is about them
-        return [f"Koordinator refuses this pod: {broken.message}" for broken in admit(Operation.CREATE, _declared(new))]
+        return [
+            f"Koordinator refuses this pod: {broken.message}"
+            for broken in admit(AdmissionOperation.CREATE, _declared(new))
+        ]
     before = _labels(old)
     if all(labels.get(name) == before.get(name) for name in _LABELS):
         return []
     declared = _declared(new)
-    found = admit(Operation.UPDATE, declared, _declared(old))
+    found = admit(AdmissionOperation.UPDATE, declared, _declared(old))
     return [f"Koordinator refuses this update: {broken.message}" for broken in found]
 
 

@@ -9,13 +9,13 @@ as observed on a real server (429).
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
 from cotenant.model.json_object import JsonValue
-from cotenant_local.apiserver.contract import Answer, DeleteOptions, Resource, Target, WriteOptions
+from cotenant_local.apiserver.contract import ApiAnswer, DeletionOptions, RequestTarget, Resource, WriteOptions
 from cotenant_local.apiserver.kinds import shapes
 from cotenant_local.apiserver.kinds.pods.pod import set_condition
 from cotenant_local.apiserver.selectors import label_selector
-from cotenant_local.apiserver.storage.stored import Stored, encode
+from cotenant_local.apiserver.storage.stored import StoredObject, encode
 from cotenant_local.apiserver.verbs.context import Context, timestamp
 from cotenant_local.apiserver.verbs.delete import check_preconditions, delete
 from cotenant_local.apiserver.verbs.deletion import check_options
@@ -33,15 +33,15 @@ def _too_many(message: str, retry_after_s: int) -> ApiError:
         429,
         "TooManyRequests",
         "Cannot evict pod as it would violate the pod's disruption budget.",
-        causes=(Cause(_CAUSE, message, ""),),
+        causes=(FieldError(_CAUSE, message, ""),),
         retry_after_s=retry_after_s,
     )
 
 
-def _options(eviction: Manifest, options: WriteOptions) -> DeleteOptions:
+def _options(eviction: Manifest, options: WriteOptions) -> DeletionOptions:
     requested: Manifest = eviction.get("deleteOptions") or {}
     preconditions = requested.get("preconditions") or {}
-    return DeleteOptions(
+    return DeletionOptions(
         grace_s=requested.get("gracePeriodSeconds"),
         propagation=requested.get("propagationPolicy") or "",
         uid=preconditions.get("uid") or "",
@@ -62,7 +62,7 @@ def _is_ready(pod: Manifest) -> bool:
     return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
 
 
-def _budgets(context: Context, resource: Resource, pod: Stored) -> list[Stored]:
+def _budgets(context: Context, resource: Resource, pod: StoredObject) -> list[StoredObject]:
     found = []
     for stored in context.table(resource).walk(pod.namespace):
         selector = (stored.decode().get("spec") or {}).get("selector")
@@ -148,8 +148,13 @@ def _consume(budget: Manifest, pod_name: str, stamp: str) -> None:
 
 
 async def evict(
-    context: Context, pods: Resource, budgets: Resource, target: Target, eviction: Manifest, options: WriteOptions
-) -> Answer:
+    context: Context,
+    pods: Resource,
+    budgets: Resource,
+    target: RequestTarget,
+    eviction: Manifest,
+    options: WriteOptions,
+) -> ApiAnswer:
     """Evict the target pod. Raises ApiError 400, 404, 409, 429, 500."""
     shapes.check(eviction, shapes.Eviction)
     if eviction.get("kind") not in (None, "", "Eviction"):
@@ -168,7 +173,7 @@ async def evict(
     stored = table.get((target.namespace, name))
     if stored is None:
         raise not_found(pods, name)
-    one = Target(pods, target.namespace, name)
+    one = RequestTarget(pods, target.namespace, name)
     check_preconditions(one, stored, delete_options)
     pod = stored.decode()
     if not _needs_no_budget(pod):
@@ -195,7 +200,7 @@ async def evict(
         set_condition(pod.setdefault("status", {}), condition, context.now())
         # The condition and the deletion are two writes of one batch.
         marked = context.store.put(table, stored.key, pod, stored)
-        delete_options = DeleteOptions(
+        delete_options = DeletionOptions(
             delete_options.grace_s,
             delete_options.propagation,
             delete_options.uid,
@@ -203,4 +208,4 @@ async def evict(
             user=delete_options.user,
         )
     await delete(context, one, delete_options, is_admitted=True)
-    return Answer(_SUCCESS, created=True)
+    return ApiAnswer(_SUCCESS, created=True)

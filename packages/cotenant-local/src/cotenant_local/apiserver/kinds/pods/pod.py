@@ -6,7 +6,7 @@ rest.
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.kinds.behaviour import ObjectLookup, SpecBehaviour
 from cotenant_local.apiserver.kinds.limit_ranges import LimitRanges
@@ -100,7 +100,7 @@ class PodBehaviour(SpecBehaviour):
             return pod_updates.merge_ephemeral(new, base)
         return super().merge(subresource, new, base)
 
-    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[FieldError]:
         """Validate an update by its subresource."""
         if subresource == "resize":
             return pod_updates.check_resize(obj, old)
@@ -108,18 +108,18 @@ class PodBehaviour(SpecBehaviour):
             return pod_updates.check_ephemeral(obj, old)
         return pod_updates.check_spec(obj["spec"], old["spec"])
 
-    def check_related(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> list[Cause]:
+    def check_related(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> list[FieldError]:
         """What a new status says of the pod's claims."""
         if old is None or obj.get("status") == old.get("status"):
             return []
         return of_pods.check_status(obj)
 
-    def check_create(self, obj: Manifest) -> list[Cause]:
+    def check_create(self, obj: Manifest) -> list[FieldError]:
         """A gated pod may not name a node."""
         spec = obj["spec"]
         if spec.get("schedulingGates") and spec.get("nodeName"):
             why = "Forbidden: cannot be set until all schedulingGates have been cleared"
-            return [Cause("FieldValueForbidden", why, "spec.nodeName")]
+            return [FieldError("FieldValueForbidden", why, "spec.nodeName")]
         return []
 
     def grace_s(self, obj: Manifest, requested: int | None) -> int | None:

@@ -6,7 +6,7 @@ Resources assigned to Containers", "Ephemeral Containers".
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
 from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.kinds.pods.qos import qos_class
 from cotenant_local.apiserver.verbs.errors import shown
@@ -20,11 +20,11 @@ _GROUPS = ("containers", "initContainers")
 _RESIZABLE = ("cpu", "memory")
 
 
-def _forbidden(field: str, why: str) -> Cause:
-    return Cause("FieldValueForbidden", f"Forbidden: {why}", field)
+def _forbidden(field: str, why: str) -> FieldError:
+    return FieldError("FieldValueForbidden", f"Forbidden: {why}", field)
 
 
-def check_spec(new: Manifest, old: Manifest) -> list[Cause]:
+def check_spec(new: Manifest, old: Manifest) -> list[FieldError]:
     """Validation errors of a pod spec update."""
     if new == old:
         return []
@@ -34,7 +34,7 @@ def check_spec(new: Manifest, old: Manifest) -> list[Cause]:
         if len(before) != len(after):
             return [_forbidden(f"spec.{group}", "pod updates may not add or remove containers")]
         causes = [
-            Cause("FieldValueRequired", "Required value", f"spec.{group}[{at}].image")
+            FieldError("FieldValueRequired", "Required value", f"spec.{group}[{at}].image")
             for at, container in enumerate(after)
             if not container.get("image")
         ]
@@ -70,25 +70,27 @@ def _as_before(masked: dict[str, object], old: Manifest, name: str) -> None:
         masked.pop(name, None)
 
 
-def _check_deadline(new: JsonValue, old: JsonValue) -> list[Cause]:
+def _check_deadline(new: JsonValue, old: JsonValue) -> list[FieldError]:
     field = "spec.activeDeadlineSeconds"
     if new is None:
         if old is None:
             return []
         return [
-            Cause(
+            FieldError(
                 "FieldValueInvalid", "Invalid value: null: must not update from a positive integer to nil value", field
             )
         ]
     if not isinstance(new, int) or not 0 <= new < 2**31:
         return [
-            Cause(
+            FieldError(
                 "FieldValueInvalid", f"Invalid value: {shown(new)}: must be between 0 and 2147483647, inclusive", field
             )
         ]
     if old is not None and new > old:
         return [
-            Cause("FieldValueInvalid", f"Invalid value: {new}: must be less than or equal to previous value", field)
+            FieldError(
+                "FieldValueInvalid", f"Invalid value: {new}: must be less than or equal to previous value", field
+            )
         ]
     return []
 
@@ -97,14 +99,14 @@ def _bare(toleration: JsonValue) -> object:
     return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
 
-def _check_tolerations(new: list[JsonValue], old: list[JsonValue]) -> list[Cause]:
+def _check_tolerations(new: list[JsonValue], old: list[JsonValue]) -> list[FieldError]:
     present = [_bare(toleration) for toleration in new]
     if all(_bare(toleration) in present for toleration in old):
         return []
     return [_forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")]
 
 
-def _check_gates(new: list[JsonValue], old: list[JsonValue]) -> list[Cause]:
+def _check_gates(new: list[JsonValue], old: list[JsonValue]) -> list[FieldError]:
     known = {gate.get("name") for gate in old}
     return [
         _forbidden(
@@ -116,9 +118,9 @@ def _check_gates(new: list[JsonValue], old: list[JsonValue]) -> list[Cause]:
     ]
 
 
-def _check_gated(masked: Manifest, old: Manifest) -> list[Cause]:
+def _check_gated(masked: Manifest, old: Manifest) -> list[FieldError]:
     """A gated pod may narrow its node selection: add to nodeSelector and to required node affinity."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     before, after = old.get("nodeSelector") or {}, masked.get("nodeSelector") or {}
     if before != after:
         if any(after.get(key) != value for key, value in before.items()):
@@ -126,7 +128,7 @@ def _check_gated(masked: Manifest, old: Manifest) -> list[Cause]:
                 f"Invalid value: {shown(after)}: only additions to spec.nodeSelector are allowed (no mutations or "
                 "deletions)"
             )
-            causes.append(Cause("FieldValueInvalid", why, "spec.nodeSelector"))
+            causes.append(FieldError("FieldValueInvalid", why, "spec.nodeSelector"))
         _as_before(masked, old, "nodeSelector")
     was = dict(old.get("affinity") or {})
     now = dict(masked.get("affinity") or {})
@@ -134,7 +136,7 @@ def _check_gated(masked: Manifest, old: Manifest) -> list[Cause]:
     if node_before != node_after:
         if not _is_narrower(_terms(node_after), _terms(node_before)):
             why = "Invalid value: only additions are allowed to the terms of a gated pod's required node affinity"
-            causes.append(Cause("FieldValueInvalid", why, "spec.affinity.nodeAffinity"))
+            causes.append(FieldError("FieldValueInvalid", why, "spec.affinity.nodeAffinity"))
         if was == now:
             _as_before(masked, old, "affinity")
     return causes
@@ -184,13 +186,13 @@ def merge_resize(new: Manifest, base: Manifest) -> Manifest:
     return base
 
 
-def check_resize(new: Manifest, old: Manifest) -> list[Cause]:
+def check_resize(new: Manifest, old: Manifest) -> list[FieldError]:
     """Validation errors of a resize."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     if qos_class(new["spec"]) != qos_class(old["spec"]):
         shown_class = shown(qos_class(new["spec"]))
         causes.append(
-            Cause(
+            FieldError(
                 "FieldValueInvalid",
                 f"Invalid value: {shown_class}: Pod QOS Class may not change as a result of resizing",
                 "spec",
@@ -204,13 +206,13 @@ def check_resize(new: Manifest, old: Manifest) -> list[Cause]:
     return causes
 
 
-def _check_container(new: JsonValue, old: JsonValue, field: str, *, is_main: bool) -> list[Cause]:
+def _check_container(new: JsonValue, old: JsonValue, field: str, *, is_main: bool) -> list[FieldError]:
     after, before = new.get("resources") or {}, old.get("resources") or {}
     if after == before:
         return []
     if not is_main and old.get("restartPolicy") != "Always":
         return [_forbidden(field, "only sidecar and main containers can be resized")]
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     for name in ("requests", "limits"):
         present, was = after.get(name) or {}, before.get(name) or {}
         if any(resource not in present for resource in was if resource in _RESIZABLE):
@@ -232,7 +234,7 @@ def merge_ephemeral(new: Manifest, base: Manifest) -> Manifest:
     return base
 
 
-def check_ephemeral(new: Manifest, old: Manifest) -> list[Cause]:
+def check_ephemeral(new: Manifest, old: Manifest) -> list[FieldError]:
     """Ephemeral containers may be added; existing ones are immutable."""
     after = {container.get("name"): container for container in new["spec"].get("ephemeralContainers") or []}
     return [

@@ -7,7 +7,7 @@ Source: Kubernetes API reference autoscaling/v2 HorizontalPodAutoscaler (default
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.field_errors import nano
 
@@ -49,10 +49,10 @@ def default_autoscaler(obj: Manifest) -> None:
             behavior[side] = {**defaults, "policies": [dict(one) for one in defaults["policies"]], **rules}
 
 
-def check_autoscaler(obj: Manifest, _: Manifest | None) -> list[Cause]:
+def check_autoscaler(obj: Manifest, _: Manifest | None) -> list[FieldError]:
     """Validation errors of a HorizontalPodAutoscaler."""
     spec = obj.setdefault("spec", {})
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     least, most = spec.get("minReplicas", 1), spec.get("maxReplicas") or 0
     if least < 1:
         causes.append(field_errors.invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
@@ -82,9 +82,9 @@ def check_autoscaler(obj: Manifest, _: Manifest | None) -> list[Cause]:
     return causes
 
 
-def _check_metric(metric: Manifest, field: str) -> list[Cause]:
+def _check_metric(metric: Manifest, field: str) -> list[FieldError]:
     kind = metric.get("type") or ""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     if not kind:
         causes.append(field_errors.required(f"{field}.type", "must specify a metric source type"))
     if kind not in _PARTS:
@@ -101,8 +101,8 @@ def _check_metric(metric: Manifest, field: str) -> list[Cause]:
     return causes
 
 
-def _check_resource(source: Manifest, field: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _check_resource(source: Manifest, field: str) -> list[FieldError]:
+    causes: list[FieldError] = []
     if not source.get("name"):
         causes.append(field_errors.required(f"{field}.name", "must specify a resource name"))
     if field.endswith("containerResource") and not source.get("container"):
@@ -130,8 +130,8 @@ def _check_resource(source: Manifest, field: str) -> list[Cause]:
     return causes
 
 
-def _check_rules(rules: Manifest, field: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _check_rules(rules: Manifest, field: str) -> list[FieldError]:
+    causes: list[FieldError] = []
     window = rules.get("stabilizationWindowSeconds")
     if window is not None and window < 0:
         causes.append(

@@ -5,7 +5,7 @@ Sources: Kubernetes API reference; "Pod Priority and Preemption".
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 
 _PREEMPTION = frozenset({"Never", "PreemptLowerPriority"})
@@ -17,16 +17,16 @@ def default_priority_class(obj: Manifest) -> None:
     obj.setdefault("value", 0)
 
 
-def check_priority_class(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_priority_class(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a PriorityClass."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     field_errors.one_of(obj.get("preemptionPolicy"), _PREEMPTION, "preemptionPolicy", causes)
     return causes
 
 
-def check_lease(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_lease(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a Lease."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec = obj.get("spec", {})
     duration = spec.get("leaseDurationSeconds")
     if duration is not None and duration <= 0:
@@ -35,7 +35,7 @@ def check_lease(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def check_event(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_event(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of an Event of the core group."""
     involved = obj.get("involvedObject", {})
     namespace = obj.get("metadata", {}).get("namespace", "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
@@ -37,9 +37,9 @@ def default_secret(obj: Manifest) -> None:
             data[key] = base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
 
 
-def check_secret(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_secret(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a Secret."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     data = obj.get("data", {})
     _check_keys(data, "data", causes)
     _check_size(sum(len(value) * 3 // 4 for value in data.values()), causes)
@@ -50,9 +50,9 @@ def check_secret(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def check_config_map(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_config_map(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a ConfigMap."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     data, binary = obj.get("data", {}), obj.get("binaryData", {})
     _check_keys(data, "data", causes)
     _check_keys(binary, "binaryData", causes)
@@ -74,7 +74,7 @@ def default_namespace(obj: Manifest) -> None:
         metadata.setdefault("labels", {}).setdefault("kubernetes.io/metadata.name", metadata["name"])
 
 
-def _check_keys(data: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_keys(data: Manifest, field: str, causes: list[FieldError]) -> None:
     for key in data:
         if len(key) > 253:
             causes.append(field_errors.invalid(f"{field}[{key}]", key, "must be no more than 253 characters"))
@@ -84,12 +84,12 @@ def _check_keys(data: Manifest, field: str, causes: list[Cause]) -> None:
             causes.append(field_errors.invalid(f"{field}[{key}]", key, "must not be '.' or '..' or start with '..'"))
 
 
-def _check_size(size: int, causes: list[Cause]) -> None:
+def _check_size(size: int, causes: list[FieldError]) -> None:
     if size > _MAX_BYTES:
-        causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {_MAX_BYTES} bytes", ""))
+        causes.append(FieldError("FieldValueTooLong", f"Too long: may not be more than {_MAX_BYTES} bytes", ""))
 
 
-def _check_frozen(obj: Manifest, old: Manifest, fields: tuple[str, ...], causes: list[Cause]) -> None:
+def _check_frozen(obj: Manifest, old: Manifest, fields: tuple[str, ...], causes: list[FieldError]) -> None:
     if not old.get("immutable"):
         return
     if not obj.get("immutable"):

@@ -6,7 +6,7 @@ Containers" (requests never above limits, extended resources whole and not overc
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.schema.kinds import field_errors
 
@@ -89,7 +89,7 @@ def _default_http(action: Manifest) -> None:
 
 
 def check_container(
-    container: Manifest, field: str, volumes: object, taken_ports: set[tuple[str, str, int]], causes: list[Cause]
+    container: Manifest, field: str, volumes: object, taken_ports: set[tuple[str, str, int]], causes: list[FieldError]
 ) -> None:
     """Check one container. `volumes`: names that it may mount; `taken_ports`: host ports used by the pod's previous
     containers.
@@ -125,7 +125,7 @@ def check_container(
             _check_probe(container[name], name, f"{field}.{name}", causes)
 
 
-def check_name(container: Manifest, field: str, taken: set[str], causes: list[Cause]) -> None:
+def check_name(container: Manifest, field: str, taken: set[str], causes: list[FieldError]) -> None:
     """Check a container's name against the rules and the pod's other containers."""
     name = container.get("name")
     if not name:
@@ -138,7 +138,7 @@ def check_name(container: Manifest, field: str, taken: set[str], causes: list[Ca
     taken.add(name)
 
 
-def _check_ports(ports: list[Manifest], field: str, taken: set[tuple[str, str, int]], causes: list[Cause]) -> None:
+def _check_ports(ports: list[Manifest], field: str, taken: set[tuple[str, str, int]], causes: list[FieldError]) -> None:
     names: set[str] = set()
     for index, port in enumerate(ports):
         name = port.get("name")
@@ -165,7 +165,7 @@ def _check_ports(ports: list[Manifest], field: str, taken: set[tuple[str, str, i
             taken.add(key)
 
 
-def _check_env(env: list[Manifest], field: str, causes: list[Cause]) -> None:
+def _check_env(env: list[Manifest], field: str, causes: list[FieldError]) -> None:
     for index, variable in enumerate(env):
         name = variable.get("name")
         if not name:
@@ -204,7 +204,7 @@ def _check_env(env: list[Manifest], field: str, causes: list[Cause]) -> None:
                 )
 
 
-def check_resources(resources: Manifest, field: str, causes: list[Cause]) -> None:
+def check_resources(resources: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check requests and limits: names, amounts, and requests against limits."""
     limits = resources.get("limits") or {}
     requests = resources.get("requests") or {}
@@ -232,7 +232,7 @@ def check_resources(resources: Manifest, field: str, causes: list[Cause]) -> Non
             )
 
 
-def _check_amount(name: str, amount: str, field: str, causes: list[Cause]) -> int:
+def _check_amount(name: str, amount: str, field: str, causes: list[FieldError]) -> int:
     requested = field_errors.nano(amount)
     if requested < 0:
         causes.append(field_errors.invalid(f"{field}[{name}]", amount, field_errors.NOT_NEGATIVE))
@@ -253,7 +253,7 @@ def _is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name
 
 
-def _check_mounts(mounts: list[Manifest], field: str, volumes: JsonValue, causes: list[Cause]) -> None:
+def _check_mounts(mounts: list[Manifest], field: str, volumes: JsonValue, causes: list[FieldError]) -> None:
     paths: set[str] = set()
     for index, mount in enumerate(mounts):
         name = mount.get("name")
@@ -270,7 +270,7 @@ def _check_mounts(mounts: list[Manifest], field: str, volumes: JsonValue, causes
             paths.add(path)
 
 
-def _check_probe(probe: Manifest, name: str, field: str, causes: list[Cause]) -> None:
+def _check_probe(probe: Manifest, name: str, field: str, causes: list[FieldError]) -> None:
     handlers = [entry for entry in _HANDLERS if entry in probe]
     if not handlers:
         causes.append(field_errors.required(field, "must specify a handler type"))

@@ -6,7 +6,7 @@ Source: Kubernetes API reference batch/v1 CronJob.
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import cron_schedule, field_errors
 from cotenant_local.apiserver.schema.kinds.jobs import check_job
 from cotenant_local.apiserver.schema.kinds.pod import default_template
@@ -29,9 +29,9 @@ def default_cron_job(obj: Manifest) -> None:
     default_template(template)
 
 
-def check_cron_job(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_cron_job(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a CronJob. `old` is None on create."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec, before = obj.setdefault("spec", {}), (old or {}).get("spec") or {}
     schedule, zone = spec.get("schedule") or "", spec.get("timeZone")
     if not schedule:
@@ -53,7 +53,7 @@ def check_cron_job(obj: Manifest, old: Manifest | None) -> list[Cause]:
     field_errors.one_of(spec.get("concurrencyPolicy"), _POLICIES, "spec.concurrencyPolicy", causes)
     template = spec.get("jobTemplate") or {}
     causes += [
-        Cause(cause.reason, cause.message, f"spec.jobTemplate.{cause.field}")
+        FieldError(cause.reason, cause.message, f"spec.jobTemplate.{cause.field}")
         for cause in check_job({"spec": {"completionMode": "NonIndexed", **(template.get("spec") or {})}}, None)
     ]
     causes += _check_restart(template)
@@ -63,7 +63,7 @@ def check_cron_job(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def _check_schedule(schedule: str) -> list[Cause]:
+def _check_schedule(schedule: str) -> list[FieldError]:
     if "TZ" in schedule:
         detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
         return [field_errors.invalid("spec.schedule", schedule, detail)]
@@ -74,7 +74,7 @@ def _check_schedule(schedule: str) -> list[Cause]:
     return []
 
 
-def _check_restart(template: Manifest) -> list[Cause]:
+def _check_restart(template: Manifest) -> list[FieldError]:
     pod = (((template.get("spec") or {}).get("template")) or {}).get("spec") or {}
     field = "spec.jobTemplate.spec.template.spec.restartPolicy"
     policy = pod.get("restartPolicy")

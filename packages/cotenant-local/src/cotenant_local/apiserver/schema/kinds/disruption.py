@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.selectors import label_selector
 from cotenant_local.apiserver.schema.kinds.workloads import check_share
@@ -10,9 +10,9 @@ from cotenant_local.apiserver.schema.kinds.workloads import check_share
 _POLICIES = frozenset({"IfHealthyBudget", "AlwaysAllow"})
 
 
-def check_budget(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_budget(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a PodDisruptionBudget."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec = obj.get("spec", {})
     if "minAvailable" in spec and "maxUnavailable" in spec:
         causes.append(field_errors.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"))

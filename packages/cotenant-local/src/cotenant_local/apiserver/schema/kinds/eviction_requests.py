@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 
 _INTENTS = frozenset({"Eviction", "Withdrawn"})
@@ -20,9 +20,9 @@ _RESERVED_BELOW = 1000  # priorities of Kubernetes' own responders
 _MAX_MESSAGE = 4000
 
 
-def check_request(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_request(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of an EvictionRequest."""
-    spec, causes = obj.get("spec") or {}, list[Cause]()
+    spec, causes = obj.get("spec") or {}, list[FieldError]()
     _check_target(spec.get("target"), causes)
     check_participant(spec.get("requester"), "spec.requester", causes)
     field_errors.one_of(spec.get("intent"), _INTENTS, "spec.intent", causes)
@@ -36,9 +36,9 @@ def check_request(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def check_eviction(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_eviction(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of an Eviction."""
-    spec, status, causes = obj.get("spec") or {}, obj.get("status") or {}, list[Cause]()
+    spec, status, causes = obj.get("spec") or {}, obj.get("status") or {}, list[FieldError]()
     _check_target(spec.get("target"), causes)
     if old is not None:
         field_errors.immutable(spec.get("target"), (old.get("spec") or {}).get("target"), "spec.target", causes)
@@ -61,11 +61,11 @@ def check_eviction(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def check_responders(responders: list[Manifest], field: str, causes: list[Cause]) -> None:
+def check_responders(responders: list[Manifest], field: str, causes: list[FieldError]) -> None:
     """Check `evictionResponders` of a pod."""
     if len(responders) > _MAX_RESPONDERS:
         why = f"Too many: {len(responders)}: must have at most {_MAX_RESPONDERS} items"
-        causes.append(Cause("FieldValueTooMany", why, field))
+        causes.append(FieldError("FieldValueTooMany", why, field))
     names: set[str] = set()
     for index, responder in enumerate(responders):
         name, priority = responder.get("name", ""), responder.get("priority")
@@ -80,7 +80,7 @@ def check_responders(responders: list[Manifest], field: str, causes: list[Cause]
             causes.append(field_errors.invalid(f"{field}[{index}].priority", priority, why))
 
 
-def check_participant(name: str | None, field: str, causes: list[Cause]) -> None:
+def check_participant(name: str | None, field: str, causes: list[FieldError]) -> None:
     """Check the name of a requester or a responder: a key with a domain that is not Kubernetes' own."""
     if not name:
         causes.append(field_errors.required(field))
@@ -94,7 +94,7 @@ def check_participant(name: str | None, field: str, causes: list[Cause]) -> None
         causes.append(field_errors.invalid(field, name, "domain names *.k8s.io and *.kubernetes.io are reserved"))
 
 
-def _check_target(target: Manifest | None, causes: list[Cause]) -> None:
+def _check_target(target: Manifest | None, causes: list[FieldError]) -> None:
     pod = (target or {}).get("pod")
     if pod is None:
         causes.append(field_errors.invalid("spec.target", "", "must specify one of: `pod`"))

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import msgspec
 
-from cotenant.drivers.kube.manifests.errors import Cause
+from cotenant.drivers.kube.manifests.errors import FieldError
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonValue
 from cotenant.model.quantities import NANO, parse_quantity
@@ -56,35 +56,35 @@ def shown(value: object) -> str:
     return text if len(text) <= 1000 else text[:1000] + "..."
 
 
-def required(field: str, detail: str = "") -> Cause:
+def required(field: str, detail: str = "") -> FieldError:
     """A required field is missing."""
-    return Cause("FieldValueRequired", f"Required value: {detail}" if detail else "Required value", field)
+    return FieldError("FieldValueRequired", f"Required value: {detail}" if detail else "Required value", field)
 
 
-def invalid(field: str, value: object, detail: str) -> Cause:
+def invalid(field: str, value: object, detail: str) -> FieldError:
     """A value violates a rule."""
-    return Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}", field)
+    return FieldError("FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}", field)
 
 
-def unsupported(field: str, value: object, supported: Iterable[str]) -> Cause:
+def unsupported(field: str, value: object, supported: Iterable[str]) -> FieldError:
     """A value is not one of the supported values."""
     listed = ", ".join(f'"{name}"' for name in sorted(supported))
-    return Cause("FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {listed}", field)
+    return FieldError("FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {listed}", field)
 
 
-def duplicate(field: str, value: object) -> Cause:
+def duplicate(field: str, value: object) -> FieldError:
     """A value that must be unique is repeated."""
-    return Cause("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
+    return FieldError("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
 
 
-def forbidden(field: str, detail: str) -> Cause:
+def forbidden(field: str, detail: str) -> FieldError:
     """A field may not be set."""
-    return Cause("FieldValueForbidden", f"Forbidden: {detail}", field)
+    return FieldError("FieldValueForbidden", f"Forbidden: {detail}", field)
 
 
-def not_found(field: str, value: object) -> Cause:
+def not_found(field: str, value: object) -> FieldError:
     """A reference has no target."""
-    return Cause("FieldValueNotFound", f"Not found: {shown(value)}", field)
+    return FieldError("FieldValueNotFound", f"Not found: {shown(value)}", field)
 
 
 @lru_cache(maxsize=16_384)
@@ -155,7 +155,7 @@ def is_whole(amount_nano: int) -> bool:
     return amount_nano % NANO == 0
 
 
-def labels(pairs: JsonValue, field: str, causes: list[Cause]) -> None:
+def labels(pairs: JsonValue, field: str, causes: list[FieldError]) -> None:
     """Check a map of labels."""
     for key, value in pairs.items():
         if why := key_problem(key):
@@ -164,25 +164,25 @@ def labels(pairs: JsonValue, field: str, causes: list[Cause]) -> None:
             causes.append(invalid(field, value, why))
 
 
-def not_negative(value: JsonValue, field: str, causes: list[Cause]) -> None:
+def not_negative(value: JsonValue, field: str, causes: list[FieldError]) -> None:
     """Check that a number, if set, is not negative."""
     if value is not None and value < 0:
         causes.append(invalid(field, value, NOT_NEGATIVE))
 
 
-def one_of(value: object, supported: frozenset[str], field: str, causes: list[Cause]) -> None:
+def one_of(value: object, supported: frozenset[str], field: str, causes: list[FieldError]) -> None:
     """Check that a value is one of a set."""
     if value not in supported:
         causes.append(unsupported(field, value, supported) if value else required(field))
 
 
-def port(value: JsonValue, field: str, causes: list[Cause]) -> None:
+def port(value: JsonValue, field: str, causes: list[FieldError]) -> None:
     """Check a port number."""
     if not 1 <= value <= 65535:
         causes.append(invalid(field, value, "must be between 1 and 65535, inclusive"))
 
 
-def port_or_name(value: object, field: str, causes: list[Cause]) -> None:
+def port_or_name(value: object, field: str, causes: list[FieldError]) -> None:
     """Check a port given by number or name."""
     if isinstance(value, int):
         port(value, field, causes)
@@ -190,7 +190,7 @@ def port_or_name(value: object, field: str, causes: list[Cause]) -> None:
         causes.append(invalid(field, value, why))
 
 
-def immutable(new: object, old: object, field: str, causes: list[Cause]) -> None:
+def immutable(new: object, old: object, field: str, causes: list[FieldError]) -> None:
     """Check that a field has not changed."""
     if new != old:
         causes.append(invalid(field, new, IMMUTABLE))

@@ -6,7 +6,7 @@ Source: Kubernetes API reference networking.k8s.io/v1.
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 
 _TYPES = frozenset({"Exact", "Prefix", "ImplementationSpecific"})
@@ -19,9 +19,9 @@ def default_class(obj: Manifest) -> None:
         parameters.setdefault("scope", "Cluster")
 
 
-def check_ingress(obj: Manifest, _: Manifest | None) -> list[Cause]:
+def check_ingress(obj: Manifest, _: Manifest | None) -> list[FieldError]:
     """Validation errors of an Ingress."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec = obj.get("spec") or {}
     rules = spec.get("rules") or []
     if not rules and not spec.get("defaultBackend"):
@@ -42,13 +42,13 @@ def check_ingress(obj: Manifest, _: Manifest | None) -> list[Cause]:
     return causes
 
 
-def check_class(obj: Manifest, _: Manifest | None) -> list[Cause]:
+def check_class(obj: Manifest, _: Manifest | None) -> list[FieldError]:
     """Validation errors of an IngressClass."""
     controller = (obj.get("spec") or {}).get("controller")
     return [] if controller else [field_errors.required("spec.controller")]
 
 
-def _check_path(path: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_path(path: Manifest, field: str, causes: list[FieldError]) -> None:
     kind, text = path.get("pathType"), path.get("path") or ""
     if kind is None:
         causes.append(field_errors.required(f"{field}.pathType", "pathType must be specified"))
@@ -59,7 +59,7 @@ def _check_path(path: Manifest, field: str, causes: list[Cause]) -> None:
     _check_backend(path.get("backend") or {}, f"{field}.backend", causes)
 
 
-def _check_backend(backend: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_backend(backend: Manifest, field: str, causes: list[FieldError]) -> None:
     service, resource = backend.get("service"), backend.get("resource")
     if service is not None and resource is not None:
         causes.append(field_errors.invalid(field, "", "cannot set both resource and service backends"))

@@ -6,7 +6,7 @@ which also checks the restart policy and immutable fields. Source: Kubernetes AP
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.pod import default_template
 from cotenant_local.apiserver.schema.kinds.workloads import check_template
@@ -30,9 +30,9 @@ def default_job(obj: Manifest) -> None:
     spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
 
 
-def check_job(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_job(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a Job."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec = obj.setdefault("spec", {})
     for key in (
         "parallelism",

@@ -6,7 +6,7 @@ Source: Kubernetes API reference core/v1 LimitRange.
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.field_errors import nano
 
@@ -24,9 +24,9 @@ def default_range(obj: Manifest) -> None:
             limit["defaultRequest"] = requests
 
 
-def check_range(obj: Manifest, _: Manifest | None) -> list[Cause]:
+def check_range(obj: Manifest, _: Manifest | None) -> list[FieldError]:
     """Validation errors of a LimitRange."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     seen: set[str] = set()
     for i, limit in enumerate((obj.get("spec") or {}).get("limits") or ()):
         field, kind = f"spec.limits[{i}]", limit.get("type") or ""
@@ -48,9 +48,9 @@ def check_range(obj: Manifest, _: Manifest | None) -> list[Cause]:
     return causes
 
 
-def _check_order(limit: Manifest, field: str) -> list[Cause]:
+def _check_order(limit: Manifest, field: str) -> list[FieldError]:
     """Minimum, default request, default and maximum must be in this order, each where both are given."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     least, most = limit.get("min") or {}, limit.get("max") or {}
     request, default = limit.get("defaultRequest") or {}, limit.get("default") or {}
     pairs = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.placement import EFFECTS
 
@@ -14,9 +14,9 @@ def default_node(obj: Manifest) -> None:
         status["allocatable"] = dict(status["capacity"])
 
 
-def check_node(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_node(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a Node."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
     spec = obj.get("spec", {})
     for index, taint in enumerate(spec.get("taints", ())):
@@ -29,7 +29,9 @@ def check_node(obj: Manifest, old: Manifest | None) -> list[Cause]:
         field_errors.one_of(effect, EFFECTS, f"{here}.effect", causes)
         if (key, effect) in seen:
             cause = field_errors.duplicate(here, taint)
-            causes.append(Cause(cause.reason, f"{cause.message}: taints must be unique by key and effect pair", here))
+            causes.append(
+                FieldError(cause.reason, f"{cause.message}: taints must be unique by key and effect pair", here)
+            )
         seen.add((key, effect))
     status = obj.get("status", {})
     for key in ("capacity", "allocatable"):

@@ -6,7 +6,7 @@ validation messages.
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.selectors import label_selector, node_selector, node_term
 
@@ -17,7 +17,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def check_affinity(affinity: Manifest, field: str, causes: list[Cause]) -> None:
+def check_affinity(affinity: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check node and pod (anti-)affinity."""
     node = affinity.get("nodeAffinity")
     if node:
@@ -38,13 +38,13 @@ def check_affinity(affinity: Manifest, field: str, causes: list[Cause]) -> None:
                 _check_pod_term(pod.get("podAffinityTerm", {}), f"{here}.podAffinityTerm", causes)
 
 
-def _check_weight(preference: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_weight(preference: Manifest, field: str, causes: list[FieldError]) -> None:
     weight = preference.get("weight", 0)
     if not 1 <= weight <= 100:
         causes.append(field_errors.invalid(f"{field}.weight", weight, "must be in the range 1-100"))
 
 
-def _check_pod_term(term: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_pod_term(term: Manifest, field: str, causes: list[FieldError]) -> None:
     key = term.get("topologyKey")
     if not key:
         causes.append(field_errors.required(f"{field}.topologyKey", "can not be empty"))
@@ -60,7 +60,7 @@ def _check_pod_term(term: Manifest, field: str, causes: list[Cause]) -> None:
     ]
 
 
-def check_tolerations(tolerations: list[Manifest], field: str, causes: list[Cause]) -> None:
+def check_tolerations(tolerations: list[Manifest], field: str, causes: list[FieldError]) -> None:
     """Check tolerations."""
     for index, toleration in enumerate(tolerations):
         key, operator, effect = toleration.get("key"), toleration.get("operator", "Equal"), toleration.get("effect")
@@ -99,7 +99,7 @@ def check_tolerations(tolerations: list[Manifest], field: str, causes: list[Caus
             causes.append(field_errors.unsupported(f"{field}[{index}].effect", effect, EFFECTS))
 
 
-def check_spread(constraints: list[Manifest], field: str, causes: list[Cause]) -> None:
+def check_spread(constraints: list[Manifest], field: str, causes: list[FieldError]) -> None:
     """Check topology spread constraints."""
     seen: set[tuple[str, str]] = set()
     for index, constraint in enumerate(constraints):
@@ -142,7 +142,7 @@ def check_spread(constraints: list[Manifest], field: str, causes: list[Cause]) -
             label_selector(constraint["labelSelector"], f"{here}.labelSelector", causes)
 
 
-def check_gates(gates: list[Manifest], field: str, causes: list[Cause]) -> None:
+def check_gates(gates: list[Manifest], field: str, causes: list[FieldError]) -> None:
     """Check scheduling gates."""
     seen: set[str] = set()
     for index, gate in enumerate(gates):

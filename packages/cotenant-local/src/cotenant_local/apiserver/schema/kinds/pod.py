@@ -11,7 +11,7 @@ containers".
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.claims import of_pods
 from cotenant_local.apiserver.schema.kinds.container import (
@@ -81,9 +81,9 @@ def default_spec(spec: Manifest) -> None:
         default_volumes(spec["volumes"])
 
 
-def check_pod(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_pod(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a pod."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     check_spec(obj.get("spec", {}), "spec", causes)
     return causes
 
@@ -91,7 +91,7 @@ def check_pod(obj: Manifest, old: Manifest | None) -> list[Cause]:
 def check_spec(
     spec: Manifest,
     field: str,
-    causes: list[Cause],
+    causes: list[FieldError],
     restart: frozenset[str] = _RESTART,
     claims: frozenset[str] = _NO_VOLUMES,
 ) -> None:
@@ -149,7 +149,7 @@ def check_spec(
         check_resources(spec["resources"], f"{field}.resources", causes)
 
 
-def _check_containers(spec: Manifest, field: str, mountable: frozenset[str], causes: list[Cause]) -> None:
+def _check_containers(spec: Manifest, field: str, mountable: frozenset[str], causes: list[FieldError]) -> None:
     names: set[str] = set()
     ports: set[tuple[str, str, int]] = set()
     containers = spec.get("containers")
@@ -182,7 +182,7 @@ def _check_containers(spec: Manifest, field: str, mountable: frozenset[str], cau
         check_name(container, f"{field}.ephemeralContainers[{index}]", names, causes)
 
 
-def _check_claims(spec: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_claims(spec: Manifest, field: str, causes: list[FieldError]) -> None:
     claims = spec.get("resourceClaims")
     known = of_pods.check_claims(claims, f"{field}.resourceClaims", causes) if claims else frozenset()
     for kind in ("containers", "initContainers"):
@@ -192,7 +192,7 @@ def _check_claims(spec: Manifest, field: str, causes: list[Cause]) -> None:
                 of_pods.check_uses(uses, known, f"{field}.{kind}[{index}].resources.claims", causes)
 
 
-def _check_host_ports(container: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_host_ports(container: Manifest, field: str, causes: list[FieldError]) -> None:
     for index, port in enumerate(container.get("ports", ())):
         if port.get("hostPort") and port["hostPort"] != port.get("containerPort"):
             causes.append(

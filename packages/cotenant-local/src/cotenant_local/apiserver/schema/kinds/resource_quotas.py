@@ -5,14 +5,14 @@ Source: Kubernetes API reference core/v1 ResourceQuota.
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.field_errors import nano
 
 
-def check_quota(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_quota(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a quota. `old` is None on create."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec = obj.get("spec") or {}
     for name, amount in sorted((spec.get("hard") or {}).items()):
         if nano(amount) < 0:

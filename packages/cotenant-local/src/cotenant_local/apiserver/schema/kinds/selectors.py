@@ -5,7 +5,7 @@ Sources: Kubernetes API reference (LabelSelector, NodeSelectorTerm), their valid
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 
 _SET = ("In", "NotIn")
@@ -13,7 +13,7 @@ _PRESENCE = ("Exists", "DoesNotExist")
 _ORDER = ("Gt", "Lt")
 
 
-def label_selector(selector: Manifest, field: str, causes: list[Cause]) -> None:
+def label_selector(selector: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check a label selector."""
     pairs = selector.get("matchLabels")
     if pairs:
@@ -42,7 +42,7 @@ def label_selector(selector: Manifest, field: str, causes: list[Cause]) -> None:
                 causes.append(field_errors.invalid(f"{here}.values[{position}]", value, why))
 
 
-def node_selector(selector: Manifest, field: str, causes: list[Cause]) -> None:
+def node_selector(selector: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check a required node selector."""
     terms = selector.get("nodeSelectorTerms")
     if not terms:
@@ -51,7 +51,7 @@ def node_selector(selector: Manifest, field: str, causes: list[Cause]) -> None:
         node_term(term, f"{field}.nodeSelectorTerms[{index}]", causes)
 
 
-def node_term(term: Manifest, field: str, causes: list[Cause]) -> None:
+def node_term(term: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check one term of a node selector."""
     for index, entry in enumerate(term.get("matchExpressions", ())):
         here = f"{field}.matchExpressions[{index}]"

@@ -6,7 +6,7 @@ Source: Kubernetes API reference v1 Service.
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.container import PROTOCOLS
 
@@ -39,9 +39,9 @@ def default_service(obj: Manifest) -> None:
     spec.setdefault("ipFamilies", ["IPv4"])
 
 
-def check_service(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_service(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a Service."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec = obj.get("spec", {})
     kind = spec.get("type")
     field_errors.one_of(kind, _TYPES, "spec.type", causes)
@@ -68,7 +68,7 @@ def check_service(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def _check_ports(ports: list[Manifest], causes: list[Cause]) -> None:
+def _check_ports(ports: list[Manifest], causes: list[FieldError]) -> None:
     names: set[str] = set()
     numbers: set[tuple[str, int]] = set()
     for index, port in enumerate(ports):

@@ -6,7 +6,7 @@ claim's spec is immutable except for its size).
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.selectors import label_selector, node_selector
 
@@ -40,9 +40,9 @@ def default_volume(obj: Manifest) -> None:
     obj.setdefault("status", {}).setdefault("phase", "Pending")
 
 
-def check_volume(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_volume(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a PersistentVolume."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec = obj.get("spec", {})
     modes = spec.get("accessModes")
     if not modes:
@@ -91,9 +91,9 @@ def default_claim(obj: Manifest) -> None:
     obj.setdefault("status", {}).setdefault("phase", "Pending")
 
 
-def check_claim(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_claim(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a PersistentVolumeClaim."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec = obj.get("spec", {})
     check_claim_spec(spec, "spec", causes)
     if old is not None:
@@ -108,7 +108,7 @@ def check_claim(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def check_claim_spec(spec: Manifest, field: str, causes: list[Cause]) -> None:
+def check_claim_spec(spec: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check a claim's spec."""
     modes = spec.get("accessModes")
     if not modes:
@@ -139,9 +139,9 @@ def default_class(obj: Manifest) -> None:
     obj.setdefault("volumeBindingMode", "Immediate")
 
 
-def check_class(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_class(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a StorageClass."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     name = obj.get("provisioner")
     if not name:
         causes.append(field_errors.required("provisioner"))

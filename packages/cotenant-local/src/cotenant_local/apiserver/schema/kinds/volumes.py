@@ -5,7 +5,7 @@ Source: Kubernetes API reference, v1 Volume (one source each; ConfigMap and Secr
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 
 _FILES = ("secret", "configMap", "downwardAPI", "projected")
@@ -46,7 +46,7 @@ def default_volumes(volumes: list[Manifest]) -> None:
             ephemeral["volumeClaimTemplate"].setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 
-def check_volumes(volumes: list[Manifest], field: str, causes: list[Cause]) -> frozenset[str]:
+def check_volumes(volumes: list[Manifest], field: str, causes: list[FieldError]) -> frozenset[str]:
     """Check volumes. Returns the names that containers may mount."""
     names: set[str] = set()
     for index, volume in enumerate(volumes):

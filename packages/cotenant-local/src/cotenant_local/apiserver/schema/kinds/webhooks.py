@@ -6,7 +6,7 @@ selectors).
 
 from __future__ import annotations
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.selectors import label_selector
 
@@ -40,9 +40,9 @@ def default_validating(obj: Manifest) -> None:
             rule.setdefault("scope", "*")
 
 
-def check_webhooks(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_webhooks(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of either kind of configuration."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     names: set[str] = set()
     for index, hook in enumerate(obj.get("webhooks", ())):
         here = f"webhooks[{index}]"
@@ -64,7 +64,7 @@ def check_webhooks(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def _check_hook(hook: Manifest, here: str, causes: list[Cause]) -> None:
+def _check_hook(hook: Manifest, here: str, causes: list[FieldError]) -> None:
     versions = hook.get("admissionReviewVersions")
     if not versions:
         causes.append(field_errors.required(f"{here}.admissionReviewVersions", "must specify one of v1, v1beta1"))

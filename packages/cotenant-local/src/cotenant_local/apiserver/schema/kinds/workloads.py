@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.pod import ALWAYS, check_spec, default_template
@@ -78,7 +78,7 @@ def _spec(obj: Manifest) -> Manifest:
     return spec
 
 
-def check_deployment(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_deployment(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a Deployment."""
     causes = _check_common(obj)
     spec = obj["spec"]
@@ -105,12 +105,12 @@ def check_deployment(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def check_replica_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_replica_set(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a ReplicaSet."""
     return _check_common(obj)
 
 
-def check_stateful_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_stateful_set(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a StatefulSet."""
     spec = obj.get("spec", {})
     templates = spec.get("volumeClaimTemplates", ())
@@ -142,7 +142,7 @@ def check_stateful_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def check_daemon_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_daemon_set(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a DaemonSet."""
     causes = _check_common(obj)
     strategy = obj["spec"].get("updateStrategy", {})
@@ -163,8 +163,8 @@ def check_daemon_set(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def _check_common(obj: Manifest, claims: frozenset[str] = frozenset()) -> list[Cause]:
-    causes: list[Cause] = []
+def _check_common(obj: Manifest, claims: frozenset[str] = frozenset()) -> list[FieldError]:
+    causes: list[FieldError] = []
     spec = obj.setdefault("spec", {})
     for key in ("replicas", "minReadySeconds", "revisionHistoryLimit"):
         field_errors.not_negative(spec.get(key), f"spec.{key}", causes)
@@ -175,7 +175,11 @@ def _check_common(obj: Manifest, claims: frozenset[str] = frozenset()) -> list[C
 
 
 def check_template(
-    template: Manifest, field: str, causes: list[Cause], restart: frozenset[str], claims: frozenset[str] = frozenset()
+    template: Manifest,
+    field: str,
+    causes: list[FieldError],
+    restart: frozenset[str],
+    claims: frozenset[str] = frozenset(),
 ) -> None:
     """Check a pod template."""
     labels = template.get("metadata", {}).get("labels")
@@ -184,7 +188,7 @@ def check_template(
     check_spec(template.get("spec", {}), f"{field}.spec", causes, restart, claims)
 
 
-def _check_rolling(rolling: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_rolling(rolling: Manifest, field: str, causes: list[FieldError]) -> None:
     unavailable = _share(rolling.get("maxUnavailable", 0), f"{field}.maxUnavailable", causes)
     surge = _share(rolling.get("maxSurge", 0), f"{field}.maxSurge", causes)
     if unavailable == 0 and surge == 0:
@@ -199,7 +203,7 @@ def _check_rolling(rolling: Manifest, field: str, causes: list[Cause]) -> None:
         )
 
 
-def _share(value: JsonValue, field: str, causes: list[Cause]) -> int:
+def _share(value: JsonValue, field: str, causes: list[FieldError]) -> int:
     """Check a number or a percentage. Returns its numeric value."""
     if isinstance(value, int):
         field_errors.not_negative(value, field, causes)
@@ -210,7 +214,7 @@ def _share(value: JsonValue, field: str, causes: list[Cause]) -> int:
     return min(int(value[:9].rstrip("%")), 10**9)
 
 
-def check_share(value: object, field: str, causes: list[Cause]) -> None:
+def check_share(value: object, field: str, causes: list[FieldError]) -> None:
     """Check a number that is not negative, or a percentage of at most 100."""
     share = _share(value, field, causes)
     if isinstance(value, str) and _PERCENT.fullmatch(value) and share > 100:

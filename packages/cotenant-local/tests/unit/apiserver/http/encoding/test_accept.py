@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.http.discovery import aggregated_version
-from cotenant_local.apiserver.http.encoding.accept import Form, Representation, negotiate
+from cotenant_local.apiserver.http.encoding.accept import Representation, ResponseForm, negotiate
 
 _KUBECTL = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
@@ -26,9 +26,12 @@ _AGGREGATED = (
         ("application/yaml", Representation(is_yaml=True)),
         ("application/vnd.kubernetes.protobuf,application/json", Representation()),
         ("application/json;q=0.1, application/yaml", Representation(is_yaml=True)),
-        (_KUBECTL, Representation(Form.TABLE)),
-        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", Representation(Form.TABLE, group_version="v1beta1")),
-        ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Representation(Form.METADATA)),
+        (_KUBECTL, Representation(ResponseForm.TABLE)),
+        (
+            "application/json;as=Table;v=v1beta1;g=meta.k8s.io",
+            Representation(ResponseForm.TABLE, group_version="v1beta1"),
+        ),
+        ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Representation(ResponseForm.METADATA)),
         ("application/json;as=Nonsense;g=meta.k8s.io;v=v1,application/json", Representation()),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cotenant.drivers.kube.manifests.errors import ApiError
-from cotenant_local.apiserver.contract import DeleteOptions, ListOptions
+from cotenant_local.apiserver.contract import DeletionOptions, ListOptions
 
 
 def binding(name: str = "p", node: str = "n1", **metadata: Any) -> dict[str, Any]:
@@ -251,13 +251,13 @@ def test_a_bound_pod_terminates_gracefully(serve: Any, pod: Any) -> None:
         marked = (await server.get(at))["metadata"]
         assert (marked["deletionTimestamp"], marked["deletionGracePeriodSeconds"]) == ("2027-01-15T08:01:00Z", 60)
         assert marked["generation"] == 2
-        await server.api.delete(at, DeleteOptions(grace_s=90))
+        await server.api.delete(at, DeletionOptions(grace_s=90))
         assert (await server.get(at))["metadata"] == marked
-        await server.api.delete(at, DeleteOptions(grace_s=10))
+        await server.api.delete(at, DeletionOptions(grace_s=10))
         assert (await server.get(at))["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:10Z"
         with pytest.raises(ApiError, match="is being deleted, cannot be assigned to a host"):
             await server.make(server.at("pods", "p", sub="binding"), binding())
-        await server.api.delete(at, DeleteOptions(grace_s=0))
+        await server.api.delete(at, DeletionOptions(grace_s=0))
         with pytest.raises(ApiError, match="not found"):
             await server.get(at)
 

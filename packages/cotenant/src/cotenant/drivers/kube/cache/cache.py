@@ -69,7 +69,7 @@ class Synced:
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class MalformedObject:
     """The server sent an object that cannot be decoded. What was known of it stays as it was."""
 
     kind: str
@@ -77,7 +77,7 @@ class Malformed:
     why: str
 
 
-Notification = Changed[T] | Synced | Malformed
+Notification = Changed[T] | Synced | MalformedObject
 
 
 def key_of(meta: ObjectMetadata) -> str:

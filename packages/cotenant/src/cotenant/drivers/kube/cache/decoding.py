@@ -56,7 +56,7 @@ class _Object(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class DecodedPage(Generic[T]):
     """A page of a list."""
 
     objects: list[T]
@@ -112,7 +112,7 @@ class ListWatchDecoder(Generic[T]):
         self._metadata = msgspec.json.Decoder(_Object)
         self._status = msgspec.json.Decoder(Status)
 
-    def page(self, body: bytes) -> Page[T]:
+    def page(self, body: bytes) -> DecodedPage[T]:
         """A page of a list. `Unavailable` where it is none."""
         malformed: list[tuple[str, str]] = []
         try:
@@ -123,7 +123,7 @@ class ListWatchDecoder(Generic[T]):
         meta = meta or _ListMeta()
         if self._share is not None:
             objects = [self._share(obj) for obj in objects]
-        return Page(objects, malformed, meta.version or "", meta.token or "")
+        return DecodedPage(objects, malformed, meta.version or "", meta.token or "")
 
     def line(self, line: bytes) -> WatchEvent[T] | MalformedEvent | Bookmark | InvalidLine | Refused | Transient:
         """One line of a watch. An ERROR event is returned as the error that it stands for."""

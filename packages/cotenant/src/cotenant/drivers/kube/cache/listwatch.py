@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
-from cotenant.drivers.kube.cache.cache import ApiObject, Cache, Changed, Malformed, Notification, Synced
+from cotenant.drivers.kube.cache.cache import ApiObject, Cache, Changed, MalformedObject, Notification, Synced
 from cotenant.drivers.kube.client.errors import Gone, Invalid, StreamTimeout, Throttled
 
 T = TypeVar("T", bound=ApiObject)
@@ -258,9 +258,9 @@ class ListWatch(Generic[T]):
             self._failed = 0
             self._last_line_invalid = False
 
-    def _malformed(self, key: str, why: str) -> Malformed:
+    def _malformed(self, key: str, why: str) -> MalformedObject:
         self.counts.malformed += 1
-        return Malformed(self.kind, key, why)
+        return MalformedObject(self.kind, key, why)
 
     def _fail(self, why: str, at_least_s: float = 0.0) -> None:
         self.counts.failures += 1

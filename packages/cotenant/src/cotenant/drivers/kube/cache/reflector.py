@@ -19,10 +19,10 @@ from typing import Generic, TypeVar
 from cotenant.drivers.kube.cache.cache import ApiObject, Cache, Notification
 from cotenant.drivers.kube.cache.decoding import (
     Bookmark,
+    DecodedPage,
     InvalidLine,
     ListWatchDecoder,
     MalformedEvent,
-    Page,
     WatchEvent,
 )
 from cotenant.drivers.kube.cache.listwatch import ListPage, ListWatch, OpenWatch, Pause, WatchCounts
@@ -154,7 +154,7 @@ class Reflector(Generic[T]):
         """Take a page of a list that was read elsewhere, such as from a file. Raises the client's errors."""
         self._take_page(self._reader.page(body))
 
-    def _take_page(self, page: Page[T]) -> None:
+    def _take_page(self, page: DecodedPage[T]) -> None:
         self.is_served = True
         self._notify(self._machine.on_page(page.objects, page.malformed, page.resource_version, page.continue_token))
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cotenant.drivers.kube.kinds.status import Cause, Status
+from cotenant.drivers.kube.kinds.status import Status, StatusCause
 from cotenant.model.errors import Permanent, Transient
 
 # What msgspec raises for bytes of the wrong form; the last for JSON nested deeper than any real object.
@@ -28,7 +28,7 @@ class Refused(Permanent):
 
     retry_helps = False
 
-    def __init__(self, message: str, code: int = 0, reason: str = "", causes: tuple[Cause, ...] = ()) -> None:
+    def __init__(self, message: str, code: int = 0, reason: str = "", causes: tuple[StatusCause, ...] = ()) -> None:
         self.code = code
         self.reason = reason
         self.causes = causes

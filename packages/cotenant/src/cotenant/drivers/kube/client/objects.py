@@ -27,7 +27,7 @@ _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedKind:
     """A kind as the server has it."""
 
     api_version: str
@@ -76,9 +76,9 @@ class Objects:
     def __init__(self, client: Client, field_manager: str) -> None:
         self._client = client
         self._manager = field_manager
-        self._known: dict[str, dict[str, Served]] = {}
+        self._known: dict[str, dict[str, ServedKind]] = {}
 
-    async def served(self, api_version: str, kind: str) -> Served | None:
+    async def served(self, api_version: str, kind: str) -> ServedKind | None:
         """A kind's place, None where the server has none such."""
         found = self._known.get(api_version, {}).get(kind)
         if found is None:
@@ -86,7 +86,7 @@ class Objects:
             found = self._known[api_version].get(kind)
         return found
 
-    async def served_in_group(self, group: str, kind: str) -> Served | None:
+    async def served_in_group(self, group: str, kind: str) -> ServedKind | None:
         """As `served`, in the version that the server prefers."""
         if not group:
             return await self.served("v1", kind)
@@ -96,14 +96,16 @@ class Objects:
             return None
         return await self.served(_decoded(_Group, answer).preferred_version.group_version, kind)
 
-    async def get(self, place: Served, namespace: str, name: str) -> JsonObject | None:
+    async def get(self, place: ServedKind, namespace: str, name: str) -> JsonObject | None:
         """One object, None where there is none."""
         try:
             return _mapping(await self._client.request("GET", place.path(namespace, name)))
         except NotFound:
             return None
 
-    async def every(self, place: Served, namespace: str, query: Mapping[str, str] | None = None) -> list[JsonObject]:
+    async def every(
+        self, place: ServedKind, namespace: str, query: Mapping[str, str] | None = None
+    ) -> list[JsonObject]:
         """All objects of a namespace that a query matches."""
         found: list[JsonObject] = []
         asked = {**(query or {}), "limit": str(_PAGE)}
@@ -114,7 +116,7 @@ class Objects:
                 return found
             asked["continue"] = listed.metadata.continue_
 
-    async def apply(self, place: Served, document: JsonMapping) -> JsonObject:
+    async def apply(self, place: ServedKind, document: JsonMapping) -> JsonObject:
         """Server-side apply, as the manager of all fields that the document has, whoever had them before."""
         metadata = document["metadata"]
         answer = await self._client.request(
@@ -126,7 +128,7 @@ class Objects:
         )
         return _mapping(answer)
 
-    async def merge(self, place: Served, namespace: str, name: str, patch: JsonMapping) -> JsonObject:
+    async def merge(self, place: ServedKind, namespace: str, name: str, patch: JsonMapping) -> JsonObject:
         """A merge patch."""
         answer = await self._client.request(
             "PATCH",
@@ -137,12 +139,12 @@ class Objects:
         )
         return _mapping(answer)
 
-    async def create(self, place: Served, namespace: str, document: JsonMapping) -> JsonObject:
+    async def create(self, place: ServedKind, namespace: str, document: JsonMapping) -> JsonObject:
         """A new object; raises `AlreadyExists`."""
         body = msgspec.json.encode(document)
         return _mapping(await self._client.request("POST", place.path(namespace), body))
 
-    async def delete(self, place: Served, namespace: str, name: str, uid: str = "") -> None:
+    async def delete(self, place: ServedKind, namespace: str, name: str, uid: str = "") -> None:
         """Delete an object and, after it, what it owns; nothing where it is gone."""
         options: JsonObject = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid:
@@ -150,14 +152,16 @@ class Objects:
         with suppress(NotFound):
             await self._client.request("DELETE", place.path(namespace, name), msgspec.json.encode(options))
 
-    async def _discovered(self, api_version: str) -> dict[str, Served]:
+    async def _discovered(self, api_version: str) -> dict[str, ServedKind]:
         path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         try:
             listed = _decoded(_Resources, await self._client.request("GET", path))
         except NotFound:
             return {}
         return {
-            one.kind: Served(api_version, one.name, one.namespaced) for one in listed.resources if "/" not in one.name
+            one.kind: ServedKind(api_version, one.name, one.namespaced)
+            for one in listed.resources
+            if "/" not in one.name
         }
 
 

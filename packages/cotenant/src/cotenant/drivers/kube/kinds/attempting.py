@@ -15,7 +15,7 @@ from cotenant.model.errors import InvalidInput
 T = TypeVar("T")
 
 
-class Attempt:
+class ReadAttempt:
     """Reads parts; `wrong` collects the sentences."""
 
     def __init__(self, wrong: list[str]) -> None:
@@ -34,7 +34,7 @@ class AttemptText:
     """Reads texts that may be absent; an absent one is None."""
 
     def __init__(self, wrong: list[str]) -> None:
-        self._attempt = Attempt(wrong)
+        self._attempt = ReadAttempt(wrong)
 
     def __call__(self, read: Callable[[str], T], text: str | None) -> T | None:
         """The value; None where the text is absent or wrong."""

@@ -24,7 +24,7 @@ class PodTarget(ApiStruct, frozen=True):
     uid: Text = None
 
 
-class Target(ApiStruct, frozen=True):
+class EvictionTarget(ApiStruct, frozen=True):
     """What is to be evicted."""
 
     pod: PodTarget | None = None
@@ -33,7 +33,7 @@ class Target(ApiStruct, frozen=True):
 class RequestSpec(ApiStruct, frozen=True):
     """Who wants it."""
 
-    target: Target = Target()
+    target: EvictionTarget = EvictionTarget()
     requester: Text = None
     intent: Text = None
 
@@ -88,7 +88,7 @@ class EvictionStatus(ApiStruct, frozen=True):
 class EvictionSpec(ApiStruct, frozen=True):
     """Its pod."""
 
-    target: Target = Target()
+    target: EvictionTarget = EvictionTarget()
 
 
 class EvictionObject(ApiStruct, frozen=True):

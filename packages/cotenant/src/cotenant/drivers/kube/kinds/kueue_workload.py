@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Strings, Text
 from cotenant.drivers.kube.kinds.parts import ObjectMeta, OwnerReference
 from cotenant.model.groups import kueue
-from cotenant.model.groups.kueue import Check, InQueue, KueueWorkload
+from cotenant.model.groups.kueue import AdmissionCheck, InQueue, KueueWorkload
 
 
 class ConditionForm(ApiStruct, frozen=True):
@@ -84,10 +84,10 @@ def read_kueue_workload(obj: KueueWorkloadObject) -> KueueWorkload:
         cluster_queue=status.admission.cluster_queue if status.admission is not None else "",
         is_active=spec.active is not False,
         conditions=tuple(
-            kueue.Condition(entry.type, entry.status == "True", entry.reason, entry.message)
+            kueue.KueueCondition(entry.type, entry.status == "True", entry.reason, entry.message)
             for entry in status.conditions or ()
         ),
-        checks=tuple(Check(entry.name, entry.state, entry.message) for entry in status.admission_checks or ()),
+        checks=tuple(AdmissionCheck(entry.name, entry.state, entry.message) for entry in status.admission_checks or ()),
         flavors=tuple(sorted(flavors.items())),
         owners=tuple(owner.uid for owner in meta.owner_references or ()),
     )

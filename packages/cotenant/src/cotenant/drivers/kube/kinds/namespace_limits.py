@@ -59,7 +59,7 @@ class _ResourceMetric(ApiStruct, frozen=True):
     target: _MetricTarget = _MetricTarget()
 
 
-class Metric(ApiStruct, frozen=True):
+class ScaleMetric(ApiStruct, frozen=True):
     """What it goes by."""
 
     type: str = ""
@@ -69,7 +69,7 @@ class Metric(ApiStruct, frozen=True):
 
 class _ScalerSpec(ApiStruct, frozen=True):
     scale_target_ref: ScaleTarget = ScaleTarget()
-    metrics: tuple[Metric, ...] | None = None
+    metrics: tuple[ScaleMetric, ...] | None = None
 
 
 class AutoscalerObject(ApiStruct, frozen=True):

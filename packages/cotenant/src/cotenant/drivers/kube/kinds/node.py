@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
 from cotenant.drivers.kube.kinds.parts import Condition, ObjectMeta
-from cotenant.drivers.kube.kinds.taints import Taint, read_taints
+from cotenant.drivers.kube.kinds.taints import ApiTaint, read_taints
 from cotenant.model.cluster.annotations import ON_NODES
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.cluster.managed import NORMALIZATION_ANNOTATION
@@ -28,7 +28,7 @@ class NodeSpec(ApiStruct, frozen=True):
     """What administrators and controllers set on a node."""
 
     unschedulable: bool | None = None
-    taints: tuple[Taint, ...] | None = None
+    taints: tuple[ApiTaint, ...] | None = None
 
 
 class NodeImage(ApiStruct, frozen=True):

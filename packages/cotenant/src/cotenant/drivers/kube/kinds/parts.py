@@ -12,7 +12,7 @@ class Something(ApiStruct, frozen=True):
     """An object of which only the presence matters."""
 
 
-class Named(ApiStruct, frozen=True):
+class NamedPart(ApiStruct, frozen=True):
     """Something with a name: a scheduling gate, a resource claim."""
 
     name: str = ""

@@ -28,7 +28,7 @@ class QuotaSpec(ApiStruct, frozen=True):
     scope_selector: ScopeSelector | None = None
 
 
-class QuotaStatus(ApiStruct, frozen=True):
+class QuotaObjectStatus(ApiStruct, frozen=True):
     """The limits that are enforced, and what is used of them."""
 
     hard: Quantities = None
@@ -40,7 +40,7 @@ class ResourceQuota(ApiStruct, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: QuotaSpec | None = None
-    status: QuotaStatus | None = None
+    status: QuotaObjectStatus | None = None
 
 
 RESOURCE_QUOTAS = Kind("ResourceQuota", "", "v1", "resourcequotas", True, ResourceQuota)
@@ -48,7 +48,7 @@ RESOURCE_QUOTAS = Kind("ResourceQuota", "", "v1", "resourcequotas", True, Resour
 
 def read_resource_quota(obj: ResourceQuota) -> NamespaceQuota:
     """The quota; before its controller has seen it, nothing is used. Raises `InvalidInput`."""
-    meta, spec, status = obj.metadata, obj.spec or QuotaSpec(), obj.status or QuotaStatus()
+    meta, spec, status = obj.metadata, obj.spec or QuotaSpec(), obj.status or QuotaObjectStatus()
     where = f"ResourceQuota {meta.namespace}/{meta.name}"
     is_scoped = bool(spec.scopes or (spec.scope_selector and spec.scope_selector.match_expressions))
     return NamespaceQuota(

@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Strings
 from cotenant.model.cluster import affinity
-from cotenant.model.cluster.labels import LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import LabelSelector, Requirement, SelectorOperator
 from cotenant.model.errors import InvalidInput
 
 
-class Expression(ApiStruct, frozen=True):
+class SelectorExpression(ApiStruct, frozen=True):
     """One expression over a label or a field."""
 
     key: str = ""
@@ -29,17 +29,17 @@ class Selector(ApiStruct, frozen=True):
     """LabelSelector."""
 
     match_labels: Strings = None
-    match_expressions: tuple[Expression, ...] | None = None
+    match_expressions: tuple[SelectorExpression, ...] | None = None
 
 
 class SelectorTerm(ApiStruct, frozen=True):
     """NodeSelectorTerm."""
 
-    match_expressions: tuple[Expression, ...] | None = None
-    match_fields: tuple[Expression, ...] | None = None
+    match_expressions: tuple[SelectorExpression, ...] | None = None
+    match_fields: tuple[SelectorExpression, ...] | None = None
 
 
-class NodeSelector(ApiStruct, frozen=True):
+class ApiNodeSelector(ApiStruct, frozen=True):
     """Terms of which one must hold."""
 
     node_selector_terms: tuple[SelectorTerm, ...] | None = None
@@ -56,10 +56,10 @@ def one_of(form: type[E], text: str, field: str) -> E:
     return found
 
 
-def read_expressions(written: Iterable[Expression] | None, field: str) -> tuple[Requirement, ...]:
+def read_expressions(written: Iterable[SelectorExpression] | None, field: str) -> tuple[Requirement, ...]:
     """matchExpressions or matchFields."""
     return tuple(
-        Requirement(e.key, one_of(Operator, e.operator, f"{field}[{i}].operator"), e.values or ())
+        Requirement(e.key, one_of(SelectorOperator, e.operator, f"{field}[{i}].operator"), e.values or ())
         for i, e in enumerate(written or ())
     )
 
@@ -81,7 +81,7 @@ def read_selector_term(written: SelectorTerm, field: str) -> affinity.NodeSelect
     )
 
 
-def read_node_selector(written: NodeSelector, field: str) -> affinity.NodeSelector:
+def read_node_selector(written: ApiNodeSelector, field: str) -> affinity.NodeSelector:
     """Terms of which one must hold."""
     terms = written.node_selector_terms or ()
     return affinity.NodeSelector(

@@ -11,7 +11,7 @@ import msgspec
 from cotenant.drivers.kube.kinds.lease import Lease
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.errors import InvalidInput
-from cotenant.model.shards.table import Loan, Member, Ring, ShardTable
+from cotenant.model.shards.table import Loan, ShardRing, ShardTable, SlotMember
 
 TABLE = "cotenant.io/shards"
 FENCED = "cotenant.io/shard-fence"  # of pods: the term of a member whose last binds must not count
@@ -40,9 +40,9 @@ def read_table(lease: Lease) -> ShardTable:
     loans = {node: Loan(slot) for node, slot in found.asked.items()}
     loans |= {node: Loan(slot, is_lent=True) for node, slot in found.lent.items()}
     return ShardTable(
-        tuple(Ring(epoch, slots) for epoch, slots in found.rings),
-        tuple(Member(*member) for member in found.members),
-        tuple(Member(*member) for member in found.lost),
+        tuple(ShardRing(epoch, slots) for epoch, slots in found.rings),
+        tuple(SlotMember(*member) for member in found.members),
+        tuple(SlotMember(*member) for member in found.lost),
         loans,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Int32, Text
 
 
-class Cause(ApiStruct, frozen=True):
+class StatusCause(ApiStruct, frozen=True):
     """One field that the server refuses."""
 
     field: Text = None
@@ -18,7 +18,7 @@ class StatusDetails(ApiStruct, frozen=True):
 
     name: Text = None
     kind: Text = None
-    causes: tuple[Cause, ...] | None = None
+    causes: tuple[StatusCause, ...] | None = None
     retry_after_seconds: Int32 | None = None
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Text
 from cotenant.drivers.kube.kinds.selectors import one_of
 from cotenant.model.cluster import taints as model
-from cotenant.model.cluster.taints import Effect, Match
+from cotenant.model.cluster.taints import Match, TaintEffect
 
 
-class Taint(ApiStruct, frozen=True):
+class ApiTaint(ApiStruct, frozen=True):
     """A node's taint."""
 
     key: str = ""
@@ -22,7 +22,7 @@ class Taint(ApiStruct, frozen=True):
     effect: str = ""
 
 
-class Toleration(ApiStruct, frozen=True):
+class ApiToleration(ApiStruct, frozen=True):
     """Toleration, without tolerationSeconds: it does not concern placement."""
 
     key: Text = None
@@ -31,22 +31,22 @@ class Toleration(ApiStruct, frozen=True):
     effect: Text = None
 
 
-def read_taints(written: Iterable[Taint], field: str) -> tuple[model.Taint, ...]:
+def read_taints(written: Iterable[ApiTaint], field: str) -> tuple[model.Taint, ...]:
     """A node's taints."""
     return tuple(
-        model.Taint(taint.key, taint.value or "", one_of(Effect, taint.effect, f"{field}[{i}].effect"))
+        model.Taint(taint.key, taint.value or "", one_of(TaintEffect, taint.effect, f"{field}[{i}].effect"))
         for i, taint in enumerate(written)
     )
 
 
-def read_tolerations(written: Iterable[Toleration], field: str) -> tuple[model.Toleration, ...]:
+def read_tolerations(written: Iterable[ApiToleration], field: str) -> tuple[model.Toleration, ...]:
     """Tolerations; the operator is Equal where none is given."""
     return tuple(
         model.Toleration(
             toleration.key or "",
             one_of(Match, toleration.operator or "Equal", f"{field}[{i}].operator"),
             toleration.value or "",
-            one_of(Effect, toleration.effect, f"{field}[{i}].effect") if toleration.effect else None,
+            one_of(TaintEffect, toleration.effect, f"{field}[{i}].effect") if toleration.effect else None,
         )
         for i, toleration in enumerate(written)
     )

@@ -10,7 +10,7 @@ Manifest = JsonObject  # one API object (or a list) as decoded from JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FieldError:
     """One validation error of an object: `reason` as in Kubernetes (FieldValueRequired, FieldValueInvalid, ...)."""
 
     reason: str
@@ -30,7 +30,7 @@ class ApiError(Exception):
         name: str = "",
         group: str = "",
         kind: str = "",
-        causes: tuple[Cause, ...] = (),
+        causes: tuple[FieldError, ...] = (),
         retry_after_s: int = 0,
         continue_token: str = "",
     ) -> None:

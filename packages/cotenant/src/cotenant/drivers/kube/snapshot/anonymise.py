@@ -17,9 +17,9 @@ from dataclasses import replace
 import msgspec
 
 from cotenant.drivers.kube.client.errors import UNREADABLE
-from cotenant.drivers.kube.snapshot.fields import Every, Fields, Json, Named
+from cotenant.drivers.kube.snapshot.fields import Every, Fields, Json, NamedKeys
 from cotenant.drivers.kube.snapshot.kinds import COPIED
-from cotenant.drivers.kube.snapshot.snapshot import Snapshot
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot
 from cotenant.drivers.kube.snapshot.vocabulary import (
     AMOUNTS,
     DOMAINS,
@@ -94,7 +94,7 @@ class Words:
         return self.each(key)
 
 
-def anonymised(snapshot: Snapshot, words: Words) -> Snapshot:
+def anonymised(snapshot: ClusterSnapshot, words: Words) -> ClusterSnapshot:
     """The copy with words for names. Sentences that may have names in them are left out."""
     objects = {}
     for key, lines in snapshot.objects.items():
@@ -114,7 +114,7 @@ def anonymised(snapshot: Snapshot, words: Words) -> Snapshot:
 
 def _replaced(value: Json, fields: Fields, name: str, words: Words) -> Json:
     """`name` is the field that the value is in."""
-    if isinstance(fields, Named) and isinstance(value, dict):
+    if isinstance(fields, NamedKeys) and isinstance(value, dict):
         made: dict[str, Json] = {}
         for field, inner in fields.fields.items():
             part = value.get(field)

@@ -23,8 +23,8 @@ from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.drivers.kube.snapshot.archived_meters import ArchivedMeters, archived, of_archive, renamed_meters
 from cotenant.drivers.kube.snapshot.fields import Json
 from cotenant.drivers.kube.snapshot.kinds import COPIED
-from cotenant.drivers.kube.snapshot.snapshot import KindRead, ObjectCutter, Reading, Snapshot
-from cotenant.model.assess.history import ClusterHistory, Float32, History, PodHistory
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading, ObjectCutter
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, Float32, PodHistory
 from cotenant.model.assess.meters import NO_METERS
 from cotenant.model.errors import InvalidInput, Permanent
 
@@ -86,7 +86,7 @@ class _Manifest(msgspec.Struct, omit_defaults=True, kw_only=True):
     history: _History | None = None
 
 
-def write_archive(path: Path, snapshot: Snapshot, history: ClusterHistory | None = None) -> int:
+def write_archive(path: Path, snapshot: ClusterSnapshot, history: ClusterHistory | None = None) -> int:
     """Write the file beside its place and rename it; returns its size. Raises `Permanent`, e.g. on a full disk."""
     manifest = _Manifest(
         format=FORMAT,
@@ -123,7 +123,7 @@ def write_archive(path: Path, snapshot: Snapshot, history: ClusterHistory | None
     return size
 
 
-def read_archive(path: Path) -> tuple[Snapshot, ClusterHistory | None]:
+def read_archive(path: Path) -> tuple[ClusterSnapshot, ClusterHistory | None]:
     """Read a file of this version or an earlier one. Raises `InvalidInput`."""
     try:
         with zipfile.ZipFile(path) as file:
@@ -165,16 +165,16 @@ def _manifest(path: Path, file: zipfile.ZipFile) -> _Manifest:
         raise InvalidInput(f"{path}: {MANIFEST}", str(error), f"format version {VERSION}") from None
 
 
-def _snapshot(path: Path, file: zipfile.ZipFile, manifest: _Manifest) -> Snapshot:
+def _snapshot(path: Path, file: zipfile.ZipFile, manifest: _Manifest) -> ClusterSnapshot:
     names = set(file.namelist())
     objects: dict[str, list[bytes]] = {}
     kinds: list[KindRead] = []
     for kind in manifest.kinds:
         copied = COPIED.get(kind.key)
         try:
-            reading = Reading(kind.reading)
+            reading = KindReading(kind.reading)
         except ValueError:
-            raise InvalidInput(f"{path}: kinds[{kind.key}].reading", kind.reading, ", ".join(Reading)) from None
+            raise InvalidInput(f"{path}: kinds[{kind.key}].reading", kind.reading, ", ".join(KindReading)) from None
         if copied is None or kind.key in objects:
             continue  # a kind that a later version reads, or one named twice
         malformed = 0
@@ -188,7 +188,7 @@ def _snapshot(path: Path, file: zipfile.ZipFile, manifest: _Manifest) -> Snapsho
                         lines.append(cut)
             objects[kind.key], malformed = lines, cutter.malformed
         kinds.append(KindRead(kind.key, reading, kind.why, kind.malformed + malformed))
-    return Snapshot(
+    return ClusterSnapshot(
         manifest.taken.timestamp(),
         objects,
         tuple(kinds),
@@ -223,7 +223,7 @@ def _history_of(history: ClusterHistory) -> _History:
     )
 
 
-def _series(history: History) -> _Series:
+def _series(history: AssessedHistory) -> _Series:
     return _Series(history.start_s, history.step_s, history.steps, list(history.names), history.source)
 
 
@@ -249,10 +249,10 @@ def _read_history(path: Path, file: zipfile.ZipFile, written: _History) -> Clust
             raise InvalidInput(where, f"{file.getinfo(member).file_size} bytes", f"{wanted} bytes")
         return np.frombuffer(file.read(member), "<f4").astype(np.float32).reshape(shape)
 
-    def series(name: str, of: _Series) -> History:
+    def series(name: str, of: _Series) -> AssessedHistory:
         shape = (len(of.names), of.steps)
         cpu_m, memory_mib = column(f"{name}.cpu_m", *shape), column(f"{name}.memory_mib", *shape)
-        return History(of.start_s, of.step_s, tuple(of.names), _sane(cpu_m), _sane(memory_mib), of.source)
+        return AssessedHistory(of.start_s, of.step_s, tuple(of.names), _sane(cpu_m), _sane(memory_mib), of.source)
 
     pods = written.pods
     count = len(pods.use.names)
@@ -292,8 +292,8 @@ def renamed_history(history: ClusterHistory, word: Callable[[str], str], keyed: 
     )
 
 
-def _renamed(history: History, name: Callable[[str], str]) -> History:
-    return History(
+def _renamed(history: AssessedHistory, name: Callable[[str], str]) -> AssessedHistory:
+    return AssessedHistory(
         history.start_s,
         history.step_s,
         tuple(map(name, history.names)),

@@ -16,14 +16,14 @@ import msgspec
 from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.drivers.kube.snapshot.fields import Json
 from cotenant.drivers.kube.snapshot.kinds import BY_OBJECT, COPIED
-from cotenant.drivers.kube.snapshot.snapshot import KindRead, ObjectCutter, Reading, Snapshot, unasked
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading, ObjectCutter, unasked
 from cotenant.model.errors import InvalidInput
 from cotenant.model.printable import printable
 
 _DEEPEST = 4  # lists of lists
 
 
-def read_exported(paths: Sequence[Path]) -> Snapshot:
+def read_exported(paths: Sequence[Path]) -> ClusterSnapshot:
     """Read all files as one cluster. Raises `InvalidInput` where a file is no JSON, or none has nodes."""
     objects: dict[str, dict[str, bytes]] = {}
     cutters: dict[str, ObjectCutter] = {}
@@ -50,12 +50,12 @@ def read_exported(paths: Sequence[Path]) -> Snapshot:
                 objects.setdefault(copied.key, {})[_name(obj)] = line  # of one that is in two files, the last
     if not objects.get("v1/nodes"):
         raise InvalidInput("files", ", ".join(map(str, paths)), "nodes among the objects", "kubectl get nodes,pods -A")
-    read = tuple(KindRead(key, Reading.READ, malformed=cutters[key].malformed) for key in COPIED if key in cutters)
+    read = tuple(KindRead(key, KindReading.READ, malformed=cutters[key].malformed) for key in COPIED if key in cutters)
     notes: tuple[str, ...] = ()
     if others:
         named = ", ".join(f"{count} {printable(kind[:60])}" for kind, count in sorted(others.items())[:10])
         notes = (f"left out of the files: {named}",)
-    return Snapshot(
+    return ClusterSnapshot(
         taken_s,
         {key: tuple(found.values()) for key, found in objects.items()},
         (*read, *unasked(cutters)),

@@ -42,12 +42,12 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeField:
     """Kept as it is: a text, a number, a mapping of texts, or what only our own kinds have."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedKeys:
     """A mapping of which only these keys are kept."""
 
     fields: Mapping[str, Fields]
@@ -61,9 +61,9 @@ class Every:
     only: frozenset[str] | None = None  # keys of a mapping; None = all
 
 
-Fields: TypeAlias = Whole | Named | Every
-WHOLE = Whole()
-NOTHING = Named({})
+Fields: TypeAlias = WholeField | NamedKeys | Every
+WHOLE = WholeField()
+NOTHING = NamedKeys({})
 
 
 def fields_of(*forms: type, instead: Mapping[str, type] | None = None) -> Fields:
@@ -78,26 +78,26 @@ def fields_of(*forms: type, instead: Mapping[str, type] | None = None) -> Fields
 
 def merged(one: Fields, other: Fields) -> Fields:
     """What either keeps."""
-    if isinstance(one, Named) and isinstance(other, Named):
+    if isinstance(one, NamedKeys) and isinstance(other, NamedKeys):
         both = dict(one.fields)
         for name, fields in other.fields.items():
             both[name] = merged(both[name], fields) if name in both else fields
-        return Named(both)
+        return NamedKeys(both)
     if isinstance(one, Every) and isinstance(other, Every):
         only = None if one.only is None or other.only is None else one.only | other.only
         return Every(merged(one.member, other.member), only)
-    if isinstance(one, Whole) or one == NOTHING:
+    if isinstance(one, WholeField) or one == NOTHING:
         return other if one == NOTHING else one
-    return other if isinstance(other, Whole) else one
+    return other if isinstance(other, WholeField) else one
 
 
 def kept(value: Json, fields: Fields) -> Json:
     """The part of a value that is kept. A value of another form than its field's is kept if it is a text or number:
     the reader then says what is wrong with it.
     """
-    if isinstance(fields, Whole):
+    if isinstance(fields, WholeField):
         return value
-    if isinstance(fields, Named):
+    if isinstance(fields, NamedKeys):
         if not isinstance(value, dict):
             return value if not isinstance(value, list) else None
         found: dict[str, Json] = {}
@@ -126,7 +126,7 @@ def _of(found: inspect.Type, path: str, instead: Mapping[str, type]) -> Fields:
             whole = fields if whole is None else merged(whole, fields)
         return WHOLE if whole is None else whole
     if isinstance(found, inspect.StructType):
-        return Named({f.encode_name: _of(f.type, _below(path, f.encode_name), instead) for f in found.fields})
+        return NamedKeys({f.encode_name: _of(f.type, _below(path, f.encode_name), instead) for f in found.fields})
     if isinstance(found, inspect.VarTupleType | inspect.ListType):
         return Every(_of(found.item_type, path, instead))
     if isinstance(found, inspect.DictType):

@@ -19,7 +19,7 @@ import msgspec
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import UNREADABLE, Forbidden, Gone, NotFound, Refused, Unavailable
 from cotenant.drivers.kube.snapshot.kinds import COPIED, CopiedKind
-from cotenant.drivers.kube.snapshot.snapshot import KindRead, ObjectCutter, Reading, Snapshot
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading, ObjectCutter
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.json_object import JsonValue
 
@@ -50,7 +50,7 @@ async def read_snapshot(
     now_s: float,
     progress: Progress = lambda kind, objects: None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> Snapshot:
+) -> ClusterSnapshot:
     """Read every kind. Raises the client's errors for nodes and pods only."""
     objects: dict[str, list[bytes]] = {}
     kinds: list[KindRead] = []
@@ -60,20 +60,20 @@ async def read_snapshot(
         try:
             found, malformed = await _listed(client, copied, before, progress, sleep)
         except NotFound:
-            kinds.append(KindRead(key, Reading.ABSENT))
+            kinds.append(KindRead(key, KindReading.ABSENT))
         except CotenantError as error:
             if copied.needed:
                 raise
             is_denied = isinstance(error, Forbidden)
             if is_denied and not await _is_served(client, copied):
-                kinds.append(KindRead(key, Reading.ABSENT))
+                kinds.append(KindRead(key, KindReading.ABSENT))
                 continue
-            kinds.append(KindRead(key, Reading.DENIED if is_denied else Reading.FAILED, str(error)))
+            kinds.append(KindRead(key, KindReading.DENIED if is_denied else KindReading.FAILED, str(error)))
         else:
             objects[key] = found
-            kinds.append(KindRead(key, Reading.READ, malformed=malformed))
+            kinds.append(KindRead(key, KindReading.READ, malformed=malformed))
     source = f"the API server {client.access.server}"
-    return Snapshot(now_s, objects, tuple(kinds), await _server_version(client), source)
+    return ClusterSnapshot(now_s, objects, tuple(kinds), await _server_version(client), source)
 
 
 async def _listed(

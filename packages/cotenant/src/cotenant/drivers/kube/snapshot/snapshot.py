@@ -14,7 +14,7 @@ from cotenant.drivers.kube.snapshot.kinds import COPIED, CopiedKind
 PAGE = 2000  # objects that a reader is given at a time
 
 
-class Reading(StrEnum):
+class KindReading(StrEnum):
     """How the reading of a kind ended."""
 
     READ = "read"
@@ -29,13 +29,13 @@ class KindRead:
     """What was read of one kind. `malformed`: what was no object."""
 
     key: str
-    reading: Reading
+    reading: KindReading
     why: str = ""
     malformed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ClusterSnapshot:
     """`objects`: JSON of each object, by kind. `taken_s`: Unix time when the reading began."""
 
     taken_s: float
@@ -62,7 +62,7 @@ class Snapshot:
     @property
     def lacking(self) -> tuple[KindRead, ...]:
         """Kinds that exist and could not be read."""
-        return tuple(kind for kind in self.kinds if kind.reading in (Reading.DENIED, Reading.FAILED))
+        return tuple(kind for kind in self.kinds if kind.reading in (KindReading.DENIED, KindReading.FAILED))
 
 
 class ObjectCutter:
@@ -85,4 +85,4 @@ class ObjectCutter:
 
 def unasked(read: Mapping[str, object]) -> tuple[KindRead, ...]:
     """The kinds that a source of files did not have."""
-    return tuple(KindRead(key, Reading.UNASKED) for key in COPIED if key not in read)
+    return tuple(KindRead(key, KindReading.UNASKED) for key in COPIED if key not in read)

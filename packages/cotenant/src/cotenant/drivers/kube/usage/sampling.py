@@ -17,7 +17,7 @@ import numpy as np
 
 from cotenant.drivers.kube.client.errors import Forbidden, NotFound
 from cotenant.drivers.kube.kinds.kind import Quantities
-from cotenant.model.assess.history import ClusterHistory, Float32, History, PodHistory, no_history
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, Float32, PodHistory, no_history
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.quantities import parse_quantity
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
@@ -30,7 +30,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class SamplingPeriod:
     """How long, and how often."""
 
     lasts_s: float = 600.0
@@ -96,16 +96,16 @@ class _Rows:
             self._last[name] = item.timestamp
         return fault
 
-    def history(self, start_s: float, step_s: float, source: str) -> History:
+    def history(self, start_s: float, step_s: float, source: str) -> AssessedHistory:
         """The series, in order of their names."""
         names = tuple(sorted(self._values))
         both = np.array([self._values[name] for name in names], np.float32).reshape(len(names), 2, self._ticks)
-        return History(start_s, step_s, names, both[:, 0].copy(), both[:, 1].copy(), source)
+        return AssessedHistory(start_s, step_s, names, both[:, 0].copy(), both[:, 1].copy(), source)
 
 
 async def sample_use(
     ask: Ask,
-    watch: Watch,
+    watch: SamplingPeriod,
     *,
     now: Callable[[], float],
     sleep: Callable[[float], Awaitable[None]],

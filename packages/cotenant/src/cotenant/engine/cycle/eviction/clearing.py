@@ -17,7 +17,7 @@ import numpy as np
 
 from cotenant.engine.cycle.eviction.fixed_filters import passing
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Group
+from cotenant.engine.framework.queueing import QueuedGroup
 from cotenant.engine.state.assignments import Assignments
 from cotenant.model.arrays import CPU, Int, Mask
 from cotenant.policy.placement.codes import Fit
@@ -31,11 +31,13 @@ class Clearing:
         self._assignments = assignments
         self._by_requests = profile.fit is Fit.REQUESTS
 
-    def helped(self, groups: Sequence[Group], rows: Collection[int], pods: Mapping[str, PodInfo]) -> list[Group]:
+    def helped(
+        self, groups: Sequence[QueuedGroup], rows: Collection[int], pods: Mapping[str, PodInfo]
+    ) -> list[QueuedGroup]:
         """The groups that evictions on one of these rows may help. The arrays must be up to date."""
         assignments = self._assignments
         lowest = int(assignments.pods.priorities.min())
-        found: list[Group] = []
+        found: list[QueuedGroup] = []
         for best_effort in (False, True):
             asking = [
                 (group, shape)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.engine.framework.jobs import Job
+from cotenant.engine.framework.jobs import PlacedJob
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.roster import Roster
 from cotenant.model.arrays import Int, Mask
-from cotenant.policy.placement.preemption import NO_JOBS, Jobs, importance
+from cotenant.policy.placement.preemption import NO_JOBS, JobTotals, importance
 
 Covering = Callable[[Int], tuple[Int, Mask, Int]]  # numbers of pods -> as `Candidates.group`, `covered` and `bears`
 
@@ -27,7 +27,7 @@ Covering = Callable[[Int], tuple[Int, Mask, Int]]  # numbers of pods -> as `Cand
 class AtStake:
     """The jobs that one preemptor may break. P pods by number."""
 
-    jobs: Jobs
+    jobs: JobTotals
     of: Int  # [P] which job, -1 = none
     spared: Int  # numbers that are not to be evicted
 
@@ -43,7 +43,7 @@ class JobLosses:
         self._roster = roster
         self._is_going = is_going
 
-    def job_of(self, entry: PodInfo) -> Job | None:
+    def job_of(self, entry: PodInfo) -> PlacedJob | None:
         """The job that a placed pod is a member of; None for a pod that runs on its own."""
         found = (evicting.job_of(entry, self._is_going) for evicting in self._roster.evicting)
         return next((job for job in found if job is not None), None)
@@ -52,13 +52,13 @@ class JobLosses:
         """The keys of the groups that are placed together with a pod, its own included."""
         return tuple(key for grouping in self._roster.grouping for key in grouping.together(entry).keys)
 
-    def jobs(self) -> tuple[Job, ...]:
+    def jobs(self) -> tuple[PlacedJob, ...]:
         """Every job with members on nodes."""
         return tuple(job for evicting in self._roster.evicting for job in evicting.jobs(self._is_going))
 
     def at_stake(
         self,
-        jobs: Iterable[Job],
+        jobs: Iterable[PlacedJob],
         priorities: Int,
         priority: int,
         covering: Covering,
@@ -89,7 +89,7 @@ class JobLosses:
         return AtStake(_table(whole, covering), of, np.array(spared, dtype=np.int64))
 
 
-def _table(whole: Sequence[tuple[Sequence[PodInfo], int]], covering: Covering) -> Jobs:
+def _table(whole: Sequence[tuple[Sequence[PodInfo], int]], covering: Covering) -> JobTotals:
     ranks = [[_importance(entry) for entry in members] for members, _ in whole]
     highest = [max(rank) for rank in ranks]
     earliest = [
@@ -103,7 +103,7 @@ def _table(whole: Sequence[tuple[Sequence[PodInfo], int]], covering: Covering) -
         int((covered[groups] & (covered[groups].cumsum(axis=0) > bears)).any(axis=1).sum())
         for groups in np.split(group, ends)
     ]
-    return Jobs(
+    return JobTotals(
         np.array([spare for _, spare in whole], dtype=np.int64),
         np.array(over, dtype=np.int64),
         np.array(highest, dtype=np.int64),

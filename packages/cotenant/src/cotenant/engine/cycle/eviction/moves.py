@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.framework.instructions import Evict, Victim
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.arrays import CPU, Float, Int
@@ -33,7 +33,7 @@ _HOUR_S = 3600.0
 class Moves:
     """Gathers evidence of missed windows and selects the replicas to move. Replicas are given by number."""
 
-    def __init__(self, components: Components, nodes: Mapping[str, Node] = MappingProxyType({})) -> None:
+    def __init__(self, components: ClusterComponents, nodes: Mapping[str, Node] = MappingProxyType({})) -> None:
         """`nodes` by name, kept up to date by their owner."""
         self._components = components
         self._nodes = nodes

@@ -11,10 +11,10 @@ from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING
 
-from cotenant.engine.cycle.components import Components
-from cotenant.engine.framework.events import Event
+from cotenant.engine.cycle.components import ClusterComponents
+from cotenant.engine.framework.events import EventKind
 from cotenant.engine.framework.outbox import Outbox
-from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 
 if TYPE_CHECKING:
     from cotenant.engine.cycle.pods import Pods
@@ -25,7 +25,7 @@ _MAX_EXPECTED_S = 1800.0  # room is kept for a pod at most, whatever its annotat
 class NominatedPods:
     """What becomes of the nominations of one cluster's pods."""
 
-    def __init__(self, components: Components, pods: Pods, outbox: Outbox) -> None:
+    def __init__(self, components: ClusterComponents, pods: Pods, outbox: Outbox) -> None:
         self._components = components
         self._pods = pods
         self._outbox = outbox
@@ -69,7 +69,11 @@ class NominatedPods:
         if room is None or room.until_s <= now_s:
             self._forget(entry, uid, now_s)
             return
-        if entry.node or entry.state not in (State.QUEUED, State.HELD) or nominations.victims_of(uid):
+        if (
+            entry.node
+            or entry.state not in (SchedulingState.QUEUED, SchedulingState.HELD)
+            or nominations.victims_of(uid)
+        ):
             return
         nominations.drop(uid)
         self.expected[uid] = min(room.until_s, now_s + _MAX_EXPECTED_S)
@@ -103,7 +107,7 @@ class NominatedPods:
         group = self._components.queue.group_of(uid)
         for other in group.pods if group is not None and group.whole else (uid,):  # a whole gang preempts together
             self._pods.drop_nomination(self._pods.by_uid[other])
-        if entry.state is State.QUEUED:  # without back-off it would be tried again at once
+        if entry.state is SchedulingState.QUEUED:  # without back-off it would be tried again at once
             self._components.queue.remove(uid)
             self._pods.rest(entry, now_s)
 
@@ -124,7 +128,7 @@ class NominatedPods:
             nominations.forget_asked(uid)
             return
         self.wake_preemptors(nominations.stays(uid), now_s)
-        self._pods.happened.add(Event.POD_CHANGED)  # it may be evicted for another pod again
+        self._pods.happened.add(EventKind.POD_CHANGED)  # it may be evicted for another pod again
         if entry.wanted >= 0:
             self._components.assignments.changed.add(entry.wanted)
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Group, Segment
+from cotenant.engine.framework.queueing import QueuedGroup, Segment
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
@@ -192,7 +192,7 @@ class Nominations:
         """uid, node, and the victims and the moved pods that still exist."""
         return tuple((uid, n.node, set(n.victims), set(n.moving)) for uid, n in self.by_uid.items())
 
-    def segments(self, pods: list[tuple[PodInfo, Group]]) -> Iterator[Segment]:
+    def segments(self, pods: list[tuple[PodInfo, QueuedGroup]]) -> Iterator[Segment]:
         """The pods in runs that may be placed together; reserved resources are set as each run must see them.
 
         A nominated pod is tried alone, first on its own node only; if that fails, again on every node. A pod that has
@@ -202,7 +202,7 @@ class Nominations:
         if not self.by_uid:
             yield Segment(pods, EVERYWHERE, True)
             return
-        run: list[tuple[PodInfo, Group]] = []
+        run: list[tuple[PodInfo, QueuedGroup]] = []
         priority: int | None = None
         suspended: list[PodInfo] = []
         try:
@@ -271,7 +271,7 @@ class Nominations:
         )
         return self._assignments.narrowing.allowed_with(entry.number, expected)
 
-    def _own(self, pod: tuple[PodInfo, Group]) -> Iterator[Segment]:
+    def _own(self, pod: tuple[PodInfo, QueuedGroup]) -> Iterator[Segment]:
         """A nominated pod, without its own reserved resources."""
         entry, uid = pod[0], pod[0].seen.uid
         node = self.by_uid[uid].node

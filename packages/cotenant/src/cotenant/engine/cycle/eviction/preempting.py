@@ -22,12 +22,12 @@ import numpy as np
 
 from cotenant.engine.cycle.eviction.losses import AtStake, JobLosses
 from cotenant.engine.cycle.eviction.nominations import Nominations
-from cotenant.engine.cycle.eviction.preemption import Budgets, Nominated, preempt
+from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets, RowNominations, preempt
 from cotenant.engine.cycle.eviction.simulated_evictions import trial
 from cotenant.engine.cycle.placing import Placing
 from cotenant.engine.framework.instructions import Preempt, Victim
-from cotenant.engine.framework.jobs import Job
-from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.jobs import PlacedJob
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
@@ -36,7 +36,7 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PreemptionAttempt:
     """The result of a search for victims."""
 
     preempt: Preempt | None
@@ -51,7 +51,7 @@ class Preempting:
         self,
         assignments: Assignments,
         nominations: Nominations,
-        budgets: Budgets,
+        budgets: DisruptionBudgets,
         profile: PlacementProfile,
         placing: Placing,
         losses: JobLosses,
@@ -168,22 +168,22 @@ class Preempting:
             nominated=self.nominated(entry, priority),
         )
 
-    def nominated(self, entry: PodInfo, priority: int) -> dict[int, Nominated]:
+    def nominated(self, entry: PodInfo, priority: int) -> dict[int, RowNominations]:
         """By row: other nominated pods of this priority or more, and the pods that end for them."""
         assignments = self._assignments
-        found: dict[int, Nominated] = {}
+        found: dict[int, RowNominations] = {}
         for uid, other in assignments.reserved.items():
             if other is entry or other.seen.pod.priority < priority:
                 continue
             here = assignments.residents.get(assignments.names[other.row], {})
             victims = [here[name].number for name in self._nominations.victims_of(uid) if name in here]
-            before = found.get(other.row, Nominated((), frozenset()))
-            found[other.row] = Nominated((*before.pods, other.number), before.ending | frozenset(victims))
+            before = found.get(other.row, RowNominations((), frozenset()))
+            found[other.row] = RowNominations((*before.pods, other.number), before.ending | frozenset(victims))
         return found
 
     def at_stake(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[PlacedJob],
         entry: PodInfo,
         priority: int,
         none_falls: bool = False,
@@ -217,7 +217,7 @@ class Preempting:
         """Whether a pod is terminating, or a preemptor waits for its end, so it need not be evicted."""
         return entry.seen.terminating or self._nominations.is_doomed(entry.seen.uid)
 
-    def attempt(self, entry: PodInfo, now_s: float) -> Attempt:
+    def attempt(self, entry: PodInfo, now_s: float) -> PreemptionAttempt:
         """Search for victims without changing state."""
         assignments, priority = self._assignments, entry.seen.pod.priority
         suspended = self._yielding(entry)
@@ -230,19 +230,19 @@ class Preempting:
         finally:
             assignments.resume(suspended)
         if found.row < 0:
-            return Attempt(None, words=found.headline(len(assignments.encoder.node_rows)))
+            return PreemptionAttempt(None, words=found.headline(len(assignments.encoder.node_rows)))
         victims = [assignments.pods.by_number[number] for number in (*found.victims, *found.rest)]
         new = tuple(
             Victim(victim.seen.uid, victim.seen.pod.key, victim.node)
             for victim in victims
             if not self.is_going(victim)
-            and victim.state is not State.WAITING  # not bound yet: it is unassigned instead
+            and victim.state is not SchedulingState.WAITING  # not bound yet: it is unassigned instead
         )
         rule = "lower priority, and gangs that cannot do without them" if found.rest else "lower priority"
         instruction = Preempt(
             entry.seen.uid, entry.seen.pod.key, assignments.names[found.row], new, found.violations, rule
         )
-        return Attempt(instruction, frozenset(victim.seen.uid for victim in victims))
+        return PreemptionAttempt(instruction, frozenset(victim.seen.uid for victim in victims))
 
     def _yielding(self, entry: PodInfo) -> list[PodInfo]:
         """The nominated pods whose reserved resources do not count for this one, itself included."""

@@ -24,8 +24,8 @@ from cotenant.engine.cycle.eviction.fixed_filters import passing
 from cotenant.engine.cycle.eviction.losses import NOTHING_AT_STAKE, AtStake
 from cotenant.engine.cycle.eviction.required_room import demands
 from cotenant.engine.encoding.encoder import Encoder
-from cotenant.engine.framework.node_rules import Clearing, Vacating
-from cotenant.engine.state.count_queries import Count
+from cotenant.engine.framework.node_rules import ClearingRules, Vacating
+from cotenant.engine.state.count_queries import ResidentCount
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
 from cotenant.engine.state.pod_kind import PodKind
@@ -40,7 +40,7 @@ from cotenant.model.cluster.topology import Domains
 from cotenant.policy.placement.preemption import (
     UNLIMITED,
     Candidates,
-    Column,
+    ConstraintColumn,
     Exact,
     Preemption,
     find_victims,
@@ -53,17 +53,17 @@ from cotenant.policy.placement.topology import pod_antiaffinity as antiaffinity_
 from cotenant.policy.placement.topology import spread
 
 
-class Nominated(NamedTuple):
+class RowNominations(NamedTuple):
     """Pods of no lower priority that are nominated to a row, and the pods there that end for them."""
 
     pods: tuple[int, ...]
     ending: frozenset[int]
 
 
-NONE_NOMINATED: Mapping[int, Nominated] = MappingProxyType({})
+NONE_NOMINATED: Mapping[int, RowNominations] = MappingProxyType({})
 
 
-class Budgets:
+class DisruptionBudgets:
     """The disruption budgets of a cluster, and which kinds of pods each covers."""
 
     def __init__(self, budgets: Iterable[DisruptionBudget] = ()) -> None:
@@ -168,11 +168,11 @@ def preempt(
     priorities: Int,
     sub_priorities: Int,
     started_s: Float,
-    budgets: Budgets,
+    budgets: DisruptionBudgets,
     stand_in: int = -1,
     stake: AtStake = NOTHING_AT_STAKE,
     only: Mask = EVERYWHERE,
-    nominated: Mapping[int, Nominated] = NONE_NOMINATED,
+    nominated: Mapping[int, RowNominations] = NONE_NOMINATED,
 ) -> Preemption:
     """The victims for the pod `number` of this priority, and their node.
 
@@ -216,7 +216,7 @@ def preempt(
 
 def _resource_columns(
     encoder: Encoder, ledger: Ledger, profile: PlacementProfile, k: int, pods: Int, surplus_m: Int
-) -> Iterator[Column]:
+) -> Iterator[ConstraintColumn]:
     """The profile's fit, resource by resource, then the group limit and the load limit. `surplus_m`: milli-CPU that
     a pod frees beside its request.
     """
@@ -226,16 +226,18 @@ def _resource_columns(
             weight = shapes.request[:, demand.resource][of_pod]
             if demand.resource == CPU and surplus_m.any():
                 withheld_m = encoder.withheld_m()
-                yield Column(demand.reason, demand.held + withheld_m, demand.limit + withheld_m, weight + surplus_m)
+                yield ConstraintColumn(
+                    demand.reason, demand.held + withheld_m, demand.limit + withheld_m, weight + surplus_m
+                )
                 continue
         elif demand.estimate is not None:
             weight = ledger.added(pods, demand.estimate)
         else:
             weight = (shapes.group[of_pod] == demand.group).astype(np.int64)
-        yield Column(demand.reason, demand.held, demand.limit, weight)
+        yield ConstraintColumn(demand.reason, demand.held, demand.limit, weight)
 
 
-def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: Int) -> Iterator[Column]:
+def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: Int) -> Iterator[ConstraintColumn]:
     """Ports, exclusive claims, spread and affinity between pods, and the columns of node rules."""
     kind = narrowing.kind_of(number)
     rules = narrowing.terms.of(kind)
@@ -243,19 +245,19 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
     weights = _Weights(narrowing, pods)
     if rules.ports:
         held = np.add.reduce([count.rows(size) for count in rules.ports])
-        yield Column(REASON_PORTS, held, np.zeros(size, dtype=np.int64), weights.sum(rules.ports))
+        yield ConstraintColumn(REASON_PORTS, held, np.zeros(size, dtype=np.int64), weights.sum(rules.ports))
     unfiltered = kind.pod.unfiltered
     restricts = "VolumeRestrictions" not in unfiltered
     for users in narrowing.volumes.users_elsewhere(number) if restricts else ():
         user_rows = np.array([narrowing.row_of(user) for user in users], dtype=np.int64)
         held = np.bincount(user_rows, minlength=size)
-        yield Column(REASON_EXCLUSIVE, held, held - len(users), np.isin(pods, users).astype(np.int64))
+        yield ConstraintColumn(REASON_EXCLUSIVE, held, held - len(users), np.isin(pods, users).astype(np.int64))
     for conflicts in narrowing.volumes.disk_conflicts(number) if restricts else ():
         held = np.bincount(np.array([row for _, row in conflicts], dtype=np.int64), minlength=size)
         weight = np.isin(pods, [user for user, _ in conflicts]).astype(np.int64)
-        yield Column(inline_disks.REASON, held, np.zeros(size, dtype=np.int64), weight)
+        yield ConstraintColumn(inline_disks.REASON, held, np.zeros(size, dtype=np.int64), weight)
     for total, freed in narrowing.volumes.attach_totals(number, pods) if attach_limits.PLUGIN not in unfiltered else ():
-        yield Column(attach_limits.REASON, total.held, total.limit, freed)
+        yield ConstraintColumn(attach_limits.REASON, total.held, total.limit, freed)
     constraints = narrowing.terms.spread_rules(k, kind, rules.spread)
     for (rule, eligible), (_, count) in zip(constraints, rules.spread, strict=True):
         weight = np.where(narrowing.is_terminating(pods), 0, weights.of(count))
@@ -269,18 +271,18 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
         (antiaffinity_pods.REASON, rules.anti),
         (antiaffinity_pods.REASON_RESIDENTS, narrowing.terms.forbidding_terms(kind)),
     ):
-        by_key: dict[str, list[Count]] = {}
+        by_key: dict[str, list[ResidentCount]] = {}
         for key, count in terms:
             by_key.setdefault(key, []).append(count)
         for key, counts in by_key.items():
             held = np.add.reduce([count.rows(size) for count in counts])
             yield _anti_column(reason, narrowing.regions.domains(key), held, weights.sum(counts))
     for node_rules, known_as in narrowing.applying(number):
-        if isinstance(node_rules, Clearing):
+        if isinstance(node_rules, ClearingRules):
             yield from node_rules.columns(known_as, pods, rows)
 
 
-def _exact(narrowing: Narrowing, number: int, nominated: Mapping[int, Nominated]) -> Exact | None:
+def _exact(narrowing: Narrowing, number: int, nominated: Mapping[int, RowNominations]) -> Exact | None:
     """What node rules answer on a row; None if no such rule applies to the pod."""
     vacating = [
         (node_rules, known_as)
@@ -296,7 +298,7 @@ def _exact(narrowing: Narrowing, number: int, nominated: Mapping[int, Nominated]
     return on_row if vacating else None
 
 
-_NOBODY = Nominated((), frozenset())
+_NOBODY = RowNominations((), frozenset())
 
 
 class _Together:
@@ -327,11 +329,11 @@ class _Weights:
     def __init__(self, narrowing: Narrowing, pods: Int) -> None:
         self._kinds, self._where = _grouped(narrowing, pods)
 
-    def of(self, count: Count) -> Int:
+    def of(self, count: ResidentCount) -> Int:
         """`int64[V]`."""
         return np.array([kind.counted.get(count, 0) for kind in self._kinds], dtype=np.int64)[self._where]
 
-    def sum(self, counts: Sequence[Count]) -> Int:
+    def sum(self, counts: Sequence[ResidentCount]) -> Int:
         """`int64[V]`: how often each candidate enters any of these."""
         wanted = Counter(counts)
         found = [
@@ -343,13 +345,13 @@ class _Weights:
         return np.array(found, dtype=np.int64)[self._where]
 
 
-def _anti_column(reason: str, domains: Domains, held: Int, weight: Int) -> Column:
+def _anti_column(reason: str, domains: Domains, held: Int, weight: Int) -> ConstraintColumn:
     """No matching pod may remain in the domain, neither on the node nor elsewhere."""
     elsewhere = domains.spread_out(domains.total(held)) - held
-    return Column(reason, held, np.where(domains.of_node >= 0, -elsewhere, UNLIMITED), weight)
+    return ConstraintColumn(reason, held, np.where(domains.of_node >= 0, -elsewhere, UNLIMITED), weight)
 
 
-def _spread_column(rule: spread.SpreadRule, eligible: Mask, held: Int, weight: Int, rows: Int) -> Column:
+def _spread_column(rule: spread.SpreadRule, eligible: Mask, held: Int, weight: Int, rows: Int) -> ConstraintColumn:
     """The number of pods on the node that keeps its domain within the skew over the current smallest domain.
 
     Removals can lower the smallest count only in the node's own domain, where this rule does not need them.
@@ -359,10 +361,12 @@ def _spread_column(rule: spread.SpreadRule, eligible: Mask, held: Int, weight: I
     elsewhere = rule.domains.spread_out(rule.pods) - np.where(eligible, held, 0)
     most = smallest + rule.max_skew - int(rule.counts_itself)
     limit = np.where(rule.domains.of_node >= 0, most - elsewhere, -UNLIMITED)
-    return Column(spread.REASON, np.where(eligible, held, 0), limit, np.where(eligible[rows], weight, 0))
+    return ConstraintColumn(spread.REASON, np.where(eligible, held, 0), limit, np.where(eligible[rows], weight, 0))
 
 
-def _affinity_column(domains: list[Domains], count: Count, itself: bool, weight: Int, rows: Int) -> Column:
+def _affinity_column(
+    domains: list[Domains], count: ResidentCount, itself: bool, weight: Int, rows: Int
+) -> ConstraintColumn:
     """0 or 1: whether a row lacks the required co-located pods once all its candidates are removed."""
     size = len(domains[0].of_node)
     held = count.rows(size)
@@ -378,4 +382,4 @@ def _affinity_column(domains: list[Domains], count: Count, itself: bool, weight:
         any_match |= int(totals.sum()) - np.where(has_key, removed, 0) > 0
     fails = ~np.where(any_match | (not itself), satisfied, with_keys)
     no_weight = np.zeros(len(rows), dtype=np.int64)
-    return Column(affinity_pods.REASON, fails.astype(np.int64), np.zeros(size, dtype=np.int64), no_weight)
+    return ConstraintColumn(affinity_pods.REASON, fails.astype(np.int64), np.zeros(size, dtype=np.int64), no_weight)

@@ -19,7 +19,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.state.assignments import Assignments
 
 
-class Trial:
+class EvictionTrial:
     """The pods that are temporarily removed."""
 
     def __init__(self, assignments: Assignments) -> None:
@@ -64,11 +64,11 @@ class Trial:
 
 
 @contextmanager
-def trial(assignments: Assignments) -> Iterator[Trial]:
+def trial(assignments: Assignments) -> Iterator[EvictionTrial]:
     """In this context, pods may be removed; they are restored on exit. Placements made meanwhile must be undone
     before.
     """
-    made = Trial(assignments)
+    made = EvictionTrial(assignments)
     try:
         yield made
     finally:

@@ -25,7 +25,7 @@ from cotenant.model.kubelet.ruling import kinds, ruling_of
 from cotenant.model.machine.knob import Knob
 
 
-class Severity(StrEnum):
+class FindingSeverity(StrEnum):
     """How much a finding matters, the worst first."""
 
     CONFLICT = "conflict"
@@ -34,16 +34,16 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One finding: a sentence, and what to do; "" where nothing has to be done."""
 
-    severity: Severity
+    severity: FindingSeverity
     subject: str
     text: str
     to_do: str = ""
 
 
-def findings(found: NodeFound, settings: AgentSettings) -> tuple[Finding, ...]:
+def findings(found: NodeFound, settings: AgentSettings) -> tuple[DoctorFinding, ...]:
     """All findings, the worst first."""
     every = (
         *_writers(found, settings),
@@ -56,15 +56,15 @@ def findings(found: NodeFound, settings: AgentSettings) -> tuple[Finding, ...]:
         *_holdings(found),
         *_kernel(found, settings),
     )
-    return tuple(sorted(every, key=lambda finding: list(Severity).index(finding.severity)))
+    return tuple(sorted(every, key=lambda finding: list(FindingSeverity).index(finding.severity)))
 
 
-def conflicts(every: Iterable[Finding]) -> tuple[Finding, ...]:
+def conflicts(every: Iterable[DoctorFinding]) -> tuple[DoctorFinding, ...]:
     """Those that forbid acting."""
-    return tuple(finding for finding in every if finding.severity is Severity.CONFLICT)
+    return tuple(finding for finding in every if finding.severity is FindingSeverity.CONFLICT)
 
 
-def _writers(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
+def _writers(found: NodeFound, settings: AgentSettings) -> Iterator[DoctorFinding]:
     for writer in found.writers:
         touched = [
             root
@@ -75,99 +75,107 @@ def _writers(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
             below = f" below {_paths(touched)}" if touched else ""
             if not writer.is_certain:
                 text = f"{writer.what} ({writer.where}) may write knobs of groups{below}: this account may not read it"
-                yield Finding(Severity.WARNING, "other writers", text, "run the doctor as root on the host")
+                yield DoctorFinding(
+                    FindingSeverity.WARNING, "other writers", text, "run the doctor as root on the host"
+                )
                 continue
             text = f"{writer.what} ({writer.where}) writes knobs of groups{below}: each would undo the other's values"
-            yield Finding(Severity.CONFLICT, "other writers", text, "end it on this node, or observe only")
+            yield DoctorFinding(FindingSeverity.CONFLICT, "other writers", text, "end it on this node, or observe only")
 
 
-def _groups(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
+def _groups(found: NodeFound, settings: AgentSettings) -> Iterator[DoctorFinding]:
     if len(found.roots) > 1:
         text = (
             f"there are {len(found.roots)} groups of kubelets, {_paths(found.roots)}: one may be left from another "
             "driver"
         )
-        yield Finding(Severity.WARNING, "groups", text, "remove the one that the kubelet does not use")
+        yield DoctorFinding(FindingSeverity.WARNING, "groups", text, "remove the one that the kubelet does not use")
     strange = [entry for entry in found.absent if kind_of(entry) is not None]
     best_effort = [best_effort_group(root) for root in found.roots]
     if strange and found.roots:
         text = f"`writable` names {_paths(strange)}, which no kubelet here has; its groups are {_paths(found.roots)}"
-        severity = Severity.CONFLICT if len(strange) == len(settings.roots) else Severity.WARNING
+        severity = FindingSeverity.CONFLICT if len(strange) == len(settings.roots) else FindingSeverity.WARNING
         to_do = f"name {_paths(best_effort)} for best-effort work, or set kubelet_groups: best-effort"
-        yield Finding(severity, "groups", text, to_do)
+        yield DoctorFinding(severity, "groups", text, to_do)
     for entry in found.absent:
         if entry not in strange or not found.roots:
-            yield Finding(Severity.NOTE, "groups", f"/{entry} does not exist (yet): it is waited for")
+            yield DoctorFinding(FindingSeverity.NOTE, "groups", f"/{entry} does not exist (yet): it is waited for")
     if not settings.roots:
         name = f"for best-effort work: {_paths(best_effort)}" if best_effort else "the groups of best-effort work"
-        yield Finding(Severity.WARNING, "groups", "`writable` names no group: no knob may be written", f"name {name}")
+        yield DoctorFinding(
+            FindingSeverity.WARNING, "groups", "`writable` names no group: no knob may be written", f"name {name}"
+        )
 
 
-def _keeper(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
+def _keeper(found: NodeFound, settings: AgentSettings) -> Iterator[DoctorFinding]:
     keeper = found.keeper
     if keeper is None:
         return
     if keeper.problem:
-        yield Finding(Severity.WARNING, "keeper", keeper.problem, "start `cotenant keeper`, or the agent with --single")
+        yield DoctorFinding(
+            FindingSeverity.WARNING, "keeper", keeper.problem, "start `cotenant keeper`, or the agent with --single"
+        )
         return
     outside = [root for root in settings.roots if not within(root, keeper.roots)]
     if outside:
         text = f"the keeper may write below {_paths(keeper.roots)}, not {_paths(outside)}"
-        severity = Severity.CONFLICT if len(outside) == len(settings.roots) else Severity.WARNING
-        yield Finding(severity, "keeper", text, "start it with --root for each group of `writable`")
+        severity = FindingSeverity.CONFLICT if len(outside) == len(settings.roots) else FindingSeverity.WARNING
+        yield DoctorFinding(severity, "keeper", text, "start it with --root for each group of `writable`")
     for policy, knobs in _used(settings):
         lacking = [knob for knob in knobs if knob not in keeper.knobs]
         if lacking:
             text = f"the keeper does not write {_names(lacking)}, which the policy {policy} wants"
-            yield Finding(Severity.WARNING, "keeper", text, "start it with --knob for each, or without --knob")
+            yield DoctorFinding(
+                FindingSeverity.WARNING, "keeper", text, "start it with --knob for each, or without --knob"
+            )
 
 
-def _standing(found: NodeFound) -> Iterator[Finding]:
+def _standing(found: NodeFound) -> Iterator[DoctorFinding]:
     """Whether limits stay in force beside systemd."""
     beside_systemd = found.kubelet.cgroup_version == 2 and any(_driver(root) is Driver.SYSTEMD for root in found.roots)
     if beside_systemd and found.kubelet.systemd is None:
         text = "systemd owns the kubelet's groups and cannot be reached: it puts limits back when a pod starts; "
         if found.watch:
-            yield Finding(
-                Severity.CONFLICT,
+            yield DoctorFinding(
+                FindingSeverity.CONFLICT,
                 "systemd",
                 text + "what it writes is not noticed at once either",
                 f"let the keeper reach the system bus (--bus), or have {found.watch}",
             )
         else:
-            yield Finding(
-                Severity.WARNING,
+            yield DoctorFinding(
+                FindingSeverity.WARNING,
                 "systemd",
                 text + "they are written again within 0.1 s",
                 "let the keeper reach the system bus (--bus)",
             )
     elif found.watch:
         text = "what others write is looked for each second, not noticed at once"
-        yield Finding(Severity.WARNING, "watch", text, f"have {found.watch}")
+        yield DoctorFinding(FindingSeverity.WARNING, "watch", text, f"have {found.watch}")
 
 
-def _kubelet(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
+def _kubelet(found: NodeFound, settings: AgentSettings) -> Iterator[DoctorFinding]:
     facts = found.kubelet
     if not found.roots:
         return
     if not facts.cpu_manager:
-        yield Finding(
-            Severity.NOTE,
+        yield DoctorFinding(
+            FindingSeverity.NOTE,
             "kubelet",
             "its CPU manager's policy is not known and counts as none",
             "let the keeper read /var/lib/kubelet, or set cluster.kubelet_configz",
         )
     elif facts.is_static:
         is_wanted = settings.policies.own_cpus is not None
-        severity = Severity.WARNING if is_wanted else Severity.NOTE
+        severity = FindingSeverity.WARNING if is_wanted else FindingSeverity.NOTE
         to_do = "switch own_cpus off here, or the kubelet's policy to none" if is_wanted else ""
-        yield Finding(severity, "kubelet", facts.sentence, to_do)
+        yield DoctorFinding(severity, "kubelet", facts.sentence, to_do)
     if facts.version is None:
         text = "its version is not known: it counts as one that resizes pods in place (1.33)"
-        yield Finding(Severity.NOTE, "kubelet", text)
+        yield DoctorFinding(FindingSeverity.NOTE, "kubelet", text)
 
 
-def _owned(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
+def _owned(found: NodeFound, settings: AgentSettings) -> Iterator[DoctorFinding]:
     """Knobs of policies that are on, and which the owner's table leaves to others."""
     drivers = {_driver(root) for root in found.roots}
     for part in POLICY_KNOBS:
@@ -186,11 +194,11 @@ def _owned(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
             knobs = _names(dict.fromkeys(knob for knob, _ in cells))
             levels = ", ".join(dict.fromkeys(str(kind.level) for _, kind in cells))
             text = f"{knobs} of {part.what} ({levels}) is left to its owner: {reason}"
-            severity = Severity.NOTE if held else Severity.WARNING
-            yield Finding(severity, part.policy, text, "" if held else f"switch {part.policy} off here")
+            severity = FindingSeverity.NOTE if held else FindingSeverity.WARNING
+            yield DoctorFinding(severity, part.policy, text, "" if held else f"switch {part.policy} off here")
 
 
-def _services(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
+def _services(found: NodeFound, settings: AgentSettings) -> Iterator[DoctorFinding]:
     """Policies for services that may write best-effort groups only."""
     if not found.roots or not settings.roots:
         return
@@ -212,17 +220,17 @@ def _services(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
             f"add {_paths(found.roots)} to `writable` and to the keeper's roots (kubelet_groups: all), or switch "
             "them off"
         )
-        yield Finding(Severity.WARNING, "services", text, to_do)
+        yield DoctorFinding(FindingSeverity.WARNING, "services", text, to_do)
 
 
-def _holdings(found: NodeFound) -> Iterator[Finding]:
+def _holdings(found: NodeFound) -> Iterator[DoctorFinding]:
     """Whose word stands for what pods hold."""
     if found.roots and found.seal:
         to_do = "give the scheduler a key (--seal) and the agent its certificate (seal_certificate)"
-        yield Finding(Severity.NOTE, "holdings", found.seal, to_do)
+        yield DoctorFinding(FindingSeverity.NOTE, "holdings", found.seal, to_do)
 
 
-def _kernel(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
+def _kernel(found: NodeFound, settings: AgentSettings) -> Iterator[DoctorFinding]:
     needs = dict(found.unsupported)
     lacking: dict[str, dict[Knob, None]] = {}
     for _, knobs in _used(settings):
@@ -231,7 +239,7 @@ def _kernel(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
                 lacking.setdefault(needs[knob], {})[knob] = None
     for need, names in lacking.items():
         text = f"this machine has no {_names(names)}, which a policy that is on would write"
-        yield Finding(Severity.WARNING, "kernel", text, f"provide {need}")
+        yield DoctorFinding(FindingSeverity.WARNING, "kernel", text, f"provide {need}")
     for what, need in (
         ("pressure is not measured, so the guard judges by run delay alone", found.pressure),
         ("pressure triggers have windows of 2 s at least", found.short_windows),
@@ -239,7 +247,7 @@ def _kernel(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
         ("containers get their knobs within a period after they start, not before", found.runtime_hook),
     ):
         if need:
-            yield Finding(Severity.NOTE, "kernel", what, f"provide {need}")
+            yield DoctorFinding(FindingSeverity.NOTE, "kernel", what, f"provide {need}")
 
 
 def _used(settings: AgentSettings) -> Iterator[tuple[str, tuple[Knob, ...]]]:

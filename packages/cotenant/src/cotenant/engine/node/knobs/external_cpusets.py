@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from cotenant.engine.node.knobs.knob_entry import KnobStatus
 from cotenant.engine.node.knobs.knob_tracker import KnobTracker
-from cotenant.model.machine.knob import Knob, KnobLease, Target
+from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget
 
 _FOREIGN = frozenset({KnobStatus.YIELDED, KnobStatus.GONE})
 
@@ -21,8 +21,8 @@ class ExternalCpusets:
     """By target, for the knobs that are read."""
 
     def __init__(self) -> None:
-        self._lists: dict[Target, str] = {}
-        self._ours: dict[Target, str] = {}  # our last value: reading it again is not an external change
+        self._lists: dict[KnobTarget, str] = {}
+        self._ours: dict[KnobTarget, str] = {}  # our last value: reading it again is not an external change
 
     def leases_found(self, leases: Sequence[KnobLease]) -> None:
         """The keeper's leases, with the values from before."""
@@ -31,7 +31,7 @@ class ExternalCpusets:
                 self._lists[lease.target] = lease.before
                 self._ours[lease.target] = lease.value
 
-    def seen(self, values: Mapping[Target, str], tracker: KnobTracker) -> Mapping[Target, str]:
+    def seen(self, values: Mapping[KnobTarget, str], tracker: KnobTracker) -> Mapping[KnobTarget, str]:
         """Update from the last readings and the held knobs. Returns the external lists now."""
         for target, value in values.items():
             if target.knob is not Knob.CPUSET_CPUS:

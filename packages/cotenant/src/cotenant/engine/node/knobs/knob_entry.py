@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from cotenant.model.machine.knob import GiveBack, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, KnobTarget, SetKnob
 from cotenant.model.machine.node_decision import Reason
 
 
@@ -77,7 +77,7 @@ class PendingRequest:
 class KnobEntry:
     """One tracked knob."""
 
-    target: Target
+    target: KnobTarget
     status: KnobStatus
     value: str  # last requested
     policy: str

@@ -22,8 +22,8 @@ from cotenant.engine.node.knobs.plan import Desired
 from cotenant.engine.node.knobs.restrictiveness import restrictiveness
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.errors import Permanent
-from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, KnobTarget, LeaseAnswer, LeaseState, SetKnob
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 
 RELEASE = "release"
 _NOTHING = Changes((), (), (), ())
@@ -35,9 +35,9 @@ class KnobTracker:
     def __init__(self, settings: AgentSettings, counts: AgentCounts) -> None:
         self._settings = settings
         self._counts = counts
-        self._entries: dict[Target, KnobEntry] = {}
+        self._entries: dict[KnobTarget, KnobEntry] = {}
         # Desired values for which nothing has to be requested before `_unchanged_until_us`, unless something happens.
-        self._unchanged: Mapping[Target, Desired] | None = None
+        self._unchanged: Mapping[KnobTarget, Desired] | None = None
         self._unchanged_until_us = 0
 
     def __len__(self) -> int:
@@ -47,7 +47,7 @@ class KnobTracker:
         """All entries, sorted by target."""
         return tuple(self._entries[target] for target in sorted(self._entries, key=_place))
 
-    def get(self, target: Target) -> KnobEntry | None:
+    def get(self, target: KnobTarget) -> KnobEntry | None:
         """The entry of a knob."""
         return self._entries.get(target)
 
@@ -80,7 +80,7 @@ class KnobTracker:
                 self._end(entry)
 
     def change(
-        self, wanted: Mapping[Target, Desired], fresh: frozenset[str], now_us: int, measured: bool = True
+        self, wanted: Mapping[KnobTarget, Desired], fresh: frozenset[str], now_us: int, measured: bool = True
     ) -> Changes:
         """The requests to send to the keeper.
 
@@ -120,7 +120,7 @@ class KnobTracker:
         self._remember_unchanged(wanted, changes == _NOTHING)
         return changes
 
-    def _remember_unchanged(self, wanted: Mapping[Target, Desired], is_quiet: bool) -> None:
+    def _remember_unchanged(self, wanted: Mapping[KnobTarget, Desired], is_quiet: bool) -> None:
         """While the desired values do not change, most ticks have nothing to request; remember that to skip the
         per-knob checks.
         """
@@ -135,7 +135,7 @@ class KnobTracker:
             self._unchanged = None
 
     def _decide(
-        self, target: Target, winner: Desired, fresh: frozenset[str], now_us: int
+        self, target: KnobTarget, winner: Desired, fresh: frozenset[str], now_us: int
     ) -> tuple[bool, SetKnob | None]:
         """Whether the value differs from before, and the request to send; None where there is nothing to send."""
         entry = self._entries.get(target)
@@ -159,7 +159,7 @@ class KnobTracker:
         return changed, self._request_hold(entry, target, winner, changed, now_us)
 
     def _request_hold(
-        self, entry: KnobEntry | None, target: Target, winner: Desired, changed: bool, now_us: int
+        self, entry: KnobEntry | None, target: KnobTarget, winner: Desired, changed: bool, now_us: int
     ) -> SetKnob:
         desired = winner.request
         longest = self._settings.lease_us
@@ -205,7 +205,7 @@ class KnobTracker:
         self._move(entry, KnobStatus.RETURNING)
         entry.pending.append(PendingRequest(False, entry.value, 0, now_us))
         subject = f"{entry.policy} no longer wants" if entry.policy else "no policy wants"
-        held = Term("held for", (now_us - entry.since_us) // 1000, "ms")
+        held = DecisionTerm("held for", (now_us - entry.since_us) // 1000, "ms")
         return Reason(RELEASE, f"{subject} {entry.target} at {entry.value!r}", (held,))
 
     def release_all(self, now_us: int) -> Changes:
@@ -347,7 +347,7 @@ class KnobTracker:
             if entry.expires_us - now_us > self._settings.lease_us:
                 raise Permanent(f"{target} is held for longer than a lease")
 
-    def check_against(self, wanted: Mapping[Target, Desired], measured: bool) -> None:
+    def check_against(self, wanted: Mapping[KnobTarget, Desired], measured: bool) -> None:
         """Check that what is held is what is wanted. Raises `Permanent`."""
         for entry in self.entries():
             desired = wanted.get(entry.target)
@@ -372,5 +372,5 @@ def _is_cut(entry: KnobEntry, desired: SetKnob) -> bool:
     return now is not None and before is not None and now[0] < before[0]
 
 
-def _place(target: Target) -> tuple[str, str]:
+def _place(target: KnobTarget) -> tuple[str, str]:
     return target.group, target.knob

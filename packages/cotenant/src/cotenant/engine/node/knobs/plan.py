@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cotenant.engine.node.knobs.restrictiveness import Rank, restrictiveness
-from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, SetKnob
 from cotenant.model.machine.node_decision import Reason
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class RejectedRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class KnobPlan:
     """One value per knob, sorted by target; and what was rejected."""
 
-    desired: dict[Target, Desired]
+    desired: dict[KnobTarget, Desired]
     rejected: tuple[RejectedRequest, ...]
 
 
@@ -64,9 +64,11 @@ def within(group: str, roots: Iterable[str]) -> bool:
     return any(group == root or group.startswith(root + "/") for root in roots if root) and group != ""
 
 
-def resolve(verdicts: Sequence[tuple[str, Verdict]], roots: Sequence[str], supported: frozenset[Knob]) -> Plan:
+def resolve(
+    verdicts: Sequence[tuple[str, PolicyVerdict]], roots: Sequence[str], supported: frozenset[Knob]
+) -> KnobPlan:
     """Resolve the verdicts of these policies, given in the order of the policies."""
-    requests: dict[Target, list[tuple[Rank, int, str, SetKnob]]] = {}
+    requests: dict[KnobTarget, list[tuple[Rank, int, str, SetKnob]]] = {}
     rejected: list[RejectedRequest] = []
     is_allowed: dict[str, bool] = {}  # by group; most have several requests
     for order, (policy, verdict) in enumerate(verdicts):
@@ -77,7 +79,7 @@ def resolve(verdicts: Sequence[tuple[str, Verdict]], roots: Sequence[str], suppo
             rank = restrictiveness(target.knob, request.value)
             why = (
                 RejectCause.OUTSIDE
-                if target.knob.scope is Scope.CGROUP and not is_allowed[target.group]
+                if target.knob.scope is KnobScope.CGROUP and not is_allowed[target.group]
                 else RejectCause.LACKING
                 if target.knob not in supported
                 else RejectCause.MALFORMED
@@ -88,9 +90,9 @@ def resolve(verdicts: Sequence[tuple[str, Verdict]], roots: Sequence[str], suppo
                 rejected.append(RejectedRequest(request, policy, why or RejectCause.MALFORMED))
             else:
                 requests.setdefault(target, []).append((rank, order, policy, request))
-    desired: dict[Target, Desired] = {}
+    desired: dict[KnobTarget, Desired] = {}
     for target in sorted(requests, key=_place):
-        if target.knob is Knob.CPU_WEIGHT and _sets_idle(requests.get(Target(target.group, Knob.CPU_IDLE))):
+        if target.knob is Knob.CPU_WEIGHT and _sets_idle(requests.get(KnobTarget(target.group, Knob.CPU_IDLE))):
             rejected += [
                 RejectedRequest(request, policy, RejectCause.PINNED) for _, _, policy, request in requests[target]
             ]
@@ -99,7 +101,7 @@ def resolve(verdicts: Sequence[tuple[str, Verdict]], roots: Sequence[str], suppo
     if Knob.MEMORY_LOW not in supported:  # cgroup v1
         _bound_quotas(desired)
     rejected.sort(key=lambda entry: (_place(entry.request.target), entry.policy, entry.request.value))
-    return Plan(desired, tuple(rejected))
+    return KnobPlan(desired, tuple(rejected))
 
 
 def _winner(requests: list[tuple[Rank, int, str, SetKnob]]) -> Desired:
@@ -118,12 +120,12 @@ def _winner(requests: list[tuple[Rank, int, str, SetKnob]]) -> Desired:
     )
 
 
-def _bound_quotas(desired: dict[Target, Desired]) -> None:
+def _bound_quotas(desired: dict[KnobTarget, Desired]) -> None:
     """Lower each quota to the smallest of those of the groups that contain it. `desired` is sorted, parents first."""
     for target, own in desired.items():
         above = target.group.rpartition("/")[0] if target.knob is Knob.CPU_MAX else ""
         while above:
-            containing = desired.get(Target(above, Knob.CPU_MAX))
+            containing = desired.get(KnobTarget(above, Knob.CPU_MAX))
             if containing is not None:  # it is bound by those above it already
                 desired[target] = _bound(own, containing, above)
                 break
@@ -144,5 +146,5 @@ def _sets_idle(requests: list[tuple[Rank, int, str, SetKnob]] | None) -> bool:
     return requests is not None and any(request.value == "1" for _, _, _, request in requests)
 
 
-def _place(target: Target) -> tuple[str, str]:
+def _place(target: KnobTarget) -> tuple[str, str]:
     return target.group, target.knob

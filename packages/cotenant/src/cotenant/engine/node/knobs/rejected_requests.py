@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cotenant.engine.node.decision_log import DecisionKind, DecisionLog
 from cotenant.engine.node.instructions import AgentCounts
-from cotenant.engine.node.knobs.plan import Plan, RejectCause
-from cotenant.model.machine.knob import Target
+from cotenant.engine.node.knobs.plan import KnobPlan, RejectCause
+from cotenant.model.machine.knob import KnobTarget
 from cotenant.model.machine.node_decision import Reason
 
 
@@ -14,11 +14,11 @@ class RejectedRequests:
 
     def __init__(self, counts: AgentCounts, log: DecisionLog) -> None:
         self._counts, self._log = counts, log
-        self._noted: frozenset[tuple[str, Target, str]] = frozenset()
+        self._noted: frozenset[tuple[str, KnobTarget, str]] = frozenset()
 
-    def note(self, plan: Plan, now_us: int) -> None:
+    def note(self, plan: KnobPlan, now_us: int) -> None:
         """What is new in this plan."""
-        seen: set[tuple[str, Target, str]] = set()
+        seen: set[tuple[str, KnobTarget, str]] = set()
         for rejected in plan.rejected:
             desired_knob, mark = rejected.request, (rejected.policy, rejected.request.target, rejected.why.value)
             if mark in seen:

@@ -25,7 +25,7 @@ from functools import lru_cache
 
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import UNLIMITED, Knob, Scope
+from cotenant.model.machine.knob import UNLIMITED, Knob, KnobScope
 from cotenant.model.machine.knob_values import (
     MAX_PERIOD_US,
     canonical,
@@ -45,7 +45,7 @@ _UNLIMITED = 2**63
 def restrictiveness(knob: Knob, value: str) -> Rank | None:
     """The rank of a value; None where it is not of the knob's canonical form."""
     try:
-        if knob.scope is Scope.CGROUP and canonical(knob, value) != value:
+        if knob.scope is KnobScope.CGROUP and canonical(knob, value) != value:
             return None
         return _RANKS[knob](value)
     except (InvalidInput, ValueError):

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from cotenant.engine.node.recovery.incident import Incident
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.machine.node_state import NodeState, PodUse
-from cotenant.policy.interference.attribution.attribute import Attribution, Cause, attribute
+from cotenant.policy.interference.attribution.attribute import Attribution, TroubleCause, attribute
 from cotenant.policy.interference.attribution.samples import NodeSamples
-from cotenant.policy.interference.attribution.settings import Signal
+from cotenant.policy.interference.attribution.settings import EvidenceSignal
 
 _GAP_SHARE = 10  # of the time since the beginning
 
 
 @dataclass(frozen=True, slots=True)
-class Cleared:
+class ClearedCulprit:
     """A culprit whose limits did not help a service."""
 
     culprit: str  # uid of the pod, or a workload
@@ -30,12 +30,12 @@ class Cleared:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RecoveryFacts:
     """What a step is decided on."""
 
     state: NodeState
     history: NodeSamples
-    cleared: Sequence[Cleared]
+    cleared: Sequence[ClearedCulprit]
     settings: RecoverySettings
 
     @property
@@ -87,7 +87,7 @@ class Facts:
 
     def misses(self, uid: str) -> bool:
         """Whether the last sample of a service is above an objective of its latency."""
-        return self.history.deciding(uid, self.settings.attribution) is Signal.LATENCY and self.is_bad(uid)
+        return self.history.deciding(uid, self.settings.attribution) is EvidenceSignal.LATENCY and self.is_bad(uid)
 
     def is_cleared(self, culprit: str, victim: str) -> bool:
         """Whether the pod or workload must not be named for the service now."""
@@ -106,7 +106,7 @@ class Facts:
             return found
         culprit = found.culprit.identity
         if not self.members(culprit) or self.is_cleared(culprit, incident.victim):
-            return replace(found, cause=Cause.UNKNOWN, culprit=None)
+            return replace(found, cause=TroubleCause.UNKNOWN, culprit=None)
         return found
 
     def is_due(self, incident: Incident) -> bool:

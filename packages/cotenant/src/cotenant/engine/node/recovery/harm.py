@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from cotenant.engine.node.recovery.incident import Incident
 from cotenant.engine.node.recovery.policy import RecoveryMemory
-from cotenant.engine.node.recovery.stages import ENDED, Stage
+from cotenant.engine.node.recovery.stages import ENDED, IncidentStage
 from cotenant.model.machine.node_state import NodeState, PodUse
-from cotenant.policy.credit.pricing import Verdict
-from cotenant.policy.interference.attribution.settings import Signal
+from cotenant.policy.credit.pricing import CauseVerdict
+from cotenant.policy.interference.attribution.settings import EvidenceSignal
 
 US_PER_HOUR = 3_600_000_000
 BURNS_MILLI = 1000
@@ -34,7 +34,7 @@ class Harm:
     number: int  # of the incident
     culprit: str
     victim: str
-    verdict: Verdict
+    verdict: CauseVerdict
     confidence_ppm: int
     milli_core_hours: int
     lasted_us: int
@@ -51,14 +51,14 @@ def harms(memory: RecoveryMemory, state: NodeState) -> tuple[Harm, ...]:
     here = {entry.pod.uid: entry for entry in state.pods}
     found: list[Harm] = []
     for incident in (*memory.ended, *memory.incidents):
-        if incident.stage is not Stage.ACTING:
+        if incident.stage is not IncidentStage.ACTING:
             found += _of(incident, here.get(incident.victim), state.at_us)
     return tuple(found)
 
 
 def _of(incident: Incident, victim: PodUse | None, now_us: int) -> Iterable[Harm]:
     for culprit, verdict in _verdicts(incident).items():
-        if victim is None and verdict is not Verdict.CLEARED:
+        if victim is None and verdict is not CauseVerdict.CLEARED:
             continue
         found = incident.attribution
         until_us = next(number for number in (incident.recovered_us, incident.ended_us, now_us) if number is not None)
@@ -80,17 +80,17 @@ def _of(incident: Incident, victim: PodUse | None, now_us: int) -> Iterable[Harm
         )
 
 
-def _verdicts(incident: Incident) -> dict[str, Verdict]:
+def _verdicts(incident: Incident) -> dict[str, CauseVerdict]:
     """By culprit. The last proof of each decides; a cause that is no pod clears all."""
-    found: dict[str, Verdict] = {}
+    found: dict[str, CauseVerdict] = {}
     for proof in incident.proofs:
         if proof.helped is not None:
-            found[proof.culprit] = Verdict.PROVEN if proof.helped else Verdict.CLEARED
-    if incident.stage is Stage.OWN:
-        return dict.fromkeys(found, Verdict.CLEARED)
+            found[proof.culprit] = CauseVerdict.PROVEN if proof.helped else CauseVerdict.CLEARED
+    if incident.stage is IncidentStage.OWN:
+        return dict.fromkeys(found, CauseVerdict.CLEARED)
     named = incident.attribution.culprit if incident.attribution is not None else None
     if incident.stage in ENDED and named is not None:
-        found.setdefault(named.name, Verdict.ATTRIBUTED)
+        found.setdefault(named.name, CauseVerdict.ATTRIBUTED)
     return found
 
 
@@ -109,7 +109,9 @@ def _misses(incident: Incident) -> bool:
     if incident.objective_us is None:
         return False
     signal = incident.attribution.signal if incident.attribution is not None else None
-    return signal in (Signal.LATENCY, Signal.SELF_TIME) or (incident.before.burn_milli or 0) >= BURNS_MILLI
+    return (
+        signal in (EvidenceSignal.LATENCY, EvidenceSignal.SELF_TIME) or (incident.before.burn_milli or 0) >= BURNS_MILLI
+    )
 
 
 def _lost(incident: Incident, victim: PodUse, lasted_us: int) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cotenant.engine.node.recovery.stages import Rung, Stage, check
+from cotenant.engine.node.recovery.stages import IncidentStage, RecoveryRung, check
 from cotenant.policy.interference.attribution.attribute import Attribution
 
 MAX_EVENTS = 48
@@ -19,7 +19,7 @@ MAX_PROOFS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TroubleReading:
     """The service's trouble in numbers: mean level and burn over some samples."""
 
     level_ppm: int
@@ -31,12 +31,12 @@ class Reading:
 class Proof:
     """What one action brought."""
 
-    rung: Rung
+    rung: RecoveryRung
     culprit: str  # namespace/name
     at_us: int  # of the action
-    before: Reading
-    during: Reading | None = None
-    after: Reading | None = None  # without the action
+    before: TroubleReading
+    during: TroubleReading | None = None
+    after: TroubleReading | None = None  # without the action
     helped: bool | None = None  # None while it is measured
     workload: str = ""  # where all its pods were meant: `culprit` is one of them
     cause: str = ""  # what it was done for, as text
@@ -49,19 +49,19 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class IncidentEvent:
     """One step of the story."""
 
     at_us: int
-    stage: Stage
+    stage: IncidentStage
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class IncidentAction:
     """The action in force."""
 
-    rung: Rung
+    rung: RecoveryRung
     culprit: str  # uid of the pod, or the workload whose pods are all meant
     culprit_name: str  # namespace/name of the pod, or of one of them
     since_us: int
@@ -86,7 +86,7 @@ class Restraint:
     since_us: int
     cpu_m: int  # the least
     held: tuple[tuple[str, int], ...] = ()  # pods and workloads, and what they used before, the largest first
-    during: Reading | None = None  # the service's level while they are held
+    during: TroubleReading | None = None  # the service's level while they are held
     under: tuple[tuple[str, int], ...] = ()  # where nobody was cut just before: who runs below the limit, and its use
 
     @property
@@ -107,36 +107,36 @@ class Incident:
     objective: str  # of the ServiceObjective, else ""
     objective_us: int | None
     opened_us: int
-    stage: Stage
+    stage: IncidentStage
     since_us: int
-    before: Reading  # at the opening
+    before: TroubleReading  # at the opening
     threshold_ppm: int
     attribution: Attribution | None = None  # the last one, acted on or not
     acted_on: Attribution | None = None  # the one of the last action
-    lease: Lease | None = None
+    lease: IncidentAction | None = None
     asked_us: int | None = None  # when the cause was last asked
     recurrences: int = 0
     proofs: tuple[Proof, ...] = ()
-    events: tuple[Event, ...] = ()
+    events: tuple[IncidentEvent, ...] = ()
     calm_us: int | None = None  # since when the service is no longer in trouble
     recovered_us: int | None = None  # the beginning of the first calm, under an action or without one
     ended_us: int | None = None
     restraint: Restraint | None = None  # of best-effort work, by another policy
 
-    def to(self, stage: Stage, now_us: int, text: str, **changes: object) -> Incident:
+    def to(self, stage: IncidentStage, now_us: int, text: str, **changes: object) -> Incident:
         """The incident in another stage, with an event. Raises `Permanent` for an illegal change."""
         check(self.stage, stage)
-        events = (*self.events, Event(now_us, stage, text))
+        events = (*self.events, IncidentEvent(now_us, stage, text))
         # The first event is the beginning of the story: it is kept.
         events = (events[0], *events[1:][-(MAX_EVENTS - 1) :])
-        ended = now_us if stage in (Stage.RECOVERED, Stage.GONE) else None
+        ended = now_us if stage in (IncidentStage.RECOVERED, IncidentStage.GONE) else None
         return replace(self, stage=stage, since_us=now_us, events=events, ended_us=ended, **changes)  # type: ignore[arg-type]
 
     def noting(self, now_us: int, text: str) -> Incident:
         """With an event of the same stage, told once."""
         if self.events and self.events[-1].text == text:
             return self
-        events = (*self.events, Event(now_us, self.stage, text))
+        events = (*self.events, IncidentEvent(now_us, self.stage, text))
         return replace(self, events=(events[0], *events[1:][-(MAX_EVENTS - 1) :]))
 
     def with_proof(self, proof: Proof) -> Incident:

@@ -19,46 +19,46 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.engine.node.recovery.facts import Cleared, Facts
-from cotenant.engine.node.recovery.incident import Incident, Lease, Proof, Reading
+from cotenant.engine.node.recovery.facts import ClearedCulprit, RecoveryFacts
+from cotenant.engine.node.recovery.incident import Incident, IncidentAction, Proof, TroubleReading
 from cotenant.engine.node.recovery.restraint import described as described_restraint
 from cotenant.engine.node.recovery.restraint import described_after, with_restraint
 from cotenant.engine.node.recovery.rungs import cap_m, described, disk_bps, longest_proof_us, next_rung, no_rung
-from cotenant.engine.node.recovery.stages import LEAVING, Rung, Stage
+from cotenant.engine.node.recovery.stages import LEAVING, IncidentStage, RecoveryRung
 from cotenant.model.machine.node_state import PPM
-from cotenant.policy.interference.attribution.attribute import Attribution, Cause
-from cotenant.policy.interference.attribution.settings import Signal
+from cotenant.policy.interference.attribution.attribute import Attribution, TroubleCause
+from cotenant.policy.interference.attribution.settings import EvidenceSignal
 
 # A culprit that these did not help against is not cleared while it is still named: the first leaves it its CPU, the
 # second is not aimed at it, and a cap leaves it a burst of its quota in each period, at its own weight.
-_MILD = frozenset({Rung.DISK, Rung.TIGHTEN, Rung.CAP})
+_MILD = frozenset({RecoveryRung.DISK, RecoveryRung.TIGHTEN, RecoveryRung.CAP})
 
 
-def step(incident: Incident, facts: Facts) -> tuple[Incident, tuple[Cleared, ...]]:
+def step(incident: Incident, facts: RecoveryFacts) -> tuple[Incident, tuple[ClearedCulprit, ...]]:
     """The incident after one more sample, and the pods that are cleared by it."""
     if facts.entry(incident.victim) is None:
-        return incident.to(Stage.GONE, facts.now_us, f"{incident.name} left the node", lease=None), ()
+        return incident.to(IncidentStage.GONE, facts.now_us, f"{incident.name} left the node", lease=None), ()
     incident = with_restraint(_with_calm(incident, facts), facts)
     match incident.stage:
-        case Stage.SUSPECTED | Stage.GUARDED:
+        case IncidentStage.SUSPECTED | IncidentStage.GUARDED:
             return _suspected(incident, facts), ()
-        case Stage.OWN:
+        case IncidentStage.OWN:
             return _own(incident, facts), ()
-        case Stage.ACTING:
+        case IncidentStage.ACTING:
             return _acting(incident, facts)
-        case Stage.HOLDING:
+        case IncidentStage.HOLDING:
             return _holding(incident, facts), ()
-        case Stage.RELEASED:
+        case IncidentStage.RELEASED:
             return _released(incident, facts), ()
-        case Stage.EXHAUSTED:
+        case IncidentStage.EXHAUSTED:
             return _exhausted(incident, facts), ()
         case _:
             return incident, ()
 
 
-def _with_calm(incident: Incident, facts: Facts) -> Incident:
+def _with_calm(incident: Incident, facts: RecoveryFacts) -> Incident:
     """Note since when all samples are calm; forget it when the trouble is back."""
-    single = incident.stage is Stage.GUARDED and facts.is_bad(incident.victim)
+    single = incident.stage is IncidentStage.GUARDED and facts.is_bad(incident.victim)
     if single or facts.in_trouble(incident.victim):
         return replace(incident, calm_us=None)
     if incident.calm_us is not None:
@@ -75,19 +75,19 @@ def _with_calm(incident: Incident, facts: Facts) -> Incident:
     return replace(incident, calm_us=calm_us)
 
 
-def _is_over(incident: Incident, facts: Facts) -> bool:
+def _is_over(incident: Incident, facts: RecoveryFacts) -> bool:
     return (
         incident.calm_us is not None
         and facts.now_us - max(incident.calm_us, incident.since_us) >= facts.settings.after_us
     )
 
 
-def _suspected(incident: Incident, facts: Facts) -> Incident:
+def _suspected(incident: Incident, facts: RecoveryFacts) -> Incident:
     if _is_over(incident, facts):
         return _recovered(incident, facts, _ended(incident))
     incident = _guarded(incident, facts)
     in_trouble = facts.in_trouble(incident.victim)
-    may_ask = in_trouble or (incident.stage is Stage.GUARDED and facts.is_bad(incident.victim))
+    may_ask = in_trouble or (incident.stage is IncidentStage.GUARDED and facts.is_bad(incident.victim))
     if not may_ask or not facts.is_due(incident):
         return incident
     found = facts.cause(incident)
@@ -98,13 +98,13 @@ def _suspected(incident: Incident, facts: Facts) -> Incident:
     if not in_trouble:
         return incident  # what holds is enough so far
     if found.culprit is None:
-        if found.cause is Cause.UNKNOWN:
+        if found.cause is TroubleCause.UNKNOWN:
             return incident
-        return incident.to(Stage.OWN, facts.now_us, f"no pod is named: {found.reason.text}")
+        return incident.to(IncidentStage.OWN, facts.now_us, f"no pod is named: {found.reason.text}")
     return _climb(incident, facts, found, None)
 
 
-def _guarded(incident: Incident, facts: Facts) -> Incident:
+def _guarded(incident: Incident, facts: RecoveryFacts) -> Incident:
     """Told as guarded once another policy holds who ran, with what that brings."""
     restraint = incident.restraint
     if restraint is None or not restraint.held:
@@ -113,12 +113,12 @@ def _guarded(incident: Incident, facts: Facts) -> Incident:
     if during is not None:
         restraint = replace(restraint, during=during)
     incident = replace(incident, restraint=restraint)
-    if incident.stage is not Stage.SUSPECTED:
+    if incident.stage is not IncidentStage.SUSPECTED:
         return incident
-    return incident.to(Stage.GUARDED, facts.now_us, described_restraint(restraint))
+    return incident.to(IncidentStage.GUARDED, facts.now_us, described_restraint(restraint))
 
 
-def _own(incident: Incident, facts: Facts) -> Incident:
+def _own(incident: Incident, facts: RecoveryFacts) -> Incident:
     if _is_over(incident, facts):
         return _recovered(incident, facts, _ended(incident))
     if not facts.in_trouble(incident.victim) or not facts.is_due(incident):
@@ -126,14 +126,24 @@ def _own(incident: Incident, facts: Facts) -> Incident:
     found = facts.cause(incident)
     incident = replace(incident, asked_us=facts.now_us)
     if found is None or found.culprit is None:
-        return incident if found is None or found.cause is Cause.UNKNOWN else replace(incident, attribution=found)
+        return (
+            incident if found is None or found.cause is TroubleCause.UNKNOWN else replace(incident, attribution=found)
+        )
     return incident.to(
-        Stage.SUSPECTED, facts.now_us, f"a pod is named now: {found.reason.text}", attribution=found, asked_us=None
+        IncidentStage.SUSPECTED,
+        facts.now_us,
+        f"a pod is named now: {found.reason.text}",
+        attribution=found,
+        asked_us=None,
     )
 
 
 def _climb(
-    incident: Incident, facts: Facts, found: Attribution, above: Rung | None, again: Rung | None = None
+    incident: Incident,
+    facts: RecoveryFacts,
+    found: Attribution,
+    above: RecoveryRung | None,
+    again: RecoveryRung | None = None,
 ) -> Incident:
     """Take the next permitted rung above one, the same one `again`, or the first."""
     now, culprit = facts.now_us, found.culprit
@@ -146,18 +156,18 @@ def _climb(
     rung = next_rung(incident, facts, culprit.identity, above, again)
     if rung is None:
         text = no_rung(incident, facts, culprit.identity)
-        return incident.to(Stage.EXHAUSTED, now, f"{found.reason.text}; {text}", attribution=found, lease=None)
+        return incident.to(IncidentStage.EXHAUSTED, now, f"{found.reason.text}; {text}", attribution=found, lease=None)
     limit_m = cap_m(incident, facts, culprit.identity, rung)
     until_us = now + longest_proof_us(rung, facts)
     moved_bps = disk_bps(incident, facts, culprit.identity, rung)
-    lease = Lease(
+    lease = IncidentAction(
         rung, culprit.identity, culprit.name, now, until_us, limit_m, workload=culprit.workload, disk_bps=moved_bps
     )
     # The earlier rung's lease ends as this one begins: both are compared with the level before either.
     earlier = incident.proofs[-1].before if above is not None and incident.proofs else None
     before = earlier or _reading(incident, facts, 0) or incident.before
     text = f"{found.reason.text}; {described(lease, incident.name)}"
-    acted = incident.to(Stage.ACTING, now, text, attribution=found, acted_on=found, lease=lease)
+    acted = incident.to(IncidentStage.ACTING, now, text, attribution=found, acted_on=found, lease=lease)
     return acted.with_proof(
         Proof(
             rung,
@@ -176,7 +186,7 @@ def _waiting(incident: Incident, now_us: int, why: str) -> Incident:
     return incident.noting(now_us, f"nothing is begun: {why}")
 
 
-def _reading(incident: Incident, facts: Facts, from_us: int, whole: bool = True) -> Reading | None:
+def _reading(incident: Incident, facts: RecoveryFacts, from_us: int, whole: bool = True) -> TroubleReading | None:
     """The mean over samples that lie behind an instant, `whole` or by their end; before any action (0), over the
     bad ones.
     """
@@ -188,7 +198,7 @@ def _reading(incident: Incident, facts: Facts, from_us: int, whole: bool = True)
             continue
         level = service.levels[signal]
         if from_us:
-            latency = signal in (Signal.LATENCY, Signal.SELF_TIME)
+            latency = signal in (EvidenceSignal.LATENCY, EvidenceSignal.SELF_TIME)
             measured_from_us = sample.at_us - max(
                 sample.length_us, service.age_us + service.window_us if latency else 0
             )
@@ -201,16 +211,16 @@ def _reading(incident: Incident, facts: Facts, from_us: int, whole: bool = True)
             burns.append(service.burn_milli)
     if not levels:
         return None
-    return Reading(sum(levels) // len(levels), sum(burns) // len(burns) if burns else None, len(levels))
+    return TroubleReading(sum(levels) // len(levels), sum(burns) // len(burns) if burns else None, len(levels))
 
 
-def _acting(incident: Incident, facts: Facts) -> tuple[Incident, tuple[Cleared, ...]]:
+def _acting(incident: Incident, facts: RecoveryFacts) -> tuple[Incident, tuple[ClearedCulprit, ...]]:
     lease, now, settings = incident.lease, facts.now_us, facts.settings
     assert lease is not None
     is_here = bool(facts.members(lease.culprit))
     if not is_here and lease.left_us is None:
         if lease.rung not in LEAVING:
-            return incident.to(Stage.SUSPECTED, now, f"{lease.called} left the node", lease=None), ()
+            return incident.to(IncidentStage.SUSPECTED, now, f"{lease.called} left the node", lease=None), ()
         lease = replace(lease, left_us=now, until_us=now + settings.settle_us + settings.proof_us)
         incident = replace(incident, lease=lease)
     if lease.rung in LEAVING and is_here:
@@ -222,26 +232,26 @@ def _acting(incident: Incident, facts: Facts) -> tuple[Incident, tuple[Cleared, 
     return _proven(incident, lease, during, facts)
 
 
-def _still_here(incident: Incident, lease: Lease, facts: Facts) -> Incident:
+def _still_here(incident: Incident, lease: IncidentAction, facts: RecoveryFacts) -> Incident:
     """While an eviction or a move is waited for; the culprit has not left."""
     now, settings = facts.now_us, facts.settings
     if lease.group_m is None and _is_over(incident, facts):
-        return incident.to(Stage.RELEASED, now, "the trouble ended before the move", lease=None)
+        return incident.to(IncidentStage.RELEASED, now, "the trouble ended before the move", lease=None)
     if now < lease.until_us:
         return incident
-    if lease.rung is Rung.EVICT:
+    if lease.rung is RecoveryRung.EVICT:
         text = f"{lease.called} was not evicted within {settings.leave_us // 1_000_000} s"
         found = incident.attribution
         if found is not None and next_rung(incident, facts, lease.culprit, lease.rung) is not None:
             return _climb(incident, facts, found, lease.rung)
     else:
         text = f"neither {lease.called} nor {incident.name} was moved within {settings.move_us // 1_000_000} s"
-    return incident.to(Stage.EXHAUSTED, now, text, lease=None)
+    return incident.to(IncidentStage.EXHAUSTED, now, text, lease=None)
 
 
 def _proven(
-    incident: Incident, lease: Lease, during: Reading | None, facts: Facts
-) -> tuple[Incident, tuple[Cleared, ...]]:
+    incident: Incident, lease: IncidentAction, during: TroubleReading | None, facts: RecoveryFacts
+) -> tuple[Incident, tuple[ClearedCulprit, ...]]:
     """What follows from the proof of an action."""
     now, settings, proof = facts.now_us, facts.settings, incident.proofs[-1]
     before = proof.before.level_ppm
@@ -253,14 +263,14 @@ def _proven(
     if recovered:
         incident = _with_recovery(incident, facts)
         if lease.rung in LEAVING:
-            return incident.to(Stage.RELEASED, now, f"{effect}: recovered", lease=None), ()
+            return incident.to(IncidentStage.RELEASED, now, f"{effect}: recovered", lease=None), ()
         until = now + min(settings.longest_lease_us, settings.lease_us << min(16, incident.recurrences))
         text = f"{effect}: recovered; {lease.rung} is held for {(until - now) // 1_000_000} s"
-        return incident.to(Stage.HOLDING, now, text, lease=replace(lease, until_us=until)), ()
+        return incident.to(IncidentStage.HOLDING, now, text, lease=replace(lease, until_us=until)), ()
     found = facts.cause(incident)
-    if found is not None and found.cause not in (Cause.POD, Cause.UNKNOWN):
+    if found is not None and found.cause not in (TroubleCause.POD, TroubleCause.UNKNOWN):
         text = f"{effect}; {lease.rung} ends: {found.reason.text}"
-        return incident.to(Stage.OWN, now, text, lease=None, attribution=found), ()
+        return incident.to(IncidentStage.OWN, now, text, lease=None, attribution=found), ()
     if improved or (lease.rung in _MILD and facts.names(found, lease.culprit)):
         again = found if facts.names(found, lease.culprit) else incident.attribution
         assert again is not None
@@ -272,19 +282,19 @@ def _proven(
                 f"{effect}: improved, and no stronger action is permitted; {lease.rung} is held for "
                 f"{settings.lease_us // 1_000_000} s"
             )
-            return incident.to(Stage.HOLDING, now, text, lease=replace(lease, until_us=until)), ()
-    cleared = Cleared(lease.culprit, incident.victim, now + settings.cleared_us)
+            return incident.to(IncidentStage.HOLDING, now, text, lease=replace(lease, until_us=until)), ()
+    cleared = ClearedCulprit(lease.culprit, incident.victim, now + settings.cleared_us)
     text = f"{effect}: {lease.rung} did not help, it ends, and {lease.called} is cleared"
-    return incident.to(Stage.SUSPECTED, now, text, lease=None), (cleared,)
+    return incident.to(IncidentStage.SUSPECTED, now, text, lease=None), (cleared,)
 
 
-def _holding(incident: Incident, facts: Facts) -> Incident:
+def _holding(incident: Incident, facts: RecoveryFacts) -> Incident:
     lease, now = incident.lease, facts.now_us
     assert lease is not None
     if not facts.members(lease.culprit):
-        return incident.to(Stage.RELEASED, now, f"{lease.called} left the node", lease=None)
+        return incident.to(IncidentStage.RELEASED, now, f"{lease.called} left the node", lease=None)
     if now >= lease.until_us:
-        return incident.to(Stage.RELEASED, now, f"the time of {lease.rung} is over: it is released", lease=None)
+        return incident.to(IncidentStage.RELEASED, now, f"the time of {lease.rung} is over: it is released", lease=None)
     if facts.in_trouble(incident.victim) and now - incident.since_us >= facts.settings.settle_us:
         found = incident.attribution
         if (
@@ -296,7 +306,7 @@ def _holding(incident: Incident, facts: Facts) -> Incident:
     return incident
 
 
-def _released(incident: Incident, facts: Facts) -> Incident:
+def _released(incident: Incident, facts: RecoveryFacts) -> Incident:
     now, proof = facts.now_us, incident.proofs[-1] if incident.proofs else None
     if proof is not None:
         after = _reading(incident, facts, incident.since_us)
@@ -312,7 +322,9 @@ def _released(incident: Incident, facts: Facts) -> Incident:
     found = facts.cause(incident)
     last = incident.attribution.culprit if incident.attribution is not None else None
     if found is None or proof is None or last is None or not facts.names(found, last.identity):
-        return incident.to(Stage.SUSPECTED, now, "the trouble is back, and the earlier cause is not found again")
+        return incident.to(
+            IncidentStage.SUSPECTED, now, "the trouble is back, and the earlier cause is not found again"
+        )
     if held := facts.held(last.identity, incident.victim):
         return _waiting(incident, now, held)
     recurrences = incident.recurrences + 1
@@ -322,17 +334,19 @@ def _released(incident: Incident, facts: Facts) -> Incident:
     return _climb(again, facts, found, None, proof.rung)
 
 
-def _with_recovery(incident: Incident, facts: Facts) -> Incident:
+def _with_recovery(incident: Incident, facts: RecoveryFacts) -> Incident:
     if incident.recovered_us is not None:
         return incident
     return replace(incident, recovered_us=facts.now_us if incident.calm_us is None else incident.calm_us)
 
 
-def _recovered(incident: Incident, facts: Facts, text: str = "the service is calm without an action") -> Incident:
+def _recovered(
+    incident: Incident, facts: RecoveryFacts, text: str = "the service is calm without an action"
+) -> Incident:
     incident = _with_recovery(incident, facts)
     after_us = incident.recovered_after_us or 0
     return incident.to(
-        Stage.RECOVERED, facts.now_us, f"{text}; it recovered {after_us / 1e6:.1f} s after the trouble began"
+        IncidentStage.RECOVERED, facts.now_us, f"{text}; it recovered {after_us / 1e6:.1f} s after the trouble began"
     )
 
 
@@ -344,9 +358,9 @@ def _ended(incident: Incident) -> str:
     return f"the trouble ended while {described_after(incident.restraint, incident.opened_us)}"
 
 
-def _exhausted(incident: Incident, facts: Facts) -> Incident:
+def _exhausted(incident: Incident, facts: RecoveryFacts) -> Incident:
     if _is_over(incident, facts):
         return _recovered(incident, facts)
     if facts.now_us - incident.since_us >= facts.settings.cleared_us:
-        return incident.to(Stage.SUSPECTED, facts.now_us, "the cause is asked again")
+        return incident.to(IncidentStage.SUSPECTED, facts.now_us, "the cause is asked again")
     return incident

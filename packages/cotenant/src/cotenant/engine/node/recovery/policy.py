@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cotenant.engine.node.recovery.facts import Cleared, Facts
-from cotenant.engine.node.recovery.incident import Event, Incident, Proof, Reading
+from cotenant.engine.node.recovery.facts import ClearedCulprit, RecoveryFacts
+from cotenant.engine.node.recovery.incident import Incident, IncidentEvent, Proof, TroubleReading
 from cotenant.engine.node.recovery.ladder import step
 from cotenant.engine.node.recovery.restraint import now_held
 from cotenant.engine.node.recovery.settings import RecoverySettings
-from cotenant.engine.node.recovery.stages import ENDED, LEAVING, Rung, Stage
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.engine.node.recovery.stages import ENDED, LEAVING, IncidentStage, RecoveryRung
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.knob_values import USUAL_PERIOD_US, CpuMax, parse_io_max
-from cotenant.model.machine.node_decision import EvictPod, Reason, Term
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_decision import DecisionTerm, EvictPod, Reason
+from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended
 from cotenant.policy.interference.series import job_of
 from cotenant.policy.nodeqos.io.disk_limits import IoLimits, disk_groups, io_max
@@ -30,7 +30,7 @@ from cotenant.policy.nodeqos.io.disk_limits import IoLimits, disk_groups, io_max
 RULE = "recovery"
 MAX_ENDED = 64
 _MIN_PART_M = 20  # of a pod, where a workload's cap is divided among its pods
-_IN_FORCE = frozenset({Stage.ACTING, Stage.HOLDING})
+_IN_FORCE = frozenset({IncidentStage.ACTING, IncidentStage.HOLDING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,16 @@ class RecoveryMemory:
     history: NodeSamples = field(default_factory=NodeSamples)
     incidents: tuple[Incident, ...] = ()  # open ones
     ended: tuple[Incident, ...] = ()  # oldest first
-    cleared: tuple[Cleared, ...] = ()
+    cleared: tuple[ClearedCulprit, ...] = ()
     opened: int = 0  # number of the last incident
-    proven: Mapping[tuple[Rung, bool], int] = field(default_factory=dict)  # actions by rung and whether they helped
+    proven: Mapping[tuple[RecoveryRung, bool], int] = field(
+        default_factory=dict
+    )  # actions by rung and whether they helped
 
 
-def decide(state: NodeState, settings: RecoverySettings, memory: RecoveryMemory) -> tuple[Verdict, RecoveryMemory]:
+def decide(
+    state: NodeState, settings: RecoverySettings, memory: RecoveryMemory
+) -> tuple[PolicyVerdict, RecoveryMemory]:
     """The knobs and evictions of all incidents."""
     if state.interval_us > 0 and not state.alarms:  # with alarms, the state was already evaluated
         memory = _advanced(state, settings, memory)
@@ -59,7 +63,7 @@ def _advanced(state: NodeState, settings: RecoverySettings, memory: RecoveryMemo
     ended, opened = list(memory.ended), memory.opened
     proven = dict(memory.proven)
     for before in memory.incidents:
-        incident, more = step(before, Facts(state, history, cleared, settings))
+        incident, more = step(before, RecoveryFacts(state, history, cleared, settings))
         cleared = (*cleared, *more)
         for proof in _newly_proven(before, incident):
             key = (proof.rung, bool(proof.helped))
@@ -67,7 +71,7 @@ def _advanced(state: NodeState, settings: RecoverySettings, memory: RecoveryMemo
         (ended if incident.stage in ENDED else open_ones).append(incident)
     known = {incident.victim for incident in open_ones}
     for entry in state.services:
-        uid, facts = entry.pod.uid, Facts(state, history, cleared, settings)
+        uid, facts = entry.pod.uid, RecoveryFacts(state, history, cleared, settings)
         if uid not in known and (facts.in_trouble(uid) or _is_held_for(uid, facts)):
             opened += 1
             incident, more = step(_opened(entry, history, state, settings, opened), facts)
@@ -76,7 +80,7 @@ def _advanced(state: NodeState, settings: RecoverySettings, memory: RecoveryMemo
     return RecoveryMemory(history, tuple(open_ones), tuple(ended[-MAX_ENDED:]), cleared, opened, proven)
 
 
-def _is_held_for(uid: str, facts: Facts) -> bool:
+def _is_held_for(uid: str, facts: RecoveryFacts) -> bool:
     """Whether a service misses its objective and another policy holds who ran a moment ago: mostly that ends the
     trouble before it has lasted for an incident, and it is to be told all the same.
     """
@@ -102,7 +106,7 @@ def _opened(entry: PodUse, history: NodeSamples, state: NodeState, settings: Rec
     bad = [(sample, service) for sample, service in last if service.levels.get(signal, 0) > threshold]
     burns = [service.burn_milli for _, service in bad if service.burn_milli is not None]
     level = sum(service.levels[signal] for _, service in bad) // len(bad)
-    before = Reading(level, sum(burns) // len(burns) if burns else None, len(bad))
+    before = TroubleReading(level, sum(burns) // len(burns) if burns else None, len(bad))
     first_us = bad[0][0].at_us
     burn = "" if before.burn_milli is None else f", budget burns {before.burn_milli / 1000:.1f} x"
     text = f"{entry.pod.key}: {signal} {level / PPM:.2f}, threshold {threshold / PPM:.2f}{burn}"
@@ -114,16 +118,16 @@ def _opened(entry: PodUse, history: NodeSamples, state: NodeState, settings: Rec
         objective=entry.health.objective if entry.health is not None else "",
         objective_us=entry.pod.objective_p99_us,
         opened_us=first_us,
-        stage=Stage.SUSPECTED,
+        stage=IncidentStage.SUSPECTED,
         since_us=state.at_us,
         before=before,
         threshold_ppm=threshold,
-        events=(Event(first_us, Stage.SUSPECTED, text),),
+        events=(IncidentEvent(first_us, IncidentStage.SUSPECTED, text),),
     )
 
 
-def _verdict(state: NodeState, settings: RecoverySettings, memory: RecoveryMemory) -> Verdict:
-    knobs: dict[Target, SetKnob] = {}
+def _verdict(state: NodeState, settings: RecoverySettings, memory: RecoveryMemory) -> PolicyVerdict:
+    knobs: dict[KnobTarget, SetKnob] = {}
     evictions: dict[str, EvictPod] = {}
     reasons = []
     for incident in memory.incidents:
@@ -132,35 +136,37 @@ def _verdict(state: NodeState, settings: RecoverySettings, memory: RecoveryMemor
         lease = incident.lease
         if lease is None or incident.stage not in _IN_FORCE:
             continue
-        members = Facts(state, memory.history, memory.cleared, settings).members(lease.culprit)
+        members = RecoveryFacts(state, memory.history, memory.cleared, settings).members(lease.culprit)
         pods = [entry.pod.group for entry in members if entry.pod.group]
         if lease.disk_bps is not None:
             _limit_disks(knobs, state, members, lease.disk_bps, reason)
-        groups = [state.best_effort_group] if lease.rung is Rung.TIGHTEN else pods
+        groups = [state.best_effort_group] if lease.rung is RecoveryRung.TIGHTEN else pods
         for group in groups:
             if not group or lease.group_m is None:
                 continue
             part_m = lease.group_m if len(groups) == 1 else max(_MIN_PART_M, lease.group_m // len(groups))
-            _restrict(knobs, Target(group, Knob.CPU_MAX), part_m, reason)
-            if (lease.rung in (Rung.IDLE, Rung.FREEZE) or lease.rung in LEAVING) and Knob.CPU_IDLE in state.supported:
-                target = Target(group, Knob.CPU_IDLE)
+            _restrict(knobs, KnobTarget(group, Knob.CPU_MAX), part_m, reason)
+            if (
+                lease.rung in (RecoveryRung.IDLE, RecoveryRung.FREEZE) or lease.rung in LEAVING
+            ) and Knob.CPU_IDLE in state.supported:
+                target = KnobTarget(group, Knob.CPU_IDLE)
                 knobs[target] = SetKnob(target, "1", reason)
-            if lease.rung is Rung.FREEZE:
-                target = Target(group, Knob.CGROUP_FREEZE)
+            if lease.rung is RecoveryRung.FREEZE:
+                target = KnobTarget(group, Knob.CGROUP_FREEZE)
                 knobs[target] = SetKnob(target, "1", reason)
-        for entry in members if lease.rung is Rung.EVICT else ():
+        for entry in members if lease.rung is RecoveryRung.EVICT else ():
             pod, use = entry.pod, entry.use
-            if pod.phase is not Phase.RUNNING:
+            if pod.phase is not NodePodPhase.RUNNING:
                 continue
             evictions.setdefault(
                 pod.uid, EvictPod(pod.uid, pod.key, reason, use.cpu_m or 0, use.working_set_bytes or 0)
             )
-    return Verdict(
+    return PolicyVerdict(
         tuple(reasons) or (Reason(RULE, "no service is in trouble"),), tuple(knobs.values()), tuple(evictions.values())
     )
 
 
-def _restrict(knobs: dict[Target, SetKnob], target: Target, cap_m: int, reason: Reason) -> None:
+def _restrict(knobs: dict[KnobTarget, SetKnob], target: KnobTarget, cap_m: int, reason: Reason) -> None:
     """The smaller cap where two incidents limit one group."""
     quota = CpuMax(cap_m * USUAL_PERIOD_US // 1000, USUAL_PERIOD_US)
     known = knobs.get(target)
@@ -169,14 +175,14 @@ def _restrict(knobs: dict[Target, SetKnob], target: Target, cap_m: int, reason: 
 
 
 def _limit_disks(
-    knobs: dict[Target, SetKnob], state: NodeState, members: Sequence[PodUse], limit_bps: int, reason: Reason
+    knobs: dict[KnobTarget, SetKnob], state: NodeState, members: Sequence[PodUse], limit_bps: int, reason: Reason
 ) -> None:
     """Divide the limit among the culprit's groups; the smaller one where two incidents limit one group."""
     groups = [group for entry in members for group in disk_groups(entry.pod, state.kubelet.cgroup_version)]
     part = IoLimits(limit_bps, limit_bps).divided(max(1, len(groups)))
     value = io_max(tuple((number, part) for number in state.host.disks))
     for group in groups:
-        target = Target(group, Knob.IO_MAX)
+        target = KnobTarget(group, Knob.IO_MAX)
         known = knobs.get(target)
         if known is None or (parse_io_max(known.value)[0].rbps or 0) > (part.read_bps or 0):
             knobs[target] = SetKnob(target, value, reason)
@@ -185,8 +191,8 @@ def _limit_disks(
 def _reason(incident: Incident) -> Reason:
     last = incident.events[-1]
     terms = (
-        Term("before", incident.before.level_ppm, "ppm"),
-        Term("threshold", incident.threshold_ppm, "ppm"),
+        DecisionTerm("before", incident.before.level_ppm, "ppm"),
+        DecisionTerm("threshold", incident.threshold_ppm, "ppm"),
         *(incident.attribution.reason.terms if incident.attribution is not None else ()),
     )
     return Reason(f"{RULE}:{incident.stage}", f"{incident.name} ({incident.stage}): {last.text}", terms)

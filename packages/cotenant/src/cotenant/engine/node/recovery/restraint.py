@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from cotenant.engine.node.recovery.facts import Facts
+from cotenant.engine.node.recovery.facts import RecoveryFacts
 from cotenant.engine.node.recovery.incident import Incident, Restraint
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant.model.machine.node_state import BindingLimit, NodeState
 
@@ -42,7 +42,7 @@ def called(limit: BindingLimit) -> str:
     return _CALLED.get(limit.reason.rule, limit.policy)
 
 
-def now_held(facts: Facts) -> Restraint | None:
+def now_held(facts: RecoveryFacts) -> Restraint | None:
     """What stands now, with the best-effort work that it holds."""
     found = standing(facts.state)
     if found is None:
@@ -67,7 +67,7 @@ def now_held(facts: Facts) -> Restraint | None:
     return replace(found, since_us=since_us, held=by_name({uid: held.cpu_m for uid, held in sample.held.items()}))
 
 
-def with_restraint(incident: Incident, facts: Facts) -> Incident:
+def with_restraint(incident: Incident, facts: RecoveryFacts) -> Incident:
     """The incident with what holds best-effort work while its trouble lasts."""
     if not (facts.in_trouble(incident.victim) or facts.is_bad(incident.victim)):
         return incident
@@ -101,7 +101,7 @@ def described_after(restraint: Restraint, opened_us: int) -> str:
 
 
 def _quota_m(state: NodeState, group: str) -> int | None:
-    value = state.knobs.get(Target(group, Knob.CPU_MAX))
+    value = state.knobs.get(KnobTarget(group, Knob.CPU_MAX))
     return None if value is None else parse_cpu_max(value).cpu_m
 
 

@@ -8,23 +8,27 @@ Limits: whether a move is answered is not known here; the time to live of its le
 
 from __future__ import annotations
 
-from cotenant.engine.node.recovery.facts import Facts
-from cotenant.engine.node.recovery.incident import Incident, Lease
+from cotenant.engine.node.recovery.facts import RecoveryFacts
+from cotenant.engine.node.recovery.incident import Incident, IncidentAction
 from cotenant.engine.node.recovery.settings import RecoverySettings
-from cotenant.engine.node.recovery.stages import Rung, permitted
+from cotenant.engine.node.recovery.stages import RecoveryRung, permitted
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_state import PPM, PodUse
 from cotenant.model.machine.replica_signal import MaxAction
-from cotenant.policy.interference.attribution.samples import Sample
+from cotenant.policy.interference.attribution.samples import AttributionSample
 
 
 def next_rung(
-    incident: Incident, facts: Facts, culprit: str, above: Rung | None, least: Rung | None = None
-) -> Rung | None:
+    incident: Incident,
+    facts: RecoveryFacts,
+    culprit: str,
+    above: RecoveryRung | None,
+    least: RecoveryRung | None = None,
+) -> RecoveryRung | None:
     """The mildest rung above one, or not below `least`, that is configured, permitted by the objective, and
     possible for this culprit.
     """
-    most, order = max_action(facts.entry(incident.victim), facts.settings), list(Rung)
+    most, order = max_action(facts.entry(incident.victim), facts.settings), list(RecoveryRung)
     for rung in facts.settings.rungs:
         if above is not None and order.index(rung) <= order.index(above):
             continue
@@ -49,32 +53,32 @@ def max_action(entry: PodUse | None, settings: RecoverySettings) -> MaxAction:
     return signal.max_action if signal.guard else MaxAction.OBSERVE
 
 
-def _is_possible(rung: Rung, facts: Facts, culprit: str, incident: Incident) -> bool:
+def _is_possible(rung: RecoveryRung, facts: RecoveryFacts, culprit: str, incident: Incident) -> bool:
     members = facts.members(culprit)
     if not members:
         return False
     may_leave = all(entry.pod.is_named and not entry.pod.host_application for entry in members)
-    if rung is Rung.MOVE:
+    if rung is RecoveryRung.MOVE:
         # Requests travel with the reports for objectives, and the process that asks for the move checks the objective.
         # One pod of many would be of no use.
         return bool(incident.objective) and may_leave and len(members) == 1
     if not all(entry.pod.best_effort for entry in members):
         return False
-    if rung is Rung.DISK:
+    if rung is RecoveryRung.DISK:
         found = incident.attribution.culprit if incident.attribution is not None else None
         by_disk = found is not None and found.by_disk and found.identity == culprit
         return by_disk and Knob.IO_MAX in facts.state.supported and bool(facts.state.host.disks)
-    if rung is Rung.TIGHTEN:
+    if rung is RecoveryRung.TIGHTEN:
         group = facts.state.best_effort_group
         return bool(group) and all(entry.pod.group.startswith(f"{group}/") for entry in members)
-    if rung is Rung.EVICT:
+    if rung is RecoveryRung.EVICT:
         return may_leave
-    if rung is Rung.FREEZE and not _may_be_frozen(facts):
+    if rung is RecoveryRung.FREEZE and not _may_be_frozen(facts):
         return False
     return any(entry.pod.group for entry in members)
 
 
-def _may_be_frozen(facts: Facts) -> bool:
+def _may_be_frozen(facts: RecoveryFacts) -> bool:
     """A frozen pod keeps its memory, which is nobody else's while it lasts."""
     host = facts.state.host
     available_bytes = host.memory_total_bytes - host.memory_used_bytes
@@ -82,7 +86,7 @@ def _may_be_frozen(facts: Facts) -> bool:
     return is_roomy and Knob.CGROUP_FREEZE in facts.state.supported
 
 
-def no_rung(incident: Incident, facts: Facts, culprit: str) -> str:
+def no_rung(incident: Incident, facts: RecoveryFacts, culprit: str) -> str:
     """Why no rung is possible."""
     if any(not entry.pod.best_effort for entry in facts.members(culprit)):
         return (
@@ -93,18 +97,18 @@ def no_rung(incident: Incident, facts: Facts, culprit: str) -> str:
     return f"no stronger action is permitted (maxAction {most})"
 
 
-def cap_m(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | None:
+def cap_m(incident: Incident, facts: RecoveryFacts, culprit: str, rung: RecoveryRung) -> int | None:
     """The cap of the rung's group, milli-CPU; None where the rung sets none."""
     settings = facts.settings
-    if rung is Rung.DISK:
+    if rung is RecoveryRung.DISK:
         return None
-    if rung is Rung.MOVE:
+    if rung is RecoveryRung.MOVE:
         held = any(entry.pod.best_effort and entry.pod.group for entry in facts.members(culprit))
         return settings.idle_cap_m if held else None
-    if rung in (Rung.IDLE, Rung.FREEZE, Rung.EVICT):
+    if rung in (RecoveryRung.IDLE, RecoveryRung.FREEZE, RecoveryRung.EVICT):
         return settings.idle_cap_m
     bad = _bad(incident, facts)
-    if rung is Rung.CAP:
+    if rung is RecoveryRung.CAP:
         used_m = sum(_used_m(sample, culprit) for sample in bad) // max(1, len(bad))
         return max(settings.min_cap_m, used_m * settings.cap_ppm // PPM)
     best_effort = {entry.pod.uid for entry in facts.state.best_effort_pods}
@@ -112,16 +116,16 @@ def cap_m(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | N
     return max(settings.min_cap_m, used_m * settings.tighten_ppm // PPM)
 
 
-def disk_bps(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | None:
+def disk_bps(incident: Incident, facts: RecoveryFacts, culprit: str, rung: RecoveryRung) -> int | None:
     """The limit of what the culprit reads, and of what it writes, bytes per second.
 
     None where it is not named by its use of disks. Each stronger rung takes the same share of the earlier limit.
     """
     settings = facts.settings
-    if Rung.DISK not in settings.rungs or not _is_possible(Rung.DISK, facts, culprit, incident):
+    if RecoveryRung.DISK not in settings.rungs or not _is_possible(RecoveryRung.DISK, facts, culprit, incident):
         return None
     earlier = incident.lease.disk_bps if incident.lease is not None and incident.lease.culprit == culprit else None
-    if rung is not Rung.DISK and earlier is not None:
+    if rung is not RecoveryRung.DISK and earlier is not None:
         return max(settings.min_disk_bps, earlier * settings.disk_ppm // PPM)
     bad = _bad(incident, facts)
     moved = sum(
@@ -131,7 +135,7 @@ def disk_bps(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int 
     return max(settings.min_disk_bps, moved // max(1, len(bad)) * settings.disk_ppm // PPM)
 
 
-def _bad(incident: Incident, facts: Facts) -> list[Sample]:
+def _bad(incident: Incident, facts: RecoveryFacts) -> list[AttributionSample]:
     """The samples in which the service was in trouble; the last one where there are none."""
     return [
         sample
@@ -144,34 +148,34 @@ def _bad(incident: Incident, facts: Facts) -> list[Sample]:
     ] or list(facts.history.samples[-1:])
 
 
-def _used_m(sample: Sample, culprit: str) -> int:
+def _used_m(sample: AttributionSample, culprit: str) -> int:
     members = (uid for uid in sample.activity if culprit in (uid, sample.workloads.get(uid, uid)))
     return sum(map(sample.free_m, members))
 
 
-def longest_proof_us(rung: Rung, facts: Facts) -> int:
+def longest_proof_us(rung: RecoveryRung, facts: RecoveryFacts) -> int:
     """How long an action may wait for its proof."""
     settings = facts.settings
-    leave_us = {Rung.EVICT: settings.leave_us, Rung.MOVE: settings.move_us}.get(rung, 0)
+    leave_us = {RecoveryRung.EVICT: settings.leave_us, RecoveryRung.MOVE: settings.move_us}.get(rung, 0)
     return settings.settle_us + settings.proof_us + leave_us
 
 
-def described(lease: Lease, victim: str) -> str:
+def described(lease: IncidentAction, victim: str) -> str:
     """What the lease does, for people."""
     cap = "" if lease.group_m is None else f" at {lease.group_m / 1000:g} CPU"
     match lease.rung:
-        case Rung.DISK:
+        case RecoveryRung.DISK:
             limit = f"{(lease.disk_bps or 0) / (1 << 20):.1f} MiB/s"
             return f"what {lease.called} reads and what it writes are limited to {limit} each"
-        case Rung.TIGHTEN:
+        case RecoveryRung.TIGHTEN:
             return f"all best-effort work is held{cap}"
-        case Rung.CAP:
+        case RecoveryRung.CAP:
             return f"{lease.called} is capped{cap}"
-        case Rung.IDLE:
+        case RecoveryRung.IDLE:
             return f"{lease.called} is put into the idle class{cap}"
-        case Rung.FREEZE:
+        case RecoveryRung.FREEZE:
             return f"the processes of {lease.called} are suspended"
-        case Rung.EVICT:
+        case RecoveryRung.EVICT:
             return f"{lease.called} is to be evicted"
-        case Rung.MOVE:
+        case RecoveryRung.MOVE:
             return f"the rebalancer is asked to move {lease.called} or {victim}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.engine.node.recovery.stages import USUAL, Rung
+from cotenant.engine.node.recovery.stages import USUAL, RecoveryRung
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.replica_signal import MaxAction
 from cotenant.policy.interference.attribution.settings import SECOND_US, AttributionSettings
@@ -23,7 +23,7 @@ class RecoverySettings:
     """Raises `InvalidInput`. Times in microseconds, shares in millionths (ppm)."""
 
     attribution: AttributionSettings = DEFAULT_ATTRIBUTION
-    rungs: tuple[Rung, ...] = USUAL
+    rungs: tuple[RecoveryRung, ...] = USUAL
     max_action: MaxAction = MaxAction.IDLE  # for services without an objective measured from spans
     tighten_ppm: int = 500_000  # share of best-effort use that the first rung leaves
     cap_ppm: int = 300_000  # share of the culprit's use that a cap leaves
@@ -46,8 +46,12 @@ class RecoverySettings:
     move_us: int = 360 * SECOND_US  # for a move to be done: room is reserved first
 
     def __post_init__(self) -> None:
-        if len(set(self.rungs)) < len(self.rungs) or list(self.rungs) != sorted(self.rungs, key=list(Rung).index):
-            raise InvalidInput("recovery.rungs", ", ".join(self.rungs), f"each once, in the order {', '.join(Rung)}")
+        if len(set(self.rungs)) < len(self.rungs) or list(self.rungs) != sorted(
+            self.rungs, key=list(RecoveryRung).index
+        ):
+            raise InvalidInput(
+                "recovery.rungs", ", ".join(self.rungs), f"each once, in the order {', '.join(RecoveryRung)}"
+            )
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
             if isinstance(value, int) and value < 0:

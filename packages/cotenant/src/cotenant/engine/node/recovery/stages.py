@@ -13,7 +13,7 @@ from cotenant.model.errors import Permanent
 from cotenant.model.machine.replica_signal import MaxAction
 
 
-class Stage(StrEnum):
+class IncidentStage(StrEnum):
     """Stages of an incident."""
 
     SUSPECTED = "suspected"  # the service is in trouble; no pod is named yet
@@ -27,29 +27,56 @@ class Stage(StrEnum):
     GONE = "gone"  # over: the service left the node
 
 
-ENDED = frozenset({Stage.RECOVERED, Stage.GONE})
-LEGAL: dict[Stage, frozenset[Stage]] = {
-    Stage.SUSPECTED: frozenset({Stage.GUARDED, Stage.ACTING, Stage.OWN, Stage.EXHAUSTED, Stage.RECOVERED, Stage.GONE}),
-    Stage.GUARDED: frozenset({Stage.ACTING, Stage.OWN, Stage.EXHAUSTED, Stage.RECOVERED, Stage.GONE}),
-    Stage.OWN: frozenset({Stage.SUSPECTED, Stage.RECOVERED, Stage.GONE}),
-    Stage.ACTING: frozenset(
-        {Stage.ACTING, Stage.HOLDING, Stage.RELEASED, Stage.SUSPECTED, Stage.OWN, Stage.EXHAUSTED, Stage.GONE}
+ENDED = frozenset({IncidentStage.RECOVERED, IncidentStage.GONE})
+LEGAL: dict[IncidentStage, frozenset[IncidentStage]] = {
+    IncidentStage.SUSPECTED: frozenset(
+        {
+            IncidentStage.GUARDED,
+            IncidentStage.ACTING,
+            IncidentStage.OWN,
+            IncidentStage.EXHAUSTED,
+            IncidentStage.RECOVERED,
+            IncidentStage.GONE,
+        }
     ),
-    Stage.HOLDING: frozenset({Stage.ACTING, Stage.RELEASED, Stage.GONE}),
-    Stage.RELEASED: frozenset({Stage.ACTING, Stage.SUSPECTED, Stage.EXHAUSTED, Stage.RECOVERED, Stage.GONE}),
-    Stage.EXHAUSTED: frozenset({Stage.SUSPECTED, Stage.RECOVERED, Stage.GONE}),
-    Stage.RECOVERED: frozenset(),
-    Stage.GONE: frozenset(),
+    IncidentStage.GUARDED: frozenset(
+        {IncidentStage.ACTING, IncidentStage.OWN, IncidentStage.EXHAUSTED, IncidentStage.RECOVERED, IncidentStage.GONE}
+    ),
+    IncidentStage.OWN: frozenset({IncidentStage.SUSPECTED, IncidentStage.RECOVERED, IncidentStage.GONE}),
+    IncidentStage.ACTING: frozenset(
+        {
+            IncidentStage.ACTING,
+            IncidentStage.HOLDING,
+            IncidentStage.RELEASED,
+            IncidentStage.SUSPECTED,
+            IncidentStage.OWN,
+            IncidentStage.EXHAUSTED,
+            IncidentStage.GONE,
+        }
+    ),
+    IncidentStage.HOLDING: frozenset({IncidentStage.ACTING, IncidentStage.RELEASED, IncidentStage.GONE}),
+    IncidentStage.RELEASED: frozenset(
+        {
+            IncidentStage.ACTING,
+            IncidentStage.SUSPECTED,
+            IncidentStage.EXHAUSTED,
+            IncidentStage.RECOVERED,
+            IncidentStage.GONE,
+        }
+    ),
+    IncidentStage.EXHAUSTED: frozenset({IncidentStage.SUSPECTED, IncidentStage.RECOVERED, IncidentStage.GONE}),
+    IncidentStage.RECOVERED: frozenset(),
+    IncidentStage.GONE: frozenset(),
 }
 
 
-def check(before: Stage, after: Stage) -> None:
+def check(before: IncidentStage, after: IncidentStage) -> None:
     """Raise `Permanent` for an illegal change."""
     if after not in LEGAL[before]:
         raise Permanent(f"an incident cannot change from {before} to {after}")
 
 
-class Rung(StrEnum):
+class RecoveryRung(StrEnum):
     """The rungs of the ladder, the mildest first."""
 
     DISK = "disk"  # what the culprit reads and writes is limited to a share of it
@@ -62,18 +89,18 @@ class Rung(StrEnum):
 
 
 _NEEDS = {
-    Rung.DISK: MaxAction.CAP,
-    Rung.TIGHTEN: MaxAction.CAP,
-    Rung.CAP: MaxAction.CAP,
-    Rung.IDLE: MaxAction.IDLE,
-    Rung.FREEZE: MaxAction.EVICT,
-    Rung.EVICT: MaxAction.EVICT,
-    Rung.MOVE: MaxAction.EVICT,  # either pod is evicted for it
+    RecoveryRung.DISK: MaxAction.CAP,
+    RecoveryRung.TIGHTEN: MaxAction.CAP,
+    RecoveryRung.CAP: MaxAction.CAP,
+    RecoveryRung.IDLE: MaxAction.IDLE,
+    RecoveryRung.FREEZE: MaxAction.EVICT,
+    RecoveryRung.EVICT: MaxAction.EVICT,
+    RecoveryRung.MOVE: MaxAction.EVICT,  # either pod is evicted for it
 }
-USUAL = tuple(rung for rung in Rung if rung is not Rung.FREEZE)
-LEAVING = frozenset({Rung.EVICT, Rung.MOVE})  # proven by the absence of the culprit
+USUAL = tuple(rung for rung in RecoveryRung if rung is not RecoveryRung.FREEZE)
+LEAVING = frozenset({RecoveryRung.EVICT, RecoveryRung.MOVE})  # proven by the absence of the culprit
 
 
-def permitted(rung: Rung, most: MaxAction) -> bool:
+def permitted(rung: RecoveryRung, most: MaxAction) -> bool:
     """Whether an objective with this strongest action allows the rung."""
     return most.allows(_NEEDS[rung])

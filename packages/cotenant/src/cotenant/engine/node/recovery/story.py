@@ -12,13 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from cotenant.engine.node.recovery.incident import Event, Incident, Proof, Reading, Restraint
+from cotenant.engine.node.recovery.incident import Incident, IncidentEvent, Proof, Restraint, TroubleReading
 from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.engine.node.recovery.restraint import described_after, standing
-from cotenant.engine.node.recovery.stages import Stage
+from cotenant.engine.node.recovery.stages import IncidentStage
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
-from cotenant.policy.interference.attribution.attribute import Attribution, Candidate, Cause
+from cotenant.policy.interference.attribution.attribute import Attribution, CandidateCause, TroubleCause
 from cotenant.policy.interference.series import job_of
 
 _MIN_REQUEST_M = 2  # shares are at least 2, as kubelet's best-effort group has them
@@ -39,24 +39,24 @@ class IncidentStory:
     """
 
     number: int
-    stage: Stage
+    stage: IncidentStage
     pod: str
     uid: str
     objective: str
     objective_us: int | None
     signal: str
     threshold_ppm: int
-    before: Reading
+    before: TroubleReading
     cause: str
     culprit: str  # namespace/name; "" where no pod is named
     confidence_ppm: int
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[CandidateCause, ...]
     proofs: tuple[Proof, ...]
     opened_us: int
     recovered_after_us: int | None
     ended_us: int | None
     chain: tuple[Link, ...]
-    events: tuple[Event, ...]
+    events: tuple[IncidentEvent, ...]
     workload: str = ""  # whose pods are all meant: `culprit` is the most active one; an older agent sends none
     later: str = ""
     owner: str = ""  # what made `culprit`, where it is meant alone
@@ -186,7 +186,7 @@ def _later(incident: Incident) -> str:
     found, acted_on = incident.attribution, incident.acted_on
     if found is None or acted_on is None or _same(found, acted_on):
         return ""
-    if found.cause is Cause.UNKNOWN:
+    if found.cause is TroubleCause.UNKNOWN:
         return "no other cause is found"  # its reason may still name who was cleared
     return found.reason.text.partition(": ")[2]
 
@@ -203,12 +203,12 @@ def _objective(objective_us: int | None, name: str) -> str:
     return f"latency of at most {objective_us / 1000:g} ms ({source})"
 
 
-def _reading(reading: Reading, threshold_ppm: int) -> str:
+def _reading(reading: TroubleReading, threshold_ppm: int) -> str:
     text = f"signal {reading.level_ppm / PPM:.2f}, threshold {threshold_ppm / PPM:.2f}"
     return text if reading.burn_milli is None else f"budget burns {reading.burn_milli / 1000:.1f} x, {text}"
 
 
-def _short(reading: Reading | None) -> str:
+def _short(reading: TroubleReading | None) -> str:
     if reading is None:
         return "not measured"
     burn = "" if reading.burn_milli is None else f" (burn {reading.burn_milli / 1000:.1f} x)"

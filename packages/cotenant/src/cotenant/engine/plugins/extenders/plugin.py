@@ -24,11 +24,11 @@ import numpy as np
 
 from cotenant.engine.cycle.access import CycleAccess
 from cotenant.engine.framework.backoff import Backoff
-from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.framework.node_rules import RuleResult
 from cotenant.engine.framework.node_view import NodeView
-from cotenant.engine.framework.plugin import Plugin, Refused
+from cotenant.engine.framework.plugin import Plugin, PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.plugins.extenders.question import Answer, AskExtenders, Question
+from cotenant.engine.plugins.extenders.question import AskExtenders, ExtenderAnswer, ExtenderQuestion
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.extender import Extender
@@ -54,7 +54,7 @@ class Extenders(Plugin):
         self.extenders = tuple(extenders)
         self._backoff, self._asks = backoff, asks
         self._asked = tuple(i for i, e in enumerate(self.extenders) if e.filter_verb or e.prioritize_verb)
-        self._questions: dict[str, Question] = {}  # by UID
+        self._questions: dict[str, ExtenderQuestion] = {}  # by UID
         self._failures: dict[str, int] = {}  # by UID, in a row
         self._open: Counter[tuple[int, ...]] = Counter()  # open questions, by whom
         self._queued: dict[tuple[int, ...], dict[str, None]] = {}  # UIDs that wait for their turn, by whom
@@ -121,12 +121,12 @@ class Extenders(Plugin):
 
     # ---- questions
 
-    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
+    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, PodRefused]:
         """Pods whose answer is there are judged; about the others, extenders are asked. A gang waits for its last
         answer.
         """
         self._now_s = max(self._now_s, now_s)
-        found: dict[int, Refused] = {}
+        found: dict[int, PodRefused] = {}
         gangs: dict[str, list[int]] = {}
         for position, entry in enumerate(pods):
             if whom := self._to_ask(entry):
@@ -139,11 +139,11 @@ class Extenders(Plugin):
             found |= self._why_not_all({at: pods[at] for at in positions}, now_s)
         return found
 
-    def _why_not_all(self, members: Mapping[int, PodInfo], now_s: float) -> dict[int, Refused]:
+    def _why_not_all(self, members: Mapping[int, PodInfo], now_s: float) -> dict[int, PodRefused]:
         """Why a gang is not judged, by member; where one waits for an answer, all of them do."""
         last_s = max((self._answered_s(entry.seen.uid) for entry in members.values()), default=-inf)
         since_s = now_s - (GANG_STALE_S if last_s >= now_s - STALE_S else STALE_S)  # the first serves until the last
-        found: dict[int, Refused] = {}
+        found: dict[int, PodRefused] = {}
         for at, entry in members.items():
             why = self._why_not_yet(entry, self._to_ask(entry), now_s, since_s)
             if why is not None:
@@ -155,12 +155,12 @@ class Extenders(Plugin):
         question = self._questions.get(uid)
         return -inf if question is None or question.answer is None else question.answered_s
 
-    def _why_not_yet(self, entry: PodInfo, whom: tuple[int, ...], now_s: float, since_s: float) -> Refused | None:
+    def _why_not_yet(self, entry: PodInfo, whom: tuple[int, ...], now_s: float, since_s: float) -> PodRefused | None:
         """`since_s`: answers from before are too old."""
         uid = entry.seen.uid
         question = self._questions.get(uid)
         if question is not None and question.error and now_s < question.retry_s:
-            return Refused(NAME, question.error)
+            return PodRefused(NAME, question.error)
         if question is not None and question.is_open and now_s < question.expires_s:
             return self._waits(whom)
         if _gang_of(entry) and (question is None or question.answer is None) and self._open[whom] >= MAX_OPEN:
@@ -187,11 +187,11 @@ class Extenders(Plugin):
         self._numbers += 1
         self._open[whom] += 1
         within_s = 2 * sum(self.extenders[i].timeout_s for i in whom) + _MARGIN_S  # filters, then scores
-        self._questions[entry.seen.uid] = Question(self._numbers, whom, feasible, now_s + within_s)
+        self._questions[entry.seen.uid] = ExtenderQuestion(self._numbers, whom, feasible, now_s + within_s)
         self.host.say(AskExtenders(entry.seen.uid, entry.seen.pod.key, self._numbers, tuple(sorted(feasible)), whom))
 
-    def _waits(self, whom: tuple[int, ...]) -> Refused:
-        return Refused(NAME, f"waits for the answer of extender {self._urls(whom)}", is_told=False)
+    def _waits(self, whom: tuple[int, ...]) -> PodRefused:
+        return PodRefused(NAME, f"waits for the answer of extender {self._urls(whom)}", is_told=False)
 
     def _feasible(self, entry: PodInfo) -> frozenset[str]:
         """Nodes that pass every filter of ours."""
@@ -206,7 +206,7 @@ class Extenders(Plugin):
 
     # ---- answers
 
-    def answered(self, uid: str, number: int, answer: Answer, now_s: float) -> bool:
+    def answered(self, uid: str, number: int, answer: ExtenderAnswer, now_s: float) -> bool:
         """What the extenders said. Returns whether it was waited for."""
         question = self._awaited(uid, number)
         if question is None:
@@ -237,11 +237,11 @@ class Extenders(Plugin):
         if not any((asked := self._questions.get(one)) is not None and asked.is_open for one in members):
             self.host.reconsider(uid)
 
-    def _awaited(self, uid: str, number: int) -> Question | None:
+    def _awaited(self, uid: str, number: int) -> ExtenderQuestion | None:
         question = self._questions.get(uid)
         return question if question is not None and question.number == number and question.is_open else None
 
-    def _closed(self, question: Question) -> None:
+    def _closed(self, question: ExtenderQuestion) -> None:
         """A question is answered, or nobody waits for its answer: the next pod has its turn."""
         self._open[question.whom] -= 1
         waiting = self._queued.get(question.whom)
@@ -278,7 +278,7 @@ class Extenders(Plugin):
 
     # ---- judgement
 
-    def filter(self, pod: Pod, nodes: NodeView) -> Rule | None:
+    def filter(self, pod: Pod, nodes: NodeView) -> RuleResult | None:
         """Nodes that the answer allows; all of them where nothing was asked."""
         uid = self._keys.get(pod.key, "")
         question = self._questions.get(uid)
@@ -293,7 +293,7 @@ class Extenders(Plugin):
         left[rows] = False
         why = dict(question.answer.refused) if question is not None and question.answer is not None else {}
         why |= dict.fromkeys(spared, "it spares the pods that would have to go")
-        return Rule(NAME, "node(s) were refused by an extender", left, False, _Words(nodes, why))
+        return RuleResult(NAME, "node(s) were refused by an extender", left, False, _Words(nodes, why))
 
     def score(self, pod: Pod, nodes: NodeView, rows: Int) -> Float | None:
         """What extenders add to the score."""

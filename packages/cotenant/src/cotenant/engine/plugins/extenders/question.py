@@ -23,7 +23,7 @@ class AskExtenders:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ExtenderAnswer:
     """What the extenders left of the nodes. `points`: what they add to the score of a node, weights included."""
 
     nodes: frozenset[str]
@@ -32,14 +32,14 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ExtenderQuestion:
     """How a question about a pod stands."""
 
     number: int
     whom: tuple[int, ...]  # extenders
     nodes: frozenset[str]
     expires_s: float  # an answer that has not come by then is not waited for
-    answer: Answer | None = None
+    answer: ExtenderAnswer | None = None
     answered_s: float = 0.0
     error: str = ""  # of an extender that may not be ignored
     retry_s: float = 0.0  # it is asked again then

@@ -4,7 +4,7 @@ descriptions.
 Each member's event may concern every member, and a round asks about thousands of pods. The records are kept by
 engine/plugins/gangs/membership.py; here the gangs that changed are processed once before a round (`turn`): members
 whose gate or key changed are queued again, and PodGroups get their status. Nothing is placed here: a bundle of Strict
-gangs is queued under one key (`Whole`) and placed by engine/plugins/gangs/judging.py; members of NonStrict gangs are
+gangs is queued under one key (`WholeGroup`) and placed by engine/plugins/gangs/judging.py; members of NonStrict gangs are
 placed one by one, hold their nodes (engine/plugins/gangs/waiting.py), and are queued under one key only while their
 gang is in back-off (engine/plugins/gangs/back_off.py).
 
@@ -18,16 +18,16 @@ from collections.abc import Hashable, Iterable, Mapping
 from math import inf
 from types import MappingProxyType
 
-from cotenant.engine.framework.events import NODES, Event
-from cotenant.engine.framework.pod_state import PodInfo, State
-from cotenant.engine.framework.queueing import Whole
+from cotenant.engine.framework.events import NODES, EventKind
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
+from cotenant.engine.framework.queueing import WholeGroup
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.engine.plugins.gangs.membership import GangMembership
 from cotenant.engine.plugins.gangs.status import status_update, view_of
 from cotenant.engine.plugins.gangs.views import GangView
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.gangs.bundles import bundle, reach
-from cotenant.policy.placement.gangs.permit import Tally
+from cotenant.policy.placement.gangs.permit import GangTally
 from cotenant.policy.placement.gangs.spec import gang_key
 
 NAME = "Coscheduling"
@@ -41,8 +41,10 @@ class GangDirectory(GangMembership):
     events = MappingProxyType(
         {
             NAME: frozenset(),  # members are missing: whoever comes wakes the gang
-            "GangTopology": NODES | {Event.POD_GONE},
-            "GangResources": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_CHANGED, Event.POD_GONE}),
+            "GangTopology": NODES | {EventKind.POD_GONE},
+            "GangResources": frozenset(
+                {EventKind.NODE_ADDED, EventKind.NODE_CHANGED, EventKind.POD_CHANGED, EventKind.POD_GONE}
+            ),
         }
     )
     gathers = True
@@ -70,13 +72,13 @@ class GangDirectory(GangMembership):
             backs_off = any(map(self._back_offs.is_active, together)) and not all(
                 element.goes_alone() for element in gangs
             )
-            return Whole(together, NAME) if backs_off else gang.key
+            return WholeGroup(together, NAME) if backs_off else gang.key
         specs = [element.spec for element in gangs if element.spec is not None]
         # who comes later has to be placed beside the others
         required = any(spec.inner_key or (spec.topology is not None and spec.topology.required) for spec in specs)
         if not required and all(element.goes_alone() for element in gangs):
             return gang.key
-        return Whole(together, NAME)
+        return WholeGroup(together, NAME)
 
     def turn(self, now_s: float) -> None:
         """Queue members again whose gate or key may have changed, and send the status of PodGroups."""
@@ -85,11 +87,11 @@ class GangDirectory(GangMembership):
         self._grew.clear()
         for key in [key for key, due_s in self._report_at_s.items() if due_s <= now_s]:
             del self._report_at_s[key]
-            self._reconsider(key, State.BLOCKED)
+            self._reconsider(key, SchedulingState.BLOCKED)
         for key in self._back_offs.end_due(now_s):
             self._reconsidered[key] = None
         for key in self._reconsidered:
-            self._reconsider(key, State.BLOCKED, State.QUEUED)
+            self._reconsider(key, SchedulingState.BLOCKED, SchedulingState.QUEUED)
         self._reconsidered.clear()
         self._report_evictable()
         for key in self._status_due:
@@ -107,7 +109,7 @@ class GangDirectory(GangMembership):
             return inf
         return min(self._back_offs.next_s(), *self._report_at_s.values(), inf)
 
-    def _reconsider(self, key: str, *states: State) -> None:
+    def _reconsider(self, key: str, *states: SchedulingState) -> None:
         gang = self._gangs.get(key)
         for uid, entry in gang.members.items() if gang is not None else ():
             if entry.state in states:
@@ -149,7 +151,7 @@ class GangDirectory(GangMembership):
         """The gangs that must be satisfied with it, itself included."""
         return reach(gang.key, self._links)
 
-    def lacking(self, keys: Iterable[str], with_node: Iterable[PodInfo]) -> tuple[Tally, ...]:
+    def lacking(self, keys: Iterable[str], with_node: Iterable[PodInfo]) -> tuple[GangTally, ...]:
         """The gangs that must be satisfied with these and would not be if these members had a node."""
         extra: dict[str, int] = {}
         for entry in with_node:
@@ -194,7 +196,9 @@ class GangDirectory(GangMembership):
         gangs = [self._gangs[key] for key in self.bundle_of(gang)]
         if all(element.goes_alone() for element in gangs):
             return None
-        queued = (entry for element in gangs for entry in element.members.values() if entry.state is State.QUEUED)
+        queued = (
+            entry for element in gangs for entry in element.members.values() if entry.state is SchedulingState.QUEUED
+        )
         return next(queued, None)
 
     def holding(self) -> tuple[Gang, ...]:
@@ -240,9 +244,9 @@ class GangDirectory(GangMembership):
             if gang is not None:
                 gang.why = why
 
-    def _tally(self, key: str, waiting: int = 0) -> Tally:
+    def _tally(self, key: str, waiting: int = 0) -> GangTally:
         gang = self._gangs.get(key)
-        return gang.tally(waiting) if gang is not None else Tally(key, None)
+        return gang.tally(waiting) if gang is not None else GangTally(key, None)
 
     # ---- questions
 
@@ -280,8 +284,12 @@ class GangDirectory(GangMembership):
         if set(self._watched) != {key for key, gang in self._gangs.items() if gang.holding or gang.yields_to}:
             raise Permanent("the gangs that hold nodes or yield are not those that are looked at each round")
         for gang in self._gangs.values():
-            placed = {uid for uid, entry in gang.members.items() if entry.node and entry.state is not State.WAITING}
-            holding = {uid for uid, entry in gang.members.items() if entry.node and entry.state is State.WAITING}
+            placed = {
+                uid for uid, entry in gang.members.items() if entry.node and entry.state is not SchedulingState.WAITING
+            }
+            holding = {
+                uid for uid, entry in gang.members.items() if entry.node and entry.state is SchedulingState.WAITING
+            }
             if gang.placed != placed or gang.holding.keys() != holding:
                 raise Permanent(f"gang {gang.key} counts {len(gang.placed)} placed members, there are {len(placed)}")
             if any(uid not in self._of for uid in gang.members):

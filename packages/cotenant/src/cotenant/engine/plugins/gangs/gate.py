@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.policy.placement.gangs.bundles import reach
-from cotenant.policy.placement.gangs.permit import Gate, Tally, pre_enqueue
+from cotenant.policy.placement.gangs.permit import GangTally, QueueGate, pre_enqueue
 
 
 def why_closed(gang: Gang, gangs: Mapping[str, Gang], links: Mapping[str, tuple[str, ...]]) -> str:
@@ -29,15 +29,15 @@ def why_closed(gang: Gang, gangs: Mapping[str, Gang], links: Mapping[str, tuple[
     tallies = []
     for key in sorted(reach(gang.key, links)) if links else (gang.key,):
         other = gangs.get(key)
-        tally = other.tally() if other is not None else Tally(key, None)
+        tally = other.tally() if other is not None else GangTally(key, None)
         if other is not None and other.placed and not tally.satisfied:  # any bound member opens the gate
-            tally = Tally(key, tally.spec, tally.waiting, tally.bound, tally.members, True)
+            tally = GangTally(key, tally.spec, tally.waiting, tally.bound, tally.members, True)
         tallies.append(tally)
     answer, which = pre_enqueue(tallies)
     if which is None:
         return ""
     bound_to = "" if which.key == gang.key else f"gang {gang.key} is bound to gang {which.key}: "
-    if answer is Gate.NOT_INITIALISED:
+    if answer is QueueGate.NOT_INITIALISED:
         other = gangs.get(which.key)
         why = "; ".join(other.problems) if other is not None else ""
         return f"{bound_to}gang {which.key} cannot be judged: {why or 'no PodGroup and no pod of it exists'}"

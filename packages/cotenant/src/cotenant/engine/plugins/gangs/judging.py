@@ -23,16 +23,16 @@ import numpy as np
 from cotenant.engine.cycle.access import CycleAccess
 from cotenant.engine.cycle.admission import refusals
 from cotenant.engine.cycle.eviction.simulated_evictions import trial
-from cotenant.engine.cycle.placing import Judgement
+from cotenant.engine.cycle.placing import PodJudgement
 from cotenant.engine.framework.budget import FILTER
-from cotenant.engine.framework.plugin import Refused
+from cotenant.engine.framework.plugin import PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Group, Verdict
+from cotenant.engine.framework.queueing import PlacementVerdict, QueuedGroup
 from cotenant.engine.plugins.gangs.directory import NAME, GangDirectory
 from cotenant.engine.plugins.gangs.nested import is_nested, place_nested
 from cotenant.engine.plugins.gangs.nominations import GangNominations
-from cotenant.engine.plugins.gangs.preemption import GangPreempting, Plan, place_each
-from cotenant.engine.plugins.gangs.topology import Place, may_be_together, places, topology_of
+from cotenant.engine.plugins.gangs.preemption import GangPreempting, PreemptionPlan, place_each
+from cotenant.engine.plugins.gangs.topology import TopologyPlace, may_be_together, places, topology_of
 from cotenant.engine.state.narrowing import EVERYWHERE
 
 _PREEMPTIONS_A_ROUND = 1
@@ -41,8 +41,8 @@ _SEARCHES_A_ROUND = 4  # for victims
 
 @dataclass(frozen=True, slots=True)
 class _Rejected:
-    group: Group
-    verdict: Verdict
+    group: QueuedGroup
+    verdict: PlacementVerdict
     by_nodes: bool  # nodes were evaluated: evictions may help
     admitted: tuple[PodInfo, ...] = ()  # members that may be placed
 
@@ -61,7 +61,7 @@ class GangJudging:
         self._nominations = GangNominations(cycle)
         self._rejected: list[_Rejected] = []
 
-    def judge(self, group: Group, now_s: float) -> None:
+    def judge(self, group: QueuedGroup, now_s: float) -> None:
         """Place the bundle, or change nothing; `settle` must follow after the round's other pods."""
         self._placer.prepare()
         entries = [self._pods.by_uid[uid] for uid in group.pods]
@@ -69,7 +69,9 @@ class GangJudging:
         lacking = self._gangs.lacking(keys, entries)
         if lacking:
             words = "; ".join(self._short(tally.key, tally.lacks()) for tally in lacking)
-            self._rejected.append(_Rejected(group, self._unevaluated(entries[0], Refused(NAME, words), now_s), False))
+            self._rejected.append(
+                _Rejected(group, self._unevaluated(entries[0], PodRefused(NAME, words), now_s), False)
+            )
             return
         entries = self._in_order(keys, entries)
         with self._nominations.hidden(entries):
@@ -87,11 +89,11 @@ class GangJudging:
             return
         with self._nominations.hidden(admitted):
             found = self._try(group, keys, admitted, now_s)
-            if isinstance(found, Verdict):
+            if isinstance(found, PlacementVerdict):
                 self._withdraw(admitted)
             else:
                 self._accept(group, admitted, found, now_s)
-        if isinstance(found, Verdict):
+        if isinstance(found, PlacementVerdict):
             by_nodes = not is_nested(self._gangs, keys) and not any(map(self._placer.insists, admitted))
             self._rejected.append(_Rejected(group, found, by_nodes, tuple(admitted)))
         else:
@@ -112,7 +114,7 @@ class GangJudging:
             if not keeps:  # else the last victims are gone, and what they had is not free yet
                 self._nominations.reconsider(entries)
             late = self._components.preempting.late(entries)
-            plan: Plan | None = None
+            plan: PreemptionPlan | None = None
             if may_preempt and not keeps and self._could_help(entries):
                 if not (allowance and searches):
                     continue  # the group stays active: its turn is in the next round
@@ -149,34 +151,34 @@ class GangJudging:
     # ---- one transaction
 
     def _try(
-        self, group: Group, keys: tuple[str, ...], entries: list[PodInfo], now_s: float
-    ) -> list[Judgement] | Verdict:
+        self, group: QueuedGroup, keys: tuple[str, ...], entries: list[PodInfo], now_s: float
+    ) -> list[PodJudgement] | PlacementVerdict:
         """The node of each, written; or why not, with nothing written."""
         kept = self._on_nominated(keys, entries, now_s)
         if kept is not None:
             return kept
-        failure: Verdict | None = None
+        failure: PlacementVerdict | None = None
         nominations = self._components.nominations
         closed = nominations.closed_to(entries)
         for entry in places(self._components.assignments, self._gangs, keys, entries, self._nominations.rows(entries)):
             place = entry._replace(only=nominations.without(entry.only, closed))
             found = self._attempt(keys, entries, place, now_s)
             if (
-                isinstance(found, Verdict) and self._placer.drew
+                isinstance(found, PlacementVerdict) and self._placer.drew
             ):  # resources that they drew from reservations may be missing for the others
                 without = self._attempt(keys, entries, place, now_s, drawing=False)
-                found = found if isinstance(without, Verdict) else without
-            if not isinstance(found, Verdict):
+                found = found if isinstance(without, PlacementVerdict) else without
+            if not isinstance(found, PlacementVerdict):
                 return found
             failure = found
         topology = topology_of(self._gangs, keys)
         if failure is None and topology is not None:
             words = f"{self._name(keys)}: no domain of {topology.keys[-1]} has room for its {len(entries)} members"
-            failure = self._unevaluated(entries[0], Refused("GangTopology", words, about_nodes=True), now_s)
+            failure = self._unevaluated(entries[0], PodRefused("GangTopology", words, about_nodes=True), now_s)
         assert failure is not None
         return failure
 
-    def _on_nominated(self, keys: tuple[str, ...], entries: list[PodInfo], now_s: float) -> list[Judgement] | None:
+    def _on_nominated(self, keys: tuple[str, ...], entries: list[PodInfo], now_s: float) -> list[PodJudgement] | None:
         """Place each on its nominated node, as the simulated eviction did, and members without one beside them."""
         placing, assignments = self._components.placing, self._components.assignments
         nominated, topology = self._nominations.rows(entries), topology_of(self._gangs, keys)
@@ -208,8 +210,8 @@ class GangJudging:
         return None
 
     def _attempt(
-        self, keys: tuple[str, ...], entries: list[PodInfo], place: Place, now_s: float, drawing: bool = True
-    ) -> list[Judgement] | Verdict:
+        self, keys: tuple[str, ...], entries: list[PodInfo], place: TopologyPlace, now_s: float, drawing: bool = True
+    ) -> list[PodJudgement] | PlacementVerdict:
         placing = self._components.placing
         mark = placing.mark()
         if is_nested(self._gangs, keys):
@@ -236,7 +238,7 @@ class GangJudging:
             verdict = replace(verdict, filters=verdict.filters | {"GangTopology"})
         return of_gang(verdict, words)
 
-    def _accept(self, group: Group, entries: list[PodInfo], judged: list[Judgement], now_s: float) -> None:
+    def _accept(self, group: QueuedGroup, entries: list[PodInfo], judged: list[PodJudgement], now_s: float) -> None:
         left = []
         together = sum(judgement.row >= 0 for judgement in judged)
         for entry, judgement in zip(entries, judged, strict=True):
@@ -249,7 +251,9 @@ class GangJudging:
         for uid in list(group.pods):
             self._pods.requeue(self._pods.by_uid[uid], now_s)  # they are placed alone from now on
 
-    def _admitted(self, entries: list[PodInfo], now_s: float) -> tuple[list[PodInfo], tuple[PodInfo, Refused] | None]:
+    def _admitted(
+        self, entries: list[PodInfo], now_s: float
+    ) -> tuple[list[PodInfo], tuple[PodInfo, PodRefused] | None]:
         """Those that every plugin admits, and the first that was not admitted, with its reason."""
         rejected = refusals(self._components.roster, entries, now_s)
         if not rejected:
@@ -259,7 +263,12 @@ class GangJudging:
         return [entry for at, entry in enumerate(entries) if at not in out], (entries[first], rejected[0][first])
 
     def _post_filter(
-        self, keys: tuple[str, ...], entries: list[PodInfo], admitted: list[PodInfo], verdict: Verdict, now_s: float
+        self,
+        keys: tuple[str, ...],
+        entries: list[PodInfo],
+        admitted: list[PodInfo],
+        verdict: PlacementVerdict,
+        now_s: float,
     ) -> None:
         """Let the plugin that rejected the gang free resources for as many members as must be placed together."""
         admitted_uids = {entry.seen.uid for entry in admitted}
@@ -315,7 +324,7 @@ class GangJudging:
             for entry in entries
         )
 
-    def _fits_later(self, group: Group, entries: list[PodInfo], now_s: float, overdue: bool) -> bool:
+    def _fits_later(self, group: QueuedGroup, entries: list[PodInfo], now_s: float, overdue: bool) -> bool:
         """Whether a nominated bundle fits once what ends for it is gone; those that are overdue count as gone with
         `overdue` only.
         """
@@ -338,19 +347,21 @@ class GangJudging:
             keys = self._keys(entries)
             entries = self._in_order(keys, entries)
             found = self._try(group, keys, entries, now_s)
-            if not isinstance(found, Verdict):
+            if not isinstance(found, PlacementVerdict):
                 placing.undo(
                     [entry for entry, judgement in zip(entries, found, strict=True) if judgement.row >= 0], mark
                 )
                 self._placer.undo(now_s)
-        return not isinstance(found, Verdict)
+        return not isinstance(found, PlacementVerdict)
 
-    def _plan(self, entries: list[PodInfo], admitted: Sequence[PodInfo], now_s: float) -> tuple[Plan | None, str]:
+    def _plan(
+        self, entries: list[PodInfo], admitted: Sequence[PodInfo], now_s: float
+    ) -> tuple[PreemptionPlan | None, str]:
         """Whom to evict for a bundle: for those of its members only that may be placed then."""
         with self._nominations.hidden(entries):
             keys = self._keys(entries)
             found = self._preempting.attempt(keys, self._in_order(keys, list(admitted)), now_s)
-        return (found, "") if isinstance(found, Plan) else (None, found)
+        return (found, "") if isinstance(found, PreemptionPlan) else (None, found)
 
     # ---- messages
 
@@ -366,10 +377,10 @@ class GangJudging:
         least = gang.spec.min_available if gang is not None and gang.spec is not None else 0
         return f"gang {key}: {lacks} of the {least} members that must be placed together do not wait for a node now"
 
-    def _unevaluated(self, entry: PodInfo, why: Refused, now_s: float) -> Verdict:
+    def _unevaluated(self, entry: PodInfo, why: PodRefused, now_s: float) -> PlacementVerdict:
         """The verdict where no node was evaluated."""
         record = self._pods.record(entry, why.message, now_s)
-        return Verdict(
+        return PlacementVerdict(
             record,
             why.message,
             frozenset({why.plugin}),
@@ -379,7 +390,7 @@ class GangJudging:
         )
 
 
-def of_gang(verdict: Verdict, why: str) -> Verdict:
+def of_gang(verdict: PlacementVerdict, why: str) -> PlacementVerdict:
     """The verdict of a member as that of its gang; `why` goes before the member's message."""
     record = replace(verdict.record, waiting_because=why)
     return replace(verdict, record=record, message=f"{why}: {verdict.message}")

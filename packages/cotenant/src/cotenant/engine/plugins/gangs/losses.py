@@ -11,16 +11,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cotenant.engine.framework.jobs import Job
+from cotenant.engine.framework.jobs import PlacedJob
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.members import Gang
-from cotenant.model.groups.gang import Disruption, Mode
+from cotenant.model.groups.gang import Disruption, GangMode
 
 
-def job_of_bundle(keys: tuple[str, ...], gangs: Sequence[Gang], is_going: Callable[[PodInfo], bool]) -> Job | None:
+def job_of_bundle(
+    keys: tuple[str, ...], gangs: Sequence[Gang], is_going: Callable[[PodInfo], bool]
+) -> PlacedJob | None:
     """The job of gangs that are placed together; None where none of them is Strict, or each member may go by itself."""
     specs = [gang.spec for gang in gangs if gang.spec is not None]
-    if not any(spec.mode is Mode.STRICT and spec.disruption is not Disruption.SINGLE for spec in specs):
+    if not any(spec.mode is GangMode.STRICT and spec.disruption is not Disruption.SINGLE for spec in specs):
         return None
     whole = any(spec.disruption is Disruption.ALL for spec in specs)
     spare: list[int] = []
@@ -30,7 +32,7 @@ def job_of_bundle(keys: tuple[str, ...], gangs: Sequence[Gang], is_going: Callab
         spare.append(len(stay) - (gang.spec.min_available if gang.spec is not None else 0))
         members += stay
     spared = 0 if whole else max(0, min(spare))
-    return Job(keys, tuple(sorted(members, key=_least_important_first)), spared)
+    return PlacedJob(keys, tuple(sorted(members, key=_least_important_first)), spared)
 
 
 def _started_s(entry: PodInfo) -> float:

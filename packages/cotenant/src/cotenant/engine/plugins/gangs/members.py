@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from math import inf
 
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.model.cluster.observed import Phase
-from cotenant.model.groups.gang import GangSpec, MatchPolicy, Mode, PodGroup, PodGroupStatus
-from cotenant.policy.placement.gangs.permit import Tally
+from cotenant.model.cluster.observed import PodPhase
+from cotenant.model.groups.gang import GangMode, GangSpec, MatchPolicy, PodGroup, PodGroupStatus
+from cotenant.policy.placement.gangs.permit import GangTally
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +32,7 @@ class Gang:
     oldest: PodInfo | None = None  # its annotations count where there is no PodGroup
     placed: set[str] = field(default_factory=set)
     holding: dict[str, PodInfo] = field(default_factory=dict)
-    ended: dict[str, Phase] = field(default_factory=dict)
+    ended: dict[str, PodPhase] = field(default_factory=dict)
     satisfied: bool = False
     open: bool = False  # its gate, when last checked
     held_since_s: float = inf  # since when members hold nodes
@@ -50,16 +50,16 @@ class Gang:
             return len(self.ended)
         if self.spec is None:
             return 0
-        succeeded = sum(phase is Phase.SUCCEEDED for phase in self.ended.values())
+        succeeded = sum(phase is PodPhase.SUCCEEDED for phase in self.ended.values())
         return succeeded if succeeded < max(self.spec.min_available, self.spec.total) else 0
 
     def unplaced(self) -> int:
         """Members without a node."""
         return len(self.members) - len(self.placed) - len(self.holding)
 
-    def tally(self, waiting: int = 0) -> Tally:
+    def tally(self, waiting: int = 0) -> GangTally:
         """Its counts; `waiting`: further members that would have a node."""
-        return Tally(
+        return GangTally(
             self.key,
             self.spec,
             waiting + len(self.holding),
@@ -84,7 +84,7 @@ class Gang:
 
     def is_strict(self) -> bool:
         """Whether members release their nodes when others find none."""
-        return self.spec is None or self.spec.mode is Mode.STRICT
+        return self.spec is None or self.spec.mode is GangMode.STRICT
 
     def find_oldest(self) -> PodInfo | None:
         """The oldest member: its annotations count."""

@@ -15,15 +15,15 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from cotenant.engine.framework.plugin import Host, Plugin
-from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.plugin import Plugin, PluginHost
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.plugins.gangs.back_off import GangBackOffs
 from cotenant.engine.plugins.gangs.gate import why_closed
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.model.cluster.demands import Demands
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.groups.gang import POD_GROUP_APIS, SIGS_GROUP, GangSpec, Mode, PodGroup, PodGroupStatus
+from cotenant.model.groups.gang import POD_GROUP_APIS, SIGS_GROUP, GangMode, GangSpec, PodGroup, PodGroupStatus
 from cotenant.model.groups.network_topology import DEFAULT, NetworkTopology
 from cotenant.policy.placement.gangs.bundles import reach
 from cotenant.policy.placement.gangs.gather import gather
@@ -36,7 +36,7 @@ class GangMembership(Plugin):
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, PodGroup]] = {}  # namespace/name -> API group -> PodGroup
         self._networks: dict[str, NetworkTopology] = {}  # by name; the one named DEFAULT counts
-        self._ended: dict[str, tuple[str, Phase]] = {}  # uid of a member that has ended -> gang, phase
+        self._ended: dict[str, tuple[str, PodPhase]] = {}  # uid of a member that has ended -> gang, phase
         self._once: set[str] = set()  # gangs that were satisfied once
         self._back_offs = GangBackOffs()
         self._start_empty()
@@ -57,7 +57,7 @@ class GangMembership(Plugin):
 
     # ---- PodGroups
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: PluginHost) -> None:
         """See `Plugin`. PodGroups, ended members, back-offs and the gangs that were satisfied once are kept."""
         super().attach(host)
         self._start_empty()
@@ -155,7 +155,7 @@ class GangMembership(Plugin):
         gang = self._of.get(entry.seen.uid)
         if gang is None:
             return
-        if entry.state is State.WAITING:
+        if entry.state is SchedulingState.WAITING:
             gang.holding[entry.seen.uid] = entry
             gang.held_since_s = min(gang.held_since_s, entry.since_s)
             self._watched[gang.key] = gang
@@ -284,7 +284,7 @@ class GangMembership(Plugin):
         network = self._networks.get(DEFAULT)
         found = gather(spec.gather, network)
         gang.spec = replace(spec, topology=found.topology)
-        gang.obstacle = found.obstacle if spec.mode is Mode.STRICT else ""  # others are not gathered
+        gang.obstacle = found.obstacle if spec.mode is GangMode.STRICT else ""  # others are not gathered
         wrong = network.wrong if network is not None else ()
         gang.problems += (*found.messages, *(f"ClusterNetworkTopology {DEFAULT}: {name}" for name in wrong))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.engine.framework.plugin import Refused
+from cotenant.engine.framework.plugin import PodRefused
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.engine.state.assignments import Assignments
 from cotenant.model.resources import PODS_NAME, format_amount
@@ -23,7 +23,7 @@ from cotenant.model.resources import PODS_NAME, format_amount
 FILTER = "GangResources"  # events that help are listed in engine/framework/events.py
 
 
-def shortage(assignments: Assignments, gang: Gang) -> Refused | None:
+def shortage(assignments: Assignments, gang: Gang) -> PodRefused | None:
     """Why members of a gang are not placed now; None if enough is free. The arrays must be up to date."""
     spec = gang.spec
     if spec is None or not spec.min_resources or gang.goes_alone():
@@ -44,4 +44,4 @@ def shortage(assignments: Assignments, gang: Gang) -> Refused | None:
     if not missing:
         return None
     message = f"gang {gang.key}: the cluster has less free than its minResources."
-    return Refused(FILTER, message, f"Free are {', '.join(missing)}", about_nodes=True)
+    return PodRefused(FILTER, message, f"Free are {', '.join(missing)}", about_nodes=True)

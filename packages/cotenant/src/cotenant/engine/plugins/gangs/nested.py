@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from cotenant.engine.cycle.access import GroupPlacer
-from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.placing import Judgement
+from cotenant.engine.cycle.components import ClusterComponents
+from cotenant.engine.cycle.placing import PodJudgement
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.directory import GangDirectory
 from cotenant.engine.plugins.gangs.members import Gang
@@ -31,18 +31,18 @@ def is_nested(gangs: GangDirectory, keys: Sequence[str]) -> bool:
 
 
 def place_nested(
-    components: Components,
+    components: ClusterComponents,
     placer: GroupPlacer,
     gangs: GangDirectory,
     entries: Sequence[PodInfo],
     only: Mask,
     now_s: float,
-) -> list[Judgement]:
+) -> list[PodJudgement]:
     """Place what fits, as `Placing.place`; a gang whose minimum fits in no domain is not placed at all."""
     by_gang: dict[str, list[PodInfo]] = {}
     for entry in entries:
         by_gang.setdefault(gangs.key_of(entry.seen.uid), []).append(entry)
-    found: dict[str, Judgement] = {}
+    found: dict[str, PodJudgement] = {}
     keyed = sorted((key for key in by_gang if _inner_key(gangs.get(key))), key=lambda key: (-len(by_gang[key]), key))
     for key in keyed:
         gang = gangs.get(key)
@@ -60,12 +60,12 @@ def _inner_key(gang: Gang | None) -> str:
 
 
 def _placed_in_one(
-    components: Components, placer: GroupPlacer, gang: Gang, members: list[PodInfo], only: Mask, now_s: float
-) -> dict[str, Judgement]:
+    components: ClusterComponents, placer: GroupPlacer, gang: Gang, members: list[PodInfo], only: Mask, now_s: float
+) -> dict[str, PodJudgement]:
     """The judgements of one gang's members, in the best domain of its key; undone where none takes its minimum."""
     placing = components.placing
     least = max(1, gang.tally().lacks())
-    judged: list[Judgement] = []
+    judged: list[PodJudgement] = []
     smaller: Mask | None = None  # a domain that takes the minimum and not all
     for rows in _domains(components, gang, members, only):
         mark = placing.mark()
@@ -85,7 +85,7 @@ def _placed_in_one(
     return {entry.seen.uid: judgement for entry, judgement in zip(members, judged, strict=True)}
 
 
-def _domains(components: Components, gang: Gang, members: Sequence[PodInfo], only: Mask) -> Iterator[Mask]:
+def _domains(components: ClusterComponents, gang: Gang, members: Sequence[PodInfo], only: Mask) -> Iterator[Mask]:
     """Rows of the domains to try, in order: that of placed members, else those with room for all, else those with room
     for one.
     """

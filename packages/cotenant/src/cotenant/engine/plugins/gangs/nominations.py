@@ -9,8 +9,8 @@ import numpy as np
 
 from cotenant.engine.cycle.access import CycleAccess
 from cotenant.engine.framework.instructions import Preempt, Victim
-from cotenant.engine.framework.pod_state import PodInfo, State
-from cotenant.engine.plugins.gangs.preemption import Plan
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
+from cotenant.engine.plugins.gangs.preemption import PreemptionPlan
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
 
@@ -83,13 +83,13 @@ class GangNominations:
         for entry in entries:
             self._components.nominations.drop(entry.seen.uid)
 
-    def evict(self, plan: Plan, now_s: float) -> None:
+    def evict(self, plan: PreemptionPlan, now_s: float) -> None:
         """Nominate every member for its node and evict the victims; the first member waits for all of them."""
         components, going = self._components, {victim.seen.uid for victim in plan.victims}
         lost = ", and gangs that cannot do without them" if plan.fallen else ""
         at: dict[str, list[Victim]] = {}
         for victim in plan.victims:
-            if victim.state is not State.WAITING and not components.preempting.is_going(victim):
+            if victim.state is not SchedulingState.WAITING and not components.preempting.is_going(victim):
                 at.setdefault(victim.node, []).append(Victim(victim.seen.uid, victim.seen.pod.key, victim.node))
         nodes = [components.assignments.names[row] for _, row in plan.rows]
         elsewhere = [victim for node in at if node not in nodes for victim in at[node]]

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cotenant.engine.cycle.access import CycleAccess
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.framework.contracts import Evicting, Grouping, IsGoing, Together
-from cotenant.engine.framework.jobs import Job
+from cotenant.engine.framework.jobs import PlacedJob
 from cotenant.engine.framework.memento import Memento
-from cotenant.engine.framework.plugin import Host, Refused
+from cotenant.engine.framework.plugin import PluginHost, PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Group, Verdict
+from cotenant.engine.framework.queueing import PlacementVerdict, QueuedGroup
 from cotenant.engine.plugins.gangs.directory import NAME as NAME
 from cotenant.engine.plugins.gangs.directory import GangDirectory
 from cotenant.engine.plugins.gangs.judging import GangJudging, of_gang
@@ -37,7 +37,7 @@ class Gangs(GangDirectory, Grouping, Evicting):
 
     def __init__(self) -> None:
         super().__init__()
-        self._components: Components | None = None  # None before `attach`
+        self._components: ClusterComponents | None = None  # None before `attach`
         self._whole: GangJudging | None = None
         self._waiting: GangWaiting | None = None
 
@@ -66,12 +66,12 @@ class Gangs(GangDirectory, Grouping, Evicting):
         assert self._whole is not None
         return Memento((self, *self._gangs.values(), self._back_offs, *self._back_offs.each(), self._whole)).restore
 
-    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
+    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, PodRefused]:
         """Members of gangs whose `minResources` are not free."""
         if not self._with_min_resources or self._components is None:
             return {}
-        found: dict[str, Refused | None] = {}
-        rejected: dict[int, Refused] = {}
+        found: dict[str, PodRefused | None] = {}
+        rejected: dict[int, PodRefused] = {}
         for position, entry in enumerate(pods):
             gang = self._of.get(entry.seen.uid)
             if gang is None or gang.key not in self._with_min_resources:
@@ -83,7 +83,7 @@ class Gangs(GangDirectory, Grouping, Evicting):
                 rejected[position] = why
         return rejected
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: PluginHost) -> None:
         """See `Plugin`."""
         super().attach(host)
         cycle = host.cycle
@@ -97,7 +97,7 @@ class Gangs(GangDirectory, Grouping, Evicting):
         """Bind members whose gang needs no more, and release nodes that were held for too long."""
         return self._waiting is not None and self._waiting.expire(now_s)
 
-    def place_group(self, group: Group, now_s: float) -> None:
+    def place_group(self, group: QueuedGroup, now_s: float) -> None:
         """Place a bundle of gangs."""
         assert self._whole is not None
         self._whole.judge(group, now_s)
@@ -117,14 +117,14 @@ class Gangs(GangDirectory, Grouping, Evicting):
         key = self.key_of(entry.seen.uid)
         return replace(record, gang=key, together=together) if key else record
 
-    def post_filter(self, pods: Sequence[PodInfo], verdict: Verdict, now_s: float) -> Verdict:
+    def post_filter(self, pods: Sequence[PodInfo], verdict: PlacementVerdict, now_s: float) -> PlacementVerdict:
         """Add how many members of its gang have a node."""
         progress = progress_of(self.of(pods[0].seen.uid))
         return of_gang(verdict, progress) if progress else verdict
 
-    def jobs(self, is_going: IsGoing) -> tuple[Job, ...]:
+    def jobs(self, is_going: IsGoing) -> tuple[PlacedJob, ...]:
         """Strict gangs with members on nodes."""
-        found: list[Job] = []
+        found: list[PlacedJob] = []
         seen: set[str] = set()
         for gang in self.with_placed():
             if gang.key not in seen:
@@ -134,12 +134,12 @@ class Gangs(GangDirectory, Grouping, Evicting):
                     found.append(job)
         return tuple(found)
 
-    def job_of(self, entry: PodInfo, is_going: IsGoing) -> Job | None:
+    def job_of(self, entry: PodInfo, is_going: IsGoing) -> PlacedJob | None:
         """The Strict gang of a placed pod, with its bundle."""
         gang = self._of.get(entry.seen.uid)
         return self._job(gang, is_going) if gang is not None and gang.placed else None
 
-    def _job(self, gang: Gang, is_going: IsGoing) -> Job | None:
+    def _job(self, gang: Gang, is_going: IsGoing) -> PlacedJob | None:
         keys = self._evicted_with(gang)
         return job_of_bundle(keys, [found for found in map(self.get, keys) if found is not None], is_going)
 

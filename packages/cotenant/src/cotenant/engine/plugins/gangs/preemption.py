@@ -23,14 +23,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cotenant.engine.cycle.access import GroupPlacer
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.eviction.losses import AtStake
-from cotenant.engine.cycle.eviction.simulated_evictions import Trial, trial
-from cotenant.engine.cycle.placing import Judgement
-from cotenant.engine.framework.jobs import Job
+from cotenant.engine.cycle.eviction.simulated_evictions import EvictionTrial, trial
+from cotenant.engine.cycle.placing import PodJudgement
+from cotenant.engine.framework.jobs import PlacedJob
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.directory import GangDirectory
-from cotenant.engine.plugins.gangs.topology import Place, places_to_clear
+from cotenant.engine.plugins.gangs.topology import TopologyPlace, places_to_clear
 from cotenant.model.arrays import Int, Mask
 from cotenant.policy.placement.preemption import Preemption
 
@@ -44,7 +44,7 @@ def place_each(
     others: Mask,
     now_s: float,
     drawing: bool,
-) -> list[Judgement]:
+) -> list[PodJudgement]:
     """Place each on the very row it is expected on, of so many `rows`; those with -1 on rows of `others`; in this
     order.
     """
@@ -53,7 +53,7 @@ def place_each(
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PreemptionPlan:
     """The victims, and the rows of the gang's members."""
 
     rows: tuple[tuple[PodInfo, int], ...]
@@ -72,8 +72,8 @@ class _Task:
     keys: tuple[str, ...]
     entries: Sequence[PodInfo]
     priority: int
-    jobs: Sequence[Job]
-    place: Place
+    jobs: Sequence[PlacedJob]
+    place: TopologyPlace
     now_s: float
     drawing: bool = True  # whether members may draw from reservations
     owners_last: bool = False  # whether members that may draw are placed after all others have been
@@ -91,12 +91,12 @@ class _Found:
 class GangPreempting:
     """Selects victims for whole gangs."""
 
-    def __init__(self, components: Components, gangs: GangDirectory, placer: GroupPlacer) -> None:
+    def __init__(self, components: ClusterComponents, gangs: GangDirectory, placer: GroupPlacer) -> None:
         self._components = components
         self._gangs = gangs
         self._placer = placer
 
-    def attempt(self, keys: tuple[str, ...], entries: list[PodInfo], now_s: float) -> Plan | str:
+    def attempt(self, keys: tuple[str, ...], entries: list[PodInfo], now_s: float) -> PreemptionPlan | str:
         """A plan, or why there is none. The nominations of the bundle and of less important pods must be hidden;
         nothing is changed.
         """
@@ -112,7 +112,7 @@ class GangPreempting:
             all(entry.seen.pod.is_best_effort for entry in entries),
         )
         jobs = self._components.losses.jobs() if places else ()
-        best: Plan | None = None
+        best: PreemptionPlan | None = None
         why = ""
         for place in places:
             found = self._in(_Task(keys, entries, priority, jobs, place, now_s))
@@ -136,21 +136,21 @@ class GangPreempting:
                 least[axis.column(name)] = max(0, least[axis.column(name)] - amount)
         return least
 
-    def _in(self, task: _Task) -> Plan | str:
+    def _in(self, task: _Task) -> PreemptionPlan | str:
         """A plan for one set of rows."""
         found = _Found()
         plan = self._cheaper(task, found)
         if not found.drew:
             return plan
         without = self._cheaper(replace(task, drawing=False), _Found())
-        if isinstance(plan, Plan):
-            return without if isinstance(without, Plan) and without.loss() < plan.loss() else plan
-        if isinstance(without, Plan):
+        if isinstance(plan, PreemptionPlan):
+            return without if isinstance(without, PreemptionPlan) and without.loss() < plan.loss() else plan
+        if isinstance(without, PreemptionPlan):
             return without
         last = self._cheaper(replace(task, owners_last=True), _Found())
-        return last if isinstance(last, Plan) else without
+        return last if isinstance(last, PreemptionPlan) else without
 
-    def _cheaper(self, task: _Task, found: _Found) -> Plan | str:
+    def _cheaper(self, task: _Task, found: _Found) -> PreemptionPlan | str:
         """The first plan, or the one that begins with the gangs that the first evicts whole, if it costs less."""
         first = self._simulate(task, found)
         if isinstance(first, str):
@@ -159,10 +159,10 @@ class GangPreempting:
         if len(first.fallen) not in (0, len(first.victims)):
             anyway = _Found(fallen=list(first.fallen), breaks_budgets=found.of_fallen, of_fallen=found.of_fallen)
             second = self._simulate(task, anyway)
-            best = second if isinstance(second, Plan) and second.loss() < first.loss() else first
+            best = second if isinstance(second, PreemptionPlan) and second.loss() < first.loss() else first
         return self._spared(task, best)
 
-    def _spared(self, task: _Task, plan: Plan) -> Plan:
+    def _spared(self, task: _Task, plan: PreemptionPlan) -> PreemptionPlan:
         """The plan without victims that its members do not need on their nodes, the most important spared first: those
         for a later member may be enough for an earlier one too.
         """
@@ -178,9 +178,9 @@ class GangPreempting:
             return plan
         left = tuple(victim for victim in plan.victims if victim in victims)
         fallen = tuple(victim for victim in plan.fallen if victim in victims)
-        return Plan(plan.rows, left, self._components.preempting.breaks_budgets(left), fallen)
+        return PreemptionPlan(plan.rows, left, self._components.preempting.breaks_budgets(left), fallen)
 
-    def _units(self, plan: Plan) -> list[frozenset[PodInfo]]:
+    def _units(self, plan: PreemptionPlan) -> list[frozenset[PodInfo]]:
         """What can be spared by itself: gangs that are evicted whole, then single pods. What ends already is not."""
         losses, is_going = self._components.losses, self._components.preempting.is_going
         gangs: dict[tuple[str, ...], set[PodInfo]] = {}
@@ -190,7 +190,7 @@ class GangPreempting:
         single.sort(key=lambda entry: entry.seen.pod.priority, reverse=True)
         return [*map(frozenset, gangs.values()), *(frozenset({entry}) for entry in single)]
 
-    def _suffices(self, task: _Task, plan: Plan, victims: Sequence[PodInfo]) -> bool:
+    def _suffices(self, task: _Task, plan: PreemptionPlan, victims: Sequence[PodInfo]) -> bool:
         """Whether every member of the plan finds its node without these victims."""
         placing, nodes = self._components.placing, len(self._components.assignments.names)
         mark = placing.mark()
@@ -202,7 +202,7 @@ class GangPreempting:
             self._placer.undo(task.now_s)
         return len(placed) == len(plan.rows)
 
-    def _simulate(self, task: _Task, found: _Found) -> Plan | str:
+    def _simulate(self, task: _Task, found: _Found) -> PreemptionPlan | str:
         """A plan by simulated evictions; those that are `fallen` already are evicted in any case."""
         assignments, placing = self._components.assignments, self._components.placing
         mark = placing.mark()
@@ -220,7 +220,7 @@ class GangPreempting:
                 return why
             if not self._fits_then(task, dict(rows)):
                 return "preemption: members need pods that would be evicted"
-        return Plan(rows, victims, found.breaks_budgets, tuple(found.fallen))
+        return PreemptionPlan(rows, victims, found.breaks_budgets, tuple(found.fallen))
 
     def _fits_then(self, task: _Task, rows: Mapping[PodInfo, int]) -> bool:
         """Whether members that were placed before the last victims were removed are placed again without any victim."""
@@ -234,7 +234,7 @@ class GangPreempting:
         self._placer.undo(task.now_s)
         return bool(placed) and not self._gangs.lacking(task.keys, placed)
 
-    def _place_all(self, task: _Task, found: _Found, off: Trial) -> str:
+    def _place_all(self, task: _Task, found: _Found, off: EvictionTrial) -> str:
         """Place members, with evictions where needed, until the minimum is reached; why not."""
         left = MAX_SEARCHES
         for turn in self._turns(task):
@@ -253,7 +253,7 @@ class GangPreempting:
         )
 
     def _place_turn(
-        self, entries: Sequence[PodInfo], task: _Task, found: _Found, off: Trial, left: int
+        self, entries: Sequence[PodInfo], task: _Task, found: _Found, off: EvictionTrial, left: int
     ) -> tuple[str, int]:
         """Place these members; why one of them has no place, and how many searches for victims are left."""
         assignments, preempting, placer = self._components.assignments, self._components.preempting, self._placer
@@ -304,7 +304,7 @@ class GangPreempting:
         return drawing, True
 
     def _loss(self, look: Preemption) -> tuple[bool, int, int, int, int]:
-        """As `Plan.loss`."""
+        """As `PreemptionPlan.loss`."""
         priorities = self._components.assignments.pods.priorities[[*look.victims, *look.rest]].tolist()
         return bool(look.fallen), look.violations, max(priorities, default=0), sum(priorities), len(priorities)
 

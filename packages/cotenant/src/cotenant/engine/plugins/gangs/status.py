@@ -14,10 +14,10 @@ from math import inf
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.engine.plugins.gangs.views import GangView, MemberView
-from cotenant.model.cluster.observed import Phase
+from cotenant.model.cluster.observed import PodPhase
 from cotenant.model.groups.gang import K8S_GROUP, NO_NOTES, GangPhase, GangSpec, PodGroupStatus
-from cotenant.policy.placement.gangs.permit import Tally
-from cotenant.policy.placement.gangs.phase import ENDED, Counts, in_api_group, phase_of
+from cotenant.policy.placement.gangs.permit import GangTally
+from cotenant.policy.placement.gangs.phase import ENDED, MemberCounts, in_api_group, phase_of
 from cotenant.policy.placement.gangs.spec import differences
 
 
@@ -32,10 +32,12 @@ def status_update(gang: Gang, schedulers: Collection[str]) -> PodGroupStatus | N
         entry.seen.scheduler in schedulers for entry in gang.members.values()
     ):
         return None
-    running = sum(entry.seen.phase is Phase.RUNNING for entry in gang.members.values())
-    succeeded = sum(phase is Phase.SUCCEEDED for phase in gang.ended.values())
+    running = sum(entry.seen.phase is PodPhase.RUNNING for entry in gang.members.values())
+    succeeded = sum(phase is PodPhase.SUCCEEDED for phase in gang.ended.values())
     failed = len(gang.ended) - succeeded
-    counts = Counts(len(gang.members) + len(gang.ended), len(gang.placed) + len(gang.ended), running, succeeded, failed)
+    counts = MemberCounts(
+        len(gang.members) + len(gang.ended), len(gang.placed) + len(gang.ended), running, succeeded, failed
+    )
     before = gang.status.phase if gang.status is not None else GangPhase.NONE
     if counts.members == 0 and before in ENDED:
         return None
@@ -65,7 +67,7 @@ def view_of(
     judged_with: tuple[str, ...],
     needs: tuple[str, ...],
     closed: str,
-    lacking: Sequence[Tally],
+    lacking: Sequence[GangTally],
     backs_off_until_s: float,
     representative: PodInfo | None,
 ) -> GangView:

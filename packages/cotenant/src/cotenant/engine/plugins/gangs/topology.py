@@ -28,7 +28,7 @@ from cotenant.policy.placement.gangs.together import rows_of, with_room, within_
 MAX_TRIES = 16
 
 
-class Place(NamedTuple):
+class TopologyPlace(NamedTuple):
     """The rows of one trial."""
 
     only: Mask
@@ -47,17 +47,17 @@ def topology_of(gangs: GangDirectory, keys: Iterable[str]) -> GangTopology | Non
 
 def places(
     assignments: Assignments, gangs: GangDirectory, keys: tuple[str, ...], entries: list[PodInfo], promised: Mask
-) -> Iterator[Place]:
+) -> Iterator[TopologyPlace]:
     """In order of trial. `promised`: rows for which members are nominated, tried first."""
     topology = topology_of(gangs, keys)
     if len(promised) and may_be_together(assignments, gangs, keys, promised):
-        yield Place(promised)
+        yield TopologyPlace(promised)
     if topology is None:
-        yield Place(EVERYWHERE)
+        yield TopologyPlace(EVERYWHERE)
         return
     yield from _domains(assignments, gangs, keys, topology, entries)
     if not topology.required:
-        yield Place(EVERYWHERE)
+        yield TopologyPlace(EVERYWHERE)
 
 
 def _domains(
@@ -66,7 +66,7 @@ def _domains(
     keys: tuple[str, ...],
     topology: GangTopology,
     entries: list[PodInfo],
-) -> Iterator[Place]:
+) -> Iterator[TopologyPlace]:
     nodes, shapes = assignments.ledger.nodes, assignments.ledger.shapes
     found, counts = np.unique(np.array([entry.shape for entry in entries]), return_counts=True)
     free = nodes.capacity - nodes.requested
@@ -81,7 +81,7 @@ def _domains(
         elif last and occupied:
             continue  # its members are outside all domains of the key
         for number in numbers[:MAX_TRIES]:
-            yield Place(rows_of(domains, number), f"{key}={domains.names[number]}", not (last and own >= 0))
+            yield TopologyPlace(rows_of(domains, number), f"{key}={domains.names[number]}", not (last and own >= 0))
     if topology.required and not occupied:
         yield from _minimum_only(assignments, topology, free, found, counts, _least(gangs, keys))
 
@@ -93,7 +93,7 @@ def places_to_clear(
     priority: int,
     asked: Int,
     best_effort: bool = False,
-) -> tuple[Place, ...]:
+) -> tuple[TopologyPlace, ...]:
     """Where evictions of pods below the priority, only of best-effort pods with `best_effort`, may make room for
     `asked[R]` in total: all nodes, or domains of the required key.
     """
@@ -109,7 +109,7 @@ def places_to_clear(
         return ()
     if topology is None or not topology.required:
         most = np.maximum(0, free + yielding)[nodes.ready].sum(axis=0)
-        return (Place(EVERYWHERE),) if (most >= asked).all() else ()
+        return (TopologyPlace(EVERYWHERE),) if (most >= asked).all() else ()
     key = topology.keys[-1]
     domains = assignments.narrowing.regions.domains(key)
     numbers = within_reach(domains, nodes.ready, free, yielding, asked)
@@ -117,7 +117,9 @@ def places_to_clear(
     if occupied:
         own = _own(domains, occupied)
         numbers = tuple(number for number in numbers if number == own)
-    return tuple(Place(rows_of(domains, number), f"{key}={domains.names[number]}") for number in numbers[:MAX_TRIES])
+    return tuple(
+        TopologyPlace(rows_of(domains, number), f"{key}={domains.names[number]}") for number in numbers[:MAX_TRIES]
+    )
 
 
 def may_be_together(assignments: Assignments, gangs: GangDirectory, keys: tuple[str, ...], rows: Mask) -> bool:
@@ -153,7 +155,7 @@ def _minimum_only(
     found: np.ndarray,
     counts: np.ndarray,
     least: int,
-) -> Iterator[Place]:
+) -> Iterator[TopologyPlace]:
     """No domain of a required key has room for all members: those where the minimum may fit."""
     members = int(counts.sum())
     if least >= members:
@@ -163,7 +165,7 @@ def _minimum_only(
     fewer = np.maximum(1, counts * least // members)
     nodes, shapes = assignments.ledger.nodes, assignments.ledger.shapes
     for number in with_room(domains, nodes.ready, free, shapes.request[found], fewer)[:MAX_TRIES]:
-        yield Place(rows_of(domains, number), f"{key}={domains.names[number]}")
+        yield TopologyPlace(rows_of(domains, number), f"{key}={domains.names[number]}")
 
 
 def _own(domains: Domains, occupied: list[int]) -> int:

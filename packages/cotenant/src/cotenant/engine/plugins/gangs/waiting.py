@@ -21,10 +21,10 @@ from __future__ import annotations
 from math import inf
 
 from cotenant.engine.cycle.access import CycleAccess
-from cotenant.engine.framework.queueing import Standing
+from cotenant.engine.framework.queueing import QueueStanding
 from cotenant.engine.plugins.gangs.directory import GangDirectory
 from cotenant.engine.plugins.gangs.members import Gang
-from cotenant.policy.placement.gangs.deadlock import Holder, give_way
+from cotenant.policy.placement.gangs.deadlock import HoldingGang, give_way
 
 
 class GangWaiting:
@@ -74,7 +74,9 @@ class GangWaiting:
             return
         way = give_way(
             [
-                Holder(gang.key, _priority(gang), _created_s(gang), self._is_stuck(gang), self._gangs.needed_by(gang))
+                HoldingGang(
+                    gang.key, _priority(gang), _created_s(gang), self._is_stuck(gang), self._gangs.needed_by(gang)
+                )
                 for gang in holders
             ]
         )
@@ -116,7 +118,7 @@ class GangWaiting:
             missing = [entry for entry in other.members.values() if not entry.node]
             for entry in missing:
                 group = self._components.queue.group_of(entry.seen.uid)
-                if group is None or group.standing is not Standing.UNSCHEDULABLE:
+                if group is None or group.standing is not QueueStanding.UNSCHEDULABLE:
                     return False
             if not missing:
                 return False

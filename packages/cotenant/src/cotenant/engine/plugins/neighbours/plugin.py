@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.engine.framework.node_view import NodeView
-from cotenant.engine.framework.plugin import Host, Plugin
+from cotenant.engine.framework.plugin import Plugin, PluginHost
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.workloads.profiles import workload_of
 from cotenant.model.arrays import Float, Int
@@ -69,7 +69,7 @@ class DiskNeighbours(Plugin):
         self._namespaces: frozenset[str] = frozenset()
         self.attach(self.host)
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: PluginHost) -> None:
         """See `Plugin`."""
         super().attach(host)
         self._of: dict[str, Workload] = {}  # by the pod's key; those that have a controller

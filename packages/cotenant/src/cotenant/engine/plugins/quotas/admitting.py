@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cotenant.engine.framework.events import Event
-from cotenant.engine.framework.plugin import Host, Refused
+from cotenant.engine.framework.events import EventKind
+from cotenant.engine.framework.plugin import PluginHost, PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts, gang_of
 from cotenant.engine.plugins.quotas.preemption import QuotaPreempting
@@ -36,29 +36,29 @@ class Admitting:
         self._now_s = now_s
         self._refused_classes.clear()
 
-    def admit(self, world: QuotaWorld, pods: Sequence[PodInfo], host: Host) -> dict[int, Refused]:
+    def admit(self, world: QuotaWorld, pods: Sequence[PodInfo], host: PluginHost) -> dict[int, PodRefused]:
         """Admit the pods that fit their quota, and count them from then on; the refusals by position."""
-        refused: dict[int, Refused] = {}
+        refused: dict[int, PodRefused] = {}
         lots: dict[int, list[tuple[int, Account]]] = {}
         for position, entry in enumerate(pods):
             account = world.accounts[entry.seen.uid]
             why = account.held or self.obstacle(account, host)
             if why:
-                refused[position] = Refused(self._name, why if why.endswith(".") else f"{why}.")
+                refused[position] = PodRefused(self._name, why if why.endswith(".") else f"{why}.")
             else:
                 lots.setdefault(id(account.accounting), []).append((position, account))
         for lot in lots.values():
             accounting = lot[0][1].accounting
             fit_flags = accounting.admit([account for _, account in lot])
-            words: dict[tuple[object, ...], Refused] = {}
+            words: dict[tuple[object, ...], PodRefused] = {}
             if self._preempting.let_through([a for (_, a), fits in zip(lot, fit_flags, strict=True) if fits]):
-                host.happened(Event.QUOTA)
+                host.happened(EventKind.QUOTA)
             for (position, account), fits in zip(lot, fit_flags, strict=True):
                 if fits:
                     continue
                 sort = _class_of(account)
                 if sort not in words:
-                    words[sort] = Refused(self._name, *accounting.refusal(account))
+                    words[sort] = PodRefused(self._name, *accounting.refusal(account))
                     self._refused_classes.add(sort)
                     alike = (a for (_, a), fit in zip(lot, fit_flags, strict=True) if not fit and _class_of(a) == sort)
                     self._preempt(tuple(alike), host)
@@ -67,20 +67,20 @@ class Admitting:
                 # admitted before a more important pod of the batch was found to need the quota
                 if account.admitted and (why := self._preempting.obstacle(account)):
                     accounting.withdraw(account)
-                    refused[position] = Refused(self._name, why)
+                    refused[position] = PodRefused(self._name, why)
         for position, entry in enumerate(pods):
             # its gang may have been evicted for a pod of the batch, also in another quota
             account = world.accounts[entry.seen.uid]
             if position not in refused and (why := self._falling_gang(account, host)):
                 account.accounting.withdraw(account)
-                refused[position] = Refused(self._name, why)
+                refused[position] = PodRefused(self._name, why)
         return refused
 
-    def obstacle(self, account: Account, host: Host) -> str:
+    def obstacle(self, account: Account, host: PluginHost) -> str:
         """Why the pod must wait for evictions in its quota, or of its own gang; empty if it need not."""
         return self._preempting.obstacle(account) or self._falling_gang(account, host)
 
-    def _falling_gang(self, account: Account, host: Host) -> str:
+    def _falling_gang(self, account: Account, host: PluginHost) -> str:
         """Why a member of a Strict gang must not be placed beside members that all leave: alone it is of no use.
         Empty if it may be.
         """
@@ -91,13 +91,13 @@ class Admitting:
             return ""
         return f"Gang {job.keys[0]} is being evicted; its members are placed together after that."
 
-    def withdraw(self, account: Account, host: Host) -> None:
+    def withdraw(self, account: Account, host: PluginHost) -> None:
         """Undo the admission of a pod that found no node."""
         account.accounting.withdraw(account)
         if self._refused_classes - {_class_of(account)}:
-            host.happened(Event.QUOTA)  # other pods were refused because this one was counted
+            host.happened(EventKind.QUOTA)  # other pods were refused because this one was counted
 
-    def _preempt(self, alike: tuple[Account, ...], host: Host) -> None:
+    def _preempt(self, alike: tuple[Account, ...], host: PluginHost) -> None:
         """Evict for as many of these pods of one class as evictions can admit."""
         first = alike[0]
         if self._settings.preempt and isinstance(first.accounting, TreeAccounts) and not gang_of(first):

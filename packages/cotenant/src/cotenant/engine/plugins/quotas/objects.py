@@ -21,7 +21,7 @@ from cotenant.policy.quota.usable import defaulted, select_usable, tolerated
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PodQuota:
     """The quota of a pod and the reason; `held` = why it must wait regardless of free quota, empty if it need not."""
 
     quota: str
@@ -65,19 +65,19 @@ class Sorted:
         self._totals()
         self.problems = {key: tuple(dict.fromkeys(texts)) for key, texts in self._found.items()}
 
-    def place(self, forest: Forest, namespace: str, label: str) -> Place:
+    def place(self, forest: Forest, namespace: str, label: str) -> PodQuota:
         """The place of a pod with this namespace and quota label."""
         foreign = closed_to(namespace, label, self._by_name, self._home_of) if label else ""
         if foreign:
-            return Place(DEFAULT_QUOTA, f"the pod's label names {label}, which it may not use", f"Q{foreign[1:]}")
+            return PodQuota(DEFAULT_QUOTA, f"the pod's label names {label}, which it may not use", f"Q{foreign[1:]}")
         belongs = forest.membership(namespace, label)
         wanted = label
         if not label and belongs.quota in OUTSIDE:
             wanted = self._spaces.get(namespace, namespace)
         why = self._refused.get(wanted, "") if wanted else ""
         if not why:
-            return Place(belongs.quota, belongs.because)
-        return Place(DEFAULT_QUOTA, belongs.because, f"Quota {wanted} is not used: {why}")
+            return PodQuota(belongs.quota, belongs.because)
+        return PodQuota(DEFAULT_QUOTA, belongs.because, f"Quota {wanted} is not used: {why}")
 
     def _home_of(self, name: str) -> str:
         return self.used[name].key.partition("/")[0]

@@ -9,7 +9,7 @@ from cotenant.model.errors import Permanent
 from cotenant.model.groups.quota import Levels
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.forest import Forest
-from cotenant.policy.quota.headroom import Limit, compare, rejection
+from cotenant.policy.quota.headroom import LimitKind, compare, rejection
 
 
 class Outside:
@@ -61,11 +61,11 @@ class Outside:
 
     def has_room(self, account: Account) -> bool:
         """Whether the pod would be admitted now."""
-        return not compare(self.name, Limit.MAXIMUM, self._max.items, self._used(), account.asked)
+        return not compare(self.name, LimitKind.MAXIMUM, self._max.items, self._used(), account.asked)
 
     def refusal(self, account: Account) -> tuple[str, str]:
         """Why the pod is refused: a stable message, and the current figures."""
-        return rejection(self.name, compare(self.name, Limit.MAXIMUM, self._max.items, self._used(), account.asked))
+        return rejection(self.name, compare(self.name, LimitKind.MAXIMUM, self._max.items, self._used(), account.asked))
 
     def _used(self) -> Levels:
         used = dict(self._forest.used(self.name))

@@ -19,11 +19,11 @@ from math import inf
 from types import MappingProxyType
 
 from cotenant.engine.framework.contracts import Evicting
-from cotenant.engine.framework.events import Event
+from cotenant.engine.framework.events import EventKind
 from cotenant.engine.framework.memento import Memento
-from cotenant.engine.framework.plugin import Host, Refused
+from cotenant.engine.framework.plugin import PluginHost, PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Verdict
+from cotenant.engine.framework.queueing import PlacementVerdict
 from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts
 from cotenant.engine.plugins.quotas.admitting import Admitting
 from cotenant.engine.plugins.quotas.credit import advance_s, surcharge
@@ -31,7 +31,7 @@ from cotenant.engine.plugins.quotas.preemption import QuotaPreempting
 from cotenant.engine.plugins.quotas.revocation import Revoking
 from cotenant.engine.plugins.quotas.settings import DEFAULTS, QuotaSettings
 from cotenant.engine.plugins.quotas.status import LastStatuses, QuotaDescription, describe, status_of
-from cotenant.engine.plugins.quotas.totals import Totals
+from cotenant.engine.plugins.quotas.totals import QuotaTotals
 from cotenant.engine.plugins.quotas.trees import QuotaWorld
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.node import Node
@@ -46,13 +46,13 @@ class Quotas(Evicting):
     """The quotas of one cluster. Without any quota object it does nothing."""
 
     name = "ElasticQuota"
-    events = MappingProxyType({name: frozenset({Event.QUOTA, Event.GANG, Event.BUDGET})})
+    events = MappingProxyType({name: frozenset({EventKind.QUOTA, EventKind.GANG, EventKind.BUDGET})})
 
     def __init__(self, settings: QuotaSettings = DEFAULTS) -> None:
         self.settings = settings
         self.is_idle = True  # until there is a quota object: then it needs every pod
         self._objects: dict[str, QuotaObject] = {}
-        self._totals = Totals()
+        self._totals = QuotaTotals()
         self._entries: dict[str, PodInfo] = {}
         self._world: QuotaWorld | None = None
         self._is_stale = False  # objects have changed: the world must be rebuilt
@@ -123,7 +123,7 @@ class Quotas(Evicting):
 
     # ---- pods
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: PluginHost) -> None:
         """Attach to a host and forget all pods; quota objects and nodes are kept."""
         super().attach(host)
         self._entries.clear()
@@ -163,7 +163,7 @@ class Quotas(Evicting):
             self._totals.assign(node, account.uid, account.requests)
             self._has_moved = self._has_unsent_status = True
             self._preempting.end(account)
-            self.host.happened(Event.QUOTA)  # one more that pods of its quota may evict
+            self.host.happened(EventKind.QUOTA)  # one more that pods of its quota may evict
 
     def unreserve(self, entry: PodInfo) -> None:
         """Stop counting the pod as used on its node; one without a node is not admitted any more."""
@@ -199,7 +199,7 @@ class Quotas(Evicting):
         written = world.sorted.used.get(place.quota)
         return surcharge(written.standing) if written is not None else 0.0
 
-    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
+    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, PodRefused]:
         """Admit the pods that fit their quota, and count them from then on; return the refusals by position."""
         if not self._objects:
             return {}
@@ -212,7 +212,7 @@ class Quotas(Evicting):
         if account is not None and account.admitted:
             self._admitting.withdraw(account, self.host)
 
-    def post_filter(self, pods: Sequence[PodInfo], verdict: Verdict, now_s: float) -> Verdict:
+    def post_filter(self, pods: Sequence[PodInfo], verdict: PlacementVerdict, now_s: float) -> PlacementVerdict:
         """Where it refused a whole group, evict pods of lower priority from the same quotas, if that admits all of
         `pods`.
         """
@@ -398,7 +398,7 @@ class Quotas(Evicting):
     def _moved(self) -> None:
         """Record that sums changed, and raise an event: quota may have become free."""
         self._has_moved = self._has_unsent_status = True
-        self.host.happened(Event.QUOTA)
+        self.host.happened(EventKind.QUOTA)
 
     def _is_watching(self) -> bool:
         return self._has_moved or self._revoking.is_watching

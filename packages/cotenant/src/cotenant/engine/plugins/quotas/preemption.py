@@ -24,12 +24,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cotenant.engine.framework.instructions import Evict, Victim
-from cotenant.engine.framework.jobs import Job
-from cotenant.engine.framework.plugin import Host
+from cotenant.engine.framework.jobs import PlacedJob
+from cotenant.engine.framework.plugin import PluginHost
 from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts
 from cotenant.model.groups.quota import QuotaPod
 from cotenant.model.resources import NOTHING, Amounts
-from cotenant.policy.quota.headroom import HeadroomRules, Limit, shortages
+from cotenant.policy.quota.headroom import HeadroomRules, LimitKind, shortages
 from cotenant.policy.quota.preemption import preempt
 from cotenant.policy.quota.tree import QuotaTree
 
@@ -72,7 +72,7 @@ class QuotaPreempting:
         return f"Quota {account.quota} keeps what comes free for {promise.name}, which is more important."
 
     def attempt_most(
-        self, books: TreeAccounts, alike: Sequence[Account], now_s: float, host: Host
+        self, books: TreeAccounts, alike: Sequence[Account], now_s: float, host: PluginHost
     ) -> tuple[Evict, ...]:
         """As `attempt`, for as many of these pods as possible: equal ones, the first before the others."""
         if self._must_wait(books, alike):
@@ -89,7 +89,7 @@ class QuotaPreempting:
         others = f" and {least - 1} more" if least > 1 else ""
         return self.attempt(((books, alike[:least]),), f"{alike[0].entry.seen.pod.key}{others}", now_s, host, False)
 
-    def could_help(self, books: TreeAccounts, account: Account, host: Host) -> bool:
+    def could_help(self, books: TreeAccounts, account: Account, host: PluginHost) -> bool:
         """Whether evictions in its quota could admit this pod alone."""
         seen = account.entry.seen
         if not seen.preempts or account.quota in self._of:
@@ -104,7 +104,7 @@ class QuotaPreempting:
         lots: Sequence[tuple[TreeAccounts, Sequence[Account]]],
         name: str,
         now_s: float,
-        host: Host,
+        host: PluginHost,
         together: bool = True,
     ) -> tuple[Evict, ...]:
         """Return the evictions that admit all of these pods, and record the promises; empty if preemption cannot help
@@ -119,7 +119,7 @@ class QuotaPreempting:
                 return ()
             tree, quota, asked = trees[books.tree_id], accounts[0].quota, _sum(accounts)
             kept = _sum(account for account in accounts if not account.preemptible)
-            if kept and any(s.limit is Limit.MINIMUM for s in shortages(tree, quota, kept, False, self._rules)):
+            if kept and any(s.limit is LimitKind.MINIMUM for s in shortages(tree, quota, kept, False, self._rules)):
                 return ()
             if shortages(tree, quota, asked, True, self._rules):
                 promise = self._plan(books, tree, accounts, name, now_s, host)
@@ -158,7 +158,13 @@ class QuotaPreempting:
         return False
 
     def _plan(
-        self, books: TreeAccounts, tree: QuotaTree, accounts: Sequence[Account], name: str, now_s: float, host: Host
+        self,
+        books: TreeAccounts,
+        tree: QuotaTree,
+        accounts: Sequence[Account],
+        name: str,
+        now_s: float,
+        host: PluginHost,
     ) -> Promise | None:
         quota = accounts[0].quota
         priority = min(account.entry.seen.pod.priority for account in accounts)
@@ -252,7 +258,7 @@ class QuotaPreempting:
 
 
 def _candidates(
-    members: Mapping[str, Account], newcomers: Sequence[Account], priority: int, host: Host
+    members: Mapping[str, Account], newcomers: Sequence[Account], priority: int, host: PluginHost
 ) -> tuple[list[QuotaPod], dict[str, tuple[str, ...]]]:
     """The possible victims, with a gang evicted whole as one entry; and for each such entry's UID the UIDs of all
     gang members.
@@ -298,7 +304,7 @@ def _may_evict(newcomer: Account, other: Account) -> bool:
     return old.priority < new.priority and (old.is_best_effort or not new.is_best_effort)
 
 
-def may_go_whole(job: Job, among: Mapping[str, Account], host: Host) -> bool:
+def may_go_whole(job: PlacedJob, among: Mapping[str, Account], host: PluginHost) -> bool:
     """Whether every member is in `among`, and the disruption budgets allow evicting all of them."""
     return all(entry.seen.uid in among for entry in job.members) and host.bears(job.members)
 

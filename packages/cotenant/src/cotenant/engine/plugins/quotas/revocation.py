@@ -21,8 +21,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cotenant.engine.framework.instructions import Evict, Victim
-from cotenant.engine.framework.jobs import Job as GangJob
-from cotenant.engine.framework.plugin import Host
+from cotenant.engine.framework.jobs import PlacedJob
+from cotenant.engine.framework.plugin import PluginHost
 from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts, gang_of
 from cotenant.engine.plugins.quotas.preemption import as_quota_pod, may_go_whole
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
@@ -30,7 +30,7 @@ from cotenant.engine.plugins.quotas.waiting import fits, jobs_waiting, who_waits
 from cotenant.model.groups.quota import QuotaPod
 from cotenant.model.resources import NOTHING, Amounts, format_amount
 from cotenant.policy.quota.forest import DEFAULT_TREE
-from cotenant.policy.quota.reclaim import Job, reclaim
+from cotenant.policy.quota.reclaim import ReclaimJob, reclaim
 from cotenant.policy.quota.revocation import NO_OVERUSE, Overuse, over, revoke, watch
 from cotenant.policy.quota.tree import QuotaTree
 
@@ -43,7 +43,7 @@ LEAVING_S = 30.0  # an evicted pod counts as leaving for at least this time
 class _Eviction:
     """A job to evict, and the reason."""
 
-    job: Job
+    job: ReclaimJob
     why: str
     claimant: str = ""  # the quota for which it is, if for one
 
@@ -52,7 +52,7 @@ class _Eviction:
 class _Members:
     """A job, its pods, and the keys of the jobs that must be evicted with it."""
 
-    job: Job
+    job: ReclaimJob
     accounts: Sequence[Account]
     evicted_with: tuple[str, ...] = ()
 
@@ -89,7 +89,7 @@ class Revoking:
         """Forget all pods."""
         self._leaving.clear()
 
-    def turn(self, now_s: float, trees: Iterable[TreeAccounts], host: Host) -> list[Evict]:
+    def turn(self, now_s: float, trees: Iterable[TreeAccounts], host: PluginHost) -> list[Evict]:
         """Check every tree and return the evictions that are due."""
         self.due_s = now_s + LOOK_EVERY_S
         self._leaving = {uid: until_s for uid, until_s in self._leaving.items() if until_s > now_s}
@@ -113,7 +113,9 @@ class Revoking:
         self._overuse = {quota: state for quota, state in self._overuse.items() if quota in seen}
         return evictions
 
-    def outlook(self, books: TreeAccounts, quota: str, now_s: float, host: Host) -> tuple[tuple[Account, ...], float]:
+    def outlook(
+        self, books: TreeAccounts, quota: str, now_s: float, host: PluginHost
+    ) -> tuple[tuple[Account, ...], float]:
         """The pods of other quotas that will be evicted for what waits in this one if nothing changes, and when the
         first of them.
         """
@@ -128,7 +130,7 @@ class Revoking:
         since_s = [now_s if since is None else since / 1e6 for since in since_us]
         return tuple(found), max(now_s, min(since_s, default=now_s) + self._settings.revoke_after_s)
 
-    def _revoke(self, books: TreeAccounts, due: Sequence[str], now_s: float, host: Host) -> list[Evict]:
+    def _revoke(self, books: TreeAccounts, due: Sequence[str], now_s: float, host: PluginHost) -> list[Evict]:
         evictions = []
         for eviction, accounts in self._planned(books, due, host):
             for account in accounts:
@@ -138,7 +140,7 @@ class Revoking:
         return evictions
 
     def _planned(
-        self, books: TreeAccounts, due: Sequence[str], host: Host
+        self, books: TreeAccounts, due: Sequence[str], host: PluginHost
     ) -> list[tuple[_Eviction, Sequence[Account]]]:
         """Whom quotas that are over for long enough have to give up; nothing is changed."""
         waits = who_waits(books)
@@ -252,7 +254,9 @@ def _entitled(tree: QuotaTree, name: str, asked: Amounts, beyond: Sequence[str])
     return short and fits(tree.used(name), tree.runtime(name), asked)
 
 
-def _excess_jobs(tree: QuotaTree, name: str, jobs: Iterable[Job], among: Collection[str] | None = None) -> list[str]:
+def _excess_jobs(
+    tree: QuotaTree, name: str, jobs: Iterable[ReclaimJob], among: Collection[str] | None = None
+) -> list[str]:
     """The jobs to evict to reduce a quota to its runtime; `among` restricts the choice."""
     pods = [
         QuotaPod(
@@ -269,7 +273,7 @@ def _excess_jobs(tree: QuotaTree, name: str, jobs: Iterable[Job], among: Collect
     return [pod.uid for pod in revoke(pods, tree.runtime(name))]
 
 
-def _jobs(running: Mapping[str, Account], host: Host) -> dict[str, _Members]:
+def _jobs(running: Mapping[str, Account], host: PluginHost) -> dict[str, _Members]:
     """The jobs of the tree by key. `running`: assigned pods of the tree by UID, without those that are leaving."""
     made: dict[str, _Members] = {}
     visited: set[str] = set()
@@ -286,7 +290,7 @@ def _jobs(running: Mapping[str, Account], host: Host) -> dict[str, _Members]:
     return made | {key: _Members(_job(key, accounts), accounts) for key, accounts in loose.items()}
 
 
-def _strict(gang: GangJob, running: Mapping[str, Account], host: Host) -> dict[str, _Members]:
+def _strict(gang: PlacedJob, running: Mapping[str, Account], host: PluginHost) -> dict[str, _Members]:
     """The parts of a Strict gang, one per quota, and its spare members, one job each."""
     uids = [entry.seen.uid for entry in gang.members]
     spared = {uid: [running[uid]] for uid in uids[: gang.spare] if uid in running}
@@ -302,12 +306,12 @@ def _strict(gang: GangJob, running: Mapping[str, Account], host: Host) -> dict[s
     return made
 
 
-def _job(key: str, accounts: Sequence[Account]) -> Job:
+def _job(key: str, accounts: Sequence[Account]) -> ReclaimJob:
     pods = [as_quota_pod(account) for account in accounts]
     held = NOTHING
     for pod in pods:
         held = held + pod.request
-    return Job(
+    return ReclaimJob(
         key,
         accounts[0].quota,
         held,

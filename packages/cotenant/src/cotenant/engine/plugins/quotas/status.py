@@ -21,7 +21,7 @@ from cotenant.policy.quota.nodes import RuntimeTerms
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class QuotaShare:
     """One resource of a quota: the terms of its runtime, and the message that explains them. Amounts are in the
     resource's unit.
     """
@@ -47,7 +47,7 @@ class QuotaDescription:
     used: Levels = ()
     held: Levels = ()  # the part used by non-preemptible pods
     maximum: Levels = ()
-    shares: tuple[Share, ...] = ()  # empty outside trees, where only the maximum limits
+    shares: tuple[QuotaShare, ...] = ()  # empty outside trees, where only the maximum limits
     seated: int = 0  # assigned pods of this quota, without its descendants
     waiting: int = 0
     over_since_s: float | None = None  # since when it is over its runtime
@@ -115,11 +115,13 @@ def describe(
     )
 
 
-def _shares(books: TreeAccounts, name: str) -> tuple[Share, ...]:
+def _shares(books: TreeAccounts, name: str) -> tuple[QuotaShare, ...]:
     """One share per resource in the quota's maximum."""
     reasons = explain(books.tree, name)
     resources = books.tree.quota(name).maximum.names()
-    return tuple(Share(books.tree.runtime_terms(name, r), reason) for r, reason in zip(resources, reasons, strict=True))
+    return tuple(
+        QuotaShare(books.tree.runtime_terms(name, r), reason) for r, reason in zip(resources, reasons, strict=True)
+    )
 
 
 def status_of(world: QuotaWorld, written: QuotaObject, guarantees: bool) -> QuotaStatus:

@@ -16,7 +16,7 @@ from cotenant.model.groups.quota import NO_LIMIT
 from cotenant.model.resources import PODS_NAME, Amounts
 
 
-class Totals:
+class QuotaTotals:
     """Sums over all nodes, updated incrementally."""
 
     def __init__(self) -> None:

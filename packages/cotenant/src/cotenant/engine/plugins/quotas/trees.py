@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts
 from cotenant.engine.plugins.quotas.credit import weighted
-from cotenant.engine.plugins.quotas.objects import Place, Sorted
+from cotenant.engine.plugins.quotas.objects import PodQuota, Sorted
 from cotenant.engine.plugins.quotas.outside import UNCOUNTED, Outside
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
-from cotenant.engine.plugins.quotas.totals import Totals
+from cotenant.engine.plugins.quotas.totals import QuotaTotals
 from cotenant.model.errors import Permanent
 from cotenant.model.groups.quota import DEFAULT_QUOTA, NAME, PREEMPTIBLE, QuotaObject
 from cotenant.model.resources import Amounts
@@ -40,7 +40,7 @@ class QuotaWorld:
         self.forest = Forest(quotas, settings.scale_minima, settings.guarantee_use)
         limited = frozenset(self.forest.tree().resources())
         self.outside = {name: Outside(name, self.forest, limited) for name in OUTSIDE}
-        self._places: dict[tuple[str, str], Place] = {}
+        self._places: dict[tuple[str, str], PodQuota] = {}
         self.accounts: dict[str, Account] = {}
         of_tree: dict[str, list[Account]] = {tree_id: [] for tree_id in self.forest.tree_ids()}
         for entry in entries:
@@ -67,7 +67,7 @@ class QuotaWorld:
         """The tree of a quota; None if it is outside trees, or empty."""
         return None if not quota or quota in OUTSIDE else self.forest.quota(quota).tree_id
 
-    def place(self, namespace: str, label: str) -> Place:
+    def place(self, namespace: str, label: str) -> PodQuota:
         """The quota of pods with this namespace and quota label."""
         found = self._places.get((namespace, label))
         if found is None:
@@ -128,19 +128,19 @@ class QuotaWorld:
 
     # ---- totals of the trees
 
-    def _whole(self, tree_id: str, totals: Totals) -> Amounts:
+    def _whole(self, tree_id: str, totals: QuotaTotals) -> Amounts:
         """The total of a tree, before the use of pods outside trees is subtracted."""
         limited = self.trees[tree_id].limited
         if tree_id != DEFAULT_TREE:
             return Amounts(tuple(pair for pair in self.sorted.totals[tree_id] if pair[0] in limited))
         return distributable(totals.amounts(limited), self.sorted.kept_out)
 
-    def set_totals(self, totals: Totals) -> None:
+    def set_totals(self, totals: QuotaTotals) -> None:
         """Update the totals after nodes or their pods have changed."""
         for tree_id in self.trees:
             self.forest.set_total(self._whole(tree_id, totals), tree_id)
 
-    def _total_of(self, tree_id: str, totals: Totals) -> Amounts:
+    def _total_of(self, tree_id: str, totals: QuotaTotals) -> Amounts:
         whole = self._whole(tree_id, totals)
         if tree_id != DEFAULT_TREE:
             return whole
@@ -148,7 +148,7 @@ class QuotaWorld:
 
     # ---- validation
 
-    def validate(self, pods: Mapping[str, PodInfo], totals: Totals) -> None:
+    def validate(self, pods: Mapping[str, PodInfo], totals: QuotaTotals) -> None:
         """Check that all accounts match `pods` (by UID). Raises `Permanent`."""
         if self.accounts.keys() != pods.keys():
             raise Permanent(f"{len(self.accounts)} pods have an account, {len(pods)} are known")

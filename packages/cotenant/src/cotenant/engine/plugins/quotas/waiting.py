@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
-from cotenant.engine.framework.plugin import Host
-from cotenant.engine.framework.pod_state import State
+from cotenant.engine.framework.plugin import PluginHost
+from cotenant.engine.framework.pod_state import SchedulingState
 from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts, gang_name
 from cotenant.model.groups.quota import Levels
 from cotenant.model.resources import NOTHING, Amounts
-from cotenant.policy.quota.headroom import HeadroomRules, Limit, shortages
+from cotenant.policy.quota.headroom import HeadroomRules, LimitKind, shortages
 from cotenant.policy.quota.tree import QuotaTree
 
 _Rank = tuple[int, float, str]
@@ -30,7 +30,7 @@ def who_waits(books: TreeAccounts) -> dict[str, list[Account]]:
         here = [
             member
             for member in members.values()
-            if not member.node and member.entry.state in (State.QUEUED, State.HELD)
+            if not member.node and member.entry.state in (SchedulingState.QUEUED, SchedulingState.HELD)
         ]
         if here:
             found[name] = sorted(here, key=_rank)
@@ -38,7 +38,7 @@ def who_waits(books: TreeAccounts) -> dict[str, list[Account]]:
 
 
 def jobs_waiting(
-    tree: QuotaTree, accounts: Mapping[str, Sequence[Account]], rules: HeadroomRules, host: Host
+    tree: QuotaTree, accounts: Mapping[str, Sequence[Account]], rules: HeadroomRules, host: PluginHost
 ) -> dict[str, list[Amounts]]:
     """Requests, per quota, of the jobs that their quotas would admit, highest priority first."""
     jobs: dict[str, dict[str, list[Account]]] = {}  # job -> quota -> its members
@@ -73,7 +73,7 @@ def _that_fit(tree: QuotaTree, quota: str, part: Sequence[Account], rules: Headr
             continue
         if not account.preemptible:
             short = shortages(tree, quota, kept + account.asked, False, rules)
-            if any(shortage.limit is Limit.MINIMUM for shortage in short):
+            if any(shortage.limit is LimitKind.MINIMUM for shortage in short):
                 continue
             kept = kept + account.asked
         asked = asked + account.asked

@@ -18,13 +18,13 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from cotenant.engine.framework.node_rules import Lending, Lent
+from cotenant.engine.framework.node_rules import LendingRules, Lent
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.plugins.reservations.records import Record
+from cotenant.engine.plugins.reservations.records import ReservationRecord
 from cotenant.engine.state.assignments import Assignments
 from cotenant.model.arrays import PODS, Mask, NodeArrays
 from cotenant.model.cluster.demands import NO_HOLDINGS
-from cotenant.model.groups.reservation_notes import Allocated
+from cotenant.model.groups.reservation_notes import AllocatedReservation
 from cotenant.model.resources import ResourceAxis
 from cotenant.policy.placement.reservations.drawing import Rank, covers, rank, shortage, strict
 
@@ -32,16 +32,16 @@ _AT_ONCE = 16  # rows evaluated together for one owner
 
 
 @dataclass(slots=True)
-class Drawing:
+class ReservationDraw:
     """An owner pod under evaluation, and the reservation it would use on each row."""
 
     entry: PodInfo
-    chosen: Mapping[int, Record]
+    chosen: Mapping[int, ReservationRecord]
 
-    def drawn_on(self, row: int) -> Allocated | None:
+    def drawn_on(self, row: int) -> AllocatedReservation | None:
         """The reservation it uses if assigned to this row, or None."""
         record = self.chosen.get(row)
-        return Allocated(record.reservation.name, record.reservation.uid) if record is not None else None
+        return AllocatedReservation(record.reservation.name, record.reservation.uid) if record is not None else None
 
     def hide(self, assignments: Assignments) -> None:
         """Hide the chosen reservations from the attempt, and offer what they hold to the owner."""
@@ -71,22 +71,22 @@ class Drawing:
     def _entries(self) -> list[PodInfo]:
         return [record.entry for record in self.chosen.values() if record.entry is not None]
 
-    def _numbered(self) -> Iterator[tuple[int, Record]]:
+    def _numbered(self) -> Iterator[tuple[int, ReservationRecord]]:
         return ((row, record) for row, record in self.chosen.items() if record.held != NO_HOLDINGS)
 
 
-def _lending(assignments: Assignments, entry: PodInfo) -> list[Lending]:
+def _lending(assignments: Assignments, entry: PodInfo) -> list[LendingRules]:
     """The node rules that apply to this pod and support lending."""
     return [
         node_rules
         for node_rules in assignments.narrowing.node_rules_of(entry.number)
-        if isinstance(node_rules, Lending)
+        if isinstance(node_rules, LendingRules)
     ]
 
 
 def candidates(
-    entry: PodInfo, records: Sequence[Record], nodes: NodeArrays, axis: ResourceAxis, only: Mask
-) -> Iterator[dict[int, Record]]:
+    entry: PodInfo, records: Sequence[ReservationRecord], nodes: NodeArrays, axis: ResourceAxis, only: Mask
+) -> Iterator[dict[int, ReservationRecord]]:
     """Yield maps of row -> reservation the pod would use there, better ones first, a few rows at a time.
 
     The best one of every row comes first, then the second best of every row that has two, and so on; the caller stops
@@ -94,7 +94,7 @@ def candidates(
     decides. `only` is a mask over rows; empty = all.
     """
     request = entry.seen.pod.requests
-    ranked: dict[int, list[tuple[Rank, Record]]] = {}
+    ranked: dict[int, list[tuple[Rank, ReservationRecord]]] = {}
     for record in records:
         at = record.entry
         if at is None or at.row < 0 or (len(only) and not only[at.row]):
@@ -127,7 +127,7 @@ class _Choice(NamedTuple):
     nth: int  # rank position on its row, from 0
     rank: Rank
     row: int
-    record: Record
+    record: ReservationRecord
 
 
 def _batch_key(choice: _Choice) -> tuple[int, bool, float]:

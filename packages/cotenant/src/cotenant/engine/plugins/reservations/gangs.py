@@ -17,19 +17,19 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from cotenant.engine.cycle.placing import CLOSED, Judgement
-from cotenant.engine.framework.events import Event
-from cotenant.engine.framework.plugin import Refused
+from cotenant.engine.cycle.placing import CLOSED, PodJudgement
+from cotenant.engine.framework.events import EventKind
+from cotenant.engine.framework.plugin import PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.plugins.reservations.drawing import Drawing, candidates
+from cotenant.engine.plugins.reservations.drawing import ReservationDraw, candidates
 from cotenant.engine.plugins.reservations.lifecycle import EngineAccess, Lifecycle
-from cotenant.engine.plugins.reservations.records import Record
+from cotenant.engine.plugins.reservations.records import ReservationRecord
 from cotenant.engine.plugins.reservations.views import nothing_for
 from cotenant.engine.plugins.reservations.waiting import Waiters, insists
 from cotenant.model.arrays import Mask
-from cotenant.model.groups.reservation_notes import Allocated
+from cotenant.model.groups.reservation_notes import AllocatedReservation
 from cotenant.model.resources import NOTHING, Amounts
-from cotenant.policy.placement.reservations.holding import Kept
+from cotenant.policy.placement.reservations.holding import ReservedAmounts
 
 
 class GangDrafts:
@@ -38,9 +38,9 @@ class GangDrafts:
     def __init__(self, waiters: Waiters, lifecycle: Lifecycle) -> None:
         self._waiters = waiters
         self._lifecycle = lifecycle
-        self._drafted: dict[str, Record] = {}  # member's UID -> reservation
+        self._drafted: dict[str, ReservationRecord] = {}  # member's UID -> reservation
         self._changed: set[int] = set()  # changed rows before the first draft
-        self._happened: set[Event] = set()
+        self._happened: set[EventKind] = set()
         self.drew = False  # whether any member drew in the last call of `place`
 
     @property
@@ -56,11 +56,11 @@ class GangDrafts:
         """See `GroupPlacer`: amounts that were released are reserved again."""
         self._lifecycle.settle()
 
-    def place(self, entries: Sequence[PodInfo], now_s: float, only: Mask, drawing: bool) -> list[Judgement]:
+    def place(self, entries: Sequence[PodInfo], now_s: float, only: Mask, drawing: bool) -> list[PodJudgement]:
         """As `Placing.place`, with members that may draw first, if `drawing`. A member that requires a reservation
         and draws from none is not placed.
         """
-        found: dict[str, Judgement] = {}
+        found: dict[str, PodJudgement] = {}
         for entry in entries if drawing else ():
             may_draw = self._waiters.open_for(entry)
             judgement = self._draw(entry, may_draw, now_s, only) if may_draw else None
@@ -97,7 +97,7 @@ class GangDrafts:
         """See `GroupPlacer`: the best reservation on each row is hidden."""
         assignments = self._engine_access.components.assignments
         assignments.write()
-        chosen: dict[int, Record] = {}
+        chosen: dict[int, ReservationRecord] = {}
         may_draw = self._waiters.open_for(entry)
         if may_draw:
             for few in candidates(entry, may_draw, assignments.ledger.nodes, assignments.encoder.axis, only):
@@ -107,7 +107,7 @@ class GangDrafts:
             return
         rows = np.zeros(len(assignments.names), dtype=np.bool_)
         rows[list(chosen)] = True
-        drawing = Drawing(entry, chosen)
+        drawing = ReservationDraw(entry, chosen)
         drawing.hide(assignments)
         try:
             yield rows
@@ -123,25 +123,25 @@ class GangDrafts:
                 found = found + record.entry.seen.pod.requests
         return found
 
-    def confirm(self, entry: PodInfo) -> Allocated | None:
+    def confirm(self, entry: PodInfo) -> AllocatedReservation | None:
         """Confirm the draft of a member that was assigned; returns its reservation, None for any other pod."""
         record = self._drafted.pop(entry.seen.uid, None)
         if record is None:
             return None
         del record.drafts[entry.seen.uid]
-        return Allocated(record.reservation.name, record.reservation.uid)
+        return AllocatedReservation(record.reservation.name, record.reservation.uid)
 
-    def refusal(self, entry: PodInfo) -> Refused | None:
+    def refusal(self, entry: PodInfo) -> PodRefused | None:
         """Why a member that requires a reservation was not placed; None for one that requires none."""
         return nothing_for(entry, self._waiters.kept_for(entry.seen.uid)) if insists(entry) else None
 
-    def _draw(self, entry: PodInfo, may_draw: list[Record], now_s: float, only: Mask) -> Judgement | None:
+    def _draw(self, entry: PodInfo, may_draw: list[ReservationRecord], now_s: float, only: Mask) -> PodJudgement | None:
         engine = self._engine_access
         assignments = engine.components.assignments
         for chosen in candidates(entry, may_draw, assignments.ledger.nodes, assignments.encoder.axis, only):
             rows = np.zeros(len(assignments.names), dtype=np.bool_)
             rows[list(chosen)] = True
-            drawing = Drawing(entry, chosen)
+            drawing = ReservationDraw(entry, chosen)
             drawing.hide(assignments)
             try:
                 (judgement,) = engine.components.placing.place([entry], now_s, rows)
@@ -155,12 +155,12 @@ class GangDrafts:
                 return judgement
         return None
 
-    def _note(self, entry: PodInfo, record: Record) -> None:
+    def _note(self, entry: PodInfo, record: ReservationRecord) -> None:
         engine = self._engine_access
         if not self._drafted:
             self._changed, self._happened = set(engine.components.assignments.changed), set(engine.pods.happened)
         holds = engine.components.assignments.narrowing.holdings(entry.number)
-        record.drafts[entry.seen.uid] = Kept(entry.seen.pod.requests, holds)
+        record.drafts[entry.seen.uid] = ReservedAmounts(entry.seen.pod.requests, holds)
         self._drafted[entry.seen.uid] = record
 
     @property

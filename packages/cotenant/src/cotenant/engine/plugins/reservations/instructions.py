@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
 from cotenant.model.decisions.record import DecisionRecord
-from cotenant.model.groups.reservation import KIND, Condition, CurrentOwner, Phase
+from cotenant.model.groups.reservation import KIND, CurrentOwner, ReservationCondition, ReservationPhase
 from cotenant.model.resources import NOTHING, Amounts
 
 _MARK = "reservation:"  # no pod's name has a colon
@@ -32,17 +32,17 @@ class ReservationStatus:
 
     key: str  # its name
     uid: str
-    phase: Phase
+    phase: ReservationPhase
     node: str = ""
     allocatable: Amounts = NOTHING
     allocated: Amounts = NOTHING
     owners: tuple[CurrentOwner, ...] = ()
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ReservationCondition, ...] = ()
     kind: str = KIND
 
 
 @dataclass(frozen=True, slots=True)
-class Reserve:
+class ReserveNode:
     """Write the node that was found for a reservation. Report as for a bind: `Cluster.sending`, then `bound` or
     `bind_failed`.
     """
@@ -75,7 +75,7 @@ class ReservationView:
 
     name: str
     uid: str
-    phase: Phase
+    phase: ReservationPhase
     node: str  # empty = none yet
     allocate_once: bool
     policy: str

@@ -14,15 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Group, Segment
-from cotenant.engine.plugins.reservations.drawing import Drawing, candidates
+from cotenant.engine.framework.queueing import QueuedGroup, Segment
+from cotenant.engine.plugins.reservations.drawing import ReservationDraw, candidates
 from cotenant.engine.plugins.reservations.lifecycle import Lifecycle
 from cotenant.engine.plugins.reservations.preallocation import PreAllocating
-from cotenant.engine.plugins.reservations.records import Record
+from cotenant.engine.plugins.reservations.records import ReservationRecord
 from cotenant.engine.plugins.reservations.waiting import Waiters, insists
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import NodeArrays
-from cotenant.model.groups.reservation_notes import Allocated
+from cotenant.model.groups.reservation_notes import AllocatedReservation
 from cotenant.model.resources import ResourceAxis
 
 
@@ -30,20 +30,24 @@ class OwnersFirst:
     """Splits runs of pods so that owners try their reservations first."""
 
     def __init__(
-        self, records: Mapping[str, Record], waiters: Waiters, lifecycle: Lifecycle, preallocating: PreAllocating
+        self,
+        records: Mapping[str, ReservationRecord],
+        waiters: Waiters,
+        lifecycle: Lifecycle,
+        preallocating: PreAllocating,
     ) -> None:
         self._records = records
         self._preallocating = preallocating
         self._waiters = waiters
         self._lifecycle = lifecycle
-        self._drawing: Drawing | None = None
+        self._drawing: ReservationDraw | None = None
 
     @property
     def is_drawing(self) -> bool:
         """Whether an owner is being evaluated with its reservations hidden."""
         return self._drawing is not None
 
-    def drawn_by(self, entry: PodInfo) -> Allocated | None:
+    def drawn_by(self, entry: PodInfo) -> AllocatedReservation | None:
         """The reservation used by a pod that was just assigned, or None."""
         if self._drawing is None or self._drawing.entry is not entry:
             return None
@@ -62,7 +66,7 @@ class OwnersFirst:
 
     def _split(self, segment: Segment, hopeless: set[int]) -> Iterator[Segment]:
         self._lifecycle.settle()
-        run: list[tuple[PodInfo, Group]] = []
+        run: list[tuple[PodInfo, QueuedGroup]] = []
         for pod in segment.pods:
             record = self._preallocating.applies(pod[0])
             if record is not None:
@@ -92,14 +96,16 @@ class OwnersFirst:
         if run:
             yield Segment(run, segment.only, segment.last)
 
-    def _own(self, pod: tuple[PodInfo, Group], may_draw: list[Record], segment: Segment) -> Iterator[Segment]:
+    def _own(
+        self, pod: tuple[PodInfo, QueuedGroup], may_draw: list[ReservationRecord], segment: Segment
+    ) -> Iterator[Segment]:
         assert self._lifecycle.engine is not None
         assignments = self._lifecycle.engine.components.assignments
         assignments.write()
         for chosen in candidates(pod[0], may_draw, assignments.ledger.nodes, assignments.encoder.axis, segment.only):
             only = np.zeros(len(assignments.names), dtype=np.bool_)
             only[list(chosen)] = True
-            self._drawing = drawing = Drawing(pod[0], chosen)
+            self._drawing = drawing = ReservationDraw(pod[0], chosen)
             drawing.hide(assignments)
             try:
                 yield Segment([pod], only, False)
@@ -115,7 +121,7 @@ class OwnersFirst:
         no state is changed.
         """
         may_draw = self._waiters.open_for(entry)
-        first: dict[int, Record] = {}
+        first: dict[int, ReservationRecord] = {}
         for few in candidates(entry, may_draw, nodes, axis, EVERYWHERE) if may_draw else ():
             first = few | first
         return tuple(record.entry.number for record in first.values() if record.entry is not None)

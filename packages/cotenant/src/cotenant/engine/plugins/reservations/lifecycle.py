@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.framework.plugin import Host
-from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.plugin import PluginHost
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation
-from cotenant.engine.plugins.reservations.records import Record
+from cotenant.engine.plugins.reservations.records import ReservationRecord
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.reservations.lifecycle import LEGAL, collect_at_s, ending
@@ -28,9 +28,9 @@ REPORT_AGAIN_S = 30.0  # after this time, a status or deletion that the API serv
 
 @dataclass(frozen=True, slots=True)
 class EngineAccess:
-    """The parts of the engine that the plugin uses besides its `Host`."""
+    """The parts of the engine that the plugin uses besides its `PluginHost`."""
 
-    components: Components
+    components: ClusterComponents
     pods: Pods
     schedulers: tuple[str, ...]  # spec.schedulerName of the pods that are ours
 
@@ -43,7 +43,7 @@ class EngineAccess:
 class Lifecycle:
     """Keeps the records of all reservations consistent; `records` by UID, shared with the plugin."""
 
-    def __init__(self, records: Mapping[str, Record], kept_s: float) -> None:
+    def __init__(self, records: Mapping[str, ReservationRecord], kept_s: float) -> None:
         self._records = records
         self.kept_s = kept_s  # an ended reservation is deleted after this time
         self._dirty: dict[str, None] = {}  # UIDs of marked reservations
@@ -51,14 +51,14 @@ class Lifecycle:
         self._due_s: dict[str, float] = {}
         self._labels_revision = -1
         self._now_s = 0.0
-        self._host: Host | None = None
+        self._host: PluginHost | None = None
         self._engine: EngineAccess | None = None
 
     def join(self, engine: EngineAccess) -> None:
         """Connect to the engine."""
         self._engine = engine
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: PluginHost) -> None:
         """Set the receiver of instructions."""
         self._host = host
 
@@ -164,11 +164,11 @@ class Lifecycle:
             self._report(record, now_s)
             self.schedule(record, now_s)
 
-    def _is_ours(self, record: Record) -> bool:
+    def _is_ours(self, record: ReservationRecord) -> bool:
         """Whether this scheduler writes its status. Reservations of other schedulers hold their amounts here too."""
         return self._engine is not None and record.reservation.scheduler in ("", *self._engine.schedulers)
 
-    def update_stand_in(self, record: Record, now_s: float) -> bool:
+    def update_stand_in(self, record: ReservationRecord, now_s: float) -> bool:
         """Create, resize or remove the stand-in; returns whether it holds more than before."""
         assert self._engine is not None
         wanted, entry = record.wanted_stand_in(self._engine.scheduler), record.entry
@@ -184,7 +184,7 @@ class Lifecycle:
             return bool(wanted.node)
         return (wanted.pod.requests, wanted.holds) != (before.pod.requests, before.holds)
 
-    def _report(self, record: Record, now_s: float) -> None:
+    def _report(self, record: ReservationRecord, now_s: float) -> None:
         """Request its status unless the server has it or it was requested recently."""
         assert self._host is not None
         status = record.status(now_s)
@@ -194,7 +194,7 @@ class Lifecycle:
             record.last_status, record.last_status_s = status, now_s
             self._host.say(status)
 
-    def schedule(self, record: Record, now_s: float) -> None:
+    def schedule(self, record: ReservationRecord, now_s: float) -> None:
         """Schedule the next time that it must be reconciled."""
         assert self._host is not None
         reservation = record.reservation
@@ -216,7 +216,7 @@ class Lifecycle:
             self._due = [(at_s, uid) for uid, at_s in self._due_s.items()]
             heapify(self._due)
 
-    def wake(self, record: Record, now_s: float) -> None:
+    def wake(self, record: ReservationRecord, now_s: float) -> None:
         """Wake the pods that wait for it."""
         if self._engine is None:
             return
@@ -233,7 +233,7 @@ class Lifecycle:
         if self._engine is None:
             return
         for entry in pods:
-            if entry.state is State.QUEUED:
+            if entry.state is SchedulingState.QUEUED:
                 self._engine.pods.requeue(entry, now_s)
 
     # ---- validation
@@ -244,7 +244,7 @@ class Lifecycle:
             if uid not in self._dirty:
                 self._validate(record)
 
-    def _validate(self, record: Record) -> None:
+    def _validate(self, record: ReservationRecord) -> None:
         assert self._engine is not None
         entry, wanted = record.entry, record.wanted_stand_in(self._engine.scheduler)
         where, phase = f"reservation {record.reservation.name}", record.reservation.phase

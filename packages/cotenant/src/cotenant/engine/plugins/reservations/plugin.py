@@ -22,15 +22,15 @@ from cotenant.engine.cycle.access import CycleAccess, GroupPlacer
 from cotenant.engine.framework.contracts import Grouping
 from cotenant.engine.framework.instructions import Instruction
 from cotenant.engine.framework.memento import Memento
-from cotenant.engine.framework.plugin import Host, Refused
-from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.plugin import PluginHost, PodRefused
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.framework.queueing import Segment
 from cotenant.engine.plugins.reservations.gangs import GangDrafts
 from cotenant.engine.plugins.reservations.instructions import ReservationView
 from cotenant.engine.plugins.reservations.judging import OwnersFirst
 from cotenant.engine.plugins.reservations.lifecycle import EngineAccess, Lifecycle
 from cotenant.engine.plugins.reservations.preallocation import PreAllocating
-from cotenant.engine.plugins.reservations.records import Record, given
+from cotenant.engine.plugins.reservations.records import ReservationRecord, given
 from cotenant.engine.plugins.reservations.translation import Translation
 from cotenant.engine.plugins.reservations.views import PLUGIN, nothing_for, view
 from cotenant.engine.plugins.reservations.waiting import Waiters, insists
@@ -52,7 +52,7 @@ class Reservations(Grouping):
     def __init__(self, kept_s: float = KEPT_S) -> None:
         """`kept_s`: an ended reservation is deleted after this time; inf = never."""
         self.is_idle = True  # until there is a reservation: then it needs every pod
-        self._records: dict[str, Record] = {}  # by UID
+        self._records: dict[str, ReservationRecord] = {}  # by UID
         self._uids: dict[str, str] = {}  # by name
         self._drawn: dict[
             str, dict[str, PodInfo]
@@ -104,7 +104,7 @@ class Reservations(Grouping):
         record = self._records.get(uid)
         new = record is None
         if record is None:
-            record = self._records[uid] = Record(reservation, ())
+            record = self._records[uid] = ReservationRecord(reservation, ())
             record.owners = self._drawn.setdefault(uid, {})
             self._uids[reservation.name] = uid
         elif record.reservation == reservation:
@@ -144,7 +144,7 @@ class Reservations(Grouping):
 
     # ---- pods, see `Plugin`
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: PluginHost) -> None:
         """See `Plugin`; reservations stay known."""
         super().attach(host)
         cycle = host.cycle
@@ -261,7 +261,7 @@ class Reservations(Grouping):
         found = self._waiters.kept_for(entry.seen.uid)
         return tuple(sorted(record.reservation.uid for record in found)) if found else None
 
-    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
+    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, PodRefused]:
         """Refuse pods that require a reservation while none is open for them."""
         if self._owners.is_drawing or self._preallocating.is_trying:
             return {}
@@ -288,7 +288,7 @@ class Reservations(Grouping):
         if not (self._records or self._unconfirmed):
             return
         for uid, entry in list(self._unconfirmed.items()):
-            if entry.state is State.BOUND:
+            if entry.state is SchedulingState.BOUND:
                 del self._unconfirmed[uid]
                 self._lifecycle.mark(self._draws_from[uid])
         self._preallocating.turn(now_s)
@@ -296,7 +296,9 @@ class Reservations(Grouping):
 
     def next_s(self) -> float:
         """When `turn` is due next."""
-        if self._preallocating.is_due or any(entry.state is State.BOUND for entry in self._unconfirmed.values()):
+        if self._preallocating.is_due or any(
+            entry.state is SchedulingState.BOUND for entry in self._unconfirmed.values()
+        ):
             return -inf
         return self._lifecycle.next_s()
 

@@ -18,11 +18,11 @@ from operator import itemgetter
 
 import numpy as np
 
-from cotenant.engine.framework.plugin import Refused
-from cotenant.engine.framework.pod_state import PodInfo, State
-from cotenant.engine.framework.queueing import Group, Segment
+from cotenant.engine.framework.plugin import PodRefused
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
+from cotenant.engine.framework.queueing import QueuedGroup, Segment
 from cotenant.engine.plugins.reservations.lifecycle import EngineAccess, Lifecycle
-from cotenant.engine.plugins.reservations.records import Record
+from cotenant.engine.plugins.reservations.records import ReservationRecord
 from cotenant.engine.plugins.reservations.views import PLUGIN
 from cotenant.model.arrays import PODS
 from cotenant.model.resources import Amounts
@@ -35,14 +35,16 @@ _Selection = tuple[PodInfo, ...]
 class PreAllocating:
     """The waiting reservations with `preAllocation`, and the running pods that they may take."""
 
-    def __init__(self, records: Mapping[str, Record], lifecycle: Lifecycle) -> None:
+    def __init__(self, records: Mapping[str, ReservationRecord], lifecycle: Lifecycle) -> None:
         self._records = records
         self._lifecycle = lifecycle
         self._candidates: dict[str, dict[str, PodInfo]] = {}  # uid of a waiting reservation -> assigned pods, by uid
         self._new: dict[
             str, PodInfo
         ] = {}  # candidates that no attempt has seen yet; those without a confirmed bind come later
-        self._taken: dict[str, Record] = {}  # pod's uid -> reservation that counts it, without its annotation so far
+        self._taken: dict[
+            str, ReservationRecord
+        ] = {}  # pod's uid -> reservation that counts it, without its annotation so far
         self._trying: tuple[PodInfo, Mapping[int, _Selection]] | None = None
 
     @property
@@ -60,7 +62,7 @@ class PreAllocating:
 
     # ---- candidates
 
-    def reservation_changed(self, record: Record, pods: Mapping[str, PodInfo]) -> None:
+    def reservation_changed(self, record: ReservationRecord, pods: Mapping[str, PodInfo]) -> None:
         """A reservation is new or changed: find its candidates, or forget them once it waits no longer."""
         uid = record.reservation.uid
         self._candidates.pop(uid, None)
@@ -69,7 +71,7 @@ class PreAllocating:
             for entry in pods.values():
                 self._consider(uid, entry)
 
-    def reservation_gone(self, record: Record) -> None:
+    def reservation_gone(self, record: ReservationRecord) -> None:
         """A reservation was deleted."""
         self._candidates.pop(record.reservation.uid, None)
         self._release(record)
@@ -93,12 +95,12 @@ class PreAllocating:
             del record.taken[uid]
             self._lifecycle.mark(record.reservation.uid)
 
-    def bind_failed(self, record: Record) -> None:
+    def bind_failed(self, record: ReservationRecord) -> None:
         """The reservation lost its node before its status named it: it has taken no pods."""
         if not record.node:
             self._release(record)
 
-    def _release(self, record: Record) -> None:
+    def _release(self, record: ReservationRecord) -> None:
         for uid in record.taken:
             del self._taken[uid]
         record.taken.clear()
@@ -117,14 +119,14 @@ class PreAllocating:
     def turn(self, now_s: float) -> None:
         """Wake the reservations that may take pods which are new to them."""
         for uid, entry in list(self._new.items()):
-            if entry.state is State.BOUND:
+            if entry.state is SchedulingState.BOUND:
                 del self._new[uid]
                 self._wake([r for r, found in self._candidates.items() if uid in found], now_s)
 
     @property
     def is_due(self) -> bool:
         """Whether `turn` has something to do."""
-        return any(entry.state is State.BOUND for entry in self._new.values())
+        return any(entry.state is SchedulingState.BOUND for entry in self._new.values())
 
     def wake_rows(self, rows: Collection[int], now_s: float) -> None:
         """More room on these rows: the reservations with candidates there may fit."""
@@ -141,11 +143,13 @@ class PreAllocating:
 
     # ---- judgement
 
-    def applies(self, entry: PodInfo) -> Record | None:
+    def applies(self, entry: PodInfo) -> ReservationRecord | None:
         """The waiting reservation that this stand-in is of, if it may take pods."""
         return self._records.get(entry.seen.uid) if entry.seen.uid in self._candidates else None
 
-    def segments(self, pod: tuple[PodInfo, Group], record: Record, segment: Segment) -> Iterator[Segment]:
+    def segments(
+        self, pod: tuple[PodInfo, QueuedGroup], record: ReservationRecord, segment: Segment
+    ) -> Iterator[Segment]:
         """The stand-in on a few nodes at a time, with the pods hidden that it would take there, until it has one."""
         assignments = self._engine_access.components.assignments
         assignments.write()
@@ -176,13 +180,13 @@ class PreAllocating:
             record.taken[pod.seen.uid] = pod
             self._taken[pod.seen.uid] = record
 
-    def refusal(self, entry: PodInfo) -> Refused | None:
+    def refusal(self, entry: PodInfo) -> PodRefused | None:
         """Why a reservation that requires pre-allocation was placed nowhere; None for any other."""
         record = self.applies(entry)
         policy = record.reservation.pre_allocation if record is not None else None
         if policy is None or not policy.required:
             return None
-        return Refused(PLUGIN, "The reservation requires pre-allocation.", self.sentence(entry.seen.uid))
+        return PodRefused(PLUGIN, "The reservation requires pre-allocation.", self.sentence(entry.seen.uid))
 
     def sentence(self, uid: str) -> str:
         """How many pods a waiting reservation could take; empty for one without `preAllocation`."""
@@ -193,7 +197,7 @@ class PreAllocating:
             return "No running pod can be pre-allocated to it."
         return f"{len(found)} running pods can be pre-allocated to it, and without them it fits on none of their nodes."
 
-    def _selections(self, record: Record, segment: Segment) -> Iterator[dict[int, _Selection]]:
+    def _selections(self, record: ReservationRecord, segment: Segment) -> Iterator[dict[int, _Selection]]:
         """Maps of row -> pods to take there, for a few rows at a time: the best of each row first, then the second
         best.
         """
@@ -201,7 +205,7 @@ class PreAllocating:
         nodes, axis = assignments.ledger.nodes, assignments.encoder.axis
         by_row: dict[int, list[PodInfo]] = {}
         for entry in self._candidates.get(reservation.uid, {}).values():
-            usable = entry.state is State.BOUND and entry.row >= 0 and entry.seen.uid not in self._taken
+            usable = entry.state is SchedulingState.BOUND and entry.row >= 0 and entry.seen.uid not in self._taken
             if usable and (not len(segment.only) or segment.only[entry.row]):
                 by_row.setdefault(entry.row, []).append(entry)
         ranked = []
@@ -238,5 +242,5 @@ class PreAllocating:
         return self._lifecycle.engine
 
 
-def _waits(record: Record) -> bool:
+def _waits(record: ReservationRecord) -> bool:
     return record.reservation.pre_allocation is not None and not (record.node or record.has_ended or record.wrong)

@@ -12,22 +12,22 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from math import nan
 
-from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.plugins.reservations.instructions import ReservationStatus, stand_in_name
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.groups.reservation import Condition, CurrentOwner, Phase, Reservation
+from cotenant.model.groups.reservation import CurrentOwner, Reservation, ReservationCondition, ReservationPhase
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.placement.reservations.drawing import allocated
-from cotenant.policy.placement.reservations.holding import Kept, kept_after
+from cotenant.policy.placement.reservations.holding import ReservedAmounts, kept_after
 from cotenant.policy.placement.reservations.lifecycle import Ending, changed_template, conditions
 from cotenant.policy.placement.reservations.migration import GANG_LABELS, without_labels
 from cotenant.policy.placement.reservations.owners import is_owner, keys_for, keys_of
 
 
 @dataclass(slots=True, eq=False)
-class Record:
+class ReservationRecord:
     """One reservation."""
 
     reservation: Reservation
@@ -41,7 +41,9 @@ class Record:
     taken: dict[str, PodInfo] = field(
         default_factory=dict
     )  # UID -> pod taken by pre-allocation whose annotation is not seen yet
-    drafts: dict[str, Kept] = field(default_factory=dict)  # UID -> draws of members of the gang that is being judged
+    drafts: dict[str, ReservedAmounts] = field(
+        default_factory=dict
+    )  # UID -> draws of members of the gang that is being judged
     waiting: dict[str, PodInfo] = field(default_factory=dict)  # UID -> unassigned pod that may draw
     entry: PodInfo | None = None  # its stand-in, if any
     decided_before: bool = False  # a node was decided before, and perhaps written
@@ -71,10 +73,10 @@ class Record:
         return self.reservation.holds if self.reservation.node else NO_HOLDINGS
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> ReservedAmounts:
         """The remainder."""
         drawn = [_drawn_by(entry) for entry in self.current_owners]
-        return kept_after(Kept(self.reserved, self.held), [*drawn, *self.drafts.values()])
+        return kept_after(ReservedAmounts(self.reserved, self.held), [*drawn, *self.drafts.values()])
 
     @property
     def left(self) -> Amounts:
@@ -84,14 +86,14 @@ class Record:
     @property
     def bound(self) -> list[PodInfo]:
         """Current owners whose bind is confirmed."""
-        return [entry for entry in self.current_owners if entry.state is State.BOUND]
+        return [entry for entry in self.current_owners if entry.state is SchedulingState.BOUND]
 
     @property
     def is_open(self) -> bool:
         """Whether an owner may draw from it now, regardless of amounts and of the owner's own rules."""
         return (
             self.entry is not None
-            and self.reservation.phase is Phase.AVAILABLE
+            and self.reservation.phase is ReservationPhase.AVAILABLE
             and not self.has_ended
             and not self.wrong
             and not self.reservation.unschedulable
@@ -103,7 +105,7 @@ class Record:
         if not self.node or self.reservation.node:
             return self.reservation
         holds = self.entry.holds if self.entry is not None else NO_HOLDINGS
-        return replace(self.reservation, node=self.node, phase=Phase.AVAILABLE, holds=holds)
+        return replace(self.reservation, node=self.node, phase=ReservationPhase.AVAILABLE, holds=holds)
 
     def wanted_stand_in(self, scheduler: str) -> ObservedPod | None:
         """The stand-in that it should have now; None if it holds nothing. `scheduler`: the name for one whose
@@ -112,8 +114,8 @@ class Record:
         if self.has_ended:
             return None
         reservation = self.reservation
-        kept = self.kept if self.node else Kept(reservation.pod.requests)
-        if self.node and kept == Kept(NOTHING):
+        kept = self.kept if self.node else ReservedAmounts(reservation.pod.requests)
+        if self.node and kept == ReservedAmounts(NOTHING):
             return None
         return ObservedPod(
             pod=replace(_bare(reservation.pod), name=stand_in_name(reservation.name), requests=kept.amounts),
@@ -136,9 +138,9 @@ class Record:
         if self.end is not None:
             phase = self.end.phase
         elif self.node:
-            phase = Phase.AVAILABLE
+            phase = ReservationPhase.AVAILABLE
         elif self.refusal:
-            phase = Phase.PENDING
+            phase = ReservationPhase.PENDING
         else:
             return None
         note = ""
@@ -148,13 +150,15 @@ class Record:
 
     def granted(self, node: str, now_s: float) -> ReservationStatus:
         """Its status once it is on this node."""
-        return self._status(Phase.AVAILABLE, node, conditions(node, "", None), now_s)
+        return self._status(ReservationPhase.AVAILABLE, node, conditions(node, "", None), now_s)
 
-    def _status(self, phase: Phase, node: str, found: tuple[Condition, ...], now_s: float) -> ReservationStatus:
+    def _status(
+        self, phase: ReservationPhase, node: str, found: tuple[ReservationCondition, ...], now_s: float
+    ) -> ReservationStatus:
         reservation = self.reservation
         before = {condition.type: condition for condition in reservation.conditions}
         drawn = self.bound if node else []
-        left = kept_after(Kept(self.reserved, self.held), [_drawn_by(entry) for entry in drawn]).amounts
+        left = kept_after(ReservedAmounts(self.reserved, self.held), [_drawn_by(entry) for entry in drawn]).amounts
         return ReservationStatus(
             key=reservation.name,
             uid=reservation.uid,
@@ -187,15 +191,15 @@ class Index:
     """Reservations by the keys of their owners."""
 
     def __init__(self) -> None:
-        self._by_key: dict[Hashable, dict[str, Record]] = {}
+        self._by_key: dict[Hashable, dict[str, ReservationRecord]] = {}
 
-    def add(self, record: Record) -> None:
+    def add(self, record: ReservationRecord) -> None:
         """Add a record under the owners of its reservation."""
         record.keys = tuple(dict.fromkeys(key for owner in record.reservation.owners for key in keys_of(owner)))
         for key in record.keys:
             self._by_key.setdefault(key, {})[record.reservation.uid] = record
 
-    def remove(self, record: Record) -> None:
+    def remove(self, record: ReservationRecord) -> None:
         """Remove a record from the keys under which it was added."""
         for key in record.keys:
             here = self._by_key[key]
@@ -204,11 +208,11 @@ class Index:
                 del self._by_key[key]
         record.keys = ()
 
-    def owned_by(self, seen: ObservedPod) -> Iterator[Record]:
+    def owned_by(self, seen: ObservedPod) -> Iterator[ReservationRecord]:
         """The reservations of which this pod is an owner, in any state."""
         if not self._by_key or seen.reservation:
             return
-        found: dict[str, Record] = {}
+        found: dict[str, ReservationRecord] = {}
         for key in keys_for(seen):
             found.update(self._by_key.get(key, {}))
         for record in found.values():
@@ -223,8 +227,8 @@ def given(entry: PodInfo) -> Holdings:
     return entry.seen.holds if entry.seen.node else entry.holds
 
 
-def _drawn_by(entry: PodInfo) -> Kept:
-    return Kept(entry.seen.pod.requests, given(entry))
+def _drawn_by(entry: PodInfo) -> ReservedAmounts:
+    return ReservedAmounts(entry.seen.pod.requests, given(entry))
 
 
 def owner_of(entry: PodInfo) -> CurrentOwner:
@@ -246,6 +250,6 @@ def _by_name(owner: CurrentOwner) -> tuple[str, str, str]:
     return (owner.namespace, owner.name, owner.uid)
 
 
-def _since_s(before: Condition | None, now: Condition, now_s: float) -> float:
+def _since_s(before: ReservationCondition | None, now: ReservationCondition, now_s: float) -> float:
     same = before is not None and (before.status, before.reason) == (now.status, now.reason)
     return before.since_s if before is not None and same and before.since_s == before.since_s else now_s

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
-from cotenant.engine.framework.plugin import Host
-from cotenant.engine.plugins.reservations.instructions import Reserve, is_stand_in
+from cotenant.engine.framework.plugin import PluginHost
+from cotenant.engine.plugins.reservations.instructions import ReserveNode, is_stand_in
 from cotenant.engine.plugins.reservations.lifecycle import Lifecycle
 from cotenant.engine.plugins.reservations.preallocation import PreAllocating
-from cotenant.engine.plugins.reservations.records import Record, owner_of
+from cotenant.engine.plugins.reservations.records import ReservationRecord, owner_of
 from cotenant.engine.plugins.reservations.waiting import Waiters
 
 
@@ -22,7 +22,7 @@ class Translation:
 
     def __init__(
         self,
-        records: Mapping[str, Record],
+        records: Mapping[str, ReservationRecord],
         waiters: Waiters,
         lifecycle: Lifecycle,
         preallocating: PreAllocating,
@@ -32,7 +32,7 @@ class Translation:
         self._lifecycle = lifecycle
         self._preallocating = preallocating
 
-    def of(self, instructions: Iterable[Instruction], now_s: float, host: Host) -> tuple[Instruction, ...]:
+    def of(self, instructions: Iterable[Instruction], now_s: float, host: PluginHost) -> tuple[Instruction, ...]:
         """What is to be carried out; a waiting owner is told why it does not draw."""
         told: list[Instruction] = []
         for instruction in instructions:
@@ -50,7 +50,7 @@ class Translation:
         return tuple(told)
 
     def _of_stand_in(
-        self, instruction: Bind | Unschedulable | ClearNomination | Preempt, now_s: float, host: Host
+        self, instruction: Bind | Unschedulable | ClearNomination | Preempt, now_s: float, host: PluginHost
     ) -> list[Instruction]:
         record = self._records.get(instruction.uid)
         if record is None:
@@ -71,10 +71,10 @@ class Translation:
         return []
 
 
-def _reserve(record: Record, bind: Bind, now_s: float) -> Reserve:
+def _reserve(record: ReservationRecord, bind: Bind, now_s: float) -> ReserveNode:
     record.refusal = ""
     granted = record.granted(bind.node, now_s)
     has = None if record.decided_before else record.reservation.holds
     record.decided_before = True
     takes = tuple(owner_of(entry) for entry in record.taken.values())
-    return Reserve(record.reservation.name, bind.uid, bind.node, granted, bind.record, bind.holds, has, takes)
+    return ReserveNode(record.reservation.name, bind.uid, bind.node, granted, bind.record, bind.holds, has, takes)

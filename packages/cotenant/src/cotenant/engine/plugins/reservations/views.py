@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cotenant.engine.framework.plugin import Refused
+from cotenant.engine.framework.plugin import PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.reservations.instructions import ReservationView
-from cotenant.engine.plugins.reservations.records import Record
+from cotenant.engine.plugins.reservations.records import ReservationRecord
 from cotenant.model.resources import NOTHING
 from cotenant.policy.placement.reservations.drawing import shortage
-from cotenant.policy.placement.reservations.holding import Kept
+from cotenant.policy.placement.reservations.holding import ReservedAmounts
 from cotenant.policy.placement.reservations.owners import obstacle
 
 PLUGIN = "Reservation"
 _MAX_LISTED = 3  # reservations listed per pod
 
 
-def view(record: Record) -> ReservationView:
+def view(record: ReservationRecord) -> ReservationView:
     """The current state of one reservation."""
     reservation, end, entry = record.reservation, record.end, record.entry
-    kept = record.kept if not record.has_ended else Kept(NOTHING)
+    kept = record.kept if not record.has_ended else ReservedAmounts(NOTHING)
     said = next(
         (condition.message for condition in reservation.conditions if not condition.status and condition.message), ""
     )
@@ -45,15 +45,15 @@ def view(record: Record) -> ReservationView:
     )
 
 
-def nothing_for(entry: PodInfo, kept: Sequence[Record]) -> Refused:
+def nothing_for(entry: PodInfo, kept: Sequence[ReservationRecord]) -> PodRefused:
     """Why a pod that requires a reservation is not evaluated. `kept`: the reservations kept for it."""
     if not kept:
-        return Refused(PLUGIN, "No reservation is kept for the pod, and its reservation affinity asks for one.")
+        return PodRefused(PLUGIN, "No reservation is kept for the pod, and its reservation affinity asks for one.")
     why = "; ".join(sorted({why_not(record, entry) for record in kept}))
-    return Refused(PLUGIN, "No reservation that is kept for the pod can take it now.", why)
+    return PodRefused(PLUGIN, "No reservation that is kept for the pod can take it now.", why)
 
 
-def why_not(record: Record, entry: PodInfo) -> str:
+def why_not(record: ReservationRecord, entry: PodInfo) -> str:
     """Why an owner cannot use this reservation now."""
     name = f"reservation {record.reservation.name}"
     if record.has_ended or not record.node:
@@ -69,7 +69,7 @@ def why_not(record: Record, entry: PodInfo) -> str:
     )
 
 
-def sentences(entry: PodInfo, kept: Sequence[Record]) -> tuple[str, ...]:
+def sentences(entry: PodInfo, kept: Sequence[ReservationRecord]) -> tuple[str, ...]:
     """Why a waiting pod cannot use the reservations kept for it, at most `_MAX_LISTED` messages and a count of the
     rest.
     """

@@ -8,11 +8,11 @@ Limits: whether a reservation has room, or is open, is not checked here.
 from __future__ import annotations
 
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.plugins.reservations.records import Index, Record
+from cotenant.engine.plugins.reservations.records import Index, ReservationRecord
 from cotenant.engine.plugins.reservations.views import sentences
 from cotenant.policy.placement.reservations.owners import is_owner, obstacle
 
-_NONE: tuple[Record, ...] = ()
+_NONE: tuple[ReservationRecord, ...] = ()
 
 
 class Waiters:
@@ -21,7 +21,7 @@ class Waiters:
     def __init__(self) -> None:
         self.index = Index()
         self._pods: dict[str, PodInfo] = {}
-        self._kept: dict[str, tuple[Record, ...]] = {}  # pod's uid -> reservations; none for most pods
+        self._kept: dict[str, tuple[ReservationRecord, ...]] = {}  # pod's uid -> reservations; none for most pods
 
     def __contains__(self, uid: str) -> bool:
         return bool(self._kept.get(uid))
@@ -31,11 +31,11 @@ class Waiters:
         self._pods.clear()
         self._kept.clear()
 
-    def kept_for(self, uid: str) -> tuple[Record, ...]:
+    def kept_for(self, uid: str) -> tuple[ReservationRecord, ...]:
         """The reservations kept for a waiting pod, in any state."""
         return self._kept.get(uid, _NONE)
 
-    def open_for(self, entry: PodInfo) -> list[Record]:
+    def open_for(self, entry: PodInfo) -> list[ReservationRecord]:
         """The open reservations that the pod may use now, by their own rules and its reservation affinity."""
         found = self.kept_for(entry.seen.uid)
         return [record for record in found if record.is_open and not obstacle(record.reservation, entry.seen)]
@@ -69,7 +69,7 @@ class Waiters:
 
     # ---- reservations
 
-    def owners_changed(self, record: Record) -> None:
+    def owners_changed(self, record: ReservationRecord) -> None:
         """Match a reservation that is new or whose owners have changed."""
         self.index.remove(record)
         self.index.add(record)
@@ -80,12 +80,12 @@ class Waiters:
                 record.waiting[pod] = entry
                 self._kept[pod] = (*self._kept.get(pod, _NONE), record)
 
-    def drop(self, record: Record) -> None:
+    def drop(self, record: ReservationRecord) -> None:
         """Remove a deleted reservation."""
         self.index.remove(record)
         self._unlink(record)
 
-    def _unlink(self, record: Record) -> None:
+    def _unlink(self, record: ReservationRecord) -> None:
         for pod in list(record.waiting):
             self._kept[pod] = tuple(entry for entry in self._kept[pod] if entry is not record)
 

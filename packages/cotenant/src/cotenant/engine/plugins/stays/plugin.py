@@ -17,11 +17,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from cotenant.engine.framework.events import Event
+from cotenant.engine.framework.events import EventKind
 from cotenant.engine.framework.memento import Memento
-from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.framework.node_rules import RuleResult
 from cotenant.engine.framework.node_view import NodeView
-from cotenant.engine.framework.plugin import Host, Plugin
+from cotenant.engine.framework.plugin import Plugin, PluginHost
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.stays.stays import Stays, owner_of
 from cotenant.model.arrays import Int
@@ -47,7 +47,7 @@ class LentForStay(Plugin):
     """Sums of batch requests by node, and what holds there for how long."""
 
     name = NAME
-    events = MappingProxyType({NAME: frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_GONE})})
+    events = MappingProxyType({NAME: frozenset({EventKind.NODE_ADDED, EventKind.NODE_CHANGED, EventKind.POD_GONE})})
 
     def __init__(self) -> None:
         self._holds: dict[str, Holds] = {}  # by node
@@ -58,7 +58,7 @@ class LentForStay(Plugin):
         self.is_idle = True
         self.attach(self.host)
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: PluginHost) -> None:
         """See `Plugin`."""
         super().attach(host)
         self._on: dict[str, tuple[str, float, str]] = {}  # uid -> node, since when, owner
@@ -147,7 +147,7 @@ class LentForStay(Plugin):
         """Pods that stay for other times are not alike."""
         return self.hours_of(owner_of(entry.seen))
 
-    def filter(self, pod: Pod, nodes: NodeView) -> Rule | None:
+    def filter(self, pod: Pod, nodes: NodeView) -> RuleResult | None:
         """See `Plugin`."""
         hours = self.hours_of(self._owners.get(pod.key, ""))
         left = nodes.everywhere()
@@ -155,7 +155,7 @@ class LentForStay(Plugin):
             asked = pod.requests.get(resource)
             if asked > 0 and hours > 1:
                 left &= self._room(resource, hours, nodes) - self._held[:, at] >= asked
-        return None if left.all() else Rule(NAME, f"{REASON} ({hours} h)", left, yields=False)
+        return None if left.all() else RuleResult(NAME, f"{REASON} ({hours} h)", left, yields=False)
 
     def reserve(self, entry: PodInfo, node: str) -> None:
         """It counts on the node."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from cotenant.engine.rules.claims.facts import ClaimFacts
 from cotenant.engine.rules.claims.ledger import extended_uid
-from cotenant.engine.rules.claims.pods import PodClaims
+from cotenant.engine.rules.claims.pods import ClaimingPod
 from cotenant.model.claims.claim import ResourceClaim
 from cotenant.model.errors import Permanent
 
@@ -21,7 +21,7 @@ class DepartedUsers:
     def __init__(
         self,
         facts: ClaimFacts,
-        pods: Mapping[int, PodClaims],
+        pods: Mapping[int, ClaimingPod],
         users: Mapping[str, set[int]],
         number_of: Mapping[str, int],
     ) -> None:
@@ -77,7 +77,7 @@ class DepartedUsers:
     def _is_needed(self, claim: ResourceClaim) -> bool:
         return claim.key in self._users or (claim.is_for_extended and claim.owner_uid in self._number_of)
 
-    def _claims_of(self, pod: PodClaims) -> list[ResourceClaim]:
+    def _claims_of(self, pod: ClaimingPod) -> list[ResourceClaim]:
         by_key = self._facts.ledger.by_key
         made = self._facts.made_for.get((pod.namespace, pod.needs.uid))
         named = (by_key.get(claim.key) for claim in pod.needs.claims)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cotenant.model.claims.requests import AllocationMode, ClaimSpec, DeviceClass, DeviceRequest, ExactRequest
+from cotenant.model.claims.requests import AllocationMode, ClaimRequest, ClaimSpec, DeviceClass, ExactRequest
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.claims.allocator import INVALID_POOLS, Matches, Refusal, Usage, fitting
-from cotenant.policy.claims.pools import Pool, PoolDevice, PoolState
+from cotenant.policy.claims.allocator import INVALID_POOLS, ClaimRefusal, DeviceUsage, Matches, fitting
+from cotenant.policy.claims.pools import DevicePool, PoolDevice, PoolState
 
 TOGETHER = "node(s) whose devices satisfy each request of the pod's claims, but not all of them together"
 Selects = Callable[[str, PoolDevice], bool]  # expression, device; may raise `InvalidInput`
@@ -29,10 +29,10 @@ class Why:
 
 
 def diagnose(
-    refusal: Refusal,
+    refusal: ClaimRefusal,
     claims: Sequence[ClaimSpec],
-    pools: Sequence[Pool],
-    usage: Usage,
+    pools: Sequence[DevicePool],
+    usage: DeviceUsage,
     matches: Matches,
     selects: Selects,
     classes: dict[str, DeviceClass],
@@ -48,15 +48,15 @@ def diagnose(
     return Why(TOGETHER, "", 1, True)
 
 
-def _invalid(pools: Sequence[Pool]) -> str:
+def _invalid(pools: Sequence[DevicePool]) -> str:
     """What contradicts itself."""
     return next(f"pool {pool.id.pool}: {pool.why}" for pool in pools if pool.state is PoolState.INVALID)
 
 
 def _of_request(
-    request: DeviceRequest,
-    pools: Sequence[Pool],
-    usage: Usage,
+    request: ClaimRequest,
+    pools: Sequence[DevicePool],
+    usage: DeviceUsage,
     matches: Matches,
     selects: Selects,
     classes: dict[str, DeviceClass],
@@ -72,8 +72,8 @@ def _of_request(
 
 def _of_exact(
     request: ExactRequest,
-    pools: Sequence[Pool],
-    usage: Usage,
+    pools: Sequence[DevicePool],
+    usage: DeviceUsage,
     matches: Matches,
     selects: Selects,
     classes: dict[str, DeviceClass],

@@ -12,7 +12,7 @@ from cotenant.engine.rules.claims.ledger import ClaimLedger
 from cotenant.engine.rules.claims.readiness import is_ready
 from cotenant.engine.rules.claims.selecting import Selectors
 from cotenant.model.claims.claim import ResourceClaim
-from cotenant.model.claims.devices import DeviceId, OfferedDevice, Slice, TaintRule
+from cotenant.model.claims.devices import DeviceId, OfferedDevice, ResourceSlice, TaintRule
 from cotenant.model.claims.requests import DeviceClass
 from cotenant.model.cluster.labels import Labels
 
@@ -93,7 +93,7 @@ class ClaimFacts:
             self.devices()
             self.permits()
 
-    def slice_seen(self, offered: Slice, now_s: float = 0.0) -> None:
+    def slice_seen(self, offered: ResourceSlice, now_s: float = 0.0) -> None:
         """A slice was created or changed."""
         if self.inventories.slices.get(offered.name) != offered:
             self._forget_identities(offered.name)
@@ -162,7 +162,7 @@ class ClaimFacts:
 
     # ---- the same devices, in Device objects
 
-    def _note_identities(self, offered: Slice) -> None:
+    def _note_identities(self, offered: ResourceSlice) -> None:
         node = offered.reach.node if offered.reach is not None else ""
         for device in offered.devices if node else ():
             found = identities_of(device)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import inf
 from types import MappingProxyType
 
-from cotenant.engine.framework.events import Event
-from cotenant.engine.framework.plugin import Host, Plugin
+from cotenant.engine.framework.events import EventKind
+from cotenant.engine.framework.plugin import Plugin, PluginHost
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import Verdict
+from cotenant.engine.framework.queueing import PlacementVerdict
 from cotenant.engine.rules.claims.instructions import ReleaseClaim
 from cotenant.engine.rules.claims.rules import PLUGIN, ClaimRules
 from cotenant.engine.rules.claims.verdicts import Work
@@ -29,7 +29,11 @@ class ClaimGate(Plugin):
 
     name = PLUGIN
     events = MappingProxyType(
-        {PLUGIN: frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.CLAIM, Event.DEVICES, Event.POD_GONE})}
+        {
+            PLUGIN: frozenset(
+                {EventKind.NODE_ADDED, EventKind.NODE_CHANGED, EventKind.CLAIM, EventKind.DEVICES, EventKind.POD_GONE}
+            )
+        }
     )
     gathers = True
 
@@ -40,14 +44,14 @@ class ClaimGate(Plugin):
         self._released: dict[str, int] = {}  # claim -> its version when it was to be given back
         self.is_idle = not (rules.verdicts.left_over or rules.facts.waiting)  # until a claim or a pod with one is seen
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: PluginHost) -> None:
         """Set the receivers of events."""
         super().attach(host)
         self._until_judged.clear()
         self._untold.clear()
         facts = self._rules.facts
-        facts.freed = lambda: host.happened(Event.CLAIM)
-        facts.devices = lambda: host.happened(Event.DEVICES)
+        facts.freed = lambda: host.happened(EventKind.CLAIM)
+        facts.devices = lambda: host.happened(EventKind.DEVICES)
         facts.permits = self._permits_changed
         facts.claim = self._claim_changed
 
@@ -76,7 +80,7 @@ class ClaimGate(Plugin):
         """Pods whose claims are satisfied alike are judged together."""
         return self._rules.key_of(entry.number)
 
-    def post_filter(self, pods: Sequence[PodInfo], verdict: Verdict, now_s: float) -> Verdict:
+    def post_filter(self, pods: Sequence[PodInfo], verdict: PlacementVerdict, now_s: float) -> PlacementVerdict:
         """Give back claims that keep their only pod, or all pods of their group, from every node."""
         of_groups: set[str] = set()  # looked at: all pods of a gang share them
         for entry in pods if PLUGIN in verdict.filters else ():
@@ -127,7 +131,7 @@ class ClaimGate(Plugin):
         verdicts, work = self._rules.verdicts, Work()
         for claims in list(verdicts.left_over):
             if verdicts.of(claims, self._rules.judging, work).is_complete:
-                self.host.happened(Event.CLAIM)
+                self.host.happened(EventKind.CLAIM)
                 for uid in self._until_judged.pop(claims, ()):
                     self.host.reconsider(uid)
             if work.left <= 0:

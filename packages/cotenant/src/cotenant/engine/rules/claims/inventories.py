@@ -13,25 +13,25 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.model.arrays import Int
-from cotenant.model.claims.devices import DeviceId, PoolId, Slice, TaintRule
+from cotenant.model.claims.devices import DeviceId, PoolId, ResourceSlice, TaintRule
 from cotenant.model.cluster.labels import Labels
-from cotenant.policy.claims.allocator import Usage, counters_left
-from cotenant.policy.claims.pools import Pool, pools_of, reaches
+from cotenant.policy.claims.allocator import DeviceUsage, counters_left
+from cotenant.policy.claims.pools import DevicePool, pools_of, reaches
 
 NOTHING = 0  # the inventory of a node without devices
 
 
 @dataclass(slots=True, eq=False)
-class Inventory:
+class PoolInventory:
     """The pools of one node, or of several that see the same. `stamp` changes with them."""
 
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[DevicePool, ...] = ()
     nodes: set[str] = field(default_factory=set)
     key: Hashable = None  # of one that several nodes may have
     stamp: int = 0
     _use: Hashable = None
 
-    def use(self, usage: Usage) -> Hashable:
+    def use(self, usage: DeviceUsage) -> Hashable:
         """How its devices are used: a search has the same result as long as this is equal."""
         if self._use is None:
             found: list[Hashable] = []
@@ -56,13 +56,13 @@ class Inventories:
     """The inventories of all nodes."""
 
     def __init__(self) -> None:
-        self.slices: dict[str, Slice] = {}
+        self.slices: dict[str, ResourceSlice] = {}
         self.rules: dict[str, TaintRule] = {}
-        self.all: list[Inventory] = [Inventory()]
+        self.all: list[PoolInventory] = [PoolInventory()]
         self.marks: Int = np.zeros(1, dtype=np.int64)
-        self._by_pool: dict[PoolId, dict[str, Slice]] = {}
-        self._by_node: dict[str, dict[str, Slice]] = {}  # slices that reach this node by its name
-        self._shared: dict[str, Slice] = {}  # slices that may reach any node
+        self._by_pool: dict[PoolId, dict[str, ResourceSlice]] = {}
+        self._by_node: dict[str, dict[str, ResourceSlice]] = {}  # slices that reach this node by its name
+        self._shared: dict[str, ResourceSlice] = {}  # slices that may reach any node
         self._of_device: dict[DeviceId, set[int]] = {}  # -> inventories whose use it changes
         self._of_node: dict[str, int] = {}
         self._of_key: dict[Hashable, int] = {}
@@ -82,7 +82,7 @@ class Inventories:
 
     # ---- facts
 
-    def slice_seen(self, offered: Slice) -> None:
+    def slice_seen(self, offered: ResourceSlice) -> None:
         """A slice was created or changed."""
         self.slice_gone(offered.name)
         self.slices[offered.name] = offered
@@ -158,7 +158,7 @@ class Inventories:
             self._stale.clear()
         return self._rows
 
-    def at(self, row: int) -> Inventory:
+    def at(self, row: int) -> PoolInventory:
         """The inventory of a row."""
         return self.all[int(self.by_row()[row])]
 
@@ -222,7 +222,7 @@ class Inventories:
             return known
         return self._add(name, key, pools)
 
-    def _pools(self, name: str, labels: Labels, offered: Iterable[Slice]) -> tuple[Pool, ...]:
+    def _pools(self, name: str, labels: Labels, offered: Iterable[ResourceSlice]) -> tuple[DevicePool, ...]:
         return pools_of(
             name,
             labels,
@@ -231,9 +231,9 @@ class Inventories:
             tuple(self.rules.values()),
         )
 
-    def _add(self, name: str, key: Hashable, pools: tuple[Pool, ...]) -> int:
+    def _add(self, name: str, key: Hashable, pools: tuple[DevicePool, ...]) -> int:
         self._stamps += 1
-        made = Inventory(pools, {name}, key, self._stamps)
+        made = PoolInventory(pools, {name}, key, self._stamps)
         if self._unused:
             index = self._unused.pop()
             self.all[index] = made
@@ -268,12 +268,12 @@ class Inventories:
                     users.discard(index)
                     if not users:
                         del self._of_device[device.id]
-        self.all[index] = Inventory()
+        self.all[index] = PoolInventory()
         self.marks[index] += 1
         self._unused.append(index)
 
 
-def _named(offered: Slice) -> tuple[str, ...] | None:
+def _named(offered: ResourceSlice) -> tuple[str, ...] | None:
     """The nodes that a slice reaches by their names; None = others too."""
     if offered.reach is not None:
         return (offered.reach.node,) if offered.reach.node else None
@@ -281,7 +281,7 @@ def _named(offered: Slice) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(names)) if names and all(names) else None
 
 
-def _may_use(offered: Slice, node: str, labels: Labels) -> bool:
+def _may_use(offered: ResourceSlice, node: str, labels: Labels) -> bool:
     if offered.counters:
         return False  # added with the other slices of its pool
     if offered.reach is not None:

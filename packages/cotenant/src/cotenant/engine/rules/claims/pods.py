@@ -15,7 +15,7 @@ ADMIN_ACCESS = "resource.kubernetes.io/admin-access"  # label of namespaces
 
 
 @dataclass(slots=True, eq=False)
-class PodClaims:
+class ClaimingPod:
     """A pod that needs claims."""
 
     key: str
@@ -49,7 +49,7 @@ class Resolved:
 
 
 def resolve(
-    pod: PodClaims, number: int, ledger: ClaimLedger, classes: Mapping[str, DeviceClass], namespace: Labels
+    pod: ClaimingPod, number: int, ledger: ClaimLedger, classes: Mapping[str, DeviceClass], namespace: Labels
 ) -> Resolved:
     """The pod's claims, in the order of its spec."""
     if pod.needs.missing:
@@ -81,7 +81,9 @@ def resolve(
     return Resolved("", tuple(wanted), tuple(allocated))
 
 
-def _obstacle(pod: PodClaims, number: int, claim: ResourceClaim | None, named: NamedClaim, ledger: ClaimLedger) -> str:
+def _obstacle(
+    pod: ClaimingPod, number: int, claim: ResourceClaim | None, named: NamedClaim, ledger: ClaimLedger
+) -> str:
     if claim is None:
         return f"ResourceClaim {named.key} does not exist yet"
     if claim.is_ending:

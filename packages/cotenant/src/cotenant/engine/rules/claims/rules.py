@@ -20,16 +20,16 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.memento import Memento
-from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.framework.node_rules import RuleResult
 from cotenant.engine.rules.claims.departed import DepartedUsers
 from cotenant.engine.rules.claims.extended import ExtendedResources
 from cotenant.engine.rules.claims.facts import ClaimFacts
 from cotenant.engine.rules.claims.ledger import Assumed, extended_uid
-from cotenant.engine.rules.claims.pods import PodClaims, Resolved, resolve
+from cotenant.engine.rules.claims.pods import ClaimingPod, Resolved, resolve
 from cotenant.engine.rules.claims.readiness import Readiness
 from cotenant.engine.rules.claims.rows import RowsOfSelectors
 from cotenant.engine.rules.claims.selecting import NoSelectors, Selectors
-from cotenant.engine.rules.claims.verdicts import UNJUDGED, Facts, Verdicts, VerdictsByAsk, Work
+from cotenant.engine.rules.claims.verdicts import UNJUDGED, ClaimVerdictCache, ClaimVerdicts, VerdictFacts, Work
 from cotenant.engine.rules.claims.victims import ClaimVacate, vacate_of
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.claims.claim import ResourceClaim
@@ -41,7 +41,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import Permanent
 from cotenant.policy.claims.extended import ExtendedClaim
 from cotenant.policy.claims.results import allocation_of
-from cotenant.policy.placement.preference import Part
+from cotenant.policy.placement.preference import PreferencePart
 
 PLUGIN = "DynamicResources"
 _WEIGHT = 2.0  # of the preference for earlier alternatives, as in kube-scheduler
@@ -56,8 +56,8 @@ class ClaimRules:
         self.facts = ClaimFacts(selectors or NoSelectors())
         self.extended = ExtendedResources()
         self.readiness = Readiness()
-        self.verdicts = VerdictsByAsk()
-        self.pods: dict[int, PodClaims] = {}
+        self.verdicts = ClaimVerdictCache()
+        self.pods: dict[int, ClaimingPod] = {}
         self.number_of: dict[str, int] = {}  # by the pod's UID
         self.users: dict[str, set[int]] = {}  # claim, by namespace/name -> pods that need it
         self._departed = DepartedUsers(self.facts, self.pods, self.users, self.number_of)
@@ -95,10 +95,10 @@ class ClaimRules:
         self.extended.classes_changed(self.facts.classes)
 
     @property
-    def judging(self) -> Facts:
+    def judging(self) -> VerdictFacts:
         """What verdicts are made of."""
         facts = self.facts
-        return Facts(facts.inventories, facts.ledger, facts.selectors, facts.classes)
+        return VerdictFacts(facts.inventories, facts.ledger, facts.selectors, facts.classes)
 
     # ---- NodeRules
 
@@ -119,7 +119,7 @@ class ClaimRules:
         needs = demands.claims
         if needs is None:
             return False
-        self.pods[number] = PodClaims(pod.key, pod.namespace, needs, holds.claims)
+        self.pods[number] = ClaimingPod(pod.key, pod.namespace, needs, holds.claims)
         self.number_of[needs.uid] = number
         for named in needs.claims:
             self.users.setdefault(named.key, set()).add(number)
@@ -131,32 +131,32 @@ class ClaimRules:
     def set_holdings(self, number: int, holds: Holdings) -> None:
         """What pods hold of claims is not in their annotations."""
 
-    def rules(self, number: int) -> Iterator[Rule]:
+    def rules(self, number: int) -> Iterator[RuleResult]:
         """One rule for each reason of refusal."""
         resolved = self.resolved(number)
         size = self.facts.inventories.size
         if resolved.obstacle:
-            yield Rule(PLUGIN, resolved.obstacle, np.zeros(size, dtype=np.bool_), False)
+            yield RuleResult(PLUGIN, resolved.obstacle, np.zeros(size, dtype=np.bool_), False)
             return
         for claim, allocation in resolved.allocated:
             if allocation.nodes is not None:
-                yield Rule(PLUGIN, f"node(s) on which ResourceClaim {claim.key} is not available",
+                yield RuleResult(PLUGIN, f"node(s) on which ResourceClaim {claim.key} is not available",
                            self._rows.of(allocation.nodes), False)  # fmt: skip
             why = self.readiness.failure(claim)
             if why:
-                yield Rule(PLUGIN, why, np.zeros(size, dtype=np.bool_), False)
+                yield RuleResult(PLUGIN, why, np.zeros(size, dtype=np.bool_), False)
         work = Work()
         for rows, specs, _ in self.asks(number, resolved):
             if specs:
                 yield from self._of_ask(rows, specs, work)
 
-    def _of_ask(self, rows: Mask | None, specs: tuple[ClaimSpec, ...], work: Work) -> Iterator[Rule]:
+    def _of_ask(self, rows: Mask | None, specs: tuple[ClaimSpec, ...], work: Work) -> Iterator[RuleResult]:
         judging = self.judging
         found = self.verdicts.of(specs, judging, work)
         by_row = self.facts.inventories.by_row()
         if not found.is_complete:
             left = np.zeros(len(by_row), dtype=np.bool_) if rows is None else ~rows
-            yield Rule(PLUGIN, UNJUDGED, left, False)
+            yield RuleResult(PLUGIN, UNJUDGED, left, False)
             return
         codes = found.codes[by_row]
         if rows is not None:
@@ -164,9 +164,9 @@ class ClaimRules:
         present = np.bincount(codes, minlength=len(found.reasons))
         for code, (reason, yields) in enumerate(found.reasons):
             if code and present[code]:
-                yield Rule(PLUGIN, reason, codes != code, yields, partial(found.figures, judging, code))
+                yield RuleResult(PLUGIN, reason, codes != code, yields, partial(found.figures, judging, code))
 
-    def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
+    def preferences(self, number: int, rows: Int) -> tuple[PreferencePart, ...]:
         """More for nodes that satisfy earlier alternatives of prioritised lists."""
         values = np.zeros(len(rows))
         for there, specs, _ in self.asks(number, self.resolved(number)):
@@ -175,7 +175,7 @@ class ClaimRules:
                 worths = found.worths[self.facts.inventories.by_row()[rows]]
                 values += worths if there is None else np.where(there[rows], worths, 0.0)
         highest = float(values.max()) if len(values) else 0.0
-        return (Part("claims", _WEIGHT * 100.0 / highest * values),) if highest > 0 else ()
+        return (PreferencePart("claims", _WEIGHT * 100.0 / highest * values),) if highest > 0 else ()
 
     def allocate(self, number: int, row: int) -> None:
         """Allocate the pod's claims on a row that passed. Raises `Permanent` where nothing is available after all."""
@@ -313,7 +313,7 @@ class ClaimRules:
             self._keys.clear()
         return self._keys.setdefault(key, len(self._keys))
 
-    def _verdicts_on(self, number: int, row: int) -> Verdicts | None:
+    def _verdicts_on(self, number: int, row: int) -> ClaimVerdicts | None:
         resolved = self.resolved(number)
         if resolved.obstacle:
             return None
@@ -368,14 +368,14 @@ class ClaimRules:
             held[made_before.key] = replace(held[made_before.key], mappings=self._mappings(pod, made_before))
         return tuple(held.values())
 
-    def _mappings(self, pod: PodClaims, made: ResourceClaim) -> tuple[tuple[str, str, str], ...]:
+    def _mappings(self, pod: ClaimingPod, made: ResourceClaim) -> tuple[tuple[str, str, str], ...]:
         """Which container has which request of a claim that an earlier attempt has made."""
         for _, claim in self.extended.variants(pod.needs):
             if claim is not None and _requests(claim.spec) == _requests(made.spec):
                 return claim.mappings
         return ()
 
-    def _assume(self, number: int, pod: PodClaims) -> None:
+    def _assume(self, number: int, pod: ClaimingPod) -> None:
         for uid, allocation in pod.allocations():
             self.facts.ledger.assume(uid, allocation, number)
             if uid in self.facts.ledger.assumed:

@@ -16,18 +16,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cotenant.engine.rules.claims.diagnosis import Why, diagnose
-from cotenant.engine.rules.claims.inventories import Inventories, Inventory
+from cotenant.engine.rules.claims.inventories import Inventories, PoolInventory
 from cotenant.engine.rules.claims.selecting import Selectors
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.claims.requests import MAX_ALTERNATIVES, ClaimSpec, DeviceClass, ExactRequest
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.claims.allocator import (
     CannotAllocate,
+    ClaimRefusal,
+    DeviceUsage,
     Matches,
     Pick,
-    Refusal,
     Steps,
-    Usage,
     allocate,
     tolerated,
 )
@@ -48,11 +48,11 @@ Choice = tuple[tuple[Pick, ...], ...]  # by claim
 
 
 @dataclass(slots=True)
-class Facts:
+class VerdictFacts:
     """What verdicts are made of."""
 
     inventories: Inventories
-    usage: Usage
+    usage: DeviceUsage
     selectors: Selectors
     classes: dict[str, DeviceClass]
 
@@ -74,7 +74,7 @@ class _Partial:
 
 
 @dataclass(slots=True, eq=False)
-class Verdicts:
+class ClaimVerdicts:
     """The answers to one ask. `codes`, by inventory: the position in `reasons`, 0 = it fits."""
 
     claims: tuple[ClaimSpec, ...]
@@ -89,7 +89,7 @@ class Verdicts:
     _partial: dict[int, _Partial] = field(default_factory=dict)  # inventory -> as far as the limit reached
     _results: dict[tuple[int, Hashable], tuple[Choice | None, Why | None]] = field(default_factory=dict)
 
-    def refresh(self, facts: Facts, work: Work) -> None:
+    def refresh(self, facts: VerdictFacts, work: Work) -> None:
         """Judge the inventories that changed, as far as the limit reaches."""
         facts.inventories.by_row()
         count = len(facts.inventories.all)
@@ -114,17 +114,17 @@ class Verdicts:
             self.worths[index] = _worth(self.claims, choice) if choice is not None else 0.0
             self._marks[index] = marks[index]
 
-    def choice(self, facts: Facts, index: int) -> Choice | Why:
+    def choice(self, facts: VerdictFacts, index: int) -> Choice | Why:
         """The devices that the claims get of an inventory, or why none."""
         choice, why = self._judged(facts, index, Work()) or (None, Why(UNJUDGED))
         return choice if choice is not None else why or Why("")
 
-    def why(self, facts: Facts, index: int) -> Why:
+    def why(self, facts: VerdictFacts, index: int) -> Why:
         """Why an inventory is refused."""
         _, why = self._judged(facts, index, Work()) or (None, Why(UNJUDGED))
         return why or Why("")
 
-    def figures(self, facts: Facts, code: int, among: Mask) -> str:
+    def figures(self, facts: VerdictFacts, code: int, among: Mask) -> str:
         """What the nearest of these rows lacks, of those that are refused for this reason."""
         by_row = facts.inventories.by_row()
         rows = np.flatnonzero(among & (self.codes[by_row] == code))
@@ -136,7 +136,7 @@ class Verdicts:
                 nearest = why.missing, int(rows[at]), why.figures
         return f"{facts.inventories.name_of(nearest[1])}: {nearest[2]}" if nearest is not None else ""
 
-    def _judged(self, facts: Facts, index: int, work: Work) -> tuple[Choice | None, Why | None] | None:
+    def _judged(self, facts: VerdictFacts, index: int, work: Work) -> tuple[Choice | None, Why | None] | None:
         """What the search finds; None = the limit ends within the inventory, and the next call goes on from there."""
         inventory = facts.inventories.all[index]
         form = self._form(facts, index, inventory, work)
@@ -156,19 +156,24 @@ class Verdicts:
         return known
 
     def search(
-        self, facts: Facts, inventory: Inventory, usage: Usage, steps: Steps, matches: Matches | None = None
+        self,
+        facts: VerdictFacts,
+        inventory: PoolInventory,
+        usage: DeviceUsage,
+        steps: Steps,
+        matches: Matches | None = None,
     ) -> tuple[Choice | None, Why | None]:
         """One search, whatever is known."""
         matches = matches or _Matching(facts)
         found = allocate(self.claims, inventory.pools, usage, matches, steps)
-        if not isinstance(found, Refusal):
+        if not isinstance(found, ClaimRefusal):
             return found, None
         try:
             return None, diagnose(found, self.claims, inventory.pools, usage, matches, _selecting(facts), facts.classes)
         except CannotAllocate as error:
             return None, Why(str(error))
 
-    def _form(self, facts: Facts, index: int, inventory: Inventory, work: Work) -> int | None:
+    def _form(self, facts: VerdictFacts, index: int, inventory: PoolInventory, work: Work) -> int | None:
         known = self._forms.get(index)
         if known is not None and known[0] == inventory.stamp:
             work.left -= _OF_DEVICE * sum(len(pool.devices) for pool in inventory.pools)
@@ -185,7 +190,7 @@ class Verdicts:
         self._forms[index] = inventory.stamp, form
         return form
 
-    def _known_matches(self, inventory: Inventory, form: int) -> Matches:
+    def _known_matches(self, inventory: PoolInventory, form: int) -> Matches:
         """What was found out for the form, by the devices of one inventory."""
         answers = self._answers[form]
         places = {device: at for at, device in enumerate(d for pool in inventory.pools for d in pool.devices)}
@@ -202,7 +207,7 @@ class Verdicts:
     def _requests(self) -> list[ExactRequest]:
         return [exact for claim in self.claims for request in claim.requests for exact in request.alternatives]
 
-    def _look(self, facts: Facts, inventory: Inventory, begun: _Partial, work: Work) -> bool:
+    def _look(self, facts: VerdictFacts, inventory: PoolInventory, begun: _Partial, work: Work) -> bool:
         """Look at the pools and devices that are left; False = the limit ended before the last."""
         matches = _Matching(facts)
         requests = self._requests()
@@ -256,7 +261,7 @@ def _worth(claims: tuple[ClaimSpec, ...], choice: Choice) -> float:
     return float(found)
 
 
-def _selecting(facts: Facts) -> Callable[[str, PoolDevice], bool]:
+def _selecting(facts: VerdictFacts) -> Callable[[str, PoolDevice], bool]:
     selectors = facts.selectors
     return lambda expression, device: selectors.matches(expression, device.id.driver, device.device)
 
@@ -264,7 +269,7 @@ def _selecting(facts: Facts) -> Callable[[str, PoolDevice], bool]:
 class _Matching:
     """Whether class and selectors of a request permit a device. `looked`: selectors that were asked for that."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: VerdictFacts) -> None:
         self.looked = 0
         self._classes: Mapping[str, DeviceClass] = facts.classes
         self._matches = facts.selectors.matches
@@ -297,22 +302,22 @@ class _Matching:
             return str(error)
 
 
-class VerdictsByAsk:
+class ClaimVerdictCache:
     """Verdicts by ask, the least recently used dropped first."""
 
     def __init__(self) -> None:
-        self._by_ask: dict[tuple[ClaimSpec, ...], Verdicts] = {}
+        self._by_ask: dict[tuple[ClaimSpec, ...], ClaimVerdicts] = {}
         self.left_over: dict[tuple[ClaimSpec, ...], None] = {}  # asks that are not judged on every node yet
 
-    def is_judged(self, claims: tuple[ClaimSpec, ...], facts: Facts) -> bool:
+    def is_judged(self, claims: tuple[ClaimSpec, ...], facts: VerdictFacts) -> bool:
         """Whether every node was judged once for an ask, or can be at little cost; if not, that is left over."""
         if claims in self.left_over:
             return False
         return claims in self._by_ask or self.of(claims, facts, Work(_LITTLE)).is_complete
 
-    def of(self, claims: tuple[ClaimSpec, ...], facts: Facts, work: Work) -> Verdicts:
+    def of(self, claims: tuple[ClaimSpec, ...], facts: VerdictFacts, work: Work) -> ClaimVerdicts:
         """The verdicts on one ask, up to date as far as the limit reaches."""
-        found = self._by_ask.pop(claims, None) or Verdicts(claims)
+        found = self._by_ask.pop(claims, None) or ClaimVerdicts(claims)
         self._by_ask[claims] = found  # most recently used last
         if len(self._by_ask) > _MAX_ASKS:
             oldest = next(iter(self._by_ask))

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from cotenant.engine.rules.claims.inventories import Inventory
+from cotenant.engine.rules.claims.inventories import PoolInventory
 from cotenant.engine.rules.claims.ledger import ClaimLedger
-from cotenant.engine.rules.claims.verdicts import Choice, Facts, Verdicts
+from cotenant.engine.rules.claims.verdicts import Choice, ClaimVerdicts, VerdictFacts
 from cotenant.model.claims.devices import DeviceId
 from cotenant.policy.claims.allocator import Steps
 
@@ -43,7 +43,7 @@ class UsageWithout:
             return found
         return {name: (found or {}).get(name, 0) + more.get(name, 0) for name in {*(found or {}), *more}}
 
-    def add(self, inventory: Inventory, choice: Choice) -> None:
+    def add(self, inventory: PoolInventory, choice: Choice) -> None:
         """Devices that another pod will get first."""
         for picks in choice:
             for pick in picks:
@@ -60,13 +60,13 @@ class UsageWithout:
 class ClaimVacate:
     """Whether an ask fits on one node without some residents (engine/framework/node_rules.Vacating)."""
 
-    facts: Facts
+    facts: VerdictFacts
     ledger: ClaimLedger
-    inventory: Inventory
-    verdicts: Verdicts
+    inventory: PoolInventory
+    verdicts: ClaimVerdicts
     users: Mapping[str, frozenset[int] | None]  # claim -> pods that use it; None = one of them may be unknown
     sizes: Mapping[int, int]
-    nominated: tuple[Verdicts, ...] = ()  # of pods that get theirs before
+    nominated: tuple[ClaimVerdicts, ...] = ()  # of pods that get theirs before
     reason: str = field(default=REASON)
 
     def fits(self, removed: frozenset[int]) -> bool:
@@ -81,12 +81,12 @@ class ClaimVacate:
 
 
 def vacate_of(
-    facts: Facts,
+    facts: VerdictFacts,
     ledger: ClaimLedger,
-    inventory: Inventory,
-    verdicts: Verdicts,
+    inventory: PoolInventory,
+    verdicts: ClaimVerdicts,
     users_of: Callable[[str], frozenset[int] | None],
-    nominated: tuple[Verdicts, ...],
+    nominated: tuple[ClaimVerdicts, ...],
 ) -> ClaimVacate:
     """The question about one node."""
     sizes: dict[int, int] = {}

@@ -23,12 +23,12 @@ from cotenant.model.cpus.spec import ExclusivePolicy, NumaAmount, ResourceStatus
 from cotenant.model.cpus.topology import mask_of, numbers_in
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
-from cotenant.policy.placement.cpus.node_fit import AS_USUAL, CpuNode, Given, NodeOptions, node_options
+from cotenant.policy.placement.cpus.node_fit import AS_USUAL, CpuNode, GivenCpus, NodeOptions, node_options
 from cotenant.policy.placement.cpus.numa_amounts import NumaAmounts
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class CpuClaim:
     """What one pod holds, chosen by the engine or reported by its annotation. `cpus` is a mask."""
 
     pod: str  # namespace/name
@@ -37,12 +37,12 @@ class Claim:
     numa: tuple[NumaAmount, ...] = ()
 
     @classmethod
-    def reported(cls, pod: str, status: ResourceStatus, exclusive: ExclusivePolicy) -> Claim:
+    def reported(cls, pod: str, status: ResourceStatus, exclusive: ExclusivePolicy) -> CpuClaim:
         """From the pod's annotation."""
         return cls(pod, mask_of(status.cpus), exclusive, status.numa)
 
     @classmethod
-    def chosen(cls, pod: str, given: Given, exclusive: ExclusivePolicy) -> Claim:
+    def chosen(cls, pod: str, given: GivenCpus, exclusive: ExclusivePolicy) -> CpuClaim:
         """From the engine's choice."""
         return cls(pod, given.cpus, exclusive, given.numa)
 
@@ -63,7 +63,7 @@ class CpuAccount:
         self.labels: Labels = NO_LABELS
         self.annotation: str | None = None  # the node's ratios
         self.ratios = NOT_AMPLIFIED
-        self.claims: dict[int, Claim] = {}
+        self.claims: dict[int, CpuClaim] = {}
         self._standing: _Derived | None = None
 
     @property
@@ -129,7 +129,7 @@ class CpuAccount:
         except InvalidInput:
             self.ratios = reported
 
-    def claim(self, number: int, claim: Claim) -> int:
+    def claim(self, number: int, claim: CpuClaim) -> int:
         """Enter a pod's claim. Returns the mask of claimed CPUs that it cannot have: claimed by others, reserved,
         or absent.
         """
@@ -141,7 +141,7 @@ class CpuAccount:
         _enter(self._standing, number, claim, self.ratios.cpu_ppm)
         return self._standing.conflicts.get(number, 0)
 
-    def release(self, number: int) -> Claim:
+    def release(self, number: int) -> CpuClaim:
         """Remove a pod's claim."""
         claim = self.claims.pop(number)
         standing = self._standing
@@ -209,7 +209,7 @@ class CpuAccount:
         return standing
 
 
-def validate_accounts(accounts: Mapping[str, CpuAccount], assigned: Mapping[str, Mapping[int, Claim]]) -> None:
+def validate_accounts(accounts: Mapping[str, CpuAccount], assigned: Mapping[str, Mapping[int, CpuClaim]]) -> None:
     """Check each account, and that it holds the claims of the pods on its node: `assigned`, by node and pod number.
     Raises `Permanent`.
     """
@@ -222,7 +222,7 @@ def validate_accounts(accounts: Mapping[str, CpuAccount], assigned: Mapping[str,
         raise Permanent(f"pods hold CPUs of nodes without an account: {', '.join(unknown)}")
 
 
-def _enter(standing: _Derived, number: int, claim: Claim, ratio_ppm: int) -> None:
+def _enter(standing: _Derived, number: int, claim: CpuClaim, ratio_ppm: int) -> None:
     """CPUs of its own count amplified on their NUMA nodes, as on the node."""
     node, uid = standing.node, str(number)
     ledger, amounts = node.ledger, node.amounts

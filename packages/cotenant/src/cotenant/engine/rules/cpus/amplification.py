@@ -17,16 +17,16 @@ from functools import partial
 
 import numpy as np
 
-from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.framework.node_rules import RuleResult
 from cotenant.engine.rules.cpus.nodes import CpuNodes
 from cotenant.model.arrays import CPU, Int, Mask
 from cotenant.model.cpus.amplification import amplified
 from cotenant.policy.placement.cpus.amplification import INSUFFICIENT_AMPLIFIED, amplified_fit
-from cotenant.policy.placement.preemption import UNLIMITED, Column
+from cotenant.policy.placement.preemption import UNLIMITED, ConstraintColumn
 from cotenant.policy.placement.refusal import Refusal
 
 
-def short_of_amplified(plugin: str, nodes: CpuNodes, cpu_m: int) -> Iterator[Rule]:
+def short_of_amplified(plugin: str, nodes: CpuNodes, cpu_m: int) -> Iterator[RuleResult]:
     """Refuse those of the amplified nodes that lack room for `cpu_m` milli-CPU of exclusive CPUs."""
     table = nodes.encoder.nodes()
     figures: dict[int, Refusal] = {}
@@ -38,10 +38,10 @@ def short_of_amplified(plugin: str, nodes: CpuNodes, cpu_m: int) -> Iterator[Rul
     if figures:
         left = np.ones(len(table.ready), dtype=np.bool_)
         left[list(figures)] = False
-        yield Rule(plugin, INSUFFICIENT_AMPLIFIED, left, True, partial(_least, figures))
+        yield RuleResult(plugin, INSUFFICIENT_AMPLIFIED, left, True, partial(_least, figures))
 
 
-def amplified_column(nodes: CpuNodes, cpu_m: int, pods: Int) -> Iterator[Column]:
+def amplified_column(nodes: CpuNodes, cpu_m: int, pods: Int) -> Iterator[ConstraintColumn]:
     """What each of `pods[V]` frees on an amplified node: its request, and for exclusive CPUs the ratio's part of
     them.
     """
@@ -55,7 +55,9 @@ def amplified_column(nodes: CpuNodes, cpu_m: int, pods: Int) -> Iterator[Column]
     surplus_m = {number: account.surplus_m(number) for account in nodes.accounts.values() for number in account.claims}
     request = encoder.shapes().request[:, CPU]
     weight = [int(request[encoder.shape_of(pod)]) + surplus_m.get(pod, 0) for pod in pods.tolist()]
-    yield Column(INSUFFICIENT_AMPLIFIED, table.requested[:, CPU] + withheld_m, limit, np.array(weight, dtype=np.int64))
+    yield ConstraintColumn(
+        INSUFFICIENT_AMPLIFIED, table.requested[:, CPU] + withheld_m, limit, np.array(weight, dtype=np.int64)
+    )
 
 
 def _rows(nodes: CpuNodes) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from cotenant.engine.rules.cpus.verdicts import Answer
+from cotenant.engine.rules.cpus.verdicts import CpuAnswer
 from cotenant.model.cpus.spec import TopologyPolicy
 from cotenant.policy.placement.cpus.needs import CpuNeed
 from cotenant.policy.placement.cpus.node_fit import NO_TOPOLOGY, CpuNode, could, may_yield, policy_of
@@ -32,11 +32,11 @@ def likeness(node: CpuNode | None, need: CpuNeed, marks: Iterable[int]) -> Hasha
     return id(ledger.topology), ledger.reserved, ledger.at_least, avoided, node.options, amounts
 
 
-def answer(node: CpuNode | None, need: CpuNeed, others: Provider) -> Answer:
+def answer(node: CpuNode | None, need: CpuNeed, others: Provider) -> CpuAnswer:
     """Whether the node could satisfy the need."""
     if node is None:
-        return Answer(NO_TOPOLOGY) if need.own or need.is_strict else Answer(None)
+        return CpuAnswer(NO_TOPOLOGY) if need.own or need.is_strict else CpuAnswer(None)
     found = could(node, need, others)
     if isinstance(found, Refusal):
-        return Answer(found, False, may_yield(node, need, found))
-    return Answer(None, found.kept, elsewhere=found.elsewhere)
+        return CpuAnswer(found, False, may_yield(node, need, found))
+    return CpuAnswer(None, found.kept, elsewhere=found.elsewhere)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
-from cotenant.engine.rules.cpus.accounts import Claim, CpuAccount, validate_accounts
+from cotenant.engine.rules.cpus.accounts import CpuAccount, CpuClaim, validate_accounts
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.node import Node
 from cotenant.model.cpus.reported import NodeTopology
@@ -95,7 +95,7 @@ class CpuNodes:
 
     # ---- claims
 
-    def claim(self, name: str, number: int, claim: Claim) -> int:
+    def claim(self, name: str, number: int, claim: CpuClaim) -> int:
         """Enter a pod's claim. Returns the mask of claimed CPUs that it cannot have."""
         account = self._account_of(name)
         conflicts = account.claim(number, claim)
@@ -149,7 +149,7 @@ class CpuNodes:
             if self.at.get(row) is not node:
                 self._note(row, node)
 
-    def validate(self, assigned: Mapping[str, Mapping[int, Claim]]) -> None:
+    def validate(self, assigned: Mapping[str, Mapping[int, CpuClaim]]) -> None:
         """Check each account against the claims of the pods on its node: `assigned`, by node and pod number. Raises
         `Permanent`.
         """

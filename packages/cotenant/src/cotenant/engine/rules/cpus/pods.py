@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cotenant.engine.framework.node_rules import Lent
-from cotenant.engine.rules.cpus.accounts import Claim
+from cotenant.engine.rules.cpus.accounts import CpuClaim
 from cotenant.model.cpus.spec import ExclusivePolicy
 from cotenant.model.cpus.topology import mask_of
 from cotenant.model.resources import CPU_NAME
 from cotenant.policy.placement.cpus.drawing import give_from
 from cotenant.policy.placement.cpus.needs import CpuNeed
-from cotenant.policy.placement.cpus.node_fit import CpuNode, Given, Sets, give
+from cotenant.policy.placement.cpus.node_fit import CpuNode, GivenCpus, Sets, give
 from cotenant.policy.placement.numa import Provider, no_hints
 from cotenant.policy.placement.refusal import Refusal
 
@@ -24,7 +24,7 @@ class CpuPod:
     key: str
     need: CpuNeed | None
     exclusive: ExclusivePolicy
-    claim: Claim | None = None  # chosen or reported
+    claim: CpuClaim | None = None  # chosen or reported
     chosen_for: str = ""  # the node that `claim` was chosen for; "" = reported
     node: str = ""  # the node it is assigned to
     elsewhere: Sets = ()  # NUMA nodes for the resources of other rules on the row chosen last
@@ -32,7 +32,7 @@ class CpuPod:
 
     def given_on(
         self, node: CpuNode, need: CpuNeed, row: int, providers: Callable[[], Provider]
-    ) -> Given | Refusal | None:
+    ) -> GivenCpus | Refusal | None:
         """What it would get on a row, aligned with what other rules give; reserved devices are not realigned."""
         lent = self.lent.get(row)
         others = no_hints if lent is not None and lent.holds.devices else providers()

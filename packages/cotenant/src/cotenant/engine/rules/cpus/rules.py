@@ -27,15 +27,15 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.memento import Memento
-from cotenant.engine.framework.node_rules import Lent, NumaProvider, Rule
-from cotenant.engine.rules.cpus.accounts import Claim, CpuAccount
+from cotenant.engine.framework.node_rules import Lent, NumaProvider, RuleResult
+from cotenant.engine.rules.cpus.accounts import CpuAccount, CpuClaim
 from cotenant.engine.rules.cpus.amplification import amplified_column, short_of_amplified
 from cotenant.engine.rules.cpus.judging import answer, likeness
 from cotenant.engine.rules.cpus.nodes import CpuNodes
 from cotenant.engine.rules.cpus.numa_providers import NumaProviders
 from cotenant.engine.rules.cpus.pods import CpuPod
 from cotenant.engine.rules.cpus.updates import CpuUpdates
-from cotenant.engine.rules.cpus.verdicts import Answer, Verdicts, VerdictsByNeed
+from cotenant.engine.rules.cpus.verdicts import CpuAnswer, CpuVerdicts, VerdictsByNeed
 from cotenant.engine.rules.cpus.victims import CpuVacate, cpu_column, cpu_vacate
 from cotenant.engine.rules.cpus.views import CpusOfNode, described
 from cotenant.model.arrays import Int
@@ -47,9 +47,9 @@ from cotenant.model.cpus.topology import numbers_in
 from cotenant.model.devices.request import asks_devices
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.cpus.needs import CpuNeed, cpu_need, shared_need
-from cotenant.policy.placement.cpus.node_fit import Given
-from cotenant.policy.placement.preemption import Column
-from cotenant.policy.placement.preference import Part
+from cotenant.policy.placement.cpus.node_fit import GivenCpus
+from cotenant.policy.placement.preemption import ConstraintColumn
+from cotenant.policy.placement.preference import PreferencePart
 from cotenant.policy.placement.refusal import Refusal
 
 NAME = "NodeNUMAResource"
@@ -143,7 +143,7 @@ class Cpus:
         exclusive = need.spec.exclusive if need is not None else ExclusivePolicy.NONE
         entry = self._pods[number] = CpuPod(pod.key, need, exclusive)
         if holds.cpus is not None:
-            entry.claim = Claim.reported(pod.key, holds.cpus, exclusive)
+            entry.claim = CpuClaim.reported(pod.key, holds.cpus, exclusive)
         return True
 
     def widened(self) -> bool:
@@ -161,7 +161,7 @@ class Cpus:
         pod = self._pods.get(number)
         if pod is None or holds.cpus is None:
             return
-        claim = Claim.reported(pod.key, holds.cpus, pod.exclusive)
+        claim = CpuClaim.reported(pod.key, holds.cpus, pod.exclusive)
         if claim == pod.claim:
             pod.chosen_for = ""
             return
@@ -172,7 +172,7 @@ class Cpus:
         if name:
             self._assign(number, pod, name)
 
-    def rules(self, number: int) -> Iterator[Rule]:
+    def rules(self, number: int) -> Iterator[RuleResult]:
         """The rows that can satisfy the pod's CPU need."""
         pod = self._pods.get(number)
         need = pod.need if pod is not None else None
@@ -184,17 +184,17 @@ class Cpus:
         size = len(self._nodes.versions)
         for refusal, left in verdicts.refusals(size):
             left[list(pod.lent)] = True
-            yield Rule(NAME, refusal.reason, left, refusal.yields, verdicts.nearest)
+            yield RuleResult(NAME, refusal.reason, left, refusal.yields, verdicts.nearest)
         for row in pod.lent:
             given = self._given(number, pod, need, row)
             if isinstance(given, Refusal):
                 left = np.ones(size, dtype=np.bool_)
                 left[row] = False
-                yield Rule(NAME, given.reason, left, False)
+                yield RuleResult(NAME, given.reason, left, False)
         if need.own:
             yield from short_of_amplified(NAME, self._nodes, need.cpu_m)
 
-    def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
+    def preferences(self, number: int, rows: Int) -> tuple[PreferencePart, ...]:
         """Prefer rows where the pod's preferences on its CPUs can be satisfied."""
         pod = self._pods.get(number)
         if pod is None or pod.need is None or not self._nodes.reporting or pod.lent:
@@ -205,7 +205,7 @@ class Cpus:
         kept = verdicts.kept[rows]
         if kept.all() or not kept.any():
             return ()
-        return (Part("preferred CPUs", np.where(kept, PREFERENCE_WEIGHT, 0.0)),)
+        return (PreferencePart("preferred CPUs", np.where(kept, PREFERENCE_WEIGHT, 0.0)),)
 
     def allocate(self, number: int, row: int) -> None:
         """Select CPUs and NUMA nodes on this row, and take them."""
@@ -221,7 +221,7 @@ class Cpus:
             if given is not None:
                 pod.elsewhere = given.elsewhere
                 if given.cpus or given.numa:
-                    pod.claim = Claim.chosen(pod.key, given, pod.exclusive)
+                    pod.claim = CpuClaim.chosen(pod.key, given, pod.exclusive)
         self._assign(number, pod, name)
 
     def assign(self, number: int, row: int) -> None:
@@ -256,12 +256,12 @@ class Cpus:
     def keep(self, number: int, holds: Holdings) -> None:
         """Set the holdings of an unassigned pod to exactly these."""
         pod = self._pods[number]
-        pod.claim = Claim.reported(pod.key, holds.cpus, pod.exclusive) if holds.cpus is not None else None
+        pod.claim = CpuClaim.reported(pod.key, holds.cpus, pod.exclusive) if holds.cpus is not None else None
         pod.chosen_for = ""
 
     def validate(self) -> None:
         """Check each account against the claims of its pods. Raises `Permanent`."""
-        assigned: dict[str, dict[int, Claim]] = {}
+        assigned: dict[str, dict[int, CpuClaim]] = {}
         for number, pod in self._pods.items():
             if pod.node and pod.claim is not None:
                 assigned.setdefault(pod.node, {})[number] = pod.claim
@@ -287,7 +287,7 @@ class Cpus:
         pod = self._pods.get(number)
         return next((nodes for name, nodes in pod.elsewhere if name == resource), None) if pod is not None else None
 
-    def _aligned(self, number: int) -> Verdicts | None:
+    def _aligned(self, number: int) -> CpuVerdicts | None:
         pod = self._pods.get(number)
         return (
             self._judged(number, pod.need)
@@ -297,7 +297,7 @@ class Cpus:
 
     # ---- Clearing
 
-    def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
+    def columns(self, number: int, pods: Int, rows: Int) -> Iterator[ConstraintColumn]:
         """CPUs that must be free on each row, as a sum over its pods (engine/cycle/eviction/preemption.py)."""
         need = self._pods[number].need
         if need is None or not need.own or not self._nodes.reporting:
@@ -349,7 +349,7 @@ class Cpus:
 
     # ---- assignments
 
-    def _given(self, number: int, pod: CpuPod, need: CpuNeed, row: int) -> Given | Refusal | None:
+    def _given(self, number: int, pod: CpuPod, need: CpuNeed, row: int) -> GivenCpus | Refusal | None:
         """What the pod would get on a row; None where no topology is reported."""
         account = self._nodes.account_at(row)
         if account is None or account.node is None:
@@ -377,7 +377,7 @@ class Cpus:
 
     # ---- verdicts
 
-    def _judged(self, number: int, need: CpuNeed) -> Verdicts | None:
+    def _judged(self, number: int, need: CpuNeed) -> CpuVerdicts | None:
         """Current verdicts; None where the pod needs nothing here because no node aligns it."""
         nodes, providers = self._nodes, self._providers
         nodes.sync()
@@ -390,9 +390,9 @@ class Cpus:
         def key(row: int) -> Hashable:
             return row not in nodes.at or likeness(nodes.standing(row), need, [int(mark[row]) for mark in marks])
 
-        def judge(row: int) -> Answer:
+        def judge(row: int) -> CpuAnswer:
             if row not in nodes.at:
-                return Answer(None)
+                return CpuAnswer(None)
             return answer(nodes.standing(row), need, providers.of(number, kind, row))
 
         verdicts.refresh(nodes.versions, marks, key, judge)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from cotenant.engine.framework.events import Event
-from cotenant.engine.framework.plugin import Host, Plugin
+from cotenant.engine.framework.events import EventKind
+from cotenant.engine.framework.plugin import Plugin, PluginHost
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.pod import Pod
@@ -27,11 +27,19 @@ class CpuUpdates(Plugin):
     ) -> None:
         self.name = name
         self.events = {
-            name: frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_CHANGED, Event.POD_GONE, Event.TOPOLOGY})
+            name: frozenset(
+                {
+                    EventKind.NODE_ADDED,
+                    EventKind.NODE_CHANGED,
+                    EventKind.POD_CHANGED,
+                    EventKind.POD_GONE,
+                    EventKind.TOPOLOGY,
+                }
+            )
         }
         self._snapshot = snapshot
         self._need_of = need_of
-        self._host: Host | None = None
+        self._host: PluginHost | None = None
 
     def skips(self, pod: Pod, demands: Demands) -> bool:
         """Pods that share CPUs."""
@@ -41,7 +49,7 @@ class CpuUpdates(Plugin):
         """The CPU need: the pod's class decides whether it gets exclusive CPUs."""
         return self._need_of(entry.number)
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: PluginHost) -> None:
         """Set the receiver of events and counts."""
         self._host = host
 
@@ -52,7 +60,7 @@ class CpuUpdates(Plugin):
     def changed(self) -> None:
         """Wake the pods that were refused for CPUs."""
         if self._host is not None:
-            self._host.happened(Event.TOPOLOGY)
+            self._host.happened(EventKind.TOPOLOGY)
 
     def odd(self, what: str) -> None:
         """Count an inconsistency."""

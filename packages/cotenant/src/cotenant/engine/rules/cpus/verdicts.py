@@ -31,7 +31,7 @@ class RefusalKind(NamedTuple):
     yields: bool
 
 
-class Answer(NamedTuple):
+class CpuAnswer(NamedTuple):
     """The answer of one node. `refusal` None = it passes; `kept`: preferences are satisfied too; `yields`:
     evictions could change a refusal.
     """
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
     elsewhere: Sets = ()
 
 
-class Verdicts:
+class CpuVerdicts:
     """The answers to one need."""
 
     def __init__(self) -> None:
@@ -52,10 +52,10 @@ class Verdicts:
         self._seen: list[Int] = []  # versions, then marks, that the answers were computed from
         self._reasons: dict[RefusalKind, int] = {}
         self._nearest: dict[int, Refusal] = {}  # by refused row
-        self._alike: dict[Hashable, Answer] = {}
+        self._alike: dict[Hashable, CpuAnswer] = {}
 
     def refresh(
-        self, versions: Int, marks: tuple[Int, ...], key: Callable[[int], Hashable], judge: Callable[[int], Answer]
+        self, versions: Int, marks: tuple[Int, ...], key: Callable[[int], Hashable], judge: Callable[[int], CpuAnswer]
     ) -> None:
         """Judge the rows that changed. `versions[N]`, `marks[N]`, the same number of marks each time; nodes with
         equal keys (None = no key) answer alike.
@@ -89,7 +89,7 @@ class Verdicts:
         before = self._seen or [nowhere[:0]] * kinds
         self._seen = [np.concatenate([row, nowhere]) for row in before]
 
-    def _note(self, row: int, answer: Answer) -> None:
+    def _note(self, row: int, answer: CpuAnswer) -> None:
         self.kept[row] = answer.kept
         for entry in self.elsewhere.values():
             entry[row] = -1
@@ -128,18 +128,18 @@ class VerdictsByNeed:
     """Verdicts by CPU need and the kind of the NUMA providers, the least recently used dropped first."""
 
     def __init__(self) -> None:
-        self._by_need: dict[tuple[CpuNeed, Kind], Verdicts] = {}
+        self._by_need: dict[tuple[CpuNeed, Kind], CpuVerdicts] = {}
 
-    def of(self, need: CpuNeed, providers: Kind) -> Verdicts:
+    def of(self, need: CpuNeed, providers: Kind) -> CpuVerdicts:
         """The verdicts on one need; they may be out of date."""
         key = (need, providers)
-        found = self._by_need.pop(key, None) or Verdicts()
+        found = self._by_need.pop(key, None) or CpuVerdicts()
         self._by_need[key] = found  # most recently used last
         if len(self._by_need) > _MAX_NEEDS:
             del self._by_need[next(iter(self._by_need))]
         return found
 
     def forget_alike(self) -> None:
-        """`Verdicts.forget_alike` for all needs."""
+        """`CpuVerdicts.forget_alike` for all needs."""
         for verdicts in self._by_need.values():
             verdicts.forget_alike()

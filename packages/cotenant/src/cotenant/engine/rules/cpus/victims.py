@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.engine.rules.cpus.accounts import CpuAccount
-from cotenant.engine.rules.cpus.verdicts import PASSES, Verdicts
+from cotenant.engine.rules.cpus.verdicts import PASSES, CpuVerdicts
 from cotenant.model.arrays import Int
 from cotenant.model.cpus.spec import TopologyPolicy
 from cotenant.policy.placement.cpus.needs import CpuNeed
-from cotenant.policy.placement.cpus.node_fit import Given, could, give, policy_of
+from cotenant.policy.placement.cpus.node_fit import GivenCpus, could, give, policy_of
 from cotenant.policy.placement.numa import Provider
-from cotenant.policy.placement.preemption import UNLIMITED, Column
+from cotenant.policy.placement.preemption import UNLIMITED, ConstraintColumn
 from cotenant.policy.placement.refusal import Refusal
 
 REASON = "not enough free CPUs"
@@ -47,7 +47,7 @@ class CpuVacate:
             return True
         for place, need in enumerate(self.nominated):
             given = give(node, need)
-            if isinstance(given, Given):
+            if isinstance(given, GivenCpus):
                 node = node.taken(f"nominated {place}", given, need.spec.exclusive)
         return not isinstance(could(node, self.need, self.others(removed)), Refusal)
 
@@ -71,7 +71,7 @@ def cpu_vacate(
     return CpuVacate(need, account, others, sizes, nominated, REASON_ALIGNED if aligned else REASON)
 
 
-def cpu_column(need: CpuNeed, verdicts: Verdicts, rows: Mapping[int, CpuAccount], pods: Int) -> Column:
+def cpu_column(need: CpuNeed, verdicts: CpuVerdicts, rows: Mapping[int, CpuAccount], pods: Int) -> ConstraintColumn:
     """`pods[V]` may be removed; `rows`: the account of each row that has one; `verdicts` are up to date."""
     size = len(verdicts.codes)
     held = np.zeros(size, dtype=np.int64)
@@ -87,4 +87,4 @@ def cpu_column(need: CpuNeed, verdicts: Verdicts, rows: Mapping[int, CpuAccount]
             held[row] += holding.cpus.bit_count()
         limit[row] = (ledger.topology.mask & ~ledger.reserved).bit_count() - need.cpu_m // 1000
     weight = np.fromiter((weighs.get(pod, 0) for pod in pods.tolist()), dtype=np.int64, count=len(pods))
-    return Column(REASON, held, limit, weight)
+    return ConstraintColumn(REASON, held, limit, weight)

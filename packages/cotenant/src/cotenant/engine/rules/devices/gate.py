@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cotenant.engine.framework.plugin import Host, Plugin
+from cotenant.engine.framework.plugin import Plugin, PluginHost
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rules.devices.rules import PLUGIN, DeviceRules
 from cotenant.model.cluster.demands import Demands
@@ -23,7 +23,7 @@ class DeviceGate(Plugin):
     def __init__(self, rules: DeviceRules) -> None:
         self._rules = rules
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: PluginHost) -> None:
         """Set the receiver of counts."""
         super().attach(host)
         self._rules.nodes.count = host.count

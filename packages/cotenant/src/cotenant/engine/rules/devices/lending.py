@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from cotenant.engine.framework.node_rules import Lent
 from cotenant.engine.rules.devices.nodes import UNKNOWN, DeviceNodes
-from cotenant.engine.rules.devices.requests import Ask
+from cotenant.engine.rules.devices.requests import DistinctDeviceRequest
 from cotenant.engine.rules.devices.verdicts import DeviceVerdict, judge
 from cotenant.model.devices.request import type_of
 from cotenant.policy.placement.devices.allocation import DeviceChoice
 from cotenant.policy.placement.devices.drawing import allocate_from
 
 
-def judge_lent(nodes: DeviceNodes, ask: Ask, row: int, lent: Lent) -> DeviceVerdict:
+def judge_lent(nodes: DeviceNodes, ask: DistinctDeviceRequest, row: int, lent: Lent) -> DeviceVerdict:
     """Choose from the reserved devices, which have no holder at the moment."""
     node = nodes.at(row)
     if node is None or node.facts is None:

@@ -17,7 +17,7 @@ from cotenant.model.devices.request import CARDS, RESOURCES, device_requests, ty
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.devices.allocation import ANY_ISOLATION, DeviceAsk, asks_share
-from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
+from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod
 
 _MAX_UNUSED = 256
 
@@ -26,8 +26,8 @@ _MAX_UNUSED = 256
 class DeviceSettings:
     """How devices are chosen. Both pack by default: what parts and small jobs leave whole is what large jobs need."""
 
-    shared: Strategy = Strategy.BINPACK  # for parts of a GPU, within a node and between nodes
-    whole: Strategy = Strategy.BINPACK  # for whole devices
+    shared: DeviceStrategy = DeviceStrategy.BINPACK  # for parts of a GPU, within a node and between nodes
+    whole: DeviceStrategy = DeviceStrategy.BINPACK  # for whole devices
     # of the strategy's 0 to 100 in a node's score; the profile's own has 1: it decides between otherwise equal nodes
     weight: float = 2.0
     only_isolated: bool = False  # a share of a GPU is given only where something is said to enforce it
@@ -35,7 +35,7 @@ class DeviceSettings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ask:
+class DistinctDeviceRequest:
     """A distinct device request. `plain`: whole cards only, which can also be counted on a node without a Device
     object.
     """
@@ -85,25 +85,27 @@ class Asks:
 
     def __init__(self, settings: DeviceSettings) -> None:
         self._settings = settings
-        self._known: dict[tuple[Amounts, object], Ask | str] = {}
+        self._known: dict[tuple[Amounts, object], DistinctDeviceRequest | str] = {}
         self._unused = 0
 
-    def read(self, number: int, pod: Pod, demands: Demands) -> Ask | str:
+    def read(self, number: int, pod: Pod, demands: Demands) -> DistinctDeviceRequest | str:
         """The ask of a pod with device requests, registered for the pod; or a message."""
         isolation = pod.labels.get(GPU_ISOLATION)
         key = (pod.requests, (demands.device_hints, demands.joint_devices, demands.partition, isolation))
         found = self._known.get(key)
         if found is None:
             if len(self._known) > 2 * _MAX_UNUSED:
-                self._known = {k: ask for k, ask in self._known.items() if isinstance(ask, Ask) and ask.pods}
+                self._known = {
+                    k: ask for k, ask in self._known.items() if isinstance(ask, DistinctDeviceRequest) and ask.pods
+                }
             wanted = read_ask(pod, demands, self._settings)
             found = wanted if isinstance(wanted, str) else self._same(wanted, pod)
             self._known[key] = found
-        if isinstance(found, Ask):
+        if isinstance(found, DistinctDeviceRequest):
             found.pods.add(number)
         return found
 
-    def _same(self, wanted: DeviceAsk, pod: Pod) -> Ask:
+    def _same(self, wanted: DeviceAsk, pod: Pod) -> DistinctDeviceRequest:
         """Share one ask between pods that differ only in other resources."""
         plain = (
             all(name in CARDS for name, amount in pod.requests if amount and type_of(name) is not None)
@@ -112,6 +114,6 @@ class Asks:
             and wanted.partition is None
         )
         for other in self._known.values():
-            if isinstance(other, Ask) and other.plain == plain and other.wanted == wanted:
+            if isinstance(other, DistinctDeviceRequest) and other.plain == plain and other.wanted == wanted:
                 return other
-        return Ask(wanted, plain)
+        return DistinctDeviceRequest(wanted, plain)

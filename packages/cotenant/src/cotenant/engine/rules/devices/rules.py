@@ -31,11 +31,11 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.memento import Memento
-from cotenant.engine.framework.node_rules import Lent, NumaHost, Rule
+from cotenant.engine.framework.node_rules import Lent, NumaHost, RuleResult
 from cotenant.engine.rules.devices.lending import judge_lent
 from cotenant.engine.rules.devices.nodes import BY_CLAIMS, UNKNOWN, DeviceNodes
-from cotenant.engine.rules.devices.requests import Ask, Asks, DeviceSettings
-from cotenant.engine.rules.devices.verdicts import VerdictsByAsk, hints_of
+from cotenant.engine.rules.devices.requests import Asks, DeviceSettings, DistinctDeviceRequest
+from cotenant.engine.rules.devices.verdicts import DeviceVerdictCache, hints_of
 from cotenant.engine.rules.devices.victims import DeviceVacate, device_columns, device_vacate, ledger_without
 from cotenant.engine.rules.devices.views import NodeDeviceSummary, summary
 from cotenant.model.arrays import Int
@@ -47,8 +47,8 @@ from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.devices.request import asks_devices
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.numa import Hints
-from cotenant.policy.placement.preemption import Column
-from cotenant.policy.placement.preference import Part
+from cotenant.policy.placement.preemption import ConstraintColumn
+from cotenant.policy.placement.preference import PreferencePart
 
 PLUGIN = "DeviceShare"
 SETTINGS = DeviceSettings()
@@ -59,7 +59,9 @@ class _Pod:
     """A pod that asks for or holds devices."""
 
     key: str
-    ask: Ask | str | None  # a message where the request contradicts itself; None = it only holds devices
+    ask: (
+        DistinctDeviceRequest | str | None
+    )  # a message where the request contradicts itself; None = it only holds devices
     given: tuple[DeviceAllocation, ...]
     given_on: str = ""  # the node that `given` was chosen on; empty = reported by an annotation
     node: str = ""  # the node it is assigned to
@@ -81,7 +83,7 @@ class DeviceRules:
         self._pods: dict[int, _Pod] = {}
         self._bare: dict[str, set[int]] = {}  # node -> assigned pods that ask for devices, with unknown holdings
         self._asks = Asks(settings)
-        self._verdicts = VerdictsByAsk(self.nodes)
+        self._verdicts = DeviceVerdictCache(self.nodes)
         self._encoder: Encoder | None = None
         self._host: NumaHost | None = None
 
@@ -162,11 +164,11 @@ class DeviceRules:
             self._assign(number, pod, name)
             self._touch(name)
 
-    def rules(self, number: int) -> Iterator[Rule]:
+    def rules(self, number: int) -> Iterator[RuleResult]:
         """One rule for each reason of refusal."""
         ask, lent = self._pods[number].ask, self._pods[number].lent
         if isinstance(ask, str):
-            yield Rule(PLUGIN, ask, np.zeros(len(self.nodes.states()), dtype=np.bool_), False)
+            yield RuleResult(PLUGIN, ask, np.zeros(len(self.nodes.states()), dtype=np.bool_), False)
         elif ask is not None:
             verdicts = self._verdicts.of(ask)
             present = np.bincount(verdicts.codes, minlength=len(verdicts.reasons))
@@ -174,20 +176,20 @@ class DeviceRules:
                 if code and present[code]:
                     left = verdicts.codes != code
                     left[list(lent)] = True
-                    yield Rule(PLUGIN, reason, left, yields, partial(verdicts.figures, self.nodes, code))
+                    yield RuleResult(PLUGIN, reason, left, yields, partial(verdicts.figures, self.nodes, code))
             for row, kept in lent.items():
                 refusal = judge_lent(self.nodes, ask, row, kept).refusal
                 if refusal is not None:
                     left = np.ones(len(verdicts.codes), dtype=np.bool_)
                     left[row] = False
-                    yield Rule(PLUGIN, refusal.reason, left, False)
+                    yield RuleResult(PLUGIN, refusal.reason, left, False)
 
-    def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
+    def preferences(self, number: int, rows: Int) -> tuple[PreferencePart, ...]:
         """The strategy's preference between nodes, 0 (worst) to 100 (best) like a profile's score; nothing where
         all are equal.
         """
         ask = self._pods[number].ask
-        if not isinstance(ask, Ask) or self.settings.weight == 0.0 or self._pods[number].lent:
+        if not isinstance(ask, DistinctDeviceRequest) or self.settings.weight == 0.0 or self._pods[number].lent:
             return ()
         verdicts = self._verdicts.of(ask)
         where = self._host.affinities(number, ask.name) if self._host is not None else None
@@ -195,19 +197,19 @@ class DeviceRules:
         low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
         if low == high:
             return ()
-        return (Part("devices", self.settings.weight * (100.0 / (high - low)) * (values - low)),)
+        return (PreferencePart("devices", self.settings.weight * (100.0 / (high - low)) * (values - low)),)
 
     def allocate(self, number: int, row: int) -> None:
         """Choose devices on a row that passed. Raises `Permanent` where nothing is available after all."""
         pod = self._pods[number]
         name = self.nodes.name_of(row)
         pod.given, pod.given_on = (), name
-        if isinstance(pod.ask, Ask) and row in pod.lent:
+        if isinstance(pod.ask, DistinctDeviceRequest) and row in pod.lent:
             verdict = judge_lent(self.nodes, pod.ask, row, pod.lent[row])
             if verdict.refusal is not None:
                 raise Permanent(f"devices reserved on {name}: {verdict.refusal.reason} ({verdict.refusal.nearest})")
             pod.given = verdict.chosen
-        elif isinstance(pod.ask, Ask):
+        elif isinstance(pod.ask, DistinctDeviceRequest):
             within = self._host.affinity(number, pod.ask.name) if self._host is not None else None
             pod.given = self._chosen(pod.ask, name, within)
         elif pod.ask is not None:
@@ -231,7 +233,7 @@ class DeviceRules:
         pod = self._pods.pop(number)
         if pod.node:
             self._leave(number, pod)
-        if isinstance(pod.ask, Ask):
+        if isinstance(pod.ask, DistinctDeviceRequest):
             pod.ask.pods.discard(number)
 
     def holdings(self, number: int, holds: Holdings) -> Holdings:
@@ -239,14 +241,14 @@ class DeviceRules:
         pod = self._pods[number]
         if not pod.given or pod.is_guess:
             return holds
-        is_share = isinstance(pod.ask, Ask) and pod.ask.is_share
+        is_share = isinstance(pod.ask, DistinctDeviceRequest) and pod.ask.is_share
         share = (self.nodes.isolation(pod.node) or UNENFORCED) if is_share else ""
         return replace(holds, devices=pod.given, gpu_share=share)
 
-    def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
+    def columns(self, number: int, pods: Int, rows: Int) -> Iterator[ConstraintColumn]:
         """What of these residents blocks the pod on devices."""
         ask = self._pods[number].ask
-        if isinstance(ask, Ask):
+        if isinstance(ask, DistinctDeviceRequest):
             yield from device_columns(
                 self.nodes, self._verdicts.of(ask), [self._holder(other) for other in pods.tolist()], rows
             )
@@ -254,10 +256,12 @@ class DeviceRules:
     def vacate(self, number: int, row: int, nominated: tuple[int, ...] = ()) -> DeviceVacate | None:
         """Whether the pod's devices can be allocated on the row without some holders, beside nominated pods."""
         ask = self._pods[number].ask
-        if not isinstance(ask, Ask):
+        if not isinstance(ask, DistinctDeviceRequest):
             return None
         others = [self._pods[entry].ask for entry in nominated if entry in self._pods]
-        return device_vacate(ask, self.nodes.at(row), tuple(entry for entry in others if isinstance(entry, Ask)))
+        return device_vacate(
+            ask, self.nodes.at(row), tuple(entry for entry in others if isinstance(entry, DistinctDeviceRequest))
+        )
 
     # ---- NumaProvider
 
@@ -269,7 +273,7 @@ class DeviceRules:
     def numa_kind(self, number: int) -> Hashable:
         """The pod's ask."""
         pod = self._pods.get(number)
-        return pod.ask if pod is not None and isinstance(pod.ask, Ask) else None
+        return pod.ask if pod is not None and isinstance(pod.ask, DistinctDeviceRequest) else None
 
     def numa_marks(self) -> Int:
         """The device states of all rows."""
@@ -280,7 +284,7 @@ class DeviceRules:
     ) -> Hints:
         """The NUMA node sets that can hold all devices of the pod."""
         ask = self._pods[number].ask
-        if not isinstance(ask, Ask):
+        if not isinstance(ask, DistinctDeviceRequest):
             return {}
         node = self.nodes.at(row) if without else None
         if node is not None:
@@ -340,7 +344,7 @@ class DeviceRules:
 
     # ---- internals
 
-    def _chosen(self, ask: Ask, name: str, numa: int | None = None) -> tuple[DeviceAllocation, ...]:
+    def _chosen(self, ask: DistinctDeviceRequest, name: str, numa: int | None = None) -> tuple[DeviceAllocation, ...]:
         """The allocation from the state's verdict, with this node's device ids."""
         node = self.nodes.by_name.get(name)
         verdict = self._verdicts.as_known(ask).of(self.nodes, node.state if node is not None else UNKNOWN, numa)
@@ -367,7 +371,7 @@ class DeviceRules:
         if pod.given and pod.given_on in ("", name):
             self.nodes.take(name, str(number), pod.given)
             return
-        if not isinstance(pod.ask, Ask) or pod.is_exact:
+        if not isinstance(pod.ask, DistinctDeviceRequest) or pod.is_exact:
             return
         node = self.nodes.by_name.get(name)
         if node is None or node.facts is None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.engine.rules.devices.nodes import UNKNOWN, DeviceNodes
-from cotenant.engine.rules.devices.requests import Ask
+from cotenant.engine.rules.devices.requests import DistinctDeviceRequest
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import DeviceType
@@ -43,7 +43,7 @@ class DeviceVerdict(NamedTuple):
     yields: bool = False  # refused now, but would fit on an idle node
 
 
-def judge(ask: Ask, state: int, ledger: DeviceLedger, numa: int | None = None) -> DeviceVerdict:
+def judge(ask: DistinctDeviceRequest, state: int, ledger: DeviceLedger, numa: int | None = None) -> DeviceVerdict:
     """A trial allocation, within these NUMA nodes (mask), None = anywhere."""
     if ask.plain and (state == UNKNOWN or ledger.pool(DeviceType.GPU) is None):
         return DeviceVerdict(None)
@@ -56,22 +56,22 @@ def judge(ask: Ask, state: int, ledger: DeviceLedger, numa: int | None = None) -
     return DeviceVerdict(got, yields=bool(allocate(ledger.idle(), wanted)))
 
 
-def fits(ask: Ask, ledger: DeviceLedger) -> bool:
+def fits(ask: DistinctDeviceRequest, ledger: DeviceLedger) -> bool:
     """Whether a node with a Device object and this ledger can satisfy the ask."""
     return (ask.plain and ledger.pool(DeviceType.GPU) is None) or isinstance(allocate(ledger, ask.wanted), DeviceChoice)
 
 
-def hints_of(ask: Ask, ledger: DeviceLedger, numa_nodes: tuple[int, ...]) -> Hints:
+def hints_of(ask: DistinctDeviceRequest, ledger: DeviceLedger, numa_nodes: tuple[int, ...]) -> Hints:
     """Which of these NUMA nodes could serve; empty where the ask does not fit, or nothing is chosen there."""
     if not isinstance(allocate(ledger, ask.wanted), DeviceChoice):
         return {}
     return {ask.name: device_hints(ledger, ask.wanted, numa_nodes)}
 
 
-class Verdicts:
+class DeviceVerdicts:
     """The answers to one ask, by row."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: DistinctDeviceRequest) -> None:
         self.ask = ask
         self.reasons: list[tuple[str, bool]] = [
             ("", False)
@@ -182,23 +182,23 @@ class Verdicts:
         self.worths = np.zeros(size)
 
 
-class VerdictsByAsk:
+class DeviceVerdictCache:
     """Verdicts by ask, the least recently used dropped first."""
 
     def __init__(self, nodes: DeviceNodes) -> None:
         self._nodes = nodes
-        self._by_ask: dict[Ask, Verdicts] = {}
+        self._by_ask: dict[DistinctDeviceRequest, DeviceVerdicts] = {}
 
-    def of(self, ask: Ask) -> Verdicts:
+    def of(self, ask: DistinctDeviceRequest) -> DeviceVerdicts:
         """The verdicts on one ask, up to date."""
-        found = self._by_ask.pop(ask, None) or Verdicts(ask)
+        found = self._by_ask.pop(ask, None) or DeviceVerdicts(ask)
         self._by_ask[ask] = found  # most recently used last
         if len(self._by_ask) > _MAX_ASKS:
             del self._by_ask[next(iter(self._by_ask))]
         found.refresh(self._nodes)
         return found
 
-    def as_known(self, ask: Ask) -> Verdicts:
+    def as_known(self, ask: DistinctDeviceRequest) -> DeviceVerdicts:
         """The verdicts on one ask, whose rows may be out of date: for queries by state."""
         return self._by_ask.get(ask) or self.of(ask)
 

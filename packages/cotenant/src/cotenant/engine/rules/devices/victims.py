@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cotenant.engine.rules.devices.nodes import BY_CLAIMS, UNKNOWN, DeviceNode, DeviceNodes
-from cotenant.engine.rules.devices.requests import Ask
-from cotenant.engine.rules.devices.verdicts import Verdicts, fits
+from cotenant.engine.rules.devices.requests import DistinctDeviceRequest
+from cotenant.engine.rules.devices.verdicts import DeviceVerdicts, fits
 from cotenant.model.arrays import Int
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.request import DeviceRequest
 from cotenant.policy.placement.devices.allocation import DeviceChoice, allocate
 from cotenant.policy.placement.devices.fitting import fitting
-from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger, Pool
-from cotenant.policy.placement.preemption import UNLIMITED, Column
+from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger, DevicesOfType
+from cotenant.policy.placement.preemption import UNLIMITED, ConstraintColumn
 
 REASON = "node(s) whose devices would not suffice without pods of lower priority"
 REASON_PARTS = "node(s) whose devices are held by pods of no lower priority"
@@ -34,10 +34,10 @@ REASON_PARTS = "node(s) whose devices are held by pods of no lower priority"
 class DeviceVacate:
     """Whether an ask fits on one node without some holders (engine/framework/node_rules.Vacating)."""
 
-    ask: Ask
+    ask: DistinctDeviceRequest
     node: DeviceNode
     sizes: Mapping[int, int]  # percent of devices of the requested types that each holder has
-    nominated: tuple[Ask, ...] = ()  # allocated before
+    nominated: tuple[DistinctDeviceRequest, ...] = ()  # allocated before
     reason: str = field(default=REASON)
 
     def fits(self, removed: frozenset[int]) -> bool:
@@ -55,7 +55,9 @@ def ledger_without(node: DeviceNode, removed: frozenset[int]) -> DeviceLedger:
     return node.ledger.returned_all({str(number) for number in removed})
 
 
-def device_vacate(ask: Ask, node: DeviceNode | None, nominated: tuple[Ask, ...] = ()) -> DeviceVacate | None:
+def device_vacate(
+    ask: DistinctDeviceRequest, node: DeviceNode | None, nominated: tuple[DistinctDeviceRequest, ...] = ()
+) -> DeviceVacate | None:
     """None where devices are not known."""
     if node is None or node.state == UNKNOWN:
         return None
@@ -72,7 +74,7 @@ def device_vacate(ask: Ask, node: DeviceNode | None, nominated: tuple[Ask, ...] 
     return DeviceVacate(ask, node, sizes, nominated)
 
 
-def _percent(pool: Pool | None, part: DeviceAllocation) -> int:
+def _percent(pool: DevicesOfType | None, part: DeviceAllocation) -> int:
     """The part's share of its device, by the resource of which it takes most; 100 for a device that is not known
     any more.
     """
@@ -83,7 +85,9 @@ def _percent(pool: Pool | None, part: DeviceAllocation) -> int:
     return max(shares, default=0)
 
 
-def device_columns(nodes: DeviceNodes, verdicts: Verdicts, holders: Sequence[str], rows: Int) -> Iterator[Column]:
+def device_columns(
+    nodes: DeviceNodes, verdicts: DeviceVerdicts, holders: Sequence[str], rows: Int
+) -> Iterator[ConstraintColumn]:
     """A column for each requested type. `holders[V]`: each candidate's uid in its node's ledger, empty where it
     holds no device; `rows[V]`. `verdicts` are up to date.
     """
@@ -119,15 +123,15 @@ def device_columns(nodes: DeviceNodes, verdicts: Verdicts, holders: Sequence[str
                 and allocation.minor < len(pool.used)
                 and pool.inventory.totals[allocation.minor] is not None
             )
-        yield Column(REASON_PARTS, held, limit, weight)
+        yield ConstraintColumn(REASON_PARTS, held, limit, weight)
 
 
-def _room(pool: Pool, request: DeviceRequest) -> tuple[int, int, int] | None:
+def _room(pool: DevicesOfType, request: DeviceRequest) -> tuple[int, int, int] | None:
     """The resource that the request needs most of, what healthy devices have of it in use, and what may stay in
     use; None where no device serves.
     """
     inventory = pool.inventory
-    found = fitting(Pool.empty(inventory), request.amounts, inventory.minors)
+    found = fitting(DevicesOfType.empty(inventory), request.amounts, inventory.minors)
     needs = [row for row in found.need if row is not None]
     if not needs:
         return None

@@ -12,7 +12,7 @@ from cotenant.engine.rules.devices.nodes import DeviceNode
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.resources import NOTHING, Amounts
-from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
+from cotenant.policy.placement.devices.ledger import DeviceLedger, DevicesOfType
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def summary(node: DeviceNode, holders: Mapping[str, tuple[str, bool]]) -> NodeDe
     )
 
 
-def _device(pool: Pool, device: Device, holders: list[HolderSummary]) -> DeviceSummary:
+def _device(pool: DevicesOfType, device: Device, holders: list[HolderSummary]) -> DeviceSummary:
     resources = pool.inventory.resources
     used = pool.used[device.minor]
     total = pool.inventory.totals[device.minor] or (0,) * len(resources)

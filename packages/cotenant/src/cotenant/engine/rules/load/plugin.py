@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from types import MappingProxyType
 
-from cotenant.engine.framework.events import Event
-from cotenant.engine.framework.plugin import Host, Plugin
+from cotenant.engine.framework.events import EventKind
+from cotenant.engine.framework.plugin import Plugin, PluginHost
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rules.load.rules import NAME, LoadAware
 from cotenant.model.errors import Permanent
@@ -22,16 +22,16 @@ class LoadPlugin(Plugin):
 
     name = NAME
     events = MappingProxyType(
-        {NAME: frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_LOAD, Event.POD_GONE})}
+        {NAME: frozenset({EventKind.NODE_ADDED, EventKind.NODE_CHANGED, EventKind.NODE_LOAD, EventKind.POD_GONE})}
     )
 
     def __init__(self, rules: LoadAware) -> None:
         self._rules = rules
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: PluginHost) -> None:
         """Wake refused pods when a node can take more than before."""
         super().attach(host)
-        self._rules.opened = lambda: host.happened(Event.NODE_LOAD)
+        self._rules.opened = lambda: host.happened(EventKind.NODE_LOAD)
 
     def snapshot(self) -> Callable[[], None]:
         """See `Plugin`."""

@@ -20,8 +20,8 @@ from cotenant.model.machine.node_metric import Use
 from cotenant.policy.placement.load_aware.filtering import UNLIMITED, enough
 from cotenant.policy.placement.load_aware.scoring import score, score_rows
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
-from cotenant.policy.placement.load_aware.standing import CLOSED, Source, Standing
-from cotenant.policy.placement.load_aware.usage import Basis
+from cotenant.policy.placement.load_aware.standing import CLOSED, LoadSource, LoadStanding
+from cotenant.policy.placement.load_aware.usage import UsageBasis
 
 MAX_KEPT = 64
 _ANEW_OVER = 8  # above this share of changed rows (one in eight) everything is recomputed
@@ -29,7 +29,7 @@ _ANEW_OVER = 8  # above this share of changed rows (one in eight) everything is 
 USUAL, PROD = 0, 1
 
 
-class Ask(NamedTuple):
+class LoadAsk(NamedTuple):
     """What makes pods equal to the load rule: the expected use, and whether they are judged as production."""
 
     estimate: Use
@@ -62,12 +62,12 @@ class LoadRows:
         self.closed: Mask = np.empty(0, dtype=np.bool_)
         self.scored: Mask = np.empty(0, dtype=np.bool_)
         self._known: list[bool] = []  # the node has usable figures
-        self.sources: list[Source | None] = []  # source of the figures; None for a row without a node
+        self.sources: list[LoadSource | None] = []  # source of the figures; None for a row without a node
         self.updated_s: list[float] = []  # time of the figures, -inf for none
         self._prod_filter: list[bool] = []  # the production side counts only production pods
         self._prod_score: list[bool] = []
         self._log: list[int] = []
-        self._kept: dict[Ask, _Kept] = {}  # least recently used first
+        self._kept: dict[LoadAsk, _Kept] = {}  # least recently used first
 
     def grow(self, rows: int) -> None:
         """Extend to `rows` rows; new rows admit every pod."""
@@ -87,7 +87,7 @@ class LoadRows:
         self._kept.clear()
         self._log.clear()
 
-    def write(self, row: int, standing: Standing | None) -> bool:
+    def write(self, row: int, standing: LoadStanding | None) -> bool:
         """Set a row's standing; None for a row without a node. Returns whether a pod may pass now that did not
         before.
         """
@@ -111,11 +111,11 @@ class LoadRows:
             self._known[row] = standing.is_known
             self.sources[row] = standing.source
             self._prod_filter[row] = standing.prod.rule.look.production
-            self._prod_score[row] = standing.prod.scored.basis is Basis.PRODUCTION
+            self._prod_score[row] = standing.prod.scored.basis is UsageBasis.PRODUCTION
         self._log.append(row)
         return bool((self.room[:, row] > before).any())
 
-    def place(self, row: int, ask: Ask) -> None:
+    def place(self, row: int, ask: LoadAsk) -> None:
         """Account for a pod that was just placed, by its estimate."""
         cpu, memory = ask.estimate
         for side in (USUAL, PROD):
@@ -132,16 +132,16 @@ class LoadRows:
 
     # ---- queries
 
-    def masks(self, ask: Ask) -> tuple[Mask, Mask]:
+    def masks(self, ask: LoadAsk) -> tuple[Mask, Mask]:
         """Rows with enough CPU room, and with enough memory room; closed rows are True here. Read-only."""
         kept = self._current(ask)
         return kept.cpu, kept.memory
 
-    def scores(self, ask: Ask) -> Float:
+    def scores(self, ask: LoadAsk) -> Float:
         """The score of every row. Read-only."""
         return self._current(ask).scores
 
-    def times(self, ask: Ask) -> Int:
+    def times(self, ask: LoadAsk) -> Int:
         """How many such pods each row can take one after the other."""
         room = self.room[ask.side]
         answer = np.full(len(self.closed), UNLIMITED, dtype=np.int64)
@@ -153,7 +153,7 @@ class LoadRows:
         answer[self.closed] = 0
         return np.maximum(answer, 0)
 
-    def _current(self, ask: Ask) -> _Kept:
+    def _current(self, ask: LoadAsk) -> _Kept:
         kept = self._kept.pop(ask, None)
         size = len(self.closed)
         if kept is None or (len(self._log) - kept.at) * _ANEW_OVER > size:
@@ -171,7 +171,7 @@ class LoadRows:
             kept.at = 0
         return kept
 
-    def _anew(self, ask: Ask) -> _Kept:
+    def _anew(self, ask: LoadAsk) -> _Kept:
         room = self.room[ask.side]
         scores = score_rows(self.size, self.total[ask.side] + np.array(ask.estimate), self.settings)
         return _Kept(
@@ -181,7 +181,7 @@ class LoadRows:
             len(self._log),
         )
 
-    def _one(self, kept: _Kept, ask: Ask, row: int) -> None:
+    def _one(self, kept: _Kept, ask: LoadAsk, row: int) -> None:
         closed = bool(self.closed[row])
         cpu, memory = enough(Use(*self.room[ask.side, row].tolist()), ask.estimate)
         kept.cpu[row], kept.memory[row] = closed or cpu, closed or memory

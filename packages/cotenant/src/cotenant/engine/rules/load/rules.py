@@ -21,9 +21,9 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.memento import Memento
-from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.framework.node_rules import RuleResult
 from cotenant.engine.rules.load.annotations import LoadAnnotations
-from cotenant.engine.rules.load.rows import PROD, Ask, LoadRows
+from cotenant.engine.rules.load.rows import PROD, LoadAsk, LoadRows
 from cotenant.engine.rules.load.views import LoadView, figures, view
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.demands import Demands, Holdings
@@ -36,9 +36,9 @@ from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.policy.placement.load_aware.estimate import class_of, estimate
 from cotenant.policy.placement.load_aware.filtering import REASON_CPU, REASON_EXPIRED, REASON_MEMORY, is_filtered
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
-from cotenant.policy.placement.load_aware.standing import Facts, Source, Standing, standing
+from cotenant.policy.placement.load_aware.standing import LoadFacts, LoadSource, LoadStanding, standing
 from cotenant.policy.placement.load_aware.usage import Resident
-from cotenant.policy.placement.preference import Part
+from cotenant.policy.placement.preference import PreferencePart
 
 NAME = "LoadAwareScheduling"
 
@@ -51,7 +51,7 @@ class _Pod:
     """A watched pod. `since_s` is kept while it is unassigned, so that assigning it again restores its state."""
 
     key: str
-    ask: Ask
+    ask: LoadAsk
     is_filtered: bool
     started_s: float = nan  # from its status
     since_s: float = nan
@@ -73,10 +73,10 @@ class LoadAware:
         self.is_on = settings is not None
         self.counts: dict[str, int] = {}  # inconsistencies, by name
         self.opened: Callable[[], None] = lambda: None  # called when a node may take more than before
-        self._facts: dict[str, Facts] = {}  # by node's name
+        self._facts: dict[str, LoadFacts] = {}  # by node's name
         self._now_s = -inf
         self._annotations = LoadAnnotations(self.counts)
-        self._estimates: dict[Hashable, Ask] = {}
+        self._estimates: dict[Hashable, LoadAsk] = {}
         self.attach(Encoder(1.0))
 
     def capture(self) -> Callable[[], LoadAware]:
@@ -108,7 +108,7 @@ class LoadAware:
     def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
         """Record a node's metric; repeating the same metric only updates its age."""
         self.at(now_s)
-        facts = self._facts.get(metric.node, Facts())
+        facts = self._facts.get(metric.node, LoadFacts())
         updated_s = nan if metric.is_empty else self._now_s - metric.age_s
         history = facts.history
         forecast = self.settings.forecast
@@ -133,7 +133,7 @@ class LoadAware:
         if not self.is_on:
             return
         self.at(now_s)
-        facts = self._facts.get(report.node, Facts())
+        facts = self._facts.get(report.node, LoadFacts())
         use = Use(round(report.cpu_used * 1000.0), round(report.memory_used))
         reported_s = min(report.at_s, self._now_s)
         history = facts.history
@@ -189,7 +189,7 @@ class LoadAware:
     def set_holdings(self, number: int, holds: Holdings) -> None:
         """Pods hold nothing of this rule."""
 
-    def rules(self, number: int) -> Iterator[Rule]:
+    def rules(self, number: int) -> Iterator[RuleResult]:
         """The rows that fit the pod's estimate, by reason."""
         pod = self._pods[number]
         if not pod.is_filtered:
@@ -198,17 +198,17 @@ class LoadAware:
         rows = self._rows
         cpu, memory = rows.masks(pod.ask)
         if rows.closed.any():
-            yield Rule(NAME, REASON_EXPIRED, ~rows.closed, False)
+            yield RuleResult(NAME, REASON_EXPIRED, ~rows.closed, False)
         for resource, reason, left in ((CPU_NAME, REASON_CPU, cpu), (MEMORY_NAME, REASON_MEMORY, memory)):
             if not left.all():
-                yield Rule(NAME, reason, left.copy(), False, _Nearest(self, pod.ask, resource))
+                yield RuleResult(NAME, reason, left.copy(), False, _Nearest(self, pod.ask, resource))
 
-    def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
+    def preferences(self, number: int, rows: Int) -> tuple[PreferencePart, ...]:
         """Prefer rows with lower use."""
         if not self.settings.score_weight:
             return ()
         self.renew()
-        return (Part("load", self.settings.score_weight * self._rows.scores(self._pods[number].ask)[rows]),)
+        return (PreferencePart("load", self.settings.score_weight * self._rows.scores(self._pods[number].ask)[rows]),)
 
     def allocate(self, number: int, row: int) -> None:
         """The pod was placed on the row just now, so no metric includes it yet."""
@@ -280,7 +280,7 @@ class LoadAware:
         self.renew()
         return self._rows.times(self._pods[number].ask)
 
-    def ask_of(self, pod: Pod) -> Ask:
+    def ask_of(self, pod: Pod) -> LoadAsk:
         """The pod's expected use, and whether it is judged as production."""
         key = (pod.requests, pod.limits, pod.priority_class, pod.qos)
         found = self._estimates.get(key)
@@ -288,7 +288,7 @@ class LoadAware:
             its = class_of(pod.priority_class, pod.qos, pod.requests, pod.limits)
             if len(self._estimates) >= _MAX_REMEMBERED:
                 self._estimates.clear()
-            found = self._estimates[key] = Ask(
+            found = self._estimates[key] = LoadAsk(
                 estimate(pod.requests, pod.limits, its, self.settings), its is PriorityClass.PROD
             )
         return found
@@ -297,7 +297,7 @@ class LoadAware:
 
     def sources(self) -> dict[str, int]:
         """Number of nodes by the source of their figures."""
-        found = {source.value: 0 for source in Source}
+        found = {source.value: 0 for source in LoadSource}
         for source in self._rows.sources:
             if source is not None:
                 found[source.value] += 1
@@ -316,7 +316,7 @@ class LoadAware:
         state = self._standing(row)
         return None if state is None else view(node, state, len(self._here.get(row, ())))
 
-    def nearest(self, ask: Ask, resource: str, among: Int) -> str:
+    def nearest(self, ask: LoadAsk, resource: str, among: Int) -> str:
         """Figures of the row, of `among`, with the smallest shortage of a resource."""
         column = 0 if resource == CPU_NAME else 1
         short = ask.estimate[column] - self._rows.room[ask.side, among, column]
@@ -351,7 +351,7 @@ class LoadAware:
         self._stale.discard(row)
         return self._rows.write(row, state)
 
-    def _standing(self, row: int) -> Standing | None:
+    def _standing(self, row: int) -> LoadStanding | None:
         try:
             node = self._encoder.node(row)
         except InvalidInput:
@@ -361,10 +361,10 @@ class LoadAware:
         own, raw = self._annotations.of(node)
         size = raw or Use(node.allocatable.get(CPU_NAME), node.allocatable.get(MEMORY_NAME))
         residents = [pod.resident() for pod in self._here.get(row, {}).values()]
-        return standing(size, own, self._facts.get(node.name, Facts()), residents, self.settings, self._now_s)
+        return standing(size, own, self._facts.get(node.name, LoadFacts()), residents, self.settings, self._now_s)
 
-    def _set_facts(self, node: str, facts: Facts) -> None:
-        if facts == Facts(history=facts.history):
+    def _set_facts(self, node: str, facts: LoadFacts) -> None:
+        if facts == LoadFacts(history=facts.history):
             self._facts.pop(node, None)
         else:
             self._facts[node] = facts
@@ -385,7 +385,7 @@ class _Nearest:
     """Formats the figures of the row with the smallest shortage, on request."""
 
     rules: LoadAware
-    ask: Ask
+    ask: LoadAsk
     resource: str
 
     def __call__(self, rows: Mask) -> str:

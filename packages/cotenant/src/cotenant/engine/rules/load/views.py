@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import CPU_NAME
 from cotenant.policy.placement.load_aware.filtering import percent
-from cotenant.policy.placement.load_aware.standing import Side, Source, Standing
-from cotenant.policy.placement.load_aware.usage import Basis
+from cotenant.policy.placement.load_aware.standing import LoadSource, LoadStanding, Side
+from cotenant.policy.placement.load_aware.usage import UsageBasis
 
 _BASIS = {
-    Basis.LAST: "",
-    Basis.PERCENTILE: " by its percentile",
-    Basis.FORECAST: " by its forecast",
-    Basis.PRODUCTION: " for production",
-    Basis.ESTIMATES: " by its pods' estimates",
+    UsageBasis.LAST: "",
+    UsageBasis.PERCENTILE: " by its percentile",
+    UsageBasis.FORECAST: " by its forecast",
+    UsageBasis.PRODUCTION: " for production",
+    UsageBasis.ESTIMATES: " by its pods' estimates",
 }
 
 
@@ -54,7 +54,7 @@ class LoadView:
         """One line."""
         if not self.takes_pods:
             return f"{self.node} has reported no use for {self.age_s:.0f} s: no pod is placed there until it does"
-        if self.source == Source.NOBODY:
+        if self.source == LoadSource.NOBODY:
             return f"no use of {self.node} was ever reported: its load is not checked"
         side = self.usual
         return (
@@ -68,7 +68,7 @@ class LoadView:
         )
 
 
-def view(node: str, standing: Standing, residents: int) -> LoadView:
+def view(node: str, standing: LoadStanding, residents: int) -> LoadView:
     """A node's standing as a value for display."""
     return LoadView(
         node=node,
@@ -82,7 +82,7 @@ def view(node: str, standing: Standing, residents: int) -> LoadView:
     )
 
 
-def figures(node: str, standing: Standing, side: Side, asked: Use, resource: str) -> str:
+def figures(node: str, standing: LoadStanding, side: Side, asked: Use, resource: str) -> str:
     """Why a node cannot take a pod with this expected use of a resource."""
     at = 0 if resource == CPU_NAME else 1
     name = "CPU" if at == 0 else "memory"

@@ -15,7 +15,7 @@ from cotenant.model.cluster.annotations import RAW_ALLOCATABLE
 from cotenant.model.cluster.node import Node
 from cotenant.model.machine.node_metric import MeasuredPod, Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts
-from cotenant.policy.overcommit.predicted_use import UNMEASURED, UseHistory
+from cotenant.policy.overcommit.predicted_use import UNMEASURED, PodUseHistory
 from cotenant.policy.placement.load_aware.custom import raw_allocatable
 
 
@@ -23,7 +23,7 @@ from cotenant.policy.placement.load_aware.custom import raw_allocatable
 class PodRecord:
     """One pod's measurements; kept by UID while the pod is known."""
 
-    history: UseHistory = UNMEASURED
+    history: PodUseHistory = UNMEASURED
     node: str = ""  # where it was assigned last
     since_s: float = nan
     sampled_s: float = nan  # time of the node's measurement that was counted last
@@ -41,7 +41,7 @@ class CountedPod:
     row: int = -1
 
 
-class Measured(NamedTuple):
+class MeasuredNode(NamedTuple):
     """The last measurement of a node, with its time on this clock."""
 
     updated_s: float

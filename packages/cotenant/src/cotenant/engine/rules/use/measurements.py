@@ -12,7 +12,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf, isnan, nextafter
 
-from cotenant.engine.rules.use.facts import CountedPod, Measured, PodRecord
+from cotenant.engine.rules.use.facts import CountedPod, MeasuredNode, PodRecord
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import NO_USE, NodeMetric, Use
 from cotenant.policy.overcommit.predicted_use import (
@@ -25,25 +25,25 @@ from cotenant.policy.overcommit.predicted_use import (
 _SAME_S = 0.5  # measurements whose times differ by less are one
 
 
-class Measurements:
+class NodeMeasurements:
     """The last measurement of each node, and a record of each pod. Times are on the engine's clock."""
 
     def __init__(self, settings: PredictedUseSettings) -> None:
         self.settings = settings
         self.now_s = -inf
         self.counts: dict[str, int] = {}  # inconsistencies, by name
-        self._nodes: dict[str, Measured] = {}  # by name
+        self._nodes: dict[str, MeasuredNode] = {}  # by name
         self._records: dict[str, PodRecord] = {}  # by UID
         self._left: set[str] = set()  # UIDs, until the next round: a pod whose labels change leaves and arrives again
         self._due: list[tuple[float, str]] = []  # when measurements become stale, by node's name
 
-    def capture(self) -> Callable[[], Measurements]:
+    def capture(self) -> Callable[[], NodeMeasurements]:
         """A maker of the same measurements, which reads nothing of these later."""
         settings, nodes, due, now_s = self.settings, dict(self._nodes), list(self._due), self.now_s
         records = {uid: replace(record) for uid, record in self._records.items()}
 
-        def make() -> Measurements:
-            made = Measurements(settings)
+        def make() -> NodeMeasurements:
+            made = NodeMeasurements(settings)
             made._nodes, made._due, made.now_s = nodes.copy(), due.copy(), now_s
             made._records = {uid: replace(record) for uid, record in records.items()}
             return made
@@ -54,7 +54,7 @@ class Measurements:
         """The objects that a snapshot keeps."""
         return (self, *self._records.values())
 
-    def of(self, node: str) -> Measured | None:
+    def of(self, node: str) -> MeasuredNode | None:
         """The last measurement of a node."""
         return self._nodes.get(node)
 
@@ -78,7 +78,7 @@ class Measurements:
             return False
         until_s = updated_s + self.settings.expires_s(metric.interval_s)
         pods = dict(metric.pods or {})
-        self._nodes[metric.node] = Measured(
+        self._nodes[metric.node] = MeasuredNode(
             updated_s, metric.interval_s, metric.system or NO_USE, pods, self.now_s < until_s
         )
         if self.now_s < until_s:

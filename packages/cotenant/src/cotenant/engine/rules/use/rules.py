@@ -23,9 +23,9 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.memento import Memento
-from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.framework.node_rules import RuleResult
 from cotenant.engine.rules.use.facts import CountedPod, allocatable_use, size_of
-from cotenant.engine.rules.use.measurements import Measurements
+from cotenant.engine.rules.use.measurements import NodeMeasurements
 from cotenant.engine.rules.use.views import PodUseView, UseView, holders_of
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.annotations import LENT_TERMS
@@ -36,8 +36,8 @@ from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import CPU_NAME, LENT_CPU, LENT_MEMORY, MEMORY_NAME, Amounts
 from cotenant.policy.overcommit.predicted_use import LENT, PredictedUseSettings, is_lent_to, requested_use
-from cotenant.policy.placement.preemption import Column
-from cotenant.policy.placement.preference import Part
+from cotenant.policy.placement.preemption import ConstraintColumn
+from cotenant.policy.placement.preference import PreferencePart
 
 NAME = "PredictedUse"
 REASON_CPU = "node(s) had insufficient cpu by predicted use"
@@ -59,7 +59,7 @@ class PredictedUse:
         self.is_awake = False  # whether a node offers, or has offered, lent resources
         self.opened: Callable[[], None] = lambda: None  # called when a node may take more than before
         self.may_widen = False
-        self._measured = Measurements(self.settings)
+        self._measured = NodeMeasurements(self.settings)
         self.attach(Encoder(1.0))
 
     def capture(self) -> Callable[[], PredictedUse]:
@@ -163,7 +163,7 @@ class PredictedUse:
     def set_holdings(self, number: int, holds: Holdings) -> None:
         """Pods hold nothing of this rule."""
 
-    def rules(self, number: int) -> Iterator[Rule]:
+    def rules(self, number: int) -> Iterator[RuleResult]:
         """The rows that have room for a pod with lent requests."""
         pod = self._pods[number]
         if pod.lent is None:
@@ -174,9 +174,9 @@ class PredictedUse:
             if asked > 0:
                 left = self._held[:, at] + asked <= self._limit[:, at]
                 if not left.all():
-                    yield Rule(NAME, reason, left, True, partial(self._shortage, asked, at, resource))
+                    yield RuleResult(NAME, reason, left, True, partial(self._shortage, asked, at, resource))
 
-    def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
+    def preferences(self, number: int, rows: Int) -> tuple[PreferencePart, ...]:
         """None: the profile's score ranks nodes."""
         return ()
 
@@ -246,7 +246,7 @@ class PredictedUse:
                     answer = np.minimum(answer, room[:, at] // asked)
         return answer
 
-    def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
+    def columns(self, number: int, pods: Int, rows: Int) -> Iterator[ConstraintColumn]:
         """What residents are predicted to use, and what may be beside this pod; nothing for a pod without lent
         requests.
         """
@@ -256,7 +256,9 @@ class PredictedUse:
         self.renew()
         for at, _, reason in _RESOURCES:
             if pod.request[at] > 0:
-                yield Column(reason, self._held[:, at].copy(), self._limit[:, at] - pod.request[at], self._of[pods, at])
+                yield ConstraintColumn(
+                    reason, self._held[:, at].copy(), self._limit[:, at] - pod.request[at], self._of[pods, at]
+                )
 
     # ---- queries
 

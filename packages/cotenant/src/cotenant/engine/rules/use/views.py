@@ -28,17 +28,17 @@ def amount_text(name: str, amount: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class LentHolder:
     """A pod and what it holds of a node's lent resources."""
 
     pod: str  # namespace/name
     lent: Amounts
 
 
-def holders_of(pods: Iterable[CountedPod]) -> tuple[Holder, ...]:
+def holders_of(pods: Iterable[CountedPod]) -> tuple[LentHolder, ...]:
     """Who of a node's pods holds lent resources, by name."""
     found = [
-        Holder(pod.key, Amounts.of({name: pod.lent.get(name) for name in LENT if name in pod.lent}))
+        LentHolder(pod.key, Amounts.of({name: pod.lent.get(name) for name in LENT if name in pod.lent}))
         for pod in pods
         if pod.lent is not None
     ]
@@ -85,7 +85,7 @@ class UseView:
     is_fresh: bool
     risk: float
     offered: Amounts
-    holders: tuple[Holder, ...]
+    holders: tuple[LentHolder, ...]
     written: str  # the node's annotation by our manager, empty without one
 
     def source(self) -> str:

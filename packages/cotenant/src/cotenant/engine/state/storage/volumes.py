@@ -19,14 +19,14 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
-from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.framework.node_rules import RuleResult
 from cotenant.engine.state.storage import attach_limits, inline_disks
 from cotenant.engine.state.storage.attach_limits import AttachLimits, DriverTotals
 from cotenant.engine.state.storage.inline_disks import InlineDisks
 from cotenant.engine.state.topology import Regions
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.affinity import NodeSelector
-from cotenant.model.cluster.observed import Attachment, Binding, StorageRoom, VolumeNeed, VolumeOption
+from cotenant.model.cluster.observed import Attachment, ClaimBinding, StorageRoom, VolumeNeed, VolumeOption
 
 REASON_CONFLICT = "node(s) had volume node affinity conflict"
 REASON_NONE = "node(s) didn't find available persistent volumes to bind"
@@ -56,7 +56,7 @@ _Selectors = tuple[NodeSelector | StorageRoom | None, ...]
 
 def _reach(need: VolumeNeed, option: VolumeOption) -> _Selectors:
     """Where the option is, without what other filters report."""
-    return (option.nodes,) if need.binding is Binding.BOUND else (option.nodes, option.zone)
+    return (option.nodes,) if need.binding is ClaimBinding.BOUND else (option.nodes, option.zone)
 
 
 def _zone(need: VolumeNeed, option: VolumeOption) -> _Selectors:
@@ -145,7 +145,7 @@ class Volumes:
 
     def choices(self, number: int, row: int) -> tuple[VolumeChoice, ...]:
         """What unbound claims take on a row, in the order of the claims; empty if they cannot all be satisfied."""
-        open_needs = [need for need in self.needs.get(number, ()) if need.binding is not Binding.BOUND]
+        open_needs = [need for need in self.needs.get(number, ()) if need.binding is not ClaimBinding.BOUND]
         matched = self._match(open_needs, row)
         if matched is None:
             return ()
@@ -180,14 +180,14 @@ class Volumes:
                     freed[i] = self.limits.freed(total.driver, held, self._rows[pod], wanted.__contains__)
             yield total, freed
 
-    def rules(self, number: int, check: Callable[[], None] = lambda: None) -> Iterator[Rule]:
+    def rules(self, number: int, check: Callable[[], None] = lambda: None) -> Iterator[RuleResult]:
         """The rules of the pod's claims and disks, in kube-scheduler's order of plugins. `check` is called for each
         disk, and raises where this costs too much.
         """
         needs = self.needs.get(number, ())
         size = self._regions.size()
         if any(self.users_elsewhere(number)):
-            yield Rule("VolumeRestrictions", REASON_EXCLUSIVE, np.zeros(size, dtype=np.bool_), True)
+            yield RuleResult("VolumeRestrictions", REASON_EXCLUSIVE, np.zeros(size, dtype=np.bool_), True)
         taken: list[int] = []
         for need in needs:
             if need.disk is not None:
@@ -196,13 +196,13 @@ class Volumes:
         if taken:
             free = np.ones(size, dtype=np.bool_)
             free[taken] = False
-            yield Rule("VolumeRestrictions", inline_disks.REASON, free, True)
+            yield RuleResult("VolumeRestrictions", inline_disks.REASON, free, True)
         attachable = self.limits.feasible(_attachments(needs))
         if attachable is not None:
-            yield Rule(attach_limits.PLUGIN, attach_limits.REASON, attachable, True)
+            yield RuleResult(attach_limits.PLUGIN, attach_limits.REASON, attachable, True)
         claims = tuple(need for need in needs if need.disk is None)
         for (plugin, reason), left in self._claim_rows(claims, size):
-            yield Rule(plugin, reason, left, False)
+            yield RuleResult(plugin, reason, left, False)
 
     def _claim_rows(self, needs: tuple[VolumeNeed, ...], size: int) -> Iterator[tuple[tuple[str, str], Mask]]:
         """Plugin and reason of each claim, and its feasible rows. Removing pods cannot make other rows feasible."""
@@ -211,14 +211,14 @@ class Volumes:
                 yield ("VolumeBinding", need.waits_for), np.zeros(size, dtype=np.bool_)
                 return
         for need in needs:
-            is_bound = need.binding is Binding.BOUND
+            is_bound = need.binding is ClaimBinding.BOUND
             yield ("VolumeBinding", REASON_CONFLICT if is_bound else REASON_NONE), self._feasible(need, size, _reach)
             if not is_bound and any(option.room is not None for option in need.options):
                 yield ("VolumeBinding", REASON_ROOM), self._feasible(need, size, _selectors)
         for need in needs:
-            if need.binding is Binding.BOUND and any(option.zone is not None for option in need.options):
+            if need.binding is ClaimBinding.BOUND and any(option.zone is not None for option in need.options):
                 yield ("VolumeZone", REASON_ZONE), self._feasible(need, size, _zone)
-        static = [need for need in needs if need.binding is Binding.STATIC]
+        static = [need for need in needs if need.binding is ClaimBinding.STATIC]
         wanted = [option.volume for need in static for option in need.options]
         if len(static) > 1 and len(set(wanted)) < len(wanted):
             together = np.ones(size, dtype=np.bool_)
@@ -242,7 +242,7 @@ class Volumes:
                 mask[:] = True
                 break
             mask[rows] = True
-        if hold is not None and not hold.volume and need.binding is Binding.PROVISIONED:
+        if hold is not None and not hold.volume and need.binding is ClaimBinding.PROVISIONED:
             on_row = np.zeros(size, dtype=np.bool_)
             on_row[hold.row] = mask[hold.row]
             return on_row
@@ -258,7 +258,7 @@ class Volumes:
         return found
 
     def _is_available(self, need: VolumeNeed, option: VolumeOption, hold: _Hold | None) -> bool:
-        if need.binding is Binding.BOUND:
+        if need.binding is ClaimBinding.BOUND:
             return True
         if hold is not None:
             return option.volume == hold.volume

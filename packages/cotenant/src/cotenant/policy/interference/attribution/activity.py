@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from cotenant.policy.interference.attribution.samples import Sample, ServiceSample
-from cotenant.policy.interference.attribution.settings import Signal
+from cotenant.policy.interference.attribution.samples import AttributionSample, ServiceSample
+from cotenant.policy.interference.attribution.settings import EvidenceSignal
 
-Pairs = Sequence[tuple[Sample, ServiceSample]]
+Pairs = Sequence[tuple[AttributionSample, ServiceSample]]
 
 
-class Means(StrEnum):
+class ActivityMeasure(StrEnum):
     """What a pod takes from a service, by which its activity is measured."""
 
     CPU = "CPU"  # milli-CPU
@@ -37,45 +37,47 @@ def demand_of(pairs: Pairs) -> Callable[[ServiceSample], float]:
     """
     if all(sample.rate_milli is not None for _, sample in pairs):
         return lambda sample: float(sample.rate_milli or 0)
-    if all(sample.levels.get(Signal.CPI) for _, sample in pairs):
-        return lambda sample: sample.cpu_m / sample.levels[Signal.CPI]
+    if all(sample.levels.get(EvidenceSignal.CPI) for _, sample in pairs):
+        return lambda sample: sample.cpu_m / sample.levels[EvidenceSignal.CPI]
     return lambda sample: float(sample.cpu_m)
 
 
-def column(name: str, known: Pairs, pairs: Pairs, averaged: bool, means: Means = Means.CPU) -> list[float]:
+def column(
+    name: str, known: Pairs, pairs: Pairs, averaged: bool, means: ActivityMeasure = ActivityMeasure.CPU
+) -> list[float]:
     """One candidate's activity at each sample, over the window that the latency of the sample describes."""
     if name == Own.LOAD:
         demand = demand_of(known)
         return [demand(service) for _, service in known]
-    amount: Callable[[Sample], float]
+    amount: Callable[[AttributionSample], float]
     if name == Own.OUTSIDE:
         amount = _outside
     elif name == "stolen":
         amount = _stolen
     else:
-        amount = of_pod(name, means) if means is not Means.WORK else work_of(name, pairs)
+        amount = of_pod(name, means) if means is not ActivityMeasure.WORK else work_of(name, pairs)
     if not averaged:
         return [amount(sample) for sample, _ in known]
     return [_over_window(sample, service, pairs, amount) for sample, service in known]
 
 
-def _outside(sample: Sample) -> float:
+def _outside(sample: AttributionSample) -> float:
     return float(sample.outside_m)
 
 
-def _stolen(sample: Sample) -> float:
+def _stolen(sample: AttributionSample) -> float:
     """In milli-CPU."""
     return sample.steal_ppm * sample.cpus / 1000
 
 
-def of_pod(uid: str, means: Means) -> Callable[[Sample], float]:
+def of_pod(uid: str, means: ActivityMeasure) -> Callable[[AttributionSample], float]:
     """How much a pod takes, of its CPU or its disk."""
-    if means is Means.DISK:
+    if means is ActivityMeasure.DISK:
         return lambda sample: float(sample.disk.get(uid, 0))
     return lambda sample: float(sample.activity.get(uid, 0))
 
 
-def work_of(uid: str, pairs: Pairs) -> Callable[[Sample], float]:
+def work_of(uid: str, pairs: Pairs) -> Callable[[AttributionSample], float]:
     """The same work takes a pod more CPU time while a neighbour slows it down: what it uses more is no cause."""
     usual = mean([float(sample.cpi_milli[uid]) for sample, _ in pairs if uid in sample.cpi_milli])
     return lambda sample: (
@@ -83,7 +85,9 @@ def work_of(uid: str, pairs: Pairs) -> Callable[[Sample], float]:
     )
 
 
-def _over_window(sample: Sample, service: ServiceSample, pairs: Pairs, amount: Callable[[Sample], float]) -> float:
+def _over_window(
+    sample: AttributionSample, service: ServiceSample, pairs: Pairs, amount: Callable[[AttributionSample], float]
+) -> float:
     """Mean activity over the latency window, by the overlap of each interval with it; of the sample itself where
     none overlaps.
     """
@@ -97,13 +101,13 @@ def _over_window(sample: Sample, service: ServiceSample, pairs: Pairs, amount: C
     return total / weight if weight else amount(sample)
 
 
-def window(sample: Sample, service: ServiceSample) -> tuple[int, int]:
+def window(sample: AttributionSample, service: ServiceSample) -> tuple[int, int]:
     """From when to when the latency of a sample was measured."""
     end_us = sample.at_us - service.age_us
     return end_us - max(service.window_us, sample.length_us), end_us
 
 
-def mean_over_time(pairs: Pairs, amount: Callable[[Sample], float]) -> float:
+def mean_over_time(pairs: Pairs, amount: Callable[[AttributionSample], float]) -> float:
     """The mean of a sample's amount by the time that each sample is of; 0 without samples."""
     total_us = sum(sample.length_us for sample, _ in pairs)
     return sum(amount(sample) * sample.length_us for sample, _ in pairs) / total_us if total_us else 0.0

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
-from cotenant.policy.interference.attribution.activity import Means, Own, mean, mean_over_time
+from cotenant.policy.interference.attribution.activity import ActivityMeasure, Own, mean, mean_over_time
 from cotenant.policy.interference.attribution.bystanders import bystanders, without_activity
 from cotenant.policy.interference.attribution.evidence import (
-    Evidence,
+    SignalEvidence,
     Split,
     activity_of,
     by_blame,
@@ -36,24 +36,24 @@ from cotenant.policy.interference.attribution.evidence import (
     suspects,
 )
 from cotenant.policy.interference.attribution.samples import NodeSamples
-from cotenant.policy.interference.attribution.settings import WEIGHTS, AttributionSettings, Signal
+from cotenant.policy.interference.attribution.settings import WEIGHTS, AttributionSettings, EvidenceSignal
 from cotenant.policy.interference.attribution.workloads import by_workload, max_active, workloads_of
 
 RULE = "attribution"
-_WAITING = frozenset({Signal.BLAME, Signal.RUN_DELAY, Signal.STALL})
-_SLOWED = _WAITING | {Signal.CPI}  # by a neighbour on the CPU
+_WAITING = frozenset({EvidenceSignal.BLAME, EvidenceSignal.RUN_DELAY, EvidenceSignal.STALL})
+_SLOWED = _WAITING | {EvidenceSignal.CPI}  # by a neighbour on the CPU
 _TEXT = {
-    Signal.SELF_TIME: "p99 of its own time over the objective",
-    Signal.LATENCY: "p99 over the objective",
-    Signal.CPI: "cycles per instruction",
-    Signal.RUN_DELAY: "waiting per CPU time",
-    Signal.STALL: "stalled share of time",
-    Signal.IO_STALL: "share of time stalled on a disk",
+    EvidenceSignal.SELF_TIME: "p99 of its own time over the objective",
+    EvidenceSignal.LATENCY: "p99 over the objective",
+    EvidenceSignal.CPI: "cycles per instruction",
+    EvidenceSignal.RUN_DELAY: "waiting per CPU time",
+    EvidenceSignal.STALL: "stalled share of time",
+    EvidenceSignal.IO_STALL: "share of time stalled on a disk",
 }
-_OF_REQUESTS = (Signal.LATENCY, Signal.SELF_TIME)
+_OF_REQUESTS = (EvidenceSignal.LATENCY, EvidenceSignal.SELF_TIME)
 
 
-class Cause(StrEnum):
+class TroubleCause(StrEnum):
     """Causes of a service's trouble."""
 
     POD = "pod"  # a co-located pod, which is named
@@ -65,14 +65,14 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidateCause:
     """One candidate: a pod, or a cause that is no pod."""
 
-    cause: Cause
+    cause: TroubleCause
     uid: str  # of the pod; "" for other causes
     name: str  # namespace/name of the pod, else the cause
     confidence_ppm: int
-    evidence: tuple[Term, ...] = ()  # share by signal, ppm
+    evidence: tuple[DecisionTerm, ...] = ()  # share by signal, ppm
     workload: str = (
         ""  # the candidate is all best-effort pods of this workload; `uid` and `name` are the most active one's
     )
@@ -96,10 +96,10 @@ class Attribution:
 
     victim: str  # uid
     at_us: int
-    cause: Cause
-    culprit: Candidate | None
-    candidates: tuple[Candidate, ...]  # highest confidence first
-    signal: Signal  # the one that decides
+    cause: TroubleCause
+    culprit: CandidateCause | None
+    candidates: tuple[CandidateCause, ...]  # highest confidence first
+    signal: EvidenceSignal  # the one that decides
     level_ppm: int  # its mean over the bad samples
     threshold_ppm: int
     reason: Reason
@@ -158,33 +158,33 @@ def _found(
     if not candidates:
         return _answer(parts, state, victim, None, (), _cause_without_evidence(parts, settings))
     top = candidates[0]
-    if top.cause is not Cause.POD:
+    if top.cause is not TroubleCause.POD:
         is_sure = top.confidence_ppm >= settings.min_confidence_ppm
-        return _answer(parts, state, victim, top, candidates, top.cause if is_sure else Cause.UNKNOWN)
+        return _answer(parts, state, victim, top, candidates, top.cause if is_sure else TroubleCause.UNKNOWN)
     if not _is_culprit(parts, candidates, evidence, settings):
-        return _answer(parts, state, victim, top, candidates, Cause.UNKNOWN)
-    return _answer(parts, state, victim, top, candidates, Cause.POD)
+        return _answer(parts, state, victim, top, candidates, TroubleCause.UNKNOWN)
+    return _answer(parts, state, victim, top, candidates, TroubleCause.POD)
 
 
 def _is_culprit(
-    parts: Split, candidates: tuple[Candidate, ...], evidence: list[Evidence], settings: AttributionSettings
+    parts: Split, candidates: tuple[CandidateCause, ...], evidence: list[SignalEvidence], settings: AttributionSettings
 ) -> bool:
     """Whether the first candidate is a pod, is certain, leads, and may be what has changed."""
     top = candidates[0]
     lead = top.confidence_ppm - (candidates[1].confidence_ppm if len(candidates) > 1 else 0)
     sure = top.confidence_ppm >= settings.min_confidence_ppm and lead >= settings.min_lead_ppm
-    return top.cause is Cause.POD and sure and _may_be_the_change(parts, top, evidence, settings)
+    return top.cause is TroubleCause.POD and sure and _may_be_the_change(parts, top, evidence, settings)
 
 
 def _evidence(
-    history: NodeSamples, parts: Split, settings: AttributionSettings, left_out: set[Signal]
-) -> list[Evidence]:
-    found: dict[Signal, Evidence] = {}
+    history: NodeSamples, parts: Split, settings: AttributionSettings, left_out: set[EvidenceSignal]
+) -> list[SignalEvidence]:
+    found: dict[EvidenceSignal, SignalEvidence] = {}
     # What it waited for tells by which means others can have made its requests slow.
     for signal in sorted(settings.signals, key=_OF_REQUESTS.__contains__):
         if signal in left_out:
             continue
-        if signal is Signal.BLAME:
+        if signal is EvidenceSignal.BLAME:
             shown = by_blame(parts, settings)
         else:
             threshold = history.threshold_ppm(parts.uid, signal, settings)
@@ -204,36 +204,38 @@ def _evidence(
     return [found[signal] for signal in settings.signals if signal in found]
 
 
-def _means_of(signal: Signal, parts: Split, found: Mapping[Signal, Evidence]) -> tuple[Means, ...]:
+def _means_of(
+    signal: EvidenceSignal, parts: Split, found: Mapping[EvidenceSignal, SignalEvidence]
+) -> tuple[ActivityMeasure, ...]:
     """By which means a neighbour can have raised a signal."""
-    if signal is Signal.IO_STALL:
-        return (Means.DISK,)
-    if signal is Signal.CPI:
-        return (Means.WORK,)
+    if signal is EvidenceSignal.IO_STALL:
+        return (ActivityMeasure.DISK,)
+    if signal is EvidenceSignal.CPI:
+        return (ActivityMeasure.WORK,)
     if signal not in _OF_REQUESTS:
-        return (Means.CPU,)
+        return (ActivityMeasure.CPU,)
     on_cpu = _on_cpu(found)
     is_slowed = not _SLOWED.isdisjoint(found)
-    if Signal.IO_STALL in found:
-        return (on_cpu, Means.DISK) if is_slowed else (Means.DISK,)
+    if EvidenceSignal.IO_STALL in found:
+        return (on_cpu, ActivityMeasure.DISK) if is_slowed else (ActivityMeasure.DISK,)
     last = parts.bad[-1][1].levels
-    if is_slowed or Signal.IO_STALL in last:
+    if is_slowed or EvidenceSignal.IO_STALL in last:
         return (on_cpu,)
     # The group's waiting for disks is not known (cgroup v1): they remain possible, and nothing else does where it is
     # known that it was not slowed on the CPU.
-    return (Means.CPU, Means.DISK) if _SLOWED.isdisjoint(last) else (Means.DISK,)
+    return (ActivityMeasure.CPU, ActivityMeasure.DISK) if _SLOWED.isdisjoint(last) else (ActivityMeasure.DISK,)
 
 
-def _on_cpu(found: Collection[Signal]) -> Means:
+def _on_cpu(found: Collection[EvidenceSignal]) -> ActivityMeasure:
     """By what neighbours on the CPU count: who waits for them waits for their time, who is slowed is so by their
     work.
     """
-    return Means.WORK if Signal.CPI in found and _WAITING.isdisjoint(found) else Means.CPU
+    return ActivityMeasure.WORK if EvidenceSignal.CPI in found and _WAITING.isdisjoint(found) else ActivityMeasure.CPU
 
 
 def _ranked(
-    evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[str, str], owners: Mapping[str, str]
-) -> tuple[Candidate, ...]:
+    evidence: list[SignalEvidence], keys: Mapping[str, str], leaders: Mapping[str, str], owners: Mapping[str, str]
+) -> tuple[CandidateCause, ...]:
     """All candidates with evidence, by their weighted mean share; a signal without a share of a candidate counts as
     0.
     """
@@ -243,62 +245,72 @@ def _ranked(
     for name in names:
         share = sum(WEIGHTS[entry.signal] * entry.shares.get(name, 0.0) for entry in evidence) / total
         by_disk = 2 * sum(WEIGHTS[entry.signal] * entry.by_disk.get(name, 0.0) for entry in evidence) > share * total
-        terms = tuple(Term(entry.signal.value, round(entry.shares.get(name, 0.0) * PPM), "ppm") for entry in evidence)
+        terms = tuple(
+            DecisionTerm(entry.signal.value, round(entry.shares.get(name, 0.0) * PPM), "ppm") for entry in evidence
+        )
         if name == Own.LOAD:
-            found = Candidate(Cause.OWN_LOAD, "", "its own load", round(share * PPM), terms)
+            found = CandidateCause(TroubleCause.OWN_LOAD, "", "its own load", round(share * PPM), terms)
         elif name == Own.OUTSIDE:
-            found = Candidate(Cause.OUTSIDE, "", "work outside the pods", round(share * PPM), terms)
+            found = CandidateCause(TroubleCause.OUTSIDE, "", "work outside the pods", round(share * PPM), terms)
         elif name in leaders:
             uid = leaders[name]
-            found = Candidate(Cause.POD, uid, keys.get(uid, name), round(share * PPM), terms, name, by_disk)
+            found = CandidateCause(TroubleCause.POD, uid, keys.get(uid, name), round(share * PPM), terms, name, by_disk)
         else:
             pod, owner = keys.get(name, name), owners.get(name, "")
-            found = Candidate(Cause.POD, name, pod, round(share * PPM), terms, by_disk=by_disk, owner=owner)
+            found = CandidateCause(TroubleCause.POD, name, pod, round(share * PPM), terms, by_disk=by_disk, owner=owner)
         if found.confidence_ppm:
             candidates.append(found)
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.confidence_ppm, candidate.cause, candidate.uid)))
 
 
-def _own_quota(parts: Split, settings: AttributionSettings) -> Candidate | None:
+def _own_quota(parts: Split, settings: AttributionSettings) -> CandidateCause | None:
     throttled = round(mean([float(sample.throttled_ppm) for _, sample in parts.bad]))
     if throttled < settings.own_throttled_ppm:
         return None
     share = sum(sample.throttled_ppm >= settings.own_throttled_ppm for _, sample in parts.bad) * PPM // len(parts.bad)
-    return Candidate(Cause.OWN_QUOTA, "", "its own quota", share, (Term("throttled", throttled, "ppm"),))
+    return CandidateCause(
+        TroubleCause.OWN_QUOTA, "", "its own quota", share, (DecisionTerm("throttled", throttled, "ppm"),)
+    )
 
 
-def _callee(parts: Split, settings: AttributionSettings) -> Candidate | None:
+def _callee(parts: Split, settings: AttributionSettings) -> CandidateCause | None:
     """A called service, where the service's own time explains too little of the excess latency."""
-    if parts.signal is not Signal.LATENCY:
+    if parts.signal is not EvidenceSignal.LATENCY:
         return None
-    pairs = [(sample, own) for _, sample in parts.bad if (own := sample.levels.get(Signal.SELF_TIME)) is not None]
+    pairs = [
+        (sample, own) for _, sample in parts.bad if (own := sample.levels.get(EvidenceSignal.SELF_TIME)) is not None
+    ]
     if not pairs:
         return None
-    before = [(sample, own) for _, sample in parts.calm if (own := sample.levels.get(Signal.SELF_TIME)) is not None]
+    before = [
+        (sample, own) for _, sample in parts.calm if (own := sample.levels.get(EvidenceSignal.SELF_TIME)) is not None
+    ]
     own_excess = mean([float(own) for _, own in pairs]) - mean([float(own) for _, own in before])
-    excess = mean([float(sample.levels[Signal.LATENCY]) for sample, _ in pairs]) - mean(
-        [float(sample.levels[Signal.LATENCY]) for sample, _ in before]
+    excess = mean([float(sample.levels[EvidenceSignal.LATENCY]) for sample, _ in pairs]) - mean(
+        [float(sample.levels[EvidenceSignal.LATENCY]) for sample, _ in before]
     )
     share = max(0.0, own_excess) / excess if excess > 0 else 1.0
     if share * PPM >= settings.own_time_ppm:
         return None
-    terms = (Term("own time", round(share * PPM), "ppm"),)
-    return Candidate(Cause.CALLEE, "", "a service that it calls", round((1 - share) * PPM), terms)
+    terms = (DecisionTerm("own time", round(share * PPM), "ppm"),)
+    return CandidateCause(TroubleCause.CALLEE, "", "a service that it calls", round((1 - share) * PPM), terms)
 
 
-def _cause_without_evidence(parts: Split, settings: AttributionSettings) -> Cause:
+def _cause_without_evidence(parts: Split, settings: AttributionSettings) -> TroubleCause:
     growth = parts.growth_ppm()
-    return Cause.OWN_LOAD if growth is not None and growth >= settings.own_growth_ppm else Cause.UNKNOWN
+    return TroubleCause.OWN_LOAD if growth is not None and growth >= settings.own_growth_ppm else TroubleCause.UNKNOWN
 
 
-def _may_be_the_change(parts: Split, top: Candidate, evidence: list[Evidence], settings: AttributionSettings) -> bool:
+def _may_be_the_change(
+    parts: Split, top: CandidateCause, evidence: list[SignalEvidence], settings: AttributionSettings
+) -> bool:
     """Whether the pod became more active with the trouble, or ran instead of a service whose own demand was as
     before.
     """
     on_cpu = _on_cpu({entry.signal for entry in evidence})
-    suspect, means = top.identity, Means.DISK if top.by_disk else on_cpu
+    suspect, means = top.identity, ActivityMeasure.DISK if top.by_disk else on_cpu
     blamed = any(
-        entry.signal is Signal.BLAME and entry.shares.get(suspect, 0.0) * PPM >= settings.min_confidence_ppm
+        entry.signal is EvidenceSignal.BLAME and entry.shares.get(suspect, 0.0) * PPM >= settings.min_confidence_ppm
         for entry in evidence
     )
     growth = parts.growth_ppm()
@@ -316,12 +328,12 @@ def _may_be_the_change(parts: Split, top: Candidate, evidence: list[Evidence], s
     absent = mean_over_time(parts.bad, lambda sample: float(highest[sample.at_us] < (before + during) / 2))
     if absent * PPM > settings.max_absent_ppm:
         return False
-    if any(entry.signal in _SLOWED or entry.signal is Signal.IO_STALL for entry in evidence):
+    if any(entry.signal in _SLOWED or entry.signal is EvidenceSignal.IO_STALL for entry in evidence):
         return True
     if top.by_disk and parts.disk_pressure_rise_ppm() >= settings.min_disk_pressure_ppm:
         return True
     last = parts.bad[-1][1].levels
-    if not top.by_disk and Signal.CPI in last and not _WAITING.isdisjoint(last):
+    if not top.by_disk and EvidenceSignal.CPI in last and not _WAITING.isdisjoint(last):
         return False  # it neither waited longer nor ran slower
     # Latency alone: a pod that happened to start with the trouble is not told from its cause until both have come and
     # gone again.
@@ -333,14 +345,14 @@ def _answer(
     parts: Split,
     state: NodeState,
     victim: PodUse,
-    top: Candidate | None,
-    candidates: tuple[Candidate, ...],
-    cause: Cause,
+    top: CandidateCause | None,
+    candidates: tuple[CandidateCause, ...],
+    cause: TroubleCause,
 ) -> Attribution:
     signal = _TEXT[parts.signal]
     text = f"{victim.pod.key}: {signal} {parts.level_ppm / PPM:.2f}, threshold {parts.threshold_ppm / PPM:.2f}: "
-    terms = [Term("signal", parts.level_ppm, "ppm"), Term("threshold", parts.threshold_ppm, "ppm")]
-    if cause is Cause.UNKNOWN:
+    terms = [DecisionTerm("signal", parts.level_ppm, "ppm"), DecisionTerm("threshold", parts.threshold_ppm, "ppm")]
+    if cause is TroubleCause.UNKNOWN:
         first = (
             f"; first of {len(candidates)} candidates is {top.called} with {top.confidence_ppm / PPM:.2f}"
             if top
@@ -353,15 +365,15 @@ def _answer(
         means = " by its use of disks" if top.by_disk else ""
         text += f"caused by {top.called}{means}, confidence {top.confidence_ppm / PPM:.2f}"
     if top is not None:
-        terms += [Term("confidence", top.confidence_ppm, "ppm"), *top.evidence]
+        terms += [DecisionTerm("confidence", top.confidence_ppm, "ppm"), *top.evidence]
     growth = parts.growth_ppm()
     if growth is not None:
-        terms.append(Term("growth of its demand", growth, "ppm"))
+        terms.append(DecisionTerm("growth of its demand", growth, "ppm"))
     return Attribution(
         victim=victim.pod.uid,
         at_us=state.at_us,
         cause=cause,
-        culprit=top if cause is Cause.POD else None,
+        culprit=top if cause is TroubleCause.POD else None,
         candidates=candidates,
         signal=parts.signal,
         level_ppm=parts.level_ppm,

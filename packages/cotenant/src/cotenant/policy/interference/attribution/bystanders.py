@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from cotenant.policy.interference.attribution.activity import mean
 from cotenant.policy.interference.attribution.evidence import Split, split
-from cotenant.policy.interference.attribution.samples import NodeSamples, Sample
-from cotenant.policy.interference.attribution.settings import AttributionSettings, Signal
+from cotenant.policy.interference.attribution.samples import AttributionSample, NodeSamples
+from cotenant.policy.interference.attribution.settings import AttributionSettings, EvidenceSignal
 from cotenant.policy.interference.series import BlameSample
 
 
@@ -35,7 +35,7 @@ def fellow_sufferers(history: NodeSamples, uid: str, settings: AttributionSettin
     for other in last:
         parts = split(history, other, settings) if other != uid and history.in_trouble(other, settings) else None
         if parts is None or any(
-            sample.rate_milli is None and Signal.CPI not in sample.levels for _, sample in parts.pairs
+            sample.rate_milli is None and EvidenceSignal.CPI not in sample.levels for _, sample in parts.pairs
         ):
             continue
         growth = parts.growth_ppm()
@@ -51,7 +51,7 @@ def _our_own(parts: Split, settings: AttributionSettings) -> frozenset[str]:
     return frozenset(uid for uid, cpu_m in used_m.items() if cpu_m < settings.min_own_cpu_m)
 
 
-def _without(sample: Sample, uids: frozenset[str]) -> Sample:
+def _without(sample: AttributionSample, uids: frozenset[str]) -> AttributionSample:
     def others(amounts: Mapping[str, int]) -> dict[str, int]:
         return {uid: amount for uid, amount in amounts.items() if uid not in uids}
 

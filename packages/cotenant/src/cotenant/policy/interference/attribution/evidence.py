@@ -23,7 +23,7 @@ from statistics import pstdev
 
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.attribution.activity import (
-    Means,
+    ActivityMeasure,
     Own,
     Pairs,
     column,
@@ -34,11 +34,11 @@ from cotenant.policy.interference.attribution.activity import (
     work_of,
 )
 from cotenant.policy.interference.attribution.regression import explained, nonnegative_fit
-from cotenant.policy.interference.attribution.samples import NodeSamples, Sample, ServiceSample
-from cotenant.policy.interference.attribution.settings import FLOORS_PPM, AttributionSettings, Signal
+from cotenant.policy.interference.attribution.samples import AttributionSample, NodeSamples, ServiceSample
+from cotenant.policy.interference.attribution.settings import FLOORS_PPM, AttributionSettings, EvidenceSignal
 
-_OF_REQUESTS = (Signal.LATENCY, Signal.SELF_TIME)
-_PER_CPU_TIME = (Signal.RUN_DELAY,)
+_OF_REQUESTS = (EvidenceSignal.LATENCY, EvidenceSignal.SELF_TIME)
+_PER_CPU_TIME = (EvidenceSignal.RUN_DELAY,)
 _MAX_RELUCTANCE = 1000.0
 
 
@@ -49,7 +49,7 @@ class Split:
     """
 
     uid: str
-    signal: Signal
+    signal: EvidenceSignal
     threshold_ppm: int
     pairs: Pairs
     bad: Pairs
@@ -60,7 +60,7 @@ class Split:
         """Mean of the deciding signal over the bad samples."""
         return round(mean([sample.levels[self.signal] for _, sample in self.bad]))
 
-    def telling(self, signal: Signal, settings: AttributionSettings) -> Pairs:
+    def telling(self, signal: EvidenceSignal, settings: AttributionSettings) -> Pairs:
         """The bad samples that show by which means it came to them: what a service waits for is gone as soon as it is
         held, while its requests are late for some seconds more.
         """
@@ -90,10 +90,10 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class SignalEvidence:
     """What one signal shows: shares of the excess by candidate, in 0..1, with a sum of at most 1."""
 
-    signal: Signal
+    signal: EvidenceSignal
     shares: Mapping[str, float] = field(default_factory=dict)
     by_disk: Mapping[str, float] = field(default_factory=dict)  # the part of a pod's share that its disk use explains
 
@@ -116,22 +116,22 @@ def split(history: NodeSamples, uid: str, settings: AttributionSettings) -> Spli
     return Split(uid, signal, threshold, pairs, bad, calm if len(calm) >= settings.min_calm else ())
 
 
-def _holds(sample: Sample, settings: AttributionSettings) -> bool:
+def _holds(sample: AttributionSample, settings: AttributionSettings) -> bool:
     return sum(held.cpu_m for held in sample.held.values()) >= settings.min_suspect_cpu_m
 
 
-def _as_if_free(sample: Sample) -> Sample:
+def _as_if_free(sample: AttributionSample) -> AttributionSample:
     """The sample with pods that are held as active as before."""
     if not sample.held:
         return sample
     return replace(sample, activity={**sample.activity, **{uid: sample.free_m(uid) for uid in sample.held}})
 
 
-def _present(pairs: Pairs, signal: Signal, threshold_ppm: int, calm_samples: int) -> Pairs:
+def _present(pairs: Pairs, signal: EvidenceSignal, threshold_ppm: int, calm_samples: int) -> Pairs:
     """The bad samples since the last stretch of so many calm ones: who was absent from an earlier trouble may well
     have caused this one.
     """
-    found: list[tuple[Sample, ServiceSample]] = []
+    found: list[tuple[AttributionSample, ServiceSample]] = []
     calm = 0
     for pair in reversed(pairs):
         if pair[1].levels[signal] > threshold_ppm:
@@ -144,23 +144,25 @@ def _present(pairs: Pairs, signal: Signal, threshold_ppm: int, calm_samples: int
     return tuple(reversed(found))
 
 
-def suspects(parts: Split, settings: AttributionSettings, means: Means = Means.CPU) -> tuple[str, ...]:
+def suspects(
+    parts: Split, settings: AttributionSettings, means: ActivityMeasure = ActivityMeasure.CPU
+) -> tuple[str, ...]:
     """The pods that used CPU, or disks, while the service was in trouble, the most active ones, by uid."""
     used: dict[str, float] = {}
     for sample, _ in parts.bad:
-        for uid, amount in (sample.disk if means is Means.DISK else sample.activity).items():
+        for uid, amount in (sample.disk if means is ActivityMeasure.DISK else sample.activity).items():
             if uid != parts.uid:
                 used[uid] = used.get(uid, 0.0) + amount / len(parts.bad)
     active = [uid for uid, amount in used.items() if amount >= min_activity(settings, means)]
     return tuple(sorted(sorted(active, key=lambda uid: (-used[uid], uid))[: settings.max_suspects]))
 
 
-def min_activity(settings: AttributionSettings, means: Means) -> int:
+def min_activity(settings: AttributionSettings, means: ActivityMeasure) -> int:
     """The mean activity in the bad samples below which a pod is no suspect."""
-    return settings.min_suspect_disk_bps if means is Means.DISK else settings.min_suspect_cpu_m
+    return settings.min_suspect_disk_bps if means is ActivityMeasure.DISK else settings.min_suspect_cpu_m
 
 
-def by_blame(parts: Split, settings: AttributionSettings) -> Evidence | None:
+def by_blame(parts: Split, settings: AttributionSettings) -> SignalEvidence | None:
     """Excess waiting per CPU time behind each candidate. None without the probe, or where waiting did not rise."""
     during, before = _waiting(parts.bad), _waiting(parts.calm)
     if during is None:
@@ -170,7 +172,7 @@ def by_blame(parts: Split, settings: AttributionSettings) -> Evidence | None:
     total = sum(excess.values())
     if total * PPM < settings.min_waiting_ppm:
         return None
-    return Evidence(Signal.BLAME, {name: amount / total for name, amount in excess.items()})
+    return SignalEvidence(EvidenceSignal.BLAME, {name: amount / total for name, amount in excess.items()})
 
 
 def _waiting(pairs: Pairs) -> dict[str, float] | None:
@@ -191,8 +193,12 @@ def _waiting(pairs: Pairs) -> dict[str, float] | None:
 
 
 def by_fit(
-    parts: Split, signal: Signal, threshold_ppm: int, settings: AttributionSettings, ways: Sequence[Means]
-) -> Evidence | None:
+    parts: Split,
+    signal: EvidenceSignal,
+    threshold_ppm: int,
+    settings: AttributionSettings,
+    ways: Sequence[ActivityMeasure],
+) -> SignalEvidence | None:
     """Shares of one signal's excess by a joint fit on the pods' activity by these means.
 
     None without calm samples, or where the signal did not rise.
@@ -216,8 +222,8 @@ def by_fit(
         return None
     averaged = signal in _OF_REQUESTS
     pods = [(uid, means) for means in ways for uid in suspects(parts, settings, means)]
-    on_cpu = Means.WORK if Means.WORK in ways else Means.CPU
-    names: list[tuple[str, Means]] = [*pods, *((name, on_cpu) for name in (Own.LOAD, Own.OUTSIDE, "stolen"))]
+    on_cpu = ActivityMeasure.WORK if ActivityMeasure.WORK in ways else ActivityMeasure.CPU
+    names: list[tuple[str, ActivityMeasure]] = [*pods, *((name, on_cpu) for name in (Own.LOAD, Own.OUTSIDE, "stolen"))]
     columns = [_from_calm(column(name, known, parts.pairs, averaged, means), calm, amounts) for name, means in names]
     rises = [_mean_at(column, bad, amounts) for column in columns]
     target, *columns = (
@@ -231,22 +237,22 @@ def by_fit(
         share = max(0.0, coefficient * rise) / excess
         key = Own.OUTSIDE if name == "stolen" else name
         shares[key] = shares.get(key, 0.0) + share
-        if means is Means.DISK:
+        if means is ActivityMeasure.DISK:
             by_disk[name] = share
     part = quality / max(1.0, sum(shares.values()))
-    return Evidence(
+    return SignalEvidence(
         signal,
         {name: share * part for name, share in shares.items()},
         {name: share * part for name, share in by_disk.items()},
     )
 
 
-def _reluctance(names: Sequence[tuple[str, Means]], rises: Sequence[float]) -> list[float]:
+def _reluctance(names: Sequence[tuple[str, ActivityMeasure]], rises: Sequence[float]) -> list[float]:
     """How unlikely each candidate is before anything is fitted: pods that rise together are told apart by how much
     they rose, since CPU time that one of them took is what the service lacked, whoever's it was. The service's own
     demand is no such amount.
     """
-    most: dict[Means, float] = {}
+    most: dict[ActivityMeasure, float] = {}
     for (name, means), rise in zip(names, rises, strict=True):
         if name != Own.LOAD:
             most[means] = max(most.get(means, 0.0), rise)
@@ -256,7 +262,7 @@ def _reluctance(names: Sequence[tuple[str, Means]], rises: Sequence[float]) -> l
     ]
 
 
-def rise_from(parts: Split, signal: Signal, usual_ppm: int, settings: AttributionSettings) -> int:
+def rise_from(parts: Split, signal: EvidenceSignal, usual_ppm: int, settings: AttributionSettings) -> int:
     """The level that the mean of the bad samples exceeds where a signal has risen: the usual one of a single sample,
     or, where it is lower and requests tell which samples are calm, what the means of so many bad and calm samples may
     differ by. On a busy machine single samples scatter as widely as a culprit's harm; and a start under load spoils
@@ -270,17 +276,17 @@ def rise_from(parts: Split, signal: Signal, usual_ppm: int, settings: Attributio
     return min(usual_ppm, max(FLOORS_PPM[signal], round(mean(levels) + settings.sigmas * scatter)))
 
 
-def activity_of(parts: Split, uid: str, means: Means) -> list[float]:
+def activity_of(parts: Split, uid: str, means: ActivityMeasure) -> list[float]:
     """A pod's activity at each sample over the window that the deciding signal describes."""
     averaged = parts.signal in _OF_REQUESTS
     return column(uid, parts.pairs, parts.pairs, averaged, means)
 
 
-def highest_of(parts: Split, uid: str, means: Means) -> list[float]:
+def highest_of(parts: Split, uid: str, means: ActivityMeasure) -> list[float]:
     """A pod's highest activity at each sample within the window that the deciding signal describes."""
     if parts.signal not in _OF_REQUESTS:
         return activity_of(parts, uid, means)
-    amount = of_pod(uid, means) if means is not Means.WORK else work_of(uid, parts.pairs)
+    amount = of_pod(uid, means) if means is not ActivityMeasure.WORK else work_of(uid, parts.pairs)
     found = []
     for sample, service in parts.pairs:
         begin_us, end_us = window(sample, service)
@@ -301,7 +307,7 @@ def _mean_at(values: Sequence[float], places: Sequence[int], amounts: Sequence[f
     return sum(values[at] * amounts[at] for at in places) / total if total else 0.0
 
 
-def _measured(signal: Signal, sample: Sample, service: ServiceSample) -> float:
+def _measured(signal: EvidenceSignal, sample: AttributionSample, service: ServiceSample) -> float:
     """How much a level was measured over: seconds, or, for waiting per CPU time, how long the service would have run.
     A look between two ticks is short, and what a service waited for each of three milliseconds that it needed is hardly
     anything but noise. One that got eight milliseconds of the second that it asked for is the clearest sample there is.

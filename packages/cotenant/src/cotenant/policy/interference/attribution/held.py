@@ -13,43 +13,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant.model.machine.node_state import PPM, NodeState
 from cotenant.policy.interference.attribution.settings import AttributionSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldUse:
     """What a pod used before it was held, and since when it is."""
 
     cpu_m: int
     since_us: int
 
 
-def reads(state: NodeState) -> tuple[Target, ...]:
+def reads(state: NodeState) -> tuple[KnobTarget, ...]:
     """The quotas that `held_pods` reads. Where no other policy asks for them, what a lease of recovery's own holds
     would look idle by itself.
     """
     groups = {entry.pod.group for entry in state.best_effort_pods} | {state.best_effort_group or ""}
-    return tuple(Target(group, Knob.CPU_MAX) for group in sorted(groups - {""}))
+    return tuple(KnobTarget(group, Knob.CPU_MAX) for group in sorted(groups - {""}))
 
 
 def held_pods(
     state: NodeState,
     used_m: Mapping[str, int],
-    before: Mapping[str, Held],
+    before: Mapping[str, HeldUse],
     settings: AttributionSettings,
-) -> dict[str, Held]:
+) -> dict[str, HeldUse]:
     """The pods that are held now, by uid. `used_m`: use in the last sample; `before`: those that were held in it."""
     inside: dict[str, list[str]] = {}
     uses_m = {entry.pod.uid: entry.use.cpu_m or 0 for entry in state.best_effort_pods}
     for entry in state.best_effort_pods:
         for group in {entry.pod.group, _common(state, entry.pod.group)} - {""}:
             inside.setdefault(group, []).append(entry.pod.uid)
-    found: dict[str, Held] = {}
+    found: dict[str, HeldUse] = {}
     for group, uids in inside.items():
-        value = state.knobs.get(Target(group, Knob.CPU_MAX))
+        value = state.knobs.get(KnobTarget(group, Knob.CPU_MAX))
         limit_m = None if value is None else parse_cpu_max(value).cpu_m
         if limit_m is None:
             continue
@@ -59,7 +59,7 @@ def held_pods(
             continue
         for uid, cpu_m in free.items():
             known = before.get(uid)
-            held = Held(cpu_m, state.at_us - state.interval_us) if known is None else known
+            held = HeldUse(cpu_m, state.at_us - state.interval_us) if known is None else known
             if cpu_m and state.at_us - held.since_us <= settings.held_us:
                 found[uid] = held
     return found

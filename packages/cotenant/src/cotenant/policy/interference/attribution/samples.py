@@ -14,23 +14,23 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
-from cotenant.policy.interference.attribution.held import Held, held_pods
+from cotenant.policy.interference.attribution.held import HeldUse, held_pods
 from cotenant.policy.interference.attribution.settings import (
     FLOORS_PPM,
     MAX_SAMPLES,
     AttributionSettings,
-    Signal,
+    EvidenceSignal,
 )
 from cotenant.policy.interference.series import BlameSample, blame_samples
 from cotenant.policy.interference.settings import VictimSignal
 from cotenant.policy.interference.signals import victim_level_ppm
 
 _WITHOUT_OBJECTIVE = {
-    Signal.CPI: VictimSignal.CPI,
-    Signal.RUN_DELAY: VictimSignal.RUN_DELAY,
-    Signal.STALL: VictimSignal.STALL,
+    EvidenceSignal.CPI: VictimSignal.CPI,
+    EvidenceSignal.RUN_DELAY: VictimSignal.RUN_DELAY,
+    EvidenceSignal.STALL: VictimSignal.STALL,
 }
-_LEARNED = (*_WITHOUT_OBJECTIVE, Signal.IO_STALL)  # whose usual level is known from calm samples
+_LEARNED = (*_WITHOUT_OBJECTIVE, EvidenceSignal.IO_STALL)  # whose usual level is known from calm samples
 _AVERAGED = 60  # samples that the usual level averages over
 
 
@@ -39,7 +39,7 @@ class ServiceSample:
     """One service over one interval."""
 
     uid: str
-    levels: Mapping[Signal, int]  # millionths; without those that are not known
+    levels: Mapping[EvidenceSignal, int]  # millionths; without those that are not known
     cpu_m: int
     throttled_ppm: int
     rate_milli: int | None = None  # thousandths of requests per second; None where it reports none
@@ -49,7 +49,7 @@ class ServiceSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class AttributionSample:
     """The node over one interval."""
 
     at_us: int  # its end
@@ -63,7 +63,7 @@ class Sample:
     disk: Mapping[str, int] = field(default_factory=dict)  # bytes per second that pods read and wrote, by uid
     disk_stall_ppm: int | None = None  # of the machine
     cpi_milli: Mapping[str, int] = field(default_factory=dict)  # cycles per instruction of pods, by uid, where known
-    held: Mapping[str, Held] = field(default_factory=dict)  # best-effort pods that a limit of ours holds, by uid
+    held: Mapping[str, HeldUse] = field(default_factory=dict)  # best-effort pods that a limit of ours holds, by uid
     ours: frozenset[str] = frozenset()  # uids of the agent's own pods
     cpus: int = 1
 
@@ -99,23 +99,23 @@ class UsualLevel:
 class NodeSamples:
     """The window of samples, oldest first, and usual levels by service and signal."""
 
-    samples: tuple[Sample, ...] = ()
-    usual: Mapping[tuple[str, Signal], UsualLevel] = field(default_factory=dict)
+    samples: tuple[AttributionSample, ...] = ()
+    usual: Mapping[tuple[str, EvidenceSignal], UsualLevel] = field(default_factory=dict)
 
-    def threshold_ppm(self, uid: str, signal: Signal, settings: AttributionSettings) -> int | None:
+    def threshold_ppm(self, uid: str, signal: EvidenceSignal, settings: AttributionSettings) -> int | None:
         """The threshold of a service's signal; None while it is not known, which only CPI needs."""
         floor = FLOORS_PPM[signal]
         known = self.usual.get((uid, signal))
         usual = None if known is None else known.threshold_ppm(settings)
         if usual is None:
-            return None if signal is Signal.CPI else floor
+            return None if signal is EvidenceSignal.CPI else floor
         return max(floor, usual)
 
-    def of(self, uid: str) -> tuple[tuple[Sample, ServiceSample], ...]:
+    def of(self, uid: str) -> tuple[tuple[AttributionSample, ServiceSample], ...]:
         """The samples that contain a service, oldest first."""
         return tuple((sample, sample.services[uid]) for sample in self.samples if uid in sample.services)
 
-    def deciding(self, uid: str, settings: AttributionSettings) -> Signal | None:
+    def deciding(self, uid: str, settings: AttributionSettings) -> EvidenceSignal | None:
         """The signal that decides whether the service is in trouble: the first one that its last sample has; None
         where there is none.
         """
@@ -125,7 +125,11 @@ class NodeSamples:
         for signal in settings.signals:
             if signal in last.levels and self.threshold_ppm(uid, signal, settings) is not None:
                 # Own time alone does not show that users wait: the whole latency decides, where it is known.
-                return Signal.LATENCY if signal is Signal.SELF_TIME and Signal.LATENCY in last.levels else signal
+                return (
+                    EvidenceSignal.LATENCY
+                    if signal is EvidenceSignal.SELF_TIME and EvidenceSignal.LATENCY in last.levels
+                    else signal
+                )
         return None
 
     def in_trouble(self, uid: str, settings: AttributionSettings) -> bool:
@@ -162,7 +166,7 @@ def extended(history: NodeSamples, state: NodeState, settings: AttributionSettin
     return NodeSamples(after.samples, usual)
 
 
-def _sample(state: NodeState, settings: AttributionSettings, last: Sample | None) -> Sample:
+def _sample(state: NodeState, settings: AttributionSettings, last: AttributionSample | None) -> AttributionSample:
     # A service whose group cannot be read may still report its latency.
     services = {entry.pod.uid: _service(entry, settings) for entry in state.services}
     activity = {entry.pod.uid: entry.use.cpu_m for entry in state.pods if entry.use.cpu_m is not None}
@@ -175,7 +179,7 @@ def _sample(state: NodeState, settings: AttributionSettings, last: Sample | None
         for entry in state.pods
         if (moved := (entry.use.io_read_bps or 0) + (entry.use.io_written_bps or 0))
     }
-    return Sample(
+    return AttributionSample(
         at_us=state.at_us,
         length_us=state.interval_us,
         services=services,
@@ -194,13 +198,13 @@ def _sample(state: NodeState, settings: AttributionSettings, last: Sample | None
 
 
 def _service(entry: PodUse, settings: AttributionSettings) -> ServiceSample:
-    levels: dict[Signal, int] = {}
+    levels: dict[EvidenceSignal, int] = {}
     for signal, plain in _WITHOUT_OBJECTIVE.items():
         level = victim_level_ppm(plain, entry)
         if signal in settings.signals and level is not None:
-            levels[signal] = 0 if signal is Signal.RUN_DELAY and _hardly_waited(entry, settings) else level
-    if Signal.IO_STALL in settings.signals and entry.use.io_stall_ppm is not None:
-        levels[Signal.IO_STALL] = entry.use.io_stall_ppm
+            levels[signal] = 0 if signal is EvidenceSignal.RUN_DELAY and _hardly_waited(entry, settings) else level
+    if EvidenceSignal.IO_STALL in settings.signals and entry.use.io_stall_ppm is not None:
+        levels[EvidenceSignal.IO_STALL] = entry.use.io_stall_ppm
     health, objective_us = entry.health, entry.pod.objective_p99_us
     rate = burn = None
     window_us = age_us = 0
@@ -211,10 +215,10 @@ def _service(entry: PodUse, settings: AttributionSettings) -> ServiceSample:
             budget_ppm = health.budget_ppm or settings.budget_ppm
             burn = health.over_objective * 1000 * PPM // (health.requests * budget_ppm)
             level = victim_level_ppm(VictimSignal.LATENCY, entry)
-            if Signal.LATENCY in settings.signals and level is not None:
-                levels[Signal.LATENCY] = level
-            if Signal.SELF_TIME in settings.signals and health.self_p99_us is not None:
-                levels[Signal.SELF_TIME] = health.self_p99_us * PPM // objective_us
+            if EvidenceSignal.LATENCY in settings.signals and level is not None:
+                levels[EvidenceSignal.LATENCY] = level
+            if EvidenceSignal.SELF_TIME in settings.signals and health.self_p99_us is not None:
+                levels[EvidenceSignal.SELF_TIME] = health.self_p99_us * PPM // objective_us
     return ServiceSample(
         entry.pod.uid,
         levels,

@@ -16,7 +16,7 @@ SECOND_US = 1_000_000
 MAX_SAMPLES = 240
 
 
-class Signal(StrEnum):
+class EvidenceSignal(StrEnum):
     """A source of evidence. All levels are in millionths and grow with the service's trouble."""
 
     SELF_TIME = (
@@ -32,23 +32,23 @@ class Signal(StrEnum):
 
 # Direct measurements of who ran meanwhile weigh more than correlations; latency has many causes.
 WEIGHTS = {
-    Signal.BLAME: 3.0,
-    Signal.CPI: 1.5,
-    Signal.RUN_DELAY: 1.0,
-    Signal.STALL: 1.0,
-    Signal.IO_STALL: 1.0,
-    Signal.SELF_TIME: 1.0,
-    Signal.LATENCY: 1.0,
+    EvidenceSignal.BLAME: 3.0,
+    EvidenceSignal.CPI: 1.5,
+    EvidenceSignal.RUN_DELAY: 1.0,
+    EvidenceSignal.STALL: 1.0,
+    EvidenceSignal.IO_STALL: 1.0,
+    EvidenceSignal.SELF_TIME: 1.0,
+    EvidenceSignal.LATENCY: 1.0,
 }
 # A service alone on its node hardly waits, so that any wait would exceed its usual level; and one within its objective
 # is not in trouble.
 FLOORS_PPM = {
-    Signal.SELF_TIME: 1_000_000,
-    Signal.LATENCY: 1_000_000,
-    Signal.CPI: 1,
-    Signal.RUN_DELAY: 100_000,
-    Signal.STALL: 20_000,
-    Signal.IO_STALL: 50_000,
+    EvidenceSignal.SELF_TIME: 1_000_000,
+    EvidenceSignal.LATENCY: 1_000_000,
+    EvidenceSignal.CPI: 1,
+    EvidenceSignal.RUN_DELAY: 100_000,
+    EvidenceSignal.STALL: 20_000,
+    EvidenceSignal.IO_STALL: 50_000,
 }
 
 
@@ -56,8 +56,8 @@ FLOORS_PPM = {
 class AttributionSettings:
     """Raises `InvalidInput`. Times in microseconds, shares in millionths (ppm)."""
 
-    signals: tuple[Signal, ...] = tuple(
-        Signal
+    signals: tuple[EvidenceSignal, ...] = tuple(
+        EvidenceSignal
     )  # in the order in which one of them decides whether a service is in trouble
     window_us: int = 60 * SECOND_US  # how far back evidence is taken from
     health_age_us: int = 15 * SECOND_US  # an older latency report is not used
@@ -98,9 +98,9 @@ class AttributionSettings:
     def __post_init__(self) -> None:
         if not self.signals or len(set(self.signals)) < len(self.signals):
             raise InvalidInput("attribution.signals", ", ".join(self.signals), "at least one, each once")
-        if self.signals == (Signal.BLAME,):
+        if self.signals == (EvidenceSignal.BLAME,):
             raise InvalidInput(
-                "attribution.signals", Signal.BLAME.value, "a signal that shows trouble, in addition to blame"
+                "attribution.signals", EvidenceSignal.BLAME.value, "a signal that shows trouble, in addition to blame"
             )
         for name in self.__dataclass_fields__:
             value = getattr(self, name)

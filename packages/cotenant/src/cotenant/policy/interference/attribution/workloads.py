@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cotenant.policy.interference.attribution.evidence import Split
-from cotenant.policy.interference.attribution.held import Held
-from cotenant.policy.interference.attribution.samples import NodeSamples, Sample
+from cotenant.policy.interference.attribution.held import HeldUse
+from cotenant.policy.interference.attribution.samples import AttributionSample, NodeSamples
 from cotenant.policy.interference.series import BlameSample
 
 
@@ -39,7 +39,7 @@ def max_active(parts: Split, members: frozenset[str]) -> str:
     return min(used, key=lambda uid: (-used[uid], uid), default="")
 
 
-def _merged(sample: Sample, workloads: Mapping[str, str]) -> Sample:
+def _merged(sample: AttributionSample, workloads: Mapping[str, str]) -> AttributionSample:
     activity: Counter[str] = Counter()
     for uid, amount in sample.activity.items():
         activity[workloads.get(uid, uid)] += amount
@@ -49,11 +49,11 @@ def _merged(sample: Sample, workloads: Mapping[str, str]) -> Sample:
     disk: Counter[str] = Counter()
     for uid, amount in sample.disk.items():
         disk[workloads.get(uid, uid)] += amount
-    held: dict[str, Held] = {}
+    held: dict[str, HeldUse] = {}
     for uid, one in sample.held.items():
         name = workloads.get(uid, uid)
         known = held.get(name)
-        held[name] = one if known is None else Held(known.cpu_m + one.cpu_m, min(known.since_us, one.since_us))
+        held[name] = one if known is None else HeldUse(known.cpu_m + one.cpu_m, min(known.since_us, one.since_us))
     return replace(sample, activity=activity, blame=blame, disk=disk, held=held)
 
 

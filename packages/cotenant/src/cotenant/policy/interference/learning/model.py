@@ -40,7 +40,7 @@ _MAX_TOLERATED = 4.0
 _MAX_LOAD = 0.97
 
 
-class Column(IntEnum):
+class LearningColumn(IntEnum):
     """Columns of the table: one row per application."""
 
     LEVEL = 0  # log of the signal alone and without load
@@ -63,7 +63,7 @@ class Column(IntEnum):
     PRIOR_LEVEL_VARIANCE = 25
 
 
-COLUMNS = len(Column) + 8  # the covariance has nine
+COLUMNS = len(LearningColumn) + 8  # the covariance has nine
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +131,15 @@ def start(
     line[:] = 0.0
     a, a_sd = _prior(sensitivity, settings.sensitivity, settings.sensitivity_sd, settings)
     b, b_sd = _prior(pressure, settings.pressure, settings.pressure_sd, settings)
-    line[Column.LEVEL], line[Column.QUEUE], line[Column.SENSITIVITY] = level, settings.queue, a
+    line[LearningColumn.LEVEL], line[LearningColumn.QUEUE], line[LearningColumn.SENSITIVITY] = level, settings.queue, a
     for i, sd in enumerate((level_sd, settings.queue_sd, a_sd)):
-        line[Column.COVARIANCE + 4 * i] = sd * sd
-    line[Column.PRESSURE], line[Column.PRESSURE_VARIANCE] = b, b_sd * b_sd
-    line[Column.LOAD] = line[Column.SEEN_S] = np.nan
-    line[Column.PRIOR_SENSITIVITY], line[Column.PRIOR_SENSITIVITY_VARIANCE] = a, a_sd * a_sd
-    line[Column.PRIOR_PRESSURE], line[Column.PRIOR_PRESSURE_VARIANCE] = b, b_sd * b_sd
-    line[Column.PRIOR_LEVEL], line[Column.PRIOR_LEVEL_VARIANCE] = level, level_sd * level_sd
-    line[Column.DECLARED] = float(sensitivity is not None or pressure is not None)
+        line[LearningColumn.COVARIANCE + 4 * i] = sd * sd
+    line[LearningColumn.PRESSURE], line[LearningColumn.PRESSURE_VARIANCE] = b, b_sd * b_sd
+    line[LearningColumn.LOAD] = line[LearningColumn.SEEN_S] = np.nan
+    line[LearningColumn.PRIOR_SENSITIVITY], line[LearningColumn.PRIOR_SENSITIVITY_VARIANCE] = a, a_sd * a_sd
+    line[LearningColumn.PRIOR_PRESSURE], line[LearningColumn.PRIOR_PRESSURE_VARIANCE] = b, b_sd * b_sd
+    line[LearningColumn.PRIOR_LEVEL], line[LearningColumn.PRIOR_LEVEL_VARIANCE] = level, level_sd * level_sd
+    line[LearningColumn.DECLARED] = float(sensitivity is not None or pressure is not None)
 
 
 def _prior(declared: float | None, mean: float, sd: float, settings: LearningSettings) -> tuple[float, float]:
@@ -154,7 +154,7 @@ def tolerated(table: Float, cores: Float) -> Float:
 
     `cores`: requested by one pod of it, aligned with `table`. 4 where no load was seen.
     """
-    level, queue, peak = table[:, Column.LEVEL], table[:, Column.QUEUE], table[:, Column.PEAK]
+    level, queue, peak = table[:, LearningColumn.LEVEL], table[:, LearningColumn.QUEUE], table[:, LearningColumn.PEAK]
     slowdown = np.ones(len(table))
     servers = np.maximum(cores, 1.0)
     power = np.sqrt(2.0 * (servers + 1.0)) - 1.0
@@ -169,14 +169,14 @@ def tolerated(table: Float, cores: Float) -> Float:
 def profile(line: Float, allowance: float) -> InterferenceProfile:
     """One row as a value. `allowance` as from `tolerated` less 1, infinite where it is not known."""
     return InterferenceProfile(
-        sensitivity=float(line[Column.SENSITIVITY]),
-        sensitivity_sd=float(np.sqrt(max(0.0, line[Column.COVARIANCE + 8]))),
-        pressure=float(line[Column.PRESSURE]),
-        pressure_sd=float(np.sqrt(max(0.0, line[Column.PRESSURE_VARIANCE]))),
+        sensitivity=float(line[LearningColumn.SENSITIVITY]),
+        sensitivity_sd=float(np.sqrt(max(0.0, line[LearningColumn.COVARIANCE + 8]))),
+        pressure=float(line[LearningColumn.PRESSURE]),
+        pressure_sd=float(np.sqrt(max(0.0, line[LearningColumn.PRESSURE_VARIANCE]))),
         allowance=allowance,
-        windows=int(line[Column.WINDOWS]),
-        neighbour_windows=int(line[Column.NEIGHBOUR_WINDOWS]),
-        declared=bool(line[Column.DECLARED]),
+        windows=int(line[LearningColumn.WINDOWS]),
+        neighbour_windows=int(line[LearningColumn.NEIGHBOUR_WINDOWS]),
+        declared=bool(line[LearningColumn.DECLARED]),
     )
 
 
@@ -191,7 +191,7 @@ def usable(signal: Float, use: Float, cores: Float) -> tuple[Float, Float]:
     return logs, np.where(used, use, np.nan)
 
 
-class Round(NamedTuple):
+class LearningRound(NamedTuple):
     """One round of windows of N nodes; their pods are adjacent: those of node n are `first[n] .. first[n + 1] - 1`."""
 
     first: Int  # [N + 1]

@@ -16,15 +16,19 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.compiled import inlined, njit
-from cotenant.policy.interference.learning.model import Column, LearningSettings, Round
+from cotenant.policy.interference.learning.model import LearningColumn, LearningRound, LearningSettings
 
-_LEVEL, _SENSITIVITY, _COVARIANCE = int(Column.LEVEL), int(Column.SENSITIVITY), int(Column.COVARIANCE)
-_PRESSURE, _PRESSURE_VARIANCE = int(Column.PRESSURE), int(Column.PRESSURE_VARIANCE)
-_LOAD, _PEAK, _SEEN = int(Column.LOAD), int(Column.PEAK), int(Column.SEEN_S)
-_WINDOWS, _NEIGHBOUR_WINDOWS = int(Column.WINDOWS), int(Column.NEIGHBOUR_WINDOWS)
-_A0, _VA0 = int(Column.PRIOR_SENSITIVITY), int(Column.PRIOR_SENSITIVITY_VARIANCE)
-_LEVEL0, _VLEVEL0 = int(Column.PRIOR_LEVEL), int(Column.PRIOR_LEVEL_VARIANCE)
-_B0, _VB0 = int(Column.PRIOR_PRESSURE), int(Column.PRIOR_PRESSURE_VARIANCE)
+_LEVEL, _SENSITIVITY, _COVARIANCE = (
+    int(LearningColumn.LEVEL),
+    int(LearningColumn.SENSITIVITY),
+    int(LearningColumn.COVARIANCE),
+)
+_PRESSURE, _PRESSURE_VARIANCE = int(LearningColumn.PRESSURE), int(LearningColumn.PRESSURE_VARIANCE)
+_LOAD, _PEAK, _SEEN = int(LearningColumn.LOAD), int(LearningColumn.PEAK), int(LearningColumn.SEEN_S)
+_WINDOWS, _NEIGHBOUR_WINDOWS = int(LearningColumn.WINDOWS), int(LearningColumn.NEIGHBOUR_WINDOWS)
+_A0, _VA0 = int(LearningColumn.PRIOR_SENSITIVITY), int(LearningColumn.PRIOR_SENSITIVITY_VARIANCE)
+_LEVEL0, _VLEVEL0 = int(LearningColumn.PRIOR_LEVEL), int(LearningColumn.PRIOR_LEVEL_VARIANCE)
+_B0, _VB0 = int(LearningColumn.PRIOR_PRESSURE), int(LearningColumn.PRIOR_PRESSURE_VARIANCE)
 
 # columns of `LearningSettings.array()`
 _NOISE, _OUTLIER, _MAX_LOAD, _MEMORY, _LONGEST, _QUEUE0, _VQUEUE0, _LOAD_WEIGHT = range(8)
@@ -80,7 +84,7 @@ def observe(
     now_s: float,
     settings: Float,
 ) -> int:
-    """Update `table` and `sibling` (mean and variance) in place by a `Round`; returns the number of windows that
+    """Update `table` and `sibling` (mean and variance) in place by a `LearningRound`; returns the number of windows that
     were used.
     """
     h = np.zeros(3)
@@ -164,6 +168,6 @@ def _loads(table: Float, row: Int, use: Float, cores: Float, queues: Mask, signa
             count[k] = 0.0
 
 
-def learn(table: Float, sibling: Float, windows: Round, now_s: float, settings: LearningSettings) -> int:
-    """`observe` for a `Round`: rows with a use that is not known must have been left out."""
+def learn(table: Float, sibling: Float, windows: LearningRound, now_s: float, settings: LearningSettings) -> int:
+    """`observe` for a `LearningRound`: rows with a use that is not known must have been left out."""
     return observe(table, sibling, *windows, now_s, settings.array())

@@ -20,12 +20,12 @@ from enum import StrEnum
 from cotenant.model.cluster.labels import QOS_CLASS
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
-from cotenant.model.machine.node_decision import Reason, Term
-from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, NodePodPhase
 from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.amounts import cpu_text
 from cotenant.policy.nodeqos.burst.config import ANNOTATION, BurstConfig, BurstPolicy, merged, read_annotation
 from cotenant.policy.nodeqos.burst.normalise import REFERENCE_MILLI, scaled_quota_us
@@ -37,7 +37,7 @@ POOL_INTERVALS = 5  # averaged
 POOL_US = 10_000_000  # ... over at most this
 
 
-class PoolState(StrEnum):
+class CpuPoolState(StrEnum):
     """Load of the CPUs that services share."""
 
     IDLE = "idle"
@@ -46,7 +46,7 @@ class PoolState(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Move(StrEnum):
+class QuotaStep(StrEnum):
     """Change of a container's quota."""
 
     UP = "up"
@@ -82,7 +82,7 @@ class ContainerPlan:
     base_us: int  # its limit, scaled to the machine's speed
     quota_us: int
     burst_us: int  # as configured, before the kernel's cap
-    move: Move
+    move: QuotaStep
     bucket: Bucket | None = None
 
 
@@ -98,7 +98,7 @@ class PodPlan:
     why: str
 
 
-def decide(state: NodeState, config: BurstConfig, memory: BurstMemory) -> tuple[Verdict, BurstMemory]:
+def decide(state: NodeState, config: BurstConfig, memory: BurstMemory) -> tuple[PolicyVerdict, BurstMemory]:
     """Quotas and bursts that differ from the limits; all other knobs are restored."""
     pool, used = shared_use(state, config, memory)
     plans = [plan(entry, state, config, memory, pool) for entry in state.pods if _applies_to(entry, config)]
@@ -108,10 +108,10 @@ def decide(state: NodeState, config: BurstConfig, memory: BurstMemory) -> tuple[
     if not wanted:
         reasons.append(Reason("cpu-burst", "no quota differs from its limit"))
     buckets = tuple(part.bucket for pod_plan in plans for part in pod_plan.containers if part.bucket is not None)
-    return Verdict(tuple(reasons), tuple(wanted)), BurstMemory(buckets, tuple(wanted), used)
+    return PolicyVerdict(tuple(reasons), tuple(wanted)), BurstMemory(buckets, tuple(wanted), used)
 
 
-def reads(state: NodeState) -> tuple[Target, ...]:
+def reads(state: NodeState) -> tuple[KnobTarget, ...]:
     """The knobs that `decide` reads: quotas of limited containers and of their pods."""
     groups: set[str] = set()
     for entry in state.pods:
@@ -120,24 +120,26 @@ def reads(state: NodeState) -> tuple[Target, ...]:
         if limited:
             groups.add(entry.pod.group)
     supported = Knob.CPU_MAX in state.supported
-    return tuple(Target(group, Knob.CPU_MAX) for group in sorted(groups) if group) if supported else ()
+    return tuple(KnobTarget(group, Knob.CPU_MAX) for group in sorted(groups) if group) if supported else ()
 
 
-def pool_state(total_m: int, used_m: int | None, threshold_percent: int) -> PoolState:
+def pool_state(total_m: int, used_m: int | None, threshold_percent: int) -> CpuPoolState:
     """Load of the shared CPUs; a pool without CPUs counts as overloaded."""
     if used_m is None:
-        return PoolState.UNKNOWN
+        return CpuPoolState.UNKNOWN
     if total_m <= 0:
-        return PoolState.OVERLOAD
+        return CpuPoolState.OVERLOAD
     # used / total against threshold and 0.9 x threshold, in ten-thousandths, without division
     if used_m * 10_000 >= threshold_percent * 100 * total_m:
-        return PoolState.OVERLOAD
-    return PoolState.COOLING if used_m * 10_000 >= threshold_percent * COOLING_FROM_PCT * total_m else PoolState.IDLE
+        return CpuPoolState.OVERLOAD
+    return (
+        CpuPoolState.COOLING if used_m * 10_000 >= threshold_percent * COOLING_FROM_PCT * total_m else CpuPoolState.IDLE
+    )
 
 
 def shared_use(
     state: NodeState, config: BurstConfig, memory: BurstMemory
-) -> tuple[PoolState, tuple[tuple[int, int], ...]]:
+) -> tuple[CpuPoolState, tuple[tuple[int, int], ...]]:
     """Load of the shared CPUs over the last intervals, and the intervals to remember.
 
     Shared CPUs are those not requested by LSE or LSR pods; use of the system is included, use of best-effort pods is
@@ -145,14 +147,14 @@ def shared_use(
     """
     total_m, used_m = state.host.capacity_cpu_m, state.host.cpu_m
     if total_m <= 0:  # the machine's CPUs are not known
-        return PoolState.UNKNOWN, memory.pool
+        return CpuPoolState.UNKNOWN, memory.pool
     for entry in state.pods:
         if _pinned(entry.pod):
             total_m -= entry.pod.cpu_request_m
         if used_m is not None and (_pinned(entry.pod) or entry.pod.best_effort):
             used_m -= entry.use.cpu_m or 0
     if used_m is None:
-        return PoolState.UNKNOWN, memory.pool
+        return CpuPoolState.UNKNOWN, memory.pool
     recent = (*memory.pool, (max(1, state.interval_us), used_m))[-POOL_INTERVALS:]
     while len(recent) > 1 and sum(interval for interval, _ in recent) > POOL_US:
         recent = recent[1:]
@@ -169,7 +171,7 @@ def static_burst_us(limit_m: int, config: BurstConfig) -> int:
     return limit_m * config.burst_percent * config.period_us // 100_000
 
 
-def plan(entry: PodUse, state: NodeState, node: BurstConfig, memory: BurstMemory, pool: PoolState) -> PodPlan:
+def plan(entry: PodUse, state: NodeState, node: BurstConfig, memory: BurstMemory, pool: CpuPoolState) -> PodPlan:
     """The desired values of one pod and its containers."""
     why = ""
     config = node
@@ -203,13 +205,13 @@ def _container(
     state: NodeState,
     config: BurstConfig,
     memory: BurstMemory,
-    pool: PoolState,
+    pool: CpuPoolState,
 ) -> ContainerPlan:
     if container.cpu_limit_m <= 0 or not container.group:
-        return ContainerPlan(container, UNLIMITED_US, UNLIMITED_US, 0, Move.STAY)
+        return ContainerPlan(container, UNLIMITED_US, UNLIMITED_US, 0, QuotaStep.STAY)
     base_us = max(1000, scaled_quota_us(container.cpu_limit_m * config.period_us // 1000, config.ratio_milli))
     if pod.best_effort:
-        return ContainerPlan(container, base_us, base_us, 0, Move.RESET)
+        return ContainerPlan(container, base_us, base_us, 0, QuotaStep.RESET)
     bucket, allowed = _tokens(pod, container, use, state, config, memory)
     move = _move(use, allowed, config, pool)
     current_us = _current_us(container.group, state, memory, config.period_us)
@@ -223,28 +225,28 @@ def _container(
     )
 
 
-def next_quota_us(base_us: int, current_us: int, move: Move, highest_pct: int) -> int:
+def next_quota_us(base_us: int, current_us: int, move: QuotaStep, highest_pct: int) -> int:
     """A container's quota after one step, between its limit and the configured maximum."""
     target = {
-        Move.UP: current_us * 12 // 10,
-        Move.DOWN: current_us * 8 // 10,
-        Move.STAY: current_us,
-        Move.RESET: base_us,
+        QuotaStep.UP: current_us * 12 // 10,
+        QuotaStep.DOWN: current_us * 8 // 10,
+        QuotaStep.STAY: current_us,
+        QuotaStep.RESET: base_us,
     }
     highest_us = base_us * max(100, highest_pct) // 100
     return max(base_us, min(target[move], highest_us))
 
 
-def _move(use: GroupUse | None, allowed: bool, config: BurstConfig, pool: PoolState) -> Move:
+def _move(use: GroupUse | None, allowed: bool, config: BurstConfig, pool: CpuPoolState) -> QuotaStep:
     if config.policy not in (BurstPolicy.QUOTA, BurstPolicy.AUTO):
-        return Move.RESET
+        return QuotaStep.RESET
     if not allowed:
-        return Move.DOWN
-    move = Move.UP if use is not None and (use.throttled_ppm or 0) > 0 else Move.STAY
-    if pool is PoolState.OVERLOAD:
-        return Move.DOWN
-    if pool is not PoolState.IDLE and move is Move.UP:
-        return Move.STAY
+        return QuotaStep.DOWN
+    move = QuotaStep.UP if use is not None and (use.throttled_ppm or 0) > 0 else QuotaStep.STAY
+    if pool is CpuPoolState.OVERLOAD:
+        return QuotaStep.DOWN
+    if pool is not CpuPoolState.IDLE and move is QuotaStep.UP:
+        return QuotaStep.STAY
     return move
 
 
@@ -275,7 +277,7 @@ def _tokens(
 
 
 def _applies_to(entry: PodUse, config: BurstConfig) -> bool:
-    if entry.pod.phase is Phase.OVER or _pinned(entry.pod):
+    if entry.pod.phase is NodePodPhase.OVER or _pinned(entry.pod):
         return False
     if entry.pod.annotations.get(ANNOTATION) is None and not any(
         container.cpu_limit_m > 0 for container in entry.pod.containers
@@ -295,7 +297,7 @@ def _pinned(pod: NodePod) -> bool:
 
 def _current_us(group: str, state: NodeState, memory: BurstMemory, period_us: int) -> int | None:
     """The current quota, as read or as last desired, in `period_us`; None = unknown."""
-    target = Target(group, Knob.CPU_MAX)
+    target = KnobTarget(group, Knob.CPU_MAX)
     text = state.knobs.get(target) or next((knob.value for knob in memory.wanted if knob.target == target), None)
     if text is None:
         return None
@@ -308,7 +310,7 @@ def _before(part: ContainerPlan, state: NodeState, memory: BurstMemory, config: 
     return part.base_us if current is None or current == UNLIMITED_US else current
 
 
-def _desired(pod_plan: PodPlan, state: NodeState, config: BurstConfig, pool: PoolState) -> list[SetKnob]:
+def _desired(pod_plan: PodPlan, state: NodeState, config: BurstConfig, pool: CpuPoolState) -> list[SetKnob]:
     desired: list[SetKnob] = []
     bounded_us = 0
     for part in pod_plan.containers:
@@ -326,7 +328,9 @@ def _desired(pod_plan: PodPlan, state: NodeState, config: BurstConfig, pool: Poo
         if changed:
             text = f"{pod_plan.pod.key}: the pod's quota follows its containers'"
             terms = tuple(
-                Term(p.container.name, p.quota_us, "us") for p in pod_plan.containers if p.base_us != UNLIMITED_US
+                DecisionTerm(p.container.name, p.quota_us, "us")
+                for p in pod_plan.containers
+                if p.base_us != UNLIMITED_US
             )
             desired = (
                 _quota(pod_plan.pod.group, pod_plan.quota_us, config, state, Reason("cpu-burst", text, terms)) + desired
@@ -340,7 +344,7 @@ def _desired(pod_plan: PodPlan, state: NodeState, config: BurstConfig, pool: Poo
 def _quota(group: str, quota_us: int, config: BurstConfig, state: NodeState, reason: Reason) -> list[SetKnob]:
     if Knob.CPU_MAX not in state.supported or not group:
         return []
-    return [SetKnob(Target(group, Knob.CPU_MAX), str(CpuMax(quota_us, config.period_us)), reason)]
+    return [SetKnob(KnobTarget(group, Knob.CPU_MAX), str(CpuMax(quota_us, config.period_us)), reason)]
 
 
 def _burst(group: str, burst_us: int, asked_us: int, pod: NodePod, state: NodeState) -> list[SetKnob]:
@@ -349,18 +353,18 @@ def _burst(group: str, burst_us: int, asked_us: int, pod: NodePod, state: NodeSt
     text = f"{pod.key}: may keep {burst_us} us of unused quota"
     if burst_us < asked_us:
         text += f" of the requested {asked_us} us: the kernel allows at most the quota"
-    return [SetKnob(Target(group, Knob.CPU_BURST), str(burst_us), Reason("cpu-burst", text))]
+    return [SetKnob(KnobTarget(group, Knob.CPU_BURST), str(burst_us), Reason("cpu-burst", text))]
 
 
-def _reason(pod: NodePod, part: ContainerPlan, unscaled_us: int, config: BurstConfig, pool: PoolState) -> Reason:
+def _reason(pod: NodePod, part: ContainerPlan, unscaled_us: int, config: BurstConfig, pool: CpuPoolState) -> Reason:
     quota_m = part.quota_us * 1000 // config.period_us
-    terms = [Term("limit", unscaled_us, "us")]
+    terms = [DecisionTerm("limit", unscaled_us, "us")]
     notes = []
     if part.base_us != unscaled_us:
-        terms.append(Term("machine's speed", part.base_us - unscaled_us, "us"))
+        terms.append(DecisionTerm("machine's speed", part.base_us - unscaled_us, "us"))
         notes.append(f"this machine is {cpu_text(config.ratio_milli)} x the reference")
     if part.quota_us != part.base_us:
-        terms.append(Term("burst", part.quota_us - part.base_us, "us"))
+        terms.append(DecisionTerm("burst", part.quota_us - part.base_us, "us"))
         notes.append(f"step {part.move}, load of the shared CPUs: {pool}")
     text = (
         f"{pod.key} {part.container.name}: quota {cpu_text(quota_m)} CPU for a limit of "

@@ -18,19 +18,19 @@ from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.kubelet.groups import Level, kind_of
 from cotenant.model.kubelet.ruling import ruling
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
-from cotenant.model.machine.node_decision import Reason, Term
-from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import Alarm, NodeState, PodUse
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.amounts import cpu_text
 from cotenant.policy.nodeqos.cpu import startup_grace
 from cotenant.policy.nodeqos.cpu.allowance import UNLIMITED_US
-from cotenant.policy.nodeqos.cpu.division import Share, divide
+from cotenant.policy.nodeqos.cpu.division import GroupShare, divide
 from cotenant.policy.nodeqos.cpu.suppression import (
-    Form,
     SuppressConfig,
+    SuppressionForm,
     allowance,
     cpuset,
     exclusive_cpus,
@@ -70,16 +70,16 @@ class BestEffortCpuMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class LimitHolder:
     """A group whose limits apply to best-effort work."""
 
     group: str
-    share: Share
+    share: GroupShare
 
 
 def decide(
     state: NodeState, config: BestEffortCpuConfig, memory: BestEffortCpuMemory
-) -> tuple[Verdict, BestEffortCpuMemory]:
+) -> tuple[PolicyVerdict, BestEffortCpuMemory]:
     """The desired values for best-effort groups; alarms in the state cut the budget at once."""
     state = startup_grace.lowered(state, memory.grace)
     held = holders(state)
@@ -113,51 +113,51 @@ def decide(
     is_same = binding is not None and memory.binding is not None and binding.rule == memory.binding.rule
     since_us = memory.binding_us if is_same else state.at_us
     after = BestEffortCpuMemory(guard, tuple(wanted), grace, binding, since_us)
-    return Verdict((*reasons, *graces), final), after
+    return PolicyVerdict((*reasons, *graces), final), after
 
 
 def pressed(
     state: NodeState, config: BestEffortCpuConfig, memory: BestEffortCpuMemory, alarm: Alarm
-) -> tuple[Verdict, BestEffortCpuMemory]:
+) -> tuple[PolicyVerdict, BestEffortCpuMemory]:
     """`decide` on the last state with an alarm raised since then."""
     later = max(state.at_us, alarm.at_us)
     return decide(replace(state, at_us=later, alarms=(*state.alarms, alarm)), config, memory)
 
 
-def reads(state: NodeState) -> tuple[Target, ...]:
+def reads(state: NodeState) -> tuple[KnobTarget, ...]:
     """The knobs that `decide` reads: quota and CPU lists of the best-effort groups, and CPU lists below them."""
-    targets = {Target(holder.group, knob) for holder in holders(state) for knob in (Knob.CPU_MAX, Knob.CPUSET_CPUS)}
-    targets.update(Target(group, Knob.CPUSET_CPUS) for group in _below(state))
+    targets = {KnobTarget(holder.group, knob) for holder in holders(state) for knob in (Knob.CPU_MAX, Knob.CPUSET_CPUS)}
+    targets.update(KnobTarget(group, Knob.CPUSET_CPUS) for group in _below(state))
     return tuple(sorted(target for target in targets if target.knob in state.supported))
 
 
-def holders(state: NodeState) -> tuple[Holder, ...]:
+def holders(state: NodeState) -> tuple[LimitHolder, ...]:
     """The groups that contain all best-effort work: the common group, and pods outside it. Sorted by path."""
     common = state.best_effort_group or None  # the root itself cannot have a limit
-    found: dict[str, Share] = {}
+    found: dict[str, GroupShare] = {}
     if common is not None:
         used = state.best_effort.cpu_m if state.best_effort is not None else None
         weight = sum(e.pod.cpu_request_m for e in state.best_effort_pods if is_below(e.pod.group, common))
-        found[common] = Share(used or 0, max(1, weight))
+        found[common] = GroupShare(used or 0, max(1, weight))
     for entry in state.best_effort_pods:
         inside = common is not None and is_below(entry.pod.group, common)
-        if entry.pod.group and not inside and entry.pod.phase is not Phase.OVER:
+        if entry.pod.group and not inside and entry.pod.phase is not NodePodPhase.OVER:
             found.update(_shares(entry, state))
-    return tuple(Holder(group, found[group]) for group in sorted(found))
+    return tuple(LimitHolder(group, found[group]) for group in sorted(found))
 
 
-def _shares(entry: PodUse, state: NodeState) -> Iterator[tuple[str, Share]]:
+def _shares(entry: PodUse, state: NodeState) -> Iterator[tuple[str, GroupShare]]:
     """The groups that limit a pod: its own, or its containers' where the runtime could not start a container below
     a smaller quota (cgroup v1).
     """
     pod = entry.pod
-    if not pod.containers or not ruling(Target(pod.group, Knob.CPU_MAX), state.kubelet).raises_only:
-        yield pod.group, Share(entry.use.cpu_m or 0, max(1, pod.cpu_request_m), _limit_m(pod))
+    if not pod.containers or not ruling(KnobTarget(pod.group, Knob.CPU_MAX), state.kubelet).raises_only:
+        yield pod.group, GroupShare(entry.use.cpu_m or 0, max(1, pod.cpu_request_m), _limit_m(pod))
         return
     for index, container in enumerate(pod.containers):
         used_m = entry.containers[index].cpu_m if index < len(entry.containers) else None
         if container.group:
-            share = Share(used_m or 0, max(1, container.cpu_request_m), container.cpu_limit_m or None)
+            share = GroupShare(used_m or 0, max(1, container.cpu_request_m), container.cpu_limit_m or None)
             yield container.group, share
 
 
@@ -167,7 +167,7 @@ class _Budget:
 
     cpu_m: int
     text: str
-    terms: tuple[Term, ...]
+    terms: tuple[DecisionTerm, ...]
     source: Reason | None = None  # the reason of the smaller of allowance and ceiling
 
     def becomes(self, set_m: int, form: str) -> Reason:
@@ -176,7 +176,7 @@ class _Budget:
             return Reason("best-effort-cpu", f"{form}: {self.text}", self.terms)
         why = "raised to the minimum" if set_m > self.cpu_m else "limited by the growth step"
         text = f"{form}: {cpu_text(set_m)} CPU, {why}; {self.text}"
-        return Reason("best-effort-cpu", text, (*self.terms, Term(why, set_m - self.cpu_m, "mCPU")))
+        return Reason("best-effort-cpu", text, (*self.terms, DecisionTerm(why, set_m - self.cpu_m, "mCPU")))
 
     def without_limits(self, state: NodeState) -> Reason:
         """The reason for setting no limit."""
@@ -189,19 +189,19 @@ def _budget(allowed_m: int, reason: Reason, ceiling: Ceiling) -> _Budget:
     if ceiling.cpu_m >= allowed_m:
         return _Budget(allowed_m, reason.text, reason.terms, reason)
     text = f"budget {cpu_text(ceiling.cpu_m)} CPU, the guard's ceiling, below {reason.text.removeprefix('budget ')}"
-    terms = (*reason.terms, Term("guard", ceiling.cpu_m - allowed_m, "mCPU"))
+    terms = (*reason.terms, DecisionTerm("guard", ceiling.cpu_m - allowed_m, "mCPU"))
     return _Budget(ceiling.cpu_m, text, terms, ceiling.reason)
 
 
 def _ceiling_only(ceiling: Ceiling, state: NodeState) -> _Budget:
     capacity_m = state.host.capacity_cpu_m
-    terms = (Term("node", capacity_m, "mCPU"), Term("guard", ceiling.cpu_m - capacity_m, "mCPU"))
+    terms = (DecisionTerm("node", capacity_m, "mCPU"), DecisionTerm("guard", ceiling.cpu_m - capacity_m, "mCPU"))
     return _Budget(ceiling.cpu_m, f"budget {cpu_text(ceiling.cpu_m)} CPU, the guard's ceiling", terms, ceiling.reason)
 
 
 def _limits(
     budget: _Budget,
-    held: tuple[Holder, ...],
+    held: tuple[LimitHolder, ...],
     state: NodeState,
     config: BestEffortCpuConfig,
     memory: BestEffortCpuMemory,
@@ -211,7 +211,7 @@ def _limits(
     """Cpuset or quota, as configured and supported; the guard's ceiling always as a quota. With what a quota comes
     from.
     """
-    wants_cpuset = suppressing and config.suppress.form is Form.CPUSET
+    wants_cpuset = suppressing and config.suppress.form is SuppressionForm.CPUSET
     can_cpuset = Knob.CPUSET_CPUS in state.supported and bool(state.cpus) and _may_narrow(held, state)
     can_quota = Knob.CPU_MAX in state.supported
     use_cpuset = can_cpuset and suppressing and (wants_cpuset or not can_quota)
@@ -237,16 +237,16 @@ def _limits(
     return desired, source
 
 
-def _may_narrow(held: tuple[Holder, ...], state: NodeState) -> bool:
+def _may_narrow(held: tuple[LimitHolder, ...], state: NodeState) -> bool:
     """Whether the CPU lists of these groups are left to us: a kubelet's static CPU manager writes lists of its own
     below them.
     """
-    rulings = [ruling(Target(holder.group, Knob.CPUSET_CPUS), state.kubelet) for holder in held]
+    rulings = [ruling(KnobTarget(holder.group, Knob.CPUSET_CPUS), state.kubelet) for holder in held]
     return not any(one.is_refused or one.raises_only for one in rulings)
 
 
 def _idle(
-    held: tuple[Holder, ...],
+    held: tuple[LimitHolder, ...],
     ceiling: Ceiling,
     state: NodeState,
     config: BestEffortCpuConfig,
@@ -254,7 +254,7 @@ def _idle(
 ) -> list[SetKnob]:
     if not (config.idle and ceiling.protects and Knob.CPU_IDLE in state.supported):
         return []
-    targets = [Target(holder.group, Knob.CPU_IDLE) for holder in held]
+    targets = [KnobTarget(holder.group, Knob.CPU_IDLE) for holder in held]
     return [
         before.get(target.group) or SetKnob(target, "1", _IDLE)
         for target in targets
@@ -262,7 +262,7 @@ def _idle(
     ]
 
 
-def _yields(holder: Holder, idle: Mapping[str, SetKnob]) -> bool:
+def _yields(holder: LimitHolder, idle: Mapping[str, SetKnob]) -> bool:
     """Whether the group gives way to every service: in the idle class, or with the least weight, which a kubelet
     keeps on its best-effort group.
     """
@@ -273,7 +273,7 @@ def _yields(holder: Holder, idle: Mapping[str, SetKnob]) -> bool:
 
 def _quotas(
     budget: _Budget,
-    held: tuple[Holder, ...],
+    held: tuple[LimitHolder, ...],
     state: NodeState,
     config: SuppressConfig,
     memory: BestEffortCpuMemory,
@@ -284,7 +284,7 @@ def _quotas(
     next_us = quota_us(total_us, budget.cpu_m, state.host.capacity_cpu_m, config)
     # Shares are in microseconds per period, to avoid rounding losses.
     per_period = [
-        Share(
+        GroupShare(
             holder.share.used_m * period_us // 1000,
             holder.share.weight,
             None if holder.share.limit_m is None else holder.share.limit_m * period_us // 1000,
@@ -301,14 +301,14 @@ def _quotas(
         parts = tuple(current)
     reason = budget.becomes(sum(parts) * 1000 // period_us, "quota")
     return [
-        SetKnob(Target(holder.group, Knob.CPU_MAX), str(CpuMax(part, period_us)), reason)
+        SetKnob(KnobTarget(holder.group, Knob.CPU_MAX), str(CpuMax(part, period_us)), reason)
         for holder, part in zip(held, parts, strict=True)
     ]
 
 
 def _chosen(
     budget_m: int,
-    held: tuple[Holder, ...],
+    held: tuple[LimitHolder, ...],
     state: NodeState,
     config: SuppressConfig,
     memory: BestEffortCpuMemory,
@@ -317,33 +317,33 @@ def _chosen(
     given = [_given(holder, state) for holder in held]
     cpus = [cpu for cpu in state.cpus if any(cpu.cpu in group for group in given)]
     for holder in held:
-        text = _standing(Target(holder.group, Knob.CPUSET_CPUS), state, memory)
+        text = _standing(KnobTarget(holder.group, Knob.CPUSET_CPUS), state, memory)
         current.update(parse_cpus(text) if text else (cpu.cpu for cpu in state.cpus))
     return cpuset(budget_m, cpus, sorted(current), exclusive_cpus(state), lent_cpus(state), config)
 
 
 def _cpusets(
-    cpus: tuple[int, ...], budget: _Budget, held: tuple[Holder, ...], state: NodeState, memory: BestEffortCpuMemory
+    cpus: tuple[int, ...], budget: _Budget, held: tuple[LimitHolder, ...], state: NodeState, memory: BestEffortCpuMemory
 ) -> list[SetKnob]:
     text = format_cpus(cpus)
     mine = {holder.group: frozenset(cpus) & _given(holder, state) or _given(holder, state) for holder in held}
     reason = (
         budget.becomes(len(cpus) * 1000, f"cpuset {text}") if budget.terms else Reason("best-effort-cpu", budget.text)
     )
-    own = [group for group in _below(state) if _standing(Target(group, Knob.CPUSET_CPUS), state, memory)]
+    own = [group for group in _below(state) if _standing(KnobTarget(group, Knob.CPUSET_CPUS), state, memory)]
     of_group = mine | {group: mine[above] for group in own for above in mine if is_below(group, above)}
     return [
-        SetKnob(Target(group, Knob.CPUSET_CPUS), format_cpus(of_group.get(group, frozenset(cpus))), reason)
+        SetKnob(KnobTarget(group, Knob.CPUSET_CPUS), format_cpus(of_group.get(group, frozenset(cpus))), reason)
         for group in (*mine, *own)
     ]
 
 
-def _given(holder: Holder, state: NodeState) -> frozenset[int]:
+def _given(holder: LimitHolder, state: NodeState) -> frozenset[int]:
     """The CPUs that a group may use by its owner: all, unless another writer has set a list. The group never gets
     others.
     """
     online = frozenset(cpu.cpu for cpu in state.cpus)
-    text = state.owners.get(Target(holder.group, Knob.CPUSET_CPUS))
+    text = state.owners.get(KnobTarget(holder.group, Knob.CPUSET_CPUS))
     return (online & frozenset(parse_cpus(text)) if text else online) or online
 
 
@@ -355,7 +355,7 @@ def _below(state: NodeState) -> tuple[str, ...]:
     return tuple(sorted(group for group in groups - held if group))
 
 
-def _standing(target: Target, state: NodeState, memory: BestEffortCpuMemory) -> str | None:
+def _standing(target: KnobTarget, state: NodeState, memory: BestEffortCpuMemory) -> str | None:
     """A knob's value: as read, else as last desired."""
     if target in state.knobs:
         return state.knobs[target]
@@ -363,7 +363,7 @@ def _standing(target: Target, state: NodeState, memory: BestEffortCpuMemory) -> 
 
 
 def _current_quota_us(group: str, state: NodeState, memory: BestEffortCpuMemory, period_us: int) -> int:
-    text = _standing(Target(group, Knob.CPU_MAX), state, memory)
+    text = _standing(KnobTarget(group, Knob.CPU_MAX), state, memory)
     standing = parse_cpu_max(text) if text else CpuMax(None)
     return UNLIMITED_US if standing.quota_us is None else standing.quota_us * period_us // standing.period_us
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class GroupShare:
     """One group that takes part in the division."""
 
     used_m: int
@@ -23,7 +23,7 @@ class Share:
     limit_m: int | None = None  # its own limit
 
 
-def divide(total_m: int, shares: Sequence[Share], min_m: int) -> tuple[int, ...]:
+def divide(total_m: int, shares: Sequence[GroupShare], min_m: int) -> tuple[int, ...]:
     """The amount of each, milli-CPU, in their order: `min_m` each, even where that exceeds `total_m`, and otherwise
     `total_m` in all unless limits leave some of it unused.
     """

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.knob_values import CpuMax
-from cotenant.model.machine.node_decision import Reason, Term
-from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import NodeState
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 
 _RULE = "own-cpus"
 
@@ -48,7 +48,7 @@ class OwnCpusMemory:
     wanted: tuple[SetKnob, ...] = ()
 
 
-def decide(state: NodeState, config: OwnCpusConfig, memory: OwnCpusMemory) -> tuple[Verdict, OwnCpusMemory]:
+def decide(state: NodeState, config: OwnCpusConfig, memory: OwnCpusMemory) -> tuple[PolicyVerdict, OwnCpusMemory]:
     """The desired CPU sets of services' groups."""
     owners = [entry.pod for entry in state.pods if entry.pod.own_cpus and not entry.pod.best_effort]
     doubts = tuple(
@@ -57,15 +57,15 @@ def decide(state: NodeState, config: OwnCpusConfig, memory: OwnCpusMemory) -> tu
         if entry.pod.unbelieved
     )
     if not owners:
-        return Verdict((*doubts, Reason(_RULE, "no pod has own CPUs"))), OwnCpusMemory()
+        return PolicyVerdict((*doubts, Reason(_RULE, "no pod has own CPUs"))), OwnCpusMemory()
     if state.kubelet.is_static:
         text = (
             f"the kubelet's static CPU manager gives CPUs on this node: {len(owners)} pods with own CPUs are left to it"
         )
-        return Verdict((Reason(_RULE, text),)), OwnCpusMemory()
+        return PolicyVerdict((Reason(_RULE, text),)), OwnCpusMemory()
     if Knob.CPUSET_CPUS not in state.supported:
         why = Reason(_RULE, f"{len(owners)} pods have own CPUs, but this machine has no cpuset controller")
-        return Verdict((why,)), OwnCpusMemory()
+        return PolicyVerdict((why,)), OwnCpusMemory()
     online = frozenset(cpu.cpu for cpu in state.cpus)
     contested = _contested(owners)
     ours = {knob.target.group: knob.value for knob in memory.wanted}
@@ -87,9 +87,9 @@ def decide(state: NodeState, config: OwnCpusConfig, memory: OwnCpusMemory) -> tu
         text = f"{pod.key} has own CPUs {format_cpus(cpus)}"
         if lost:
             text += f"; {lost} more of its CPUs are not allowed on this node"
-        terms = (Term("allocated", len(pod.own_cpus), "CPU"), Term("not allowed", -lost, "CPU"))
+        terms = (DecisionTerm("allocated", len(pod.own_cpus), "CPU"), DecisionTerm("not allowed", -lost, "CPU"))
         reason = Reason(_RULE, text, terms)
-        desired += [SetKnob(Target(group, Knob.CPUSET_CPUS), format_cpus(cpus), reason) for group in _groups(pod)]
+        desired += [SetKnob(KnobTarget(group, Knob.CPUSET_CPUS), format_cpus(cpus), reason) for group in _groups(pod)]
         if config.lift_quota and Knob.CPU_MAX in state.supported:
             desired += _lifted(pod, len(cpus))
         reasons.append(reason)
@@ -101,15 +101,15 @@ def decide(state: NodeState, config: OwnCpusConfig, memory: OwnCpusMemory) -> tu
             desired += _shared(state, pool, ours, online, reason)
         else:
             reasons.append(Reason(_RULE, "no CPU is left to share: services without own CPUs are not restricted"))
-    return Verdict(tuple(reasons), tuple(desired)), OwnCpusMemory(tuple(desired))
+    return PolicyVerdict(tuple(reasons), tuple(desired)), OwnCpusMemory(tuple(desired))
 
 
-def reads(state: NodeState) -> tuple[Target, ...]:
+def reads(state: NodeState) -> tuple[KnobTarget, ...]:
     """The CPU lists of all services' groups and their ancestors, while any pod has own CPUs."""
     if not any(entry.pod.own_cpus for entry in state.pods):
         return ()
     groups = {group for entry in state.services for name in _groups(entry.pod) for group in (name, *_above(name))}
-    return tuple(Target(group, Knob.CPUSET_CPUS) for group in sorted(groups))
+    return tuple(KnobTarget(group, Knob.CPUSET_CPUS) for group in sorted(groups))
 
 
 def _lifted(pod: NodePod, cpus: int) -> list[SetKnob]:
@@ -120,7 +120,7 @@ def _lifted(pod: NodePod, cpus: int) -> list[SetKnob]:
     reason = Reason(_RULE, f"{pod.key} has {cpus} CPUs of its own and needs no quota besides")
     limited = [container.group for container in pod.containers if container.cpu_limit_m and container.group]
     return [
-        SetKnob(Target(group, Knob.CPU_MAX), str(CpuMax(None)), reason)
+        SetKnob(KnobTarget(group, Knob.CPU_MAX), str(CpuMax(None)), reason)
         for group in dict.fromkeys((pod.group, *limited))
         if group
     ]
@@ -137,12 +137,12 @@ def _shared(
             or not pod.group
             or pod.qos is QoSClass.SYSTEM
             or pod.host_application
-            or pod.phase is Phase.OVER
+            or pod.phase is NodePodPhase.OVER
         ):
             continue
         allowed = _allowed(pod.group, state, ours, online)
         for group in _groups(pod):
-            target = Target(group, Knob.CPUSET_CPUS)
+            target = KnobTarget(group, Knob.CPUSET_CPUS)
             standing = state.knobs.get(target)
             if standing is None and group not in ours:
                 continue  # not read, or not available
@@ -180,7 +180,7 @@ def _allowed(group: str, state: NodeState, ours: dict[str, str], online: frozens
     """The CPUs that the ancestors of a group allow, as read; our own lists on them do not count."""
     allowed = online
     for above in _above(group):
-        text = state.knobs.get(Target(above, Knob.CPUSET_CPUS))
+        text = state.knobs.get(KnobTarget(above, Knob.CPUSET_CPUS))
         if text and above not in ours:
             allowed &= _cpus(text)
     return allowed

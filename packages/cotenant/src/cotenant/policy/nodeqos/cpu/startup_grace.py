@@ -18,10 +18,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
-from cotenant.model.machine.node_decision import Reason, Term
-from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import NodeState, PodUse
 from cotenant.policy.nodeqos.amounts import cpu_text
 
@@ -77,7 +77,7 @@ class Raised:
     milli-CPU.
     """
 
-    target: Target
+    target: KnobTarget
     value: str
     without: str
     paid_by: tuple[tuple[str, int], ...]
@@ -151,7 +151,11 @@ def _young(state: NodeState, config: StartupGraceConfig, memory: StartupGraceMem
     found = []
     for entry in state.best_effort_pods:
         uid = entry.pod.uid
-        if entry.pod.phase is not Phase.RUNNING or not entry.pod.group or (uid in memory.known and uid not in before):
+        if (
+            entry.pod.phase is not NodePodPhase.RUNNING
+            or not entry.pod.group
+            or (uid in memory.known and uid not in before)
+        ):
             continue
         start = before.get(uid, Start(uid, state.at_us))
         start = Start(uid, start.since_us, start.used_us + _used_us(entry, passed_us))
@@ -199,7 +203,7 @@ def _with_terms(
     if not kept:
         return wanted
     total_m = sum(cpu_m for paid in given.values() for _, cpu_m in paid)
-    term, count = Term("start-up grace", total_m, "mCPU"), sum(map(len, given.values()))
+    term, count = DecisionTerm("start-up grace", total_m, "mCPU"), sum(map(len, given.values()))
     found = []
     for knob in wanted:
         if knob.target.knob is Knob.CPU_MAX:
@@ -216,4 +220,4 @@ def _reasons(given: dict[str, list[tuple[str, int]]], unpaid: int) -> tuple[Reas
     parts = [f"{cpu_text(total_m)} CPU more while pods start ({sum(map(len, given.values()))})"] if given else []
     if unpaid:
         parts.append(f"starting pods without a grace ({unpaid}): too many have started lately")
-    return (Reason(RULE, "; ".join(parts), (Term("start-up grace", total_m, "mCPU"),)),) if parts else ()
+    return (Reason(RULE, "; ".join(parts), (DecisionTerm("start-up grace", total_m, "mCPU"),)),) if parts else ()

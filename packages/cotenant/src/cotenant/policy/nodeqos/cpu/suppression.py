@@ -19,7 +19,7 @@ from enum import StrEnum
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import LogicalCpu
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.node_state import NodeState
 from cotenant.model.machine.use_targets import BEST_EFFORT_TARGET_PERCENT
 from cotenant.policy.nodeqos.amounts import cpu_text
@@ -29,7 +29,7 @@ from cotenant.policy.nodeqos.cpu.allowance import allowance_m, next_cpu_count, n
 PERIOD_US = 100_000
 
 
-class Form(StrEnum):
+class SuppressionForm(StrEnum):
     """How an allowance is enforced; the values are those of the NodeSLO."""
 
     CPUSET = "cpuset"
@@ -45,7 +45,7 @@ class SuppressConfig:
         BEST_EFFORT_TARGET_PERCENT  # of the node, best-effort work included: above it best-effort work is suppressed
     )
     min_percent: int | None = None  # of the node, always available to best-effort work; None = no floor
-    form: Form = Form.CPUSET
+    form: SuppressionForm = SuppressionForm.CPUSET
     min_cpus: int = 2  # of a cpuset
     min_quota_us: int = 2000  # per period of 100 ms; in proportion for other periods
     period_us: int = PERIOD_US
@@ -74,14 +74,14 @@ class SuppressConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class CpuAllowance:
     """The total CPU that best-effort work may use, and the calculation behind it."""
 
     cpu_m: int  # negative where services use more than the threshold and no floor is set
     reason: Reason
 
 
-def allowance(state: NodeState, config: SuppressConfig) -> Allowance | None:
+def allowance(state: NodeState, config: SuppressConfig) -> CpuAllowance | None:
     """This interval's allowance; None where the node's use is unknown (the first sample).
 
     Pods of unknown use are counted as system use, so that their CPU is never lent.
@@ -95,7 +95,11 @@ def allowance(state: NodeState, config: SuppressConfig) -> Allowance | None:
     taken = max(system, state.reserved_cpu_m)
     kept = "system" if system >= state.reserved_cpu_m else "reserved"
     share = capacity * config.threshold_percent // 100
-    terms = [Term("threshold", share, "mCPU"), Term("services", -services, "mCPU"), Term(kept, -taken, "mCPU")]
+    terms = [
+        DecisionTerm("threshold", share, "mCPU"),
+        DecisionTerm("services", -services, "mCPU"),
+        DecisionTerm(kept, -taken, "mCPU"),
+    ]
     text = (
         f"{cpu_text(state.host.cpus * 1000)} x {config.threshold_percent} % - {cpu_text(services)} services - "
         f"{cpu_text(taken)} {kept}"
@@ -103,9 +107,9 @@ def allowance(state: NodeState, config: SuppressConfig) -> Allowance | None:
     granted = left
     if config.min_percent is not None and left < capacity * config.min_percent // 100:
         granted = capacity * config.min_percent // 100
-        terms.append(Term("raised to the floor", granted - left, "mCPU"))
+        terms.append(DecisionTerm("raised to the floor", granted - left, "mCPU"))
         text += f" = {cpu_text(left)}, raised to the floor of {config.min_percent} %"
-    return Allowance(granted, Reason("cpu-suppress", f"budget {cpu_text(granted)} CPU = {text}", tuple(terms)))
+    return CpuAllowance(granted, Reason("cpu-suppress", f"budget {cpu_text(granted)} CPU = {text}", tuple(terms)))
 
 
 def best_effort_use_m(state: NodeState) -> int:

@@ -16,19 +16,19 @@ from dataclasses import dataclass
 
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import parse_cpu_max
-from cotenant.model.machine.node_decision import EvictPod, Reason, Term
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_decision import DecisionTerm, EvictPod, Reason
+from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.machine.node_state import NodeState
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.eviction import satisfaction
 from cotenant.policy.nodeqos.eviction.goals import (
     PRIORITY_MAX,
     AllocatableTrigger,
     Currency,
-    Goal,
-    Trigger,
+    EvictionGoal,
+    EvictionTrigger,
     UsedTrigger,
     cooling_down,
     cpu_pools,
@@ -38,8 +38,8 @@ from cotenant.policy.nodeqos.eviction.goals import (
 from cotenant.policy.nodeqos.eviction.leaving import NONE_LEAVING, PATIENCE_US, Leaving
 from cotenant.policy.nodeqos.eviction.satisfaction import Satisfaction, SatisfactionOf, SatisfactionTrigger
 from cotenant.policy.nodeqos.eviction.victims import (
-    Candidate,
-    Choice,
+    EvictionCandidate,
+    VictimChoice,
     candidate,
     choose,
     not_named,
@@ -90,7 +90,9 @@ class CpuEvictionMemory:
     leaving: Leaving = NONE_LEAVING
 
 
-def decide(state: NodeState, config: CpuEvictionConfig, memory: CpuEvictionMemory) -> tuple[Verdict, CpuEvictionMemory]:
+def decide(
+    state: NodeState, config: CpuEvictionConfig, memory: CpuEvictionMemory
+) -> tuple[PolicyVerdict, CpuEvictionMemory]:
     """The pods to evict for lack of CPU, or why there are none."""
     sample = _sample(state, config)
     since = state.at_us - config.window_us
@@ -102,9 +104,9 @@ def decide(state: NodeState, config: CpuEvictionConfig, memory: CpuEvictionMemor
         memory.leaving.seen(state),
     )
     if config.satisfaction is None and config.allocatable is None and config.used is None:
-        return Verdict((Reason(RULE, "no trigger is configured"),)), memory
+        return PolicyVerdict((Reason(RULE, "no trigger is configured"),)), memory
     if (wait := cooling_down(RULE, memory.evicted_at_us, state.at_us, config.cooldown_us)) is not None:
-        return Verdict((wait,)), memory
+        return PolicyVerdict((wait,)), memory
     candidates = [
         one
         for entry in state.pods
@@ -118,10 +120,10 @@ def decide(state: NodeState, config: CpuEvictionConfig, memory: CpuEvictionMemor
     return _verdict(goals, choice, [*quiet, *not_named(RULE, state.pods)]), memory
 
 
-def reads(state: NodeState) -> tuple[Target, ...]:
+def reads(state: NodeState) -> tuple[KnobTarget, ...]:
     """The knobs that `decide` reads."""
     group = state.best_effort_group
-    return () if group is None else (Target(group, Knob.CPU_MAX), Target(group, Knob.CPUSET_CPUS))
+    return () if group is None else (KnobTarget(group, Knob.CPU_MAX), KnobTarget(group, Knob.CPUSET_CPUS))
 
 
 def best_effort_limit(state: NodeState) -> int | None:
@@ -131,10 +133,10 @@ def best_effort_limit(state: NodeState) -> int | None:
     if state.best_effort_group is None:
         return None
     limit = state.host.capacity_cpu_m
-    quota = state.knobs.get(Target(state.best_effort_group, Knob.CPU_MAX))
+    quota = state.knobs.get(KnobTarget(state.best_effort_group, Knob.CPU_MAX))
     if quota is not None and (quota_m := parse_cpu_max(quota).cpu_m) is not None:
         limit = min(limit, quota_m)
-    cpus = state.knobs.get(Target(state.best_effort_group, Knob.CPUSET_CPUS))
+    cpus = state.knobs.get(KnobTarget(state.best_effort_group, Knob.CPUSET_CPUS))
     if cpus:
         limit = min(limit, 1000 * len(parse_cpus(cpus)))
     return limit
@@ -144,7 +146,7 @@ def _sample(state: NodeState, config: CpuEvictionConfig) -> CpuSample | None:
     """The node's sample; None before the second reading."""
     if state.interval_us <= 0:
         return None
-    pods = [entry for entry in state.best_effort_pods if entry.pod.phase is not Phase.OVER]
+    pods = [entry for entry in state.best_effort_pods if entry.pod.phase is not NodePodPhase.OVER]
     used = state.best_effort.cpu_m if state.best_effort is not None else None
     if used is None and all(entry.use.cpu_m is not None for entry in pods):
         used = sum(entry.use.cpu_m or 0 for entry in pods)
@@ -164,32 +166,32 @@ def _goals(
     state: NodeState,
     config: CpuEvictionConfig,
     memory: CpuEvictionMemory,
-    candidates: list[Candidate],
+    candidates: list[EvictionCandidate],
     latest: CpuSample | None,
-) -> tuple[list[Goal], list[Reason]]:
-    goals: list[Goal] = []
+) -> tuple[list[EvictionGoal], list[Reason]]:
+    goals: list[EvictionGoal] = []
     quiet: list[Reason] = []
     if config.satisfaction is not None:
         goal, why = _satisfaction_goal(config.satisfaction, config.window_us, memory, latest)
         goals += [goal] if goal is not None else []
-        quiet += [Reason(f"evict:{Trigger.CPU_SATISFACTION}", why)] if goal is None else []
+        quiet += [Reason(f"evict:{EvictionTrigger.CPU_SATISFACTION}", why)] if goal is None else []
     if config.allocatable is not None:
         pools = cpu_pools(config.pools_cpu_m, state)
         asked = requested_by_pool(candidates, config.allocatable.priority_threshold)
-        judged = judge_requests(Trigger.CPU_ALLOCATABLE, config.allocatable, pools, asked, "mCPU")
-        if isinstance(judged, Goal):
+        judged = judge_requests(EvictionTrigger.CPU_ALLOCATABLE, config.allocatable, pools, asked, "mCPU")
+        if isinstance(judged, EvictionGoal):
             goals.append(judged)
         else:
             quiet.append(judged)
     if config.used is not None:
-        rule = f"evict:{Trigger.CPU_USED}"
+        rule = f"evict:{EvictionTrigger.CPU_USED}"
         known = [sample for sample in memory.samples if sample.node_used_m is not None]
         period = max((sample.period_us for sample in known), default=0)
         if not known or not satisfaction.trusted(len(known), config.window_us, period):
             quiet.append(Reason(rule, f"{len(known)} samples are too few for a window of {seconds(config.window_us)}"))
         else:
             mean = sum(sample.node_used_m or 0 for sample in known) // len(known)
-            goal = used_goal(Trigger.CPU_USED, config.used, state.host.capacity_cpu_m, mean, "mCPU")
+            goal = used_goal(EvictionTrigger.CPU_USED, config.used, state.host.capacity_cpu_m, mean, "mCPU")
             goals += [goal] if goal is not None else []
             if goal is None:
                 quiet.append(Reason(rule, f"{cpu(mean)} in use on average, below {config.used.threshold_percent} %"))
@@ -198,7 +200,7 @@ def _goals(
 
 def _satisfaction_goal(
     trigger: SatisfactionTrigger, window_us: int, memory: CpuEvictionMemory, latest: CpuSample | None
-) -> tuple[Goal | None, str]:
+) -> tuple[EvictionGoal | None, str]:
     known = [(sample.period_us, sample.best_effort) for sample in memory.samples if sample.best_effort is not None]
     if not known or not satisfaction.trusted(len(known), window_us, max(period for period, _ in known)):
         return None, f"{len(known)} samples are too few for a window of {seconds(window_us)}"
@@ -212,17 +214,20 @@ def _satisfaction_goal(
     if answer.cpu_m <= 0:
         return None, answer.text
     amounts = ((Currency.REQUESTED_BATCH, answer.cpu_m),)
-    terms = (Term("requests to leave", answer.cpu_m, "mCPU"),)
+    terms = (DecisionTerm("requests to leave", answer.cpu_m, "mCPU"),)
     text = f"free {cpu(answer.cpu_m)} of requests: {answer.text}"
-    return Goal(
-        Trigger.CPU_SATISFACTION, amounts, Reason(f"evict:{Trigger.CPU_SATISFACTION}", text, terms), PRIORITY_MAX
+    return EvictionGoal(
+        EvictionTrigger.CPU_SATISFACTION,
+        amounts,
+        Reason(f"evict:{EvictionTrigger.CPU_SATISFACTION}", text, terms),
+        PRIORITY_MAX,
     ), ""
 
 
-def _verdict(goals: list[Goal], choice: Choice, quiet: list[Reason]) -> Verdict:
+def _verdict(goals: list[EvictionGoal], choice: VictimChoice, quiet: list[Reason]) -> PolicyVerdict:
     reasons = [*(goal.reason for goal in goals), *quiet, *shortfalls(choice, "mCPU")]
     evictions = tuple(
         EvictPod(one.uid, one.key, goal.reason, frees_cpu_m=one.frees(goal.amounts[0][0]) or one.frees(Currency.USED))
         for one, goal in choice.victims
     )
-    return Verdict(tuple(reasons), evictions=evictions)
+    return PolicyVerdict(tuple(reasons), evictions=evictions)

@@ -1,7 +1,7 @@
 """Eviction goals: the triggers, their thresholds, and the amounts to free.
 
 A node runs out of memory, its CPU is nearly all in use, or more was requested than it still has. Koordinator's
-triggers. Each has a threshold at which it fires and a lower mark down to which it frees; a `Goal` has amounts and the
+triggers. Each has a threshold at which it fires and a lower mark down to which it frees; a `EvictionGoal` has amounts and the
 currency in which they count: actual use, or requests.
 Limits: whole percents, truncated like upstream. A trigger that is not configured does not fire.
 
@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from cotenant.model.cluster.qos import BANDS, PriorityClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.node_state import NodeState
 from cotenant.policy.nodeqos.percentages import check_percent
 from cotenant.policy.nodeqos.wording import cpu, seconds, size
@@ -27,7 +27,7 @@ PRIORITY_MAX = BANDS[PriorityClass.MID][1]  # 7999: never production
 RELEASE_BUFFER_PERCENT = 2  # the lower mark where none is given
 
 
-class Trigger(StrEnum):
+class EvictionTrigger(StrEnum):
     """Eviction triggers. The values are those of the annotation `koordinator.sh/eviction-policy`."""
 
     CPU_SATISFACTION = "BECPUEvict"
@@ -43,7 +43,11 @@ class Trigger(StrEnum):
         """Whether only best effort is evicted, all of it eligible; otherwise pods are evicted by priority, if they
         opted in.
         """
-        return self in (Trigger.CPU_SATISFACTION, Trigger.MEMORY_BEST_EFFORT, Trigger.MEMORY_PRESSURE)
+        return self in (
+            EvictionTrigger.CPU_SATISFACTION,
+            EvictionTrigger.MEMORY_BEST_EFFORT,
+            EvictionTrigger.MEMORY_PRESSURE,
+        )
 
 
 class Currency(StrEnum):
@@ -92,10 +96,10 @@ def memory_pools(settings: Pools | None, state: NodeState) -> Pools | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class EvictionGoal:
     """The amounts to free for one trigger; above 0, milli-CPU or bytes."""
 
-    trigger: Trigger
+    trigger: EvictionTrigger
     amounts: tuple[tuple[Currency, int], ...]
     reason: Reason
     priority_threshold: int = (
@@ -180,8 +184,8 @@ def allocatable_release(threshold_percent: int, lower_percent: int, allocatable:
 
 
 def used_goal(
-    trigger: Trigger, marks: UsedTrigger | BestEffortMemoryTrigger, capacity: int, used: int, unit: str
-) -> Goal | None:
+    trigger: EvictionTrigger, marks: UsedTrigger | BestEffortMemoryTrigger, capacity: int, used: int, unit: str
+) -> EvictionGoal | None:
     """The goal for the current use, None below the threshold. `unit`: `mCPU` or `bytes`."""
     amount = used_release(marks.threshold_percent, marks.lower_percent, capacity, used)
     if amount <= 0:
@@ -193,25 +197,28 @@ def used_goal(
         f"free {write(amount)} = {write(capacity)} x ({percent} % in use - {lower} %); threshold "
         f"{marks.threshold_percent} %"
     )
-    terms = (Term("in use, whole percents of capacity", counted, unit), Term("lower mark", amount - counted, unit))
+    terms = (
+        DecisionTerm("in use, whole percents of capacity", counted, unit),
+        DecisionTerm("lower mark", amount - counted, unit),
+    )
     threshold = marks.priority_threshold if isinstance(marks, UsedTrigger) else PRIORITY_MAX
-    return Goal(trigger, ((Currency.USED, amount),), Reason(f"evict:{trigger}", text, terms), threshold)
+    return EvictionGoal(trigger, ((Currency.USED, amount),), Reason(f"evict:{trigger}", text, terms), threshold)
 
 
 def allocatable_goal(
-    trigger: Trigger,
+    trigger: EvictionTrigger,
     marks: AllocatableTrigger,
     allocatable: Iterable[tuple[Currency, int]],
     requested: Iterable[tuple[Currency, int]],
     unit: str,
-) -> Goal | None:
+) -> EvictionGoal | None:
     """The goal for requests against pools, None where every pool is within its threshold.
 
     `requested`: per pool the sum over pods up to the priority threshold. A pool missing in `allocatable` is empty.
     """
     pools = dict(allocatable)
     amounts: list[tuple[Currency, int]] = []
-    terms: list[Term] = []
+    terms: list[DecisionTerm] = []
     words: list[str] = []
     write = cpu if unit == "mCPU" else size
     for pool, asked in requested:
@@ -219,21 +226,26 @@ def allocatable_goal(
         amount = allocatable_release(marks.threshold_percent, marks.lower_percent, has, asked)
         if amount > 0:
             amounts.append((pool, amount))
-            terms += [Term(pool, asked, unit), Term(f"{marks.lower_percent} % of the pool", amount - asked, unit)]
+            terms += [
+                DecisionTerm(pool, asked, unit),
+                DecisionTerm(f"{marks.lower_percent} % of the pool", amount - asked, unit),
+            ]
             words.append(f"{write(amount)} of {write(asked)} {pool} over {write(has)}")
     if not amounts:
         return None
     text = f"free {', '.join(words)}; threshold {marks.threshold_percent} %, goal {marks.lower_percent} %"
-    return Goal(trigger, tuple(amounts), Reason(f"evict:{trigger}", text, tuple(terms)), marks.priority_threshold)
+    return EvictionGoal(
+        trigger, tuple(amounts), Reason(f"evict:{trigger}", text, tuple(terms)), marks.priority_threshold
+    )
 
 
 def judge_requests(
-    trigger: Trigger,
+    trigger: EvictionTrigger,
     marks: AllocatableTrigger,
     pools: Iterable[tuple[Currency, int]] | None,
     requested: Iterable[tuple[Currency, int]],
     unit: str,
-) -> Goal | Reason:
+) -> EvictionGoal | Reason:
     """`allocatable_goal`, or the reason why there is none; with unknown pools (None) no pod is evicted."""
     if pools is None:
         return Reason(f"evict:{trigger}", "the node's lendable resources are not known")

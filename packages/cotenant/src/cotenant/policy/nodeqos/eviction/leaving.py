@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.machine.node_state import NodeState
 
 PATIENCE_US = 60_000_000  # twice Kubernetes' default grace period
@@ -25,7 +25,7 @@ class Leaving:
     def seen(self, state: NodeState) -> Leaving:
         """Updated with the pods that are terminating now; pods that are gone are dropped."""
         known = dict(self.since_us)
-        now = [entry.pod.uid for entry in state.pods if entry.pod.phase is Phase.TERMINATING]
+        now = [entry.pod.uid for entry in state.pods if entry.pod.phase is NodePodPhase.TERMINATING]
         return Leaving(tuple((uid, known.get(uid, state.at_us)) for uid in now))
 
     def overdue(self, at_us: int, patience_us: int) -> frozenset[str]:

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_decision import EvictPod, Reason
 from cotenant.model.machine.node_state import GroupUse, NodeState
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.eviction.goals import (
     AllocatableTrigger,
     BestEffortMemoryTrigger,
     Currency,
-    Goal,
-    Trigger,
+    EvictionGoal,
+    EvictionTrigger,
     UsedTrigger,
     cooling_down,
     judge_requests,
@@ -33,8 +33,8 @@ from cotenant.policy.nodeqos.eviction.goals import (
 )
 from cotenant.policy.nodeqos.eviction.leaving import NONE_LEAVING, PATIENCE_US, Leaving
 from cotenant.policy.nodeqos.eviction.victims import (
-    Candidate,
-    Choice,
+    EvictionCandidate,
+    VictimChoice,
     candidate,
     choose,
     not_named,
@@ -74,13 +74,13 @@ class MemoryEvictionMemory:
 
 def decide(
     state: NodeState, config: MemoryEvictionConfig, memory: MemoryEvictionMemory
-) -> tuple[Verdict, MemoryEvictionMemory]:
+) -> tuple[PolicyVerdict, MemoryEvictionMemory]:
     """The pods to evict for lack of memory, or why there are none."""
     memory = MemoryEvictionMemory(memory.evicted_at_us, memory.leaving.seen(state))
     if config.best_effort is None and config.allocatable is None and config.used is None:
-        return Verdict((Reason(RULE, "no trigger is configured"),)), memory
+        return PolicyVerdict((Reason(RULE, "no trigger is configured"),)), memory
     if (wait := cooling_down(RULE, memory.evicted_at_us, state.at_us, config.cooldown_us)) is not None:
-        return Verdict((wait,)), memory
+        return PolicyVerdict((wait,)), memory
     candidates = [
         one
         for entry in state.pods
@@ -100,14 +100,14 @@ def used_bytes(use: GroupUse) -> int | None:
 
 
 def _goals(
-    state: NodeState, config: MemoryEvictionConfig, candidates: list[Candidate]
-) -> tuple[list[Goal], list[Reason]]:
-    goals: list[Goal] = []
+    state: NodeState, config: MemoryEvictionConfig, candidates: list[EvictionCandidate]
+) -> tuple[list[EvictionGoal], list[Reason]]:
+    goals: list[EvictionGoal] = []
     quiet: list[Reason] = []
     total, used = state.host.memory_total_bytes, state.host.memory_used_bytes
     measured = total > 0
 
-    def by_use(trigger: Trigger, marks: UsedTrigger | BestEffortMemoryTrigger) -> None:
+    def by_use(trigger: EvictionTrigger, marks: UsedTrigger | BestEffortMemoryTrigger) -> None:
         goal = used_goal(trigger, marks, total, used, "bytes") if measured else None
         if goal is not None:
             goals.append(goal)
@@ -118,24 +118,24 @@ def _goals(
             quiet.append(Reason(f"evict:{trigger}", "the node's memory is not known"))
 
     if config.best_effort is not None:
-        by_use(Trigger.MEMORY_BEST_EFFORT, config.best_effort)
+        by_use(EvictionTrigger.MEMORY_BEST_EFFORT, config.best_effort)
     if config.allocatable is not None:
         pools = memory_pools(config.pools_bytes, state)
         asked = requested_by_pool(candidates, config.allocatable.priority_threshold)
-        judged = judge_requests(Trigger.MEMORY_ALLOCATABLE, config.allocatable, pools, asked, "bytes")
-        if isinstance(judged, Goal):
+        judged = judge_requests(EvictionTrigger.MEMORY_ALLOCATABLE, config.allocatable, pools, asked, "bytes")
+        if isinstance(judged, EvictionGoal):
             goals.append(judged)
         else:
             quiet.append(judged)
     if config.used is not None:
-        by_use(Trigger.MEMORY_USED, config.used)
+        by_use(EvictionTrigger.MEMORY_USED, config.used)
     return goals, quiet
 
 
-def _verdict(goals: list[Goal], choice: Choice, quiet: list[Reason]) -> Verdict:
+def _verdict(goals: list[EvictionGoal], choice: VictimChoice, quiet: list[Reason]) -> PolicyVerdict:
     reasons = [*(goal.reason for goal in goals), *quiet, *shortfalls(choice, "bytes")]
     evictions = tuple(
         EvictPod(one.uid, one.key, goal.reason, frees_memory_bytes=one.frees(Currency.USED))
         for one, goal in choice.victims
     )
-    return Verdict(tuple(reasons), evictions=evictions)
+    return PolicyVerdict(tuple(reasons), evictions=evictions)

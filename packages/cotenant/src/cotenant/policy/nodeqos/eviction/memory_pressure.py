@@ -18,17 +18,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
-from cotenant.model.machine.node_decision import EvictPod, Reason, Term
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.knob import Knob, KnobTarget
+from cotenant.model.machine.node_decision import DecisionTerm, EvictPod, Reason
+from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
-from cotenant.model.machine.verdict import Verdict
-from cotenant.policy.nodeqos.eviction.goals import Currency, Trigger
+from cotenant.model.machine.verdict import PolicyVerdict
+from cotenant.policy.nodeqos.eviction.goals import Currency, EvictionTrigger
 from cotenant.policy.nodeqos.eviction.memory import used_bytes
 from cotenant.policy.nodeqos.eviction.victims import candidate
 from cotenant.policy.nodeqos.wording import percent, seconds, size
 
-RULE = f"evict:{Trigger.MEMORY_PRESSURE}"
+RULE = f"evict:{EvictionTrigger.MEMORY_PRESSURE}"
 _DECAY = 4  # of the average that growth is measured against
 
 
@@ -68,11 +68,11 @@ class MemoryPressureMemory:
 
 def decide(
     state: NodeState, config: MemoryPressureConfig, memory: MemoryPressureMemory
-) -> tuple[Verdict, MemoryPressureMemory]:
+) -> tuple[PolicyVerdict, MemoryPressureMemory]:
     """Evict at most one pod. The reason gives the detectors' readings."""
     best_effort = _pressure(state, best_effort=True)
     service = _pressure(state, best_effort=False)
-    pods = [entry for entry in state.best_effort_pods if entry.pod.phase is Phase.RUNNING]
+    pods = [entry for entry in state.best_effort_pods if entry.pod.phase is NodePodPhase.RUNNING]
     began = state.at_us - state.interval_us
     reclaimed = any((entry.use.refaults_per_s or 0) > 0 for entry in pods)
     after = MemoryPressureMemory(
@@ -85,18 +85,18 @@ def decide(
     holds = _holds(state.at_us, after, config)
     seen = f"best effort stalls {_share(best_effort)}, services at most {_share(service)} of the time"
     if holds is None:
-        return Verdict((Reason(RULE, f"{seen}: not long enough"),)), after
+        return PolicyVerdict((Reason(RULE, f"{seen}: not long enough"),)), after
     if after.evicted_at_us is not None and state.at_us - after.evicted_at_us < config.pause_us:
-        return Verdict((Reason(RULE, f"{holds}; pause after the last eviction"),)), after
+        return PolicyVerdict((Reason(RULE, f"{holds}; pause after the last eviction"),)), after
     found = _victim(state, pods, dict(memory.averages), config)
     if found is None:
-        return Verdict((Reason(RULE, f"{holds}; no best-effort pod that sees pressure is eligible"),)), after
+        return PolicyVerdict((Reason(RULE, f"{holds}; no best-effort pod that sees pressure is eligible"),)), after
     entry, why = found
     used = used_bytes(entry.use) or 0
-    reason = Reason(RULE, f"{holds}; {entry.pod.key} {why}", (Term("in use", used, "bytes"),))
+    reason = Reason(RULE, f"{holds}; {entry.pod.key} {why}", (DecisionTerm("in use", used, "bytes"),))
     eviction = EvictPod(entry.pod.uid, entry.pod.key, reason, frees_memory_bytes=used)
     paused = MemoryPressureMemory(None, None, after.reclaimed_at_us, state.at_us, after.averages)
-    return Verdict((reason,), evictions=(eviction,)), paused
+    return PolicyVerdict((reason,), evictions=(eviction,)), paused
 
 
 def _pressure(state: NodeState, *, best_effort: bool) -> int | None:
@@ -145,7 +145,7 @@ def _victim(
             continue
         beyond = max(0, one.used - _low(state, entry))
         total += beyond
-        if one.allowed is not None and Trigger.MEMORY_PRESSURE.value not in one.allowed:
+        if one.allowed is not None and EvictionTrigger.MEMORY_PRESSURE.value not in one.allowed:
             continue
         if (entry.use.memory_stall_ppm or 0) > 0 and one.frees(Currency.USED) > 0:
             sized.append((beyond, entry))
@@ -169,7 +169,7 @@ def _victim(
 
 def _low(state: NodeState, entry: PodUse) -> int:
     """A pod's guaranteed memory, bytes; 0 where unknown."""
-    text = state.knobs.get(Target(entry.pod.group, Knob.MEMORY_LOW), "0") if entry.pod.group else "0"
+    text = state.knobs.get(KnobTarget(entry.pod.group, Knob.MEMORY_LOW), "0") if entry.pod.group else "0"
     return int(text) if text.isdigit() else 0
 
 

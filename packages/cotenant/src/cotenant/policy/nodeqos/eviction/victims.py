@@ -10,7 +10,7 @@ Koordinator does, so that a pod never outlives one of higher priority.
 
 Limits: greedy in order, so fewer pods may have sufficed. Programs outside Kubernetes are never candidates, nor are pods
 that no source has named yet: their class and priority are guesses, and nobody could be asked to evict them. A shortfall
-that cannot be met is reported (`Choice.short`).
+that cannot be met is reported (`VictimChoice.short`).
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/util (order and accounting; its unit error in the memory path is
 not repeated).
@@ -29,10 +29,10 @@ from cotenant.model.cluster.annotations import DO_NOT_DISRUPT, PREFER_NO_EVICTIO
 from cotenant.model.cluster.disruption import Mover, goes_last, read_marks
 from cotenant.model.cluster.labels import SUB_PRIORITY
 from cotenant.model.cluster.qos import effective_class
-from cotenant.model.machine.node_decision import Reason, Term
-from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import PodUse
-from cotenant.policy.nodeqos.eviction.goals import POOL, Currency, Goal, Trigger
+from cotenant.policy.nodeqos.eviction.goals import POOL, Currency, EvictionGoal, EvictionTrigger
 from cotenant.policy.nodeqos.wording import cpu, size
 
 EVICTION_ENABLED = "koordinator.sh/eviction-enabled"  # label: "true" opts in
@@ -41,7 +41,7 @@ EVICTION_PRIORITY = "koordinator.sh/eviction-priority"  # annotation: integer, l
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class EvictionCandidate:
     """A pod as eviction sees it; amounts of one resource, milli-CPU or bytes."""
 
     uid: str
@@ -64,7 +64,7 @@ class Candidate:
             return self.used or 0
         return self.requested if currency is self.pool else 0
 
-    def eligible(self, goal: Goal) -> bool:
+    def eligible(self, goal: EvictionGoal) -> bool:
         """Whether the goal's trigger may evict it."""
         if self.allowed is not None and goal.trigger.value not in self.allowed:
             return False
@@ -74,16 +74,16 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class VictimChoice:
     """The victims with their goals, in order, and the remaining shortfall."""
 
-    victims: tuple[tuple[Candidate, Goal], ...]
+    victims: tuple[tuple[EvictionCandidate, EvictionGoal], ...]
     freed: tuple[tuple[Currency, int], ...]  # by the victims and by terminating pods
-    short: tuple[tuple[Trigger, Currency, int], ...]
+    short: tuple[tuple[EvictionTrigger, Currency, int], ...]
 
 
-def shortfalls(choice: Choice, unit: str) -> tuple[Reason, ...]:
-    """Reasons for shortfalls that remain after evicting every eligible pod; `unit` as in `Goal`'s terms: "mCPU" or
+def shortfalls(choice: VictimChoice, unit: str) -> tuple[Reason, ...]:
+    """Reasons for shortfalls that remain after evicting every eligible pod; `unit` as in `EvictionGoal`'s terms: "mCPU" or
     "bytes".
     """
     write = cpu if unit == "mCPU" else size
@@ -91,7 +91,7 @@ def shortfalls(choice: Choice, unit: str) -> tuple[Reason, ...]:
         Reason(
             f"evict:{trigger}",
             f"{write(amount)} ({currency}) remains short: no other pod is eligible",
-            (Term("short", amount, unit),),
+            (DecisionTerm("short", amount, unit),),
         )
         for trigger, currency, amount in choice.short
     )
@@ -99,21 +99,21 @@ def shortfalls(choice: Choice, unit: str) -> tuple[Reason, ...]:
 
 def not_named(rule: str, pods: Iterable[PodUse]) -> tuple[Reason, ...]:
     """The reason for leaving out pods that are known by their cgroups alone; none where there are none."""
-    count = sum(not entry.pod.is_named and entry.pod.phase is not Phase.OVER for entry in pods)
+    count = sum(not entry.pod.is_named and entry.pod.phase is not NodePodPhase.OVER for entry in pods)
     if not count:
         return ()
     text = f"pods known by their groups alone: {count}; neither counted nor evicted until a source names them"
-    return (Reason(rule, text, (Term("pods not named", count, ""),)),)
+    return (Reason(rule, text, (DecisionTerm("pods not named", count, ""),)),)
 
 
-def candidate(pod: NodePod, requested: int, used: int | None) -> Candidate | None:
+def candidate(pod: NodePod, requested: int, used: int | None) -> EvictionCandidate | None:
     """A pod as a candidate; None where it has ended, is a host application or is not named yet."""
-    if pod.phase is Phase.OVER or pod.host_application or not pod.is_named:
+    if pod.phase is NodePodPhase.OVER or pod.host_application or not pod.is_named:
         return None
     band = effective_class(pod.priority_class, pod.qos)
     priority = pod.priority or band.default_priority
     has_label = pod.sub_priority != 0 or pod.labels.get(SUB_PRIORITY) is not None
-    return Candidate(
+    return EvictionCandidate(
         uid=pod.uid,
         key=pod.key,
         best_effort=pod.best_effort,
@@ -122,7 +122,7 @@ def candidate(pod: NodePod, requested: int, used: int | None) -> Candidate | Non
         sub_priority=pod.sub_priority if has_label else priority,
         eviction_priority=_integer(pod.annotations.get(EVICTION_PRIORITY)),
         allowed=_allowed(pod.annotations.get(EVICTION_POLICY)),
-        leaving=pod.phase is Phase.TERMINATING,
+        leaving=pod.phase is NodePodPhase.TERMINATING,
         pool=POOL[band],
         requested=requested,
         used=used,
@@ -131,22 +131,22 @@ def candidate(pod: NodePod, requested: int, used: int | None) -> Candidate | Non
 
 
 def choose(
-    goals: Sequence[Goal],
-    candidates: Sequence[Candidate],
+    goals: Sequence[EvictionGoal],
+    candidates: Sequence[EvictionCandidate],
     strict_order: bool = False,
     overdue: frozenset[str] = frozenset(),
-) -> Choice:
+) -> VictimChoice:
     """The victims of all goals, each pod at most once. `overdue`: pods that should have terminated by now and no
     longer count as freeing anything.
     """
     freed: dict[Currency, int] = {}
-    victims: list[tuple[Candidate, Goal]] = []
+    victims: list[tuple[EvictionCandidate, EvictionGoal]] = []
     chosen: set[str] = set()
     for leaving in candidates:
         if leaving.leaving and leaving.uid not in overdue:
             _add(freed, leaving)
 
-    def missing(goal: Goal) -> list[tuple[Currency, int]]:
+    def missing(goal: EvictionGoal) -> list[tuple[Currency, int]]:
         return [
             (currency, amount - freed.get(currency, 0))
             for currency, amount in goal.amounts
@@ -164,10 +164,12 @@ def choose(
             victims.append((one, goal))
             _add(freed, one)
     short_at_last = tuple((goal.trigger, *pair) for goal in goals for pair in missing(goal))
-    return Choice(tuple(victims), tuple(freed.items()), short_at_last)
+    return VictimChoice(tuple(victims), tuple(freed.items()), short_at_last)
 
 
-def requested_by_pool(candidates: Iterable[Candidate], priority_threshold: int) -> tuple[tuple[Currency, int], ...]:
+def requested_by_pool(
+    candidates: Iterable[EvictionCandidate], priority_threshold: int
+) -> tuple[tuple[Currency, int], ...]:
     """Requests per pool of all pods up to a priority, whether opted in or not."""
     sums: dict[Currency, int] = {}
     for one in candidates:
@@ -176,36 +178,36 @@ def requested_by_pool(candidates: Iterable[Candidate], priority_threshold: int) 
     return tuple(sorted(sums.items()))
 
 
-def _order(goal: Goal) -> Callable[[Candidate], tuple[object, ...]]:
+def _order(goal: EvictionGoal) -> Callable[[EvictionCandidate], tuple[object, ...]]:
     match goal.trigger:
-        case Trigger.CPU_SATISFACTION:
+        case EvictionTrigger.CPU_SATISFACTION:
             return _by_use_of_request
-        case Trigger.MEMORY_BEST_EFFORT | Trigger.MEMORY_PRESSURE:
+        case EvictionTrigger.MEMORY_BEST_EFFORT | EvictionTrigger.MEMORY_PRESSURE:
             return _by_use
-        case Trigger.CPU_ALLOCATABLE | Trigger.MEMORY_ALLOCATABLE:
+        case EvictionTrigger.CPU_ALLOCATABLE | EvictionTrigger.MEMORY_ALLOCATABLE:
             return _by_rank_and_request
         case _:
             return _by_rank_and_use
 
 
-def _by_use_of_request(one: Candidate) -> tuple[object, ...]:
+def _by_use_of_request(one: EvictionCandidate) -> tuple[object, ...]:
     use_ppm = (one.used or 0) * 1_000_000 // one.requested if one.requested else 0
     return (one.priority, one.goes_last, -use_ppm, one.key)
 
 
-def _by_use(one: Candidate) -> tuple[object, ...]:
+def _by_use(one: EvictionCandidate) -> tuple[object, ...]:
     return (one.priority, one.goes_last, -(one.used or 0), one.key)
 
 
-def _by_rank_and_request(one: Candidate) -> tuple[object, ...]:
+def _by_rank_and_request(one: EvictionCandidate) -> tuple[object, ...]:
     return (one.eviction_priority, one.priority, one.sub_priority, one.goes_last, -one.requested, one.key)
 
 
-def _by_rank_and_use(one: Candidate) -> tuple[object, ...]:
+def _by_rank_and_use(one: EvictionCandidate) -> tuple[object, ...]:
     return (one.eviction_priority, one.priority, one.sub_priority, one.goes_last, -(one.used or 0), one.key)
 
 
-def _add(freed: dict[Currency, int], one: Candidate) -> None:
+def _add(freed: dict[Currency, int], one: EvictionCandidate) -> None:
     for currency in {Currency.USED, one.pool}:
         freed[currency] = freed.get(currency, 0) + one.frees(currency)
 

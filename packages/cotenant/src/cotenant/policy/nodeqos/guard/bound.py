@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cotenant.model.machine.node_decision import Term
+from cotenant.model.machine.node_decision import DecisionTerm
 from cotenant.model.machine.node_state import PPM, PodUse
 from cotenant.policy.nodeqos.guard import step as guard_step
 from cotenant.policy.nodeqos.guard.alarms import MACHINE
@@ -32,14 +32,14 @@ class Owed:
         """The ceiling below which they may not push best-effort work; 0 where they are unbounded."""
         return 0 if self.cpu_m is None else max(0, capacity_m - self.cpu_m)
 
-    def terms(self, capacity_m: int, ceiling_m: int) -> tuple[Term, ...]:
+    def terms(self, capacity_m: int, ceiling_m: int) -> tuple[DecisionTerm, ...]:
         """The node less each part, and what the ceiling leaves beyond that; they add up to the ceiling."""
-        terms = [Term("node", capacity_m, "mCPU")]
-        terms += [Term(f"bound of {pod}", -part, "mCPU") for pod, part in self.parts[:_NAMED]]
+        terms = [DecisionTerm("node", capacity_m, "mCPU")]
+        terms += [DecisionTerm(f"bound of {pod}", -part, "mCPU") for pod, part in self.parts[:_NAMED]]
         if rest := sum(part for _, part in self.parts[_NAMED:]):
-            terms.append(Term(f"bounds of {len(self.parts) - _NAMED} others", -rest, "mCPU"))
+            terms.append(DecisionTerm(f"bounds of {len(self.parts) - _NAMED} others", -rest, "mCPU"))
         if beyond := ceiling_m - sum(term.value for term in terms):
-            terms.append(Term("not taken" if beyond > 0 else "not yet given back", beyond, "mCPU"))
+            terms.append(DecisionTerm("not taken" if beyond > 0 else "not yet given back", beyond, "mCPU"))
         return tuple(terms)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
 from cotenant.policy.nodeqos.amounts import cpu_text
 from cotenant.policy.nodeqos.cpu.suppression import best_effort_use_m
@@ -33,7 +33,7 @@ from cotenant.policy.nodeqos.guard.signals import (
     protected,
     updated_burn,
 )
-from cotenant.policy.nodeqos.guard.track import GuardMode, Step, Track, advance, since
+from cotenant.policy.nodeqos.guard.track import GuardMode, Track, TrackStep, advance, since
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def judge(
     capacity_m, now_us = state.host.capacity_cpu_m, state.at_us
     if not config.enabled or not pods:
         text = "guard is off: " + ("it is switched off" if not config.enabled else "no pod to protect")
-        reason = Reason("cpu-guard", text, (Term("node", capacity_m, "mCPU"),))
+        reason = Reason("cpu-guard", text, (DecisionTerm("node", capacity_m, "mCPU"),))
         return Ceiling(capacity_m, GuardMode.OFF, bool(pods), reason), GuardMemory()
 
     burns = _burns(pods, state, config, memory)
@@ -103,7 +103,7 @@ def judge(
 
     judged = tuple(entry for entry in pods if has_objective(entry))
     others = tuple(entry for entry in pods if not has_objective(entry))
-    steps: list[tuple[Step, Owed | None]] = []
+    steps: list[tuple[TrackStep, Owed | None]] = []
     objectives, rest, in_danger = Track(), Track(), False
     left = memory.objectives.ceiling_m is not None and memory.objectives.ceiling_m < capacity_m
     if judged or left:
@@ -158,7 +158,7 @@ def _burns(pods: tuple[PodUse, ...], state: NodeState, config: GuardConfig, memo
     }
 
 
-def _reason(step: Step, owing: Owed | None, capacity_m: int, now_us: int) -> Reason:
+def _reason(step: TrackStep, owing: Owed | None, capacity_m: int, now_us: int) -> Reason:
     mode, worst, ceiling_m = step.after.mode, step.worst, step.ceiling_m
     cause = f"{worst.text} [{worst.signal}]"
     now = f"{cpu_text(ceiling_m)} CPU"
@@ -178,7 +178,7 @@ def _reason(step: Step, owing: Owed | None, capacity_m: int, now_us: int) -> Rea
         if ceiling_m >= owing.lowest_m(capacity_m):
             text += f"; without an objective, at most {cpu_text(owing.cpu_m)} CPU are taken"
         return Reason("cpu-guard", text, (*owing.terms(capacity_m, ceiling_m), *worst.terms))
-    terms = [Term("ceiling before", step.before_m, "mCPU")]
+    terms = [DecisionTerm("ceiling before", step.before_m, "mCPU")]
     if ceiling_m != step.before_m:
-        terms.append(Term("growth" if ceiling_m > step.before_m else "cut", ceiling_m - step.before_m, "mCPU"))
+        terms.append(DecisionTerm("growth" if ceiling_m > step.before_m else "cut", ceiling_m - step.before_m, "mCPU"))
     return Reason("cpu-guard", text, (*terms, *worst.terms))

@@ -25,8 +25,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cotenant.model.cluster.qos import QoSClass
-from cotenant.model.machine.node_decision import Term
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_decision import DecisionTerm
+from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse, ServiceHealth
 from cotenant.model.machine.run_queue import NoCulprit
 from cotenant.policy.nodeqos.amounts import cpu_text, percent_text
@@ -60,7 +60,7 @@ class PodSignal:
     signal: str  # "latency", "run delay", "pressure" or "usage only"
     text: str
     age_us: int = 0  # age of the measurement relative to the state
-    terms: tuple[Term, ...] = ()
+    terms: tuple[DecisionTerm, ...] = ()
 
 
 def protected(state: NodeState) -> tuple[PodUse, ...]:
@@ -71,7 +71,7 @@ def protected(state: NodeState) -> tuple[PodUse, ...]:
         entry
         for entry in state.services
         if (entry.pod.qos in _PROTECTED or entry.pod.objective_p99_us is not None or _measured(entry))
-        and entry.pod.phase is not Phase.OVER
+        and entry.pod.phase is not NodePodPhase.OVER
     )
 
 
@@ -195,7 +195,7 @@ def _latency(entry: PodUse, burn: Burn, config: GuardConfig, blame_ppm: int | No
             f"{entry.pod.key}: {health.over_objective} of {health.requests} requests failed, budget of "
             f"{health.objective} burns {rate / 1000:.1f} x"
         )
-        return PodSignal(entry.pod.key, severity, "errors", text, age_us, (Term("burn rate", rate, "1/1000"),))
+        return PodSignal(entry.pod.key, severity, "errors", text, age_us, (DecisionTerm("burn rate", rate, "1/1000"),))
     measured_us = health.p99_us if health.at_target_us is None else health.at_target_us
     slack = slack_ppm(objective, measured_us)
     severity = severity_of_slack(slack, config.grow_from_ppm, config.cut_below_ppm)
@@ -215,7 +215,11 @@ def _latency(entry: PodUse, burn: Burn, config: GuardConfig, blame_ppm: int | No
     waiting = _run_delay(entry, config, blame_ppm)
     if severity == CALM and waiting is not None and waiting.severity >= PRESSED:
         severity, text = CLOSE, f"{text}, but {waiting.text}"
-    terms = (Term("objective", objective, "us"), Term(name, -measured_us, "us"), Term("slack", slack, "ppm"))
+    terms = (
+        DecisionTerm("objective", objective, "us"),
+        DecisionTerm(name, -measured_us, "us"),
+        DecisionTerm("slack", slack, "ppm"),
+    )
     return PodSignal(entry.pod.key, severity, "latency", text, age_us, terms)
 
 
@@ -230,13 +234,13 @@ def _run_delay(entry: PodUse, config: GuardConfig, blame_ppm: int | None) -> Pod
         ratio = ratio * blame_ppm // PPM
         text += f", {percent_text(blame_ppm)} of that behind best-effort work"
     severity = _level(ratio, config.delay_hold_ppm, config.delay_cut_ppm)
-    terms = [Term("run delay per CPU time", ratio, "ppm")]
+    terms = [DecisionTerm("run delay per CPU time", ratio, "ppm")]
     if not has_objective(entry):
         # Relative to next to no use, any wait is long; nobody said that it matters.
         waited = delay if blame_ppm is None else delay * blame_ppm // PPM
         severity = min(severity, _level(waited, config.wait_hold_ppm, config.wait_cut_ppm))
         text += f", {cpu_text(waited)} ms a second"
-        terms.append(Term("run delay per second", waited, "us"))
+        terms.append(DecisionTerm("run delay per second", waited, "us"))
     return PodSignal(entry.pod.key, severity, "run delay", text, 0, tuple(terms))
 
 
@@ -246,7 +250,7 @@ def _pressure(entry: PodUse, config: GuardConfig) -> PodSignal | None:
         return None
     severity = _level(stall, config.stall_hold_ppm, config.stall_cut_ppm)
     text = f"{entry.pod.key} stalled on CPU {percent_text(stall)} of the time"
-    return PodSignal(entry.pod.key, severity, "pressure", text, 0, (Term("CPU stall", stall, "ppm"),))
+    return PodSignal(entry.pod.key, severity, "pressure", text, 0, (DecisionTerm("CPU stall", stall, "ppm"),))
 
 
 def _level(value: int, hold: int, cut: int) -> int:

@@ -40,7 +40,7 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrackStep:
     """What a track did."""
 
     after: Track
@@ -49,7 +49,7 @@ class Step:
     worst: PodSignal
     awaits_effect: bool
 
-    def raised_to(self, lowest_m: int, now_us: int) -> Step:
+    def raised_to(self, lowest_m: int, now_us: int) -> TrackStep:
         """The step with a ceiling of at least `lowest_m`."""
         if self.ceiling_m >= lowest_m:
             return self
@@ -65,7 +65,7 @@ def advance(
     config: GuardConfig,
     lowest_m: int = 0,
     grows: bool = True,
-) -> Step:
+) -> TrackStep:
     """One step. No cut goes below `lowest_m`; with `grows` False the ceiling does not rise."""
     missed_us = _first(track.missed_us, now_us) if worst.severity == guard_step.MISSED else None
     restless_us = now_us if worst.severity > guard_step.CALM else track.restless_us
@@ -106,7 +106,7 @@ def advance(
         missed_us=missed_us,
         cool_until_us=now_us + config.cool_down_us if cooling else track.cool_until_us,
     )
-    return Step(after, before_m, ceiling_m, worst, awaits_effect)
+    return TrackStep(after, before_m, ceiling_m, worst, awaits_effect)
 
 
 def since(then_us: int | None, now_us: int, unknown_us: int) -> int:

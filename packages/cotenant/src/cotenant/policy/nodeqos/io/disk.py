@@ -17,11 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, SetKnob, Target
-from cotenant.model.machine.node_decision import Reason, Term
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
+from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.machine.node_state import PPM, NodeState
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.available import available
 from cotenant.policy.nodeqos.io.disk_limits import (
     BLKIO_QOS,
@@ -87,7 +87,7 @@ class IoMemory:
     calm_since_us: int | None = None
 
 
-def decide(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[Verdict, IoMemory]:
+def decide(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[PolicyVerdict, IoMemory]:
     """Weights and limits of best effort, of service pods, and of pods with an annotation."""
     reasons: list[Reason] = []
     knobs: list[SetKnob] = []
@@ -103,7 +103,7 @@ def decide(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[Verdic
             knobs.append(_limit(group, value, following if memory.limit_bps else _FIXED))
     for entry in state.pods:
         pod = entry.pod
-        if pod.phase is Phase.OVER or not pod.group:
+        if pod.phase is NodePodPhase.OVER or not pod.group:
             continue
         own_settings = read_annotation(pod.annotations.get(BLKIO_QOS), config.devices)
         reasons += [Reason(RULE, f"{pod.key}: {wrong}") for wrong in own_settings.wrong]
@@ -126,7 +126,7 @@ def decide(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[Verdic
             reason = Reason(RULE, f"{pod.key} is limited by configuration or annotation")
             knobs += [_limit(name, value, reason) for name in disk_groups(pod, state.kubelet.cgroup_version)]
     kept, lacking = available(state, RULE, knobs)
-    return Verdict((*reasons, *lacking), kept), memory
+    return PolicyVerdict((*reasons, *lacking), kept), memory
 
 
 def _sharers(state: NodeState) -> int:
@@ -134,7 +134,7 @@ def _sharers(state: NodeState) -> int:
     return sum(
         len(disk_groups(entry.pod, state.kubelet.cgroup_version))
         for entry in state.best_effort_pods
-        if entry.pod.phase is not Phase.OVER
+        if entry.pod.phase is not NodePodPhase.OVER
     )
 
 
@@ -166,7 +166,7 @@ def _follow(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[IoMem
         base = moved or 0 if memory.limit_bps is None else memory.limit_bps
         limit = max(config.min_bps, base * config.cut_percent // 100)
         text = f"{waits}, over {percent(config.stall_ppm)}: best effort from {_rate(base)} to {_rate(limit)}"
-        terms = (Term("before", base, "B/s"), Term("cut", limit - base, "B/s"))
+        terms = (DecisionTerm("before", base, "B/s"), DecisionTerm("cut", limit - base, "B/s"))
         return IoMemory(limit, memory.moved_bps or base, now), Reason(RULE, text, terms)
     if memory.limit_bps is None:
         return IoMemory(), Reason(RULE, f"{waits}: best effort is not limited")
@@ -182,14 +182,14 @@ def _follow(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[IoMem
     if limit > memory.moved_bps * config.lift_percent // 100:
         return IoMemory(), Reason(RULE, f"{waits}: the limit is far above best effort's throughput and is removed")
     text = f"{waits}: best effort from {_rate(memory.limit_bps)} to {_rate(limit)}"
-    terms = (Term("before", memory.limit_bps, "B/s"), Term("grown", limit - memory.limit_bps, "B/s"))
+    terms = (DecisionTerm("before", memory.limit_bps, "B/s"), DecisionTerm("grown", limit - memory.limit_bps, "B/s"))
     return IoMemory(limit, memory.moved_bps, now, now), Reason(RULE, text, terms)
 
 
 def _moved(state: NodeState) -> int | None:
     """Throughput of best effort, the larger of reads and writes, bytes per second; None = unknown."""
     alone = (entry for entry in state.best_effort_pods if not _covered(entry.pod.group, state.best_effort_group))
-    uses = [entry.use for entry in alone if entry.pod.phase is not Phase.OVER]
+    uses = [entry.use for entry in alone if entry.pod.phase is not NodePodPhase.OVER]
     if state.best_effort is not None:
         uses.append(state.best_effort)
     if not uses or any(use.io_read_bps is None or use.io_written_bps is None for use in uses):
@@ -203,12 +203,12 @@ def _covered(group: str, common: str | None) -> bool:
 
 
 def _weight(group: str, weight: int, who: str) -> SetKnob:
-    reason = Reason(RULE, f"{who} has I/O weight {weight}", (Term("weight", weight),))
-    return SetKnob(Target(group, Knob.IO_WEIGHT), f"default {weight}", reason)
+    reason = Reason(RULE, f"{who} has I/O weight {weight}", (DecisionTerm("weight", weight),))
+    return SetKnob(KnobTarget(group, Knob.IO_WEIGHT), f"default {weight}", reason)
 
 
 def _limit(group: str, value: str, reason: Reason) -> SetKnob:
-    return SetKnob(Target(group, Knob.IO_MAX), value, reason)
+    return SetKnob(KnobTarget(group, Knob.IO_MAX), value, reason)
 
 
 def _rate(bytes_per_s: int) -> str:

@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, SetKnob, Target
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.node_state import NodeState
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.model.quantities import whole
 from cotenant.policy.nodeqos.available import available
 from cotenant.policy.nodeqos.percentages import check_percent
@@ -62,10 +62,10 @@ class NetworkMemory:
     """No state between calls: the ceiling follows the services' traffic directly."""
 
 
-def decide(state: NodeState, config: NetworkConfig, memory: NetworkMemory) -> tuple[Verdict, NetworkMemory]:
+def decide(state: NodeState, config: NetworkConfig, memory: NetworkMemory) -> tuple[PolicyVerdict, NetworkMemory]:
     """The rates of both classes of the uplink."""
     if not config.device:
-        return Verdict((Reason(RULE, "no uplink is configured"),)), memory
+        return PolicyVerdict((Reason(RULE, "no uplink is configured"),)), memory
     link = config.link_bits
     least = share("best_effort_least", config.best_effort_least, link)
     most = share("best_effort_most", config.best_effort_most, link)
@@ -76,26 +76,30 @@ def decide(state: NodeState, config: NetworkConfig, memory: NetworkMemory) -> tu
         step = max(1, link // _STEPS)
         ceiling = min(most, max(least, left // step * step))
         text = f"best effort may send {rate(ceiling)} = {rate(link)} - {rate(sent)} services - {rate(margin)} margin"
-        terms = [Term("link", link, "bit/s"), Term("services", -sent, "bit/s"), Term("margin", -margin, "bit/s")]
+        terms = [
+            DecisionTerm("link", link, "bit/s"),
+            DecisionTerm("services", -sent, "bit/s"),
+            DecisionTerm("margin", -margin, "bit/s"),
+        ]
         if ceiling != left:
             text += f", in steps, within {rate(least)} to {rate(most)}"
-            terms.append(Term("steps and bounds", ceiling - left, "bit/s"))
+            terms.append(DecisionTerm("steps and bounds", ceiling - left, "bit/s"))
         reason = Reason(RULE, text, tuple(terms))
     else:
         ceiling = most
         why = "the services' traffic is not known" if config.follow_services else "by configuration"
-        reason = Reason(RULE, f"best effort may send {rate(most)}: {why}", (Term("most", most, "bit/s"),))
+        reason = Reason(RULE, f"best effort may send {rate(most)}: {why}", (DecisionTerm("most", most, "bit/s"),))
     services = Reason(
         RULE,
         f"services are guaranteed {rate(link - least)} and may use the whole link",
-        (Term("link", link, "bit/s"), Term("best effort's guarantee", -least, "bit/s")),
+        (DecisionTerm("link", link, "bit/s"), DecisionTerm("best effort's guarantee", -least, "bit/s")),
     )
     desired = (
-        SetKnob(Target(f"{config.device}/{SERVICES}", Knob.RATE), f"{max(1, link - least)} {link}", services),
-        SetKnob(Target(f"{config.device}/{BEST_EFFORT}", Knob.RATE), f"{least} {ceiling}", reason),
+        SetKnob(KnobTarget(f"{config.device}/{SERVICES}", Knob.RATE), f"{max(1, link - least)} {link}", services),
+        SetKnob(KnobTarget(f"{config.device}/{BEST_EFFORT}", Knob.RATE), f"{least} {ceiling}", reason),
     )
     knobs, lacking = available(state, RULE, desired)
-    return Verdict((reason, services, *lacking), knobs), memory
+    return PolicyVerdict((reason, services, *lacking), knobs), memory
 
 
 def share(field: str, written: int | str, link_bits: int) -> int:

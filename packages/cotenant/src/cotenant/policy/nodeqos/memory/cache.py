@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.cache_partition import Bandwidth, CacheHardware
-from cotenant.model.machine.knob import Knob, SetKnob, Target
-from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.node_state import NodeState
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.available import available
 from cotenant.policy.nodeqos.percentages import check_percent
 
@@ -66,17 +66,17 @@ class CacheMemory:
     """No state between calls."""
 
 
-def decide(state: NodeState, config: CacheConfig, memory: CacheMemory) -> tuple[Verdict, CacheMemory]:
+def decide(state: NodeState, config: CacheConfig, memory: CacheMemory) -> tuple[PolicyVerdict, CacheMemory]:
     """The schemata of every restricted class. They depend on the configuration only."""
     if config.hardware is None:
-        return Verdict(
+        return PolicyVerdict(
             (Reason(RULE, "this machine cannot partition its cache, or its cache hardware is unknown"),)
         ), memory
     hardware = config.hardware
     desired = (_schemata(name, settings, hardware) for name, settings in _classes(config) if settings != UNRESTRICTED)
     knobs, lacking = available(state, RULE, desired)
     reasons = (*(knob.reason for knob in knobs), *lacking) or (Reason(RULE, "no class is restricted"),)
-    return Verdict(reasons, knobs), memory
+    return PolicyVerdict(reasons, knobs), memory
 
 
 def group_of(qos: QoSClass, config: CacheConfig) -> str:
@@ -112,12 +112,12 @@ def _classes(config: CacheConfig) -> tuple[tuple[str, ClassCache], ...]:
 def _schemata(name: str, settings: ClassCache, hardware: CacheHardware) -> SetKnob:
     bits = mask(settings, hardware)
     lines = ["L3:" + ";".join(f"{domain}={bits:x}" for domain in sorted(hardware.cache_domains))]
-    terms = [Term("ways", bits.bit_count()), Term("of", hardware.ways)]
+    terms = [DecisionTerm("ways", bits.bit_count()), DecisionTerm("of", hardware.ways)]
     text = f"class {name} has {bits.bit_count()} of {hardware.ways} ways of the cache"
     if hardware.bandwidth is not Bandwidth.NONE and hardware.bandwidth_domains:
         amount = bandwidth(settings, hardware)
         lines.append("MB:" + ";".join(f"{domain}={amount}" for domain in sorted(hardware.bandwidth_domains)))
         unit = "%" if hardware.bandwidth is Bandwidth.PERCENT else "GB/s / 8"
-        terms.append(Term("memory bandwidth", amount, unit))
+        terms.append(DecisionTerm("memory bandwidth", amount, unit))
         text += f" and {settings.bandwidth_percent} % of memory bandwidth"
-    return SetKnob(Target(name, Knob.SCHEMATA), "\n".join(lines), Reason(RULE, text, tuple(terms)))
+    return SetKnob(KnobTarget(name, Knob.SCHEMATA), "\n".join(lines), Reason(RULE, text, tuple(terms)))

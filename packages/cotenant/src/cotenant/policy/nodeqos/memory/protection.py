@@ -21,11 +21,11 @@ import msgspec
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, SetKnob, Target
-from cotenant.model.machine.node_decision import Reason, Term
-from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
+from cotenant.model.machine.node_pod import NodeContainer, NodePod, NodePodPhase
 from cotenant.model.machine.node_state import NodeState
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.available import available
 from cotenant.policy.nodeqos.percentages import check_percent
 from cotenant.policy.nodeqos.wording import size
@@ -89,7 +89,7 @@ class ProtectionAmounts:
 NOTHING = ProtectionAmounts()
 
 
-def decide(state: NodeState, config: MemoryQosConfig, memory: MemoryQosMemory) -> tuple[Verdict, MemoryQosMemory]:
+def decide(state: NodeState, config: MemoryQosConfig, memory: MemoryQosMemory) -> tuple[PolicyVerdict, MemoryQosMemory]:
     """The knobs of every container, pod and ancestor group with percentages."""
     knobs: list[SetKnob] = []
     reasons: list[Reason] = []
@@ -97,7 +97,7 @@ def decide(state: NodeState, config: MemoryQosConfig, memory: MemoryQosMemory) -
     limit = config.allocatable_bytes if config.allocatable_bytes is not None else state.host.memory_total_bytes
     for entry in state.pods:
         pod = entry.pod
-        if pod.phase is Phase.OVER or not pod.group:
+        if pod.phase is NodePodPhase.OVER or not pod.group:
             continue
         chosen, wrong = class_memory(pod, config)
         if wrong:
@@ -121,7 +121,7 @@ def decide(state: NodeState, config: MemoryQosConfig, memory: MemoryQosMemory) -
         text = f"{len(knobs)} knobs set from the percentages of the classes" if knobs else "no class has percentages"
         reasons.append(Reason(RULE, text))
     kept, lacking = available(state, RULE, knobs)
-    return Verdict((*reasons, *lacking), kept), memory
+    return PolicyVerdict((*reasons, *lacking), kept), memory
 
 
 def container_amounts(
@@ -197,12 +197,12 @@ def _group_knobs(group: str, amounts: ProtectionAmounts, who: str, container: No
         (Knob.MEMORY_LOW, amounts.low_bytes or None, "is reclaimed last"),
         (Knob.MEMORY_HIGH, amounts.high_bytes, "is the threshold above which it is throttled"),
     )
-    request = () if container is None else (Term("request", container.memory_request_bytes, "bytes"),)
+    request = () if container is None else (DecisionTerm("request", container.memory_request_bytes, "bytes"),)
     return [
         SetKnob(
-            Target(group, knob),
+            KnobTarget(group, knob),
             str(value),
-            Reason(RULE, f"{size(value)} of {who} {what}", (*request, Term(knob, value, "bytes"))),
+            Reason(RULE, f"{size(value)} of {who} {what}", (*request, DecisionTerm(knob, value, "bytes"))),
         )
         for knob, value, what in wanted
         if value is not None

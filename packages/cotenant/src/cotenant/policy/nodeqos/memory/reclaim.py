@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import UNLIMITED, Knob, SetKnob, Target
-from cotenant.model.machine.node_decision import Reason, Term
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.knob import UNLIMITED, Knob, KnobTarget, SetKnob
+from cotenant.model.machine.node_decision import DecisionTerm, Reason
+from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.machine.node_state import PPM, GroupUse, NodeState
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.memory.protection import PAGE_BYTES
 from cotenant.policy.nodeqos.wording import size
 
@@ -29,7 +29,7 @@ RULE = "memory-reclaim"
 _RECLAIM_TTL_US = 1_000_000  # a one-time action; shorter than the interval, so that an equal amount is reclaimed again
 
 
-class Means(StrEnum):
+class ReclaimKnob(StrEnum):
     """The knob by which memory is reclaimed."""
 
     HIGH = "memory.high"
@@ -40,7 +40,7 @@ class Means(StrEnum):
 class ReclaimConfig:
     """senpai's constants."""
 
-    means: Means = Means.HIGH
+    means: ReclaimKnob = ReclaimKnob.HIGH
     interval_us: int = 6_000_000
     target_us: int = 10_000  # tolerated stall ("some") per interval
     probe_max_ppm: int = 10_000  # maximum decrease of the limit per quiet interval
@@ -79,10 +79,10 @@ class ReclaimMemory:
     groups: tuple[GroupReclaim, ...] = ()
 
 
-def decide(state: NodeState, config: ReclaimConfig, memory: ReclaimMemory) -> tuple[Verdict, ReclaimMemory]:
+def decide(state: NodeState, config: ReclaimConfig, memory: ReclaimMemory) -> tuple[PolicyVerdict, ReclaimMemory]:
     """The limits of all best-effort pods whose memory and stall are known."""
     if Knob(config.means) not in state.supported:
-        return Verdict((Reason(RULE, f"this machine has no {config.means}"),)), ReclaimMemory()
+        return PolicyVerdict((Reason(RULE, f"this machine has no {config.means}"),)), ReclaimMemory()
     before = {one.group: one for one in memory.groups}
     after: list[GroupReclaim] = []
     knobs: list[SetKnob] = []
@@ -90,7 +90,7 @@ def decide(state: NodeState, config: ReclaimConfig, memory: ReclaimMemory) -> tu
     unknown = 0
     for entry in state.best_effort_pods:
         use, group = entry.use, entry.pod.group
-        if entry.pod.phase is Phase.OVER or not group:
+        if entry.pod.phase is NodePodPhase.OVER or not group:
             continue
         known = use.memory_bytes is not None and use.memory_stall_ppm is not None and state.interval_us > 0
         unknown += not known
@@ -99,20 +99,20 @@ def decide(state: NodeState, config: ReclaimConfig, memory: ReclaimMemory) -> tu
                 after.append(before[group])
                 knobs += _unchanged(before[group], config, "no new reading of its use: the limit is kept")
             continue
-        stands = state.knobs.get(Target(group, Knob.MEMORY_HIGH)) if config.means is Means.HIGH else None
+        stands = state.knobs.get(KnobTarget(group, Knob.MEMORY_HIGH)) if config.means is ReclaimKnob.HIGH else None
         controller, reason, asked = step(before.get(group), use, state.at_us, state.interval_us, stands, config)
         after.append(controller)
         reasons.append(reason)
-        if config.means is Means.HIGH:
-            knobs.append(SetKnob(Target(group, Knob.MEMORY_HIGH), str(controller.limit_bytes), reason))
+        if config.means is ReclaimKnob.HIGH:
+            knobs.append(SetKnob(KnobTarget(group, Knob.MEMORY_HIGH), str(controller.limit_bytes), reason))
         elif asked > 0:
-            target = Target(group, Knob.MEMORY_RECLAIM)
+            target = KnobTarget(group, Knob.MEMORY_RECLAIM)
             knobs.append(SetKnob(target, str(asked), reason, ttl_us=_RECLAIM_TTL_US))
     if unknown:
         reasons.append(Reason(RULE, f"memory or its stall is not known for {unknown} best-effort pods"))
     if not reasons:
         reasons.append(Reason(RULE, "no new reading" if state.alarms else "no best-effort work on this node"))
-    return Verdict(tuple(reasons), tuple(knobs)), ReclaimMemory(tuple(after))
+    return PolicyVerdict(tuple(reasons), tuple(knobs)), ReclaimMemory(tuple(after))
 
 
 def step(
@@ -134,7 +134,10 @@ def step(
         limit = _bounded(current, config)
         who = f"another writer set {stands}: " if foreign and stands != UNLIMITED else ""
         text = f"{who}start from the current use, {size(current)}"
-        terms = (Term("in use", current, "bytes"), Term("bounds and whole pages", limit - current, "bytes"))
+        terms = (
+            DecisionTerm("in use", current, "bytes"),
+            DecisionTerm("bounds and whole pages", limit - current, "bytes"),
+        )
         return GroupReclaim(use.group, limit, 0, at_us), Reason(RULE, text, terms), 0
     stall = before.stall_us + (use.memory_stall_ppm or 0) * interval_us // PPM
     if stall > config.target_us:
@@ -148,7 +151,7 @@ def step(
             f"limit {size(before.limit_bytes)}: stalled {stall} us of the {config.target_us} us tolerated per interval"
         )
         waiting = GroupReclaim(use.group, before.limit_bytes, stall, before.quiet_since_us)
-        return waiting, Reason(RULE, text, (Term("limit", before.limit_bytes, "bytes"),)), 0
+        return waiting, Reason(RULE, text, (DecisionTerm("limit", before.limit_bytes, "bytes"),)), 0
     by_ppm = min(
         config.probe_max_ppm,
         config.target_us**2 * config.probe_max_ppm // (max(stall, 1) * config.probe_divisor) ** 2,
@@ -165,7 +168,7 @@ def _moved(
         f"{word}: stalled {stall_us} us, {config.target_us} us tolerated per interval; limit "
         f"{size(before.limit_bytes)} {'+' if change >= 0 else '-'} {size(abs(change))}"
     )
-    terms = (Term("limit before", before.limit_bytes, "bytes"), Term("step", change, "bytes"))
+    terms = (DecisionTerm("limit before", before.limit_bytes, "bytes"), DecisionTerm("step", change, "bytes"))
     return GroupReclaim(before.group, limit, 0, at_us), Reason(RULE, text, terms), max(0, -change)
 
 
@@ -176,7 +179,7 @@ def _bounded(count_bytes: int, config: ReclaimConfig) -> int:
 
 
 def _unchanged(before: GroupReclaim, config: ReclaimConfig, why: str) -> list[SetKnob]:
-    if config.means is not Means.HIGH:
+    if config.means is not ReclaimKnob.HIGH:
         return []
-    reason = Reason(RULE, why, (Term("limit", before.limit_bytes, "bytes"),))
-    return [SetKnob(Target(before.group, Knob.MEMORY_HIGH), str(before.limit_bytes), reason)]
+    reason = Reason(RULE, why, (DecisionTerm("limit", before.limit_bytes, "bytes"),))
+    return [SetKnob(KnobTarget(before.group, Knob.MEMORY_HIGH), str(before.limit_bytes), reason)]

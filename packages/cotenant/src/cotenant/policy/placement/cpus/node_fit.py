@@ -84,7 +84,7 @@ class CpuNode:
     amounts: NumaAmounts
     options: NodeOptions
 
-    def taken(self, uid: str, given: Given, exclusive: ExclusivePolicy) -> CpuNode:
+    def taken(self, uid: str, given: GivenCpus, exclusive: ExclusivePolicy) -> CpuNode:
         """With a pod's allocation, for evaluation."""
         ledger = self.ledger.given(CpuHolding(uid, given.cpus, exclusive)) if given.cpus else self.ledger
         amounts = self.amounts.given(uid, given.numa) if given.numa else self.amounts
@@ -97,7 +97,7 @@ Sets = tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenCpus:
     """A pod's allocation. `kept`: all of its preferences are satisfied too."""
 
     cpus: int  # mask; 0 = it shares CPUs
@@ -107,8 +107,8 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """The result without a choice of CPUs; the fields are those of `Given`."""
+class CpuFit:
+    """The result without a choice of CPUs; the fields are those of `GivenCpus`."""
 
     kept: bool
     elsewhere: Sets = ()
@@ -129,7 +129,7 @@ def node_options(labels: Labels, reported: NodeTopology, ratios: Ratios = NOT_AM
     )
 
 
-def give(node: CpuNode, need: CpuNeed, others: Provider = no_hints, preferred: int = 0) -> Given | Refusal:
+def give(node: CpuNode, need: CpuNeed, others: Provider = no_hints, preferred: int = 0) -> GivenCpus | Refusal:
     """The pod's allocation on this node, or the reason why there is none.
 
     `others`: hints for resources besides CPU and memory, used only under a NUMA policy. `preferred`: a mask of CPUs to
@@ -144,12 +144,12 @@ def give(node: CpuNode, need: CpuNeed, others: Provider = no_hints, preferred: i
     if policy is not TopologyPolicy.NONE:
         return _aligned(node, need, ask, policy, others)
     if ask is None:
-        return Given(0)
+        return GivenCpus(0)
     choice = take_by_strategy(node.ledger, ask)
-    return choice if isinstance(choice, Refusal) else Given(choice.cpus, kept=_is_kept(choice))
+    return choice if isinstance(choice, Refusal) else GivenCpus(choice.cpus, kept=_is_kept(choice))
 
 
-def could(node: CpuNode, need: CpuNeed, others: Provider = no_hints) -> Fit | Refusal:
+def could(node: CpuNode, need: CpuNeed, others: Provider = no_hints) -> CpuFit | Refusal:
     """Whether `give` would succeed; else its reason."""
     asked = _asked(node, need)
     if isinstance(asked, Refusal):
@@ -157,14 +157,14 @@ def could(node: CpuNode, need: CpuNeed, others: Provider = no_hints) -> Fit | Re
     ask, policy = asked
     if policy is TopologyPolicy.NONE and (ask is None or node.ledger.topology.is_even):
         if ask is None:
-            return Fit(True)
+            return CpuFit(True)
         refusal = shortage(node.ledger, ask)
-        return refusal if refusal is not None else Fit(_would_be_kept(node.ledger, ask))
+        return refusal if refusal is not None else CpuFit(_would_be_kept(node.ledger, ask))
     if policy is TopologyPolicy.NONE:
         given = give(node, need)
     else:
         given = _aligned(node, need, ask, policy, others, choosing=False)
-    return given if isinstance(given, Refusal) else Fit(given.kept, given.elsewhere)
+    return given if isinstance(given, Refusal) else CpuFit(given.kept, given.elsewhere)
 
 
 def policy_of(node: CpuNode, need: CpuNeed) -> TopologyPolicy:
@@ -219,7 +219,7 @@ def _aligned(
     others: Provider,
     *,
     choosing: bool = True,
-) -> Given | Refusal:
+) -> GivenCpus | Refusal:
     """Without `choosing`, the result says only whether, and whether preferences are satisfied, as far as counting
     shows.
     """
@@ -259,14 +259,14 @@ def _aligned(
     within = None if cpu_nodes == ids else topology.numa_mask(cpu_nodes)
     if not choosing and (ask is None or topology.is_even):
         if ask is None:
-            return Given(0, kept=alignment.preferred, elsewhere=elsewhere)
+            return GivenCpus(0, kept=alignment.preferred, elsewhere=elsewhere)
         bounded = replace(ask, within=within)
         short = shortage(node.ledger, bounded)
         if short is not None and policy is TopologyPolicy.BEST_EFFORT and within is not None:
             short = shortage(node.ledger, ask)
-            return short if short is not None else Given(0, kept=False, elsewhere=elsewhere)
+            return short if short is not None else GivenCpus(0, kept=False, elsewhere=elsewhere)
         kept = alignment.preferred and _would_be_kept(node.ledger, bounded)
-        return short if short is not None else Given(0, kept=kept, elsewhere=elsewhere)
+        return short if short is not None else GivenCpus(0, kept=kept, elsewhere=elsewhere)
     cpus, kept = 0, alignment.preferred
     if ask is not None:
         choice = take_by_strategy(node.ledger, replace(ask, within=within))
@@ -278,7 +278,7 @@ def _aligned(
     cpu_rooms_m = tuple(room for room in cpu_rooms_m if room.node in cpu_nodes)
     if memory_rooms is not None:
         memory_rooms = tuple(room for room in memory_rooms if room.node in memory_nodes)
-    return Given(cpus, _numa(node, need, cpus, cpu_rooms_m, memory_rooms), kept, elsewhere)
+    return GivenCpus(cpus, _numa(node, need, cpus, cpu_rooms_m, memory_rooms), kept, elsewhere)
 
 
 def _numa(

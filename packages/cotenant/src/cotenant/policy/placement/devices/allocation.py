@@ -20,20 +20,20 @@ from dataclasses import dataclass, replace
 from cotenant.model.cpus.topology import mask_of, numbers_in
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import DeviceType
-from cotenant.model.devices.hints import CountBy, DeviceHint, JointAllocation, PartitionSpec, Scope
+from cotenant.model.devices.hints import CountBy, DeviceHint, DeviceScope, JointAllocation, PartitionSpec
 from cotenant.model.devices.inventory import NODE_ISOLATION
 from cotenant.model.devices.partition import Partition
 from cotenant.model.devices.request import WHOLE, DeviceRequest
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.devices.fitting import Fitting, fitting, missing_to, shortage
 from cotenant.policy.placement.devices.functions import free_function, with_free_function
-from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
+from cotenant.policy.placement.devices.ledger import DeviceLedger, DevicesOfType
 from cotenant.policy.placement.devices.nearness import near, near_groups
 from cotenant.policy.placement.devices.partitions import ANY, choose_partition
-from cotenant.policy.placement.devices.strategy import Rank, Strategy, UsualPod, rank
+from cotenant.policy.placement.devices.strategy import DeviceStrategy, Rank, UsualPod, rank
 from cotenant.policy.placement.refusal import Refusal
 
-_Serving = tuple[Pool, DeviceRequest, Fitting]
+_Serving = tuple[DevicesOfType, DeviceRequest, Fitting]
 ANY_ISOLATION = "*"
 TypedMinors = tuple[tuple[DeviceType, int], ...]  # a mask of minors per type
 
@@ -46,7 +46,7 @@ class DeviceAsk:
     hints: tuple[DeviceHint, ...] = ()
     joint: JointAllocation | None = None
     partition: PartitionSpec | None = None  # set: only a partition is accepted
-    strategy: Strategy = Strategy.DEFAULT
+    strategy: DeviceStrategy = DeviceStrategy.DEFAULT
     usual: tuple[UsualPod, ...] = ()  # for the fragmentation strategy
     isolation: str = ""  # what has to enforce a share of a GPU; ANY_ISOLATION: whatever does
     numa: int | None = None  # mask of NUMA ids; None = any
@@ -220,31 +220,31 @@ class _Work:
             room = Fitting(room.asked, serving, room.need, room.parts, room.partial)
         return pool, request, room
 
-    def _minors(self, pool: Pool, request: DeviceRequest, room: Fitting) -> tuple[int, ...] | Refusal:
+    def _minors(self, pool: DevicesOfType, request: DeviceRequest, room: Fitting) -> tuple[int, ...] | Refusal:
         hint = self.hints.get(request.type)
-        scope = hint.scope if hint else Scope.NODE
+        scope = hint.scope if hint else DeviceScope.NODE
         if request.type is DeviceType.GPU and not request.shared:
             spec = self.ask.partition
             honor = self.ledger.honor or spec is not None
             if honor or self.ledger.table is not None:
                 free = room.fits & ~pool.busy
-                within = None if scope is Scope.NODE else near_groups(pool, scope)
+                within = None if scope is DeviceScope.NODE else near_groups(pool, scope)
                 partition = choose_partition(self.ledger.table, request.count, free, spec or ANY, within)
                 if isinstance(partition, Partition):
                     return numbers_in(partition.minors)
                 if honor:
                     return partition
-        apart = self.ask.strategy is Strategy.SPREAD
+        apart = self.ask.strategy is DeviceStrategy.SPREAD
         order = sorted(numbers_in(room.fits), key=self._rank(pool, request, room)) if room.partial else ()
         preferred = _of_type(self.ask.preferred, request.type, 0)
         return near(pool, room.fits, request.count, scope, preferred, order, apart)
 
-    def _rank(self, pool: Pool, request: DeviceRequest, room: Fitting) -> Rank:
+    def _rank(self, pool: DevicesOfType, request: DeviceRequest, room: Fitting) -> Rank:
         preferred = _of_type(self.ask.preferred, request.type, 0)
         order = rank(self.ask.strategy, pool, room.need, self.ask.usual)
         return (lambda minor: (not preferred >> minor & 1, *order(minor))) if preferred else order
 
-    def _allocations(self, pool: Pool, room: Fitting, minors: Iterable[int]) -> tuple[DeviceAllocation, ...]:
+    def _allocations(self, pool: DevicesOfType, room: Fitting, minors: Iterable[int]) -> tuple[DeviceAllocation, ...]:
         type_ = pool.inventory.type
         hint = self.hints.get(type_)
         found = []

@@ -18,7 +18,7 @@ from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import DeviceType
 from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, TypedMinors, allocate
 from cotenant.policy.placement.devices.inventory import Row
-from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
+from cotenant.policy.placement.devices.ledger import DeviceLedger, DevicesOfType
 from cotenant.policy.placement.refusal import Refusal
 
 
@@ -58,7 +58,7 @@ def _minors(kept: Sequence[DeviceAllocation], types: Iterable[DeviceType]) -> Ty
     return tuple(found.items())
 
 
-def _only(pool: Pool, kept: Sequence[DeviceAllocation]) -> Pool:
+def _only(pool: DevicesOfType, kept: Sequence[DeviceAllocation]) -> DevicesOfType:
     """The pool as if everything but the reserved parts were in use; resources that a reserved part does not mention
     are unchanged.
     """
@@ -84,4 +84,4 @@ def _only(pool: Pool, kept: Sequence[DeviceAllocation]) -> Pool:
         held = {one.bus for allocation in own for one in allocation.functions}
         if held:
             functions |= {one.bus for group in device.function_groups for one in group.functions} - held
-    return Pool(inventory, tuple(used), busy, frozenset(functions))
+    return DevicesOfType(inventory, tuple(used), busy, frozenset(functions))

@@ -13,7 +13,7 @@ from operator import le, sub
 from cotenant.model.cpus.topology import numbers_in
 from cotenant.model.resources import Amounts, format_amount
 from cotenant.policy.placement.devices.inventory import Row, part_of
-from cotenant.policy.placement.devices.ledger import Pool
+from cotenant.policy.placement.devices.ledger import DevicesOfType
 
 PPM = 1_000_000
 
@@ -35,7 +35,7 @@ class Fitting:
         return Fitting(self.asked & minors, self.fits & minors, self.need, self.parts, self.partial)
 
 
-def fitting(pool: Pool, part: Amounts, among: int) -> Fitting:
+def fitting(pool: DevicesOfType, part: Amounts, among: int) -> Fitting:
     """Compare one part with the free amounts of each healthy device in `among`."""
     inventory = pool.inventory
     among &= inventory.healthy
@@ -66,7 +66,7 @@ def fitting(pool: Pool, part: Amounts, among: int) -> Fitting:
     return Fitting(among, fits, tuple(need), tuple(parts), partial)
 
 
-def shortage(pool: Pool, found: Fitting, count: int) -> str:
+def shortage(pool: DevicesOfType, found: Fitting, count: int) -> str:
     """What is missing for `count` devices: the nearest miss, and devices excluded as unhealthy or not selected."""
     parts = [f"{found.fits.bit_count()} of {count} devices have room"]
     nearest = _nearest(pool, found)
@@ -81,7 +81,7 @@ def shortage(pool: Pool, found: Fitting, count: int) -> str:
     return "; ".join(parts)
 
 
-def _nearest(pool: Pool, found: Fitting) -> str:
+def _nearest(pool: DevicesOfType, found: Fitting) -> str:
     best: tuple[int, int, str] | None = None
     name = pool.inventory.type.value
     for minor in numbers_in(found.asked & ~found.fits):
@@ -102,7 +102,7 @@ def _nearest(pool: Pool, found: Fitting) -> str:
     return best[2] if best else ""
 
 
-def missing_to(pool: Pool, found: Fitting, count: int) -> int:
+def missing_to(pool: DevicesOfType, found: Fitting, count: int) -> int:
     """Distance from `count` fitting devices, in parts per million of a device: the nearest miss, plus a whole
     device for each further one.
     """

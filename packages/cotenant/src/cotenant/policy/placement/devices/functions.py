@@ -14,15 +14,15 @@ from collections.abc import Iterator
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.cpus.topology import numbers_in
 from cotenant.model.devices.device import VirtualFunction
-from cotenant.policy.placement.devices.ledger import Pool
+from cotenant.policy.placement.devices.ledger import DevicesOfType
 
 
-def free_function(pool: Pool, minor: int, selector: LabelSelector) -> VirtualFunction | None:
+def free_function(pool: DevicesOfType, minor: int, selector: LabelSelector) -> VirtualFunction | None:
     """The function to allocate, or None where no selected one is free."""
     return min(_free(pool, minor, selector), key=lambda function: function.bus, default=None)
 
 
-def with_free_function(pool: Pool, minors: int, selector: LabelSelector) -> int:
+def with_free_function(pool: DevicesOfType, minors: int, selector: LabelSelector) -> int:
     """Those of `minors` with a free function."""
     found = 0
     for minor in numbers_in(minors):
@@ -31,7 +31,7 @@ def with_free_function(pool: Pool, minors: int, selector: LabelSelector) -> int:
     return found
 
 
-def _free(pool: Pool, minor: int, selector: LabelSelector) -> Iterator[VirtualFunction]:
+def _free(pool: DevicesOfType, minor: int, selector: LabelSelector) -> Iterator[VirtualFunction]:
     device = pool.inventory.devices[minor]
     for group in device.function_groups if device is not None else ():
         if selector.matches(group.labels):

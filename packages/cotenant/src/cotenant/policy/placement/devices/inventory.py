@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from cotenant.model.devices.device import Device, DeviceType
-from cotenant.model.devices.hints import Scope
+from cotenant.model.devices.hints import DeviceScope
 from cotenant.model.devices.request import filled
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import GPU_MEMORY, Amounts
@@ -30,14 +30,14 @@ class DeviceGroup:
     """
 
     minors: int
-    scope: Scope
+    scope: DeviceScope
     linked: bool  # all within one link domain
     around: tuple[int, ...]
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class DeviceInventory:
     """Tuples are indexed by minor; None where there is no such device."""
 
     type: DeviceType
@@ -52,7 +52,7 @@ class Inventory:
     by_numa: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, type_: DeviceType, devices: Iterable[Device]) -> Inventory:
+    def of(cls, type_: DeviceType, devices: Iterable[Device]) -> DeviceInventory:
         """Those of `devices` that have this type. Raises `InvalidInput` where a minor comes twice."""
         own = sorted((device for device in devices if device.type is type_), key=lambda device: device.minor)
         resources = tuple(sorted({name for device in own for name in device.total.names()}))
@@ -123,7 +123,7 @@ def _groups(devices: list[Device]) -> list[DeviceGroup]:
     links = [mask for _, mask in _masks((device.link, device) for device in devices)]
     found: list[DeviceGroup] = []
 
-    def add(minors: int, scope: Scope, around: tuple[int, ...], name: str) -> None:
+    def add(minors: int, scope: DeviceScope, around: tuple[int, ...], name: str) -> None:
         linked = any(not minors & ~mask for mask in links)
         found.append(DeviceGroup(minors, scope, linked, around, name))
         for mask in links:
@@ -131,13 +131,13 @@ def _groups(devices: list[Device]) -> list[DeviceGroup]:
             if not linked and part.bit_count() > 1:
                 found.append(DeviceGroup(part, scope, True, around, name))
 
-    add(every, Scope.NODE, (every,), "the node")
+    add(every, DeviceScope.NODE, (every,), "the node")
     for numa, in_numa in _masks((device.numa, device) for device in devices):
-        add(in_numa, Scope.NUMA, (every, in_numa), f"NUMA {numa}")
+        add(in_numa, DeviceScope.NUMA, (every, in_numa), f"NUMA {numa}")
         for pcie, under in _masks((device.pcie, device) for device in devices if device.numa == numa):
-            add(under, Scope.PCIE, (every, in_numa, under), f"PCIe {pcie}")
+            add(under, DeviceScope.PCIE, (every, in_numa, under), f"PCIe {pcie}")
     for pcie, under in _masks((device.pcie, device) for device in devices if device.numa is None):
-        add(under, Scope.PCIE, (every, under), f"PCIe {pcie}")
+        add(under, DeviceScope.PCIE, (every, under), f"PCIe {pcie}")
     return found
 
 

@@ -17,7 +17,7 @@ from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.partition import PartitionTable
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.devices.inventory import Inventory, Row, part_of
+from cotenant.policy.placement.devices.inventory import DeviceInventory, Row, part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +29,20 @@ class DeviceHolding:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class DevicesOfType:
     """The devices of one type. `used` is indexed by minor, like the inventory's tuples."""
 
-    inventory: Inventory
+    inventory: DeviceInventory
     used: tuple[Row, ...]
     busy: int  # devices of which any part is used
     functions: frozenset[str] = frozenset()  # PCI addresses of allocated virtual functions
 
     @classmethod
-    def empty(cls, inventory: Inventory) -> Pool:
+    def empty(cls, inventory: DeviceInventory) -> DevicesOfType:
         """A pool without use."""
         return cls(inventory, ((0,) * len(inventory.resources),) * len(inventory.devices), 0)
 
-    def changed(self, allocations: Iterable[DeviceAllocation], sign: int) -> Pool:
+    def changed(self, allocations: Iterable[DeviceAllocation], sign: int) -> DevicesOfType:
         """With these allocations added (1) or removed (-1), at least 0. Allocations of unknown devices are ignored."""
         used = list(self.used)
         busy = self.busy
@@ -58,7 +58,7 @@ class Pool:
                 )
                 used[allocation.minor] = row
                 busy = busy | 1 << allocation.minor if any(row) else busy & ~(1 << allocation.minor)
-        return Pool(self.inventory, tuple(used), busy, frozenset(functions))
+        return DevicesOfType(self.inventory, tuple(used), busy, frozenset(functions))
 
     def row(self, allocation: DeviceAllocation) -> Row:
         """An allocation's amounts over the inventory's resources, with both forms of memory; other resources are
@@ -76,7 +76,7 @@ class DeviceLedger:
     those (`honor`). `isolation`: what enforces shares of its GPUs; empty where nothing is said to.
     """
 
-    pools: tuple[Pool, ...]
+    pools: tuple[DevicesOfType, ...]
     holdings: tuple[DeviceHolding, ...] = ()
     table: PartitionTable | None = None
     honor: bool = False
@@ -88,13 +88,19 @@ class DeviceLedger:
     ) -> DeviceLedger:
         """A ledger without holdings. Raises `InvalidInput` on a duplicate minor."""
         types = [type_ for type_ in DeviceType if any(device.type is type_ for device in devices)]
-        return cls(tuple(Pool.empty(Inventory.of(type_, devices)) for type_ in types), (), table, honor, isolation)
+        return cls(
+            tuple(DevicesOfType.empty(DeviceInventory.of(type_, devices)) for type_ in types),
+            (),
+            table,
+            honor,
+            isolation,
+        )
 
     def idle(self) -> DeviceLedger:
         """The same devices without holdings."""
-        return replace(self, pools=tuple(Pool.empty(pool.inventory) for pool in self.pools), holdings=())
+        return replace(self, pools=tuple(DevicesOfType.empty(pool.inventory) for pool in self.pools), holdings=())
 
-    def pool(self, type_: DeviceType) -> Pool | None:
+    def pool(self, type_: DeviceType) -> DevicesOfType | None:
         """The devices of one type; None where the node has none."""
         for pool in self.pools:
             if pool.inventory.type is type_:
@@ -154,7 +160,7 @@ class DeviceLedger:
                     f"ledger of {pool.inventory.type.value}", pool.used, f"the holdings' sums {summed.used}"
                 )
 
-    def _changed(self, allocations: Sequence[DeviceAllocation], sign: int) -> tuple[Pool, ...]:
+    def _changed(self, allocations: Sequence[DeviceAllocation], sign: int) -> tuple[DevicesOfType, ...]:
         changed = []
         for pool in self.pools:
             own = [allocation for allocation in allocations if allocation.type is pool.inventory.type]

@@ -14,23 +14,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cotenant.model.cpus.topology import lowest, numbers_in
-from cotenant.model.devices.hints import SCOPE_WORDS, Scope
+from cotenant.model.devices.hints import SCOPE_WORDS, DeviceScope
 from cotenant.policy.placement.devices.inventory import DeviceGroup
-from cotenant.policy.placement.devices.ledger import Pool
+from cotenant.policy.placement.devices.ledger import DevicesOfType
 from cotenant.policy.placement.refusal import Refusal
 
-_LINKED = max(Scope) + 1  # above every scope
+_LINKED = max(DeviceScope) + 1  # above every scope
 
 
 def near(
-    pool: Pool, fits: int, count: int, scope: Scope, preferred: int, order: Sequence[int], apart: bool
+    pool: DevicesOfType, fits: int, count: int, scope: DeviceScope, preferred: int, order: Sequence[int], apart: bool
 ) -> tuple[int, ...] | Refusal:
     """`count` minors of `fits`, which has at least that many, no wider than `scope`. `order`: all of them, the best
     first, or () where all are equal; `apart`: away from devices in use.
     """
-    if scope is Scope.DEVICE and count > 1:
+    if scope is DeviceScope.DEVICE and count > 1:
         return Refusal(f"several {pool.inventory.type.value} devices within one device", f"{count} requested")
-    widest = Scope.NODE if scope is Scope.DEVICE else scope  # one device is near itself wherever it is
+    widest = DeviceScope.NODE if scope is DeviceScope.DEVICE else scope  # one device is near itself wherever it is
     best = (-1, -1, 0)
     equal: list[DeviceGroup] = []
     for group in pool.inventory.groups if count == 1 else pool.inventory.linked_first:
@@ -60,14 +60,14 @@ def near(
     return tuple(sorted(minors[:count]))
 
 
-def near_groups(pool: Pool, scope: Scope) -> tuple[int, ...]:
+def near_groups(pool: DevicesOfType, scope: DeviceScope) -> tuple[int, ...]:
     """Masks of the groups that are no wider than a scope; for one device, each by itself."""
-    if scope is Scope.DEVICE:
+    if scope is DeviceScope.DEVICE:
         return tuple(1 << minor for minor in numbers_in(pool.inventory.minors))
     return tuple(group.minors for group in pool.inventory.groups if group.scope >= scope)
 
 
-def _too_far(pool: Pool, fits: int, count: int, scope: Scope) -> Refusal:
+def _too_far(pool: DevicesOfType, fits: int, count: int, scope: DeviceScope) -> Refusal:
     """No group of the scope has enough devices, or none is known: name the one with most."""
     type_ = pool.inventory.type.value
     reason = f"not enough {type_} devices within one {SCOPE_WORDS[scope]}"

@@ -20,14 +20,14 @@ from collections.abc import Sequence
 
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO
-from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
-from cotenant.policy.placement.devices.strategy import Strategy, UsualPod, fragments
+from cotenant.policy.placement.devices.ledger import DeviceLedger, DevicesOfType
+from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod, fragments
 
 PERCENT = 100
 
 
 def worth(
-    strategy: Strategy, ledger: DeviceLedger, chosen: Sequence[DeviceAllocation], usual: Sequence[UsualPod]
+    strategy: DeviceStrategy, ledger: DeviceLedger, chosen: Sequence[DeviceAllocation], usual: Sequence[UsualPod]
 ) -> float:
     """0 to 100, more is better; for `FRAGMENTATION` with usual pods the negative growth of F."""
     pool = ledger.pool(chosen[0].type) if chosen else None
@@ -37,12 +37,12 @@ def worth(
     before, after = _used_percent(pool), _used_percent(pool.changed(own, 1))
     if not before:
         return 0.0
-    if strategy is Strategy.FRAGMENTATION and usual:
+    if strategy is DeviceStrategy.FRAGMENTATION and usual:
         return float(fragments(_idle(before), usual) - fragments(_idle(after), usual))
-    if strategy is Strategy.DEFAULT:
+    if strategy is DeviceStrategy.DEFAULT:
         return PERCENT - sum(after.values()) / len(after)
     packed = _packed(before, after, [allocation.minor for allocation in own])
-    return PERCENT - packed if strategy is Strategy.SPREAD else packed
+    return PERCENT - packed if strategy is DeviceStrategy.SPREAD else packed
 
 
 def _packed(before: dict[int, int], after: dict[int, int], minors: Sequence[int]) -> float:
@@ -54,7 +54,7 @@ def _packed(before: dict[int, int], after: dict[int, int], minors: Sequence[int]
     return (2.0 * sum(full) / len(full) + few_idle) / 3.0
 
 
-def _used_percent(pool: Pool) -> dict[int, int]:
+def _used_percent(pool: DevicesOfType) -> dict[int, int]:
     """Used percentage of each healthy device, by its most used resource."""
     resources = pool.inventory.resources
     columns = [column for column, name in enumerate(resources) if name in (GPU_CORE, GPU_MEMORY_RATIO)]

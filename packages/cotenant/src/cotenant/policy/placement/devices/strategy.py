@@ -23,12 +23,12 @@ from enum import StrEnum
 
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO
 from cotenant.policy.placement.devices.inventory import Row
-from cotenant.policy.placement.devices.ledger import Pool
+from cotenant.policy.placement.devices.ledger import DevicesOfType
 
 PPM = 1_000_000
 
 
-class Strategy(StrEnum):
+class DeviceStrategy(StrEnum):
     """How a device is chosen among those with enough free."""
 
     DEFAULT = "default"
@@ -49,14 +49,14 @@ class UsualPod:
 Rank = Callable[[int], tuple[int, ...]]
 
 
-def rank(strategy: Strategy, pool: Pool, need: Sequence[Row | None], usual: Sequence[UsualPod]) -> Rank:
+def rank(strategy: DeviceStrategy, pool: DevicesOfType, need: Sequence[Row | None], usual: Sequence[UsualPod]) -> Rank:
     """A function of a minor; the device with the smallest rank is taken. `need` is indexed by minor."""
-    if strategy is Strategy.FRAGMENTATION and usual:
+    if strategy is DeviceStrategy.FRAGMENTATION and usual:
         return _fragmentation(pool, need, usual)
     resources = pool.inventory.resources
     columns = [place for place, name in enumerate(resources) if name != GPU_CORE]
     core = resources.index(GPU_CORE) if GPU_CORE in resources else 0
-    sign = -1 if strategy in (Strategy.DEFAULT, Strategy.SPREAD) else 1
+    sign = -1 if strategy in (DeviceStrategy.DEFAULT, DeviceStrategy.SPREAD) else 1
     totals, used = pool.inventory.totals, pool.used
     known: dict[tuple[Row | None, Row], tuple[int, int]] = {}  # devices in the same state rank alike
 
@@ -73,7 +73,7 @@ def rank(strategy: Strategy, pool: Pool, need: Sequence[Row | None], usual: Sequ
     return left
 
 
-def _fragmentation(pool: Pool, need: Sequence[Row | None], usual: Sequence[UsualPod]) -> Rank:
+def _fragmentation(pool: DevicesOfType, need: Sequence[Row | None], usual: Sequence[UsualPod]) -> Rank:
     columns = [column for column, name in enumerate(pool.inventory.resources) if name in (GPU_CORE, GPU_MEMORY_RATIO)]
     idle = _idle_percent(pool, columns)
     known: dict[tuple[int, int], int] = {}  # by idle percent and percent taken: equal changes leave equal fragments
@@ -105,7 +105,7 @@ def fragments(idle: Sequence[int], usual: Sequence[UsualPod]) -> int:
     return total
 
 
-def _idle_percent(pool: Pool, columns: Sequence[int]) -> dict[int, int]:
+def _idle_percent(pool: DevicesOfType, columns: Sequence[int]) -> dict[int, int]:
     """The smaller of core and memory that is left of each healthy device, percent."""
     idle = {}
     for minor, total in enumerate(pool.inventory.totals):

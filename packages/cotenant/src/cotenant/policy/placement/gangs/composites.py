@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from cotenant.model.groups.gang import CompositeGroup, Disruption, GangTopology, MatchPolicy, Mode, PodGroup
+from cotenant.model.groups.gang import CompositeGroup, Disruption, GangMode, GangTopology, MatchPolicy, PodGroup
 
 MAX_DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class GroupTree:
     """The groups of one namespace that have a composite group above or below them."""
 
     groups: Mapping[str, PodGroup]  # with a parent, by key
@@ -104,7 +104,7 @@ class Tree:
             notes = replace(
                 group.notes,
                 groups=bundle,
-                mode=Mode.STRICT if len(bundle) > 1 or topology is not None else group.notes.mode,
+                mode=GangMode.STRICT if len(bundle) > 1 or topology is not None else group.notes.mode,
                 topology=topology,
                 match_policy=MatchPolicy.WAITING_AND_RUNNING if len(bundle) > 1 else group.notes.match_policy,
                 wrong=(*group.notes.wrong, *(member for above in path for member in above.wrong)),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class HoldingGang:
     """A gang whose members hold nodes and wait for the others."""
 
     key: str
@@ -33,7 +33,7 @@ class Way:
     to: str
 
 
-def give_way(holders: Sequence[Holder]) -> Way | None:
+def give_way(holders: Sequence[HoldingGang]) -> Way | None:
     """The next step out of a deadlock; None where there is none."""
     if len(holders) < 2 or not all(holder.stuck for holder in holders):
         return None

@@ -2,7 +2,7 @@
 policy.
 
 What counts towards the minimum (members waiting with a node, running members, the past) depends on the policy, and all
-gangs of a bundle must reach theirs. One tally per gang. `Tally.is_met` says whether enough of its members have a node;
+gangs of a bundle must reach theirs. One tally per gang. `GangTally.is_met` says whether enough of its members have a node;
 `pre_enqueue` checks over the tallies of a bundle whether there are enough members at all.
 Limits: the caller counts, and asks every gang of a bundle.
 
@@ -20,7 +20,7 @@ from enum import StrEnum
 from cotenant.model.groups.gang import GangSpec, MatchPolicy
 
 
-class Gate(StrEnum):
+class QueueGate(StrEnum):
     """Whether a pod may enter the queue."""
 
     OK = "ok"
@@ -29,7 +29,7 @@ class Gate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class GangTally:
     """Counts of one gang. `spec` None = it has no specification."""
 
     key: str
@@ -57,13 +57,13 @@ class Tally:
         return self.spec.min_available - counted
 
 
-def pre_enqueue(bound_together: Iterable[Tally]) -> tuple[Gate, Tally | None]:
+def pre_enqueue(bound_together: Iterable[GangTally]) -> tuple[QueueGate, GangTally | None]:
     """Whether a gang's pods may enter the queue, and the first gang that prevents it."""
     tallies = tuple(bound_together)
     for tally in tallies:
         if tally.spec is None:
-            return Gate.NOT_INITIALISED, tally
+            return QueueGate.NOT_INITIALISED, tally
     for tally in tallies:
         if tally.spec is not None and not tally.satisfied and tally.members < tally.spec.min_available:
-            return Gate.NOT_ENOUGH, tally
-    return Gate.OK, None
+            return QueueGate.NOT_ENOUGH, tally
+    return QueueGate.OK, None

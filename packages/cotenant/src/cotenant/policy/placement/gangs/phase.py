@@ -18,7 +18,7 @@ ENDED = frozenset({GangPhase.FINISHED, GangPhase.FAILED})  # these outlast the m
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class MemberCounts:
     """Counts of a gang's members."""
 
     members: int  # existing, ended ones included
@@ -28,7 +28,7 @@ class Counts:
     failed: int
 
 
-def phase_of(before: GangPhase, minimum: int, counts: Counts, api_group: str = SIGS_GROUP) -> GangPhase:
+def phase_of(before: GangPhase, minimum: int, counts: MemberCounts, api_group: str = SIGS_GROUP) -> GangPhase:
     """The next phase of a PodGroup."""
     if counts.members == 0 and before in ENDED:
         return before

@@ -17,7 +17,7 @@ from dataclasses import replace
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups import gang
-from cotenant.model.groups.gang import NO_NOTES, GangNotes, GangSpec, MatchPolicy, Mode, PodGroup
+from cotenant.model.groups.gang import NO_NOTES, GangMode, GangNotes, GangSpec, MatchPolicy, PodGroup
 
 _COUNT = re.compile(r"[0-9]{1,9}")
 
@@ -115,7 +115,7 @@ def _spec(
         wait_s = None
     if notes.topology is not None and notes.gather:
         messages.append(f"annotation {gang.TOPOLOGY} counts, and not {gang.NETWORK_TOPOLOGY}")
-    if (notes.topology is not None or notes.gather) and notes.mode is Mode.NON_STRICT:
+    if (notes.topology is not None or notes.gather) and notes.mode is GangMode.NON_STRICT:
         messages.append("members of a NonStrict gang are not gathered: topology counts for Strict gangs")
     groups = tuple(dict.fromkeys((*notes.groups, key))) if notes.groups else ()
     if notes.groups and key not in notes.groups:
@@ -129,7 +129,7 @@ def _spec(
         key,
         least,
         total,
-        notes.mode or Mode.STRICT,
+        notes.mode or GangMode.STRICT,
         notes.match_policy or MatchPolicy.ONCE_SATISFIED,
         wait_s if wait_s is not None else gang.WAIT_S,
         groups if len(groups) > 1 else (),

@@ -27,7 +27,7 @@ import numpy as np
 
 from cotenant.model.arrays import Int
 from cotenant.model.compiled import njit
-from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI, GpuNodes, GpuShapes, first_devices
+from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI, GpuNodeArrays, GpuShapes, first_devices
 
 
 class GpuMix(NamedTuple):
@@ -121,7 +121,7 @@ class DeviceSums(NamedTuple):
 
 
 @njit
-def device_sums(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix) -> DeviceSums:
+def device_sums(nodes: GpuNodeArrays, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix) -> DeviceSums:
     """Sum over the devices of node `n`, as if `cpu_free` were left and `milli` taken of the devices of the mask."""
     low, high = 0, len(mix.cpu_steps)
     while low < high:
@@ -162,7 +162,7 @@ def sums_after(model: int, sums: DeviceSums, free: int, count: int, milli: int, 
 
 
 @njit
-def fragment(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix) -> int:
+def fragment(nodes: GpuNodeArrays, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix) -> int:
     """Return F of node `n` in milli-GPU x pods, as if `cpu_free` were left and `milli` taken of the devices of the
     mask.
 
@@ -172,7 +172,7 @@ def fragment(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, m
 
 
 @njit
-def cluster_fragment_gpus(nodes: GpuNodes, mix: GpuMix) -> float:
+def cluster_fragment_gpus(nodes: GpuNodeArrays, mix: GpuMix) -> float:
     """Return F of all nodes in GPUs, CPU-only classes included (to them all idle GPU is a fragment), as the
     published table has it.
     """
@@ -185,7 +185,7 @@ def cluster_fragment_gpus(nodes: GpuNodes, mix: GpuMix) -> float:
 
 
 @njit
-def _balance(nodes: GpuNodes, n: int, cpu_free: int, idle: int, w: GpuWeights) -> tuple[float, float]:
+def _balance(nodes: GpuNodeArrays, n: int, cpu_free: int, idle: int, w: GpuWeights) -> tuple[float, float]:
     """Return the cost, in GPUs, of GPU left without CPU, and of CPU left without GPU."""
     if nodes.gpu_count[n] == 0:
         return 0.0, 0.0
@@ -194,7 +194,9 @@ def _balance(nodes: GpuNodes, n: int, cpu_free: int, idle: int, w: GpuWeights) -
 
 
 @njit
-def phi_parts(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix, w: GpuWeights) -> PhiParts:
+def phi_parts(
+    nodes: GpuNodeArrays, n: int, cpu_free: int, devices: int, milli: int, mix: GpuMix, w: GpuWeights
+) -> PhiParts:
     """Return the parts of Phi of node `n`, as if `cpu_free` were left and `milli` taken of the devices of the mask."""
     sums = device_sums(nodes, n, cpu_free, devices, milli, mix)
     slots = 0
@@ -209,7 +211,7 @@ def phi_parts(nodes: GpuNodes, n: int, cpu_free: int, devices: int, milli: int, 
 
 
 @njit
-def phi(nodes: GpuNodes, n: int, mix: GpuMix, w: GpuWeights) -> float:
+def phi(nodes: GpuNodeArrays, n: int, mix: GpuMix, w: GpuWeights) -> float:
     """Return Phi of node `n` as it is."""
     parts = phi_parts(nodes, n, nodes.cpu_free[n], 0, 0, mix, w)
     return parts.fragment + parts.shortage + parts.surplus + parts.hole
@@ -217,7 +219,7 @@ def phi(nodes: GpuNodes, n: int, mix: GpuMix, w: GpuWeights) -> float:
 
 @njit
 def phi_score(
-    nodes: GpuNodes, n: int, shapes: GpuShapes, k: int, mix: GpuMix, w: GpuWeights, before: float
+    nodes: GpuNodeArrays, n: int, shapes: GpuShapes, k: int, mix: GpuMix, w: GpuWeights, before: float
 ) -> tuple[float, int]:
     """Return the score of shape `k` on node `n`, on which it fits, and the mask of the devices to take.
 

@@ -22,7 +22,7 @@ MAX_DEVICES = 62  # a set of devices is one signed 64-bit word
 ANY_MODEL = -1  # all bits set: every model is accepted
 
 
-class GpuNodes(NamedTuple):
+class GpuNodeArrays(NamedTuple):
     """One row per node: N nodes, at most D devices each. The `free` columns change, the others do not."""
 
     cpu_free: Int  # [N] milli-CPU
@@ -65,7 +65,7 @@ MISFIT_TEXT = {
 
 
 @njit
-def misfit(nodes: GpuNodes, n: int, shapes: GpuShapes, k: int) -> int:
+def misfit(nodes: GpuNodeArrays, n: int, shapes: GpuShapes, k: int) -> int:
     """Return why shape `k` does not fit node `n` (a `Misfit`); 0 = it fits."""
     wanted = shapes.gpu_count[k]
     if wanted > 0:
@@ -88,7 +88,7 @@ def misfit(nodes: GpuNodes, n: int, shapes: GpuShapes, k: int) -> int:
 
 
 @njit
-def first_devices(nodes: GpuNodes, n: int, count: int, milli: int) -> int:
+def first_devices(nodes: GpuNodeArrays, n: int, count: int, milli: int) -> int:
     """Return the mask of the first `count` devices of node `n` with `milli` left (fewer bits where there are not so
     many).
     """
@@ -101,7 +101,7 @@ def first_devices(nodes: GpuNodes, n: int, count: int, milli: int) -> int:
 
 
 @njit
-def tightest_device(nodes: GpuNodes, n: int, milli: int) -> int:
+def tightest_device(nodes: GpuNodeArrays, n: int, milli: int) -> int:
     """Return the mask of the one device of node `n` with least left among those with `milli` left; 0 = none."""
     best = -1
     for i in range(nodes.gpu_count[n]):
@@ -112,7 +112,7 @@ def tightest_device(nodes: GpuNodes, n: int, milli: int) -> int:
 
 
 @njit
-def take(nodes: GpuNodes, n: int, shapes: GpuShapes, k: int, devices: int, sign: int) -> None:
+def take(nodes: GpuNodeArrays, n: int, shapes: GpuShapes, k: int, devices: int, sign: int) -> None:
     """Add (`sign` = 1) or remove (-1) shape `k` on the devices of the mask, in place."""
     nodes.cpu_free[n] -= sign * shapes.cpu[k]
     nodes.memory_free[n] -= sign * shapes.memory[k]

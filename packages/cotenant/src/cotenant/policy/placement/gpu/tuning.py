@@ -27,7 +27,7 @@ from math import ceil
 
 from cotenant.model.arrays import Int
 from cotenant.policy.placement.gpu.fragmentation import GpuWeights
-from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI, GpuNodes, GpuShapes
+from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI, GpuNodeArrays, GpuShapes
 
 BALANCED = GpuWeights(shortage=7.7, surplus=0.69, hole=7.1, unit=220, quantum=0.06, several=4)
 SCARCE_CPU = BALANCED._replace(shortage=0.0, surplus=0.0, hole=0.0, quantum=0.02, several=1)
@@ -38,7 +38,7 @@ SHORTAGE_ALONE = (
 )
 
 
-def cpu_per_gpu(nodes: GpuNodes, shapes: GpuShapes, pods: Int) -> float:
+def cpu_per_gpu(nodes: GpuNodeArrays, shapes: GpuShapes, pods: Int) -> float:
     """Return (CPU asked / CPU there) / (GPU asked / GPU there) of a mix; infinite without any GPU demand. `pods` is
     [K].
     """
@@ -49,7 +49,7 @@ def cpu_per_gpu(nodes: GpuNodes, shapes: GpuShapes, pods: Int) -> float:
     return cpu_asked / gpu_asked if gpu_asked else float("inf")
 
 
-def weights_for(nodes: GpuNodes, shapes: GpuShapes, pods: Int) -> GpuWeights:
+def weights_for(nodes: GpuNodeArrays, shapes: GpuShapes, pods: Int) -> GpuWeights:
     """Return the weights for a mix of `pods[k]` pods of shape k on these nodes."""
     ratio = cpu_per_gpu(nodes, shapes, pods)
     surplus, rest = _left(ratio, SURPLUS_RAMP), _left(ratio, BALANCE_RAMP)

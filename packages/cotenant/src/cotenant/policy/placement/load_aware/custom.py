@@ -15,7 +15,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonObject, json_object
 from cotenant.model.machine.node_metric import Statistic, Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, parse_amount
-from cotenant.policy.placement.load_aware.settings import NodeThresholds, Percentile, Percentiles, Shares
+from cotenant.policy.placement.load_aware.settings import LoadShares, NodeThresholds, Percentile, Percentiles
 
 _DURATION = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})(?:\.[0-9]+)?s)?")
 
@@ -44,14 +44,14 @@ def raw_allocatable(text: str) -> Use:
     return Use(*found)
 
 
-def shares(data: object, field: str) -> Shares:
+def shares(data: object, field: str) -> LoadShares:
     """Percentages by resource; other resources are ignored. Raises `InvalidInput`."""
     if data is None:
-        return Shares()
+        return LoadShares()
     if not isinstance(data, dict):
         raise InvalidInput(field, data, 'an object such as {"cpu": 65, "memory": 95}')
     try:
-        return Shares(data.get(CPU_NAME, 0), data.get(MEMORY_NAME, 0))
+        return LoadShares(data.get(CPU_NAME, 0), data.get(MEMORY_NAME, 0))
     except InvalidInput as error:
         raise InvalidInput(f"{field}: {error.field}", error.value, error.expected, error.hint) from None
 

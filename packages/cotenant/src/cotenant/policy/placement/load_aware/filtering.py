@@ -16,10 +16,10 @@ from cotenant.model.machine.node_metric import Use
 from cotenant.policy.placement.load_aware.settings import (
     NO_THRESHOLDS,
     LoadAwareSettings,
+    LoadShares,
     NodeThresholds,
-    Shares,
 )
-from cotenant.policy.placement.load_aware.usage import Look
+from cotenant.policy.placement.load_aware.usage import UsageView
 
 REASON_CPU = "node(s) would use more CPU than the load threshold allows"
 REASON_MEMORY = "node(s) would use more memory than the load threshold allows"
@@ -28,25 +28,25 @@ UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FilterThresholds:
     """The thresholds for a node and the view of its use that they apply to."""
 
-    thresholds: Shares
-    look: Look
+    thresholds: LoadShares
+    look: UsageView
 
 
-def rule_for(is_prod: bool, settings: LoadAwareSettings, own: NodeThresholds = NO_THRESHOLDS) -> Rule:
+def rule_for(is_prod: bool, settings: LoadAwareSettings, own: NodeThresholds = NO_THRESHOLDS) -> FilterThresholds:
     """Production thresholds for production pods where set, else a percentile's where set, else those of current use.
 
     A node's own set replaces the cluster's whole set of the same kind.
     """
     prod = own.prod_thresholds or settings.prod_thresholds
     if is_prod and prod:
-        return Rule(prod, Look(production=True))
+        return FilterThresholds(prod, UsageView(production=True))
     percentiles = own.percentiles if own.percentiles is not None else settings.percentiles
     if percentiles is not None and percentiles.filters:
-        return Rule(percentiles.thresholds, Look(percentile=percentiles.filter_by))
-    return Rule(own.thresholds or settings.thresholds, Look(forecast=settings.forecast is not None))
+        return FilterThresholds(percentiles.thresholds, UsageView(percentile=percentiles.filter_by))
+    return FilterThresholds(own.thresholds or settings.thresholds, UsageView(forecast=settings.forecast is not None))
 
 
 def max_used(allocatable: int, threshold_pct: int) -> int:
@@ -58,7 +58,7 @@ def max_used(allocatable: int, threshold_pct: int) -> int:
     return ((2 * threshold_pct + 1) * allocatable - 1) // 200
 
 
-def room(allocatable: Use, thresholds: Shares, total: Use) -> Use:
+def room(allocatable: Use, thresholds: LoadShares, total: Use) -> Use:
     """Headroom of a node; negative where it uses more than allowed."""
     cpu, memory = max_used(allocatable.cpu_m, thresholds.cpu), max_used(allocatable.memory_bytes, thresholds.memory)
     return Use(

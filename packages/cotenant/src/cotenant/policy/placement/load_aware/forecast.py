@@ -25,7 +25,7 @@ _LEAST = 1e-4  # a bucket that has decayed to this share of one sample is droppe
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class LoadForecast:
     """Quantile, half-life and margin. Raises `InvalidInput`."""
 
     quantile_pct: int = 95
@@ -42,14 +42,14 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class DecayedHistory:
     """Decayed use up to `at_s`; buckets ascending."""
 
     at_s: float = -inf
     buckets: tuple[int, ...] = ()
     weights: tuple[float, ...] = ()
 
-    def with_sample(self, value: float, at_s: float, first: float, half_life_s: float) -> History:
+    def with_sample(self, value: float, at_s: float, first: float, half_life_s: float) -> DecayedHistory:
         """With one more sample. One older than the last is treated as simultaneous with it."""
         now_s = max(self.at_s, at_s)
         fade = 0.5 ** ((now_s - self.at_s) / half_life_s) if self.buckets else 0.0
@@ -57,7 +57,7 @@ class History:
         bucket = 0 if value <= first else max(0, ceil(log(value / first) / _LOG_RATIO - 1e-9))
         kept[bucket] = kept.get(bucket, 0.0) + 1.0
         ordered = sorted(kept)
-        return History(now_s, tuple(ordered), tuple(kept[b] for b in ordered))
+        return DecayedHistory(now_s, tuple(ordered), tuple(kept[b] for b in ordered))
 
     def quantile(self, pct: int, first: float) -> float:
         """The upper edge of the bucket that contains the quantile; 0 without samples."""
@@ -72,20 +72,20 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeHistory:
+class ForecastHistory:
     """History of one node."""
 
-    cpu: History = History()
-    memory: History = History()
+    cpu: DecayedHistory = DecayedHistory()
+    memory: DecayedHistory = DecayedHistory()
 
-    def with_use(self, use: Use, at_s: float, forecast: Forecast) -> NodeHistory:
+    def with_use(self, use: Use, at_s: float, forecast: LoadForecast) -> ForecastHistory:
         """With its use at a time."""
-        return NodeHistory(
+        return ForecastHistory(
             self.cpu.with_sample(float(use.cpu_m), at_s, _FIRST_CPU_M, forecast.half_life_s),
             self.memory.with_sample(float(use.memory_bytes), at_s, _FIRST_BYTES, forecast.half_life_s),
         )
 
-    def expected(self, use: Use, forecast: Forecast) -> Use:
+    def expected(self, use: Use, forecast: LoadForecast) -> Use:
         """The forecast: the quantile plus its margin, at least the current use."""
         factor = 1.0 + forecast.margin_pct / 100.0
         cpu = self.cpu.quantile(forecast.quantile_pct, _FIRST_CPU_M) * factor
@@ -93,4 +93,4 @@ class NodeHistory:
         return Use(max(use.cpu_m, round(cpu)), max(use.memory_bytes, round(memory)))
 
 
-NO_HISTORY = NodeHistory()
+NO_HISTORY = ForecastHistory()

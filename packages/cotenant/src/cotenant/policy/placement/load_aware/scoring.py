@@ -13,16 +13,16 @@ import numpy as np
 from cotenant.model.arrays import Int
 from cotenant.model.machine.node_metric import Use
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
-from cotenant.policy.placement.load_aware.usage import Look
+from cotenant.policy.placement.load_aware.usage import UsageView
 
 MOST = 100
 
 
-def look_for(is_prod: bool, settings: LoadAwareSettings) -> Look:
+def look_for(is_prod: bool, settings: LoadAwareSettings) -> UsageView:
     """The view of a node's use that the score applies to."""
     if is_prod and settings.scores_by_prod:
-        return Look(production=True)
-    return Look(percentile=settings.percentiles.score_by if settings.percentiles is not None else None)
+        return UsageView(production=True)
+    return UsageView(percentile=settings.percentiles.score_by if settings.percentiles is not None else None)
 
 
 def score(allocatable: Use, total: Use, settings: LoadAwareSettings) -> int:

@@ -14,13 +14,13 @@ from math import isfinite
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import Statistic, Use
-from cotenant.policy.placement.load_aware.forecast import Forecast
+from cotenant.policy.placement.load_aware.forecast import LoadForecast
 
 UNASKED = Use(250, 200 << 20)
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class LoadShares:
     """Percent of a node's CPU and memory; 0 = not checked."""
 
     cpu: int = 0
@@ -36,7 +36,7 @@ class Shares:
         return bool(self.cpu or self.memory)
 
 
-NO_SHARES = Shares()
+NO_SHARES = LoadShares()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Percentile:
 class Percentiles:
     """Filter and score by percentiles; each only where set."""
 
-    thresholds: Shares = NO_SHARES
+    thresholds: LoadShares = NO_SHARES
     filter_by: Percentile | None = None
     score_by: Percentile | None = None
 
@@ -69,8 +69,8 @@ class Percentiles:
 class NodeThresholds:
     """Thresholds from a node's own annotation; an empty set keeps the cluster's."""
 
-    thresholds: Shares = NO_SHARES
-    prod_thresholds: Shares = NO_SHARES
+    thresholds: LoadShares = NO_SHARES
+    prod_thresholds: LoadShares = NO_SHARES
     percentiles: Percentiles | None = None
 
 
@@ -81,10 +81,10 @@ NO_THRESHOLDS = NodeThresholds()
 class LoadAwareSettings:
     """Settings of one cluster. Raises `InvalidInput`."""
 
-    thresholds: Shares = Shares(65, 95)
-    prod_thresholds: Shares = NO_SHARES  # on the use of production pods, for production pods
+    thresholds: LoadShares = LoadShares(65, 95)
+    prod_thresholds: LoadShares = NO_SHARES  # on the use of production pods, for production pods
     percentiles: Percentiles | None = None
-    forecast: Forecast | None = None  # replaces the current use where the filter uses it
+    forecast: LoadForecast | None = None  # replaces the current use where the filter uses it
     expires_s: float = 180.0  # an older metric is expired; 0 = never
     filters_expired: bool = True  # False: an expired metric is still used
     schedule_when_expired: bool = False  # True: a node whose metric is expired is not filtered

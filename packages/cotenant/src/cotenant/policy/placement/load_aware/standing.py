@@ -15,11 +15,11 @@ from enum import StrEnum
 from math import inf, nan
 
 from cotenant.model.machine.node_metric import NO_USE, NodeMetric, Use
-from cotenant.policy.placement.load_aware.filtering import UNLIMITED, Rule, is_expired, room, rule_for
-from cotenant.policy.placement.load_aware.forecast import NO_HISTORY, NodeHistory
+from cotenant.policy.placement.load_aware.filtering import UNLIMITED, FilterThresholds, is_expired, room, rule_for
+from cotenant.policy.placement.load_aware.forecast import NO_HISTORY, ForecastHistory
 from cotenant.policy.placement.load_aware.scoring import look_for
-from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, NodeThresholds, Shares
-from cotenant.policy.placement.load_aware.usage import Basis, Load, Look, Resident, load
+from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, LoadShares, NodeThresholds
+from cotenant.policy.placement.load_aware.usage import NodeLoad, Resident, UsageBasis, UsageView, load
 
 REPORT_LIVES_S = 120.0
 CLOSED = -(1 << 62)  # headroom of a node that accepts no pod
@@ -28,7 +28,7 @@ _NO_ROOM = Use(CLOSED, CLOSED)
 _ALL_ROOM = Use(UNLIMITED, UNLIMITED)
 
 
-class Source(StrEnum):
+class LoadSource(StrEnum):
     """Source of a node's figures."""
 
     METRIC = "NodeMetric"
@@ -38,32 +38,32 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class LoadFacts:
     """What was reported about a node, with times on our clock."""
 
     metric: NodeMetric | None = None
     updated_s: float = nan
     report: NodeMetric | None = None
     reported_s: float = nan
-    history: NodeHistory = NO_HISTORY
+    history: ForecastHistory = NO_HISTORY
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
     """Load state for production pods, or for all others."""
 
-    rule: Rule
-    load: Load
+    rule: FilterThresholds
+    load: NodeLoad
     room: Use  # the largest estimate of a pod that fits; `UNLIMITED` where nothing is checked
-    scored: Load
+    scored: NodeLoad
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LoadStanding:
     """The load state of one node."""
 
     size: Use  # capacity of the node
-    source: Source
+    source: LoadSource
     age_s: float  # of the figures in use, NaN for none
     updated_s: float  # of the figures in use, -inf for none
     is_closed: bool  # accepts no pod, because its use is unknown
@@ -75,53 +75,58 @@ class Standing:
 
 
 _BARE = Side(
-    Rule(Shares(), Look()), Load(NO_USE, NO_USE, 0, Basis.LAST), _ALL_ROOM, Load(NO_USE, NO_USE, 0, Basis.LAST)
+    FilterThresholds(LoadShares(), UsageView()),
+    NodeLoad(NO_USE, NO_USE, 0, UsageBasis.LAST),
+    _ALL_ROOM,
+    NodeLoad(NO_USE, NO_USE, 0, UsageBasis.LAST),
 )
 
 
 def standing(
     size: Use,
     own: NodeThresholds,
-    facts: Facts,
+    facts: LoadFacts,
     residents: Sequence[Resident],
     settings: LoadAwareSettings,
     now_s: float,
-) -> Standing:
+) -> LoadStanding:
     """The load state of a node."""
     metric, report = facts.metric, facts.report
     fresh = metric is not None and not is_expired(now_s - facts.updated_s, settings)
     if metric is not None and fresh:
         lasts_s = facts.updated_s + settings.expires_s if settings.expires_s else inf
-        return _stand(size, own, metric, facts, Source.METRIC, facts.updated_s, residents, settings, now_s, lasts_s)
+        return _stand(size, own, metric, facts, LoadSource.METRIC, facts.updated_s, residents, settings, now_s, lasts_s)
     if report is not None and now_s - facts.reported_s < REPORT_LIVES_S:
         until_s = facts.reported_s + REPORT_LIVES_S
-        return _stand(size, own, report, facts, Source.REPORT, facts.reported_s, residents, settings, now_s, until_s)
+        return _stand(
+            size, own, report, facts, LoadSource.REPORT, facts.reported_s, residents, settings, now_s, until_s
+        )
     if metric is None:
-        return Standing(size, Source.NOBODY, nan, -inf, False, False, False, _BARE, _BARE, inf)
+        return LoadStanding(size, LoadSource.NOBODY, nan, -inf, False, False, False, _BARE, _BARE, inf)
     if settings.filters_expired:
         closed = not settings.schedule_when_expired
         side = Side(_BARE.rule, _BARE.load, _NO_ROOM, _BARE.scored) if closed else _BARE
         age_s = now_s - facts.updated_s
-        return Standing(size, Source.EXPIRED, age_s, -inf, closed, False, False, side, side, inf)
-    return _stand(size, own, metric, facts, Source.EXPIRED, facts.updated_s, residents, settings, now_s, inf)
+        return LoadStanding(size, LoadSource.EXPIRED, age_s, -inf, closed, False, False, side, side, inf)
+    return _stand(size, own, metric, facts, LoadSource.EXPIRED, facts.updated_s, residents, settings, now_s, inf)
 
 
 def _stand(
     size: Use,
     own: NodeThresholds,
     metric: NodeMetric,
-    facts: Facts,
-    source: Source,
+    facts: LoadFacts,
+    source: LoadSource,
     updated_s: float,
     residents: Sequence[Resident],
     settings: LoadAwareSettings,
     now_s: float,
     until_s: float,
-) -> Standing:
+) -> LoadStanding:
     updated_s = -inf if updated_s != updated_s else updated_s
-    loads: dict[Look, Load] = {}
+    loads: dict[UsageView, NodeLoad] = {}
 
-    def loaded(look: Look) -> Load:
+    def loaded(look: UsageView) -> NodeLoad:
         if look not in loads:
             loads[look] = load(metric, updated_s, residents, look, facts.history, settings, now_s)
         return loads[look]
@@ -129,8 +134,10 @@ def _stand(
     def side(is_prod: bool) -> Side:
         rule, scored = rule_for(is_prod, settings, own), look_for(is_prod, settings)
         if metric.pods is None:
-            rule = Rule(own.thresholds or settings.thresholds, Look(forecast=settings.forecast is not None))
-            scored = Look()
+            rule = FilterThresholds(
+                own.thresholds or settings.thresholds, UsageView(forecast=settings.forecast is not None)
+            )
+            scored = UsageView()
         if metric.use is None and not metric.pods:
             return _BARE  # it says when, and nothing else
         found = loaded(rule.look)
@@ -144,6 +151,6 @@ def _stand(
         if settings.expects_s and now_s < resident.since_s + settings.expects_s
     ]
     known = usual is not _BARE
-    scored = known and source is not Source.EXPIRED
+    scored = known and source is not LoadSource.EXPIRED
     due_s = min([until_s, *begun])
-    return Standing(size, source, now_s - updated_s, updated_s, False, known, scored, usual, prod, due_s)
+    return LoadStanding(size, source, now_s - updated_s, updated_s, False, known, scored, usual, prod, due_s)

@@ -18,8 +18,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from cotenant.model.cluster.qos import PriorityClass
-from cotenant.model.machine.node_metric import NO_USE, NodeMetric, Statistic, Use, Window
-from cotenant.policy.placement.load_aware.forecast import NodeHistory
+from cotenant.model.machine.node_metric import NO_USE, NodeMetric, Statistic, Use, UseWindow
+from cotenant.policy.placement.load_aware.forecast import ForecastHistory
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, Percentile
 
 
@@ -32,7 +32,7 @@ class Resident(NamedTuple):
     is_prod: bool
 
 
-class Basis(StrEnum):
+class UsageBasis(StrEnum):
     """Basis of a node's use."""
 
     LAST = "last"
@@ -43,7 +43,7 @@ class Basis(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class UsageView:
     """A view of a node's use."""
 
     percentile: Percentile | None = None
@@ -52,13 +52,13 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class NodeLoad:
     """Measured use of a node, expected use beyond it, and the number of residents behind that."""
 
     use: Use
     expected: Use
     counted: int
-    basis: Basis
+    basis: UsageBasis
 
     @property
     def total(self) -> Use:
@@ -66,7 +66,7 @@ class Load:
         return self.use.plus(self.expected)
 
 
-def pick(windows: Sequence[Window], statistic: Statistic, window_s: int, last: Use | None) -> Use | None:
+def pick(windows: Sequence[UseWindow], statistic: Statistic, window_s: int, last: Use | None) -> Use | None:
     """The statistic over the requested window, None where unknown. 0 s: over the longest window that has it, else
     the current use.
     """
@@ -79,7 +79,7 @@ def pick(windows: Sequence[Window], statistic: Statistic, window_s: int, last: U
     return max(known, key=lambda window: window.seconds).use[statistic] if known else last
 
 
-def is_whole(metric: NodeMetric, look: Look) -> bool:
+def is_whole(metric: NodeMetric, look: UsageView) -> bool:
     """Whether the metric lacks the requested value, so that every resident counts by its estimate."""
     if look.production or look.percentile is None:
         return False
@@ -87,7 +87,7 @@ def is_whole(metric: NodeMetric, look: Look) -> bool:
 
 
 def used(
-    metric: NodeMetric, look: Look, prod_keys: Iterable[str], history: NodeHistory, settings: LoadAwareSettings
+    metric: NodeMetric, look: UsageView, prod_keys: Iterable[str], history: ForecastHistory, settings: LoadAwareSettings
 ) -> Use:
     """Use by the metric. `prod_keys`: residents of production class, for measured pods whose class the agent did
     not report.
@@ -129,11 +129,11 @@ def load(
     metric: NodeMetric,
     updated_s: float,
     residents: Iterable[Resident],
-    look: Look,
-    history: NodeHistory,
+    look: UsageView,
+    history: ForecastHistory,
     settings: LoadAwareSettings,
     now_s: float,
-) -> Load:
+) -> NodeLoad:
     """Use of a node by its metric, and expected use of its residents beyond that."""
     concerned = [resident for resident in residents if resident.is_prod or not look.production]
     whole = is_whole(metric, look)
@@ -144,15 +144,15 @@ def load(
             expected = expected.plus(more)
             counted += 1
     prod_keys = (resident.key for resident in concerned if resident.is_prod and resident.since_s <= updated_s)
-    return Load(used(metric, look, prod_keys, history, settings), expected, counted, basis(look, whole))
+    return NodeLoad(used(metric, look, prod_keys, history, settings), expected, counted, basis(look, whole))
 
 
-def basis(look: Look, whole: bool) -> Basis:
+def basis(look: UsageView, whole: bool) -> UsageBasis:
     """The basis of the use."""
     if whole:
-        return Basis.ESTIMATES
+        return UsageBasis.ESTIMATES
     if look.production:
-        return Basis.PRODUCTION
+        return UsageBasis.PRODUCTION
     if look.percentile is not None:
-        return Basis.PERCENTILE
-    return Basis.FORECAST if look.forecast else Basis.LAST
+        return UsageBasis.PERCENTILE
+    return UsageBasis.FORECAST if look.forecast else UsageBasis.LAST

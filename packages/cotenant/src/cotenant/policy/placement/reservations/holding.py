@@ -22,26 +22,26 @@ from cotenant.policy.placement.reservations.drawing import remainder
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ReservedAmounts:
     """Reserved amounts, with devices and CPUs by number."""
 
     amounts: Amounts
     holds: Holdings = NO_HOLDINGS
 
 
-def kept_after(reserved: Kept, drawn: Sequence[Kept]) -> Kept:
+def kept_after(reserved: ReservedAmounts, drawn: Sequence[ReservedAmounts]) -> ReservedAmounts:
     """The remainder after owners with these requests and holdings have drawn; resources without a remainder are
     omitted.
     """
     amounts = remainder(reserved.amounts, (kept.amounts for kept in drawn))
     held = reserved.holds
     if not held.devices and held.cpus is None:
-        return Kept(amounts)
+        return ReservedAmounts(amounts)
     parts = _parts_left(held.devices, (one for kept in drawn for one in kept.holds.devices))
     left = {name: min(amount, _by_numbers(name, reserved.amounts.get(name), parts)) for name, amount in amounts}
     devices = tuple(after for _, after in parts if after.amounts or after.functions)
     cpus = _cpus_left(held.cpus, [kept.holds.cpus for kept in drawn if kept.holds.cpus is not None])
-    return Kept(
+    return ReservedAmounts(
         Amounts.of({name: amount for name, amount in left.items() if amount > 0}), Holdings(cpus=cpus, devices=devices)
     )
 

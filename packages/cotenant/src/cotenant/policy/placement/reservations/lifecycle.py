@@ -13,14 +13,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.groups.reservation import KEPT_S, READY, SCHEDULED, Condition, Phase, Reservation
+from cotenant.model.groups.reservation import (
+    KEPT_S,
+    READY,
+    SCHEDULED,
+    Reservation,
+    ReservationCondition,
+    ReservationPhase,
+)
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts, format_amount
 
-LEGAL: dict[tuple[Phase, Phase], str] = {
-    (Phase.PENDING, Phase.AVAILABLE): "a node was found",
-    (Phase.PENDING, Phase.FAILED): "its time was over before a node was found",
-    (Phase.AVAILABLE, Phase.SUCCEEDED): "its owner is bound",
-    (Phase.AVAILABLE, Phase.FAILED): "its time is over, or its node is gone",
+LEGAL: dict[tuple[ReservationPhase, ReservationPhase], str] = {
+    (ReservationPhase.PENDING, ReservationPhase.AVAILABLE): "a node was found",
+    (ReservationPhase.PENDING, ReservationPhase.FAILED): "its time was over before a node was found",
+    (ReservationPhase.AVAILABLE, ReservationPhase.SUCCEEDED): "its owner is bound",
+    (ReservationPhase.AVAILABLE, ReservationPhase.FAILED): "its time is over, or its node is gone",
 }
 
 EXPIRED = "Expired"
@@ -30,7 +37,7 @@ EXPIRED = "Expired"
 class Ending:
     """The end of a reservation."""
 
-    phase: Phase
+    phase: ReservationPhase
     reason: str
     message: str
 
@@ -40,26 +47,26 @@ def ending(reservation: Reservation, now_s: float, node_is_gone: bool, bound: in
     if reservation.phase.is_final:
         return None
     if reservation.node and node_is_gone:
-        return Ending(Phase.FAILED, EXPIRED, f"node {reservation.node} is gone")
-    if reservation.phase is Phase.AVAILABLE and reservation.allocate_once and bound:
-        return Ending(Phase.SUCCEEDED, Phase.SUCCEEDED.value, "its owner is bound")
+        return Ending(ReservationPhase.FAILED, EXPIRED, f"node {reservation.node} is gone")
+    if reservation.phase is ReservationPhase.AVAILABLE and reservation.allocate_once and bound:
+        return Ending(ReservationPhase.SUCCEEDED, ReservationPhase.SUCCEEDED.value, "its owner is bound")
     if reservation.ends_s <= now_s:
         how = "spec.expires" if reservation.expires_s == reservation.expires_s else f"spec.ttl, {reservation.ttl_s:g} s"
-        return Ending(Phase.FAILED, EXPIRED, f"its time is over ({how})")
+        return Ending(ReservationPhase.FAILED, EXPIRED, f"its time is over ({how})")
     return None
 
 
-def conditions(node: str, refusal: str, end: Ending | None, note: str = "") -> tuple[Condition, ...]:
+def conditions(node: str, refusal: str, end: Ending | None, note: str = "") -> tuple[ReservationCondition, ...]:
     """The conditions for its status. `refusal` is why no node was found; `note` goes with one that was."""
-    placed: Condition | None = None
+    placed: ReservationCondition | None = None
     if node:
-        placed = Condition(SCHEDULED, True, "Scheduled", note)
+        placed = ReservationCondition(SCHEDULED, True, "Scheduled", note)
     elif refusal:
-        placed = Condition(SCHEDULED, False, "Unschedulable", refusal)
+        placed = ReservationCondition(SCHEDULED, False, "Unschedulable", refusal)
     if end is not None:
-        ready: Condition | None = Condition(READY, False, end.reason, end.message)
+        ready: ReservationCondition | None = ReservationCondition(READY, False, end.reason, end.message)
     else:
-        ready = Condition(READY, True, "Available") if node else None
+        ready = ReservationCondition(READY, True, "Available") if node else None
     return tuple(condition for condition in (placed, ready) if condition is not None)
 
 

@@ -15,12 +15,12 @@ from dataclasses import replace
 
 from cotenant.model.cluster.affinity import NAME_FIELD, NodeAffinity, NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.demands import NO_DEMANDS
-from cotenant.model.cluster.labels import Labels, Operator, Requirement
+from cotenant.model.cluster.labels import Labels, Requirement, SelectorOperator
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups import quota
 from cotenant.model.groups.gang import LIGHT_MATCH_POLICY, LIGHT_MIN_AVAILABLE, LIGHT_NAME, POD_GROUP
-from cotenant.model.groups.reservation import ControllerOwner, ObjectOwner, Owner, Reservation
+from cotenant.model.groups.reservation import ControllerOwner, ObjectOwner, Reservation, ReservationOwner
 
 MIGRATION_TTL_S = 300.0  # upstream's lifetime of a migration
 GANG_LABELS = frozenset({POD_GROUP, LIGHT_NAME, LIGHT_MIN_AVAILABLE, LIGHT_MATCH_POLICY})
@@ -46,21 +46,21 @@ def reservation_for(
     )
 
 
-def owner_like(seen: ObservedPod) -> Owner:
+def owner_like(seen: ObservedPod) -> ReservationOwner:
     """The owner entry for the replacement: the next pod of its controller, or a pod of its name."""
     for by in seen.owned_by:
         if by.controller:
-            return Owner(
+            return ReservationOwner(
                 controller=ControllerOwner(
                     by.name, seen.pod.namespace, by.uid, by.kind, by.api_version, controller=True
                 )
             )
-    return Owner(object=ObjectOwner(seen.pod.name, seen.pod.namespace))
+    return ReservationOwner(object=ObjectOwner(seen.pod.name, seen.pod.namespace))
 
 
 def not_on(affinity: NodeAffinity | None, node: str) -> NodeAffinity:
     """The same affinity excluding this node. Terms that select nodes by field are unchanged."""
-    away = Requirement(NAME_FIELD, Operator.NOT_IN, (node,))
+    away = Requirement(NAME_FIELD, SelectorOperator.NOT_IN, (node,))
     terms = affinity.required.terms if affinity is not None and affinity.required is not None else (NodeSelectorTerm(),)
     narrowed = tuple(NodeSelectorTerm(term.expressions, (*term.fields, away)) for term in terms)
     return NodeAffinity(NodeSelector(narrowed), affinity.preferred if affinity is not None else ())

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
-from cotenant.model.cluster.labels import Operator
+from cotenant.model.cluster.labels import SelectorOperator
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy
 from cotenant.model.cluster.taints import tolerated
-from cotenant.model.groups.reservation import ControllerOwner, ObjectOwner, Owner, Reservation
+from cotenant.model.groups.reservation import ControllerOwner, ObjectOwner, Reservation, ReservationOwner
 from cotenant.model.groups.reservation_notes import IGNORED, ReservationAffinity
 from cotenant.model.resources import format_amount
 
@@ -32,7 +32,7 @@ def is_owner(reservation: Reservation, seen: ObservedPod) -> bool:
     return any(matches(owner, seen) for owner in reservation.owners)
 
 
-def matches(owner: Owner, seen: ObservedPod) -> bool:
+def matches(owner: ReservationOwner, seen: ObservedPod) -> bool:
     """Whether one entry of `spec.owners` matches this pod. An empty entry matches nothing."""
     if owner.object is None and owner.controller is None and owner.selector is None:
         return False
@@ -103,7 +103,7 @@ def selects(affinity: ReservationAffinity, reservation: Reservation) -> bool:
     return reservation.labels.contains(affinity.selector)
 
 
-def keys_of(owner: Owner) -> tuple[Hashable, ...]:
+def keys_of(owner: ReservationOwner) -> tuple[Hashable, ...]:
     """Keys of which every pod matched by this owner has at least one."""
     if owner.object is not None and (owner.object.uid or owner.object.name):
         return (("uid", owner.object.uid) if owner.object.uid else ("name", owner.object.name),)
@@ -112,7 +112,7 @@ def keys_of(owner: Owner) -> tuple[Hashable, ...]:
         return (("made by", of.uid) if of.uid else ("made by name", of.name),)
     if owner.selector is not None:
         for requirement in owner.selector.requirements:
-            if requirement.operator is Operator.IN:
+            if requirement.operator is SelectorOperator.IN:
                 return tuple(("label", requirement.key, value) for value in requirement.values)
     return (ANYBODY,)
 

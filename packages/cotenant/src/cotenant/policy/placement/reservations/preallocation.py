@@ -59,7 +59,7 @@ def may_pre_allocate(reservation: Reservation, seen: ObservedPod) -> bool:
     return any(amount and reservation.reserved.get(name) for name, amount in seen.pod.requests)
 
 
-class Candidate(NamedTuple):
+class PreallocationCandidate(NamedTuple):
     """Sort key of a pod on a node; lower values are taken first."""
 
     annotated: bool  # False = it names the reservation already: an earlier attempt ended half way
@@ -68,11 +68,11 @@ class Candidate(NamedTuple):
     key: str
 
 
-def candidate(reservation: Reservation, seen: ObservedPod) -> Candidate:
+def candidate(reservation: Reservation, seen: ObservedPod) -> PreallocationCandidate:
     """The order among the candidates of a node."""
     policy = reservation.pre_allocation
     cluster = policy is not None and policy.cluster
-    return Candidate(
+    return PreallocationCandidate(
         seen.holds.reservation is None,
         -seen.demands.pre_allocatable_priority if cluster else 0,
         100 - used_percent(reservation, reservation.reserved, seen.pod.requests),

@@ -18,16 +18,24 @@ import math
 
 import numpy as np
 
-from cotenant.model.arrays import CPU, MEMORY, Float, Int, NodeArrays, Param, Report, ShapeArrays
+from cotenant.model.arrays import CPU, MEMORY, Float, Int, NodeArrays, Param, ReportColumn, ShapeArrays
 from cotenant.model.compiled import inlined
 from cotenant.policy.placement.knobs import Knobs, column
 
 REPORT_TTL_S = 120.0
 LATENCY_TARGET_MS = 120.0
 
-_CPU_USED, _MEMORY_USED, _P99 = int(Report.CPU_USED), int(Report.MEMORY_USED), int(Report.LATENCY_P99_MS)
-_VIOLATION, _DOMINANT, _FAIRNESS = int(Report.VIOLATION), int(Report.DOMINANT_SHARE), int(Report.FAIRNESS)
-_AT, _BASE, _SURCHARGE = int(Report.REPORTED_AT), int(Param.PRIORITY_BASE), int(Param.VIOLATION_SURCHARGE)
+_CPU_USED, _MEMORY_USED, _P99 = (
+    int(ReportColumn.CPU_USED),
+    int(ReportColumn.MEMORY_USED),
+    int(ReportColumn.LATENCY_P99_MS),
+)
+_VIOLATION, _DOMINANT, _FAIRNESS = (
+    int(ReportColumn.VIOLATION),
+    int(ReportColumn.DOMINANT_SHARE),
+    int(ReportColumn.FAIRNESS),
+)
+_AT, _BASE, _SURCHARGE = int(ReportColumn.REPORTED_AT), int(Param.PRIORITY_BASE), int(Param.VIOLATION_SURCHARGE)
 _FULL_BASE = 35.0  # the published weight, in which `Param.PRIORITY_BASE` is given
 _W_BASE, _W_CAPACITY, _W_FAIRNESS = column("founding_base"), column("founding_capacity"), column("founding_fairness")
 _W_LATENCY, _W_DOMINANT, _W_VIOLATIONS = (

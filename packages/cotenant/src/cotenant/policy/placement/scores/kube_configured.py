@@ -16,14 +16,18 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.compiled import inlined, njit
-from cotenant.policy.placement.kube_scoring import MAX_SHAPE_SCORE, KubeScoring, Strategy
+from cotenant.policy.placement.kube_scoring import MAX_SHAPE_SCORE, FitStrategy, KubeScoring
 
 _SCALE = 100 // MAX_SHAPE_SCORE
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})  # scored even for a pod that does not request them
 
 
 _MOST, _RATIO = 1, 2
-_CODES = {Strategy.LEAST_ALLOCATED: 0, Strategy.MOST_ALLOCATED: _MOST, Strategy.REQUESTED_TO_CAPACITY_RATIO: _RATIO}
+_CODES = {
+    FitStrategy.LEAST_ALLOCATED: 0,
+    FitStrategy.MOST_ALLOCATED: _MOST,
+    FitStrategy.REQUESTED_TO_CAPACITY_RATIO: _RATIO,
+}
 
 
 def fit_rows(
@@ -150,17 +154,17 @@ def fit_score(
         has = capacity > 0
         divisor = np.maximum(capacity, 1)
         match scoring.strategy:
-            case Strategy.LEAST_ALLOCATED:
+            case FitStrategy.LEAST_ALLOCATED:
                 points = np.where(requested > capacity, 0, (capacity - requested) * 100 // divisor)
-            case Strategy.MOST_ALLOCATED:
+            case FitStrategy.MOST_ALLOCATED:
                 points = np.minimum(requested, capacity) * 100 // divisor
-            case Strategy.REQUESTED_TO_CAPACITY_RATIO:
+            case FitStrategy.REQUESTED_TO_CAPACITY_RATIO:
                 used = np.where(requested > capacity, 100, requested * 100 // divisor)
                 points = _broken_line(scoring.shape, used)
                 has &= points > 0  # a resource without points does not count, as upstream has it
         total += np.where(has, points * weight, 0)
         weights += np.where(has, weight, 0)
-    if scoring.strategy is Strategy.REQUESTED_TO_CAPACITY_RATIO:
+    if scoring.strategy is FitStrategy.REQUESTED_TO_CAPACITY_RATIO:
         mean = np.floor(total / np.maximum(weights, 1) + 0.5)  # rounded half away from zero, and never negative
     else:
         mean = (total // np.maximum(weights, 1)).astype(np.float64)

@@ -43,7 +43,7 @@ class WasteTable(NamedTuple):
     memory_step: int  # bytes
 
 
-class Watch(NamedTuple):
+class WatchedShapes(NamedTuple):
     """The watched shapes, W of them, and the rows open to each. Each watched shape has its own group.
 
     Prices are integers, so their sum over the watched shapes does not depend on the order of summation.
@@ -115,7 +115,7 @@ def waste_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, table: Wast
     return table.cores[cpu // table.cpu_step, memory // table.memory_step] - before
 
 
-def watch(nodes: NodeArrays, shapes: ShapeArrays, shape: Int, weight: Float) -> Watch:
+def watch(nodes: NodeArrays, shapes: ShapeArrays, shape: Int, weight: Float) -> WatchedShapes:
     """Watch the shapes `shape[W]`, arriving with shares `weight[W]`, on nodes that hold none of the groups with
     rules yet.
     """
@@ -126,7 +126,7 @@ def watch(nodes: NodeArrays, shapes: ShapeArrays, shape: Int, weight: Float) -> 
     slots = open_.sum(axis=0).astype(np.int64)
     price = np.array([_price(w, s) for w, s in zip(weight, slots)], np.int64)
     request = np.ascontiguousarray(shapes.request[shape].T)
-    return Watch(shape, request, place, weight, open_, slots, price, np.zeros(len(shape), np.bool_))
+    return WatchedShapes(shape, request, place, weight, open_, slots, price, np.zeros(len(shape), np.bool_))
 
 
 @njit
@@ -135,7 +135,7 @@ def _price(weight: float, slots: int) -> int:
 
 
 @njit
-def _mark_short(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, watched: Watch) -> None:
+def _mark_short(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, watched: WatchedShapes) -> None:
     """Set `short[w]` where node n, once shape k is added, lacks some resource for watched shape w."""
     for w in range(watched.short.shape[0]):
         watched.short[w] = False
@@ -146,7 +146,9 @@ def _mark_short(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, watched:
 
 
 @njit
-def _mark_forbidden(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, rules: GroupRules, watched: Watch) -> None:
+def _mark_forbidden(
+    nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, rules: GroupRules, watched: WatchedShapes
+) -> None:
     """Set `short[w]` where node n, once shape k is added, may hold no more of watched shape w by the rules between
     the two.
     """
@@ -167,7 +169,9 @@ def _mark_forbidden(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, rule
 
 
 @njit
-def scarcity_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, rules: GroupRules, watched: Watch) -> float:
+def scarcity_at(
+    nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, rules: GroupRules, watched: WatchedShapes
+) -> float:
     """Sum of weight / slots^2 over the watched shapes that node n, open to them, would no longer be once shape k is
     added.
     """
@@ -180,7 +184,9 @@ def scarcity_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, rules: G
 
 
 @njit
-def close_slots(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, rules: GroupRules, watched: Watch) -> None:
+def close_slots(
+    nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, rules: GroupRules, watched: WatchedShapes
+) -> None:
     """Record that shape k is about to be added to node n (call before the commit)."""
     _mark_short(nodes, n, shapes, k, watched)
     _mark_forbidden(nodes, n, shapes, k, rules, watched)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask
-from cotenant.model.cluster.affinity import NodePolicy, SpreadConstraint, WhenUnsatisfiable
+from cotenant.model.cluster.affinity import NodeInclusionPolicy, SpreadConstraint, WhenUnsatisfiable
 from cotenant.model.cluster.labels import HOSTNAME, ZONE
 from cotenant.model.cluster.topology import Domains
 
@@ -52,9 +52,9 @@ def eligible_nodes(
     eligible = np.ones_like(affinity)
     for domains in all_domains:
         eligible &= domains.of_node >= 0
-    if constraint.node_affinity_policy is NodePolicy.HONOR:
+    if constraint.node_affinity_policy is NodeInclusionPolicy.HONOR:
         eligible &= affinity
-    if constraint.node_taints_policy is NodePolicy.HONOR:
+    if constraint.node_taints_policy is NodeInclusionPolicy.HONOR:
         eligible &= tolerated
     return eligible
 

@@ -2,14 +2,14 @@
 
 Moving pods of an overloaded node helps only if other nodes have room for their measured use, now and after the earlier
 moves of the round. The most loaded node first, its pods in order (order.py); a pod moves if the limits admit it
-(`Choice.admit`) and it lands on a node whose use then stays within its thresholds (`Choice.land`, the scheduler's
+(`MoveDecider.admit`) and it lands on a node whose use then stays within its thresholds (`MoveDecider.land`, the scheduler's
 simulation; first fit in tests). Use is accounted only for pods that move. Moves begin where a node is above a threshold
 by `min_relief_percent` and end where it is below: a band, so that a node at its threshold is not moved about. A node is
 done when it is no longer above its thresholds, or no target has room. Node-level work precedes production-level work;
 both share what is left of nodes that are low for both. Differences from upstream: use is not reserved for candidates
 that do not move; a resource that no target has does not end the round.
 Limits: use of a moved pod is taken to be the same on the new node; limits of disruption budgets are the caller's
-(`Choice.admit`).
+(`MoveDecider.admit`).
 Source: Koordinator, pkg/descheduler/framework/plugins/loadaware/low_node_load.go.
 """
 
@@ -39,7 +39,7 @@ from cotenant.policy.rebalance.loads.thresholds import (
 _SOURCES = {"node": NodeClass.HIGH, "prod": NodeClass.PROD_HIGH}
 
 
-class Scope(StrEnum):
+class LoadScope(StrEnum):
     """Whether the use of all pods or that of production pods is too high."""
 
     NODE = "node"
@@ -54,7 +54,7 @@ class Landing:
     reason: str = ""
 
 
-class Choice(Protocol):
+class MoveDecider(Protocol):
     """What decides about a single candidate."""
 
     def admit(self, pod: LoadPod, node: str) -> str:
@@ -69,20 +69,20 @@ class Choice(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class LoadMove:
     """A pod that moves: `used` is its measured use, `excess` why its node is overloaded before the move."""
 
     pod: LoadPod
     node: str
     target: str
     pool: str
-    scope: Scope
+    scope: LoadScope
     excess: tuple[Excess, ...]
     used: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SparedPod:
     """A pod that was considered and stays, with the reason."""
 
     pod: LoadPod
@@ -106,8 +106,8 @@ class PoolResult:
 class RoundResult:
     """One round over all pools. `usage` is the use of all nodes after the moves, `int64[N, R]`."""
 
-    moves: tuple[Move, ...]
-    kept: tuple[Kept, ...]
+    moves: tuple[LoadMove, ...]
+    kept: tuple[SparedPod, ...]
     pools: tuple[PoolResult, ...]
     usage: Int
 
@@ -134,13 +134,13 @@ class LowNodeLoad:
         self._detectors = [Detectors(pool.anomaly) for pool in self.pools]
 
     def round(
-        self, nodes: NodeLoads, pods_of: Callable[[str], Sequence[LoadPod]], choice: Choice, now_s: float
+        self, nodes: NodeLoads, pods_of: Callable[[str], Sequence[LoadPod]], choice: MoveDecider, now_s: float
     ) -> RoundResult:
         """Choose the moves of one round. `pods_of` is called for overloaded nodes only."""
         usage, prod = nodes.usage.copy(), nodes.prod.copy()
         processed: set[str] = set()
-        moves: list[Move] = []
-        kept: list[Kept] = []
+        moves: list[LoadMove] = []
+        kept: list[SparedPod] = []
         found = []
         for pool, detectors in zip(self.pools, self._detectors, strict=True):
             rows = members(pool.selector, nodes.names, nodes.labels, processed)
@@ -159,10 +159,10 @@ class LowNodeLoad:
         detectors: Detectors,
         nodes: NodeLoads,
         pods_of: Callable[[str], Sequence[LoadPod]],
-        choice: Choice,
+        choice: MoveDecider,
         now_s: float,
-        moves: list[Move],
-        kept: list[Kept],
+        moves: list[LoadMove],
+        kept: list[SparedPod],
     ) -> PoolResult:
         limits = thresholds(pool.percentages, nodes.resources, nodes.allocatable, nodes.usage, nodes.prod)
         classes = classify(limits, nodes.usage, nodes.prod, nodes.unschedulable)
@@ -178,14 +178,14 @@ class LowNodeLoad:
         if not sources:
             note = "overloaded nodes have not been so for enough rounds"
         work = _Work(pool, nodes, limits, self._node_fit, self._min_relief, pods_of, choice, moves, kept)
-        for scope in Scope:
+        for scope in LoadScope:
             mine = [row for row in sources if classes[row] is _SOURCES[scope]]
-            receiving = NodeClass.LOW if scope is Scope.NODE else NodeClass.PROD_LOW
+            receiving = NodeClass.LOW if scope is LoadScope.NODE else NodeClass.PROD_LOW
             targets = [row for row, node_class in enumerate(classes) if node_class in (receiving, NodeClass.BOTH_LOW)]
             work.run(scope, mine, np.array(targets, dtype=np.int64))
         for row in sources:
             detectors.acted_on(nodes.names[row], now_s)
-        left = [row for row in over if work.is_over(row, Scope.NODE) or work.is_over(row, Scope.PROD)]
+        left = [row for row in over if work.is_over(row, LoadScope.NODE) or work.is_over(row, LoadScope.PROD)]
         return PoolResult(
             pool.name,
             nodes.names,
@@ -223,9 +223,9 @@ class _Work:
         node_fit: bool,
         min_relief: float,
         pods_of: Callable[[str], Sequence[LoadPod]],
-        choice: Choice,
-        moves: list[Move],
-        kept: list[Kept],
+        choice: MoveDecider,
+        moves: list[LoadMove],
+        kept: list[SparedPod],
     ) -> None:
         self._pool, self._nodes, self._limits = pool, nodes, limits
         self._node_fit = node_fit
@@ -237,12 +237,12 @@ class _Work:
         # What node-level work has sent to a node counts there for production-level work too, but not as production use
         # (as upstream).
 
-    def is_over(self, row: int, scope: Scope) -> bool:
+    def is_over(self, row: int, scope: LoadScope) -> bool:
         """Whether the node is above a threshold now."""
         usage, high = self._view(scope)
         return bool((usage[row] > high[row]).any())
 
-    def run(self, scope: Scope, sources: Sequence[int], targets: Int) -> None:
+    def run(self, scope: LoadScope, sources: Sequence[int], targets: Int) -> None:
         """Move pods of these nodes to these targets."""
         usage, _ = self._view(scope)
 
@@ -253,7 +253,7 @@ class _Work:
         for row in sorted(sources, key=score, reverse=True):
             self._relieve(scope, row, room)
 
-    def _relieve(self, scope: Scope, row: int, room: _Room) -> None:
+    def _relieve(self, scope: LoadScope, row: int, room: _Room) -> None:
         usage, high = self._view(scope)
         if not self.is_over(row, scope) or room.is_spent():
             return
@@ -261,15 +261,15 @@ class _Work:
         excess = np.maximum(usage[row] - high[row], 0)
         if not self._is_worth(row, excess):
             return
-        pods = [pod for pod in self._pods_of(name) if scope is Scope.NODE or pod.is_prod]
+        pods = [pod for pod in self._pods_of(name) if scope is LoadScope.NODE or pod.is_prod]
         for pod in sorted_pods(pods, self._named(excess), self._weights):
             reason = self._try(scope, row, pod, room)
             if reason:
-                self._kept.append(Kept(pod, name, reason))
+                self._kept.append(SparedPod(pod, name, reason))
             elif not self.is_over(row, scope) or room.is_spent():
                 return
 
-    def _try(self, scope: Scope, row: int, pod: LoadPod, room: _Room) -> str:
+    def _try(self, scope: LoadScope, row: int, pod: LoadPod, room: _Room) -> str:
         """Move the pod; returns why it stays."""
         name = self._nodes.names[row]
         if pod.refused:
@@ -296,19 +296,19 @@ class _Work:
         self._nodes.usage[at] += used
         if pod.is_prod:
             self._nodes.prod[row] -= used
-        if scope is Scope.PROD:
+        if scope is LoadScope.PROD:
             self._nodes.prod[at] += used
         room.changed(at)
-        self._moves.append(Move(pod, name, landing.node, self._pool.name, scope, why, dict(pod.usage)))
+        self._moves.append(LoadMove(pod, name, landing.node, self._pool.name, scope, why, dict(pod.usage)))
         return ""
 
     def _is_worth(self, row: int, amounts: Int) -> bool:
         """Whether one of these amounts of a node is worth a pod's restart."""
         return bool(((amounts > 0) & (amounts >= self._least_amounts[row])).any())
 
-    def _view(self, scope: Scope) -> tuple[Int, Int]:
+    def _view(self, scope: LoadScope) -> tuple[Int, Int]:
         """Use and thresholds of this scope."""
-        if scope is Scope.NODE:
+        if scope is LoadScope.NODE:
             return self._nodes.usage, self._limits.high
         return self._nodes.prod, self._limits.prod_high
 
@@ -326,7 +326,7 @@ class _Room:
     sum; the room of a target is read again when a pod lands there.
     """
 
-    def __init__(self, nodes: NodeLoads, limits: Thresholds, scope: Scope, targets: Int) -> None:
+    def __init__(self, nodes: NodeLoads, limits: Thresholds, scope: LoadScope, targets: Int) -> None:
         self._nodes, self._limits, self._scope = nodes, limits, scope
         self._names = np.array(nodes.names, dtype=np.object_)[targets]
         self._place = {row: at for at, row in enumerate(targets.tolist())}  # of a node's row among the targets
@@ -364,6 +364,6 @@ class _Room:
     def _of(self, rows: Int) -> Int:
         """For production pods the smaller of both views."""
         left = self._limits.high[rows] - self._nodes.usage[rows]
-        if self._scope is Scope.PROD:
+        if self._scope is LoadScope.PROD:
             left = np.minimum(left, self._limits.prod_high[rows] - self._nodes.prod[rows])
         return np.asarray(left)

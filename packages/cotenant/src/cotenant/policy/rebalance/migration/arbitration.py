@@ -17,7 +17,7 @@ from cotenant.model.groups.migration import JobPhase
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class MoveJob:
     """A wish to move one pod. `pod_uid` is empty where the pod no longer exists; `batch_job` is the UID of the
     pod's batch/v1 Job, empty without one.
     """
@@ -32,7 +32,7 @@ class Job:
 BUDGET = "PodDisruptionBudget"  # reasons of budgets begin so
 
 
-class Verdict(StrEnum):
+class ArbitrationVerdict(StrEnum):
     """What arbitration decides about a job."""
 
     PASSED = "passed"
@@ -41,17 +41,17 @@ class Verdict(StrEnum):
     FAILED = "failed"
 
 
-def by_creation(jobs: Sequence[Job]) -> list[Job]:
+def by_creation(jobs: Sequence[MoveJob]) -> list[MoveJob]:
     """Newest first, by whole seconds."""
     return sorted(jobs, key=lambda job: -int(job.created_s))
 
 
-def by_pod(jobs: Sequence[Job], rank: Mapping[str, int]) -> list[Job]:
+def by_pod(jobs: Sequence[MoveJob], rank: Mapping[str, int]) -> list[MoveJob]:
     """By the rank of the pod (by name of the job): the pods that matter least first."""
     return sorted(jobs, key=lambda job: rank.get(job.name, len(rank)))
 
 
-def adjacent(jobs: Sequence[Job]) -> list[Job]:
+def adjacent(jobs: Sequence[MoveJob]) -> list[MoveJob]:
     """Jobs of one batch Job next to each other, where the first of them is."""
     first: dict[str, int] = {}
     for at, job in enumerate(jobs):
@@ -61,12 +61,12 @@ def adjacent(jobs: Sequence[Job]) -> list[Job]:
     return [job for _, _, job in sorted(places, key=lambda place: place[:2])]
 
 
-def by_moving(jobs: Sequence[Job], moving: Mapping[str, int]) -> list[Job]:
+def by_moving(jobs: Sequence[MoveJob], moving: Mapping[str, int]) -> list[MoveJob]:
     """Those of the batch Jobs with most pods that move already first; `moving` is by UID of the Job."""
     return sorted(jobs, key=lambda job: -moving.get(job.batch_job, 0) if job.batch_job else 0)
 
 
-def chain(jobs: Sequence[Job], stages: Sequence[Callable[[Sequence[Job]], list[Job]]]) -> list[Job]:
+def chain(jobs: Sequence[MoveJob], stages: Sequence[Callable[[Sequence[MoveJob]], list[MoveJob]]]) -> list[MoveJob]:
     """All stages, one after the other; the last is the most significant."""
     ordered = list(jobs)
     for stage in stages:
@@ -74,7 +74,7 @@ def chain(jobs: Sequence[Job], stages: Sequence[Callable[[Sequence[Job]], list[J
     return ordered
 
 
-def in_order(jobs: Sequence[Job], rank: Mapping[str, int], moving: Mapping[str, int]) -> list[Job]:
+def in_order(jobs: Sequence[MoveJob], rank: Mapping[str, int], moving: Mapping[str, int]) -> list[MoveJob]:
     """The order of arbitration."""
     return chain(jobs, (by_creation, lambda some: by_pod(some, rank), adjacent, lambda some: by_moving(some, moving)))
 
@@ -84,18 +84,18 @@ def moving_count(running: int, passed: int) -> int:
     return running + passed
 
 
-def verdict(exists: bool, may_ever: bool, may_now: Callable[[], bool]) -> Verdict:
+def verdict(exists: bool, may_ever: bool, may_now: Callable[[], bool]) -> ArbitrationVerdict:
     """What becomes of a job: whether its pod exists, passes the filters that do not change, and those that do."""
     if not exists:
-        return Verdict.PASSED
+        return ArbitrationVerdict.PASSED
     if not may_ever:
-        return Verdict.FAILED
-    return Verdict.PASSED if may_now() else Verdict.WAITING
+        return ArbitrationVerdict.FAILED
+    return ArbitrationVerdict.PASSED if may_now() else ArbitrationVerdict.WAITING
 
 
 def arbitrate(
-    jobs: Sequence[Job], may_ever: Callable[[Job], bool], may_now: Callable[[Job], bool]
-) -> dict[str, Verdict]:
+    jobs: Sequence[MoveJob], may_ever: Callable[[MoveJob], bool], may_now: Callable[[MoveJob], bool]
+) -> dict[str, ArbitrationVerdict]:
     """One round over jobs in order, by name. `may_now` is asked after each earlier job that passed has been counted
     by the caller.
     """
@@ -105,6 +105,6 @@ def arbitrate(
     return found
 
 
-def is_moving_already(pod_uid: str, pod_key: str, jobs: Sequence[tuple[Job, JobPhase]]) -> bool:
+def is_moving_already(pod_uid: str, pod_key: str, jobs: Sequence[tuple[MoveJob, JobPhase]]) -> bool:
     """Whether a job that has not ended is about this pod, by UID or by namespace/name."""
     return any(not phase.is_final and (job.pod_uid == pod_uid or job.pod_key == pod_key) for job, phase in jobs)

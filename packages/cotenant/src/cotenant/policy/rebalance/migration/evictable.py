@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cotenant.model.cluster.labels import Labels, LabelSelector
-from cotenant.policy.rebalance.migration.workload_limits import Share, has_expected_replicas
+from cotenant.policy.rebalance.migration.workload_limits import ReplicaShare, has_expected_replicas
 
 NEVER_COST = 2**31 - 1  # of the eviction-cost annotation: the pod may not be evicted
 CRITICAL_PRIORITY = 2_000_000_000  # from here on, the priority of system-critical pods
 
 
-class Gate(StrEnum):
+class EvictionGate(StrEnum):
     """Filters that a configuration may skip; the values are those of `skipEvictionGates`."""
 
     MAX_UNAVAILABLE = "MaxUnavailablePerWorkload"
@@ -73,9 +73,9 @@ class EvictionFilter:
     include: tuple[str, ...] = ()  # namespaces; empty = all
     exclude: tuple[str, ...] = ()
     checks_replicas: bool = True
-    max_moving: Share | None = None  # per workload
-    max_unavailable: Share | None = None
-    skip: frozenset[Gate] = frozenset()
+    max_moving: ReplicaShare | None = None  # per workload
+    max_unavailable: ReplicaShare | None = None
+    skip: frozenset[EvictionGate] = frozenset()
 
     def refuses(self, pod: EvictionFacts) -> str:
         """The first reason why the pod may not be moved; empty = none."""
@@ -89,30 +89,30 @@ class EvictionFilter:
                 return reason
         return ""
 
-    def _reasons(self, pod: EvictionFacts) -> tuple[tuple[Gate, str], ...]:
+    def _reasons(self, pod: EvictionFacts) -> tuple[tuple[EvictionGate, str], ...]:
         limit = CRITICAL_PRIORITY if self.priority_threshold is None else self.priority_threshold
         is_critical = pod.priority >= CRITICAL_PRIORITY
         outside = (self.include and pod.namespace not in self.include) or pod.namespace in self.exclude
         return (
-            (Gate.DISRUPTION_MARKS, pod.held),
-            (Gate.BARE_PODS,
+            (EvictionGate.DISRUPTION_MARKS, pod.held),
+            (EvictionGate.BARE_PODS,
                 "no controller would create it again" if not pod.owner_kind and not self.evicts_bare_pods else ""),
-            (Gate.SYSTEM_CRITICAL,
+            (EvictionGate.SYSTEM_CRITICAL,
                 "it is critical for the system" if is_critical and not self.evicts_system_critical else ""),
             (
-                Gate.PRIORITY_THRESHOLD,
+                EvictionGate.PRIORITY_THRESHOLD,
                 f"its priority {pod.priority} is not below {limit}"
                 if pod.priority >= limit and not (is_critical and self.evicts_system_critical)
                 else "",
             ),
-            (Gate.LOCAL_STORAGE,
+            (EvictionGate.LOCAL_STORAGE,
                 "it has local storage" if pod.has_local_storage and not self.evicts_local_storage else ""),
-            (Gate.PVC, "it has a persistent volume claim" if pod.has_claims and self.ignores_claims else ""),
-            (Gate.LABEL_SELECTOR,
+            (EvictionGate.PVC, "it has a persistent volume claim" if pod.has_claims and self.ignores_claims else ""),
+            (EvictionGate.LABEL_SELECTOR,
                 "the labelSelector does not select it" if self.selector is not None
                 and not self.selector.matches(pod.labels) else ""),
-            (Gate.NAMESPACES, f"namespace {pod.namespace} is excluded" if outside else ""),
-            (Gate.EXPECTED_REPLICAS, self._replicas(pod)),
+            (EvictionGate.NAMESPACES, f"namespace {pod.namespace} is excluded" if outside else ""),
+            (EvictionGate.EXPECTED_REPLICAS, self._replicas(pod)),
         )  # fmt: skip
 
     def _replicas(self, pod: EvictionFacts) -> str:

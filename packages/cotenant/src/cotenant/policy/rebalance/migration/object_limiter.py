@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.policy.rebalance.migration.workload_limits import Share, limit_of_replicas
+from cotenant.policy.rebalance.migration.workload_limits import ReplicaShare, limit_of_replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class ObjectLimit:
     """At most `max_moving` moves (of a workload: by its replicas) within `duration_s`; a duration of 0 = no limit."""
 
     duration_s: float = 300.0
-    max_moving: Share | None = None
+    max_moving: ReplicaShare | None = None
     burst: int = 1
 
 

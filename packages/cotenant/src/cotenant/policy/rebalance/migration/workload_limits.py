@@ -20,14 +20,14 @@ _SOME = 4  # from this many on, it is two
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ReplicaShare:
     """A number of replicas, or a percentage of them."""
 
     value: int
     is_percent: bool = False
 
     @classmethod
-    def parse(cls, written: int | str, field: str) -> Share:
+    def parse(cls, written: int | str, field: str) -> ReplicaShare:
         """From a number or "n%". Raises `InvalidInput`."""
         if isinstance(written, str):
             percent = whole_number(written.removesuffix("%"))
@@ -44,16 +44,16 @@ class Share:
         return min(max(1, number), replicas)
 
 
-def limit_of_replicas(share: Share | None, replicas: int) -> int:
+def limit_of_replicas(share: ReplicaShare | None, replicas: int) -> int:
     """The limit for a workload of so many replicas, 0 of none; by default a tenth above 10 replicas, two of 4 to
     10, else one.
     """
     if share is None:
-        share = Share(10, True) if replicas > _MANY else Share(2 if replicas >= _SOME else 1)
+        share = ReplicaShare(10, True) if replicas > _MANY else ReplicaShare(2 if replicas >= _SOME else 1)
     return share.of(replicas)
 
 
-def has_expected_replicas(replicas: int, max_moving: Share | None, max_unavailable: Share | None) -> bool:
+def has_expected_replicas(replicas: int, max_moving: ReplicaShare | None, max_unavailable: ReplicaShare | None) -> bool:
     """Whether the workload keeps a replica while as many as allowed move; a workload of one replica does not."""
     return (
         replicas != 1
@@ -68,7 +68,7 @@ def admits_one_more(limit: int | None, others: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadState:
+class MovingWorkload:
     """A workload, with the UIDs of its pods that move and of those that are not available."""
 
     replicas: int
@@ -78,9 +78,9 @@ class WorkloadState:
 
 def workload_refuses(
     uid: str,
-    workload: WorkloadState,
-    max_moving: Share | None,
-    max_unavailable: Share | None,
+    workload: MovingWorkload,
+    max_moving: ReplicaShare | None,
+    max_unavailable: ReplicaShare | None,
     *,
     checks_moving: bool = True,
     checks_unavailable: bool = True,

@@ -23,7 +23,7 @@ CANDIDATES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class FreeableNode:
     """A node: `missing[R]` is what the waiting pod needs beyond the free amounts, `held[P, R]` what each movable
     pod frees, `rank[P]` the pods' importance among those of all nodes (0 = the least important).
     """
@@ -47,7 +47,7 @@ class Freeing:
     pods: tuple[int, ...] = field(default=(), compare=False)
 
 
-def sets_of(holder: Holder, most: int) -> Iterator[Freeing]:
+def sets_of(holder: FreeableNode, most: int) -> Iterator[Freeing]:
     """The sufficient sets of one node, in order; the empty set where nothing is missing."""
     short = holder.missing > 0
     if not short.any() and not holder.by_devices:
@@ -69,12 +69,12 @@ def sets_of(holder: Holder, most: int) -> Iterator[Freeing]:
         yield from sorted(of_size)
 
 
-def options(holders: Sequence[Holder], most: int) -> Iterator[Freeing]:
+def options(holders: Sequence[FreeableNode], most: int) -> Iterator[Freeing]:
     """The sets of all nodes, the fewest and least important pods first, among equals by the node's name."""
     yield from merge(*(sets_of(holder, most) for holder in holders))
 
 
-def _candidates(holder: Holder, short: np.ndarray) -> list[int]:
+def _candidates(holder: FreeableNode, short: np.ndarray) -> list[int]:
     """Indices of the pods that free something which is missing."""
     useful = (
         np.arange(len(holder.held)) if holder.by_devices else np.flatnonzero((holder.held[:, short] > 0).any(axis=1))

@@ -13,13 +13,13 @@ from collections.abc import Iterable
 
 from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.groups.migration import MoveAim
-from cotenant.policy.rebalance.violations.contract import PlacedPod, Placement, Repair, Rule, in_order
+from cotenant.policy.rebalance.violations.contract import PlacedPod, PodPlacement, Repair, ViolationRule, in_order
 from cotenant.policy.rebalance.violations.pod_index import PodIndex
 
 _PEERS = 16  # that are named in a move's aim
 
 
-def conflicts(pods: Iterable[PlacedPod], placement: Placement) -> dict[str, dict[str, PlacedPod]]:
+def conflicts(pods: Iterable[PlacedPod], placement: PodPlacement) -> dict[str, dict[str, PlacedPod]]:
     """For each pod by UID the pods that it may not share a domain with and does, by UID; symmetric."""
     placed = [pod for pod in pods if placement.where[pod.load.uid] in placement.nodes]
     index = PodIndex(placed)
@@ -46,7 +46,7 @@ def conflicts(pods: Iterable[PlacedPod], placement: Placement) -> dict[str, dict
     return found
 
 
-def forbids(first: PlacedPod, second: PlacedPod, placement: Placement) -> bool:
+def forbids(first: PlacedPod, second: PlacedPod, placement: PodPlacement) -> bool:
     """Whether a term of either forbids the domain that both share; one pair of `conflicts`."""
     for holder, other in ((first, second), (second, first)):
         for term in holder.pod.anti_affinity:
@@ -65,16 +65,16 @@ def repair_anti_affinity(pods: Iterable[PlacedPod], repair: Repair) -> None:
     by_uid = {placed_pod.load.uid: placed_pod for placed_pod in placed}
     for placed_pod in in_order([by_uid[uid] for uid in left]):
         others = left.get(placed_pod.load.uid)
-        if not others or not repair.may_try(placed_pod, Rule.ANTI_AFFINITY):
+        if not others or not repair.may_try(placed_pod, ViolationRule.ANTI_AFFINITY):
             continue
         names = sorted(other.load.key for other in others.values())
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         why = f"anti-affinity forbids a common domain with {names[0]}{more}"
-        if repair.attempt(placed_pod, Rule.ANTI_AFFINITY, why, aim=MoveAim(len(names), tuple(names[:_PEERS]))):
+        if repair.attempt(placed_pod, ViolationRule.ANTI_AFFINITY, why, aim=MoveAim(len(names), tuple(names[:_PEERS]))):
             for uid in others:  # the scheduler places it where no rule forbids it
                 del left[uid][placed_pod.load.uid]
             del left[placed_pod.load.uid]
 
 
-def _domain(pod: PlacedPod, term: PodTerm, placement: Placement) -> str | None:
+def _domain(pod: PlacedPod, term: PodTerm, placement: PodPlacement) -> str | None:
     return placement.nodes[placement.where[pod.load.uid]].labels.get(term.topology_key)

@@ -1,6 +1,6 @@
 """Common values of the repairs, and one attempt to move a pod.
 
-A repair proposes pods, `Choice` (loads/low_node_load.py) says whether each may move and where it lands, and what stays
+A repair proposes pods, `MoveDecider` (loads/low_node_load.py) says whether each may move and where it lands, and what stays
 is kept with its reason.
 """
 
@@ -14,11 +14,11 @@ from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.migration import MoveAim
-from cotenant.policy.rebalance.loads.low_node_load import Choice
+from cotenant.policy.rebalance.loads.low_node_load import MoveDecider
 from cotenant.policy.rebalance.loads.order import LoadPod, sorted_pods
 
 
-class Rule(StrEnum):
+class ViolationRule(StrEnum):
     """What a pod may violate; the values are the names of the descheduler's plugins."""
 
     NODE_AFFINITY = "RemovePodsViolatingNodeAffinity"
@@ -34,7 +34,9 @@ class PlacedPod:
     load: LoadPod
     pod: Pod
     node: str
-    may_repair: frozenset[Rule] = frozenset(Rule)  # the rules for which it may be moved; it counts for all of them
+    may_repair: frozenset[ViolationRule] = frozenset(
+        ViolationRule
+    )  # the rules for which it may be moved; it counts for all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class RuleMove:
     pod: LoadPod
     node: str
     target: str
-    rule: Rule
+    rule: ViolationRule
     reason: str
     aim: MoveAim | None = None
     about: str = ""  # moves of one rule about the same are backed off together; empty = about the node
@@ -56,12 +58,12 @@ class RuleKept:
 
     pod: LoadPod
     node: str
-    rule: Rule
+    rule: ViolationRule
     reason: str
 
 
 @dataclass(slots=True)
-class Placement:
+class PodPlacement:
     """Where pods are: `where` is each pod's node by UID."""
 
     nodes: Mapping[str, Node]
@@ -74,16 +76,16 @@ class Placement:
 
 
 @dataclass(slots=True)
-class Repair(Placement):
+class Repair(PodPlacement):
     """The moves so far, which `where` follows. Pods move at most once."""
 
-    choice: Choice
+    choice: MoveDecider
     moves: list[RuleMove] = field(default_factory=list)
     kept: list[RuleKept] = field(default_factory=list)
-    tried: set[tuple[str, Rule]] = field(default_factory=set)
+    tried: set[tuple[str, ViolationRule]] = field(default_factory=set)
     moved: set[str] = field(default_factory=set)
 
-    def may_try(self, pod: PlacedPod, rule: Rule) -> bool:
+    def may_try(self, pod: PlacedPod, rule: ViolationRule) -> bool:
         """Whether the pod may be moved for this rule and was not tried."""
         uid = pod.load.uid
         return rule in pod.may_repair and uid not in self.moved and (uid, rule) not in self.tried
@@ -91,7 +93,7 @@ class Repair(Placement):
     def attempt(
         self,
         pod: PlacedPod,
-        rule: Rule,
+        rule: ViolationRule,
         reason: str,
         first: Collection[str] = (),
         aim: MoveAim | None = None,

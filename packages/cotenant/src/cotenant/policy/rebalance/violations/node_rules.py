@@ -16,7 +16,7 @@ from cotenant.model.cluster.labels import UNSCHEDULABLE_TAINT
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import Taint, first_repelling
-from cotenant.policy.rebalance.violations.contract import PlacedPod, Repair, Rule, in_order
+from cotenant.policy.rebalance.violations.contract import PlacedPod, Repair, ViolationRule, in_order
 
 
 def allows(pod: Pod, node: Node) -> bool:
@@ -43,8 +43,14 @@ def repair_node_affinity(pods: Iterable[PlacedPod], repair: Repair) -> None:
     """Move pods whose node does not satisfy their required affinity."""
     for placed_pod in in_order([pod for pod in pods if pod.pod.node_selector or pod.pod.node_affinity is not None]):
         node = repair.nodes.get(repair.where[placed_pod.load.uid])
-        if node is not None and not allows(placed_pod.pod, node) and repair.may_try(placed_pod, Rule.NODE_AFFINITY):
-            repair.attempt(placed_pod, Rule.NODE_AFFINITY, f"{node.name} does not satisfy its required node affinity")
+        if (
+            node is not None
+            and not allows(placed_pod.pod, node)
+            and repair.may_try(placed_pod, ViolationRule.NODE_AFFINITY)
+        ):
+            repair.attempt(
+                placed_pod, ViolationRule.NODE_AFFINITY, f"{node.name} does not satisfy its required node affinity"
+            )
 
 
 def repair_taints(pods: Iterable[PlacedPod], repair: Repair, excluded: Collection[str] = ()) -> None:
@@ -53,7 +59,9 @@ def repair_taints(pods: Iterable[PlacedPod], repair: Repair, excluded: Collectio
     for placed_pod in in_order([pod for pod in pods if repair.where[pod.load.uid] in tainted]):
         node = repair.nodes[repair.where[placed_pod.load.uid]]
         taint = repelling(placed_pod.pod, node, excluded)
-        if taint is not None and repair.may_try(placed_pod, Rule.NODE_TAINTS):
+        if taint is not None and repair.may_try(placed_pod, ViolationRule.NODE_TAINTS):
             repair.attempt(
-                placed_pod, Rule.NODE_TAINTS, f"it does not tolerate the taint {taint} ({taint.effect}) of {node.name}"
+                placed_pod,
+                ViolationRule.NODE_TAINTS,
+                f"it does not tolerate the taint {taint} ({taint.effect}) of {node.name}",
             )

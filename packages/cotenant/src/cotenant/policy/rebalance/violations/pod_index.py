@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cotenant.model.cluster.labels import LabelSelector, Operator
+from cotenant.model.cluster.labels import LabelSelector, SelectorOperator
 from cotenant.policy.rebalance.violations.contract import PlacedPod
 
 
@@ -24,7 +24,7 @@ class PodIndex:
         if selector is None:
             return
         exact = next(
-            (requirement for requirement in selector.requirements if requirement.operator is Operator.IN), None
+            (requirement for requirement in selector.requirements if requirement.operator is SelectorOperator.IN), None
         )
         if exact is None:
             among = [self.namespaces.get(namespace, [])]

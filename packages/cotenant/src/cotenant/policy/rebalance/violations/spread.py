@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from cotenant.model.cluster.affinity import NodePolicy, SpreadConstraint
+from cotenant.model.cluster.affinity import NodeInclusionPolicy, SpreadConstraint
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import first_repelling
 from cotenant.model.groups.migration import MoveAim
-from cotenant.policy.rebalance.violations.contract import PlacedPod, Placement, Repair, Rule, in_order
+from cotenant.policy.rebalance.violations.contract import PlacedPod, PodPlacement, Repair, ViolationRule, in_order
 from cotenant.policy.rebalance.violations.node_rules import allows
 from cotenant.policy.rebalance.violations.pod_index import PodIndex
 
@@ -33,7 +33,7 @@ class Eligible:
 
 
 @dataclass(slots=True)
-class Group:
+class SpreadGroup:
     """The pods of one constraint: `counts` are the selected pods of each domain that has any."""
 
     constraint: SpreadConstraint
@@ -85,26 +85,26 @@ def repair_spread(pods: Iterable[PlacedPod], repair: Repair) -> None:
 
 
 def group_of(
-    constraint: SpreadConstraint, holders: list[PlacedPod], eligible: Eligible, index: PodIndex, placement: Placement
-) -> Group:
+    constraint: SpreadConstraint, holders: list[PlacedPod], eligible: Eligible, index: PodIndex, placement: PodPlacement
+) -> SpreadGroup:
     """The group of pods with the same constraint, counted now."""
     counts: Counter[str] = Counter()
     for other in index.selected(holders[0].pod.namespace, constraint.selector):
         domain = eligible.domains.get(placement.where[other.load.uid])
         if domain is not None and constraint.selects(other.pod.labels):
             counts[domain] += 1
-    return Group(constraint, holders, eligible, counts)
+    return SpreadGroup(constraint, holders, eligible, counts)
 
 
 def group_now(
-    holder: PlacedPod, constraint: SpreadConstraint, pods: Iterable[PlacedPod], placement: Placement
-) -> Group:
+    holder: PlacedPod, constraint: SpreadConstraint, pods: Iterable[PlacedPod], placement: PodPlacement
+) -> SpreadGroup:
     """The counts of one pod's constraint."""
     index = PodIndex(pod for pod in pods if pod.pod.namespace == holder.pod.namespace)
     return group_of(constraint, [holder], eligible_nodes(holder.pod, constraint, placement.nodes), index, placement)
 
 
-def _repair(group: Group, repair: Repair) -> None:
+def _repair(group: SpreadGroup, repair: Repair) -> None:
     constraint = group.constraint
     while True:
         least = group.least
@@ -114,12 +114,12 @@ def _repair(group: Group, repair: Repair) -> None:
             return
 
 
-def _move_one(group: Group, domain: str, repair: Repair) -> bool:
+def _move_one(group: SpreadGroup, domain: str, repair: Repair) -> bool:
     """Move one pod out of the domain; False where none can."""
     constraint = group.constraint
     mine = [holder for holder in group.holders if group.eligible.domains.get(repair.where[holder.load.uid]) == domain]
     for element in in_order([placed_pod for placed_pod in mine if constraint.selects(placed_pod.pod.labels)]):
-        if not repair.may_try(element, Rule.SPREAD):
+        if not repair.may_try(element, ViolationRule.SPREAD):
             continue
         why = (
             f"{constraint.topology_key} {domain} has {group.counts[domain]} pods, the smallest domain "
@@ -129,7 +129,9 @@ def _move_one(group: Group, domain: str, repair: Repair) -> bool:
         first = {name for name, entry in group.eligible.domains.items() if group.counts.get(entry, 0) == smallest}
         key = constraint.topology_key
         aim = MoveAim(group.skew, (), key, domain, group.counts[domain] - group.least)
-        target = repair.attempt(element, Rule.SPREAD, why, first, aim, f"{element.pod.namespace}/{key}/{domain}")
+        target = repair.attempt(
+            element, ViolationRule.SPREAD, why, first, aim, f"{element.pod.namespace}/{key}/{domain}"
+        )
         if target:
             group.moved(domain, target)
             return True
@@ -143,8 +145,8 @@ def _key(pod: Pod, constraint: SpreadConstraint) -> Hashable:
 def eligible_key(pod: Pod, constraint: SpreadConstraint) -> Hashable:
     """What decides which nodes count."""
     affinity = (pod.node_selector, pod.node_affinity.required if pod.node_affinity is not None else None)
-    honours = constraint.node_affinity_policy is NodePolicy.HONOR
-    tolerations = pod.tolerations if constraint.node_taints_policy is NodePolicy.HONOR else None
+    honours = constraint.node_affinity_policy is NodeInclusionPolicy.HONOR
+    tolerations = pod.tolerations if constraint.node_taints_policy is NodeInclusionPolicy.HONOR else None
     keys = tuple(entry.topology_key for entry in pod.spread if entry.forbids)
     return (constraint.topology_key, affinity if honours else None, tolerations, keys)
 
@@ -156,10 +158,10 @@ def eligible_nodes(pod: Pod, constraint: SpreadConstraint, nodes: Mapping[str, N
     for name, node in nodes.items():
         if any(node.labels.get(key) is None for key in keys):
             continue
-        if constraint.node_affinity_policy is NodePolicy.HONOR and not allows(pod, node):
+        if constraint.node_affinity_policy is NodeInclusionPolicy.HONOR and not allows(pod, node):
             continue
         if (
-            constraint.node_taints_policy is NodePolicy.HONOR
+            constraint.node_taints_policy is NodeInclusionPolicy.HONOR
             and first_repelling(node.effective_taints, pod.tolerations) is not None
         ):
             continue

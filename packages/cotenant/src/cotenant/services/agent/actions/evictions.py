@@ -18,7 +18,7 @@ from cotenant.model.machine.node_decision import EvictPod
 PLAIN = "group:"  # prefix of a plain group's UID
 
 
-class Api(Protocol):
+class EvictionApi(Protocol):
     """The eviction API of a cluster (`drivers/kube/client.Client`)."""
 
     async def evict(self, namespace: str, pod: str, uid: str = "") -> None:
@@ -28,12 +28,12 @@ class Api(Protocol):
         ...
 
 
-class Evictions:
+class ApiEvictor:
     """Implements loop/actor.Evictor."""
 
     def __init__(
         self,
-        api: Api | None = None,
+        api: EvictionApi | None = None,
         kill: Callable[[str], None] | None = None,
         writable: tuple[str, ...] = (),
         held: Callable[[str], str] = lambda namespace: "",

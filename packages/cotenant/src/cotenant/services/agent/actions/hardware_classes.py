@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.resctrl.hardware import read_hardware
 from cotenant.drivers.resctrl.members import assign, members
@@ -27,7 +27,7 @@ from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.machine.cache_partition import CacheHardware
 from cotenant.model.machine.counters import Gap, NodeSample
-from cotenant.model.machine.knob import Knob, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobTarget, Vanished
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.io.network import BEST_EFFORT
 from cotenant.policy.nodeqos.memory.cache import group_of
@@ -86,7 +86,7 @@ class CacheClasses:
 
 class Uplink:
     """Puts best-effort traffic into its class of the uplink. Implements `components.Placer`; `collect` makes a
-    drivers/cgroup/sensor.Collector.
+    drivers/cgroup/sensor.SampleCollector.
 
     A pod with an address of its own is classified by that, any other program by its group.
     """
@@ -147,8 +147,8 @@ class Uplink:
         if self._marks is not None:
             self._marks.close()
 
-    def _target(self) -> Target:
-        return Target(f"{self._device}/{BEST_EFFORT}", Knob.RATE)
+    def _target(self) -> KnobTarget:
+        return KnobTarget(f"{self._device}/{BEST_EFFORT}", Knob.RATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Classes:
     gaps: tuple[Gap, ...] = ()
 
 
-def open_classes(config: AgentConfig, layout: Layout, stack: AsyncExitStack, *, single: bool) -> Classes:
+def open_classes(config: AgentConfig, layout: CgroupLayout, stack: AsyncExitStack, *, single: bool) -> Classes:
     """Open what this machine and set-up have. `stack` closes it. `single`: this process may write knobs itself."""
     if not single:
         wanted = (

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
 from cotenant.engine.node.interfaces import Keeper
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.model.machine.knob import GiveBack, KnobChange, KnobLease, LeaseAnswer, LeaseState, SetKnob
 from cotenant.services.agent.actions.hardware_classes import CLASSES
 from cotenant.services.agent_settings.config import LONGEST_TTL_MS, AgentConfig
@@ -25,7 +25,7 @@ from cotenant.services.knobs.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.knobs.executor import LeaseExecutor
 from cotenant.services.knobs.host import (
     CLOCK,
-    Machine,
+    HostKnobs,
     boot_id,
     groups_of_this_process,
     idle_slices,
@@ -33,7 +33,7 @@ from cotenant.services.knobs.host import (
     put_back_left,
 )
 from cotenant.services.knobs.local_keeper import LocalKeeper
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class _LoggedChanges:
 async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Keeper]:
     """The keeper for this configuration. At the end everything held in this process is restored."""
     is_left = single and (config.state_dir / NAME).exists()
-    if config.mode is Mode.DRY_RUN:
+    if config.mode is AgentMode.DRY_RUN:
         if is_left:
             async with _holding(config):
                 pass  # restores leftovers
@@ -78,10 +78,10 @@ async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Kee
                 LocalKeeper(LeaseExecutor(dry, NoStateFile(), _LoggedChanges(), CLOCK, rules))
             ) as keeper:
                 yield keeper
-    elif is_left or (single and config.mode is Mode.ACT):
+    elif is_left or (single and config.mode is AgentMode.ACT):
         async with _holding(config) as keeper:
             yield keeper
-    elif config.mode is Mode.ACT:
+    elif config.mode is AgentMode.ACT:
         from cotenant.services.knobs.client import KeeperClient
 
         client = KeeperClient(config.keeper)
@@ -122,11 +122,11 @@ async def _running(keeper: LocalKeeper) -> AsyncIterator[LocalKeeper]:
             _log.error("%s could not be restored; the next start tries again: %s", lease.target, lease.detail)
 
 
-def _rules(config: AgentConfig, machine: Machine) -> Rules:
+def _rules(config: AgentConfig, machine: HostKnobs) -> KnobRules:
     """One process decides and writes, so the configuration is its only bound; a reload may lengthen the leases, and
     name another uplink.
     """
-    return Rules(
+    return KnobRules(
         config.writable,
         never=groups_of_this_process(),
         interfaces=None,

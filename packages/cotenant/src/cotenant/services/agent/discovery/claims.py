@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cotenant.model.cluster.seal import Standing
+from cotenant.model.cluster.seal import SealStanding
 from cotenant.model.cpus.cpulist import format_cpus
-from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 
 
-class Claims:
+class CpuClaims:
     """Remembers who has which CPU."""
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class Claims:
             if self._stands(pod):
                 taken.update(dict.fromkeys(pod.own_cpus, pod.key))
         settled = tuple(pod if not pod.own_cpus or self._stands(pod) else _checked(pod, taken) for pod in found)
-        self._held = {pod.uid: pod.own_cpus for pod in settled if pod.own_cpus and pod.phase is not Phase.OVER}
+        self._held = {pod.uid: pod.own_cpus for pod in settled if pod.own_cpus and pod.phase is not NodePodPhase.OVER}
         return settled
 
     def _stands(self, pod: NodePod) -> bool:
-        return bool(pod.own_cpus) and (pod.holdings is Standing.SEALED or self._held.get(pod.uid) == pod.own_cpus)
+        return bool(pod.own_cpus) and (pod.holdings is SealStanding.SEALED or self._held.get(pod.uid) == pod.own_cpus)
 
 
 def _checked(pod: NodePod, taken: dict[int, str]) -> NodePod:

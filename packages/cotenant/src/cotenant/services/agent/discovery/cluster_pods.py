@@ -17,17 +17,17 @@ from cotenant.drivers.kube.kinds.node import NODES, allocatable_of, kubelet_vers
 from cotenant.drivers.kube.kinds.pod.on_node import NODE_PODS, declared_pods
 from cotenant.drivers.kubelet.declared import NO_SEAL, Belief, join
 from cotenant.engine.autonomy.permissions import Permissions
-from cotenant.engine.node.interfaces import Discovery
+from cotenant.engine.node.interfaces import PodDiscovery
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import Allocatable
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 
 
 class ClusterPods:
-    """Meets `Discovery` (engine/node/interfaces.py) over another one that finds cgroups. Start `run` as a task."""
+    """Meets `PodDiscovery` (engine/node/interfaces.py) over another one that finds cgroups. Start `run` as a task."""
 
     def __init__(
-        self, client: Client, node: str, groups: Discovery, changed: Callable[[], None], belief: Belief = NO_SEAL
+        self, client: Client, node: str, groups: PodDiscovery, changed: Callable[[], None], belief: Belief = NO_SEAL
     ) -> None:
         """`changed` is called after each delivery of the watch. `belief`: in what pods say that they hold."""
         self._groups = groups

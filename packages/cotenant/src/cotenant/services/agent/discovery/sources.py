@@ -15,10 +15,10 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from cotenant.engine.node.interfaces import Discovery
+from cotenant.engine.node.interfaces import PodDiscovery
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.services.agent.discovery.claims import Claims
+from cotenant.services.agent.discovery.claims import CpuClaims
 
 WITHIN_S = 20.0
 _log = logging.getLogger(__name__)
@@ -36,29 +36,29 @@ class PlainGroups:
 
 
 @dataclass(slots=True)
-class Source:
+class DiscoverySource:
     """One source with its state."""
 
     name: str
-    discovery: Discovery
+    discovery: PodDiscovery
     failures: int = 0
     last: tuple[NodePod, ...] = ()
     answered_s: float | None = None  # monotonic
     said: str = ""
 
 
-def plain(pods: Sequence[NodePod]) -> Source:
+def plain(pods: Sequence[NodePod]) -> DiscoverySource:
     """The groups of the configuration as a source, with its answer already set: a discovery under way uses it."""
-    return Source("groups", PlainGroups(pods), last=tuple(pods))
+    return DiscoverySource("groups", PlainGroups(pods), last=tuple(pods))
 
 
 @dataclass(slots=True)
-class Sources:
-    """All sources as one. Implements engine/node/interfaces.Discovery, and never raises for an unavailable source."""
+class DiscoverySources:
+    """All sources as one. Implements engine/node/interfaces.PodDiscovery, and never raises for an unavailable source."""
 
     monotonic: Callable[[], float]
-    sources: list[Source] = field(default_factory=list)
-    _claims: Claims = field(default_factory=Claims)
+    sources: list[DiscoverySource] = field(default_factory=list)
+    _claims: CpuClaims = field(default_factory=CpuClaims)
 
     async def pods(self) -> tuple[NodePod, ...]:
         """The union, each pod once, after all sources have answered."""
@@ -72,7 +72,7 @@ class Sources:
                     groups.add(pod.group)
         return self._claims.settled(found.values())
 
-    async def _query(self, source: Source) -> None:
+    async def _query(self, source: DiscoverySource) -> None:
         try:
             async with asyncio.timeout(WITHIN_S):
                 source.last = await source.discovery.pods()

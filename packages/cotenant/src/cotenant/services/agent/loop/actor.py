@@ -20,7 +20,7 @@ from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.instructions import Instructions
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError
-from cotenant.model.machine.knob import KnobLease, LeaseAnswer, LeaseState, Target
+from cotenant.model.machine.knob import KnobLease, KnobTarget, LeaseAnswer, LeaseState
 from cotenant.model.machine.node_decision import EvictPod
 
 WITHIN_S = 2.0
@@ -62,7 +62,7 @@ class Actor:
         self._backoff = backoff or Backoff(0.5, 10.0)
         self._within_s = within_s
         self._leases_seen = tuple(leases_seen)
-        self._held: dict[Target, str] = {}  # held values, to distinguish changes from renewals
+        self._held: dict[KnobTarget, str] = {}  # held values, to distinguish changes from renewals
         self._leases_known = False  # whether the engine knows the keeper's leases
         self._failures = 0  # in a row
         self._retry_at_us = 0

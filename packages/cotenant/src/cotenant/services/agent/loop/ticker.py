@@ -18,7 +18,7 @@ from cotenant.engine.node.instructions import Instructions
 from cotenant.engine.node.interfaces import KnobPort, Sensor
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.counters import LogicalCpu, NodeSample
-from cotenant.model.machine.knob import Target
+from cotenant.model.machine.knob import KnobTarget
 from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.pace import Pace
 
@@ -132,13 +132,17 @@ class Ticker:
                 self._logged.add((failure.policy, failure.where))
                 _log.error("%s; its last values stay for one lease", failure)
 
-    async def _read(self, groups: Sequence[str], targets: Sequence[Target]) -> tuple[NodeSample, Mapping[Target, str]]:
+    async def _read(
+        self, groups: Sequence[str], targets: Sequence[KnobTarget]
+    ) -> tuple[NodeSample, Mapping[KnobTarget, str]]:
         if self._is_slow:
             return await asyncio.to_thread(self._read_now, groups, targets)
         return self._read_now(groups, targets)
 
-    def _read_now(self, groups: Sequence[str], targets: Sequence[Target]) -> tuple[NodeSample, Mapping[Target, str]]:
-        values: dict[Target, str] = {}
+    def _read_now(
+        self, groups: Sequence[str], targets: Sequence[KnobTarget]
+    ) -> tuple[NodeSample, Mapping[KnobTarget, str]]:
+        values: dict[KnobTarget, str] = {}
         for target in targets:
             try:
                 values[target] = self.knobs.read(target)

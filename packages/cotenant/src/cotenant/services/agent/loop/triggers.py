@@ -37,7 +37,7 @@ class TriggerSource(Protocol):
         ...
 
 
-class Trigger(Protocol):
+class ReadableTrigger(Protocol):
     """One pressure trigger: its descriptor is readable when it fires (`drivers/psi/triggers.PressureTrigger`)."""
 
     stall_us: int
@@ -56,19 +56,22 @@ class Trigger(Protocol):
         ...
 
 
-class PressureTriggers:
+class AgentTriggers:
     """Pressure triggers. `opens` opens one for a group and a resource, in this process or through the keeper; it
     raises `CotenantError`.
     """
 
     def __init__(
-        self, opens: Callable[[str, str], Awaitable[Trigger]], resources: Sequence[str] = RESOURCES, most: int = MOST
+        self,
+        opens: Callable[[str, str], Awaitable[ReadableTrigger]],
+        resources: Sequence[str] = RESOURCES,
+        most: int = MOST,
     ) -> None:
         self._opens = opens
         self._resources = tuple(resources)
         self._max = most
         self._wanted: tuple[Key, ...] = ()
-        self._triggers: dict[Key, Trigger] = {}
+        self._triggers: dict[Key, ReadableTrigger] = {}
         self._unavailable: dict[Key, None] = {}  # unavailable triggers; the least recently tried first
         self._fired: dict[Key, None] = {}  # in order, without repeats
         self._sync_needed = False
@@ -158,7 +161,7 @@ class PressureTriggers:
         trigger.close()
 
 
-class Probe(Protocol):
+class RunQueueProbe(Protocol):
     """The events of the run-queue probe (`drivers/ebpf/runqueue.RunQueue`)."""
 
     def fileno(self) -> int:
@@ -177,7 +180,7 @@ class LateWakeups:
     `late_us` tells the probe which groups to watch, and from which wait on.
     """
 
-    def __init__(self, probe: Probe, late_us: int) -> None:
+    def __init__(self, probe: RunQueueProbe, late_us: int) -> None:
         self._probe = probe
         self._late_us = late_us
         self._services: frozenset[str] = frozenset()

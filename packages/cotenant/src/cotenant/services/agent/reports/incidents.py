@@ -28,7 +28,7 @@ from cotenant.engine.node.recovery.harm import Harm, harms
 from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.machine.node_state import NodeState
-from cotenant.policy.credit.pricing import Verdict
+from cotenant.policy.credit.pricing import CauseVerdict
 from cotenant.services.agent.reports.outbox import Post
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.reporting.incident import PATH, IncidentBody
@@ -71,7 +71,7 @@ class IncidentReporter:
         self._file = file
         self._sleep = sleep
         self._began_ms = int(wall() * 1000)
-        self._known: dict[str, Verdict] = {}  # the last verdict of each key of this process
+        self._known: dict[str, CauseVerdict] = {}  # the last verdict of each key of this process
         self._standing: dict[str, IncidentBody] = {}  # verdicts by key that name a culprit, of this process
         self._earlier: dict[str, IncidentBody] = {}  # of an earlier process
         self._backoff = Backoff(1.0, 60.0)
@@ -96,13 +96,17 @@ class IncidentReporter:
         for harm in harms(memory, state):
             key = self._key(harm)
             before = self._known.get(key)
-            if harm.verdict is Verdict.CLEARED and before is not Verdict.CLEARED and self._clear_earlier(harm):
+            if (
+                harm.verdict is CauseVerdict.CLEARED
+                and before is not CauseVerdict.CLEARED
+                and self._clear_earlier(harm)
+            ):
                 changed = True
-            if harm.verdict is before or (harm.verdict is Verdict.CLEARED and before is None):
+            if harm.verdict is before or (harm.verdict is CauseVerdict.CLEARED and before is None):
                 continue
             self._known[key] = harm.verdict
             self.waiting[key] = body = self._body(key, harm, state.at_us)
-            if harm.verdict is Verdict.CLEARED:
+            if harm.verdict is CauseVerdict.CLEARED:
                 self._standing.pop(key, None)
             else:
                 self._standing[key] = body
@@ -126,7 +130,7 @@ class IncidentReporter:
         ]
         for body in found:
             del self._earlier[body.key]
-            self.waiting[body.key] = msgspec.structs.replace(body, verdict=Verdict.CLEARED, at_ms=now_ms)
+            self.waiting[body.key] = msgspec.structs.replace(body, verdict=CauseVerdict.CLEARED, at_ms=now_ms)
         return bool(found)
 
     async def deliver(self) -> bool:

@@ -35,7 +35,7 @@ from cotenant.drivers.kube.kinds.custom.node_metric_writing import (
 from cotenant.drivers.kube.kinds.durations import whole_seconds
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.engine.node.pod_networks import PodNetworks
-from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage
+from cotenant.engine.node.report import Aggregate, NodeUsage, PodAverage
 from cotenant.model.machine.node_metric import ReportedHistory, Use
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.quantities import format_bytes, format_milli
@@ -183,7 +183,7 @@ def status_of(
     )
 
 
-def _is_known(pod_usage: PodUsage) -> bool:
+def _is_known(pod_usage: PodAverage) -> bool:
     return pod_usage.cpu_m is not None or pod_usage.memory_bytes is not None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from cotenant.engine.node.decision_log import DecisionKind, KnobDecision
 from cotenant.engine.node.recovery.policy import RecoveryMemory
-from cotenant.engine.node.recovery.stages import Rung
+from cotenant.engine.node.recovery.stages import RecoveryRung
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_state import NodeState
 from cotenant.services.reporting.signals import MOVE_ACTION, ActionTaken
@@ -43,7 +43,7 @@ def moves_of(memory: RecoveryMemory, node: str, now_us: int, now_s: float, since
     """The moves that incidents wait for since `since_us`, not included. Clocks as in `actions_of`."""
     for incident in memory.incidents:
         lease = incident.lease
-        if lease is None or lease.rung is not Rung.MOVE or lease.since_us <= since_us or not incident.objective:
+        if lease is None or lease.rung is not RecoveryRung.MOVE or lease.since_us <= since_us or not incident.objective:
             continue
         at_s = now_s - max(0, now_us - lease.since_us) / 1e6
         text = incident.events[-1].text[:_MAX_TEXT]

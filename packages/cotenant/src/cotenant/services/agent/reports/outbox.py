@@ -22,7 +22,7 @@ Post = Callable[[str, bytes], Awaitable[None]]
 _log = logging.getLogger(__name__)
 
 
-class Outbox:
+class ReportOutbox:
     """The outbox of one receiver. The counts are for metrics."""
 
     def __init__(

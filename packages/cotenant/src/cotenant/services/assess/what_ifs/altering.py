@@ -17,16 +17,16 @@ import numpy as np
 
 from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.drivers.kube.snapshot.fields import Json
-from cotenant.drivers.kube.snapshot.snapshot import Snapshot
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot
 from cotenant.model.assess.what_if import (
     AddNodes,
-    Load,
     LoseZone,
     NoOvercommit,
     PlaceAnew,
     RemoveNodes,
-    Resize,
-    WhatIf,
+    ResizeCase,
+    ScaledLoad,
+    WhatIfChanges,
 )
 from cotenant.model.errors import InvalidInput
 from cotenant.services.assess.what_ifs.nodes import made_like, templates
@@ -69,7 +69,7 @@ NO_CONTROLLER = "nothing makes it again: it has no controller"
 class Altered:
     """The changed copy. Pods are by namespace/name."""
 
-    snapshot: Snapshot
+    snapshot: ClusterSnapshot
     is_changed: bool
     profile: str  # "" = as it was
     source: Mapping[str, str]  # of new pods, the pod that they are copies of
@@ -78,7 +78,7 @@ class Altered:
     notes: tuple[str, ...] = ()
 
 
-def altered(snapshot: Snapshot, what_if: WhatIf, seed: int) -> Altered:
+def altered(snapshot: ClusterSnapshot, what_if: WhatIfChanges, seed: int) -> Altered:
     """Make the changes. Raises `InvalidInput` where one names what is not there."""
     draft = _Draft(snapshot, np.random.default_rng([seed, _STREAM]))
     for change in what_if.changes:
@@ -90,9 +90,9 @@ def altered(snapshot: Snapshot, what_if: WhatIf, seed: int) -> Altered:
             draft.lose_zone(change)
         elif isinstance(change, NoOvercommit):
             draft.lend_nothing()
-        elif isinstance(change, Load):
+        elif isinstance(change, ScaledLoad):
             draft.load(change)
-        elif isinstance(change, Resize):
+        elif isinstance(change, ResizeCase):
             draft.resize(change)
         else:
             draft.place_anew(change)
@@ -103,7 +103,7 @@ def altered(snapshot: Snapshot, what_if: WhatIf, seed: int) -> Altered:
 class _Draft:
     """Objects while they are changed."""
 
-    snapshot: Snapshot
+    snapshot: ClusterSnapshot
     rng: np.random.Generator
     nodes: dict[str, Obj] = field(default_factory=dict)
     pods: dict[str, Obj] = field(default_factory=dict)
@@ -182,7 +182,7 @@ class _Draft:
 
     # ---- pods
 
-    def load(self, change: Load) -> None:
+    def load(self, change: ScaledLoad) -> None:
         """As many times the pods of each controller; a part of a pod is one with that probability."""
         groups: dict[str, list[str]] = {}
         for key, pod in self.pods.items():
@@ -204,7 +204,7 @@ class _Draft:
                 del self.pods[keys[at]]
                 self.anew.discard(keys[at])
 
-    def resize(self, change: Resize) -> None:
+    def resize(self, change: ResizeCase) -> None:
         """Every pod of the workload is created again with the size."""
         names: set[str] = set()
         found = []
@@ -343,7 +343,7 @@ class _Draft:
         return node in self.removed
 
 
-def _objects(snapshot: Snapshot, kind: str) -> list[Obj]:
+def _objects(snapshot: ClusterSnapshot, kind: str) -> list[Obj]:
     found = []
     for line in snapshot.objects.get(kind, ()):
         try:

@@ -7,26 +7,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
 
-from cotenant.model.assess.figure import Figure, unknown
-from cotenant.model.assess.what_if import Compared, Unplaced, WhatIf, WhatIfCase, WhatIfs
-from cotenant.services.assess.what_ifs.outcomes import Given, Outcome, as_it_is, outcome
+from cotenant.model.assess.figure import AssessedFigure, unknown
+from cotenant.model.assess.what_if import Compared, UnplacedPods, WhatIfCase, WhatIfChanges, WhatIfs
+from cotenant.services.assess.what_ifs.outcomes import CaseInputs, CaseOutcome, as_it_is, outcome
 
 Stage = Callable[[str], None]
 _MAX_REASONS = 20
 
 
-More = Callable[[Outcome, int], tuple[Figure, ...]]
+More = Callable[[CaseOutcome, int], tuple[AssessedFigure, ...]]
 """Figures of an outcome that only a seed decides."""
 
 
 def compared(
-    given: Given, cases: Sequence[WhatIf], seeds: Sequence[int], stage: Stage, more: More = lambda outcome, seed: ()
+    given: CaseInputs,
+    cases: Sequence[WhatIfChanges],
+    seeds: Sequence[int],
+    stage: Stage,
+    more: More = lambda outcome, seed: (),
 ) -> WhatIfs:
     """Run every case under every seed. Raises `InvalidInput` where a change names what is not there."""
     stage("the cluster as it is")
     before = as_it_is(given)
     bases = [(*before.figures, *more(before, seed)) for seed in seeds]
-    ran: list[list[Outcome]] = []
+    ran: list[list[CaseOutcome]] = []
     for case in cases:
         outcomes = []
         for number, seed in enumerate(seeds, 1):
@@ -52,7 +56,7 @@ def compared(
     return WhatIfs(tuple(seeds), told, tuple(rows))
 
 
-def over_seeds(figures: Sequence[Figure]) -> Figure:
+def over_seeds(figures: Sequence[AssessedFigure]) -> AssessedFigure:
     """The median; the smallest and the largest."""
     one = figures[0]
     values = [figure.value for figure in figures if figure.value is not None]
@@ -60,10 +64,12 @@ def over_seeds(figures: Sequence[Figure]) -> Figure:
         why = next(figure.why for figure in figures if figure.value is None)
         return unknown(one.key, one.title, one.unit, one.definition, why)
     interval = f"of {len(values)} seeds the smallest and the largest; the value is their median"
-    return Figure(one.key, one.title, median(values), one.unit, one.definition, interval, min(values), max(values))
+    return AssessedFigure(
+        one.key, one.title, median(values), one.unit, one.definition, interval, min(values), max(values)
+    )
 
 
-def _difference(first: Sequence[Figure], second: Sequence[Figure], words: str) -> Figure:
+def _difference(first: Sequence[AssessedFigure], second: Sequence[AssessedFigure], words: str) -> AssessedFigure:
     """Seed by seed."""
     one = second[0]
     definition = f"{one.definition}; {words}, seed by seed"
@@ -72,17 +78,17 @@ def _difference(first: Sequence[Figure], second: Sequence[Figure], words: str) -
         return unknown(one.key, one.title, one.unit, definition, why)
     gaps = [(b.value or 0.0) - (a.value or 0.0) for a, b in zip(first, second, strict=True)]
     interval = f"of {len(gaps)} seeds the smallest and the largest; the value is their median"
-    return Figure(one.key, one.title, median(gaps), one.unit, definition, interval, min(gaps), max(gaps))
+    return AssessedFigure(one.key, one.title, median(gaps), one.unit, definition, interval, min(gaps), max(gaps))
 
 
-def _case(case: WhatIf, outcomes: Sequence[Outcome]) -> WhatIfCase:
+def _case(case: WhatIfChanges, outcomes: Sequence[CaseOutcome]) -> WhatIfCase:
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(outcomes))
     example: dict[str, str] = {}
     for at, found in enumerate(outcomes):
         for key, why in found.unplaced.items():
             counts[why][at] += 1
             example.setdefault(why, key)
-    unplaced = [Unplaced(why, median(pods), example[why]) for why, pods in counts.items()]
+    unplaced = [UnplacedPods(why, median(pods), example[why]) for why, pods in counts.items()]
     unplaced.sort(key=lambda one: (-one.pods, one.why))
     notes = tuple(dict.fromkeys(note for found in outcomes for note in found.notes))
     return WhatIfCase(case.text, tuple(unplaced[:_MAX_REASONS]), notes[:_MAX_REASONS])

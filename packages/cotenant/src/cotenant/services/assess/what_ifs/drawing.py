@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from cotenant.model.assess.what_if import WhatIfs
-from cotenant.model.pages.wide import Row, cell, head, wide
+from cotenant.model.pages.wide import WideRow, cell, head, wide
 from cotenant.services.assess import words
 
 
@@ -35,4 +35,4 @@ def what_if_section(what_ifs: WhatIfs) -> str:
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], prose: Sequence[int]) -> str:
     kinds = ["name" if not at else "words" if at in prose else "" for at in range(len(columns))]
     heads = [head(name, kind) for name, kind in zip(columns, kinds, strict=True)]
-    return wide(heads, [Row([cell(text, kind) for text, kind in zip(row, kinds, strict=True)]) for row in rows])
+    return wide(heads, [WideRow([cell(text, kind) for text, kind in zip(row, kinds, strict=True)]) for row in rows])

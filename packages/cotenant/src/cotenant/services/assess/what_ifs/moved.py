@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cotenant.model.assess.history import ClusterHistory, Float32, History, PodHistory
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, Float32, PodHistory
 from cotenant.model.assess.meters import CardUses, Meters
 
 NOT_KNOWN = "it was measured of the cluster as it is"
@@ -70,7 +70,9 @@ def _metered(was: Meters, gone: Collection[str], after: Mapping[str, str], sourc
     return Meters(CardUses(why=NOT_KNOWN), replace(was.energy, pods=(*kept, *new), nodes=(), why=NOT_KNOWN))
 
 
-def _shifted(was: History, pods: History, shifts: list[tuple[int, str, float]], nodes: Collection[str]) -> History:
+def _shifted(
+    was: AssessedHistory, pods: AssessedHistory, shifts: list[tuple[int, str, float]], nodes: Collection[str]
+) -> AssessedHistory:
     kept = [at for at, name in enumerate(was.names) if name in nodes]
     known = set(was.names)
     added = sorted({node for _, node, sign in shifts if sign > 0 and node not in known and node in nodes})

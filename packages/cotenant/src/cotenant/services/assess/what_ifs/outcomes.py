@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.drivers.kube.snapshot.snapshot import Snapshot
-from cotenant.engine.framework.pod_state import State
-from cotenant.model.assess.figure import Figure, counted, unknown
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot
+from cotenant.engine.framework.pod_state import SchedulingState
+from cotenant.model.assess.figure import AssessedFigure, counted, unknown
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.assess.prices import PriceTable
 from cotenant.model.assess.report import Consolidation
-from cotenant.model.assess.what_if import NoOvercommit, WhatIf
+from cotenant.model.assess.what_if import NoOvercommit, WhatIfChanges
 from cotenant.policy.assess.predictor import DAY_S
 from cotenant.policy.assess.rows import quantiles
 from cotenant.services.assess import columns
@@ -41,20 +41,20 @@ _SHOWN = (
 )  # fmt: skip
 
 
-class Given(NamedTuple):
+class CaseInputs(NamedTuple):
     """What all cases have in common."""
 
-    snapshot: Snapshot
+    snapshot: ClusterSnapshot
     history: ClusterHistory | None
     risk: float
     prices: PriceTable | None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """Of one case and seed; `unplaced`: pods that had a place, or are new, by namespace/name, with the reason."""
 
-    figures: tuple[Figure, ...]
+    figures: tuple[AssessedFigure, ...]
     unplaced: Mapping[str, str]
     running: Mapping[str, str]  # node by namespace/name
     use: ClusterHistory
@@ -62,7 +62,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
-def as_it_is(given: Given) -> Outcome:
+def as_it_is(given: CaseInputs) -> CaseOutcome:
     """The copy without a change."""
     copy = copied(given.snapshot)
     pods = columns.pod_columns(copy)
@@ -70,10 +70,10 @@ def as_it_is(given: Given) -> Outcome:
     known = history is not None and history.nodes.steps
     use = columns.joined(history, pods) if history is not None and known else columns.moment(copy, pods)
     figures = _figures(copy, use, given, lends=True)
-    return Outcome((*figures, *_counts(copy, use, {}, 0, 0, 0)), {}, _running(copy), use, _capacity(copy))
+    return CaseOutcome((*figures, *_counts(copy, use, {}, 0, 0, 0)), {}, _running(copy), use, _capacity(copy))
 
 
-def outcome(given: Given, before: Outcome, what_if: WhatIf, seed: int) -> Outcome:
+def outcome(given: CaseInputs, before: CaseOutcome, what_if: WhatIfChanges, seed: int) -> CaseOutcome:
     """Of one case. Raises `InvalidInput` where a change names what is not there."""
     changed = altered(given.snapshot, what_if, seed)
     copy = copied(changed.snapshot, changed.profile or PROFILE)
@@ -91,7 +91,7 @@ def outcome(given: Given, before: Outcome, what_if: WhatIf, seed: int) -> Outcom
         *_figures(copy, use, given, lends),
         *_counts(copy, use, unplaced, anew, sum(key in running for key in waited), len(set(driven.evicted))),
     )
-    return Outcome(figures, unplaced, running, use, _capacity(copy), changed.notes)
+    return CaseOutcome(figures, unplaced, running, use, _capacity(copy), changed.notes)
 
 
 def _running(copy: ClusterCopy) -> dict[str, str]:
@@ -107,14 +107,18 @@ def _capacity(copy: ClusterCopy) -> dict[str, int]:
 
 
 def _unplaced(
-    copy: ClusterCopy, before: Outcome, changed: Altered, driven: Driven, running: Mapping[str, str]
+    copy: ClusterCopy, before: CaseOutcome, changed: Altered, driven: Driven, running: Mapping[str, str]
 ) -> dict[str, str]:
     evicted = set(driven.evicted)
     found = dict(changed.lost)
     for key in sorted({*before.running, *changed.anew} - set(running)):
         info = copy.engine.find(key)
         if info is not None:
-            told = held_by(info)[0] if info.state in (State.GATED, State.BLOCKED) else _told(driven, info.seen.uid)
+            told = (
+                held_by(info)[0]
+                if info.state in (SchedulingState.GATED, SchedulingState.BLOCKED)
+                else _told(driven, info.seen.uid)
+            )
             found[key] = told or info.last_message or "not judged: the engine was still busy with others"
         elif key in evicted:
             found[key] = GONE
@@ -125,7 +129,7 @@ def _told(driven: Driven, uid: str) -> str:
     return without_counts(driven.refused[uid]).partition(". ")[0] if uid in driven.refused else ""
 
 
-def _figures(copy: ClusterCopy, use: ClusterHistory, given: Given, lends: bool) -> tuple[Figure, ...]:
+def _figures(copy: ClusterCopy, use: ClusterHistory, given: CaseInputs, lends: bool) -> tuple[AssessedFigure, ...]:
     """The report's."""
     nodes, pods = columns.node_columns(copy), columns.pod_columns(copy)
     by_key = {figure.key: figure for figure in totals(nodes, pods, use, ())}
@@ -152,7 +156,7 @@ def _figures(copy: ClusterCopy, use: ClusterHistory, given: Given, lends: bool) 
 
 def _counts(
     copy: ClusterCopy, use: ClusterHistory, unplaced: Mapping[str, str], anew: int, waited: int, evicted: int
-) -> tuple[Figure, ...]:
+) -> tuple[AssessedFigure, ...]:
     """What only a what-if has."""
     broken = 0
     for budget in copy.engine.budgets():
@@ -171,7 +175,7 @@ def _counts(
     )  # fmt: skip
 
 
-def _hot(copy: ClusterCopy, use: ClusterHistory) -> Figure:
+def _hot(copy: ClusterCopy, use: ClusterHistory) -> AssessedFigure:
     title, unit = f"Nodes above {HOT_PERCENT:g} % of CPU", "nodes"
     definition = f"nodes whose use is above {HOT_PERCENT:g} % of allocatable in more than 1 % of the last day's steps"
     names = [name for name in use.nodes.names if copy.engine.node(name) is not None]

@@ -9,13 +9,13 @@ from math import isfinite
 from cotenant.model.assess.what_if import (
     AddNodes,
     Change,
-    Load,
     LoseZone,
     NoOvercommit,
     PlaceAnew,
     RemoveNodes,
-    Resize,
-    WhatIf,
+    ResizeCase,
+    ScaledLoad,
+    WhatIfChanges,
 )
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import milli, whole
@@ -32,7 +32,7 @@ MAX_LOAD = 10.0
 _GAP = re.compile(r"[\s;]+")
 
 
-def read_what_ifs(written: Sequence[str]) -> tuple[WhatIf, ...]:
+def read_what_ifs(written: Sequence[str]) -> tuple[WhatIfChanges, ...]:
     """Each text is one case. Raises `InvalidInput`."""
     if len(written) > MAX_CASES:
         raise InvalidInput(OPTION, f"{len(written)} of them", f"at most {MAX_CASES}")
@@ -45,14 +45,14 @@ def check_seeds(seeds: int) -> None:
         raise InvalidInput("--seeds", seeds, "1 to 100")
 
 
-def _case(text: str) -> WhatIf:
+def _case(text: str) -> WhatIfChanges:
     parts = [part for part in _GAP.split(text) if part]
     if not parts:
         raise InvalidInput(OPTION, text, f"a change: {FORMS}", "several changes of one case: with blanks between")
     changes = tuple(_change(part) for part in parts)
     if sum(isinstance(change, PlaceAnew) for change in changes) > 1:
         raise InvalidInput(OPTION, text, "one policy", "two of them are two cases: give the option twice")
-    return WhatIf(" ".join(parts), changes)
+    return WhatIfChanges(" ".join(parts), changes)
 
 
 def _change(part: str) -> Change:
@@ -67,7 +67,7 @@ def _change(part: str) -> Change:
     if name == "zone-lost" and value:
         return LoseZone(value)
     if name == "load":
-        return Load(_factor(value))
+        return ScaledLoad(_factor(value))
     if name == "overcommit":
         if value != "off":
             raise InvalidInput(f"{OPTION} {name}", value, "off")
@@ -89,7 +89,7 @@ def _factor(text: str) -> float:
     return factor
 
 
-def _resize(value: str) -> Resize:
+def _resize(value: str) -> ResizeCase:
     field = f"{OPTION} size"
     workload, _, amounts = value.partition(":")
     if workload.count("/") not in (1, 2) or not all(workload.split("/")):
@@ -106,4 +106,4 @@ def _resize(value: str) -> Resize:
             raise InvalidInput(field, value, "cpu=AMOUNT and memory=AMOUNT, each at most once")
     if (cpu_m is not None and cpu_m < 0) or (memory_bytes is not None and memory_bytes < 0):
         raise InvalidInput(field, value, "amounts of 0 or more")
-    return Resize(workload, cpu_m, memory_bytes)
+    return ResizeCase(workload, cpu_m, memory_bytes)

@@ -84,7 +84,7 @@ class HostAnswers:
             raise InvalidInput("start", query["start"][:64], "0 or more")
         limit = limit_of(query, MAX_HOSTS)
         text = query.get("q", "").strip().lower()
-        wanted = rows.Wanted(text, query.get("region"), query.get("tag", ""), state)
+        wanted = rows.HostQuery(text, query.get("region"), query.get("tag", ""), state)
         everything = list(listing.hosts.values())
         found = sorted(
             (row for row in everything if wanted.has_host(row)),

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.model.errors import CotenantError
-from cotenant.model.fleet.host import ContainerStatus
+from cotenant.model.fleet.host import HostContainer
 from cotenant.model.fleet.requests import GroupRow, HostRow, Listed
 from cotenant.services.console.hosts.contract import FleetReader
-from cotenant.services.console.sources import FLEET, Sources
+from cotenant.services.console.sources import FLEET, ConsoleSources
 from cotenant.services.console.upstream import Unanswered
 
 PERIOD_S = 2.0
@@ -30,8 +30,8 @@ class Listing:
         self.version, self.at_s = version, at_s
         self.hosts = {row.registration.guid: row for row in listed.hosts}
         self.groups = {row.name: row for row in listed.groups}
-        self.containers: dict[str, tuple[HostRow, ContainerStatus]] = {}
-        self.of_group: dict[str, list[tuple[HostRow, ContainerStatus]]] = {name: [] for name in self.groups}
+        self.containers: dict[str, tuple[HostRow, HostContainer]] = {}
+        self.of_group: dict[str, list[tuple[HostRow, HostContainer]]] = {name: [] for name in self.groups}
         for row in listed.hosts:
             for status in row.beat.containers if row.beat is not None else ():
                 self.containers[status.guid] = (row, status)
@@ -49,7 +49,7 @@ class Listing:
             found = named[0]
         return found
 
-    def container(self, guid: str) -> tuple[HostRow, ContainerStatus]:
+    def container(self, guid: str) -> tuple[HostRow, HostContainer]:
         """A container and its host. Raises `NotFound`."""
         try:
             return self.containers[guid]
@@ -72,7 +72,7 @@ class KnownFleet:
     def __init__(
         self,
         reader: FleetReader,
-        sources: Sources,
+        sources: ConsoleSources,
         now: Callable[[], float],
         changed: Callable[[int], None],
         *,

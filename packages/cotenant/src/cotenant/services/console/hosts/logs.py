@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.model.fleet.logs import MAX_PATTERN, LogLine, ReadLogs
+from cotenant.model.fleet.logs import MAX_PATTERN, ReadLogs, ShownLine
 from cotenant.model.fleet.refusal import NobodyAnswers, NoSuchGuid
 from cotenant.model.whole_number import whole_number
 from cotenant.services.console.hosts.answers import NOT_CONFIGURED
@@ -48,7 +48,7 @@ class LogAnswers:
         return await self._read(self._reader, ReadLogs("/".join(names), grep=grep, tail=tail), tail)
 
     async def _read(self, reader: FleetReader, request: ReadLogs, tail: int) -> dict[str, object]:
-        lines: list[LogLine] = []
+        lines: list[ShownLine] = []
         missed = lost = 0
         is_end = False
         for _ in range(MAX_PAGES):
@@ -72,7 +72,7 @@ class LogAnswers:
         }
 
 
-def _line(line: LogLine) -> dict[str, object]:
+def _line(line: ShownLine) -> dict[str, object]:
     return {
         "atMs": line.at_ns // 1_000_000,
         "stream": line.stream[:16],

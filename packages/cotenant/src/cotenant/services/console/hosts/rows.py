@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant.model.fleet.figures import ContainerFigures, HostFigures
-from cotenant.model.fleet.host import ContainerStatus
+from cotenant.model.fleet.host import HostContainer
 from cotenant.model.fleet.requests import GroupRow, HostRow
 from cotenant.model.fleet.states import AgentState, ContainerState
 
@@ -23,7 +23,7 @@ STATES = {AgentState.ALIVE: "ready", AgentState.SUSPECT: "suspect", AgentState.A
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class HostQuery:
     """Which hosts: with this text anywhere, of this region, tag and state; empty selects all."""
 
     text: str = ""
@@ -41,7 +41,7 @@ class Wanted:
         own = (said.guid, said.hostname, said.region, said.namespace, said.role, said.platform, said.version)
         return self.matches(*own, *said.tags) or any(self.has_container(status) for status in containers_of(row))
 
-    def has_container(self, status: ContainerStatus) -> bool:
+    def has_container(self, status: HostContainer) -> bool:
         """Whether the text is in what names a container."""
         return self.matches(status.guid, status.image, status.group, status.appkey)
 
@@ -50,7 +50,7 @@ class Wanted:
         return not self.text or any(self.text in text.lower() for text in texts)
 
 
-def containers_of(row: HostRow) -> tuple[ContainerStatus, ...]:
+def containers_of(row: HostRow) -> tuple[HostContainer, ...]:
     """A host's containers as they count now."""
     return row.beat.containers if row.beat is not None else ()
 
@@ -100,7 +100,7 @@ def parts_view(row: HostRow) -> dict[str, object]:
     }
 
 
-def container_view(row: HostRow, status: ContainerStatus) -> dict[str, object]:
+def container_view(row: HostRow, status: HostContainer) -> dict[str, object]:
     """One container of a list."""
     return {
         "guid": short(status.guid),
@@ -120,7 +120,7 @@ def container_view(row: HostRow, status: ContainerStatus) -> dict[str, object]:
     }
 
 
-def group_view(row: GroupRow, there: Iterable[ContainerStatus]) -> dict[str, object]:
+def group_view(row: GroupRow, there: Iterable[HostContainer]) -> dict[str, object]:
     """One line of the groups' list."""
     return {
         "name": short(row.name),
@@ -133,7 +133,7 @@ def group_view(row: GroupRow, there: Iterable[ContainerStatus]) -> dict[str, obj
 
 
 def members_view(
-    row: GroupRow, there: Sequence[tuple[HostRow, ContainerStatus]], hosts: Mapping[str, HostRow]
+    row: GroupRow, there: Sequence[tuple[HostRow, HostContainer]], hosts: Mapping[str, HostRow]
 ) -> list[dict[str, object]]:
     """A group's containers: those that are there, and those that it is to have or had; `hosts` are by their agents.
 
@@ -216,7 +216,7 @@ def figures_view(figures: HostFigures | ContainerFigures | None) -> dict[str, ob
     return {shown: getattr(figures, name, None) for name, shown in names}
 
 
-def counted(containers: Iterable[ContainerStatus]) -> dict[str, int]:
+def counted(containers: Iterable[HostContainer]) -> dict[str, int]:
     """How many are in each state."""
     return dict(Counter(status.state.value for status in containers))
 

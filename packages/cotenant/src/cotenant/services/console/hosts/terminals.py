@@ -19,10 +19,20 @@ from typing import TypeVar
 
 import msgspec
 
-from cotenant.drivers.http.messages import JSON, Answer, Gone, Receive, Refused, Scope, Send, header, read_body
+from cotenant.drivers.http.messages import (
+    JSON,
+    BodyRefused,
+    Disconnected,
+    HttpAnswer,
+    Receive,
+    Scope,
+    Send,
+    header,
+    read_body,
+)
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
-from cotenant.model.fleet.refusal import Forbidden, NobodyAnswers, NoSuchGuid
-from cotenant.model.fleet.terminals import USUAL_COMMAND, OpenTerminal, ReadTerminal, Size, WriteTerminal
+from cotenant.model.fleet.refusal import FleetForbidden, NobodyAnswers, NoSuchGuid
+from cotenant.model.fleet.terminals import USUAL_COMMAND, OpenTerminal, ReadTerminal, WindowSize, WriteTerminal
 from cotenant.services.console.hosts.contract import TerminalHost
 from cotenant.services.console.questions import wrong
 from cotenant.services.console.sources import FLEET
@@ -39,7 +49,7 @@ _HEADERS = [
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 ]
-_DONE = Answer(204, b"", more=((b"cache-control", b"no-store"),))
+_DONE = HttpAnswer(204, b"", more=((b"cache-control", b"no-store"),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,7 @@ class Terminals:
     def __init__(self, host: TerminalHost | None) -> None:
         self._host = host
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send, seat: Seat) -> Answer | None:
+    async def answer(self, scope: Scope, receive: Receive, send: Send, seat: Seat) -> HttpAnswer | None:
         """The answer; None where it was sent."""
         names = str(scope["path"]).removeprefix(TERMINAL).split("/")
         if self._host is None:
@@ -83,22 +93,22 @@ class Terminals:
                     return await self._stream(self._host, request, receive, send, seat)
                 case "POST", [guid] if guid:
                     asked = await _body(scope, receive, _Opening)
-                    size = Size(asked.columns, asked.rows)
+                    size = WindowSize(asked.columns, asked.rows)
                     opened = await self._host.open_terminal(OpenTerminal(guid, asked.command, size, seat.viewer))
-                    return Answer(200, msgspec.json.encode(opened))
+                    return HttpAnswer(200, msgspec.json.encode(opened))
                 case "POST", [guid, session]:
                     typed = await _body(scope, receive, _Typed)
-                    new = Size(typed.columns, typed.rows) if typed.columns or typed.rows else None
+                    new = WindowSize(typed.columns, typed.rows) if typed.columns or typed.rows else None
                     data = typed.text.encode(errors="replace")
                     await self._host.write_terminal(WriteTerminal(guid, session, data, new, typed.ends))
                     return _DONE
-        except Refused as refused:
+        except BodyRefused as refused:
             return refused.answer
-        except Gone:
+        except Disconnected:
             return None
         except InvalidInput as error:
             return wrong(400, str(error), FLEET)
-        except Forbidden as error:
+        except FleetForbidden as error:
             return wrong(403, str(error), FLEET)
         except NoSuchGuid as error:
             return wrong(404, str(error), FLEET)
@@ -108,7 +118,7 @@ class Terminals:
 
     async def _stream(
         self, host: TerminalHost, request: ReadTerminal, receive: Receive, send: Send, seat: Seat
-    ) -> Answer | None:
+    ) -> HttpAnswer | None:
         """Until the end, or until the viewer leaves or may not stay."""
         gone = asyncio.create_task(_until_gone(receive), name="viewer of a terminal")
         loop = asyncio.get_running_loop()
@@ -149,9 +159,9 @@ class Terminals:
 
 async def _body(scope: Scope, receive: Receive, form: type[T]) -> T:
     if header(scope, b"sec-fetch-site") not in (b"", b"same-origin", b"none"):
-        raise Refused(wrong(403, "this was sent by another site", FLEET))
+        raise BodyRefused(wrong(403, "this was sent by another site", FLEET))
     if header(scope, b"content-type").partition(b";")[0].strip() != JSON:
-        raise Refused(wrong(415, "application/json is expected", FLEET))
+        raise BodyRefused(wrong(415, "application/json is expected", FLEET))
     try:
         return msgspec.json.decode(await read_body(scope, receive, _BODY_BYTES), type=form)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

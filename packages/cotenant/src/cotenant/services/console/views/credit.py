@@ -18,7 +18,7 @@ import msgspec
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.services.console.query import limit_of
-from cotenant.services.console.sources import CREDIT, Sources
+from cotenant.services.console.sources import CREDIT, ConsoleSources
 from cotenant.services.console.upstream import Unanswered, Upstream
 
 MAX_ENTRIES = 1000
@@ -28,7 +28,7 @@ _PREFIX = "/credit/v1/"
 class Credit:
     """Questions to the credit process; None = none is configured."""
 
-    def __init__(self, upstream: Upstream | None, sources: Sources) -> None:
+    def __init__(self, upstream: Upstream | None, sources: ConsoleSources) -> None:
         self._upstream, self._sources = upstream, sources
 
     async def answer(self, names: Sequence[str], query: Mapping[str, str]) -> object:

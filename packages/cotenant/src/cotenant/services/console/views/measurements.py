@@ -26,8 +26,8 @@ from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.quantities import parse_quantity
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
-from cotenant.services.console.fleet import Fleet
-from cotenant.services.console.sources import SCHEDULER, USE, Sources
+from cotenant.services.console.fleet import MeasuredFleet
+from cotenant.services.console.sources import SCHEDULER, USE, ConsoleSources
 from cotenant.services.console.upstream import Unanswered, Upstream
 
 METRICS = "/apis/metrics.k8s.io/v1beta1/"
@@ -55,15 +55,15 @@ class _Items(msgspec.Struct, frozen=True):
     items: tuple[_Item, ...] = ()
 
 
-class Measurements:
+class FleetMeasurements:
     """Keeps a fleet's measurements up to date; `run` it."""
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: MeasuredFleet,
         client: Client,
         scheduler: Upstream,
-        sources: Sources,
+        sources: ConsoleSources,
         changed: Callable[[], None],
         period_s: float,
         latencies: Callable[[Mapping[str, float]], None] = lambda latencies_ms: None,

@@ -19,8 +19,8 @@ from math import isnan
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.engine.migration.proof import ended_s
 from cotenant.model.errors import InvalidInput
-from cotenant.model.groups.migration import JobPhase, MigrationJob, Step
-from cotenant.services.console.fleet import Fleet
+from cotenant.model.groups.migration import JobPhase, JobStep, MigrationJob
+from cotenant.services.console.fleet import MeasuredFleet
 from cotenant.services.console.query import limit_of
 
 MAX_MOVES = 500
@@ -28,7 +28,7 @@ STATES = ("", "open", "succeeded", "failed", "helped", "not-helped")
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class MoveEffect:
     """Predicted use of one resource in percent of the nodes' allocatable amount; None = not predicted."""
 
     resource: str
@@ -50,7 +50,7 @@ class MoveStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class MoveView:
     """One job. `to` is the planned node until room is reserved; `helped`: True, False, Unknown, or empty = no
     verdict yet.
     """
@@ -70,7 +70,7 @@ class Move:
     created_by: str
     mode: str
     resource: str  # the one whose use was too high
-    effects: tuple[Effect, ...]
+    effects: tuple[MoveEffect, ...]
     helped: str
     figures: str
     alternatives: tuple[str, ...]
@@ -96,13 +96,13 @@ class MoveList:
 
     count: int
     counts: MoveCounts
-    moves: tuple[Move, ...] = field(default=())
+    moves: tuple[MoveView, ...] = field(default=())
 
 
-class Moves:
+class MoveBoard:
     """The jobs of the cluster, and the answers about them."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: MeasuredFleet) -> None:
         self._fleet = fleet
         self._jobs: dict[str, MigrationJob] = {}
 
@@ -136,7 +136,7 @@ class Moves:
         found.sort(key=lambda job: (job.phase.is_final, -_last_s(job), job.name))
         return MoveList(len(found), self._counts(), tuple(self._move(job) for job in found[:limit]))
 
-    def of_pods(self, pods: Collection[str]) -> list[Move]:
+    def of_pods(self, pods: Collection[str]) -> list[MoveView]:
         """The moves of these pods (namespace/name), as the one that is moved or as its replacement."""
         return [
             self._move(job)
@@ -153,8 +153,8 @@ class Moves:
             len(self._jobs), of["open"], of["succeeded"], of["failed"], of["helped"], of["not-helped"]
         )  # fmt: skip
 
-    def _move(self, job: MigrationJob) -> Move:
-        note, helped, placed = job.note, job.condition(Step.HELPED), job.condition(Step.RESERVATION_SCHEDULED)
+    def _move(self, job: MigrationJob) -> MoveView:
+        note, helped, placed = job.note, job.condition(JobStep.HELPED), job.condition(JobStep.RESERVATION_SCHEDULED)
         pod = self._fleet.pods.get(job.pod.key)
         node = job.node or (note.node if note is not None else "")
         if not node and pod is not None and not job.phase.is_final:
@@ -162,7 +162,7 @@ class Moves:
         to = note.target if note is not None else ""
         if placed is not None and placed.status == "True":
             to = placed.message.removeprefix("on ") or to
-        return Move(
+        return MoveView(
             name=job.name,
             pod=job.pod.key,
             replacement=job.new_pod.key if job.new_pod is not None else "",
@@ -199,7 +199,7 @@ def _states(job: MigrationJob) -> tuple[str, ...]:
         return ("open",)
     if job.phase is not JobPhase.SUCCEEDED:
         return ("failed",)
-    helped = job.condition(Step.HELPED)
+    helped = job.condition(JobStep.HELPED)
     verdict = {"True": ("helped",), "False": ("not-helped",)}.get(helped.status, ()) if helped is not None else ()
     return ("succeeded", *verdict)
 
@@ -217,11 +217,11 @@ def _matches(job: MigrationJob, text: str) -> bool:
     return any(text in entry.lower() for entry in (*parts, *((note.node, note.target) if note is not None else ())))
 
 
-def _effects(job: MigrationJob) -> tuple[Effect, ...]:
+def _effects(job: MigrationJob) -> tuple[MoveEffect, ...]:
     """By resource, the one for which the pod moves first."""
     note = job.note
     if note is None:
         return ()
     parts = (note.node_before, note.node_after, note.target_before, note.target_after)
     names = sorted({name for part in parts for name in part}, key=lambda name: (name != note.resource, name))
-    return tuple(Effect(name, *(part.get(name) for part in parts)) for name in names)
+    return tuple(MoveEffect(name, *(part.get(name) for part in parts)) for name in names)

@@ -68,7 +68,7 @@ class _Holds(msgspec.Struct, frozen=True):
     holds: tuple[_Hold, ...] = ()
 
 
-class GroupUse(msgspec.Struct, frozen=True):
+class GroupUseView(msgspec.Struct, frozen=True):
     """Use and waiting of a cgroup; shares in millionths, None = not known."""
 
     group: str = ""
@@ -102,7 +102,7 @@ class _Pod(msgspec.Struct, frozen=True):
     group: str = ""
     qos: str = ""
     objective_p99_us: int | None = None
-    use: GroupUse = GroupUse()
+    use: GroupUseView = GroupUseView()
     health: _Health | None = None
 
 
@@ -119,7 +119,7 @@ class _State(msgspec.Struct, frozen=True):
     keeper_said: str = ""
     host: _Host = _Host()
     best_effort_group: str | None = None
-    best_effort: GroupUse | None = None
+    best_effort: GroupUseView | None = None
     pods: tuple[_Pod, ...] = ()
     gaps: tuple[_Gap, ...] = ()
 
@@ -151,7 +151,7 @@ class PodWaiting:
 
     pod: str
     qos: str
-    use: GroupUse
+    use: GroupUseView
     latency_ms: float | None
     objective_ms: float | None
 
@@ -166,7 +166,7 @@ class AgentView:
     keeper_said: str
     leases_error: str  # why the keeper's leases are not known
     host: _Host
-    best_effort: GroupUse | None
+    best_effort: GroupUseView | None
     knobs: tuple[KnobView, ...]
     pods: tuple[PodWaiting, ...]  # the longest run delay first
     gaps: tuple[str, ...]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.workload_profile import axes_fields, bound_fields, overall_fields
-from cotenant.model.cluster.workload_profile import Axis, WorkloadProfile
+from cotenant.model.cluster.workload_profile import ProfileAxis, WorkloadProfile
 from cotenant.policy.interference.bound import bound_by
 
 
@@ -25,7 +25,7 @@ class ProfileView:
     profile: str  # namespace/name
     kind: str
     workload: str
-    axes: list[dict[str, object]]  # every axis, in the order of `Axis`
+    axes: list[dict[str, object]]  # every axis, in the order of `ProfileAxis`
     overall: dict[str, object]
     bound_by: str  # the resource that binds it, "mixed", or "" where nothing is known
     bound: dict[str, object]  # shares, in the form of the object's status
@@ -61,7 +61,7 @@ def _view(profile: WorkloadProfile) -> ProfileView:
         profile=profile.key,
         kind=profile.workload.kind,
         workload=profile.workload.name,
-        axes=axes_fields({axis: profile.axis(axis) for axis in Axis}),
+        axes=axes_fields({axis: profile.axis(axis) for axis in ProfileAxis}),
         overall=overall_fields(profile.overall),
         bound_by=bound_by(profile.bound),
         bound=bound_fields(profile.bound),

@@ -49,7 +49,7 @@ class _Results(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Experiment:
+class ExperimentFolder:
     """One folder. `written`: Unix time of its results."""
 
     name: str
@@ -76,7 +76,9 @@ class Results:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._listed: dict[str, tuple[float, Experiment | None]] = {}  # by name: time of the file, and what it says
+        self._listed: dict[
+            str, tuple[float, ExperimentFolder | None]
+        ] = {}  # by name: time of the file, and what it says
 
     async def answer(self, names: Sequence[str], query: Mapping[str, str]) -> object:
         """The answer to a page below `/api/lab`. Raises `NotFound`, `InvalidInput`, `Permanent`."""
@@ -91,7 +93,7 @@ class Results:
                 return await asyncio.to_thread(self.machines, query)
         raise NotFound("there is no such page")
 
-    def experiments(self) -> list[Experiment]:
+    def experiments(self) -> list[ExperimentFolder]:
         """Every experiment with results, the newest first. Raises `NotFound` where no folder was given."""
         if self._folder is None:
             raise NotFound("no folder of results is configured: cotenant console --results DIR")
@@ -156,7 +158,7 @@ class Results:
             raise NotFound(f"{listed.name} has no run of {policy} at load {load:g} with seed {seed}")
         return runs[-1]
 
-    def _one(self, name: str) -> tuple[Experiment, Path]:
+    def _one(self, name: str) -> tuple[ExperimentFolder, Path]:
         found = next((experiment for experiment in self.experiments() if experiment.name == name), None)
         if found is None or self._folder is None:
             raise NotFound(f"there is no experiment {name}")
@@ -177,7 +179,7 @@ def _bytes(path: Path) -> bytes | None:
         return None
 
 
-def _read(path: Path, name: str) -> Experiment | None:
+def _read(path: Path, name: str) -> ExperimentFolder | None:
     """None where the file has another form."""
     body = _bytes(path)
     try:
@@ -187,4 +189,4 @@ def _read(path: Path, name: str) -> Experiment | None:
         return None
     policies = tuple(dict.fromkeys(row.policy for row in found.rows))
     loads = found.loads or tuple(dict.fromkeys(row.load for row in found.rows))
-    return Experiment(name, found.workload, policies, loads, found.seeds, len(found.failed), written_s)
+    return ExperimentFolder(name, found.workload, policies, loads, found.seeds, len(found.failed), written_s)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.model.errors import Permanent
-from cotenant.model.results.forms import MachineFrames, Series, Words, frames_in, series_in
+from cotenant.model.results.forms import MachineFrames, RunSeries, Words, frames_in, series_in
 
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile)  # msgspec's errors are ValueErrors
 _PARSING = threading.Lock()
@@ -23,7 +23,7 @@ class _Run(msgspec.Struct):
     series: list[Words]
 
 
-def load_series(path: Path) -> tuple[Series, ...]:
+def load_series(path: Path) -> tuple[RunSeries, ...]:
     """The curves of a run, by its JSON file. Raises `Permanent` where its files are gone or damaged."""
     try:
         words = msgspec.json.decode(path.read_bytes(), type=_Run).series

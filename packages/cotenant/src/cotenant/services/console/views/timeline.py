@@ -22,11 +22,11 @@ import msgspec
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.services.console.agents import Agents, read_answer
-from cotenant.services.console.fleet import Fleet
+from cotenant.services.console.fleet import MeasuredFleet
 from cotenant.services.console.sources import TRACES
 from cotenant.services.console.upstream import Unanswered, Upstream
 from cotenant.services.console.views.latencies import Latencies
-from cotenant.services.console.views.moves import Move, Moves
+from cotenant.services.console.views.moves import MoveBoard, MoveView
 
 MAX_NODES = 16
 KEPT_S = 3.0
@@ -185,7 +185,7 @@ class LatencySeries:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class TimelineView:
     """The answer; `events` oldest first."""
 
     about: str
@@ -201,7 +201,7 @@ class Timelines:
     """Makes them. `now` gives Unix seconds."""
 
     def __init__(
-        self, fleet: Fleet, agents: Agents, traces: Upstream, moves: Moves, latencies: Latencies,
+        self, fleet: MeasuredFleet, agents: Agents, traces: Upstream, moves: MoveBoard, latencies: Latencies,
         now: Callable[[], float]
     ) -> None:  # fmt: skip
         self._fleet, self._agents, self._traces = fleet, agents, traces
@@ -226,7 +226,7 @@ class Timelines:
 
     async def _of(
         self, about: str, replicas: Sequence[tuple[str, str]], below_ms: float | None, objective: str = ""
-    ) -> Timeline:
+    ) -> TimelineView:
         now_s = self._now()
         found: dict[tuple[str, int, str], tuple[IncidentView, list[TimelineEvent]]] = {}
         problems: list[str] = []
@@ -268,7 +268,7 @@ class Timelines:
             (LatencySeries(pod, self._objective_ms(pod, below_ms), points) for pod, points in series if points),
             key=lambda latency_series: -max(value for _, value in latency_series.points),
         )
-        return Timeline(
+        return TimelineView(
             about=about,
             at=now_s,
             replicas=tuple(replicas),
@@ -352,7 +352,7 @@ def _events(node: str, incident: _Incident, offset_s: float) -> Iterable[Timelin
         yield TimelineEvent(at_s, kind, node, incident.pod, culprit, event.text, workload=workload)
 
 
-def _moved(move: Move) -> TimelineEvent:
+def _moved(move: MoveView) -> TimelineEvent:
     text = " ".join(filter(None, (move.phase, move.outcome or move.why, move.figures)))
     where = f"{move.node or '?'} → {move.to or '?'}"
     return TimelineEvent(move.ended or move.created, "move", move.node, move.pod, "", f"{where}: {text}", move.name)

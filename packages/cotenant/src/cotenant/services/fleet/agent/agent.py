@@ -10,15 +10,15 @@ from dataclasses import fields, replace
 
 import msgspec
 
-from cotenant.drivers.nats.contract import Bus, Message, Service, Subscription
+from cotenant.drivers.nats.contract import Bus, BusMessage, BusService, Subscription
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.fleet.configuration import AgentConfiguration, merged, refusals
-from cotenant.model.fleet.host import ContainerStatus, Heartbeat, Registered, Registration
+from cotenant.model.fleet.host import Heartbeat, HostContainer, Registered, Registration
 from cotenant.model.fleet.refusal import NobodyAnswers
 from cotenant.model.fleet.requests import Configure, Configured, Describe, Inspect, Inspected
 from cotenant.services.fleet.agent.switches import Switches
 from cotenant.services.fleet.functions.contract import Beat, Function
-from cotenant.services.fleet.rpc import Dispatcher, Verb, call, decode, encode
+from cotenant.services.fleet.rpc import Dispatcher, RpcVerb, call, decode, encode
 from cotenant.services.running import TaskSet
 
 _log = logging.getLogger(__name__)
@@ -46,9 +46,9 @@ class FleetAgent:
         self._switches = Switches(functions)
         self._verbs = {
             **self._switches.verbs(),
-            "describe": Verb(Describe, self._describe),
-            "configure": Verb(Configure, self._configure),
-            "inspect": Verb(Inspect, self._inspect),
+            "describe": RpcVerb(Describe, self._describe),
+            "configure": RpcVerb(Configure, self._configure),
+            "inspect": RpcVerb(Inspect, self._inspect),
         }
         self._inspect_container = self._switches.verbs().get("inspect")
         self.registration = replace(registration, capabilities=tuple(sorted(self._verbs)))
@@ -57,7 +57,7 @@ class FleetAgent:
         self._refused: tuple[str, ...] = ()
         self._number = 0
         self._started_s = now()
-        self._containers: tuple[ContainerStatus, ...] = ()
+        self._containers: tuple[HostContainer, ...] = ()
         self._served: Subscription | None = None
 
     @property
@@ -94,7 +94,7 @@ class FleetAgent:
             "platform": self.registration.platform,
             "tags": ",".join(self.registration.tags),
         }
-        service = Service(SERVICE, self.registration.version, metadata, f"guid.{self.guid}.rpc", sorted(self._verbs))
+        service = BusService(SERVICE, self.registration.version, metadata, f"guid.{self.guid}.rpc", sorted(self._verbs))
         self._served = await self._bus.serve(service, self._dispatcher.received)
 
     async def register(self) -> None:
@@ -171,13 +171,13 @@ class FleetAgent:
             self._switches.apply(wanted)
         return refused
 
-    async def _configure(self, request: Configure, _: Message) -> Configured:
+    async def _configure(self, request: Configure, _: BusMessage) -> Configured:
         return Configured(request.revision, self._take(request.revision, request.configuration))
 
-    async def _describe(self, _: Describe, __: Message) -> Registration:
+    async def _describe(self, _: Describe, __: BusMessage) -> Registration:
         return self.registration
 
-    async def _inspect(self, request: Inspect, message: Message) -> object:
+    async def _inspect(self, request: Inspect, message: BusMessage) -> object:
         if request.guid and self._inspect_container is not None:
             return await self._inspect_container.handle(request, message)
         facts = {

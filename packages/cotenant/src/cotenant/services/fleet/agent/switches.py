@@ -9,12 +9,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.host import FunctionHealth
 from cotenant.services.fleet.functions.contract import Beat, Function
-from cotenant.services.fleet.rpc import Verb
+from cotenant.services.fleet.rpc import RpcVerb
 
 _log = logging.getLogger(__name__)
 _AGAIN_S = 3.0
@@ -30,10 +30,10 @@ class Switches:
         self._faults: dict[str, str] = {}
         self._changed = asyncio.Event()
 
-    def verbs(self) -> dict[str, Verb]:
+    def verbs(self) -> dict[str, RpcVerb]:
         """All verbs, of functions that are off too: those answer that they are."""
         return {
-            verb: Verb(entry.form, self._guarded(function, entry))
+            verb: RpcVerb(entry.form, self._guarded(function, entry))
             for function in self._functions
             for verb, entry in function.verbs.items()
         }
@@ -101,8 +101,8 @@ class Switches:
     def _fault(self, function: Function) -> str:
         return function.fault if function.name in self._on else ""
 
-    def _guarded(self, function: Function, entry: Verb) -> Callable[[object, Message], Awaitable[object]]:
-        async def handle(request: object, message: Message) -> object:
+    def _guarded(self, function: Function, entry: RpcVerb) -> Callable[[object, BusMessage], Awaitable[object]]:
+        async def handle(request: object, message: BusMessage) -> object:
             if function.name not in self._wanted:
                 raise Unsupported(
                     function.name, f"the function {function.name}, which this agent's configuration switches off"

@@ -11,14 +11,14 @@ import hashlib
 import os
 from dataclasses import replace
 
-from cotenant.drivers.nats.contract import MAX_PAYLOAD, Conflict, Message
-from cotenant.engine.fleet.placing import Room, place
-from cotenant.engine.fleet.registry import Host
+from cotenant.drivers.nats.contract import MAX_PAYLOAD, BusMessage, RevisionConflict
+from cotenant.engine.fleet.placing import HostRoom, place
+from cotenant.engine.fleet.registry import RegisteredHost
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.fleet.group import Goal, GroupOutcome, GroupRecord, PlannedContainer
+from cotenant.model.fleet.group import GroupGoal, GroupOutcome, GroupRecord, PlannedContainer
 from cotenant.model.fleet.host import Heartbeat
 from cotenant.model.fleet.identity import check_name, container_guid
-from cotenant.model.fleet.refusal import Fenced, Forbidden, NobodyAnswers
+from cotenant.model.fleet.refusal import Fenced, FleetForbidden, NobodyAnswers
 from cotenant.model.fleet.requests import (
     Down,
     Fence,
@@ -38,10 +38,10 @@ from cotenant.model.fleet.requests import (
 )
 from cotenant.model.fleet.states import AgentState
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
-from cotenant.services.fleet.controller.controller import Controller
+from cotenant.services.fleet.controller.controller import FleetController
 from cotenant.services.fleet.controller.driving import GroupDriver
 from cotenant.services.fleet.controller.relaying import Relaying
-from cotenant.services.fleet.rpc import KEY_HEADER, Verb, call, encode
+from cotenant.services.fleet.rpc import KEY_HEADER, RpcVerb, call, encode
 
 _SPREAD_S = 10.0
 _LOOK_S = 0.2  # between two looks at where another controller has brought a group
@@ -51,25 +51,25 @@ _PAGE_BYTES = MAX_PAYLOAD // 2
 class Asking:
     """The verbs of one controller."""
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, controller: FleetController) -> None:
         self._controller = controller
         self._registry = controller.registry
         self._stored = controller.stored
         self._relaying = Relaying(controller, self._allow)
 
-    def verbs(self) -> dict[str, Verb]:
+    def verbs(self) -> dict[str, RpcVerb]:
         """By name."""
         return {
-            "list": Verb(List, self._list),
-            "inspect": Verb(Inspect, self._inspect),
-            "up": Verb(Up, self._up),
-            "down": Verb(Down, self._down),
-            "restart": Verb(Restart, self._restart),
-            "configure": Verb(SetConfiguration, self._configure),
+            "list": RpcVerb(List, self._list),
+            "inspect": RpcVerb(Inspect, self._inspect),
+            "up": RpcVerb(Up, self._up),
+            "down": RpcVerb(Down, self._down),
+            "restart": RpcVerb(Restart, self._restart),
+            "configure": RpcVerb(SetConfiguration, self._configure),
             **self._relaying.verbs(),
         }
 
-    async def _list(self, request: List, message: Message) -> Listed:
+    async def _list(self, request: List, message: BusMessage) -> Listed:
         operator = self._allow(message, "list")
         now_s = self._controller.now()
         found = self._registry.select(request.tags, request.namespace, request.name)
@@ -113,7 +113,7 @@ class Asking:
             if self._reaches(operator, container.agent)
         )
 
-    async def _inspect(self, request: Inspect, message: Message) -> Inspected:
+    async def _inspect(self, request: Inspect, message: BusMessage) -> Inspected:
         self._allow(message, "inspect")  # before it is said whether there is such a guid
         agent = self._registry.agent_for(request.guid)
         self._allow(message, "inspect", agent)
@@ -127,7 +127,7 @@ class Asking:
         status = self._registry.status(request.guid) if asked.guid else None
         return Inspected(status or answer.status, {**place, **answer.facts})
 
-    async def _configure(self, request: SetConfiguration, message: Message) -> Spread:
+    async def _configure(self, request: SetConfiguration, message: BusMessage) -> Spread:
         self._allow(message, "configure")
         role, platform = check_name("role", request.role), check_name("platform", request.platform)
         hosts = [
@@ -156,16 +156,16 @@ class Asking:
 
     # ---- groups
 
-    async def _up(self, request: Up, message: Message) -> GroupOutcome:
+    async def _up(self, request: Up, message: BusMessage) -> GroupOutcome:
         template, key = request.template, message.headers.get(KEY_HEADER, "")
         operator = self._allow(message, "up")
         digest = hashlib.sha256(encode(template)).hexdigest()
         found = await self._stored.group_now(template.name)
         if found is not None and key in found.record.keys:  # asked again, as after a lost answer
             return await self._until_settled(template.name)
-        if found is not None and not (found.record.done and found.record.goal is Goal.GONE):
+        if found is not None and not (found.record.done and found.record.goal is GroupGoal.GONE):
             record = found.record
-            if record.goal is Goal.GONE:
+            if record.goal is GroupGoal.GONE:
                 raise Transient(f"group {record.name} is being removed: {record.reason or 'as asked'}")
             if record.digest != digest:
                 raise InvalidInput(
@@ -184,7 +184,7 @@ class Asking:
                 PlannedContainer(container_guid(container.image, os.urandom(4)), placed[container.appkey], container)
                 for container in template.containers
             ),
-            Goal.UP,
+            GroupGoal.UP,
             epoch,
             self._controller.id,
             digest,
@@ -209,7 +209,7 @@ class Asking:
             found += answer.steps
         return epoch, found
 
-    async def _down(self, request: Down, message: Message) -> GroupOutcome:
+    async def _down(self, request: Down, message: BusMessage) -> GroupOutcome:
         self._allow(message, "down")  # before it is said whether there is such a group
         name, key = check_name("name", request.name), message.headers.get(KEY_HEADER, "")
         asked: GroupRecord | None = None
@@ -224,7 +224,9 @@ class Asking:
             async with self._controller.beginning(name):
                 driver = self._controller.driver(name)
                 if driver is None:
-                    driver = await self._driven(self._changed(record, Goal.GONE, "asked to go down", key), revision)
+                    driver = await self._driven(
+                        self._changed(record, GroupGoal.GONE, "asked to go down", key), revision
+                    )
                 else:
                     driver.abandon("asked to go down", key)
             await driver.settled.wait()
@@ -232,30 +234,30 @@ class Asking:
                 return driver.outcome()
             await asyncio.sleep(_LOOK_S)  # another controller has it, which may bring it elsewhere: ask for it again
 
-    async def _restart(self, request: Restart, message: Message) -> GroupOutcome:
+    async def _restart(self, request: Restart, message: BusMessage) -> GroupOutcome:
         self._allow(message, "restart")
         name, key = check_name("name", request.name), message.headers.get(KEY_HEADER, "")
         record, revision = await self._record_of(name)
         self._allow(message, "restart", *(container.agent for container in record.containers))
         if key in record.keys:  # asked again
             return await self._until_settled(name)
-        if record.goal is Goal.GONE and record.done:
+        if record.goal is GroupGoal.GONE and record.done:
             raise InvalidInput("name", name, "a group that is up", record.reason)
         if not record.digest:
             raise Permanent(f"group {name} is known by its containers' labels only: down removes it, up makes it anew")
         async with self._controller.beginning(name):
             if self._controller.driver(name) is not None or not record.done:
                 raise Transient(f"group {name} is under way: {record.goal}")
-            driver = await self._driven(self._changed(record, Goal.AGAIN, "", key), revision)
+            driver = await self._driven(self._changed(record, GroupGoal.AGAIN, "", key), revision)
         return await self._outcome(driver)
 
-    def _changed(self, record: GroupRecord, goal: Goal, reason: str, key: str) -> GroupRecord:
+    def _changed(self, record: GroupRecord, goal: GroupGoal, reason: str, key: str) -> GroupRecord:
         return replace(
             record,
             goal=goal,
             done=False,
             reason=reason,
-            removed=goal is Goal.GONE,
+            removed=goal is GroupGoal.GONE,
             owner=self._controller.id,
             epoch=self._epoch(record.epoch),
             keys=record.keys_with(key),
@@ -270,7 +272,7 @@ class Asking:
         """The record is stored before anything is done."""
         try:
             revision = await self._stored.put_group(record, revision)
-        except Conflict as error:
+        except RevisionConflict as error:
             raise Transient(f"group {record.name} was changed at the same moment; ask again") from error
         driver = self._controller.driver_of(record, revision, is_new=is_new)
         self._controller.drive(driver)
@@ -294,7 +296,7 @@ class Asking:
         if found is None:
             return GroupOutcome(name, {}, "it was removed")
         record = found.record
-        is_up = record.goal is Goal.UP
+        is_up = record.goal is GroupGoal.UP
         guids = {container.template.appkey: container.guid for container in record.containers} if is_up else {}
         return GroupOutcome(name, guids, record.reason)
 
@@ -313,9 +315,9 @@ class Asking:
             for guid, (agent, status) in there.items()
         )
         if found is None:
-            return GroupRecord(name, containers, Goal.UP, 0, "", done=True), 0
+            return GroupRecord(name, containers, GroupGoal.UP, 0, "", done=True), 0
         keys = found.record.keys
-        return GroupRecord(name, containers, Goal.UP, found.record.epoch, "", keys=keys, done=True), found.revision
+        return GroupRecord(name, containers, GroupGoal.UP, found.record.epoch, "", keys=keys, done=True), found.revision
 
     def _place(self, template: GroupTemplate, operator: str) -> dict[str, str]:
         rooms, unfit, suspect = [], [], []
@@ -329,7 +331,7 @@ class Asking:
             elif fault:
                 unfit.append(f"{said.guid}: {fault}")
             else:
-                rooms.append(Room(said.guid, said.cpu_milli, said.memory_bytes, said.tags, host.containers))
+                rooms.append(HostRoom(said.guid, said.cpu_milli, said.memory_bytes, said.tags, host.containers))
         if unfit and not rooms:
             raise Permanent("no host can run containers now: " + "; ".join(unfit[:3]))
         if suspect and not rooms:
@@ -342,7 +344,7 @@ class Asking:
 
     # ---- rights
 
-    def _allow(self, message: Message, verb: str, *agents: str) -> str:
+    def _allow(self, message: BusMessage, verb: str, *agents: str) -> str:
         operator = message.subject.split(".")[1]
         rights = self._controller.settings.rights
         if rights is not None:
@@ -355,12 +357,12 @@ class Asking:
             return True
         try:
             rights.check(operator, "list", (agent,))
-        except Forbidden:
+        except FleetForbidden:
             return False
         return True
 
 
-def _unfit(host: Host) -> str:
+def _unfit(host: RegisteredHost) -> str:
     """Why this host's agent can run no container now; empty where it can."""
     for function in host.beat.functions if host.beat is not None else ():
         if function.name == "containers" and (function.fault or not function.is_on):
@@ -368,7 +370,7 @@ def _unfit(host: Host) -> str:
     return ""
 
 
-def _shown_beat(host: Host, group: str) -> Heartbeat | None:
+def _shown_beat(host: RegisteredHost, group: str) -> Heartbeat | None:
     """The last heartbeat, with containers as they count now, of one group where one is asked for."""
     if host.beat is None:
         return None

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from cotenant.drivers.nats.contract import Bus, Conflict, Message, Store, Subscription
-from cotenant.engine.fleet.registry import Registry
+from cotenant.drivers.nats.contract import Bus, BusMessage, KeyValueStore, RevisionConflict, Subscription
+from cotenant.engine.fleet.registry import HostRegistry
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.fleet.group import GroupRecord
 from cotenant.model.fleet.host import Heartbeat, Registered, Registration
@@ -27,8 +27,8 @@ from cotenant.model.fleet.rights import FleetFile
 from cotenant.model.fleet.states import AgentState
 from cotenant.services.fleet.controller.awake import Awake
 from cotenant.services.fleet.controller.driving import Deadlines, GroupDriver, no_credentials
-from cotenant.services.fleet.controller.stored import Stored
-from cotenant.services.fleet.rpc import Dispatcher, Verb, call, decode, encode
+from cotenant.services.fleet.controller.stored import FleetStore
+from cotenant.services.fleet.rpc import Dispatcher, RpcVerb, call, decode, encode
 from cotenant.services.running import TaskSet, cancelled
 
 _log = logging.getLogger(__name__)
@@ -52,13 +52,13 @@ class ControllerSettings:
     issue: Callable[[str], str] = no_credentials
 
 
-class Controller:
+class FleetController:
     """One controller. `verbs` are those that operators ask (services/fleet/controller/asking.py), set before `run`."""
 
     def __init__(
         self,
         bus: Bus,
-        store: Store,
+        store: KeyValueStore,
         settings: ControllerSettings | None = None,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -68,8 +68,8 @@ class Controller:
         self.bus = bus
         self.settings = settings or ControllerSettings()
         self.id = secrets.token_hex(6)
-        self.registry = Registry()
-        self.stored = Stored(store)
+        self.registry = HostRegistry()
+        self.stored = FleetStore(store)
         self.now, self.wall = now, wall
         self._peers: dict[str, float] = {}  # other controllers: when they were heard last
         self._started_s = now()
@@ -84,7 +84,7 @@ class Controller:
         self._subscriptions: list[Subscription] = []
         self._decode = msgspec.json.Decoder(Heartbeat).decode
 
-    async def run(self, verbs: dict[str, Verb], stop: asyncio.Event) -> None:
+    async def run(self, verbs: dict[str, RpcVerb], stop: asyncio.Event) -> None:
         """Until `stop`."""
         tasks = TaskSet()
         await self.serve(verbs)
@@ -96,7 +96,7 @@ class Controller:
             await tasks.cancel()
             await self.close()
 
-    async def serve(self, verbs: dict[str, Verb]) -> None:
+    async def serve(self, verbs: dict[str, RpcVerb]) -> None:
         """Hear agents and answer operators from now on."""
         self._dispatcher = Dispatcher(verbs, self.bus, self.now, self._awake.check)
         self._subscriptions += [
@@ -189,7 +189,7 @@ class Controller:
             async with self.beginning(record.name):
                 try:
                     revision = await self.stored.put_group(taken, found.revision)
-                except Conflict:
+                except RevisionConflict:
                     continue
                 except CotenantError as error:
                     _log.warning("group %s is not taken over: %s", record.name, error)
@@ -203,12 +203,12 @@ class Controller:
         self._gone = {revision: self._gone.get(revision, now_s) for revision in gone}
         for revision, since_s in list(self._gone.items()):
             if now_s - since_s >= FORGOTTEN_AFTER_S:
-                with suppress(Conflict):  # it is brought up again
+                with suppress(RevisionConflict):  # it is brought up again
                     await self.stored.forget_group(gone[revision])
 
     # ---- agents
 
-    async def _heartbeat(self, message: Message) -> None:
+    async def _heartbeat(self, message: BusMessage) -> None:
         try:
             beat = self._decode(message.data)
         except ValueError as error:
@@ -231,7 +231,7 @@ class Controller:
         finally:
             self._asking.discard(guid)
 
-    async def _registration(self, message: Message) -> None:
+    async def _registration(self, message: BusMessage) -> None:
         guid = message.subject.rpartition(".")[2]
         try:
             registration = decode(Registration, message.data, "registration")
@@ -249,10 +249,10 @@ class Controller:
         self.registry.register(registration, self.now())
         return wanted
 
-    async def _left(self, message: Message) -> None:
+    async def _left(self, message: BusMessage) -> None:
         self.registry.leave(message.subject.rpartition(".")[2])
 
-    async def _peer(self, message: Message) -> None:
+    async def _peer(self, message: BusMessage) -> None:
         peer = message.subject.rpartition(".")[2]
         if peer != self.id:
             self._peers[peer] = self.now()

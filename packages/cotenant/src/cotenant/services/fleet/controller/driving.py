@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from cotenant.drivers.nats.contract import Bus, Conflict
+from cotenant.drivers.nats.contract import Bus, RevisionConflict
 from cotenant.engine.fleet.group import Act, GroupMachine, Instruction
 from cotenant.model.errors import CotenantError, Transient
-from cotenant.model.fleet.group import GroupOutcome, GroupRecord, Step
+from cotenant.model.fleet.group import ContainerStep, GroupOutcome, GroupRecord
 from cotenant.model.fleet.refusal import Fenced, NobodyAnswers, Overdue
 from cotenant.model.fleet.requests import Fence, Make, Move, Moved, Survey, Surveyed
-from cotenant.services.fleet.controller.stored import Stored
+from cotenant.services.fleet.controller.stored import FleetStore
 from cotenant.services.fleet.rpc import call, new_key
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class GroupDriver:
     def __init__(
         self,
         bus: Bus,
-        stored: Stored,
+        stored: FleetStore,
         record: GroupRecord,
         revision: int,
         deadlines: Deadlines | None = None,
@@ -99,7 +99,7 @@ class GroupDriver:
                     return
                 except Fenced as error:
                     await self._outbid(error)
-        except Conflict as error:
+        except RevisionConflict as error:
             self.is_lost = True
             _log.warning("group %s goes on elsewhere: %s", self._record.name, error)
         except BaseException:
@@ -110,7 +110,7 @@ class GroupDriver:
 
     async def _outbid(self, fenced: Fenced) -> None:
         """Whose record is stored has the group. So where it is still ours, an agent that has seen a higher epoch has it
-        from a controller whose clock is ahead, or that asked and stored nothing. Raises `Conflict` where it is not.
+        from a controller whose clock is ahead, or that asked and stored nothing. Raises `RevisionConflict` where it is not.
         """
         record = self.record
         self._record = replace(record, epoch=max(record.epoch, fenced.epoch) + 1)
@@ -124,7 +124,7 @@ class GroupDriver:
                 await asyncio.sleep(1.0)
 
     async def _drive(self, machine: GroupMachine) -> None:
-        tasks: dict[asyncio.Task[Step | CotenantError], Instruction] = {}
+        tasks: dict[asyncio.Task[ContainerStep | CotenantError], Instruction] = {}
         try:
             while True:
                 if self._abandoned:
@@ -150,7 +150,7 @@ class GroupDriver:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _wait(self, tasks: dict[asyncio.Task[Step | CotenantError], Instruction]) -> None:
+    async def _wait(self, tasks: dict[asyncio.Task[ContainerStep | CotenantError], Instruction]) -> None:
         poked = asyncio.create_task(self._poked.wait())
         await asyncio.wait({*tasks, poked}, return_when=asyncio.FIRST_COMPLETED)
         poked.cancel()
@@ -182,8 +182,8 @@ class GroupDriver:
         machine.was_stored(record)
 
     @staticmethod
-    def _report(machine: GroupMachine, instruction: Instruction, outcome: Step | CotenantError) -> None:
-        if isinstance(outcome, Step):
+    def _report(machine: GroupMachine, instruction: Instruction, outcome: ContainerStep | CotenantError) -> None:
+        if isinstance(outcome, ContainerStep):
             machine.done(instruction, outcome)
         elif isinstance(outcome, Fenced):
             raise outcome
@@ -192,11 +192,11 @@ class GroupDriver:
         else:
             machine.failed(instruction, str(outcome))
 
-    async def _survey(self) -> dict[str, Step]:
+    async def _survey(self) -> dict[str, ContainerStep]:
         """How far each container is. A host that does not answer is taken to run them: an undo then waits for it."""
         agents = sorted({container.agent for container in self._record.containers})
         answers = await asyncio.gather(*(self._surveyed(agent) for agent in agents))
-        steps: dict[str, Step] = {}
+        steps: dict[str, ContainerStep] = {}
         for agent, answer in zip(agents, answers, strict=True):
             if isinstance(answer, Surveyed):
                 steps.update(answer.steps)
@@ -204,7 +204,11 @@ class GroupDriver:
                 raise answer
             else:
                 steps.update(
-                    {container.guid: Step.RUNNING for container in self._record.containers if container.agent == agent}
+                    {
+                        container.guid: ContainerStep.RUNNING
+                        for container in self._record.containers
+                        if container.agent == agent
+                    }
                 )
         return steps
 
@@ -212,7 +216,7 @@ class GroupDriver:
         fence = Fence(self._record.name, self._record.epoch)
         return await self._asked(f"guid.{agent}.rpc.survey", Survey(fence), Surveyed, 5.0)
 
-    async def _carry_out(self, instruction: Instruction, epoch: int) -> Step | CotenantError:
+    async def _carry_out(self, instruction: Instruction, epoch: int) -> ContainerStep | CotenantError:
         container, act = instruction.container, instruction.act
         fence = Fence(self._record.name, epoch)
         request: Make | Move = Move(fence, container.guid)

@@ -9,15 +9,15 @@ from typing import TypeVar
 
 import msgspec
 
-from cotenant.drivers.nats.contract import Message
-from cotenant.engine.fleet.registry import Host
+from cotenant.drivers.nats.contract import BusMessage
+from cotenant.engine.fleet.registry import RegisteredHost
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.fleet.figures import Measure, Measured, Top, TopPage
 from cotenant.model.fleet.identity import check_guid
 from cotenant.model.fleet.logs import LogPage, ReadLogs
 from cotenant.model.fleet.methods import METHODS, Call, Called, MethodList, Methods, check_deadline, check_method
 from cotenant.model.fleet.profiles import Profile, Profiled
-from cotenant.model.fleet.refusal import Forbidden, NobodyAnswers, NoSuchGuid
+from cotenant.model.fleet.refusal import FleetForbidden, NobodyAnswers, NoSuchGuid
 from cotenant.model.fleet.requests import Limit, Limited
 from cotenant.model.fleet.states import AgentState
 from cotenant.model.fleet.terminals import (
@@ -31,9 +31,9 @@ from cotenant.model.fleet.terminals import (
     WriteTerminal,
     WrittenTerminal,
 )
-from cotenant.services.fleet.controller.controller import Controller
+from cotenant.services.fleet.controller.controller import FleetController
 from cotenant.services.fleet.controller.searching import Searching
-from cotenant.services.fleet.rpc import KEY_HEADER, Verb, call
+from cotenant.services.fleet.rpc import KEY_HEADER, RpcVerb, call
 
 T = TypeVar("T")
 Allow = Callable[..., str]
@@ -44,27 +44,27 @@ _TOP_PAGE = 32  # hosts
 class Relaying:
     """`allow(message, verb, *agents)`: checks the operator's rights, and returns the name."""
 
-    def __init__(self, controller: Controller, allow: Allow) -> None:
+    def __init__(self, controller: FleetController, allow: Allow) -> None:
         self._controller = controller
         self._allow = allow
         self._searching = Searching(controller)
 
-    def verbs(self) -> dict[str, Verb]:
+    def verbs(self) -> dict[str, RpcVerb]:
         """By name."""
         return {
-            "limit": Verb(Limit, lambda request, message: self._limit("limit", request, message)),
-            "experiment": Verb(Limit, lambda request, message: self._limit("experiment", request, message)),
-            EXEC: Verb(OpenTerminal, self._open_terminal),
-            READ: Verb(ReadTerminal, self._read_terminal),
-            WRITE: Verb(WriteTerminal, self._write_terminal),
-            "profile": Verb(Profile, self._profile),
-            "logs": Verb(ReadLogs, self._logs),
-            "top": Verb(Top, self._top),
-            "methods": Verb(Methods, self._methods),
-            "call": Verb(Call, self._call),
+            "limit": RpcVerb(Limit, lambda request, message: self._limit("limit", request, message)),
+            "experiment": RpcVerb(Limit, lambda request, message: self._limit("experiment", request, message)),
+            EXEC: RpcVerb(OpenTerminal, self._open_terminal),
+            READ: RpcVerb(ReadTerminal, self._read_terminal),
+            WRITE: RpcVerb(WriteTerminal, self._write_terminal),
+            "profile": RpcVerb(Profile, self._profile),
+            "logs": RpcVerb(ReadLogs, self._logs),
+            "top": RpcVerb(Top, self._top),
+            "methods": RpcVerb(Methods, self._methods),
+            "call": RpcVerb(Call, self._call),
         }
 
-    async def _limit(self, verb: str, request: Limit, message: Message) -> Limited:
+    async def _limit(self, verb: str, request: Limit, message: BusMessage) -> Limited:
         self._allow(message, verb)
         agent = self._controller.registry.agent_for(request.guid)
         self._allow(message, verb, agent)
@@ -73,7 +73,7 @@ class Relaying:
         key = message.headers.get(KEY_HEADER, "")
         return await call(self._controller.bus, f"guid.{agent}.rpc.{verb}", request, Limited, 15.0, key)
 
-    async def _open_terminal(self, request: OpenTerminal, message: Message) -> OpenedTerminal:
+    async def _open_terminal(self, request: OpenTerminal, message: BusMessage) -> OpenedTerminal:
         try:
             return await self._opened(request, message)
         except NoSuchGuid:
@@ -81,27 +81,27 @@ class Relaying:
                 return await self._opened(request, message)
             raise
 
-    async def _opened(self, request: OpenTerminal, message: Message) -> OpenedTerminal:
+    async def _opened(self, request: OpenTerminal, message: BusMessage) -> OpenedTerminal:
         subject, operator, guid = await self._of_terminal(request.guid, message)
         asked, key = replace(request, guid=guid, operator=operator), message.headers.get(KEY_HEADER, "")
         return await call(self._controller.bus, f"{subject}.{EXEC}", asked, OpenedTerminal, 20.0, key)
 
-    async def _read_terminal(self, request: ReadTerminal, message: Message) -> TerminalPage:
+    async def _read_terminal(self, request: ReadTerminal, message: BusMessage) -> TerminalPage:
         subject, operator, guid = await self._of_terminal(request.guid, message, request.session)
         asked = replace(request, guid=guid, operator=operator)
         return await call(self._controller.bus, f"{subject}.{READ}", asked, TerminalPage, request.wait_s + 5.0)
 
-    async def _write_terminal(self, request: WriteTerminal, message: Message) -> WrittenTerminal:
+    async def _write_terminal(self, request: WriteTerminal, message: BusMessage) -> WrittenTerminal:
         subject, operator, guid = await self._of_terminal(request.guid, message, request.session)
         asked, key = replace(request, guid=guid, operator=operator), message.headers.get(KEY_HEADER, "")
         return await call(self._controller.bus, f"{subject}.{WRITE}", asked, WrittenTerminal, 10.0, key)
 
-    async def _profile(self, request: Profile, message: Message) -> Profiled:
+    async def _profile(self, request: Profile, message: BusMessage) -> Profiled:
         subject, _ = self._of_container(request.guid, "profile", message)
         key = message.headers.get(KEY_HEADER, "")
         return await call(self._controller.bus, f"{subject}.profile", request, Profiled, request.seconds + 40.0, key)
 
-    async def _of_terminal(self, guid: str, message: Message, session: str = "") -> tuple[str, str, str]:
+    async def _of_terminal(self, guid: str, message: BusMessage, session: str = "") -> tuple[str, str, str]:
         """As `_of_container`, with the name by which the agent knows it: a pod's has its namespace and a slash."""
         self._allow(message, EXEC)  # before agents are searched for it
         if "/" not in guid:
@@ -112,7 +112,7 @@ class Relaying:
         agent, pod = await self._searching.pod(guid, session)
         return f"guid.{agent}.rpc", self._allow(message, EXEC, agent), pod
 
-    def _of_container(self, guid: str, verb: str, message: Message) -> tuple[str, str]:
+    def _of_container(self, guid: str, verb: str, message: BusMessage) -> tuple[str, str]:
         """The subject of the container's agent, and the operator, whose right is asked for each time."""
         self._allow(message, verb)
         agent = self._controller.registry.agent_for(guid)
@@ -121,18 +121,18 @@ class Relaying:
             raise InvalidInput("guid", guid, "a container's guid", "this is an agent's")
         return f"guid.{agent}.rpc", operator
 
-    async def _logs(self, request: ReadLogs, message: Message) -> LogPage:
+    async def _logs(self, request: ReadLogs, message: BusMessage) -> LogPage:
         self._allow(message, "logs")  # before agents are searched for it
         agent = await self._agent_with_log(request.guid)
         self._allow(message, "logs", agent)
         subject = f"guid.{agent}.rpc.logs"
         return await call(self._controller.bus, subject, request, LogPage, request.wait_s + 15.0)
 
-    async def _methods(self, request: Methods, message: Message) -> MethodList:
+    async def _methods(self, request: Methods, message: BusMessage) -> MethodList:
         subject = self._program(request.guid, "methods", message)
         return await call(self._controller.bus, f"{subject}.{METHODS}", Methods(), MethodList, _FIND_S)
 
-    async def _call(self, request: Call, message: Message) -> Called:
+    async def _call(self, request: Call, message: BusMessage) -> Called:
         deadline_s = check_deadline("deadline_s", request.deadline_s)
         program = self._program(request.guid, "call", message)
         subject = f"{program}.{check_method(request.method)}"
@@ -147,7 +147,7 @@ class Relaying:
             raise InvalidInput("method", request.method, "one of " + ", ".join(known)) from None
         return Called(answer)
 
-    def _program(self, guid: str, verb: str, message: Message) -> str:
+    def _program(self, guid: str, verb: str, message: BusMessage) -> str:
         """The subject of a program's verbs, where the operator may do this.
 
         An agent's verbs are never reached in this way: they have rights of their own.
@@ -166,7 +166,7 @@ class Relaying:
             raise InvalidInput("guid", guid, "a program's guid", "this is an agent's")
         return f"guid.{guid}.rpc"
 
-    async def _top(self, request: Top, message: Message) -> TopPage:
+    async def _top(self, request: Top, message: BusMessage) -> TopPage:
         self._allow(message, "top")
         found = self._controller.registry.select(request.tags, "", request.host)
         found = [host for host in found if self._may_see(message, host.registration.guid)]
@@ -181,14 +181,14 @@ class Relaying:
             end if end < len(found) else None,
         )
 
-    def _may_see(self, message: Message, guid: str) -> bool:
+    def _may_see(self, message: BusMessage, guid: str) -> bool:
         try:
             self._allow(message, "top", guid)
-        except Forbidden:
+        except FleetForbidden:
             return False
         return True
 
-    async def _measured(self, host: Host, group: str) -> Measured | str:
+    async def _measured(self, host: RegisteredHost, group: str) -> Measured | str:
         guid = host.registration.guid
         if host.state is AgentState.AWAY:
             return f"{guid} is away"

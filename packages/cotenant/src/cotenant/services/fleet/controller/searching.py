@@ -10,7 +10,7 @@ from cotenant.model.fleet.logs import FindLogs, FoundLogs
 from cotenant.model.fleet.pods import FIND, FindPods, FoundPods, PodName, is_pod_name
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.model.fleet.states import AgentState
-from cotenant.services.fleet.controller.controller import Controller
+from cotenant.services.fleet.controller.controller import FleetController
 from cotenant.services.fleet.rpc import call
 
 _AT_ONCE = 64
@@ -23,7 +23,7 @@ _FIND_LOGS = "find-logs"
 class Searching:
     """Of one controller."""
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, controller: FleetController) -> None:
         self._controller = controller
         self._known: dict[
             tuple[str, str, str], tuple[str, str, float]

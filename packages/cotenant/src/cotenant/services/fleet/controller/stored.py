@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.drivers.nats.contract import Store
-from cotenant.drivers.nats.contract import Stored as StoredValue
+from cotenant.drivers.nats.contract import KeyValueStore, StoredValue
 from cotenant.model.fleet.group import GroupRecord
 from cotenant.model.fleet.host import Registered
 from cotenant.services.fleet.rpc import decode, encode
@@ -21,10 +20,10 @@ class StoredGroup:
     revision: int
 
 
-class Stored:
+class FleetStore:
     """The store in the fleet's terms."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: KeyValueStore) -> None:
         self._store = store
 
     def group(self, name: str) -> StoredGroup | None:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import msgspec
 
-from cotenant.drivers.kube.kinds.attempting import Attempt
+from cotenant.drivers.kube.kinds.attempting import ReadAttempt
 from cotenant.drivers.kube.kinds.pod.resources import read_requests
 from cotenant.drivers.kube.kinds.pod.schema import PodSpec, PodStatus
 from cotenant.drivers.nats.client import connect
-from cotenant.engine.federation.hub import View
+from cotenant.engine.federation.hub import FederationView
 from cotenant.model.document import parse
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.policy.federation.statement import MAX_AMOUNT
 from cotenant.policy.federation.where import JobNeeds
-from cotenant.services.fleet.federation.envelopes import VIEW_SUBJECT, Kind, is_by, opened
+from cotenant.services.fleet.federation.envelopes import VIEW_SUBJECT, EnvelopeKind, is_by, opened
 from cotenant.services.fleet.federation.members import federation_dir, hub_key
 from cotenant.services.fleet.federation.reading import lent_of, vector_of
 from cotenant.services.fleet.places import BusOptions, access_of
@@ -27,7 +27,7 @@ _MAX_PODS = 1_000_000
 _COUNTS = ("completions", "parallelism", "replicas")
 
 
-def ask_view(options: BusOptions, given_key: str) -> View:
+def ask_view(options: BusOptions, given_key: str) -> FederationView:
     """What the hub knows. Raises `InvalidInput`, `Transient`, `Permanent` for an answer that another one signed."""
     state_dir = federation_dir(options.state_dir)
     public = hub_key(given_key, state_dir)
@@ -43,9 +43,9 @@ def ask_view(options: BusOptions, given_key: str) -> View:
             await bus.close()
 
     data = asyncio.run(asked())
-    if not is_by(Kind.VIEW, data, public):
+    if not is_by(EnvelopeKind.VIEW, data, public):
         raise Permanent("the answer is not signed by the hub's key")
-    return opened(Kind.VIEW, data, View)
+    return opened(EnvelopeKind.VIEW, data, FederationView)
 
 
 def read_job(path: Path) -> JobNeeds:
@@ -63,7 +63,7 @@ def read_job(path: Path) -> JobNeeds:
         raise InvalidInput(f"{path}: containers", "", "a Pod, or a Job or another kind with a pod template")
     wrong: list[str] = []
     try:
-        requests = read_requests(msgspec.convert(pod, PodSpec), PodStatus(), Attempt(wrong))
+        requests = read_requests(msgspec.convert(pod, PodSpec), PodStatus(), ReadAttempt(wrong))
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{path}: pod", str(error)[:200], "a pod's spec") from error
     if wrong:

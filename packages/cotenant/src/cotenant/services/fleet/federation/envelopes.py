@@ -21,7 +21,7 @@ STATEMENT_SUBJECT = "federation.statement"
 VIEW_SUBJECT = "federation.view"
 
 
-class Kind(StrEnum):
+class EnvelopeKind(StrEnum):
     """What is signed."""
 
     STATEMENT = "statement"
@@ -29,7 +29,7 @@ class Kind(StrEnum):
     VIEW = "view"
 
 
-def sealed(kind: Kind, value: object, seed: str) -> bytes:
+def sealed(kind: EnvelopeKind, value: object, seed: str) -> bytes:
     """The message. Raises `InvalidInput` where it is larger than a bus carries."""
     body = msgspec.json.encode(value)
     if len(body) + _SIGNATURE > MAX_PAYLOAD:
@@ -37,7 +37,7 @@ def sealed(kind: Kind, value: object, seed: str) -> bytes:
     return signature(seed, _signed(kind, body)) + body
 
 
-def opened(kind: Kind, data: bytes, form: type[T]) -> T:
+def opened(kind: EnvelopeKind, data: bytes, form: type[T]) -> T:
     """What a message says, not verified yet. Raises `InvalidInput`."""
     try:
         return msgspec.json.decode(data[_SIGNATURE:], type=form)
@@ -45,10 +45,10 @@ def opened(kind: Kind, data: bytes, form: type[T]) -> T:
         raise InvalidInput(kind, f"{len(data)} bytes", f"a {kind} of this version", str(error)[:200]) from error
 
 
-def is_by(kind: Kind, data: bytes, public: str) -> bool:
+def is_by(kind: EnvelopeKind, data: bytes, public: str) -> bool:
     """Whether the owner of the key signed this message as one of this kind."""
     return is_signed_by(public, _signed(kind, data[_SIGNATURE:]), data[:_SIGNATURE])
 
 
-def _signed(kind: Kind, body: bytes) -> bytes:
+def _signed(kind: EnvelopeKind, body: bytes) -> bytes:
     return f"cotenant-federation/{kind}\0".encode() + body

@@ -18,16 +18,16 @@ from pathlib import Path
 from cotenant.drivers.http.private_files import write_private
 from cotenant.drivers.nats.broker import Broker
 from cotenant.drivers.nats.client import connect
-from cotenant.drivers.nats.contract import Bus, Message
+from cotenant.drivers.nats.contract import Bus, BusMessage
 from cotenant.drivers.nats.keys import kept_seed, public_key
 from cotenant.drivers.nats.memory import MemoryBus
-from cotenant.engine.federation.hub import ROUND_MS, Hub, Weights
+from cotenant.engine.federation.hub import ROUND_MS, FederationWeights, Hub
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
 from cotenant.policy.federation.statement import Statement
 from cotenant.services.fleet.federation.envelopes import (
     STATEMENT_SUBJECT,
     VIEW_SUBJECT,
-    Kind,
+    EnvelopeKind,
     is_by,
     opened,
     sealed,
@@ -64,7 +64,7 @@ class HubService:
     async def run(self, bus: Bus, stop: asyncio.Event) -> None:
         """Until `stop` is set."""
 
-        async def answer(message: Message) -> None:
+        async def answer(message: BusMessage) -> None:
             if message.reply:
                 try:
                     await bus.publish(message.reply, self.answered(message, int(time.time() * 1000), _now_ms()))
@@ -78,21 +78,23 @@ class HubService:
             for subscription in heard:
                 await subscription.unsubscribe()
 
-    def answered(self, message: Message, wall_ms: int, now_ms: int) -> bytes:
+    def answered(self, message: BusMessage, wall_ms: int, now_ms: int) -> bytes:
         """The signed answer to a message."""
         if message.subject == VIEW_SUBJECT:
-            return sealed(Kind.VIEW, self.hub.view(now_ms), self._seed)
-        return sealed(Kind.WEIGHTS, self._heard(message.data, wall_ms, now_ms), self._seed)
+            return sealed(EnvelopeKind.VIEW, self.hub.view(now_ms), self._seed)
+        return sealed(EnvelopeKind.WEIGHTS, self._heard(message.data, wall_ms, now_ms), self._seed)
 
-    def _heard(self, data: bytes, wall_ms: int, now_ms: int) -> Weights:
+    def _heard(self, data: bytes, wall_ms: int, now_ms: int) -> FederationWeights:
         try:
-            statement = opened(Kind.STATEMENT, data, Statement)
+            statement = opened(EnvelopeKind.STATEMENT, data, Statement)
         except InvalidInput as error:
-            return Weights("", 0, refused=str(error))
+            return FederationWeights("", 0, refused=str(error))
         key = self._keys.get(statement.cluster)
-        if key is not None and not is_by(Kind.STATEMENT, data, key):
+        if key is not None and not is_by(EnvelopeKind.STATEMENT, data, key):
             _log.warning("a statement of %s has the signature of another key: refused", statement.cluster[:100])
-            return Weights(statement.cluster, statement.epoch, refused="the signature is not by this cluster's key")
+            return FederationWeights(
+                statement.cluster, statement.epoch, refused="the signature is not by this cluster's key"
+            )
         weights = self.hub.hear(statement, wall_ms, now_ms)
         if weights.refused:
             _log.warning("a statement of %s was refused: %s", statement.cluster[:100], weights.refused)

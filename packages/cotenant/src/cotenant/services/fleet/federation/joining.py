@@ -22,17 +22,17 @@ from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import Conflict, NotFound
 from cotenant.drivers.kube.kinds.custom.elastic_quota import place_of, weight_text
-from cotenant.drivers.nats.client import Access, NatsBus, connect
+from cotenant.drivers.nats.client import BusAccess, NatsBus, connect
 from cotenant.drivers.nats.contract import Bus
 from cotenant.drivers.nats.keys import kept_seed, public_key
-from cotenant.engine.federation.hub import Weights
-from cotenant.engine.federation.joined import Joined, Kept, WeighedQuota, WriteWeight, writes
+from cotenant.engine.federation.hub import FederationWeights
+from cotenant.engine.federation.joined import Joined, KeptWeight, WeighedQuota, WriteWeight, writes
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.groups.quota import FEDERATION, SHARED_WEIGHT
 from cotenant.policy.federation.noise import Stated
 from cotenant.policy.federation.statement import MAX_LASTS_MS, MAX_TENANTS, Statement, TenantSums, check_name, fit_to
 from cotenant.policy.federation.weights import dominant_ppm
-from cotenant.services.fleet.federation.envelopes import STATEMENT_SUBJECT, Kind, is_by, opened, sealed
+from cotenant.services.fleet.federation.envelopes import STATEMENT_SUBJECT, EnvelopeKind, is_by, opened, sealed
 from cotenant.services.fleet.federation.members import federation_dir, hub_key
 from cotenant.services.fleet.federation.reading import ReadCluster, read_cluster, read_quotas
 from cotenant.services.fleet.places import BusOptions, access_of
@@ -99,11 +99,11 @@ class Joiner:
         sent_ms, epoch = _now_ms(), self.joined.next_epoch(int(time.time() * 1000))
         statement = self._statement(found, epoch)
         try:
-            data = sealed(Kind.STATEMENT, statement, self._seed)
+            data = sealed(EnvelopeKind.STATEMENT, statement, self._seed)
             answer = (await bus.request(STATEMENT_SUBJECT, data, timeout_s=wait_s)).data
-            if not is_by(Kind.WEIGHTS, answer, self._hub):
+            if not is_by(EnvelopeKind.WEIGHTS, answer, self._hub):
                 raise InvalidInput("answer", "", "the hub's signature", "is --hub-key the key of this hub?")
-            why = self.joined.answered(opened(Kind.WEIGHTS, answer, Weights), epoch, sent_ms)
+            why = self.joined.answered(opened(EnvelopeKind.WEIGHTS, answer, FederationWeights), epoch, sent_ms)
         except TimeoutError:
             why = f"no answer within {wait_s:g} s"
         except CotenantError as error:
@@ -158,7 +158,7 @@ async def _write(client: Client, wanted: list[WriteWeight]) -> int:
         text = write.before if write.weight is None else weight_text(write.weight)
         kept = None
         if write.weight is not None and text is not None:
-            kept = msgspec.json.encode(Kept(write.before, text)).decode()
+            kept = msgspec.json.encode(KeptWeight(write.before, text)).decode()
         meta: dict[str, object] = {"uid": write.uid, "annotations": {SHARED_WEIGHT: text, FEDERATION: kept}}
         if write.version:
             meta["resourceVersion"] = write.version
@@ -236,7 +236,7 @@ def leave(kubeconfig: Path | None, context: str) -> int:
 async def _follow_bus(joiner: Joiner, options: BusOptions) -> None:
     """Connect, and connect anew where the address of an embedded hub's bus changed."""
     bus: NatsBus | None = None
-    known: Access | None = None
+    known: BusAccess | None = None
     try:
         while True:
             try:

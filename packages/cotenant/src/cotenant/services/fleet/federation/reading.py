@@ -30,7 +30,7 @@ from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.node import NODES, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
-from cotenant.engine.federation.joined import Kept, WeighedQuota
+from cotenant.engine.federation.joined import KeptWeight, WeighedQuota
 from cotenant.engine.plugins.quotas.objects import Sorted
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
@@ -39,7 +39,7 @@ from cotenant.model.groups.quota import NAME, QuotaObject
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, MEMORY_NAME, NVIDIA_GPU, Amounts
 from cotenant.model.traces.objective import ObjectiveState
 from cotenant.policy.federation.noise import clamped
-from cotenant.policy.federation.statement import MAX_AMOUNT, NONE, Room, TenantSums, Vector
+from cotenant.policy.federation.statement import MAX_AMOUNT, NONE, ClusterRoom, TenantSums, Vector
 from cotenant.policy.federation.weights import plus
 from cotenant.policy.quota.forest import OUTSIDE, Forest
 
@@ -51,7 +51,7 @@ _MISSED = (ObjectiveState.BURNING, ObjectiveState.EXHAUSTED)
 class ReadCluster:
     """One look. `tenants` are true sums, without noise; each pod counts with at most its clamp where `is_clamped`."""
 
-    room: Room
+    room: ClusterRoom
     tenants: tuple[TenantSums, ...]
     quotas: tuple[WeighedQuota, ...]
 
@@ -143,7 +143,7 @@ def summed(
     return ReadCluster(_room(nodes, on_nodes, price_micro, objectives), tuple(stated), _weighed(quota_objects))
 
 
-def _room(nodes: Iterable[Node], on_nodes: _NodeSums, price_micro: int, objectives: tuple[int, int]) -> Room:
+def _room(nodes: Iterable[Node], on_nodes: _NodeSums, price_micro: int, objectives: tuple[int, int]) -> ClusterRoom:
     capacity, free, largest, lent = NONE, NONE, NONE, NONE
     for node in nodes:
         size = vector_of(node.allocatable)
@@ -155,7 +155,7 @@ def _room(nodes: Iterable[Node], on_nodes: _NodeSums, price_micro: int, objectiv
         free = plus(free, left)
         largest = max(largest[0], left[0]), max(largest[1], left[1]), max(largest[2], left[2])
     count, missed = objectives
-    return Room(capacity, free, largest, _left(lent, on_nodes.lent), price_micro, count, missed)
+    return ClusterRoom(capacity, free, largest, _left(lent, on_nodes.lent), price_micro, count, missed)
 
 
 def _left(size: Vector, used: Vector) -> Vector:
@@ -218,10 +218,10 @@ def _weighed(quota_objects: Sequence[tuple[QuotaObject, ElasticQuota]]) -> tuple
     return tuple(found)
 
 
-def _kept(text: str | None) -> Kept | None:
+def _kept(text: str | None) -> KeptWeight | None:
     if text is None:
         return None
     try:
-        return msgspec.json.decode(text, type=Kept)
+        return msgspec.json.decode(text, type=KeptWeight)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None

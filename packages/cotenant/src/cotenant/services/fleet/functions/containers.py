@@ -16,22 +16,22 @@ from pathlib import Path
 from cotenant.drivers.cri.exec import CriExec
 from cotenant.drivers.docker.client import InUse, NotThere
 from cotenant.drivers.docker.exec import Exec
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.model.errors import CotenantError, Permanent, Transient
 from cotenant.model.fleet.configuration import AgentConfiguration
-from cotenant.model.fleet.containers import Container, Listed
-from cotenant.model.fleet.group import Step
-from cotenant.model.fleet.host import ContainerStatus
+from cotenant.model.fleet.containers import FleetContainer, ListedContainer
+from cotenant.model.fleet.group import ContainerStep
+from cotenant.model.fleet.host import HostContainer
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.model.fleet.requests import Inspect, Inspected, Make, Move, Moved, Survey, Surveyed
 from cotenant.model.fleet.states import ContainerState
-from cotenant.model.fleet.terminals import Size
+from cotenant.model.fleet.terminals import WindowSize
 from cotenant.services.fleet.functions import labels as names
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.functions.fences import Fences
-from cotenant.services.fleet.functions.room import Room, Taken
+from cotenant.services.fleet.functions.room import RoomReservations, Taken
 from cotenant.services.fleet.functions.runtime import ContainerRuntime, DockerRuntime
-from cotenant.services.fleet.rpc import Verb
+from cotenant.services.fleet.rpc import RpcVerb
 from cotenant.services.running import cancelled
 
 _log = logging.getLogger(__name__)
@@ -62,25 +62,25 @@ class ContainerFunction:
         self._now = now
         self._containers: ContainerRuntime | None = None
         self._fences: Fences | None = None
-        self._room = Room(0, 0)
+        self._room = RoomReservations(0, 0)
         self._environment: Mapping[str, str] = {}
-        self._listed: tuple[Listed, ...] = ()
+        self._listed: tuple[ListedContainer, ...] = ()
         self._stopping: set[str] = set()
         self._making: dict[str, str] = {}  # guid -> group: an image may be pulled for longer than room is kept
         self._stale = asyncio.Event()
         self._locks: dict[str, asyncio.Lock] = {}
         self._following: asyncio.Task[None] | None = None
         self.fault = ""
-        self.verbs: Mapping[str, Verb] = {
-            "survey": Verb(Survey, self._survey),
-            "reserve": Verb(Make, self._reserve),
-            "create": Verb(Make, self._create),
-            "start": Verb(Move, self._start),
-            "probe": Verb(Move, self._probe),
-            "stop": Verb(Move, self._stop),
-            "remove": Verb(Move, self._remove),
-            "release": Verb(Move, self._release),
-            "inspect": Verb(Inspect, self._inspect),
+        self.verbs: Mapping[str, RpcVerb] = {
+            "survey": RpcVerb(Survey, self._survey),
+            "reserve": RpcVerb(Make, self._reserve),
+            "create": RpcVerb(Make, self._create),
+            "start": RpcVerb(Move, self._start),
+            "probe": RpcVerb(Move, self._probe),
+            "stop": RpcVerb(Move, self._stop),
+            "remove": RpcVerb(Move, self._remove),
+            "release": RpcVerb(Move, self._release),
+            "inspect": RpcVerb(Inspect, self._inspect),
         }
 
     def configure(self, configuration: AgentConfiguration) -> None:
@@ -92,7 +92,7 @@ class ContainerFunction:
         self._fences = self._fences or Fences(self._state_dir / "epochs.json")
         containers = self._opened()
         try:
-            self._room = Room(*await containers.capacity())
+            self._room = RoomReservations(*await containers.capacity())
             self._listed = await containers.list(self._label)
         except CotenantError as error:
             await containers.close()
@@ -115,7 +115,7 @@ class ContainerFunction:
             status = self._status(listed)
             beat.containers[status.guid] = status
 
-    async def process_of(self, guid: str) -> Container:
+    async def process_of(self, guid: str) -> FleetContainer:
         """The running container. Raises `NoSuchGuid`, `Permanent` where it does not run."""
         found = await self._found(guid)
         if found is None:
@@ -137,39 +137,39 @@ class ContainerFunction:
         """Whether it is known what there is."""
         return self._containers is not None
 
-    async def inspected(self, guid: str) -> Container | None:
+    async def inspected(self, guid: str) -> FleetContainer | None:
         """The container, running or not; None where there is none of ours. Raises `Transient`."""
         return await self._found(guid) if self._containers is not None else None
 
-    async def command(self, guid: str, command: Sequence[str], size: Size) -> Exec | CriExec:
+    async def command(self, guid: str, command: Sequence[str], size: WindowSize) -> Exec | CriExec:
         """Run a command with a terminal in a container. Raises as `process_of`, and where the runtime refuses."""
         found = await self.process_of(guid)
         return await self._runtime.command(found.id, command, size.columns, size.rows)
 
     # ---- what a controller asks
 
-    async def _survey(self, request: Survey, _: Message) -> Surveyed:
+    async def _survey(self, request: Survey, _: BusMessage) -> Surveyed:
         self._check(request)
         listed = await self._runtime.list(self._label)
         making = (guid for guid, group in self._making.items() if group == request.fence.group)
         kept = self._room.of_group(request.fence.group, self._now())
-        steps = dict.fromkeys((*making, *kept), Step.RESERVED)
+        steps = dict.fromkeys((*making, *kept), ContainerStep.RESERVED)
         for entry in listed:
             if entry.labels.get(names.GROUP) == request.fence.group:
                 steps[entry.labels[names.GUID]] = _step(entry.status)
         return Surveyed(steps)
 
-    async def _reserve(self, request: Make, _: Message) -> Moved:
+    async def _reserve(self, request: Make, _: BusMessage) -> Moved:
         self._check(request)
         found = await self._found(request.container.guid)
         if found is None:
             listed = await self._runtime.list(self._label)
             self._check(request)
             self._keep_room(request, listed)
-            return Moved(Step.RESERVED)
+            return Moved(ContainerStep.RESERVED)
         return Moved(_step(found.status))
 
-    async def _create(self, request: Make, _: Message) -> Moved:
+    async def _create(self, request: Make, _: BusMessage) -> Moved:
         guid = request.container.guid
         async with self._lock(guid):
             self._check(request)
@@ -195,9 +195,9 @@ class ContainerFunction:
                 del self._making[guid]
                 self._stale.set()
             self._room.release(guid)  # from here on its labels say what it takes
-            return Moved(Step.CREATED)
+            return Moved(ContainerStep.CREATED)
 
-    async def _start(self, request: Move, _: Message) -> Moved:
+    async def _start(self, request: Move, _: BusMessage) -> Moved:
         async with self._lock(request.guid):
             self._check(request)
             found = await self._found(request.guid)
@@ -207,17 +207,17 @@ class ContainerFunction:
                 return Moved(_step(found.status))
             await self._runtime.start(request.guid)
             self._stale.set()
-            return Moved(Step.RUNNING)
+            return Moved(ContainerStep.RUNNING)
 
-    async def _probe(self, request: Move, _: Message) -> Moved:
+    async def _probe(self, request: Move, _: BusMessage) -> Moved:
         while True:
             self._check(request)
             found = await self._found(request.guid)
             if found is None:
                 raise NoSuchGuid(f"no container of this host has the guid {request.guid}")
             step = _step(found.status)
-            if step is not Step.RUNNING:
-                if step is Step.ENDED:
+            if step is not ContainerStep.RUNNING:
+                if step is ContainerStep.ENDED:
                     raise Permanent(_why_ended(found))
                 return Moved(step)
             if found.restarts:
@@ -226,10 +226,10 @@ class ContainerFunction:
                 raise Permanent(f"its health check fails: {found.health_said or 'without a word'}")
             is_steady = found.status != "restarting" and self._now() - found.started_s >= STEADY_S
             if found.health == "healthy" or (not found.health and is_steady):
-                return Moved(Step.READY)
+                return Moved(ContainerStep.READY)
             await asyncio.sleep(_POLL_S)
 
-    async def _stop(self, request: Move, _: Message) -> Moved:
+    async def _stop(self, request: Move, _: BusMessage) -> Moved:
         async with self._lock(request.guid):
             self._check(request)
             self._stopping.add(request.guid)
@@ -237,9 +237,9 @@ class ContainerFunction:
             await self._runtime.stop(request.guid)
             found = await self._found(request.guid)
             self._stale.set()
-            return Moved(_step(found.status) if found is not None else Step.ABSENT)
+            return Moved(_step(found.status) if found is not None else ContainerStep.ABSENT)
 
-    async def _remove(self, request: Move, _: Message) -> Moved:
+    async def _remove(self, request: Move, _: BusMessage) -> Moved:
         async with self._lock(request.guid):
             self._check(request)
             found = await self._found(request.guid)
@@ -249,12 +249,12 @@ class ContainerFunction:
             self._stopping.discard(request.guid)
             self._stale.set()
         self._locks.pop(request.guid, None)
-        return Moved(Step.ABSENT)
+        return Moved(ContainerStep.ABSENT)
 
-    async def _release(self, request: Move, _: Message) -> Moved:
+    async def _release(self, request: Move, _: BusMessage) -> Moved:
         return await self._remove(request, _)
 
-    async def _inspect(self, request: Inspect, _: Message) -> Inspected:
+    async def _inspect(self, request: Inspect, _: BusMessage) -> Inspected:
         found = await self._found(request.guid)
         if found is None:
             raise NoSuchGuid(f"no container of this host has the guid {request.guid}")
@@ -286,7 +286,7 @@ class ContainerFunction:
     def _lock(self, guid: str) -> asyncio.Lock:
         return self._locks.setdefault(guid, asyncio.Lock())
 
-    def _keep_room(self, request: Make, listed: tuple[Listed, ...]) -> None:
+    def _keep_room(self, request: Make, listed: tuple[ListedContainer, ...]) -> None:
         taken = [
             Taken(
                 entry.labels.get(names.GUID, ""),
@@ -298,7 +298,7 @@ class ContainerFunction:
         ]
         self._room.reserve(request.container, request.fence.group, taken, self._now())
 
-    async def _found(self, guid: str) -> Container | None:
+    async def _found(self, guid: str) -> FleetContainer | None:
         """The container where it is ours."""
         found = await self._runtime.inspect(guid)
         return found if found is not None and found.labels.get(names.AGENT) == self._agent else None
@@ -335,10 +335,10 @@ class ContainerFunction:
             self._stale.set()
             await asyncio.sleep(1.0)
 
-    def _status(self, listed: Listed) -> ContainerStatus:
+    def _status(self, listed: ListedContainer) -> HostContainer:
         guid = listed.labels.get(names.GUID, listed.name)
         state, detail = _state(listed, guid in self._stopping)
-        return ContainerStatus(
+        return HostContainer(
             guid=guid,
             state=state,
             image=listed.image,
@@ -351,13 +351,13 @@ class ContainerFunction:
         )
 
 
-def _step(status: str) -> Step:
+def _step(status: str) -> ContainerStep:
     if status == "created":
-        return Step.CREATED
-    return Step.ENDED if status in ("exited", "dead", "removing") else Step.RUNNING
+        return ContainerStep.CREATED
+    return ContainerStep.ENDED if status in ("exited", "dead", "removing") else ContainerStep.RUNNING
 
 
-def _state(listed: Listed, is_stopping: bool) -> tuple[ContainerState, str]:
+def _state(listed: ListedContainer, is_stopping: bool) -> tuple[ContainerState, str]:
     match listed.status:
         case "created":
             return ContainerState.PENDING, ""
@@ -376,7 +376,7 @@ def _state(listed: Listed, is_stopping: bool) -> tuple[ContainerState, str]:
     return ContainerState.READY, ""
 
 
-def _why_ended(found: Container) -> str:
+def _why_ended(found: FleetContainer) -> str:
     said = f"ended with status {found.exit_code}"
     if found.out_of_memory:
         said += ", out of memory"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cotenant.model.fleet.configuration import AgentConfiguration
-from cotenant.model.fleet.host import ContainerStatus
-from cotenant.services.fleet.rpc import Verb
+from cotenant.model.fleet.host import HostContainer
+from cotenant.services.fleet.rpc import RpcVerb
 
 
 @dataclass(slots=True)
@@ -18,7 +18,7 @@ class Beat:
     load: float = 0.0
     cpu_milli: int = 0
     memory_bytes: int = 0
-    containers: dict[str, ContainerStatus] = field(default_factory=dict)  # by guid
+    containers: dict[str, HostContainer] = field(default_factory=dict)  # by guid
     exporters: list[str] = field(default_factory=list)  # HOST:PORT of what Prometheus may scrape
 
 
@@ -31,7 +31,7 @@ class Function(Protocol):
         ...
 
     @property
-    def verbs(self) -> Mapping[str, Verb]:
+    def verbs(self) -> Mapping[str, RpcVerb]:
         """What it answers to; the same from its making on."""
         ...
 

@@ -8,7 +8,7 @@ from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.requests import Limit
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.functions.limits import LimitFunction
-from cotenant.services.fleet.rpc import Verb
+from cotenant.services.fleet.rpc import RpcVerb
 
 
 class ExperimentFunction:
@@ -18,7 +18,7 @@ class ExperimentFunction:
     fault = ""
 
     def __init__(self, limits: LimitFunction) -> None:
-        self.verbs: Mapping[str, Verb] = {"experiment": Verb(Limit, limits.experiment)}
+        self.verbs: Mapping[str, RpcVerb] = {"experiment": RpcVerb(Limit, limits.experiment)}
 
     def configure(self, configuration: AgentConfiguration) -> None:
         """As the Protocol."""

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 
 from cotenant.drivers.http.address import Address
-from cotenant.drivers.http.messages import TEXT, Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.messages import TEXT, HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.pages import HEALTH_PATHS, HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.metrics.registry import MetricsRegistry
@@ -15,7 +15,7 @@ from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.functions.figure_table import families
 from cotenant.services.fleet.functions.figures import FigureFunction
-from cotenant.services.fleet.rpc import Verb
+from cotenant.services.fleet.rpc import RpcVerb
 
 _ANYWHERE = ("192.0.2.1", 9)  # of documentation; nothing is sent there, it only chooses the host's usual address
 
@@ -32,7 +32,7 @@ class ExporterFunction:
         self._server: HttpServer | None = None
         self._told = ""
         self.fault = ""
-        self.verbs: Mapping[str, Verb] = {}
+        self.verbs: Mapping[str, RpcVerb] = {}
 
     def configure(self, configuration: AgentConfiguration) -> None:
         """As the Protocol."""
@@ -65,15 +65,15 @@ class ExporterFunction:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] not in HEALTH_PATHS:
-            await send_answer(send, Answer(404, b"/metrics\n", TEXT))
+            await send_answer(send, HttpAnswer(404, b"/metrics\n", TEXT))
             return
         try:
             page = self._registry.page(families(await self._figures.measured()))
         except Transient as error:
-            await send_answer(send, Answer(503, f"{error}\n".encode(), TEXT))
+            await send_answer(send, HttpAnswer(503, f"{error}\n".encode(), TEXT))
             return
         answer = HealthPages(lambda: page).answer(scope["method"], scope["path"], scope["query_string"])
-        await send_answer(send, answer or Answer(404))
+        await send_answer(send, answer or HttpAnswer(404))
 
 
 def _usual_address() -> str:

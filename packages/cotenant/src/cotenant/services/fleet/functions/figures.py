@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from cotenant.drivers.nats.contract import Message
-from cotenant.drivers.otlp.collector import Collector
+from cotenant.drivers.nats.contract import BusMessage
+from cotenant.drivers.otlp.collector import OtlpCollector
 from cotenant.drivers.otlp.metric_encoding import EXPORT_PATH, encode_metrics
 from cotenant.model.errors import CotenantError, Permanent, Transient
 from cotenant.model.fleet.configuration import AgentConfiguration
@@ -19,7 +19,7 @@ from cotenant.services.fleet.functions.containers import ContainerFunction
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.functions.figure_table import resources
 from cotenant.services.fleet.functions.meter import HostMeter
-from cotenant.services.fleet.rpc import Verb
+from cotenant.services.fleet.rpc import RpcVerb
 from cotenant.services.running import cancelled
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class FigureFunction:
         self._tasks: list[asyncio.Task[None]] = []
         self._sending_fault = ""
         self.fault = ""
-        self.verbs: Mapping[str, Verb] = {"measure": Verb(Measure, self._measure)}
+        self.verbs: Mapping[str, RpcVerb] = {"measure": RpcVerb(Measure, self._measure)}
 
     def configure(self, configuration: AgentConfiguration) -> None:
         """As the Protocol."""
@@ -106,7 +106,7 @@ class FigureFunction:
         ]
         return Measured(self._agent, socket.gethostname(), self._at_s, self._host, tuple(containers))
 
-    async def _measure(self, _: Measure, __: Message) -> Measured:
+    async def _measure(self, _: Measure, __: BusMessage) -> Measured:
         return await self.measured()
 
     async def _sample(self, meter: HostMeter) -> None:
@@ -144,7 +144,7 @@ class FigureFunction:
             if not self._collector:
                 self._sending_fault = ""
                 continue
-            collector = Collector(self._collector)
+            collector = OtlpCollector(self._collector)
             try:
                 body = encode_metrics(resources(await self.measured(), self._began_s), "cotenant", time.time())
                 await collector.send(EXPORT_PATH, body)

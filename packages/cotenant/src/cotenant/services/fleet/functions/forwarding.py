@@ -13,10 +13,10 @@ from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.messages import (
     JSON,
     TEXT,
-    Answer,
-    Gone,
+    BodyRefused,
+    Disconnected,
+    HttpAnswer,
     Receive,
-    Refused,
     Scope,
     Send,
     header,
@@ -29,7 +29,7 @@ from cotenant.model.errors import CotenantError
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.services.export_sending import ExportSender
 from cotenant.services.fleet.functions.contract import Beat
-from cotenant.services.fleet.rpc import Verb
+from cotenant.services.fleet.rpc import RpcVerb
 from cotenant.services.running import cancelled
 
 PATHS = ("/v1/traces", "/v1/metrics", "/v1/logs")
@@ -47,7 +47,7 @@ class ForwardFunction:
         self._server: HttpServer | None = None
         self._sending: asyncio.Task[None] | None = None
         self.fault = ""
-        self.verbs: Mapping[str, Verb] = {}
+        self.verbs: Mapping[str, RpcVerb] = {}
 
     @property
     def url(self) -> str:
@@ -86,22 +86,22 @@ class ForwardFunction:
         """The application on `otlp`."""
         try:
             await send_answer(send, await self._answer(scope, receive))
-        except Refused as refused:
+        except BodyRefused as refused:
             await send_answer(send, refused.answer)
-        except Gone:
+        except Disconnected:
             return
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive) -> HttpAnswer:
         if scope["path"] == "/healthz":
-            return Answer(200, b"ok\n", TEXT)
+            return HttpAnswer(200, b"ok\n", TEXT)
         if scope["path"] not in PATHS:
-            return Answer(404, ", ".join(PATHS).encode() + b"\n", TEXT)
+            return HttpAnswer(404, ", ".join(PATHS).encode() + b"\n", TEXT)
         if scope["method"] != "POST":
-            return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
+            return HttpAnswer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
         if not self._settings.collector:
-            return Answer(503, b"this agent has no collector\n", TEXT)
+            return HttpAnswer(503, b"this agent has no collector\n", TEXT)
         body = await read_body(scope, receive)
         kind = header(scope, b"content-type").decode("latin-1") or _PROTOBUF
         self._sender.put(Export(scope["path"], body, kind, header(scope, b"content-encoding").decode("latin-1")))
         is_json = kind.startswith("application/json")
-        return Answer(200, b"{}" if is_json else b"", JSON if is_json else _PROTOBUF.encode())
+        return HttpAnswer(200, b"{}" if is_json else b"", JSON if is_json else _PROTOBUF.encode())

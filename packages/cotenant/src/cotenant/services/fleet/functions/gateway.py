@@ -15,20 +15,20 @@ import msgspec
 from prometheus_client.core import GaugeMetricFamily
 
 from cotenant.drivers.http.address import Address
-from cotenant.drivers.http.messages import TEXT, Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.messages import TEXT, HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.pages import HEALTH_PATHS, HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.metrics.registry import MetricsRegistry
-from cotenant.drivers.nats.contract import Bus, Message, Subscription
+from cotenant.drivers.nats.contract import Bus, BusMessage, Subscription
 from cotenant.engine.fleet.discovery import targets
-from cotenant.engine.fleet.registry import Registry
+from cotenant.engine.fleet.registry import HostRegistry
 from cotenant.model.errors import CotenantError
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.host import Heartbeat, Registration
 from cotenant.model.fleet.requests import Describe
 from cotenant.model.fleet.states import AgentState
 from cotenant.services.fleet.functions.contract import Beat
-from cotenant.services.fleet.rpc import Verb, call
+from cotenant.services.fleet.rpc import RpcVerb, call
 from cotenant.services.running import cancelled
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class GatewayFunction:
         self._bus = bus
         self._now = now
         self._settings = AgentConfiguration()
-        self._hosts = Registry()
+        self._hosts = HostRegistry()
         self._metrics = MetricsRegistry()
         self._metrics.read(
             GaugeMetricFamily, "cotenant_fleet_agents", "Agents by state, as this gateway hears them.", ("state",),
@@ -58,7 +58,7 @@ class GatewayFunction:
         self._ticking: asyncio.Task[None] | None = None
         self._decode = msgspec.json.Decoder(Heartbeat).decode
         self.fault = ""
-        self.verbs: Mapping[str, Verb] = {}
+        self.verbs: Mapping[str, RpcVerb] = {}
 
     @property
     def url(self) -> str:
@@ -77,7 +77,7 @@ class GatewayFunction:
         except CotenantError as error:
             self.fault = str(error)
             raise
-        self._hosts = Registry()
+        self._hosts = HostRegistry()
         self._subscriptions = [
             await self._bus.subscribe("hb.*", self._heartbeat),
             await self._bus.subscribe("fleet.leave.*", self._left),
@@ -100,7 +100,7 @@ class GatewayFunction:
     async def add_to(self, beat: Beat) -> None:
         """As the Protocol."""
 
-    async def _heartbeat(self, message: Message) -> None:
+    async def _heartbeat(self, message: BusMessage) -> None:
         try:
             beat = self._decode(message.data)
         except ValueError:
@@ -110,7 +110,7 @@ class GatewayFunction:
         if not self._hosts.beat(beat, self._now()) and beat.guid not in self._asking:
             self._asking[beat.guid] = asyncio.create_task(self._ask_who(beat.guid))
 
-    async def _left(self, message: Message) -> None:
+    async def _left(self, message: BusMessage) -> None:
         self._hosts.leave(message.subject.rpartition(".")[2])
 
     async def _ask_who(self, guid: str) -> None:
@@ -137,9 +137,9 @@ class GatewayFunction:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
         if path == SD_PATH and method in ("GET", "HEAD"):
-            await send_answer(send, Answer(200, msgspec.json.encode(targets(self._hosts.hosts()).groups)))
+            await send_answer(send, HttpAnswer(200, msgspec.json.encode(targets(self._hosts.hosts()).groups)))
         elif path in HEALTH_PATHS:
             pages = HealthPages(self._metrics.page)
-            await send_answer(send, pages.answer(method, path, scope["query_string"]) or Answer(404))
+            await send_answer(send, pages.answer(method, path, scope["query_string"]) or HttpAnswer(404))
         else:
-            await send_answer(send, Answer(404, b"/sd, /metrics\n", TEXT))
+            await send_answer(send, HttpAnswer(404, b"/sd, /metrics\n", TEXT))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.layout import CgroupLayout
 
 PARENTS = ("docker", "system.slice", "machine.slice", "libpod_parent", "k8s.io")
 _PLACES = (
@@ -20,7 +20,7 @@ _PLACES = (
 )
 
 
-def group_paths(layout: Layout, containers: Mapping[str, str]) -> dict[str, str]:
+def group_paths(layout: CgroupLayout, containers: Mapping[str, str]) -> dict[str, str]:
     """Group by guid, of those that are found. `containers`: full ids by guid."""
     tree = layout.by_controller.get("cpu") or layout.unified
     if tree is None:

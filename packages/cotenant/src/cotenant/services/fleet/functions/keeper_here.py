@@ -19,7 +19,7 @@ from cotenant.services.knobs.client import KeeperClient
 from cotenant.services.knobs.executor import LeaseExecutor
 from cotenant.services.knobs.host import CLOCK, boot_id, groups_of_this_process, machine_knobs, put_back_left
 from cotenant.services.knobs.local_keeper import LocalKeeper
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.rules import KnobRules
 from cotenant.services.running import cancelled
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ async def open_keeper(socket: Path, state_dir: Path, cgroup_root: Path | None = 
     with machine_knobs(cgroup_root) as machine:
         file = LeaseFile(state_dir, boot_id())
         try:
-            rules = Rules(
+            rules = KnobRules(
                 PARENTS,
                 never=groups_of_this_process(),
                 facts=machine.facts,

@@ -14,20 +14,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from cotenant.drivers.cgroup.layout import detect
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.drivers.proc.host import HostReader
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.limits import io_value, shown_limit, wanted_limits
 from cotenant.model.fleet.requests import Limit, Limited
-from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.fleet.functions.containers import ContainerFunction
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.functions.group_paths import group_paths
 from cotenant.services.fleet.functions.keeper_here import LONGEST_S, SOCKET, open_keeper
-from cotenant.services.fleet.rpc import Verb
+from cotenant.services.fleet.rpc import RpcVerb
 
 _log = logging.getLogger(__name__)
 _READ_AGAIN_S = 2.0  # how often what stands is read for the heartbeat
@@ -52,7 +52,7 @@ class LimitFunction:
         self._held: dict[str, tuple[str, ...]] = {}  # group -> limits, for the heartbeat
         self._reading: asyncio.Task[None] | None = None
         self.fault = ""
-        self.verbs: Mapping[str, Verb] = {"limit": Verb(Limit, self._limit)}
+        self.verbs: Mapping[str, RpcVerb] = {"limit": RpcVerb(Limit, self._limit)}
 
     def configure(self, configuration: AgentConfiguration) -> None:
         """As the Protocol."""
@@ -88,11 +88,11 @@ class LimitFunction:
             if held and guid in beat.containers:
                 beat.containers[guid] = replace(beat.containers[guid], limits=held)
 
-    async def experiment(self, request: Limit, _: Message) -> Limited:
+    async def experiment(self, request: Limit, _: BusMessage) -> Limited:
         """Delay and loss: of the function `experiments`."""
         return await self._hold(request, experiments=True)
 
-    async def _limit(self, request: Limit, _: Message) -> Limited:
+    async def _limit(self, request: Limit, _: BusMessage) -> Limited:
         return await self._hold(request)
 
     async def _hold(self, request: Limit, experiments: bool = False) -> Limited:
@@ -121,12 +121,12 @@ class LimitFunction:
                 if not io or any(wish.amount is None for wish in wanted.io):
                     given_back.append(Knob.IO_MAX)  # a device or limit that the new value does not name stays otherwise
         if given_back:
-            back = [GiveBack(Target(group, knob), reason) for knob in dict.fromkeys(given_back) if knob in held]
+            back = [GiveBack(KnobTarget(group, knob), reason) for knob in dict.fromkeys(given_back) if knob in held]
             if back:
                 await keeper.give_back(back)
         if values:
             ttl_us = int(request.lasts_s * 1e6)
-            asked = [SetKnob(Target(group, knob), value, reason, ttl_us) for knob, value in values.items()]
+            asked = [SetKnob(KnobTarget(group, knob), value, reason, ttl_us) for knob, value in values.items()]
             for answer in await keeper.hold(asked):
                 if answer.state is not LeaseState.HELD:
                     raise Permanent(f"{answer.target} is {answer.state}: {answer.detail or 'no reason given'}")

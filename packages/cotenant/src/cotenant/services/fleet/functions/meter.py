@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cotenant.drivers.cgroup.counters import CgroupReader
-from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.cgroup.processes import first_process
 from cotenant.drivers.cgroup.task_states import TaskStates
 from cotenant.drivers.proc.host import HostReader, network_bytes
@@ -20,7 +20,7 @@ _MAX_TASKS = 2000  # of one container whose states are looked at
 _HOST = ""  # as a guid of `_rates`
 
 
-class Rates:
+class CounterRates:
     """Of counters by name, over the time between two readings."""
 
     def __init__(self) -> None:
@@ -54,11 +54,11 @@ class HostMeter:
     """Raises `CotenantError` where there are no cgroups at all. Close it."""
 
     def __init__(self) -> None:
-        self._layout: Layout = detect()
+        self._layout: CgroupLayout = detect()
         self._host = HostReader()
         self._groups = CgroupReader(self._layout)
         self._states = TaskStates(self._layout)
-        self._rates = Rates()
+        self._rates = CounterRates()
         self._loads: dict[str, LoadAverage] = {}
         self._paths: dict[str, str] = {}
 

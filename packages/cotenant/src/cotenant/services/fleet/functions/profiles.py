@@ -13,18 +13,18 @@ from dataclasses import replace
 
 import msgspec
 
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.drivers.stacks.programs import Language, RunningProgram, programs_of
 from cotenant.drivers.stacks.py_spy import record_timeline
 from cotenant.drivers.stacks.sampling import SampledStacks, record_programs, samplers
 from cotenant.engine.profiling.timelines import cut_to_runs, merged_timeline
 from cotenant.model.errors import Permanent, Transient
 from cotenant.model.fleet.configuration import AgentConfiguration
-from cotenant.model.fleet.containers import Container
+from cotenant.model.fleet.containers import FleetContainer
 from cotenant.model.fleet.profiles import Profile, Profiled
-from cotenant.model.machine.stacks import Frame, Stack, Timeline
+from cotenant.model.machine.stacks import Frame, Stack, StackTimeline
 from cotenant.services.fleet.functions.contract import Beat
-from cotenant.services.fleet.rpc import Verb
+from cotenant.services.fleet.rpc import RpcVerb
 
 MAX_AT_ONCE = 4  # processes that sample
 _MAX_BYTES = 512 << 10  # of an answer's stacks
@@ -38,14 +38,14 @@ class ProfileFunction:
 
     def __init__(
         self,
-        process_of: Callable[[str], Awaitable[Container]],
+        process_of: Callable[[str], Awaitable[FleetContainer]],
         find: Callable[[str], list[RunningProgram]] = programs_of,
         take: Callable[[Sequence[RunningProgram], int, int, bool], SampledStacks] = record_programs,
-        take_timeline: Callable[[int, int, int], Timeline] = record_timeline,
+        take_timeline: Callable[[int, int, int], StackTimeline] = record_timeline,
     ) -> None:
         self._process_of, self._find, self._take, self._take_timeline = process_of, find, take, take_timeline
         self._sampling = 0
-        self.verbs: Mapping[str, Verb] = {"profile": Verb(Profile, self._profile)}
+        self.verbs: Mapping[str, RpcVerb] = {"profile": RpcVerb(Profile, self._profile)}
 
     def configure(self, configuration: AgentConfiguration) -> None:
         """As the Protocol."""
@@ -59,7 +59,7 @@ class ProfileFunction:
     async def add_to(self, beat: Beat) -> None:
         """As the Protocol."""
 
-    async def _profile(self, request: Profile, _: Message) -> Profiled:
+    async def _profile(self, request: Profile, _: BusMessage) -> Profiled:
         await self._process_of(request.guid)  # it is ours, and runs
         programs = await asyncio.to_thread(self._find, request.guid)
         if request.over_time:
@@ -88,7 +88,7 @@ class ProfileFunction:
         return replace(_bounded(pids, at_s, counts), notes=taken.notes)
 
 
-def _short(timeline: Timeline) -> Timeline:
+def _short(timeline: StackTimeline) -> StackTimeline:
     while (size := len(msgspec.json.encode(timeline))) > _MAX_BYTES:
         timeline = cut_to_runs(timeline, len(timeline.runs) * _MAX_BYTES // size * 9 // 10)
     return timeline

@@ -31,7 +31,7 @@ class _Kept:
     until_s: float
 
 
-class Room:
+class RoomReservations:
     """Reservations; they are lost with the agent, and making a container reserves again."""
 
     def __init__(self, cpu_milli: int, memory_bytes: int) -> None:

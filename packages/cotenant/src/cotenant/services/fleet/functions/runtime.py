@@ -8,9 +8,9 @@ from typing import Protocol
 
 from cotenant.drivers.cri.exec import CriExec
 from cotenant.drivers.docker.client import DockerClient
-from cotenant.drivers.docker.containers import Containers
+from cotenant.drivers.docker.containers import DockerContainers
 from cotenant.drivers.docker.exec import Exec, open_exec
-from cotenant.model.fleet.containers import Container, Listed
+from cotenant.model.fleet.containers import FleetContainer, ListedContainer
 from cotenant.model.fleet.template import ContainerTemplate
 from cotenant.services.fleet.functions.supervised_cri import SupervisedCri
 
@@ -24,13 +24,13 @@ class ContainerRuntime(Protocol):
     async def capacity(self) -> tuple[int, int]:
         """CPUs in milli-CPU and memory in bytes of its host."""
 
-    async def list(self, label: str) -> tuple[Listed, ...]:
+    async def list(self, label: str) -> tuple[ListedContainer, ...]:
         """All with this label (NAME=VALUE), also those that ended."""
 
     def changes(self, label: str) -> AsyncIterator[str]:
         """Something for each change of these, until the runtime goes away."""
 
-    async def inspect(self, name: str) -> Container | None:
+    async def inspect(self, name: str) -> FleetContainer | None:
         """The container; None where there is none."""
 
     async def create(
@@ -51,7 +51,7 @@ class ContainerRuntime(Protocol):
         """Run a command with a terminal in a container, by the runtime's id of it."""
 
 
-class DockerRuntime(Containers):
+class DockerRuntime(DockerContainers):
     """Docker, or podman by its Docker socket. Implements `ContainerRuntime`."""
 
     def __init__(self, socket: Path) -> None:

@@ -19,9 +19,9 @@ from cotenant.drivers.cri.containers import LOGS, NAME
 from cotenant.drivers.cri.recipe import SUPERVISED
 from cotenant.drivers.cri.supervised import SupervisedContainers
 from cotenant.engine.fleet import supervision as rules
-from cotenant.engine.fleet.supervision import Act, Supervisor
+from cotenant.engine.fleet.supervision import SupervisionAct, Supervisor
 from cotenant.model.errors import CotenantError
-from cotenant.model.fleet.containers import Container, Listed
+from cotenant.model.fleet.containers import FleetContainer, ListedContainer
 from cotenant.model.fleet.supervision import SupervisedContainer
 from cotenant.services.running import cancelled
 
@@ -60,11 +60,11 @@ class SupervisedCri(SupervisedContainers):
         await cancelled([*([self._running] if self._running else ()), *self._acting.values()])
         await super().close()
 
-    async def list(self, label: str) -> tuple[Listed, ...]:
+    async def list(self, label: str) -> tuple[ListedContainer, ...]:
         """As the Protocol."""
         return tuple([await self._listed(listed) for listed in await super().list(label)])
 
-    async def inspect(self, name: str) -> Container | None:
+    async def inspect(self, name: str) -> FleetContainer | None:
         """As the Protocol."""
         found = await super().inspect(name)
         if found is None or SUPERVISED not in found.labels:
@@ -104,11 +104,11 @@ class SupervisedCri(SupervisedContainers):
                 continue
             supervisor = self._supervisors.setdefault(seen.name, Supervisor())
             match supervisor.act(seen, self._now()):
-                case Act.PROBE:
+                case SupervisionAct.PROBE:
                     self._acting[seen.name] = asyncio.create_task(self._probes(supervisor, seen))
-                case Act.START | Act.RESTART:
+                case SupervisionAct.START | SupervisionAct.RESTART:
                     self._acting[seen.name] = asyncio.create_task(self._starts(supervisor, seen))
-                case Act.NOTHING:
+                case SupervisionAct.NOTHING:
                     wait_s = min(wait_s, supervisor.due_s - self._now())
         return max(wait_s, _SOON_S)
 
@@ -151,7 +151,7 @@ class SupervisedCri(SupervisedContainers):
                 _log.warning("%s is not started again yet: %s", seen.name, error)
                 supervisor.refused(seen, self._now())
 
-    async def _listed(self, listed: Listed) -> Listed:
+    async def _listed(self, listed: ListedContainer) -> ListedContainer:
         if SUPERVISED not in listed.labels:
             return listed
         status, health, _ = await self._told(listed.name, listed.id, listed.status)

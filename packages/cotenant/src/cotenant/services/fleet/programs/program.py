@@ -22,15 +22,15 @@ from typing import TypeVar
 
 import msgspec
 
-from cotenant.drivers.nats.client import Access
-from cotenant.drivers.nats.contract import Bus, Message, Service
+from cotenant.drivers.nats.client import BusAccess
+from cotenant.drivers.nats.contract import Bus, BusMessage, BusService
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.identity import check_guid
 from cotenant.model.fleet.methods import METHODS, USUAL_DEADLINE_S, MethodList, Methods
 from cotenant.services.fleet.connected import run_connected
 from cotenant.services.fleet.places import BusOptions, access_of
 from cotenant.services.fleet.programs.typed import TypedMethod
-from cotenant.services.fleet.rpc import Dispatcher, Verb
+from cotenant.services.fleet.rpc import Dispatcher, RpcVerb
 
 SERVICE = "cotenant-program"
 GUID, KEY, CA, CREDENTIALS = "COTENANT_GUID", "COTENANT_KEY", "COTENANT_CA", "COTENANT_CREDENTIALS"
@@ -81,10 +81,10 @@ class Program:
 
     async def serve(self, bus: Bus, stop: asyncio.Event) -> None:
         """Serve on a connection of the caller's, in its own loop, until `stop`."""
-        verbs = {name: Verb(msgspec.Raw, _handler(found)) for name, found in self._methods.items()}
-        verbs[METHODS] = Verb(Methods, self._listed)
+        verbs = {name: RpcVerb(msgspec.Raw, _handler(found)) for name, found in self._methods.items()}
+        verbs[METHODS] = RpcVerb(Methods, self._listed)
         dispatcher = Dispatcher(verbs, bus)
-        service = Service(
+        service = BusService(
             SERVICE,
             self.version,
             {"guid": self.guid, "program": self.name},
@@ -99,18 +99,18 @@ class Program:
             await served.unsubscribe()
             await dispatcher.close()
 
-    async def _listed(self, _: Methods, __: Message) -> MethodList:
+    async def _listed(self, _: Methods, __: BusMessage) -> MethodList:
         return self.methods()
 
-    def _access(self) -> Access:
+    def _access(self) -> BusAccess:
         key, ca = os.environ.get(KEY, ""), os.environ.get(CA, "")
         given = self._bus or BusOptions(key=Path(key) if key else None, ca=Path(ca) if ca else None)
         found = access_of(BusOptions(given.url, given.key, given.ca, self.guid, given.state_dir))
         return found if found.seed else replace(found, credentials=os.environ.get(CREDENTIALS, ""))
 
 
-def _handler(method: TypedMethod) -> Callable[[msgspec.Raw, Message], Awaitable[object]]:
-    async def handle(arguments: msgspec.Raw, _: Message) -> object:
+def _handler(method: TypedMethod) -> Callable[[msgspec.Raw, BusMessage], Awaitable[object]]:
+    async def handle(arguments: msgspec.Raw, _: BusMessage) -> object:
         return await method.call(bytes(arguments))
 
     return handle

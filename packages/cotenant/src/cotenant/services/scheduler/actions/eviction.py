@@ -35,7 +35,7 @@ _SWEEPS_S = 30.0
 _log = logging.getLogger(__name__)
 
 
-class Evictor:
+class Preemptor:
     """Carries out preemptions, several at once."""
 
     def __init__(

@@ -21,7 +21,7 @@ from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.engine.framework.instructions import Bind, Preempt, Victim
 from cotenant.engine.plugins.extenders.plugin import Extenders
-from cotenant.engine.plugins.extenders.question import Answer, AskExtenders
+from cotenant.engine.plugins.extenders.question import AskExtenders, ExtenderAnswer
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.extender import MAX_PRIORITY, Extender
 from cotenant.model.cluster.node import Node
@@ -100,7 +100,7 @@ class ExtenderCalls:
         finally:
             self._changed()
 
-    async def _answer(self, question: AskExtenders) -> Answer:
+    async def _answer(self, question: AskExtenders) -> ExtenderAnswer:
         pod = await self._pod(question.key, question.uid)
         left, refused = question.nodes, dict[str, str]()
         for i in question.extenders:
@@ -115,7 +115,7 @@ class ExtenderCalls:
             for scores in await asyncio.gather(*(self._prioritize(i, pod, left) for i in scoring)):
                 for name, value in scores.items():
                     points[name] = points.get(name, 0.0) + value
-        return Answer(frozenset(left), points, refused)
+        return ExtenderAnswer(frozenset(left), points, refused)
 
     async def _filter(self, i: int, pod: bytes, names: tuple[str, ...]) -> tuple[tuple[str, ...], Mapping[str, str]]:
         """What an extender leaves of these nodes; all of them where it fails and may be ignored."""

@@ -22,13 +22,13 @@ from cotenant.drivers.kube.kinds.custom.reservation_writing import holdings_patc
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.seals.seals import Sealer
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, Reserve
+from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, ReserveNode
 from cotenant.model.cluster.seal import SEAL
 from cotenant.model.cpus.spec import RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.groups.reservation import CurrentOwner
-from cotenant.model.groups.reservation_notes import ALLOCATED, Allocated
+from cotenant.model.groups.reservation_notes import ALLOCATED, AllocatedReservation
 
 _PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
@@ -72,7 +72,7 @@ class Reserver:
         self._changed = changed
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def add(self, reserve: Reserve) -> None:
+    def add(self, reserve: ReserveNode) -> None:
         """Start writing one."""
         task = asyncio.create_task(self._carry_out(reserve))
         self._tasks.add(task)
@@ -83,7 +83,7 @@ class Reserver:
         for task in self._tasks:
             task.cancel()
 
-    async def _carry_out(self, reserve: Reserve) -> None:
+    async def _carry_out(self, reserve: ReserveNode) -> None:
         try:
             if not self._may_write():
                 self._failed(reserve, "not leading")
@@ -97,7 +97,7 @@ class Reserver:
         finally:
             self._changed()
 
-    async def _write(self, reserve: Reserve) -> None:
+    async def _write(self, reserve: ReserveNode) -> None:
         for pod in reserve.takes:
             await self._take(reserve, pod)
         try:
@@ -115,11 +115,11 @@ class Reserver:
         else:
             self._cluster.bound(reserve.uid, self._now())
 
-    async def _take(self, reserve: Reserve, pod: CurrentOwner) -> None:
+    async def _take(self, reserve: ReserveNode, pod: CurrentOwner) -> None:
         """Name the reservation on a running pod that becomes its owner. Raises as `Client.patch`: then the
         reservation is tried again.
         """
-        note: dict[str, str | None] = {ALLOCATED: Allocated(reserve.key, reserve.uid).format()}
+        note: dict[str, str | None] = {ALLOCATED: AllocatedReservation(reserve.key, reserve.uid).format()}
         if self._sealer is not None:  # only pods that hold nothing else are taken: what else is written is not ours
             seal = self._sealer.seal(pod.uid, reserve.node, {ALLOCATED: note[ALLOCATED] or ""})
             note |= {SEAL: seal, RESOURCE_STATUS: None, DEVICE_ALLOCATED: None}
@@ -127,7 +127,7 @@ class Reserver:
         # the status subresource of a pod takes annotations too, so the role needs no right to patch pods
         await self._client.patch_status(PODS, pod.namespace, pod.name, patch)
 
-    async def _look(self, reserve: Reserve, why: str) -> None:
+    async def _look(self, reserve: ReserveNode, why: str) -> None:
         """It is not known how the write ended: read the object until the server answers."""
         pause_s = _PAUSE_S
         while True:
@@ -146,6 +146,6 @@ class Reserver:
         else:
             self._failed(reserve, why, "Unavailable")
 
-    def _failed(self, reserve: Reserve, why: str, kind: str = "") -> None:
+    def _failed(self, reserve: ReserveNode, why: str, kind: str = "") -> None:
         _log.warning("reservation %s on %s: %s", reserve.key, reserve.node, why)
         self._cluster.bind_failed(reserve.uid, kind or why, self._now())

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.engine.cycle.rejections import Checked
+from cotenant.engine.cycle.rejections import FilterChecks
 from cotenant.engine.cycle.score_parts import ScoreListener, Seen, table
-from cotenant.model.decisions.record import Candidate
+from cotenant.model.decisions.record import CandidateNode
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import format_amount
 
@@ -39,7 +39,7 @@ class ScoreTable:
     pod: str
     at_s: float
     passing: int  # nodes that were scored
-    best: tuple[Candidate, ...]
+    best: tuple[CandidateNode, ...]
 
     def markdown(self) -> str:
         """The table of the founding document: a column for each term, in the order of the terms."""
@@ -138,7 +138,7 @@ class Debugging:
         self._observe(self if self.top_scores or self.filters else None)
 
 
-def _failures(seen: Seen, checked: Checked) -> Failures:
+def _failures(seen: Seen, checked: FilterChecks) -> Failures:
     """One line for each node and filter, nodes by name."""
     lines: list[str] = []
     times = 0

@@ -15,13 +15,13 @@ from math import isfinite
 import msgspec
 import numpy as np
 
-from cotenant.drivers.http.messages import Answer
+from cotenant.drivers.http.messages import HttpAnswer
 from cotenant.model.resources import Amounts, format_amount
 
 
-def page(value: object) -> Answer:
+def page(value: object) -> HttpAnswer:
     """A value as an answer."""
-    return Answer(200, encode(value))
+    return HttpAnswer(200, encode(value))
 
 
 def encode(value: object) -> bytes:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from cotenant.drivers.http.messages import Answer
+from cotenant.drivers.http.messages import HttpAnswer
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.explain.pages import NODE, MemberPage, pages
 from cotenant.engine.rules.cpus.views import CpusOfNode
@@ -24,7 +24,7 @@ from cotenant.services.routes import PageRequest, Route, UnknownName
 from cotenant.services.scheduler.pages.encoding import page
 
 
-class CpuInfo(msgspec.Struct, frozen=True):
+class HardwareThread(msgspec.Struct, frozen=True):
     """One hardware thread."""
 
     cpu: int = msgspec.field(name="cpuID")
@@ -40,7 +40,7 @@ class Topology(msgspec.Struct, frozen=True):
     cores: int = msgspec.field(name="numCores")
     numa_nodes: int = msgspec.field(name="numNodes")
     sockets: int = msgspec.field(name="numSockets")
-    details: dict[str, CpuInfo] = msgspec.field(name="cpuDetails")
+    details: dict[str, HardwareThread] = msgspec.field(name="cpuDetails")
 
 
 class TopologyOptions(msgspec.Struct, frozen=True, rename="camel"):
@@ -54,7 +54,7 @@ class TopologyOptions(msgspec.Struct, frozen=True, rename="camel"):
     reserved: dict[str, str]  # CPUs that no pod may have, by what reserves them
 
 
-class Allocated(msgspec.Struct, frozen=True, rename="camel"):
+class AllocatedCpus(msgspec.Struct, frozen=True, rename="camel"):
     """A pod's own CPUs."""
 
     pod: str
@@ -68,7 +68,7 @@ class Available(msgspec.Struct, frozen=True):
 
     free: str = msgspec.field(name="availableCPUs")
     by_numa: dict[str, str] = msgspec.field(name="availableByNUMANode")
-    allocated: tuple[Allocated, ...] = ()
+    allocated: tuple[AllocatedCpus, ...] = ()
 
 
 def routes(cluster: Cluster, now: Callable[[], float]) -> tuple[Route, ...]:
@@ -78,10 +78,10 @@ def routes(cluster: Cluster, now: Callable[[], float]) -> tuple[Route, ...]:
         for member_page, member in pages(cluster.plugins)
     ]
 
-    def quota(asked: PageRequest) -> Answer:
+    def quota(asked: PageRequest) -> HttpAnswer:
         return _concern(cluster.why.quota(asked.names[0], now()), "quota", asked.names)
 
-    def gang(asked: PageRequest) -> Answer:
+    def gang(asked: PageRequest) -> HttpAnswer:
         return _concern(cluster.why.gang("/".join(asked.names), now()), "gang", asked.names)
 
     return (
@@ -91,8 +91,8 @@ def routes(cluster: Cluster, now: Callable[[], float]) -> tuple[Route, ...]:
     )
 
 
-def _page(cluster: Cluster, of: MemberPage, member: object) -> Callable[[PageRequest], Answer]:
-    def answer(asked: PageRequest) -> Answer:
+def _page(cluster: Cluster, of: MemberPage, member: object) -> Callable[[PageRequest], HttpAnswer]:
+    def answer(asked: PageRequest) -> HttpAnswer:
         if NODE in of.endpoint and not cluster.why.knows_node(asked.names[0]):
             raise _unknown("node", asked.names)
         value = of.read(member, asked.names)
@@ -112,7 +112,7 @@ def _founding(endpoint: str, value: object) -> object:
             format_cpus(value.available),
             {str(left.node): format_cpus(left.available) for left in value.numa},
             tuple(
-                Allocated(holder.pod, format_cpus(holder.cpus), holder.exclusive.value, format_cpus(holder.missing))
+                AllocatedCpus(holder.pod, format_cpus(holder.cpus), holder.exclusive.value, format_cpus(holder.missing))
                 for holder in value.holders
             ),
         )
@@ -122,7 +122,7 @@ def _founding(endpoint: str, value: object) -> object:
         cores=len({cpu.core for cpu in cpus}),
         numa_nodes=len({cpu.numa for cpu in cpus}),
         sockets=len({cpu.socket for cpu in cpus}),
-        details={str(cpu.cpu): CpuInfo(cpu.cpu, cpu.core, cpu.numa, cpu.socket) for cpu in cpus},
+        details={str(cpu.cpu): HardwareThread(cpu.cpu, cpu.core, cpu.numa, cpu.socket) for cpu in cpus},
     )
     options = value.options
     kept: dict[str, str] = {owner: format_cpus(cpus) for owner, cpus in value.kept}
@@ -131,10 +131,10 @@ def _founding(endpoint: str, value: object) -> object:
     )
 
 
-def _concern(value: Concern | None, what: str, names: Sequence[str]) -> Answer:
+def _concern(value: Concern | None, what: str, names: Sequence[str]) -> HttpAnswer:
     if value is None:
         raise _unknown(what, names)
-    return Answer(200, msgspec.json.encode(value))
+    return HttpAnswer(200, msgspec.json.encode(value))
 
 
 def _unknown(what: str, names: Sequence[str]) -> UnknownName:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from cotenant.drivers.http.messages import TEXT, Answer
+from cotenant.drivers.http.messages import TEXT, HttpAnswer
 from cotenant.engine.cluster import Cluster
 from cotenant.model.decisions.answers import Concern, PodAnswer, WhatIf
 from cotenant.model.groups.workload_kind import WorkloadState
@@ -71,13 +71,13 @@ def routes(process: Process) -> tuple[Route, ...]:
     """The routes that do not belong to a plugin."""
     cluster, debugging = process.cluster, process.debugging
 
-    def story(asked: PageRequest) -> Answer:
+    def story(asked: PageRequest) -> HttpAnswer:
         key = "/".join(asked.names)
         found = cluster.find(key)
         if found is None:
             raise _unknown_pod(key, process.schedulers)
         history = Story(key, found.seen.uid, found.node, found.state.name.lower(), found.last_message, found.lines())
-        return Answer(200, msgspec.json.encode(history))
+        return HttpAnswer(200, msgspec.json.encode(history))
 
     def explained(asked: PageRequest) -> Later:
         key = "/".join(asked.names)
@@ -98,9 +98,9 @@ def routes(process: Process) -> tuple[Route, ...]:
             draft = replace(draft, concerns=(*draft.concerns, Concern("shard", "", holds=False, words=shard)))
         draft = _with_scores(draft, debugging)
         asked_now = replace(question, draft=draft)
-        return lambda: Answer(200, msgspec.json.encode(asked_now.answer()))
+        return lambda: HttpAnswer(200, msgspec.json.encode(asked_now.answer()))
 
-    def node(asked: PageRequest) -> Answer:
+    def node(asked: PageRequest) -> HttpAnswer:
         (name,) = asked.names
         answer = cluster.why.node(name, process.now())
         if answer is None:
@@ -109,15 +109,15 @@ def routes(process: Process) -> tuple[Route, ...]:
             )
         return page(answer)
 
-    def scores(asked: PageRequest) -> Answer:
+    def scores(asked: PageRequest) -> HttpAnswer:
         tables = debugging.tables(asked.query.get("pod", ("",))[0])
         if not tables:
             off = "" if debugging.top_scores else "; the flag is off: PUT a number of nodes to /debug/flags/s"
             raise UnknownName(f"no scores are kept{off}")
         text = "\n\n".join(f"{table.pod}, {table.passing} nodes passed\n\n{table.markdown()}" for table in tables)
-        return Answer(200, f"{text}\n".encode(), MARKDOWN)
+        return HttpAnswer(200, f"{text}\n".encode(), MARKDOWN)
 
-    def filters(asked: PageRequest) -> Answer:
+    def filters(asked: PageRequest) -> HttpAnswer:
         failures = debugging.failures(asked.query.get("pod", ("",))[0])
         if not failures:
             off = "" if debugging.filters else "; the flag is off: PUT true to /debug/flags/f"
@@ -127,18 +127,20 @@ def routes(process: Process) -> tuple[Route, ...]:
             for failure in failures
             for line in (*failure.lines, *([f"{failure.more} more"] if failure.more else []))
         ]
-        return Answer(200, "\n".join((*lines, "")).encode(), TEXT)
+        return HttpAnswer(200, "\n".join((*lines, "")).encode(), TEXT)
 
     return (
-        Route("GET", "/debug/state", lambda asked: Answer(200, msgspec.json.encode(process.state()))),
+        Route("GET", "/debug/state", lambda asked: HttpAnswer(200, msgspec.json.encode(process.state()))),
         Route("GET", "/debug/reports", lambda asked: page(cluster.why.reports(process.now()))),
         Route("GET", "/debug/pods/:namespace/:name", story),
         Route("GET", "/debug/explain/pods/:namespace/:name", explained),
         Route("GET", "/debug/scores", scores),
         Route("GET", "/debug/filters", filters),
-        Route("PUT", "/debug/flags/s", lambda asked: Answer(200, debugging.set_scores(asked.body).encode(), TEXT)),
-        Route("PUT", "/debug/flags/f", lambda asked: Answer(200, debugging.set_filters(asked.body).encode(), TEXT)),
-        Route("PUT", "/debug/flags/v", lambda asked: Answer(200, debugging.set_verbosity(asked.body).encode(), TEXT)),
+        Route("PUT", "/debug/flags/s", lambda asked: HttpAnswer(200, debugging.set_scores(asked.body).encode(), TEXT)),
+        Route("PUT", "/debug/flags/f", lambda asked: HttpAnswer(200, debugging.set_filters(asked.body).encode(), TEXT)),
+        Route(
+            "PUT", "/debug/flags/v", lambda asked: HttpAnswer(200, debugging.set_verbosity(asked.body).encode(), TEXT)
+        ),
         Route("GET", "/apis/v1/nodes/:nodeName", node),
     )
 

@@ -15,12 +15,12 @@ from dataclasses import replace
 
 import msgspec
 
-from cotenant.drivers.http.address import Listening
-from cotenant.drivers.http.messages import JSON, Answer
+from cotenant.drivers.http.address import ListeningSocket
+from cotenant.drivers.http.messages import JSON, HttpAnswer
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tokens import BearerToken
-from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.http.traffic import ServerTraffic
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
@@ -28,15 +28,15 @@ from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.engine.shadow.following import NodeSignals
 from cotenant.engine.shadow.parking import Parking
 from cotenant.engine.shadow.scheduler import KEPT, ShadowScheduler
-from cotenant.engine.state.reports import Reports
+from cotenant.engine.state.reports import NodeReports
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.reporting.endpoint import ReportEndpoint
-from cotenant.services.routes import Guard, PageRequest, Route, Routes
-from cotenant.services.scheduler.http import Pages
+from cotenant.services.routes import CallerGuard, PageRequest, Route, Routes
+from cotenant.services.scheduler.http import SchedulerPages
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
 from cotenant.services.scheduler.pages.process import Process, ProcessState
@@ -68,7 +68,7 @@ class ShadowProcess:
         identity: str,
         share: float,
         clock: SteadyClock | None = None,
-        listening: Listening | None = None,
+        listening: ListeningSocket | None = None,
     ) -> None:
         """Raises `InvalidInput` for an address or a token file that cannot be used."""
         if options.extenders:
@@ -93,7 +93,7 @@ class ShadowProcess:
             self.cluster, parking, signals, time.thread_time, kube.now(), share=share, extenders_left_out=left_out
         )
         kube.on_listed(self.shadow.listed)
-        self.reports = Reports()
+        self.reports = NodeReports()
         self._workloads = WorkloadIndex(options.workload_kinds)
         reader = PodReader(by_scheduler=pods_of(self.cluster.profile, options), workloads=self._workloads)
         claims = ClaimBinder(self.client, reader.volumes, lambda node: self.cluster.node(node))
@@ -104,7 +104,7 @@ class ShadowProcess:
         kube.before_watching(self.coverage.prepare)
         kube.background("coverage", self.coverage.run)
         add_metrics(kube.metrics, self.shadow, lambda: kube.watches.malformed, lambda: self.client.requests)
-        traffic = Traffic("scheduler")
+        traffic = ServerTraffic("scheduler")
         kube.metrics.register(traffic)
         report = ReportEndpoint(
             self.reports,
@@ -115,7 +115,7 @@ class ShadowProcess:
         )
         health = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready, lambda: STANDING)
         self.server = HttpServer(
-            Pages(health, report=report, debug=self._pages()),
+            SchedulerPages(health, report=report, debug=self._pages()),
             listening or options.listen,
             limits=options.http,
             tls=options.tls,
@@ -191,11 +191,11 @@ class ShadowProcess:
                 *process_routes(process),
                 *plugin_routes(self.cluster, self.kube.now),
             ),
-            Guard(BearerToken(token, "--debug-token-file") if token else None, time.time),
+            CallerGuard(BearerToken(token, "--debug-token-file") if token else None, time.time),
         )
 
-    def _report(self, asked: PageRequest) -> Answer:
+    def _report(self, asked: PageRequest) -> HttpAnswer:
         text = asked.query.get("last", (str(KEPT),))[0]
         if not (text.isascii() and text.isdecimal() and len(text) < 6):
             raise InvalidInput("last", text, "how many of the newest differences, 0 or more")
-        return Answer(200, msgspec.json.encode(self.shadow.report(self.kube.now(), int(text))), JSON)
+        return HttpAnswer(200, msgspec.json.encode(self.shadow.report(self.kube.now(), int(text))), JSON)

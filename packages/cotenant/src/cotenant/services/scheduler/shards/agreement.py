@@ -19,7 +19,7 @@ from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.drivers.kube.kinds.shard_table import read_table, written_table
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.model.errors import CotenantError
-from cotenant.model.shards.table import Member, ShardTable
+from cotenant.model.shards.table import ShardTable, SlotMember
 from cotenant.services.scheduler.shards.slot_election import slot_lease
 
 _log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Agreement:
         self._meta = lease.metadata
         return read_table(lease), int(lease.metadata.resource_version or 0)
 
-    async def holder(self, member: Member) -> str:
+    async def holder(self, member: SlotMember) -> str:
         """Who holds a member's Lease; "" = nobody. One that ran out is taken from its holder. Raises the client's
         errors.
         """

@@ -27,7 +27,7 @@ _PENDING = "spec.nodeName="
 _log = logging.getLogger(__name__)
 
 
-class Fence:
+class ShardFence:
     """Carries out `FenceLost`."""
 
     def __init__(

@@ -22,17 +22,17 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict
 from cotenant.engine.plugins.quotas.status import QuotaStatus
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus
-from cotenant.engine.sharding.member import FenceLost, ShardMember, View, WriteTable
+from cotenant.engine.sharding.member import FenceLost, ShardMember, ShardView, WriteTable
 from cotenant.engine.sharding.territory import Territory
 from cotenant.engine.workloads.profiles import WorkloadProfileStatus
 from cotenant.model.cluster.node import Node
 from cotenant.model.errors import CotenantError
 from cotenant.model.groups.gang import PodGroupStatus
-from cotenant.policy.sharding.borrowing import LoanLimits, Room, choose, may_lend
+from cotenant.policy.sharding.borrowing import BorrowableNode, LoanLimits, choose, may_lend
 from cotenant.policy.sharding.groups import in_words, node_of
 from cotenant.policy.sharding.rendezvous import owner
 from cotenant.services.scheduler.shards.agreement import Agreement
-from cotenant.services.scheduler.shards.fence import Fence
+from cotenant.services.scheduler.shards.fence import ShardFence
 from cotenant.services.scheduler.shards.pods_of_shard import PodsOfShard
 from cotenant.services.scheduling.custom_kinds import CustomKind
 
@@ -55,7 +55,7 @@ class Shard:
         cluster: Cluster,
         pods: PodsOfShard,
         agreement: Agreement,
-        fence: Fence,
+        fence: ShardFence,
         identity: str,
         pods_version: Callable[[], int],
         leads: Callable[[], bool],
@@ -198,7 +198,7 @@ class Shard:
             _log.warning("shard %d counts as lost: it joins anew", member.slot)
             self.begin(member.slot)
             return False
-        view = View(dict(self._holders), self._pods_version(), nodes, groups, self._wishes(member), self._may_lend)
+        view = ShardView(dict(self._holders), self._pods_version(), nodes, groups, self._wishes(member), self._may_lend)
         instructions = member.step(self._now(), view)
         self._occupy(member.territory)
         for instruction in instructions:
@@ -274,7 +274,7 @@ class Shard:
         self._give_back_idle(member)
         wanted: dict[str, None] = {}
         for pods, rooms in self._cluster.closed.helpful(_MAX_SHAPES):
-            left = (Room(node, room) for node, room in rooms.items() if node not in wanted)
+            left = (BorrowableNode(node, room) for node, room in rooms.items() if node not in wanted)
             wanted.update(dict.fromkeys(choose(left, pods)))
         return tuple(wanted)
 

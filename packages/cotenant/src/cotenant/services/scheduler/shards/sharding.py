@@ -13,7 +13,7 @@ from cotenant.services.kube_process.leadership import Leadership
 from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.replica import Replica
 from cotenant.services.scheduler.shards.agreement import Agreement
-from cotenant.services.scheduler.shards.fence import Fence
+from cotenant.services.scheduler.shards.fence import ShardFence
 from cotenant.services.scheduler.shards.pods_of_shard import PodsOfShard
 from cotenant.services.scheduler.shards.shard import Shard
 from cotenant.services.scheduler.shards.slot_election import SlotElection
@@ -54,7 +54,7 @@ class Sharding:
         """The shard of a process."""
         replica = self._replica
         agreement = Agreement(client, replica.namespace, replica.lease, awake_or_asleep_s, self._timing)
-        fence = Fence(client, reader, schedulers, pods.group)
+        fence = ShardFence(client, reader, schedulers, pods.group)
         return Shard(
             cluster,
             pods,

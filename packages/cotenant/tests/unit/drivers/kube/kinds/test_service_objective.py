@@ -12,7 +12,7 @@ from cotenant.drivers.kube.kinds.custom.service_objective import budget_ppm, rea
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.replica_signal import MaxAction
 from cotenant.model.traces.model_server import GoalSource, ModelGoal, ModelMeasure
-from cotenant.model.traces.objective import Indicator, Severity
+from cotenant.model.traces.objective import AlertSeverity, Indicator
 
 SPEC: dict[str, Any] = {
     "service": {"namespace": "shop", "name": "cart", "operation": "GET /cart"},
@@ -30,7 +30,7 @@ def test_every_field() -> None:
     assert found.wrong == ()
     assert (found.key, found.qualified_service, found.operation) == ("ns/cart", "shop/cart", "GET /cart")
     assert (found.indicator, found.threshold_us, found.budget_ppm) == (Indicator.LATENCY, 200_000, 1000)
-    assert (found.window_s, found.labels, found.min_events) == (28 * 86_400, {Severity.FAST: "page"}, 20)
+    assert (found.window_s, found.labels, found.min_events) == (28 * 86_400, {AlertSeverity.FAST: "page"}, 20)
     assert (found.guard, found.max_action, found.uid, found.generation) == (True, MaxAction.EVICT, "u", 3)
 
 
@@ -38,7 +38,7 @@ def test_what_is_left_out_has_defaults() -> None:
     found = read_spec("ns", "cart", LEAST)
     assert found.wrong == ()
     assert (found.qualified_service, found.indicator, found.max_action) == ("ns/cart", Indicator.ERRORS, MaxAction.CAP)
-    assert found.labels == {Severity.FAST: "critical", Severity.SLOW: "warning"}
+    assert found.labels == {AlertSeverity.FAST: "critical", AlertSeverity.SLOW: "warning"}
     assert read_spec("ns", "cart", {**LEAST, "service": {"name": "c", "namespace": ""}}).qualified_service == "c"
     assert read_spec("ns", "cart", {**LEAST, "alerting": {"disabled": True}}).labels == {}
 

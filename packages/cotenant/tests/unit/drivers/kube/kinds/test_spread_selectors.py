@@ -23,7 +23,7 @@ from cotenant.model.cluster.affinity import (
     SpreadConstraint,
     WhenUnsatisfiable,
 )
-from cotenant.model.cluster.labels import Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import Amounts
@@ -51,7 +51,7 @@ def test_selectors_of_services_and_of_the_owner_are_merged() -> None:
     assert known.of("d", {"app": "web"}, ()) == LabelSelector.of({"app": "web"})
     assert known.of("d", {"app": "web", "tier": "front"}, (OWNER,)) == LabelSelector.of(
         {"app": "web", "tier": "front"},
-        (Requirement("hash", Operator.IN, ("1",)), Requirement("x", Operator.EXISTS)),
+        (Requirement("hash", SelectorOperator.IN, ("1",)), Requirement("x", SelectorOperator.EXISTS)),
     )
     known.put_service("d/a", None)
     known.put_controller("ReplicaSet", "d/web", None)
@@ -124,12 +124,12 @@ def test_defaults_reach_pods_without_constraints_only() -> None:
 
 
 def test_what_a_scheduler_adds_and_leaves_out() -> None:
-    added = NodeAffinity(NodeSelector((NodeSelectorTerm((Requirement("a", Operator.EXISTS),)),)))
+    added = NodeAffinity(NodeSelector((NodeSelectorTerm((Requirement("a", SelectorOperator.EXISTS),)),)))
     own = NodeAffinity(
         NodeSelector(
             (
-                NodeSelectorTerm((Requirement("b", Operator.EXISTS),)),
-                NodeSelectorTerm((Requirement("c", Operator.EXISTS),)),
+                NodeSelectorTerm((Requirement("b", SelectorOperator.EXISTS),)),
+                NodeSelectorTerm((Requirement("c", SelectorOperator.EXISTS),)),
             )
         )
     )

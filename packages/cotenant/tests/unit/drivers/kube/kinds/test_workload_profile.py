@@ -18,11 +18,11 @@ from cotenant.drivers.kube.kinds.custom.workload_profile import (
 from cotenant.model.cluster.workload_profile import (
     LARGEST,
     NOT_SEEN,
-    Axis,
     AxisReading,
-    Figure,
+    FigureSource,
     Overall,
-    Source,
+    ProfileAxis,
+    ProfileFigure,
     Unknown,
     WorkloadProfile,
     figure,
@@ -47,24 +47,26 @@ SPEC: dict[str, Any] = {
 READINGS = st.one_of(
     st.builds(Unknown, st.text(min_size=1, max_size=50)),
     st.lists(st.integers(0, LARGEST), min_size=3, max_size=3).map(
-        lambda three: Figure(sorted(three)[1], min(three), max(three), 7, Source.LEARNED)
+        lambda three: ProfileFigure(sorted(three)[1], min(three), max(three), 7, FigureSource.LEARNED)
     ),
 )
-AXES = st.dictionaries(st.sampled_from(Axis), st.builds(AxisReading, READINGS, READINGS))
+AXES = st.dictionaries(st.sampled_from(ProfileAxis), st.builds(AxisReading, READINGS, READINGS))
 
 
 def test_a_declared_profile() -> None:
     found = read(SPEC)
     assert found.wrong == ()
     assert (found.key, found.workload.kind, found.workload.name) == ("shop/cart", "Deployment", "cart")
-    assert found.overall.sensitivity == Figure(800, 800, 800, 0, Source.DECLARED)
-    assert found.axis(Axis.CPU).tendency == Figure(300, 300, 300, 0, Source.DECLARED)
-    assert found.axis(Axis.CACHE) == AxisReading(NOT_SEEN, NOT_SEEN)
+    assert found.overall.sensitivity == ProfileFigure(800, 800, 800, 0, FigureSource.DECLARED)
+    assert found.axis(ProfileAxis.CPU).tendency == ProfileFigure(300, 300, 300, 0, FigureSource.DECLARED)
+    assert found.axis(ProfileAxis.CACHE) == AxisReading(NOT_SEEN, NOT_SEEN)
 
 
 @pytest.mark.slow
 @given(AXES, READINGS, READINGS, READINGS)
-def test_a_status_is_read_back(axes: dict[Axis, AxisReading], sensitivity: Any, pressure: Any, tolerates: Any) -> None:
+def test_a_status_is_read_back(
+    axes: dict[ProfileAxis, AxisReading], sensitivity: Any, pressure: Any, tolerates: Any
+) -> None:
     overall = Overall(sensitivity, pressure, tolerates)
     fields = axes_fields(axes)
     found = read(SPEC, {"axes": fields, "overall": overall_fields(overall), "measured": {"node": "n", "axes": fields}})
@@ -73,28 +75,28 @@ def test_a_status_is_read_back(axes: dict[Axis, AxisReading], sensitivity: Any, 
 
 
 def test_measured_counts_before_learned_and_that_before_declared() -> None:
-    axes = {Axis.CPU: AxisReading(Unknown("no node"), figure(0.2, 0.1, 30, Source.LEARNED))}
-    measured = {Axis.CPU: AxisReading(NOT_SEEN, figure(0.5, 0.1, 5, Source.MEASURED))}
-    found = read(SPEC, {"axes": axes_fields(axes), "measured": {"axes": axes_fields(measured)}}).axis(Axis.CPU)
-    assert found.sensitivity == Figure(500, 400, 600, 5, Source.MEASURED)
-    assert isinstance(found.tendency, Figure)
-    assert found.tendency.source is Source.DECLARED
+    axes = {ProfileAxis.CPU: AxisReading(Unknown("no node"), figure(0.2, 0.1, 30, FigureSource.LEARNED))}
+    measured = {ProfileAxis.CPU: AxisReading(NOT_SEEN, figure(0.5, 0.1, 5, FigureSource.MEASURED))}
+    found = read(SPEC, {"axes": axes_fields(axes), "measured": {"axes": axes_fields(measured)}}).axis(ProfileAxis.CPU)
+    assert found.sensitivity == ProfileFigure(500, 400, 600, 5, FigureSource.MEASURED)
+    assert isinstance(found.tendency, ProfileFigure)
+    assert found.tendency.source is FigureSource.DECLARED
 
 
 def test_the_learners_reason_is_given_where_nothing_is_known() -> None:
-    axes = {Axis.CACHE: AxisReading(NOT_SEEN, Unknown("no PMU"))}
-    measured = {Axis.CACHE: AxisReading(Unknown("a run"), Unknown("it was not part of the run"))}
-    found = read(SPEC, {"axes": axes_fields(axes), "measured": {"axes": axes_fields(measured)}}).axis(Axis.CACHE)
+    axes = {ProfileAxis.CACHE: AxisReading(NOT_SEEN, Unknown("no PMU"))}
+    measured = {ProfileAxis.CACHE: AxisReading(Unknown("a run"), Unknown("it was not part of the run"))}
+    found = read(SPEC, {"axes": axes_fields(axes), "measured": {"axes": axes_fields(measured)}}).axis(ProfileAxis.CACHE)
     assert found == AxisReading(Unknown("a run"), Unknown("no PMU"))
 
 
 def test_without_an_overall_sensitivity_the_largest_measured_one_counts() -> None:
     measured = {
-        axis: AxisReading(NOT_SEEN, figure(value, 0.0, 5, Source.MEASURED))
-        for axis, value in ((Axis.CPU, 0.2), (Axis.DISK, 0.6))
+        axis: AxisReading(NOT_SEEN, figure(value, 0.0, 5, FigureSource.MEASURED))
+        for axis, value in ((ProfileAxis.CPU, 0.2), (ProfileAxis.DISK, 0.6))
     }
     found = read({"workload": {"name": "cart"}}, {"measured": {"axes": axes_fields(measured)}})
-    assert isinstance(found.overall.sensitivity, Figure)
+    assert isinstance(found.overall.sensitivity, ProfileFigure)
     assert found.overall.sensitivity.value == 600
 
 
@@ -103,7 +105,7 @@ def test_an_absurd_value_is_refused_in_words_and_the_rest_counts(bad: object) ->
     found = read({"workload": {"name": "c"}, "declared": {"overall": {"sensitivity": bad, "pressure": 5}}})
     assert len(found.wrong) == 1
     assert "spec.declared.overall.sensitivity" in found.wrong[0]
-    assert isinstance(found.overall.pressure, Figure)
+    assert isinstance(found.overall.pressure, ProfileFigure)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,9 @@ def test_nothing_else_is_raised(declared: object, axes: object) -> None:
 
 
 def test_figures_are_cut_to_the_scale() -> None:
-    assert figure(1.7, 0.2, 3, Source.LEARNED) == Figure(LARGEST, LARGEST, LARGEST, 3, Source.LEARNED)
-    assert figure(-0.1, 0.2, 3, Source.LEARNED) == Figure(0, 0, 100, 3, Source.LEARNED)
+    assert figure(1.7, 0.2, 3, FigureSource.LEARNED) == ProfileFigure(
+        LARGEST, LARGEST, LARGEST, 3, FigureSource.LEARNED
+    )
+    assert figure(-0.1, 0.2, 3, FigureSource.LEARNED) == ProfileFigure(0, 0, 100, 3, FigureSource.LEARNED)
     with pytest.raises(InvalidInput):
-        Figure(5, 6, 7, 1, Source.LEARNED)
+        ProfileFigure(5, 6, 7, 1, FigureSource.LEARNED)

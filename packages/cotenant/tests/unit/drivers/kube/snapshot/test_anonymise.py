@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
-from cotenant.drivers.kube.snapshot.snapshot import KindRead, Reading, Snapshot
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading
 
 NAMES = ("acme", "web-1", "web-rs", "worker-7", "4711", "gold-disk", "registry.acme.example/web:1", "acme.example/pool")
 DEVICES = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50"}}]}'
@@ -60,10 +60,10 @@ NODE = {
 }
 
 
-def made(*pods: object) -> Snapshot:
+def made(*pods: object) -> ClusterSnapshot:
     objects = {"v1/nodes": [json.dumps(NODE).encode()], "v1/pods": [json.dumps(pod).encode() for pod in pods]}
-    kinds = (KindRead("v1/nodes", Reading.READ), KindRead("batch/v1/jobs", Reading.DENIED, "acme may not"))
-    return Snapshot(0.0, objects, kinds, source="the API server https://acme.example", notes=("acme",))
+    kinds = (KindRead("v1/nodes", KindReading.READ), KindRead("batch/v1/jobs", KindReading.DENIED, "acme may not"))
+    return ClusterSnapshot(0.0, objects, kinds, source="the API server https://acme.example", notes=("acme",))
 
 
 def test_no_name_is_left() -> None:

@@ -12,16 +12,20 @@ import pytest
 
 from cotenant.drivers.kube.snapshot import archive
 from cotenant.drivers.kube.snapshot.archive import read_archive, write_archive
-from cotenant.drivers.kube.snapshot.snapshot import KindRead, Reading, Snapshot
-from cotenant.model.assess.history import ClusterHistory, History, PodHistory
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading
+from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
 from cotenant.model.assess.meters import NO_METERS, CardUse, CardUses, Energy, Meters
 from cotenant.model.errors import InvalidInput, Permanent
 
 NODES, PODS = "v1/nodes", "v1/pods"
-SNAPSHOT = Snapshot(
+SNAPSHOT = ClusterSnapshot(
     1_700_000_000.25,
     {NODES: [b'{"metadata":{"name":"n1"}}'], PODS: [b'{"metadata":{"name":"p","namespace":"\xd7\xa9"}}']},
-    (KindRead(NODES, Reading.READ), KindRead(PODS, Reading.READ), KindRead("batch/v1/jobs", Reading.DENIED, "403")),
+    (
+        KindRead(NODES, KindReading.READ),
+        KindRead(PODS, KindReading.READ),
+        KindRead("batch/v1/jobs", KindReading.DENIED, "403"),
+    ),
     "v1.36.2",
     "a test",
 )
@@ -33,8 +37,8 @@ METERS = Meters(
 
 def history() -> ClusterHistory:
     values = np.array([[1.0, np.nan, 3.0]], np.float32)
-    use = History(0.0, 300.0, ("shop/p",), values, values * 2, "made up")
-    nodes = History(0.0, 300.0, ("n1",), values * 3, values * 4, "made up")
+    use = AssessedHistory(0.0, 300.0, ("shop/p",), values, values * 2, "made up")
+    nodes = AssessedHistory(0.0, 300.0, ("n1",), values * 3, values * 4, "made up")
     one = np.array([5.0], np.float32)
     pods = PodHistory(use, ("n1",), ("shop/Deployment/web",), one, one * 2)
     return ClusterHistory(pods, nodes, ("a gap",), METERS)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cotenant.drivers.kube.snapshot.exported import read_exported
-from cotenant.drivers.kube.snapshot.snapshot import Reading
+from cotenant.drivers.kube.snapshot.snapshot import KindReading
 from cotenant.model.errors import InvalidInput
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
@@ -28,8 +28,8 @@ def test_lists_of_one_kind_of_several_and_single_objects(tmp_path: Path) -> None
     found = read_exported([file(tmp_path, nodes), file(tmp_path, several, "b.json"), file(tmp_path, POD, "c.json")])
     assert (found.count("v1/nodes"), found.count("v1/pods")) == (2, 1)
     reading = {kind.key: kind.reading for kind in found.kinds}
-    assert reading["v1/nodes"] is Reading.READ
-    assert reading["batch/v1/jobs"] is Reading.UNASKED
+    assert reading["v1/nodes"] is KindReading.READ
+    assert reading["batch/v1/jobs"] is KindReading.UNASKED
     assert not found.lacking
 
 

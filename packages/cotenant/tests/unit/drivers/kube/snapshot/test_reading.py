@@ -13,7 +13,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Forbidden, Gone, NotFound, Throttled, Unavailable
 from cotenant.drivers.kube.snapshot.kinds import COPIED
 from cotenant.drivers.kube.snapshot.reading import ATTEMPTS, ITEMS, RESTARTS, read_snapshot
-from cotenant.drivers.kube.snapshot.snapshot import Reading, Snapshot
+from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindReading
 
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 Answer = Callable[[Mapping[str, str]], bytes]
@@ -44,7 +44,7 @@ class Lists:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
-    def read(self) -> Snapshot:
+    def read(self) -> ClusterSnapshot:
         progress: list[tuple[str, int]] = []
         found = asyncio.run(
             read_snapshot(cast(Client, self), 5.0, lambda kind, count: progress.append((kind, count)), self.sleep)
@@ -53,7 +53,7 @@ class Lists:
         return found
 
 
-def names(snapshot: Snapshot, key: str) -> list[str]:
+def names(snapshot: ClusterSnapshot, key: str) -> list[str]:
     return [json.loads(line)["metadata"]["name"] for line in snapshot.objects[key]]
 
 
@@ -85,10 +85,10 @@ def test_a_kind_that_is_denied_is_named_and_the_rest_is_read() -> None:
     }
     found = Lists(answers).read()
     lacking = {kind.key: (kind.reading, kind.why) for kind in found.lacking}
-    assert lacking == {"batch/v1/jobs": (Reading.DENIED, "jobs is forbidden")}
+    assert lacking == {"batch/v1/jobs": (KindReading.DENIED, "jobs is forbidden")}
     assert names(found, "apps/v1/replicasets") == ["r"]
     absent = next(kind for kind in found.kinds if kind.key == "slo.koordinator.sh/v1alpha1/nodemetrics")
-    assert absent.reading is Reading.ABSENT
+    assert absent.reading is KindReading.ABSENT
 
 
 def test_a_kind_that_is_not_installed_is_absent_even_if_it_may_not_be_listed() -> None:
@@ -109,9 +109,9 @@ def test_a_kind_that_is_not_installed_is_absent_even_if_it_may_not_be_listed() -
         }
     ).read()
     of = {kind.key: kind.reading for kind in found.kinds}
-    assert of["batch/v1/jobs"] is Reading.ABSENT
-    assert of["kueue.x-k8s.io/v1beta1/workloads"] is Reading.ABSENT
-    assert of["policy/v1/poddisruptionbudgets"] is Reading.DENIED
+    assert of["batch/v1/jobs"] is KindReading.ABSENT
+    assert of["kueue.x-k8s.io/v1beta1/workloads"] is KindReading.ABSENT
+    assert of["policy/v1/poddisruptionbudgets"] is KindReading.DENIED
 
 
 @pytest.mark.parametrize("path", [NODES, PODS])
@@ -146,7 +146,7 @@ def test_a_token_that_always_expires_ends() -> None:
         return page(["a"], "t")
 
     found = Lists({"/apis/batch/v1/jobs": answer}).read()
-    assert [kind.reading for kind in found.lacking] == [Reading.FAILED]
+    assert [kind.reading for kind in found.lacking] == [KindReading.FAILED]
     assert len(count) == RESTARTS
 
 
@@ -169,7 +169,7 @@ def test_a_server_that_stays_away_is_given_up() -> None:
         raise Unavailable("away")
 
     lists = Lists({"/apis/batch/v1/jobs": answer})
-    assert [kind.reading for kind in lists.read().lacking] == [Reading.FAILED]
+    assert [kind.reading for kind in lists.read().lacking] == [KindReading.FAILED]
     assert len(lists.slept) == ATTEMPTS - 1
 
 
@@ -181,7 +181,7 @@ def test_a_server_that_sends_the_same_page_for_ever_is_given_up() -> None:
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": 3}', b"\xff", b"[" * 9000])
 def test_an_answer_that_is_no_list_is_named(body: bytes) -> None:
     found = Lists({"/apis/batch/v1/jobs": lambda query: body}).read()
-    assert [kind.reading for kind in found.lacking] == [Reading.FAILED]
+    assert [kind.reading for kind in found.lacking] == [KindReading.FAILED]
 
 
 def test_entries_that_are_no_objects_are_counted() -> None:

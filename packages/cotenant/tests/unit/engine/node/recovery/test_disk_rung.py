@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.engine.node.recovery.test_ladder import SETTINGS, Run, limits
 
-from cotenant.engine.node.recovery.stages import Rung, Stage
+from cotenant.engine.node.recovery.stages import IncidentStage, RecoveryRung
 from cotenant.engine.node.recovery.story import story
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import Knob
@@ -22,16 +22,16 @@ WRITES = 80 * MIB
 
 def test_a_pod_that_writes_is_named_by_it_limited_there_and_the_service_recovers() -> None:
     run = Run(harm=4.0, disk_bps=WRITES)
-    acting = run.until(Stage.ACTING)
+    acting = run.until(IncidentStage.ACTING)
     assert acting.lease is not None
-    assert acting.lease.rung is Rung.DISK
+    assert acting.lease.rung is RecoveryRung.DISK
     (wish,) = run.verdict.knobs
     assert (wish.target.group, wish.target.knob) == ("batch/b", Knob.IO_MAX)
     (device,) = parse_io_max(wish.value)
     assert device.device == "8:0"
     assert device.rbps == device.wbps
     assert 10 * MIB < (device.wbps or 0) < WRITES // 2
-    holding = run.until(Stage.HOLDING)
+    holding = run.until(IncidentStage.HOLDING)
     assert holding.proofs[-1].helped
     state = run.node.second()
     told = story("shop/web", "n", state, run.memory, state.at_us)
@@ -50,9 +50,9 @@ def test_a_neighbour_on_the_cpu_that_also_writes_is_not_held_at_the_disk() -> No
 
     run = Run(harm=4.0)
     run.change = writes
-    acting = run.until(Stage.ACTING)
+    acting = run.until(IncidentStage.ACTING)
     assert acting.lease is not None
-    assert acting.lease.rung is Rung.TIGHTEN
+    assert acting.lease.rung is RecoveryRung.TIGHTEN
     assert all(wish.target.knob is not Knob.IO_MAX for wish in run.verdict.knobs)
 
 
@@ -68,9 +68,9 @@ def unknown_disks(state: NodeState) -> NodeState:
 def test_where_disks_cannot_be_limited_the_cpu_is(lacking: Callable[[NodeState], NodeState]) -> None:
     run = Run(harm=4.0, disk_bps=WRITES)
     run.change = lacking
-    acting = run.until(Stage.ACTING)
+    acting = run.until(IncidentStage.ACTING)
     assert acting.lease is not None
-    assert acting.lease.rung is Rung.TIGHTEN
+    assert acting.lease.rung is RecoveryRung.TIGHTEN
 
 
 def test_a_limit_that_does_not_help_goes_on_to_the_cpu_of_the_same_pod() -> None:
@@ -78,8 +78,8 @@ def test_a_limit_that_does_not_help_goes_on_to_the_cpu_of_the_same_pod() -> None
     run.obeys = lambda verdict: replace(
         verdict, knobs=tuple(w for w in verdict.knobs if w.target.knob is not Knob.IO_MAX)
     )
-    first = run.until(Stage.ACTING, Rung.DISK)
-    second = run.until(Stage.ACTING, Rung.TIGHTEN)
+    first = run.until(IncidentStage.ACTING, RecoveryRung.DISK)
+    second = run.until(IncidentStage.ACTING, RecoveryRung.TIGHTEN)
     assert {wish.target.knob for wish in run.verdict.knobs} == {Knob.IO_MAX, Knob.CPU_MAX}
     assert first.lease is not None
     assert second.lease is not None
@@ -98,7 +98,7 @@ def test_on_cgroup_v1_the_limit_is_set_on_each_container_since_a_pods_own_holds_
 
     run = Run(harm=4.0, disk_bps=WRITES)
     run.change = version_1
-    acting = run.until(Stage.ACTING)
+    acting = run.until(IncidentStage.ACTING)
     assert acting.lease is not None
     assert acting.lease.disk_bps is not None
     held = limits(run.verdict)
@@ -107,9 +107,9 @@ def test_on_cgroup_v1_the_limit_is_set_on_each_container_since_a_pods_own_holds_
 
 
 def test_where_a_groups_own_waiting_is_not_known_the_machines_is_evidence() -> None:
-    acting = Run(harm=4.0, disk_bps=WRITES, knows_stalls=False).until(Stage.ACTING)
+    acting = Run(harm=4.0, disk_bps=WRITES, knows_stalls=False).until(IncidentStage.ACTING)
     assert acting.lease is not None
-    assert acting.lease.rung is Rung.DISK
+    assert acting.lease.rung is RecoveryRung.DISK
     assert acting.attribution is not None
     assert acting.attribution.culprit is not None
     assert [term.name for term in acting.attribution.culprit.evidence] == ["latency"]
@@ -120,4 +120,4 @@ def test_a_writer_is_not_named_by_latency_alone_the_first_time() -> None:
     for _ in range(24):
         assert not run.second().knobs
     assert run.newest is not None
-    assert run.newest.stage is Stage.SUSPECTED
+    assert run.newest.stage is IncidentStage.SUSPECTED

@@ -16,18 +16,18 @@ from tests.unit.engine.node.recovery.test_ladder import SETTINGS
 from cotenant.engine.node.recovery.harm import harms
 from cotenant.engine.node.recovery.incident import Incident
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide
-from cotenant.engine.node.recovery.stages import Stage
+from cotenant.engine.node.recovery.stages import IncidentStage
 from cotenant.engine.node.recovery.story import story
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_state import BindingLimit, NodeState
-from cotenant.policy.credit.pricing import Verdict as Price
+from cotenant.policy.credit.pricing import CauseVerdict
 from cotenant.policy.nodeqos.cpu import best_effort
 from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig
 
 GUARD = best_effort.BestEffortCpuConfig(suppress=SuppressConfig(enabled=False))
-TARGET = Target("batch", Knob.CPU_MAX)
+TARGET = KnobTarget("batch", Knob.CPU_MAX)
 
 
 class Guarded:
@@ -51,7 +51,7 @@ class Guarded:
         self.node.limits = {} if self.quota.cpu_m is None else {"batch": self.quota.cpu_m / 1000}
         return state
 
-    def until(self, stage: Stage) -> Incident:
+    def until(self, stage: IncidentStage) -> Incident:
         for _ in range(120):
             self.second()
             found = (*self.memory.incidents, *self.memory.ended)
@@ -68,13 +68,13 @@ class Guarded:
 
 def test_trouble_that_the_guard_ends_is_told_with_who_was_held_why_and_since_when() -> None:
     run = Guarded()
-    opened = run.until(Stage.GUARDED)
+    opened = run.until(IncidentStage.GUARDED)
     assert opened.restraint is not None
     assert opened.restraint.by == "the guard"
     assert "guard cuts best-effort work" in opened.restraint.why
     assert "shop/web: p99" in opened.restraint.why
     assert WORKLOAD in dict(opened.restraint.held)
-    ended = run.until(Stage.RECOVERED)
+    ended = run.until(IncidentStage.RECOVERED)
     assert ended.proofs == ()
     assert ended.recovered_after_us is not None
     assert ended.recovered_after_us <= 20 * SECOND_US
@@ -95,7 +95,7 @@ def test_trouble_that_the_guard_ends_is_told_with_who_was_held_why_and_since_whe
 def test_in_each_trouble_it_is_told_who_was_held(seed: int) -> None:
     """Whether the guard is enough, or the ladder acts, too."""
     run = Guarded(seed)
-    ended = run.until(Stage.RECOVERED)
+    ended = run.until(IncidentStage.RECOVERED)
     assert ended.restraint is not None
     assert WORKLOAD in dict(ended.restraint.held)
     assert f"and with it {WORKLOAD}" in run.told()
@@ -103,18 +103,18 @@ def test_in_each_trouble_it_is_told_who_was_held(seed: int) -> None:
 
 def test_the_guards_incident_names_its_culprit_where_the_evidence_is_enough() -> None:
     run = Guarded()
-    ended = run.until(Stage.RECOVERED)
+    ended = run.until(IncidentStage.RECOVERED)
     assert ended.attribution is not None
     culprit = ended.attribution.culprit
     assert culprit is not None, ended.attribution.reason.text
     assert WORKLOAD in (culprit.workload, culprit.owner)
     (harm,) = harms(run.memory, run.second())
-    assert harm.verdict is Price.ATTRIBUTED
+    assert harm.verdict is CauseVerdict.ATTRIBUTED
 
 
 def test_trouble_that_goes_on_under_the_guard_names_the_culprit() -> None:
     run = Guarded(harm=25.0)  # what the guard leaves is enough to be late
-    found = run.until(Stage.ACTING)
+    found = run.until(IncidentStage.ACTING)
     assert found.acted_on is not None
     assert found.acted_on.culprit is not None
     assert WORKLOAD in (found.acted_on.culprit.workload, found.acted_on.culprit.owner)
@@ -138,7 +138,7 @@ def test_late_requests_while_nobody_was_cut_are_not_the_guards() -> None:
     for _ in range(40):
         run.second()
     (incident,) = run.memory.incidents
-    assert incident.stage is not Stage.GUARDED
+    assert incident.stage is not IncidentStage.GUARDED
     assert incident.restraint is None or incident.restraint.held == ()
 
 

@@ -11,19 +11,19 @@ from tests.fakes.node.troubled_node import SECOND_US, TroubledNode
 from cotenant.engine.node.recovery.harm import Harm, harms
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide
 from cotenant.engine.node.recovery.settings import RecoverySettings
-from cotenant.engine.node.recovery.stages import Rung, Stage
+from cotenant.engine.node.recovery.stages import IncidentStage, RecoveryRung
 from cotenant.model.machine.replica_signal import MaxAction
-from cotenant.policy.credit.pricing import Verdict
+from cotenant.policy.credit.pricing import CauseVerdict
 
 SETTINGS = RecoverySettings(
     max_action=MaxAction.IDLE, lease_us=10 * SECOND_US, after_us=5 * SECOND_US, cleared_us=30 * SECOND_US
 )
 
 
-def verdicts(seconds: int, settings: RecoverySettings = SETTINGS, **planted: Any) -> list[tuple[Harm, Stage]]:
+def verdicts(seconds: int, settings: RecoverySettings = SETTINGS, **planted: Any) -> list[tuple[Harm, IncidentStage]]:
     """Every change of a verdict in a run, with the incident's stage."""
     node, memory = TroubledNode(Random(3), **({"guilty": "b"} | planted)), RecoveryMemory()
-    last: dict[tuple[int, str], Verdict] = {}
+    last: dict[tuple[int, str], CauseVerdict] = {}
     found = []
     for _ in range(seconds):
         state = node.second()
@@ -39,7 +39,12 @@ def verdicts(seconds: int, settings: RecoverySettings = SETTINGS, **planted: Any
 
 def test_a_culprit_whose_limit_helped_is_proven_with_the_victims_loss() -> None:
     harm, stage = verdicts(60)[0]
-    assert (harm.culprit, harm.victim, harm.verdict, stage) == ("batch/b", "shop/web", Verdict.PROVEN, Stage.HOLDING)
+    assert (harm.culprit, harm.victim, harm.verdict, stage) == (
+        "batch/b",
+        "shop/web",
+        CauseVerdict.PROVEN,
+        IncidentStage.HOLDING,
+    )
     assert harm.confidence_ppm >= 600_000
     assert harm.objective_missed
     assert harm.level_ppm > harm.threshold_ppm
@@ -48,18 +53,20 @@ def test_a_culprit_whose_limit_helped_is_proven_with_the_victims_loss() -> None:
 
 def test_a_culprit_whose_limit_did_not_help_is_cleared_and_costs_nothing_before() -> None:
     found = [(harm.culprit, harm.verdict) for harm, _ in verdicts(60, stays_slow=True)]
-    assert found[0] == ("batch/b", Verdict.CLEARED)
-    assert Verdict.PROVEN not in [verdict for _, verdict in found]
+    assert found[0] == ("batch/b", CauseVerdict.CLEARED)
+    assert CauseVerdict.PROVEN not in [verdict for _, verdict in found]
 
 
 def test_a_culprit_whose_limit_improved_the_service_is_proven_though_no_stronger_one_is_permitted() -> None:
-    settings = replace(SETTINGS, rungs=(Rung.TIGHTEN, Rung.CAP))
-    assert [harm.verdict for harm, _ in verdicts(50, settings, harm=6.0)][:1] == [Verdict.PROVEN]
+    settings = replace(SETTINGS, rungs=(RecoveryRung.TIGHTEN, RecoveryRung.CAP))
+    assert [harm.verdict for harm, _ in verdicts(50, settings, harm=6.0)][:1] == [CauseVerdict.PROVEN]
 
 
 def test_what_may_not_be_limited_is_attributed_when_the_incident_ends() -> None:
     watched = replace(SETTINGS, max_action=MaxAction.OBSERVE)
-    assert [(harm.verdict, stage) for harm, stage in verdicts(60, watched)] == [(Verdict.ATTRIBUTED, Stage.RECOVERED)]
+    assert [(harm.verdict, stage) for harm, stage in verdicts(60, watched)] == [
+        (CauseVerdict.ATTRIBUTED, IncidentStage.RECOVERED)
+    ]
 
 
 def test_trouble_of_its_own_has_no_culprit() -> None:

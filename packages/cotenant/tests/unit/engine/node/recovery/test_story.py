@@ -10,7 +10,7 @@ from itertools import groupby
 from tests.unit.engine.node.recovery.test_ladder import SECOND_US, SETTINGS, Run
 
 from cotenant.engine.node.recovery.harm import harms
-from cotenant.engine.node.recovery.stages import Rung, Stage
+from cotenant.engine.node.recovery.stages import IncidentStage, RecoveryRung
 from cotenant.engine.node.recovery.story import IncidentStory, Link, story
 from cotenant.services.reporting.stories import MAX_BYTES, StoryReport, decode, encode
 
@@ -35,7 +35,7 @@ def texts(incident: IncidentStory, kind: str) -> list[str]:
 
 def test_stronger_actions_for_one_culprit_stand_under_one_cause_with_its_latest_figures() -> None:
     run = Run(harm=6.0)
-    run.until(Stage.ACTING, Rung.IDLE)
+    run.until(IncidentStage.ACTING, RecoveryRung.IDLE)
     incident = told(run)
     assert links(incident.chain) == ["objective", "burn", "victim", "cause", "evidence", "action", "recovery"]
     assert [text.split()[0] for text in texts(incident, "action")] == ["tighten", "cap", "idle"]
@@ -46,9 +46,9 @@ def test_stronger_actions_for_one_culprit_stand_under_one_cause_with_its_latest_
 
 def test_an_action_in_vain_keeps_its_cause_and_what_is_found_since_is_told_as_later() -> None:
     run = Run(stays_slow=True)
-    run.until(Stage.ACTING, Rung.IDLE)
+    run.until(IncidentStage.ACTING, RecoveryRung.IDLE)
     acted = told(run)
-    run.until(Stage.SUSPECTED)
+    run.until(IncidentStage.SUSPECTED)
     run.seconds(5)
     incident = told(run)
     assert (acted.cause, acted.culprit) == (incident.cause, incident.culprit) == ("pod", "batch/b")
@@ -60,9 +60,9 @@ def test_an_action_in_vain_keeps_its_cause_and_what_is_found_since_is_told_as_la
 
 def test_a_cause_of_the_services_own_found_after_an_action_does_not_take_its_place() -> None:
     run = Run(harm=6.0)
-    run.until(Stage.ACTING)
+    run.until(IncidentStage.ACTING)
     run.node.throttled_ppm = 900_000
-    run.until(Stage.OWN)
+    run.until(IncidentStage.OWN)
     incident = told(run)
     assert (incident.cause, incident.culprit) == ("pod", "batch/b")
     assert "caused by batch/b" in texts(incident, "cause")[0]
@@ -71,7 +71,7 @@ def test_a_cause_of_the_services_own_found_after_an_action_does_not_take_its_pla
 
 def test_each_of_two_culprits_stands_before_its_own_actions() -> None:
     run = Run(replace(SETTINGS, cleared_us=600 * SECOND_US), stays_slow=True)
-    run.until(Stage.ACTING)
+    run.until(IncidentStage.ACTING)
     run.seconds(3)
     run.node.guilty, run.node.stays_slow = "c", False
     for _ in range(120):
@@ -90,7 +90,7 @@ def test_each_of_two_culprits_stands_before_its_own_actions() -> None:
 
 def test_before_any_action_the_cause_is_the_latest_and_nothing_is_later() -> None:
     run = Run(guilty=None, throttled_ppm=400_000)
-    run.until(Stage.OWN)
+    run.until(IncidentStage.OWN)
     incident = told(run)
     assert "its own quota" in texts(incident, "cause")[0]
     assert (incident.culprit, incident.later) == ("", "")
@@ -99,12 +99,12 @@ def test_before_any_action_the_cause_is_the_latest_and_nothing_is_later() -> Non
 
 def test_harm_is_charged_with_the_confidence_that_was_acted_on() -> None:
     run = Run(replace(SETTINGS, after_us=60 * SECOND_US))
-    acting = run.until(Stage.HOLDING)
+    acting = run.until(IncidentStage.HOLDING)
     assert acting.acted_on is not None
     assert acting.acted_on.culprit is not None
-    run.until(Stage.RELEASED)
+    run.until(IncidentStage.RELEASED)
     run.node.guilty, run.node.throttled_ppm = None, 400_000
-    run.until(Stage.OWN)
+    run.until(IncidentStage.OWN)
     (harm,) = harms(run.memory, run.node.second())
     assert harm.culprit == "batch/b"
     assert harm.confidence_ppm == acting.acted_on.culprit.confidence_ppm > 0

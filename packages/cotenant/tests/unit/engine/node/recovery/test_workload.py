@@ -13,9 +13,9 @@ from tests.fakes.node.troubled_node import SECOND_US, TroubledNode
 from tests.unit.engine.node.recovery.test_ladder import SETTINGS, limits
 
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide
-from cotenant.engine.node.recovery.stages import Rung, Stage
+from cotenant.engine.node.recovery.stages import IncidentStage, RecoveryRung
 from cotenant.engine.node.recovery.story import story
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_pod import NodeContainer
 from cotenant.model.machine.node_state import NodeState
 from cotenant.model.machine.replica_signal import MaxAction, ReplicaSignal
@@ -24,18 +24,20 @@ from cotenant.model.machine.replica_signal import MaxAction, ReplicaSignal
 class Run:
     """Nothing obeys: the trouble goes on whatever is done."""
 
-    def __init__(self, rungs: tuple[Rung, ...] = (Rung.TIGHTEN, Rung.CAP), **planted: Any) -> None:
+    def __init__(
+        self, rungs: tuple[RecoveryRung, ...] = (RecoveryRung.TIGHTEN, RecoveryRung.CAP), **planted: Any
+    ) -> None:
         self.node = TroubledNode(Random(3), **({"guilty": "b", "harm": 6.0} | planted))
         self.memory = RecoveryMemory()
         self.settings = replace(SETTINGS, rungs=rungs, cleared_us=600 * SECOND_US)
 
     def second(self, pods: int = 4, quota: str = "max 100000") -> tuple[NodeState, dict[str, str], set[str]]:
         state = as_job(self.node.second(), "b", pods)
-        state = replace(state, knobs={Target("batch", Knob.CPU_MAX): quota})
+        state = replace(state, knobs={KnobTarget("batch", Knob.CPU_MAX): quota})
         verdict, self.memory = decide(state, self.settings, self.memory)
         return state, limits(verdict), {eviction.uid for eviction in verdict.evictions}
 
-    def until(self, rung: Rung) -> tuple[NodeState, dict[str, str], set[str]]:
+    def until(self, rung: RecoveryRung) -> tuple[NodeState, dict[str, str], set[str]]:
         for _ in range(120):
             shown = self.second()
             lease = self.memory.incidents[0].lease if self.memory.incidents else None
@@ -46,9 +48,9 @@ class Run:
 
 def test_the_cap_of_a_workload_is_divided_among_its_pods() -> None:
     run = Run()
-    _, knobs, _ = run.until(Rung.TIGHTEN)
+    _, knobs, _ = run.until(RecoveryRung.TIGHTEN)
     assert list(knobs) == ["batch:cpu.max"]
-    state, knobs, _ = run.until(Rung.CAP)
+    state, knobs, _ = run.until(RecoveryRung.CAP)
     assert set(knobs) == {f"batch/b-{number}:cpu.max" for number in range(4)}
     lease = run.memory.incidents[0].lease
     assert lease is not None
@@ -62,20 +64,20 @@ def test_the_cap_of_a_workload_is_divided_among_its_pods() -> None:
 
 def test_fewer_pods_of_a_workload_share_its_cap() -> None:
     run = Run()
-    run.until(Rung.CAP)
+    run.until(RecoveryRung.CAP)
     _, knobs, _ = run.second(pods=2)
     assert set(knobs) == {"batch/b-0:cpu.max", "batch/b-1:cpu.max"}
 
 
 def test_all_pods_of_a_workload_are_evicted() -> None:
-    run = Run(rungs=(Rung.EVICT,))
-    _, _, evicted = run.until(Rung.EVICT)
+    run = Run(rungs=(RecoveryRung.EVICT,))
+    _, _, evicted = run.until(RecoveryRung.EVICT)
     assert evicted == {f"uid-b-{number}" for number in range(4)}
 
 
 def test_a_workload_that_did_not_help_is_cleared_as_a_whole() -> None:
-    run = Run(rungs=(Rung.CAP,))
-    run.until(Rung.CAP)
+    run = Run(rungs=(RecoveryRung.CAP,))
+    run.until(RecoveryRung.CAP)
     while not run.memory.cleared:
         run.second()
     assert {cleared.culprit for cleared in run.memory.cleared} == {WORKLOAD}
@@ -95,7 +97,7 @@ def test_trouble_that_ended_while_another_policy_held_best_effort_work_says_so()
     told = story("shop/web", "n", state, run.memory, state.at_us)
     assert told is not None
     assert "  action    none; another policy held all best-effort work at 0.2 CPU" in told.text
-    assert ended.stage is Stage.RECOVERED
+    assert ended.stage is IncidentStage.RECOVERED
     assert "the trouble ended while another policy held all best-effort work at 0.2 CPU" in ended.events[-1].text
 
 

@@ -8,7 +8,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Preempt, Unschedulable
 from cotenant.engine.plugins.extenders import plugin as module
 from cotenant.engine.plugins.extenders.plugin import Extenders
-from cotenant.engine.plugins.extenders.question import Answer, AskExtenders
+from cotenant.engine.plugins.extenders.question import AskExtenders, ExtenderAnswer
 from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.extender import Extender
@@ -54,7 +54,7 @@ def test_a_pod_is_set_aside_untold_and_judged_by_its_answer() -> None:
     assert rest == []  # its owner is not told
     assert question.nodes == ("a", "b")
     assert world.cluster.decide(2.0) == ()
-    assert world.plugin.answered("p", question.number, Answer(frozenset({"b"})), 2.0)
+    assert world.plugin.answered("p", question.number, ExtenderAnswer(frozenset({"b"})), 2.0)
     assert world.bound(2.0) == {"p": "b"}
     world.cluster.validate()
 
@@ -64,10 +64,10 @@ def test_a_late_answer_is_none() -> None:
     world.pod("p")
     (first,) = world.asked(1.0)
     world.node("c")
-    assert not world.plugin.answered("p", first.number + 1, Answer(frozenset({"a"})), 2.0)
-    assert not world.plugin.answered("another", first.number, Answer(frozenset({"a"})), 2.0)
-    assert world.plugin.answered("p", first.number, Answer(frozenset({"a"})), 2.0)
-    assert not world.plugin.answered("p", first.number, Answer(frozenset({"b"})), 2.0)
+    assert not world.plugin.answered("p", first.number + 1, ExtenderAnswer(frozenset({"a"})), 2.0)
+    assert not world.plugin.answered("another", first.number, ExtenderAnswer(frozenset({"a"})), 2.0)
+    assert world.plugin.answered("p", first.number, ExtenderAnswer(frozenset({"a"})), 2.0)
+    assert not world.plugin.answered("p", first.number, ExtenderAnswer(frozenset({"b"})), 2.0)
     assert world.bound(2.0) == {"p": "a"}
 
 
@@ -76,7 +76,7 @@ def test_an_answer_is_judged_by_what_is_true_now() -> None:
     world.pod("p", cpu=3_000)
     (question,) = world.asked(1.0)
     world.cluster.pod_seen(ObservedPod(Pod("q", requests=Amounts.of({"cpu": 4_000})), "q", "other", 0.0, node="a"), 1.5)
-    world.plugin.answered("p", question.number, Answer(frozenset({"a"})), 2.0)
+    world.plugin.answered("p", question.number, ExtenderAnswer(frozenset({"a"})), 2.0)
     (told,) = world.cluster.decide(2.0)
     assert isinstance(told, Unschedulable)
     assert "1 Insufficient cpu, 1 node(s) were refused by an extender" in told.message
@@ -87,10 +87,10 @@ def test_a_node_that_was_not_asked_about_is_not_used() -> None:
     world.pod("p")
     (question,) = world.asked(1.0)
     world.node("c")
-    world.plugin.answered("p", question.number, Answer(frozenset()), 1.5)
+    world.plugin.answered("p", question.number, ExtenderAnswer(frozenset()), 1.5)
     (again,) = world.asked(2.0)
     assert again.nodes == ("a", "b", "c")
-    world.plugin.answered("p", again.number, Answer(frozenset({"c"})), 2.5)
+    world.plugin.answered("p", again.number, ExtenderAnswer(frozenset({"c"})), 2.5)
     assert world.bound(2.5) == {"p": "c"}
 
 
@@ -98,7 +98,7 @@ def test_an_old_answer_is_asked_for_again() -> None:
     world = World()
     world.pod("p")
     (question,) = world.asked(1.0)
-    world.plugin.answered("p", question.number, Answer(frozenset({"a"})), 2.0)
+    world.plugin.answered("p", question.number, ExtenderAnswer(frozenset({"a"})), 2.0)
     assert len(world.asked(2.0 + module.STALE_S + 1.0)) == 1
 
 
@@ -139,11 +139,11 @@ def test_questions_to_the_same_extenders_have_turns() -> None:
     assert len(asked) == module.MAX_OPEN
     bound: dict[str, str] = {}
     for question in asked:
-        world.plugin.answered(question.uid, question.number, Answer(frozenset({"a"})), 1.0)
+        world.plugin.answered(question.uid, question.number, ExtenderAnswer(frozenset({"a"})), 1.0)
     while given := world.cluster.decide(1.0):
         for entry in given:
             if isinstance(entry, AskExtenders):
-                world.plugin.answered(entry.uid, entry.number, Answer(frozenset({"a"})), 1.0)
+                world.plugin.answered(entry.uid, entry.number, ExtenderAnswer(frozenset({"a"})), 1.0)
             elif isinstance(entry, Bind):
                 bound[entry.uid] = entry.node
     assert len(bound) == count
@@ -184,7 +184,7 @@ def test_a_gang_is_placed_when_its_last_member_has_an_answer() -> None:
     assert len(given) == 3  # its owners are not told
     for i, question in enumerate(questions):
         assert world.bound(1.0 + i) == {}
-        world.plugin.answered(question.uid, question.number, Answer(frozenset({"ab"[i % 2]})), 1.0 + i)
+        world.plugin.answered(question.uid, question.number, ExtenderAnswer(frozenset({"ab"[i % 2]})), 1.0 + i)
     assert world.bound(4.0) == {"g000": "a", "g001": "b", "g002": "a"}
     world.cluster.validate()
 
@@ -195,7 +195,7 @@ def test_a_member_that_goes_is_not_waited_for() -> None:
     for uid in ("g0", "g1", "g2"):
         world.pod(uid, demands=notes)
     for question in world.asked(1.0)[:2]:
-        world.plugin.answered(question.uid, question.number, Answer(frozenset({"a"})), 1.0)
+        world.plugin.answered(question.uid, question.number, ExtenderAnswer(frozenset({"a"})), 1.0)
     assert world.bound(1.0) == {}
     world.cluster.pod_gone("g2", 1.0)
     assert world.bound(1.0) == {"g0": "a", "g1": "a"}
@@ -207,7 +207,7 @@ def test_the_first_answer_serves_a_gang_until_the_last() -> None:
     now_s = 1.0
     for question in world.asked(now_s):
         now_s += module.STALE_S - 1.0
-        world.plugin.answered(question.uid, question.number, Answer(frozenset({"a"})), now_s)
+        world.plugin.answered(question.uid, question.number, ExtenderAnswer(frozenset({"a"})), now_s)
         given = world.cluster.decide(now_s)
     assert {entry.uid for entry in given if isinstance(entry, Bind)} == {"g000", "g001", "g002"}
 
@@ -216,7 +216,7 @@ def test_old_answers_of_a_gang_are_asked_for_again() -> None:
     world = World()
     gang(world, 2)
     for question in world.asked(1.0):
-        world.plugin.answered(question.uid, question.number, Answer(frozenset({"a"})), 1.0)
+        world.plugin.answered(question.uid, question.number, ExtenderAnswer(frozenset({"a"})), 1.0)
     assert len(world.asked(2.0 + module.STALE_S)) == 2
 
 
@@ -228,7 +228,7 @@ def test_a_gang_of_more_members_than_turns() -> None:
         asked = [entry for entry in given if isinstance(entry, AskExtenders)]
         assert len(asked) <= module.MAX_OPEN
         for entry in asked:
-            world.plugin.answered(entry.uid, entry.number, Answer(frozenset({"b"})), 1.0)
+            world.plugin.answered(entry.uid, entry.number, ExtenderAnswer(frozenset({"b"})), 1.0)
         bound |= {entry.uid: entry.node for entry in given if isinstance(entry, Bind)}
     assert bound == dict.fromkeys(uids, "b")
 
@@ -237,13 +237,13 @@ def test_an_error_about_one_member_is_the_gangs_reason() -> None:
     world = World()
     gang(world, 2)
     first, second = world.asked(1.0)
-    world.plugin.answered(first.uid, first.number, Answer(frozenset({"a"})), 1.0)
+    world.plugin.answered(first.uid, first.number, ExtenderAnswer(frozenset({"a"})), 1.0)
     world.plugin.failed(second.uid, second.number, "extender http://e: filter: status 500", 1.0)
     said = {entry.message for entry in world.cluster.decide(1.0) if isinstance(entry, Unschedulable)}
     words = "gang default/g: 1 of 2 members are admitted; default/g001 is not: extender http://e: filter: status 500"
     assert {message[: len(words)] for message in said} == {words}
     (again,) = world.asked(3.0)
-    world.plugin.answered(again.uid, again.number, Answer(frozenset({"b"})), 3.0)
+    world.plugin.answered(again.uid, again.number, ExtenderAnswer(frozenset({"b"})), 3.0)
     assert world.bound(3.0) == {"g000": "a", "g001": "b"}
 
 
@@ -257,10 +257,10 @@ def test_two_gangs_that_are_placed_together_do_not_spend_each_others_answers() -
     asked = world.asked(1.0)
     assert len(asked) == 4
     for question in asked[:2]:
-        world.plugin.answered(question.uid, question.number, Answer(frozenset({"a"})), 1.0)
+        world.plugin.answered(question.uid, question.number, ExtenderAnswer(frozenset({"a"})), 1.0)
         assert world.cluster.decide(1.0) == ()
     for question in asked[2:]:
-        world.plugin.answered(question.uid, question.number, Answer(frozenset({"b"})), 2.0)
+        world.plugin.answered(question.uid, question.number, ExtenderAnswer(frozenset({"b"})), 2.0)
     assert world.bound(2.0) == {"g0": "a", "g1": "a", "h0": "b", "h1": "b"}
 
 
@@ -268,7 +268,7 @@ def test_a_gang_that_an_extender_leaves_too_few_nodes_waits_with_its_words() -> 
     world = World()
     gang(world, 2, cpu=3_000)
     for question in world.asked(1.0):
-        answer = Answer(frozenset({"a"}), refused={"b": "no card"})
+        answer = ExtenderAnswer(frozenset({"a"}), refused={"b": "no card"})
         world.plugin.answered(question.uid, question.number, answer, 1.0)
     said = {entry.message for entry in world.cluster.decide(1.0) if isinstance(entry, Unschedulable)}
     assert len(said) == 1
@@ -280,14 +280,14 @@ def test_nodes_that_an_extender_refused_are_not_cleared_for_the_pod() -> None:
     world = World()
     world.pod("low-a", cpu=4_000)
     (question,) = world.asked(1.0)
-    world.plugin.answered("low-a", question.number, Answer(frozenset({"a"})), 1.0)
+    world.plugin.answered("low-a", question.number, ExtenderAnswer(frozenset({"a"})), 1.0)
     assert world.bound(1.0) == {"low-a": "a"}
     world.cluster.sending("low-a", 1.0)
     world.cluster.bound("low-a", 1.0)
     world.pod("high", cpu=4_000, priority=10)
     (question,) = world.asked(2.0)
     assert question.nodes == ("b",)
-    world.plugin.answered("high", question.number, Answer(frozenset(), refused={"b": "no card"}), 2.0)
+    world.plugin.answered("high", question.number, ExtenderAnswer(frozenset(), refused={"b": "no card"}), 2.0)
     found = [entry for entry in world.cluster.decide(2.0) if isinstance(entry, Preempt)]
     assert [(entry.node, [victim.uid for victim in entry.victims]) for entry in found] == [("a", ["low-a"])]
 
@@ -329,6 +329,6 @@ def test_a_pod_that_is_gone_ends_its_question() -> None:
     world.pod("p")
     (question,) = world.asked(1.0)
     world.cluster.pod_gone("p", 1.5)
-    assert not world.plugin.answered("p", question.number, Answer(frozenset({"a"})), 2.0)
+    assert not world.plugin.answered("p", question.number, ExtenderAnswer(frozenset({"a"})), 2.0)
     assert world.cluster.next_s() == float("inf")
     world.cluster.validate()

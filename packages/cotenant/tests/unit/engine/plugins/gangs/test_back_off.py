@@ -6,14 +6,14 @@ import pytest
 from tests.fakes.cluster.gang_world import binds, cluster, group, members, node, pod, preempted, see, settle, told
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.pod_state import State
+from cotenant.engine.framework.pod_state import SchedulingState
 from cotenant.engine.plugins.gangs.back_off import MAX_DOUBLINGS, GangBackOffs
-from cotenant.model.groups.gang import Mode
+from cotenant.model.groups.gang import GangMode
 
 
 def held(c: Cluster) -> set[str]:
     """Names of the pods that hold a node without being bound."""
-    found = {entry.seen.pod.name: entry for entry in c._pods.by_uid.values() if entry.state is State.WAITING}
+    found = {entry.seen.pod.name: entry for entry in c._pods.by_uid.values() if entry.state is SchedulingState.WAITING}
     return set(found)
 
 
@@ -35,7 +35,7 @@ def test_a_gang_that_can_never_complete_leaves_room_for_a_plain_pod() -> None:
     other releases it.
     """
     c = cluster(1, cpu=8000)
-    see(c, *members("a", 2, cpu=8000, mode=Mode.NON_STRICT, wait_s=6.0))
+    see(c, *members("a", 2, cpu=8000, mode=GangMode.NON_STRICT, wait_s=6.0))
     settle(c, 0.0)
     assert len(held(c)) == 1
     see(c, pod("plain", cpu=1000, created_s=1.0), now_s=1.0)
@@ -48,7 +48,7 @@ def test_a_gang_that_can_never_complete_leaves_room_for_a_plain_pod() -> None:
 
 def test_each_back_off_is_twice_as_long_as_the_one_before() -> None:
     c = cluster(1)
-    see(c, *members("a", 2, mode=Mode.NON_STRICT, wait_s=30.0))
+    see(c, *members("a", 2, mode=GangMode.NON_STRICT, wait_s=30.0))
     assert times_of_change(c, 350.0) == [
         (0.0, True),
         (30.0, False),
@@ -63,7 +63,7 @@ def test_each_back_off_is_twice_as_long_as_the_one_before() -> None:
 
 def test_a_back_off_is_longer_than_that_of_any_pod() -> None:
     c = cluster(1)
-    see(c, *members("a", 2, mode=Mode.NON_STRICT, wait_s=1.0))
+    see(c, *members("a", 2, mode=GangMode.NON_STRICT, wait_s=1.0))
     assert times_of_change(c, 30.0) == [(0.0, True), (1.0, False), (21.0, True), (22.0, False)]
 
 
@@ -80,7 +80,7 @@ def test_back_offs_grow_to_a_limit() -> None:
 
 def test_a_gang_in_back_off_is_bound_as_soon_as_it_fits() -> None:
     c = cluster(2)
-    see(c, *members("a", 4, mode=Mode.NON_STRICT, wait_s=30.0))
+    see(c, *members("a", 4, mode=GangMode.NON_STRICT, wait_s=30.0))
     settle(c, 0.0)
     out = settle(c, 30.0)
     assert not held(c)
@@ -97,10 +97,10 @@ def test_a_gang_in_back_off_is_bound_as_soon_as_it_fits() -> None:
 
 def test_a_member_that_arrives_in_back_off_takes_no_node_alone() -> None:
     c = cluster(2)
-    see(c, *members("a", 3, mode=Mode.NON_STRICT, wait_s=30.0))
+    see(c, *members("a", 3, mode=GangMode.NON_STRICT, wait_s=30.0))
     settle(c, 0.0)
     settle(c, 30.0)
-    see(c, pod("a-3", "a", 3, mode=Mode.NON_STRICT, wait_s=30.0, created_s=31.0), now_s=31.0)
+    see(c, pod("a-3", "a", 3, mode=GangMode.NON_STRICT, wait_s=30.0, created_s=31.0), now_s=31.0)
     settle(c, 31.0)
     settle(c, 50.0)
     assert not held(c)
@@ -111,8 +111,8 @@ def test_a_member_that_arrives_in_back_off_takes_no_node_alone() -> None:
 def test_gangs_that_are_placed_together_release_their_nodes_together() -> None:
     both = ("default/a", "default/b")
     c = cluster(3)
-    see(c, *members("a", 2, mode=Mode.NON_STRICT, wait_s=30.0, groups=both))
-    see(c, *members("b", 2, mode=Mode.NON_STRICT, wait_s=90.0, groups=both))
+    see(c, *members("a", 2, mode=GangMode.NON_STRICT, wait_s=30.0, groups=both))
+    see(c, *members("b", 2, mode=GangMode.NON_STRICT, wait_s=90.0, groups=both))
     settle(c, 0.0)
     assert len(held(c)) == 3
     settle(c, 30.0)
@@ -128,8 +128,8 @@ def test_gangs_that_are_placed_together_release_their_nodes_together() -> None:
 
 def test_a_gang_that_needs_another_does_not_make_it_back_off() -> None:
     c = cluster(2)
-    see(c, *members("a", 1, mode=Mode.NON_STRICT, wait_s=30.0, groups=("default/a", "default/b")))
-    see(c, *members("b", 2, mode=Mode.NON_STRICT, wait_s=300.0))
+    see(c, *members("a", 1, mode=GangMode.NON_STRICT, wait_s=30.0, groups=("default/a", "default/b")))
+    see(c, *members("b", 2, mode=GangMode.NON_STRICT, wait_s=300.0))
     settle(c, 0.0)
     settle(c, 30.0)
     b = c.plugins.gangs.describe("default/b")
@@ -140,14 +140,14 @@ def test_a_gang_that_needs_another_does_not_make_it_back_off() -> None:
 @pytest.mark.parametrize("what", ["minimum", "members"])
 def test_a_gang_that_changed_starts_with_a_short_back_off_again(what: str) -> None:
     c = cluster(1)
-    c.plugins.gangs.pod_group_seen(group("a", 2, mode=Mode.NON_STRICT, wait_s=30.0), 0.0)
+    c.plugins.gangs.pod_group_seen(group("a", 2, mode=GangMode.NON_STRICT, wait_s=30.0), 0.0)
     a = [pod(f"a-{i}", label="a") for i in range(2)]
     see(c, *a)
     settle(c, 0.0)
     settle(c, 30.0)
     assert not held(c)
     if what == "minimum":
-        c.plugins.gangs.pod_group_seen(group("a", 1, mode=Mode.NON_STRICT, wait_s=30.0), 31.0)
+        c.plugins.gangs.pod_group_seen(group("a", 1, mode=GangMode.NON_STRICT, wait_s=30.0), 31.0)
         assert len(binds(settle(c, 31.0) + settle(c, 45.0))) == 1
     else:
         for observed_pod in a:
@@ -160,7 +160,7 @@ def test_a_gang_that_changed_starts_with_a_short_back_off_again(what: str) -> No
 def test_a_gang_in_back_off_evicts_only_for_all_that_must_run() -> None:
     c = cluster(2)
     see(c, pod("low-0", on="n0", priority=-5), pod("low-1", on="n1", priority=-5))
-    a = members("a", 3, mode=Mode.NON_STRICT, wait_s=30.0, priority=5)
+    a = members("a", 3, mode=GangMode.NON_STRICT, wait_s=30.0, priority=5)
     see(c, *a)
     out = settle(c, 0.0)
     for i in range(2):
@@ -179,7 +179,7 @@ def test_a_gang_in_back_off_evicts_only_for_all_that_must_run() -> None:
 
 def test_a_rebuild_keeps_the_back_off() -> None:
     c = cluster(1)
-    see(c, *members("a", 2, mode=Mode.NON_STRICT, wait_s=30.0))
+    see(c, *members("a", 2, mode=GangMode.NON_STRICT, wait_s=30.0))
     settle(c, 0.0)
     settle(c, 30.0)
     c.rebuild(31.0)

@@ -22,11 +22,11 @@ from tests.fakes.cluster.gang_world import (
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
-from cotenant.engine.framework.pod_state import State
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.pod_state import SchedulingState
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.plugins.gangs.topology import topology_of
-from cotenant.model.cluster.observed import Phase
-from cotenant.model.groups.gang import GangPhase, GangTopology, MatchPolicy, Mode, PodGroupStatus
+from cotenant.model.cluster.observed import PodPhase
+from cotenant.model.groups.gang import GangMode, GangPhase, GangTopology, MatchPolicy, PodGroupStatus
 
 # ---- the gate
 
@@ -75,7 +75,7 @@ def test_a_member_deleted_while_the_others_wait_closes_the_gate_again() -> None:
     settle(c, 0.0)
     c.pod_gone(a[0].uid, 1.0)
     out = settle(c, 1.0)
-    assert c.state_of(a[1].uid) is State.BLOCKED
+    assert c.state_of(a[1].uid) is SchedulingState.BLOCKED
     assert told(out)["a-1"] == "gang default/a has 2 of 3 members; waits for 1 more"
 
 
@@ -123,7 +123,7 @@ def test_more_members_than_the_minimum() -> None:
 
 
 def test_a_gang_larger_than_a_batch_is_not_split() -> None:
-    c = cluster(40, settings=Settings(max_pods=4))
+    c = cluster(40, settings=EngineSettings(max_pods=4))
     see(c, pod("first", created_s=-1.0), *members("a", 30), pod("last", created_s=1.0))
     out = list(c.decide(0.0))
     assert len([name for name in binds(out) if name.startswith("a-")]) in (0, 30)
@@ -234,7 +234,7 @@ def test_a_replacement_goes_alone_where_others_have_ended() -> None:
     a = members("a", 4)
     see(
         c,
-        *(replace(observed_pod, node="n0", phase=Phase.SUCCEEDED) for observed_pod in a[:2]),
+        *(replace(observed_pod, node="n0", phase=PodPhase.SUCCEEDED) for observed_pod in a[:2]),
         replace(a[2], node="n0"),
     )
     see(c, pod("a-new", "a", 4))
@@ -272,7 +272,7 @@ def test_a_pod_group_deleted_while_its_pods_wait() -> None:
 def test_contradictions_are_told_and_stop_nobody() -> None:
     c = cluster(4)
     c.plugins.gangs.pod_group_seen(group("a", 2, total=1), 0.0)
-    see(c, pod("a-0", "a", 5, mode=Mode.NON_STRICT), pod("a-1", "a", 2))
+    see(c, pod("a-0", "a", 5, mode=GangMode.NON_STRICT), pod("a-1", "a", 2))
     assert len(binds(settle(c, 0.0))) == 2
     seen = c.plugins.gangs.describe("default/a")
     assert seen is not None
@@ -285,7 +285,7 @@ def test_contradictions_are_told_and_stop_nobody() -> None:
 
 def test_members_of_a_non_strict_gang_keep_their_nodes_and_are_bound_together() -> None:
     c = cluster(2)
-    a = members("a", 3, mode=Mode.NON_STRICT)
+    a = members("a", 3, mode=GangMode.NON_STRICT)
     see(c, *a)
     out = settle(c, 0.0)
     assert not binds(out)
@@ -298,7 +298,7 @@ def test_members_of_a_non_strict_gang_keep_their_nodes_and_are_bound_together() 
 
 def test_they_give_back_when_their_time_is_over() -> None:
     c = cluster(2)
-    a = members("a", 3, mode=Mode.NON_STRICT, wait_s=60.0)
+    a = members("a", 3, mode=GangMode.NON_STRICT, wait_s=60.0)
     see(c, *a)
     settle(c, 0.0)
     see(c, pod("other", created_s=9.0), now_s=10.0)
@@ -310,8 +310,8 @@ def test_they_give_back_when_their_time_is_over() -> None:
 
 def test_a_deadlock_of_two_ends_with_the_younger_giving_way() -> None:
     c = cluster(5)
-    old = members("old", 4, mode=Mode.NON_STRICT, created_s=1.0)
-    young = members("young", 4, mode=Mode.NON_STRICT, created_s=2.0)
+    old = members("old", 4, mode=GangMode.NON_STRICT, created_s=1.0)
+    young = members("young", 4, mode=GangMode.NON_STRICT, created_s=2.0)
     see(c, *(observed_pod for pair in zip(young, old, strict=True) for observed_pod in pair))
     out = settle(c, 0.0) + settle(c, 15.0) + settle(c, 30.0)
     assert set(binds(out)) == {f"old-{i}" for i in range(4)}
@@ -323,7 +323,7 @@ def test_a_deadlock_of_two_ends_with_the_younger_giving_way() -> None:
 
 def test_a_member_that_holds_its_node_is_not_evicted_for_a_more_important_pod() -> None:
     c = cluster(2)
-    see(c, *members("a", 3, mode=Mode.NON_STRICT))
+    see(c, *members("a", 3, mode=GangMode.NON_STRICT))
     settle(c, 0.0)
     see(c, pod("vip", priority=10), now_s=1.0)
     out = settle(c, 1.0) + settle(c, 15.0)
@@ -333,10 +333,10 @@ def test_a_member_that_holds_its_node_is_not_evicted_for_a_more_important_pod() 
 
 def test_a_held_member_that_is_deleted_or_loses_its_node() -> None:
     c = cluster(2)
-    a = members("a", 3, mode=Mode.NON_STRICT)
+    a = members("a", 3, mode=GangMode.NON_STRICT)
     see(c, *a)
     settle(c, 0.0)
-    held = [observed_pod for observed_pod in a if c.state_of(observed_pod.uid) is State.WAITING]
+    held = [observed_pod for observed_pod in a if c.state_of(observed_pod.uid) is SchedulingState.WAITING]
     c.pod_gone(held[0].uid, 1.0)
     settle(c, 1.0)
     c.node_gone(c.assigned().get(held[1].uid, "n0"), 2.0)
@@ -347,7 +347,7 @@ def test_a_held_member_that_is_deleted_or_loses_its_node() -> None:
 
 def test_a_rebuild_keeps_what_is_held() -> None:
     c = cluster(2)
-    see(c, *members("a", 3, mode=Mode.NON_STRICT))
+    see(c, *members("a", 3, mode=GangMode.NON_STRICT))
     settle(c, 0.0)
     c.rebuild(1.0)
     c.validate()
@@ -379,10 +379,10 @@ def test_a_pod_group_is_told_how_it_stands_only_when_that_is_news() -> None:
     assert phases(out)[-1] == ("Scheduled", 2, 0)
     confirm(c, out, 2.0)
     nodes = binds(out)
-    running = [replace(observed_pod, node=nodes[observed_pod.pod.name], phase=Phase.RUNNING) for observed_pod in a]
+    running = [replace(observed_pod, node=nodes[observed_pod.pod.name], phase=PodPhase.RUNNING) for observed_pod in a]
     see(c, *running, now_s=3.0)
     assert phases(settle(c, 3.0)) == [("Running", 2, 2)]
-    see(c, *(replace(observed_pod, phase=Phase.SUCCEEDED) for observed_pod in running), now_s=4.0)
+    see(c, *(replace(observed_pod, phase=PodPhase.SUCCEEDED) for observed_pod in running), now_s=4.0)
     assert phases(settle(c, 4.0)) == [("Finished", 2, 0)]
     for observed_pod in running:
         c.pod_gone(observed_pod.uid, 5.0)
@@ -395,7 +395,7 @@ def test_a_pod_group_is_told_how_it_stands_only_when_that_is_news() -> None:
 def test_a_pod_group_whose_members_were_deleted_counts_none() -> None:
     c = cluster(3)
     c.plugins.gangs.pod_group_seen(group("a", 2), 0.0)
-    a = [replace(pod(f"a-{i}", label="a"), node=f"n{i}", phase=Phase.RUNNING) for i in range(2)]
+    a = [replace(pod(f"a-{i}", label="a"), node=f"n{i}", phase=PodPhase.RUNNING) for i in range(2)]
     see(c, *a)
     assert phases(settle(c, 0.0))[-1] == ("Running", 2, 2)
     c.pod_gone(a[0].uid, 1.0)
@@ -483,7 +483,7 @@ def test_the_record_of_a_bound_member_names_its_gang() -> None:
 
 def test_members_that_waited_with_their_nodes_were_placed_together() -> None:
     c = cluster(1)
-    see(c, *members("a", 2, mode=Mode.NON_STRICT))
+    see(c, *members("a", 2, mode=GangMode.NON_STRICT))
     settle(c, 0.0)
     c.node_seen(node("late"))
     out = settle(c, 20.0)
@@ -495,10 +495,10 @@ def test_members_that_waited_with_their_nodes_were_placed_together() -> None:
 def test_a_gang_holds_its_nodes_until_the_gang_that_it_names_is_satisfied() -> None:
     """The named gang does not name it back: its members exist, which opens the gate, and have no room yet."""
     c = cluster(2)
-    linking = members("a", 2, mode=Mode.NON_STRICT, groups=("default/a", "default/b"))
+    linking = members("a", 2, mode=GangMode.NON_STRICT, groups=("default/a", "default/b"))
     see(c, *linking, *members("b", 1, cpu=3000))
     assert not binds(settle(c, 0.0))
-    assert {c.state_of(observed_pod.uid) for observed_pod in linking} == {State.WAITING}
+    assert {c.state_of(observed_pod.uid) for observed_pod in linking} == {SchedulingState.WAITING}
     c.node_seen(node("large", cpu=3000))
     assert set(binds(settle(c, 20.0))) == {"a-0", "a-1", "b-0"}
 
@@ -514,8 +514,8 @@ def test_a_strict_gang_is_not_placed_before_the_gang_that_it_names_is_satisfied(
 def test_a_gang_never_lets_one_go_first_that_needs_it() -> None:
     """Both hold nodes and wait for c. Were b to give its node back for a, which needs b, neither could complete."""
     c = cluster(3)
-    first = members("a", 1, mode=Mode.NON_STRICT, groups=("default/a", "default/b"))
-    second = members("b", 1, mode=Mode.NON_STRICT, groups=("default/b", "default/c"))
+    first = members("a", 1, mode=GangMode.NON_STRICT, groups=("default/a", "default/b"))
+    second = members("b", 1, mode=GangMode.NON_STRICT, groups=("default/b", "default/c"))
     see(c, *first, *second, *members("c", 1, cpu=3000))
     assert not binds(settle(c, 0.0))
     c.node_seen(node("large", cpu=3000))
@@ -525,8 +525,8 @@ def test_a_gang_never_lets_one_go_first_that_needs_it() -> None:
 def test_a_gang_whose_time_is_over_does_not_wait_for_one_that_needs_it() -> None:
     both = ("default/a", "default/b", "default/c")
     c = cluster(2)
-    short = members("a", 1, mode=Mode.NON_STRICT, groups=both, wait_s=60.0)
-    long = members("b", 1, mode=Mode.NON_STRICT, groups=both, wait_s=600.0)
+    short = members("a", 1, mode=GangMode.NON_STRICT, groups=both, wait_s=60.0)
+    long = members("b", 1, mode=GangMode.NON_STRICT, groups=both, wait_s=600.0)
     see(c, *short, *long, *members("c", 1, cpu=3000))
     assert not binds(settle(c, 0.0) + settle(c, 60.0))
     c.node_seen(node("large", cpu=4000))
@@ -535,17 +535,17 @@ def test_a_gang_whose_time_is_over_does_not_wait_for_one_that_needs_it() -> None
 
 def test_the_waiting_time_of_a_gang_begins_with_the_first_node_that_it_holds() -> None:
     c = cluster(1)
-    a = members("a", 3, mode=Mode.NON_STRICT, wait_s=60.0)
+    a = members("a", 3, mode=GangMode.NON_STRICT, wait_s=60.0)
     see(c, *a)
     settle(c, 0.0)
     c.node_seen(node("more"))
     settle(c, 30.0)
-    holding = [observed_pod for observed_pod in a if c.state_of(observed_pod.uid) is State.WAITING]
+    holding = [observed_pod for observed_pod in a if c.state_of(observed_pod.uid) is SchedulingState.WAITING]
     assert len(holding) == 2
     settle(c, 59.0)
-    assert {c.state_of(observed_pod.uid) for observed_pod in holding} == {State.WAITING}
+    assert {c.state_of(observed_pod.uid) for observed_pod in holding} == {SchedulingState.WAITING}
     settle(c, 60.0)
-    assert {c.state_of(observed_pod.uid) for observed_pod in holding} == {State.QUEUED}
+    assert {c.state_of(observed_pod.uid) for observed_pod in holding} == {SchedulingState.QUEUED}
     assert not c.assigned()
 
 
@@ -580,10 +580,10 @@ def test_a_gang_without_a_specification_may_hold_no_node() -> None:
 def test_one_strict_gang_of_a_bundle_gives_it_the_topology_of_the_first_that_has_one() -> None:
     c = racked({"a1": 2, "b1": 4})
     both = ("default/a", "default/b")
-    see(c, *members("a", 2, groups=both, mode=Mode.NON_STRICT))
+    see(c, *members("a", 2, groups=both, mode=GangMode.NON_STRICT))
     see(c, *members("b", 2, groups=both, topology=GangTopology((RACK,), True)))
     assert racks_of(settle(c, 0.0)) == {"b1"}
-    for mode, expected in ((Mode.NON_STRICT, None), (Mode.STRICT, GangTopology((RACK,)))):
+    for mode, expected in ((GangMode.NON_STRICT, None), (GangMode.STRICT, GangTopology((RACK,)))):
         lone = racked({"a1": 2})
         see(lone, *members("x", 3, mode=mode, topology=GangTopology((RACK,))))
         settle(lone, 0.0)

@@ -15,8 +15,8 @@ from tests.fakes.cluster.quota_world import pod as quota_pod
 from cotenant.engine.framework.instructions import Preempt
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import LabelSelector
-from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, Phase
-from cotenant.model.groups.gang import GangNotes, Mode
+from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, PodPhase
+from cotenant.model.groups.gang import GangMode, GangNotes
 from cotenant.model.groups.quota import PREEMPTIBLE
 
 
@@ -50,7 +50,11 @@ def test_members_that_succeeded_count_while_fewer_than_the_total_have() -> None:
     see(c, *pods)
     confirm(c, settle(c, 0.0), 0.0)
     for i, observed_pod in enumerate(pods):
-        see(c, replace(observed_pod, node=f"n{i}", phase=Phase.SUCCEEDED if i < 2 else Phase.FAILED), now_s=50.0 + i)
+        see(
+            c,
+            replace(observed_pod, node=f"n{i}", phase=PodPhase.SUCCEEDED if i < 2 else PodPhase.FAILED),
+            now_s=50.0 + i,
+        )
         settle(c, 50.0 + i)
     see(c, pod("again", "a", 2, total=3, created_s=61.0), now_s=61.0)
     assert set(binds(settle(c, 61.0))) == {"again"}
@@ -65,10 +69,12 @@ def test_the_second_try_of_the_last_member_needs_only_itself(succeeded: int) -> 
     out = settle(c, 0.0)
     confirm(c, out, 0.0)
     there = binds(out)
-    running = [replace(observed_pod, node=there[observed_pod.pod.name], phase=Phase.RUNNING) for observed_pod in pods]
+    running = [
+        replace(observed_pod, node=there[observed_pod.pod.name], phase=PodPhase.RUNNING) for observed_pod in pods
+    ]
     see(c, *running, now_s=1.0)
     for i, observed_pod in enumerate(running):
-        see(c, replace(observed_pod, phase=Phase.SUCCEEDED if i < succeeded else Phase.FAILED), now_s=50.0 + i)
+        see(c, replace(observed_pod, phase=PodPhase.SUCCEEDED if i < succeeded else PodPhase.FAILED), now_s=50.0 + i)
         settle(c, 50.0 + i)
     again = [pod(f"a-{i}-again", label="a", created_s=61.0) for i in range(succeeded, 3)]
     see(c, *again[:-1], now_s=61.0)
@@ -80,7 +86,7 @@ def test_the_second_try_of_the_last_member_needs_only_itself(succeeded: int) -> 
 def test_a_gang_that_has_run_to_its_end_and_is_filled_anew_begins_anew() -> None:
     c = cluster(3)
     c.plugins.gangs.pod_group_seen(group("a", 2), 0.0)
-    see(c, *(replace(pod(f"a-{i}", label="a"), phase=Phase.SUCCEEDED) for i in range(2)))
+    see(c, *(replace(pod(f"a-{i}", label="a"), phase=PodPhase.SUCCEEDED) for i in range(2)))
     see(c, pod("a-2", label="a"), now_s=1.0)
     assert not binds(settle(c, 1.0) + settle(c, 60.0))
     see(c, pod("a-3", label="a"), now_s=61.0)
@@ -142,7 +148,7 @@ def test_a_promise_to_other_members_does_not_hold_their_gang_back() -> None:
 
 def test_what_a_non_strict_gang_gives_back_others_may_have_though_it_is_alone() -> None:
     c = cluster(2)
-    see(c, *members("a", 3, mode=Mode.NON_STRICT, wait_s=30.0), pod("p", created_s=1.0))
+    see(c, *members("a", 3, mode=GangMode.NON_STRICT, wait_s=30.0), pod("p", created_s=1.0))
     assert not binds(settle(c, 0.0))
     assert set(binds(settle(c, 30.0))) == {"p"}
     assert not binds(settle(c, 60.0))
@@ -255,9 +261,9 @@ class Unread(dict[str, object]):
 
 def test_a_decision_does_not_look_at_gangs_that_neither_hold_nodes_nor_yield(monkeypatch: pytest.MonkeyPatch) -> None:
     c = cluster(4)
-    see(c, *members("runs", 2), *members("holds", 2, 3, mode=Mode.NON_STRICT))
+    see(c, *members("runs", 2), *members("holds", 2, 3, mode=GangMode.NON_STRICT))
     assert set(binds(settle(c, 0.0))) == {"runs-0", "runs-1"}
-    see(c, pod("holds-2", "holds", 3, mode=Mode.NON_STRICT), now_s=1.0)
+    see(c, pod("holds-2", "holds", 3, mode=GangMode.NON_STRICT), now_s=1.0)
     settle(c, 1.0)
     gangs = c.plugins.gangs
     assert [gang.key for gang in gangs.holding()] == ["default/holds"]
@@ -272,7 +278,7 @@ def test_a_decision_does_not_look_at_gangs_that_neither_hold_nodes_nor_yield(mon
 
 def test_a_gang_that_yields_is_looked_at_until_it_need_not_or_is_gone() -> None:
     c = cluster(2)
-    a = members("a", 3, mode=Mode.NON_STRICT)
+    a = members("a", 3, mode=GangMode.NON_STRICT)
     see(c, *a, *members("b", 2))
     settle(c, 0.0)
     gangs = c.plugins.gangs

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.fakes.cluster.gang_world import BLOCK, RACK, binds, cluster, group, members, node, pod, see, settle, told
 
 from cotenant.engine.cluster import Cluster
-from cotenant.model.groups.gang import GangNotes, Mode
+from cotenant.model.groups.gang import GangMode, GangNotes
 from cotenant.model.groups.network_topology import NODE_LAYER, GatherRule, NetworkLayer, NetworkTopology
 
 NETWORK = NetworkTopology(
@@ -69,7 +69,7 @@ def test_what_is_not_considered_is_said_of_the_gang() -> None:
 
 def test_a_non_strict_gang_says_that_it_is_not_gathered() -> None:
     c = racks({"x1": 1, "x2": 1})
-    see(c, *members("a", 2, gather=MUST, mode=Mode.NON_STRICT))
+    see(c, *members("a", 2, gather=MUST, mode=GangMode.NON_STRICT))
     assert len(binds(settle(c, 0.0))) == 2
     view = c.plugins.gangs.describe("default/a")
     assert view is not None

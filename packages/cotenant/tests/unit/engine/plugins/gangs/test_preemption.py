@@ -24,7 +24,7 @@ from cotenant.engine.framework.instructions import Instruction, Preempt
 from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod
-from cotenant.model.groups.gang import GangTopology, Mode
+from cotenant.model.groups.gang import GangMode, GangTopology
 
 # ---- a gang preempts
 
@@ -173,7 +173,7 @@ def test_of_several_gangs_the_one_that_loses_least_goes() -> None:
 
 def test_members_of_non_strict_gangs_are_pods_like_others() -> None:
     c = cluster(2)
-    see(c, *seated("old", 2, mode=Mode.NON_STRICT), pod("vip", priority=10))
+    see(c, *seated("old", 2, mode=GangMode.NON_STRICT), pod("vip", priority=10))
     assert len(victims(settle(c, 0.0))) == 1
 
 

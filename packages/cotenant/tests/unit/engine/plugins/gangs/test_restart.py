@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.cluster.gang_world import binds, cluster, confirm, group, members, pod, see, settle
 
 from cotenant.engine.cluster import Cluster
-from cotenant.model.cluster.observed import Phase
+from cotenant.model.cluster.observed import PodPhase
 
 BOTH = pytest.mark.parametrize("again", [False, True], ids=["running on", "built again"])
 
@@ -23,7 +23,7 @@ def running(c: Cluster, count: int = 3) -> list[str]:
     assert len(there) == count
     see(
         c,
-        *(replace(observed_pod, node=there[observed_pod.pod.name], phase=Phase.RUNNING) for observed_pod in pods),
+        *(replace(observed_pod, node=there[observed_pod.pod.name], phase=PodPhase.RUNNING) for observed_pod in pods),
         now_s=1.0,
     )
     settle(c, 1.0)
@@ -65,7 +65,9 @@ def test_members_that_have_ended(again: bool) -> None:
     c.plugins.gangs.pod_group_seen(group("a", 3), 0.0)
     uids = running(c)
     for i, uid in enumerate(uids):
-        ended = replace(pod(f"a-{i}", label="a", on=f"n{i}"), uid=uid, phase=Phase.SUCCEEDED if i < 2 else Phase.FAILED)
+        ended = replace(
+            pod(f"a-{i}", label="a", on=f"n{i}"), uid=uid, phase=PodPhase.SUCCEEDED if i < 2 else PodPhase.FAILED
+        )
         see(c, ended, now_s=50.0 + i)
         settle(c, 50.0 + i)
     go_on(c, again, 60.0)

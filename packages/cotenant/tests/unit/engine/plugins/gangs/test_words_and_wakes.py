@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.fakes.cluster.gang_world import binds, cluster, group, members, node, pod, see, settle, told
 
-from cotenant.model.groups.gang import Mode
+from cotenant.model.groups.gang import GangMode
 
 ORDINALS = {
     1: "1st",
@@ -42,7 +42,7 @@ def test_a_gang_hears_how_many_members_fit_and_which_does_not(first: int) -> Non
 
 def test_only_a_change_of_what_a_pod_group_asks_for_ends_its_back_off() -> None:
     c = cluster(1)
-    asks = group("a", 2, mode=Mode.NON_STRICT, wait_s=30.0)
+    asks = group("a", 2, mode=GangMode.NON_STRICT, wait_s=30.0)
     c.plugins.gangs.pod_group_seen(asks, 0.0)
     see(c, *(pod(f"a-{i}", label="a") for i in range(2)))
     settle(c, 0.0)
@@ -52,7 +52,7 @@ def test_only_a_change_of_what_a_pod_group_asks_for_ends_its_back_off() -> None:
         out = settle(c, at_s)
         assert not binds(out)
         assert not c.reserved()
-    c.plugins.gangs.pod_group_seen(group("a", 1, mode=Mode.NON_STRICT, wait_s=30.0), 40.0)
+    c.plugins.gangs.pod_group_seen(group("a", 1, mode=GangMode.NON_STRICT, wait_s=30.0), 40.0)
     assert len(binds(settle(c, 40.0))) == 1
 
 

@@ -7,17 +7,17 @@ import pytest
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.model.cluster.labels import NO_LABELS
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.workload_profile import (
-    Axis,
     AxisReading,
-    Figure,
-    Source,
+    FigureSource,
+    ProfileAxis,
+    ProfileFigure,
     Unknown,
     WorkloadProfile,
     WorkloadRef,
@@ -29,14 +29,14 @@ GIB = 1 << 30
 
 
 def declared(workload: str, disk: int, namespace: str = "default", key: str = "") -> WorkloadProfile:
-    reading = AxisReading(Figure(disk, disk, disk, 0, Source.DECLARED), Unknown("x"))
+    reading = AxisReading(ProfileFigure(disk, disk, disk, 0, FigureSource.DECLARED), Unknown("x"))
     name = f"{namespace}/{key or workload}"
-    return WorkloadProfile(name, WorkloadRef("Job", workload), declared={Axis.DISK: reading}, uid=name)
+    return WorkloadProfile(name, WorkloadRef("Job", workload), declared={ProfileAxis.DISK: reading}, uid=name)
 
 
 class World:
     def __init__(self, nodes: int = 3, policy: str = "cotenant", cpu_m: int = 16_000) -> None:
-        self.engine = Cluster(profile(policy), np.random.default_rng(0), Settings(max_pods=100))
+        self.engine = Cluster(profile(policy), np.random.default_rng(0), EngineSettings(max_pods=100))
         for i in range(nodes):
             self.engine.node_seen(Node(f"n{i}", Amounts.of({"cpu": cpu_m, "memory": 64 * GIB, "pods": 50})))
 
@@ -161,7 +161,7 @@ def test_a_captured_plugin_has_the_profiles_of_its_time_and_reads_nothing_later(
     world.engine.workload_profile_gone(declared("etl", 700).key, 1.0)
     copy = World()
     copy.engine = Cluster(
-        profile("cotenant"), np.random.default_rng(0), Settings(max_pods=100), PluginRegistry(neighbours=make())
+        profile("cotenant"), np.random.default_rng(0), EngineSettings(max_pods=100), PluginRegistry(neighbours=make())
     )
     for i in range(2):
         copy.engine.node_seen(Node(f"n{i}", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))

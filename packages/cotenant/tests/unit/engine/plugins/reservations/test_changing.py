@@ -8,12 +8,12 @@ from tests.fakes.cluster.reservation_world import World, node, pod, reservation,
 
 from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
-from cotenant.model.groups.reservation import ObjectOwner, Owner, Phase
-from cotenant.model.groups.reservation_notes import Allocated
+from cotenant.model.groups.reservation import ObjectOwner, ReservationOwner, ReservationPhase
+from cotenant.model.groups.reservation_notes import AllocatedReservation
 
 
-def named(name: str) -> tuple[Owner, ...]:
-    return (Owner(object=ObjectOwner(name, "default")),)
+def named(name: str) -> tuple[ReservationOwner, ...]:
+    return (ReservationOwner(object=ObjectOwner(name, "default")),)
 
 
 def test_who_is_an_owner_no_more_is_not_queued_with_who_is_one_now() -> None:
@@ -29,7 +29,7 @@ def test_who_is_an_owner_no_more_is_not_queued_with_who_is_one_now() -> None:
 
 
 def drew(name: str) -> Holdings:
-    return Holdings(reservation=Allocated(name, f"uid-{name}"))
+    return Holdings(reservation=AllocatedReservation(name, f"uid-{name}"))
 
 
 def left(w: World, name: str = "r") -> object:
@@ -47,7 +47,7 @@ def test_a_note_is_not_believed_before_its_pod_has_a_node() -> None:
     assert w.pods["uid-owner"].holds == drew("r")
     w.see(pod("stranger", 2000))
     w.go()
-    assert (w.on("owner"), w.on("stranger"), w.held["uid-r"].phase) == ("a", "a", Phase.SUCCEEDED)
+    assert (w.on("owner"), w.on("stranger"), w.held["uid-r"].phase) == ("a", "a", ReservationPhase.SUCCEEDED)
 
 
 def test_a_pod_that_does_not_draw_loses_its_copied_note_with_the_bind() -> None:
@@ -57,7 +57,7 @@ def test_a_pod_that_does_not_draw_loses_its_copied_note_with_the_bind() -> None:
     w.see(replace(pod("stranger", 2000), holds=drew("r"), written=("note",)))
     (bind,) = (instruction for instruction in w.go() if isinstance(instruction, Bind))
     assert (bind.holds, bind.written) == (NO_HOLDINGS, ("note",))
-    assert (w.on("stranger"), left(w), w.held["uid-r"].phase) == ("a", size(2000), Phase.AVAILABLE)
+    assert (w.on("stranger"), left(w), w.held["uid-r"].phase) == ("a", size(2000), ReservationPhase.AVAILABLE)
 
 
 def test_what_a_bound_pod_says_later_is_counted() -> None:

@@ -8,12 +8,12 @@ import pytest
 from tests.fakes.cluster.cpu_cluster import tells, zones
 from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
 
-from cotenant.engine.plugins.reservations.instructions import Reserve
+from cotenant.engine.plugins.reservations.instructions import ReserveNode
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.cpus.spec import BindPolicy, NumaTopologySpec, ResourceSpec, TopologyPolicy
-from cotenant.model.groups.reservation import AllocatePolicy, Phase, Reservation
+from cotenant.model.groups.reservation import AllocatePolicy, Reservation, ReservationPhase
 from cotenant.model.resources import Amounts
 
 LSR = {"qos": QoSClass.LSR, "priority": 9500, "priority_class": PriorityClass.NONE}
@@ -56,7 +56,7 @@ def test_it_is_given_cpus_says_which_and_nobody_else_gets_them() -> None:
     w = world()
     w.see(kept_for(4))
     (reserve,) = w.go()
-    assert isinstance(reserve, Reserve)
+    assert isinstance(reserve, ReserveNode)
     assert reserve.holds.cpus is not None
     assert reserve.holds.cpus.cpus == kept(w) == (0, 1, 2, 3)
     w.see(lsr("stranger", 4), lsr("second", 2))
@@ -92,7 +92,7 @@ def test_used_once_what_its_owner_did_not_take_is_free() -> None:
     w.go()
     w.see(owner("x", 2))
     w.go()
-    assert w.held["uid-r"].phase is Phase.SUCCEEDED
+    assert w.held["uid-r"].phase is ReservationPhase.SUCCEEDED
     w.see(lsr("stranger", 6))
     w.go()
     assert set(has(w, "x")) | set(has(w, "stranger")) == set(range(8))

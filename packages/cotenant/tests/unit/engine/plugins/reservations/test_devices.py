@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
 
 from cotenant.engine.framework.instructions import Unschedulable
-from cotenant.engine.plugins.reservations.instructions import Reserve
+from cotenant.engine.plugins.reservations.instructions import ReserveNode
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.devices.allocation import DeviceAllocation
@@ -16,7 +16,7 @@ from cotenant.model.devices.device import Device, DeviceType, FunctionGroup, Vir
 from cotenant.model.devices.hints import DeviceHint
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.groups.gang import GangNotes
-from cotenant.model.groups.reservation import AllocatePolicy, Phase
+from cotenant.model.groups.reservation import AllocatePolicy, ReservationPhase
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, RDMA, Amounts
 
 WHOLE = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 1000})
@@ -72,7 +72,7 @@ def test_it_is_given_devices_says_which_and_nobody_else_gets_them() -> None:
     w = world()
     w.see(reservation(also=cards(2)))
     (reserve,) = w.go()
-    assert isinstance(reserve, Reserve)
+    assert isinstance(reserve, ReserveNode)
     assert minors(reserve.holds) == [0, 1]
     assert reserve.status.allocatable.get(NVIDIA_GPU) == 2
     assert kept(w) == {0: 100, 1: 100}
@@ -105,7 +105,7 @@ def test_an_owner_gets_them_and_used_once_the_rest_is_free() -> None:
     w.see(web("owner", also=cards(1)))
     w.go()
     assert has(w, "owner") == [1]
-    assert w.held["uid-r"].phase is Phase.SUCCEEDED
+    assert w.held["uid-r"].phase is ReservationPhase.SUCCEEDED
     assert w.held["uid-r"].allocated.get(NVIDIA_GPU) == 1
     w.see(pod("later", also=cards(2)))
     w.go()
@@ -294,11 +294,11 @@ def test_a_crash_between_the_annotations_and_the_status() -> None:
     w = world("a")
     w.see(reservation(also=cards(2)))
     (reserve,) = w.cluster.decide(0.0)
-    assert isinstance(reserve, Reserve)
+    assert isinstance(reserve, ReserveNode)
     w.held["uid-r"] = replace(w.held["uid-r"], holds=reserve.holds)
     w.see(pod("stranger", also=cards(2), on="a", holds=Holdings(devices=reserve.holds.devices)))
     fresh = w.again()
-    (again,) = (instruction for instruction in fresh.go() if isinstance(instruction, Reserve))
+    (again,) = (instruction for instruction in fresh.go() if isinstance(instruction, ReserveNode))
     assert again.has is not None
     assert (minors(again.has), minors(again.holds)) == ([0, 1], [2, 3])
 
@@ -307,10 +307,10 @@ def test_after_a_try_that_failed_nobody_knows_what_was_written() -> None:
     w = world("a")
     w.see(reservation(also=cards(2)))
     (first,) = w.cluster.decide(0.0)
-    assert isinstance(first, Reserve)
+    assert isinstance(first, ReserveNode)
     assert first.has == Holdings()
     w.cluster.bind_failed("uid-r", "the connection broke", 0.0)
-    (again,) = (instruction for instruction in w.go(60.0) if isinstance(instruction, Reserve))
+    (again,) = (instruction for instruction in w.go(60.0) if isinstance(instruction, ReserveNode))
     assert again.has is None
 
 
@@ -323,11 +323,11 @@ def test_it_expires_while_its_node_is_being_written() -> None:
     w.see(pod("stranger", also=cards(4)))
     w.go()
     assert has(w, "stranger") == [0, 1, 2, 3]
-    assert isinstance(reserve, Reserve)
+    assert isinstance(reserve, ReserveNode)
     w.written(reserve.status, holds=reserve.holds)  # the late word
     w.cluster.bound("uid-r", w.now_s)
     w.go()
-    assert w.held["uid-r"].phase is Phase.FAILED
+    assert w.held["uid-r"].phase is ReservationPhase.FAILED
     assert w.reservations.describe("r").holds == Holdings()  # type: ignore[union-attr]
 
 
@@ -362,7 +362,7 @@ def test_an_owner_whose_bind_fails_gives_them_back() -> None:
 def test_devices_told_of_a_reservation_without_numbers_are_guessed() -> None:
     """Somebody else wrote its node and no annotation: as much is kept as was asked for."""
     w = world()
-    w.see(reservation(also=cards(3), phase=Phase.AVAILABLE, node="a", allocate_once=False))
+    w.see(reservation(also=cards(3), phase=ReservationPhase.AVAILABLE, node="a", allocate_once=False))
     w.go()
     w.see(pod("stranger", also=cards(2)))
     w.go()

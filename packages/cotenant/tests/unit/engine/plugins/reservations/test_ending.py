@@ -8,7 +8,7 @@ from tests.fakes.cluster.reservation_world import World, node, pod, reservation,
 
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation
 from cotenant.model.groups.reservation import (
-    Phase,
+    ReservationPhase,
 )
 
 
@@ -22,7 +22,7 @@ def test_time_is_over() -> None:
     assert w.cluster.next_s() <= 100.0
     w.go(51.0)
     w.go(10.0)
-    assert w.held["uid-r"].phase is Phase.FAILED
+    assert w.held["uid-r"].phase is ReservationPhase.FAILED
     assert [(c.type, c.reason) for c in w.held["uid-r"].conditions] == [
         ("Scheduled", "Scheduled"),
         ("Ready", "Expired"),
@@ -35,10 +35,10 @@ def test_an_end_wins_over_the_lifetime_and_zero_is_for_ever() -> None:
     w.see(reservation("by-end", expires_s=10.0, ttl_s=0.0), reservation("for-ever", ttl_s=0.0))
     w.go()
     w.go(11.0)
-    assert w.held["uid-by-end"].phase is Phase.FAILED
+    assert w.held["uid-by-end"].phase is ReservationPhase.FAILED
     w.go(1e7)
     assert "uid-by-end" not in w.held  # deleted a day after its end
-    assert w.held["uid-for-ever"].phase is Phase.AVAILABLE
+    assert w.held["uid-for-ever"].phase is ReservationPhase.AVAILABLE
 
 
 def test_an_ended_one_is_deleted_a_day_later() -> None:
@@ -46,7 +46,7 @@ def test_an_ended_one_is_deleted_a_day_later() -> None:
     w.see(reservation(ttl_s=100.0))
     w.go()
     w.go(101.0)
-    assert w.held["uid-r"].phase is Phase.FAILED
+    assert w.held["uid-r"].phase is ReservationPhase.FAILED
     w.go(86_000.0)
     assert "uid-r" in w.held
     given = w.go(500.0)
@@ -55,11 +55,11 @@ def test_an_ended_one_is_deleted_a_day_later() -> None:
 
 def test_its_node_is_gone() -> None:
     w = World(node("a"), node("b"))
-    w.see(reservation(phase=Phase.AVAILABLE, node="a"))
+    w.see(reservation(phase=ReservationPhase.AVAILABLE, node="a"))
     w.go()
     w.cluster.node_gone("a", 1.0)
     w.go(1.0)
-    assert w.held["uid-r"].phase is Phase.FAILED
+    assert w.held["uid-r"].phase is ReservationPhase.FAILED
     assert w.held["uid-r"].conditions[-1].message == "node a is gone"
 
 
@@ -70,7 +70,7 @@ def test_a_node_that_comes_back_before_the_next_judgement_changes_nothing() -> N
     w.cluster.node_gone("a", 1.0)
     w.cluster.node_seen(node("a"))
     w.go(1.0)
-    assert w.held["uid-r"].phase is Phase.AVAILABLE
+    assert w.held["uid-r"].phase is ReservationPhase.AVAILABLE
 
 
 def test_a_deleted_reservation_gives_its_room_back_and_its_owners_stay() -> None:

@@ -7,14 +7,14 @@ from dataclasses import replace
 from tests.fakes.cluster.reservation_world import World, node, pod, reservation, size, web
 
 from cotenant.engine.framework.instructions import Bind, Preempt, Unschedulable
-from cotenant.engine.framework.pod_state import State
+from cotenant.engine.framework.pod_state import SchedulingState
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
-from cotenant.model.groups.gang import POD_GROUP, GangNotes, Mode
-from cotenant.model.groups.reservation import AllocatePolicy, Phase
+from cotenant.model.groups.gang import POD_GROUP, GangMode, GangNotes
+from cotenant.model.groups.reservation import AllocatePolicy, ReservationPhase
 from cotenant.model.groups.reservation_notes import ReservationAffinity
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
 
@@ -49,7 +49,7 @@ def test_members_draw_and_others_of_them_find_room_beside() -> None:
     w = World(node("a"))
     w.see(reservation(allocate_once=False, pod_labels=Labels.of({"app": "web", POD_GROUP: "g"})))
     w.go()
-    assert w.held["uid-r"].phase is Phase.AVAILABLE  # its template's gang is left out
+    assert w.held["uid-r"].phase is ReservationPhase.AVAILABLE  # its template's gang is left out
     w.see(*members(web("one", 1000), web("two", 1500), pod("three", 1000)))
     binds = [instruction for instruction in w.go() if isinstance(instruction, Bind)]
     assert len(binds) == 3
@@ -104,7 +104,7 @@ def test_each_member_has_a_reservation_of_its_own_with_devices() -> None:
     w.see(*members(web("one", 1000, also=cards), web("two", 1000, also=cards)))
     w.go(20.0)
     assert {drew(w, "one"), drew(w, "two")} == {"r", "s"}
-    assert all(held.phase is Phase.SUCCEEDED for held in w.held.values())
+    assert all(held.phase is ReservationPhase.SUCCEEDED for held in w.held.values())
 
 
 def test_members_that_insist_draw_or_the_gang_waits() -> None:
@@ -125,7 +125,7 @@ def test_members_that_insist_draw_or_the_gang_waits() -> None:
 
 def test_a_gang_that_fits_only_if_nobody_draws_is_placed_so() -> None:
     w = World(node("a"), node("b"))
-    w.see(reservation(cpu=1000, phase=Phase.AVAILABLE, node="a", allocate_once=False))
+    w.see(reservation(cpu=1000, phase=ReservationPhase.AVAILABLE, node="a", allocate_once=False))
     w.go()
     w.see(*members(web("owner", 3000), pod("only-a", 3000, node_selector=Labels.of({HOSTNAME: "a"}))))
     w.go()
@@ -147,21 +147,21 @@ def test_a_member_whose_bind_fails_gives_back_what_it_drew() -> None:
 
 
 def test_a_gang_that_gives_back_gives_back_to_the_reservation_and_no_other_gang_takes_it() -> None:
-    waits = Demands(gang=GangNotes(name="waits", min_available=2, mode=Mode.NON_STRICT, wait_s=10.0))
+    waits = Demands(gang=GangNotes(name="waits", min_available=2, mode=GangMode.NON_STRICT, wait_s=10.0))
     whole = Demands(gang=GangNotes(name="whole", min_available=2))
     w = World(node("a"))
     w.see(reservation(allocate_once=False))
     w.go()
     w.see(web("one", 2000, demands=waits), web("two", 4000, demands=waits))
     w.go()
-    assert w.cluster.state_of("uid-one") is State.WAITING
+    assert w.cluster.state_of("uid-one") is SchedulingState.WAITING
     assert w.reservations.describe("r").left == size(1000)  # type: ignore[union-attr]
     w.see(pod("x", 1500, demands=whole), pod("y", 1500, demands=whole))
     w.go()
     w.go(11.0)
     w.go(20.0)
-    assert w.cluster.state_of("uid-one") in (State.QUEUED, State.WAITING)
-    drawn = w.cluster.state_of("uid-one") is State.WAITING
+    assert w.cluster.state_of("uid-one") in (SchedulingState.QUEUED, SchedulingState.WAITING)
+    drawn = w.cluster.state_of("uid-one") is SchedulingState.WAITING
     assert w.reservations.describe("r").left == size(1000 if drawn else 3000)  # type: ignore[union-attr]
     assert (w.on("x"), w.on("y")) == ("", "")
 
@@ -170,7 +170,7 @@ def test_an_owner_that_waits_for_room_beside_is_woken_when_a_gang_gives_back() -
     w = World(node("a"))
     w.see(reservation(cpu=2000, allocate_once=False))
     w.go()
-    waits = Demands(gang=GangNotes(name="g", min_available=2, mode=Mode.NON_STRICT, wait_s=60.0))
+    waits = Demands(gang=GangNotes(name="g", min_available=2, mode=GangMode.NON_STRICT, wait_s=60.0))
     w.see(pod("holds", 2000, demands=waits), pod("other", 2000, demands=waits))
     w.go()
     w.see(web("owner", 4000))

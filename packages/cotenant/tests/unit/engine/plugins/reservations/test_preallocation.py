@@ -11,15 +11,15 @@ from tests.fakes.cluster.reservation_world import WEB, World, node, pod, reserva
 from tests.property.few import first_cases
 
 from cotenant.engine.framework.instructions import Bind, Preempt
-from cotenant.engine.plugins.reservations.instructions import ReservationStatus, Reserve
+from cotenant.engine.plugins.reservations.instructions import ReservationStatus, ReserveNode
 from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cluster.taints import Taint
 from cotenant.model.groups.quota import NAME, Quota, QuotaObject
-from cotenant.model.groups.reservation import AllocatePolicy, Phase, PreAllocation, Reservation
-from cotenant.model.groups.reservation_notes import IGNORED, PRE_ALLOCATABLE, Allocated, ReservationAffinity
+from cotenant.model.groups.reservation import AllocatePolicy, PreAllocation, Reservation, ReservationPhase
+from cotenant.model.groups.reservation_notes import IGNORED, PRE_ALLOCATABLE, AllocatedReservation, ReservationAffinity
 from cotenant.model.resources import NVIDIA_GPU, Amounts
 
 ONE, SEVERAL = PreAllocation(), PreAllocation(multiple=True)
@@ -45,13 +45,13 @@ def left(w: World) -> Amounts:
 def test_a_full_node_is_reserved_by_taking_a_running_owner() -> None:
     w = running(web("x", 2000, on="a"), pod("other", 1000, on="a"))  # 1 of 4 CPUs is free
     w.see(reservation("plain", 3000))
-    assert not any(isinstance(instruction, Reserve) for instruction in w.go())
+    assert not any(isinstance(instruction, ReserveNode) for instruction in w.go())
     w.reservations.gone("plain", w.now_s)
     w.see(taking())
-    (reserve,) = (instruction for instruction in w.go() if isinstance(instruction, Reserve))
+    (reserve,) = (instruction for instruction in w.go() if isinstance(instruction, ReserveNode))
     assert (reserve.node, [taken.name for taken in reserve.takes]) == ("a", ["x"])
     held = w.held["uid-r"]
-    assert (held.phase, held.allocatable, held.allocated) == (Phase.AVAILABLE, size(3000), size(2000))
+    assert (held.phase, held.allocatable, held.allocated) == (ReservationPhase.AVAILABLE, size(3000), size(2000))
     assert [owner.name for owner in held.current] == ["x"]
     assert left(w) == size(1000)
     w.see(pod("stranger", 1000))
@@ -86,24 +86,24 @@ def test_it_survives_a_restart() -> None:
 def test_one_pod_or_as_many_as_are_needed(cpu: int, policy: PreAllocation, taken: list[str]) -> None:
     w = running(web("x", 1500, on="a"), web("y", 2000, on="a"))
     w.see(taking(policy, cpu))
-    given_ = [instruction for instruction in w.go() if isinstance(instruction, Reserve)]
+    given_ = [instruction for instruction in w.go() if isinstance(instruction, ReserveNode)]
     assert sorted(owner.name for reserve in given_ for owner in reserve.takes) == taken
 
 
 def test_restricted_takes_no_pod_that_exceeds_it() -> None:
     w = running(web("x", 3500, on="a"))
     w.see(replace(taking(), policy=AllocatePolicy.RESTRICTED))
-    assert not any(isinstance(instruction, Reserve) for instruction in w.go())
+    assert not any(isinstance(instruction, ReserveNode) for instruction in w.go())
     w.see(replace(w.held["uid-r"], policy=AllocatePolicy.ALIGNED))
     w.go(20.0)
-    assert (w.held["uid-r"].phase, left(w)) == (Phase.AVAILABLE, Amounts())
+    assert (w.held["uid-r"].phase, left(w)) == (ReservationPhase.AVAILABLE, Amounts())
 
 
 def test_required_is_placed_with_a_pod_only_and_says_so() -> None:
     w = running()
     w.see(taking(PreAllocation(required=True), 1000))
     (status,) = (instruction for instruction in w.go() if isinstance(instruction, ReservationStatus))
-    assert status.phase is Phase.PENDING
+    assert status.phase is ReservationPhase.PENDING
     assert status.conditions[0].message.startswith("The reservation requires pre-allocation.")
     assert "No running pod can be pre-allocated to it." in status.conditions[0].message
     w.see(web("x", 500, on="a"))
@@ -114,10 +114,10 @@ def test_required_is_placed_with_a_pod_only_and_says_so() -> None:
 def test_without_a_pod_that_helps_it_is_placed_like_any_other() -> None:
     w = running(web("x", 4000, on="a"), nodes=(node("a"), node("b")))
     w.see(taking(cpu=2000))
-    (reserve,) = (instruction for instruction in w.go() if isinstance(instruction, Reserve))
+    (reserve,) = (instruction for instruction in w.go() if isinstance(instruction, ReserveNode))
     assert (reserve.node, [owner.name for owner in reserve.takes]) == ("a", ["x"])  # pods that can be taken come first
     w.see(replace(taking(cpu=2000), name="s", uid="uid-s"))
-    (reserve,) = (instruction for instruction in w.go() if isinstance(instruction, Reserve))
+    (reserve,) = (instruction for instruction in w.go() if isinstance(instruction, ReserveNode))
     assert (reserve.node, reserve.takes) == ("b", ())
 
 
@@ -130,14 +130,14 @@ def test_mode_cluster_takes_marked_pods_by_their_priority() -> None:
         pod("mid", 1000, on="a", labels=marked),
     )
     w.see(taking(PreAllocation(cluster=True), 1000))
-    (reserve,) = (instruction for instruction in w.go() if isinstance(instruction, Reserve))
+    (reserve,) = (instruction for instruction in w.go() if isinstance(instruction, ReserveNode))
     assert [owner.name for owner in reserve.takes] == ["high"]
 
 
 @pytest.mark.parametrize(
     "unfit",
     [
-        web("x", 2000, on="a", holds=Holdings(reservation=Allocated("s", "uid-s"))),
+        web("x", 2000, on="a", holds=Holdings(reservation=AllocatedReservation("s", "uid-s"))),
         web("x", 2000, on="a", demands=Demands(reservation_affinity=ReservationAffinity("other"))),
         web("x", 2000, on="a", demands=Demands(exact_match=("cpu",))),
         pod("x", 2000, on="a"),
@@ -148,16 +148,16 @@ def test_mode_cluster_takes_marked_pods_by_their_priority() -> None:
 def test_pods_that_are_not_taken(unfit: object) -> None:
     w = running(unfit)
     w.see(taking())
-    assert not any(isinstance(instruction, Reserve) for instruction in w.go())
+    assert not any(isinstance(instruction, ReserveNode) for instruction in w.go())
 
 
 def test_taints_keep_pods_from_being_taken_and_the_mark_unschedulable_does_not() -> None:
     w = running(web("x", 2000, on="a"))
     w.see(replace(taking(), taints=(Taint("spot", "yes"),)))
-    assert not any(isinstance(instruction, Reserve) for instruction in w.go())
+    assert not any(isinstance(instruction, ReserveNode) for instruction in w.go())
     w.see(replace(w.held["uid-r"], taints=(), unschedulable=True))
     w.go(20.0)
-    assert w.held["uid-r"].phase is Phase.AVAILABLE
+    assert w.held["uid-r"].phase is ReservationPhase.AVAILABLE
 
 
 def test_rules_between_pods_do_not_count_the_pod_that_it_takes() -> None:
@@ -173,7 +173,7 @@ def test_used_once_it_ends_with_the_pod_that_it_took() -> None:
     w = running(web("x", 2000, on="a"))
     w.see(replace(taking(), allocate_once=True))
     w.go()
-    assert (w.held["uid-r"].phase, w.held["uid-r"].allocated) == (Phase.SUCCEEDED, size(2000))
+    assert (w.held["uid-r"].phase, w.held["uid-r"].allocated) == (ReservationPhase.SUCCEEDED, size(2000))
 
 
 def test_a_pod_is_taken_once_its_bind_is_confirmed() -> None:
@@ -182,7 +182,7 @@ def test_a_pod_is_taken_once_its_bind_is_confirmed() -> None:
     (bind,) = w.cluster.decide(w.now_s)
     assert isinstance(bind, Bind)
     w.see(taking())
-    assert not any(isinstance(instruction, Reserve) for instruction in w.cluster.decide(w.now_s))
+    assert not any(isinstance(instruction, ReserveNode) for instruction in w.cluster.decide(w.now_s))
     w.carry_out(bind, True)
     w.go(20.0)
     assert [owner.name for owner in w.held["uid-r"].current] == ["x"]
@@ -191,7 +191,7 @@ def test_a_pod_is_taken_once_its_bind_is_confirmed() -> None:
 def test_a_write_that_fails_takes_nothing_and_is_tried_again() -> None:
     w = running(web("x", 2000, on="a"), web("y", 2000, on="a"), nodes=(node("a", 5000),))
     w.see(taking())
-    (reserve,) = (instruction for instruction in w.cluster.decide(w.now_s) if isinstance(instruction, Reserve))
+    (reserve,) = (instruction for instruction in w.cluster.decide(w.now_s) if isinstance(instruction, ReserveNode))
     assert w.cluster.sending("uid-r", w.now_s)
     w.annotate(reserve)  # the pod is annotated, and the status is not written
     w.cluster.bind_failed("uid-r", "refused", w.now_s)
@@ -204,7 +204,7 @@ def test_a_write_that_fails_takes_nothing_and_is_tried_again() -> None:
 def test_a_taken_pod_that_leaves_before_the_status_is_written_leaves_the_room_reserved() -> None:
     w = running(web("x", 2000, on="a"), pod("other", 1000, on="a"))
     w.see(taking())
-    (reserve,) = (instruction for instruction in w.cluster.decide(w.now_s) if isinstance(instruction, Reserve))
+    (reserve,) = (instruction for instruction in w.cluster.decide(w.now_s) if isinstance(instruction, ReserveNode))
     w.delete("x")
     w.cluster.sending("uid-r", w.now_s)
     w.written(reserve.status, holds=reserve.holds)
@@ -251,7 +251,7 @@ def test_its_end_leaves_the_pods_that_it_took() -> None:
     w.see(replace(taking(), ttl_s=30.0))
     w.go()
     w.go(31.0)
-    assert (w.held["uid-r"].phase, w.on("x")) == (Phase.FAILED, "a")
+    assert (w.held["uid-r"].phase, w.on("x")) == (ReservationPhase.FAILED, "a")
     w.see(pod("stranger", 1000))
     w.go()
     assert w.on("stranger") == "a"
@@ -287,7 +287,7 @@ def test_against_every_choice_of_pods(there: list[tuple[str, int, bool]], cpu: i
             owners[name] += [amount] * is_owner
     w = running(*pods, nodes=(node("a", 6000), node("b", 6000)))
     w.see(taking(policy, cpu * 1000))
-    found = [instruction for instruction in w.go() if isinstance(instruction, Reserve)]
+    found = [instruction for instruction in w.go() if isinstance(instruction, ReserveNode)]
     most = {name: (sum(of) if policy.multiple else max(of, default=0)) for name, of in owners.items()}
     fits = [n for n in free if cpu <= free[n] + most[n] and (owners[n] or not policy.required)]
     assert bool(found) == bool(fits)

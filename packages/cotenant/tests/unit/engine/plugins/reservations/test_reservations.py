@@ -8,8 +8,8 @@ import pytest
 from tests.fakes.cluster.reservation_world import WEB, World, node, pod, reservation, size, web
 
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable
-from cotenant.engine.framework.pod_state import State
-from cotenant.engine.plugins.reservations.instructions import ReservationStatus, Reserve
+from cotenant.engine.framework.pod_state import SchedulingState
+from cotenant.engine.plugins.reservations.instructions import ReservationStatus, ReserveNode
 from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector
@@ -21,10 +21,10 @@ from cotenant.model.groups.reservation import (
     ControllerOwner,
     CurrentOwner,
     ObjectOwner,
-    Owner,
-    Phase,
+    ReservationOwner,
+    ReservationPhase,
 )
-from cotenant.model.groups.reservation_notes import IGNORED, Allocated, ReservationAffinity
+from cotenant.model.groups.reservation_notes import IGNORED, AllocatedReservation, ReservationAffinity
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.reservations.migration import reservation_for
 
@@ -33,17 +33,21 @@ def test_a_reservation_takes_room_that_only_its_owner_finds_free() -> None:
     w = World(node("a"))
     w.see(reservation())
     (reserve,) = w.go()
-    assert isinstance(reserve, Reserve)
-    assert (reserve.node, reserve.status.phase, reserve.status.allocatable) == ("a", Phase.AVAILABLE, size(3000))
+    assert isinstance(reserve, ReserveNode)
+    assert (reserve.node, reserve.status.phase, reserve.status.allocatable) == (
+        "a",
+        ReservationPhase.AVAILABLE,
+        size(3000),
+    )
     assert [(c.type, c.status) for c in reserve.status.conditions] == [("Scheduled", True), ("Ready", True)]
     w.see(pod("stranger", 2000))
     assert "Insufficient cpu" in _told(w.go())["stranger"]
     w.see(web("owner", 2000))
     given = w.go()
     bind = next(instruction for instruction in given if isinstance(instruction, Bind))
-    assert bind.holds.reservation == Allocated("r", "uid-r")
+    assert bind.holds.reservation == AllocatedReservation("r", "uid-r")
     # used once: what the owner did not take is free again
-    assert w.held["uid-r"].phase is Phase.SUCCEEDED
+    assert w.held["uid-r"].phase is ReservationPhase.SUCCEEDED
     assert w.held["uid-r"].current == (CurrentOwner("default", "owner", "uid-owner"),)
     assert w.held["uid-r"].allocated == size(2000)
     w.go(20.0)
@@ -92,13 +96,16 @@ def test_an_exact_match_uses_only_the_reservation_of_its_size() -> None:
     w.go()
     w.see(web("x", 2000, demands=exact), web("y", 2500, demands=exact))
     binds = {instruction.key: instruction.holds.reservation for instruction in w.go() if isinstance(instruction, Bind)}
-    assert binds == {"default/x": Allocated("two", "uid-two"), "default/y": None}  # "three" has room for both
+    assert binds == {
+        "default/x": AllocatedReservation("two", "uid-two"),
+        "default/y": None,
+    }  # "three" has room for both
     w.see(web("z", 2500, demands=replace(exact, reservation_affinity=insists)))
     refused = _told(w.go())["z"]
     assert "has 3 of cpu, the pod requests 2500m, and its exact-match-reservation requires equal amounts" in refused
     w.see(web("z", 3000, demands=replace(exact, reservation_affinity=insists)))
     (bind,) = (instruction for instruction in w.go(20.0) if isinstance(instruction, Bind))
-    assert bind.holds.reservation == Allocated("three", "uid-three")
+    assert bind.holds.reservation == AllocatedReservation("three", "uid-three")
 
 
 def test_an_owner_takes_the_rest_from_the_node_unless_restricted() -> None:
@@ -120,7 +127,7 @@ def test_an_owner_takes_the_rest_from_the_node_unless_restricted() -> None:
 
 def test_an_owner_that_finds_no_room_there_goes_elsewhere() -> None:
     w = World(node("a", 3000), node("b", 4000))
-    w.see(reservation("r", 3000, phase=Phase.AVAILABLE, node="a"))
+    w.see(reservation("r", 3000, phase=ReservationPhase.AVAILABLE, node="a"))
     w.go()
     w.see(web("big", 3500))
     w.go()
@@ -138,7 +145,7 @@ def test_a_pod_may_insist_on_reservations_or_want_none() -> None:
     w.see(reservation("other", 1000, labels=Labels.of({"x": "y"})), reservation("mine", 1000))
     w.go()
     w.go(15.0)
-    assert w.cluster.find("default/insists").holds.reservation == Allocated("mine", "uid-mine")  # type: ignore[union-attr]
+    assert w.cluster.find("default/insists").holds.reservation == AllocatedReservation("mine", "uid-mine")  # type: ignore[union-attr]
     w.see(pod("wants-none", 1000, labels=Labels.of({"app": "web", IGNORED: "true"})))
     w.go()
     assert w.cluster.find("default/wants-none").holds.reservation is None  # type: ignore[union-attr]
@@ -169,8 +176,8 @@ def test_owners_by_controller_and_by_name() -> None:
     by = OwnedBy("apps/v1", "ReplicaSet", "web-1", "rs-1", True)
     w = World(node("a"))
     owners = (
-        Owner(controller=ControllerOwner("web-1", "default", "rs-1")),
-        Owner(object=ObjectOwner("solo", "default")),
+        ReservationOwner(controller=ControllerOwner("web-1", "default", "rs-1")),
+        ReservationOwner(object=ObjectOwner("solo", "default")),
     )
     w.see(reservation(cpu=3000, owners=owners, allocate_once=False))
     w.go()
@@ -227,7 +234,7 @@ def test_a_reservation_without_a_node_says_why_and_ranks_by_priority() -> None:
     assert isinstance(status, ReservationStatus)
     (condition,) = status.conditions
     assert (status.phase, condition.type, condition.status, condition.reason) == (
-        Phase.PENDING,
+        ReservationPhase.PENDING,
         "Scheduled",
         False,
         "Unschedulable",
@@ -304,18 +311,18 @@ def test_its_time_is_over_between_decision_and_answer() -> None:
     (reserve,) = w.go(answer=False)
     w.go(11.0)
     assert not w.cluster.sending(reserve.uid, w.now_s)  # not sent any more
-    assert w.held["uid-r"].phase is Phase.FAILED
+    assert w.held["uid-r"].phase is ReservationPhase.FAILED
     # the write was on its way already: it lands after ours
     v = World(node("a"))
     v.see(reservation(ttl_s=10.0))
     (late,) = v.go(answer=False)
-    assert isinstance(late, Reserve)
+    assert isinstance(late, ReserveNode)
     assert v.cluster.sending(late.uid, 0.0)
     v.go(11.0)
     v.written(late.status)
     v.cluster.bound(late.uid, v.now_s)
     v.go(31.0)
-    assert v.held["uid-r"].phase is Phase.FAILED
+    assert v.held["uid-r"].phase is ReservationPhase.FAILED
     v.see(pod("stranger", 4000))
     v.go()
     assert v.on("stranger") == "a"
@@ -329,7 +336,7 @@ def test_its_time_is_over_while_an_owner_s_bind_is_on_its_way() -> None:
     (bind,) = w.go(answer=False)
     assert w.cluster.sending(bind.uid, w.now_s)
     w.go(11.0)
-    assert w.held["uid-r"].phase is Phase.FAILED
+    assert w.held["uid-r"].phase is ReservationPhase.FAILED
     w.see(pod("stranger", 2500))
     w.go()
     assert not w.on("stranger")  # the owner's own request counts
@@ -355,7 +362,7 @@ def test_everything_is_rebuilt_in_place_and_from_the_api() -> None:
     w = World(node("a", 8000))
     w.see(
         reservation("many", 3000, allocate_once=False),
-        reservation("once", 2000, owners=(Owner(object=ObjectOwner("solo")),)),
+        reservation("once", 2000, owners=(ReservationOwner(object=ObjectOwner("solo")),)),
     )
     w.go()
     w.see(web("x"), pod("solo", 500))
@@ -380,7 +387,7 @@ def test_a_crash_between_the_owner_s_bind_and_the_word_that_it_succeeded() -> No
     w.held["uid-r"] = held  # the last status was never written
     fresh = w.again()
     fresh.go()
-    assert fresh.held["uid-r"].phase is Phase.SUCCEEDED
+    assert fresh.held["uid-r"].phase is ReservationPhase.SUCCEEDED
     fresh.see(pod("stranger", 2000))
     fresh.go()
     assert fresh.on("stranger") == "a"
@@ -388,22 +395,22 @@ def test_a_crash_between_the_owner_s_bind_and_the_word_that_it_succeeded() -> No
 
 def test_what_a_pod_on_another_node_says_is_not_believed() -> None:
     w = World(node("a"), node("b"))
-    w.see(reservation(phase=Phase.AVAILABLE, node="a"))
-    w.see(replace(web("liar", on="b"), holds=Holdings(reservation=Allocated("r", "uid-r"))))
+    w.see(reservation(phase=ReservationPhase.AVAILABLE, node="a"))
+    w.see(replace(web("liar", on="b"), holds=Holdings(reservation=AllocatedReservation("r", "uid-r"))))
     w.go()
     assert w.reservations.describe("r").left == size(3000)  # type: ignore[union-attr]
-    assert w.held["uid-r"].phase is Phase.AVAILABLE
+    assert w.held["uid-r"].phase is ReservationPhase.AVAILABLE
 
 
 def test_a_reservation_of_another_scheduler_holds_its_room_and_is_left_alone() -> None:
     w = World(node("a"))
     w.see(reservation("theirs", scheduler="koord-scheduler", ttl_s=5.0))
     assert w.go() == ()
-    w.see(reservation("theirs", scheduler="koord-scheduler", phase=Phase.AVAILABLE, node="a", ttl_s=5.0))
+    w.see(reservation("theirs", scheduler="koord-scheduler", phase=ReservationPhase.AVAILABLE, node="a", ttl_s=5.0))
     w.see(pod("stranger", 2000))
     w.go(10.0)
     assert not w.on("stranger")
-    assert w.held["uid-theirs"].phase is Phase.AVAILABLE
+    assert w.held["uid-theirs"].phase is ReservationPhase.AVAILABLE
 
 
 def test_an_owner_waits_for_room_beside_its_reservation() -> None:
@@ -430,12 +437,17 @@ def test_validate_finds_a_reservation_that_holds_too_little() -> None:
 def test_the_state_of_what_stands_for_it() -> None:
     w = World(node("a"))
     w.see(reservation())
-    assert w.cluster.state_of("uid-r") is State.QUEUED
+    assert w.cluster.state_of("uid-r") is SchedulingState.QUEUED
     w.go()
-    assert w.cluster.state_of("uid-r") is State.BOUND
+    assert w.cluster.state_of("uid-r") is SchedulingState.BOUND
     view = w.reservations.describe("r")
     assert view is not None
-    assert (view.phase, view.node, view.reserved, view.ends_s) == (Phase.AVAILABLE, "a", size(3000), 86_400.0)
+    assert (view.phase, view.node, view.reserved, view.ends_s) == (
+        ReservationPhase.AVAILABLE,
+        "a",
+        size(3000),
+        86_400.0,
+    )
     assert w.reservations.on_node("a") == (view,)
     assert w.reservations.describe("nobody") is None
 
@@ -447,7 +459,7 @@ def test_a_pod_moves_without_a_gap() -> None:
     w.see(web("old", 1000, on="a", owned_by=(by,)))
     w.see(reservation_for(w.pods["uid-old"], "move", w.now_s, uid="uid-move"))
     w.go()
-    assert (w.held["uid-move"].phase, w.held["uid-move"].node) == (Phase.AVAILABLE, "b")
+    assert (w.held["uid-move"].phase, w.held["uid-move"].node) == (ReservationPhase.AVAILABLE, "b")
     w.see(pod("hungry", 1000, created_s=-1.0))
     w.go()
     assert not w.on("hungry")
@@ -455,7 +467,7 @@ def test_a_pod_moves_without_a_gap() -> None:
     w.see(web("new", 1000, owned_by=(by,)))
     w.go(20.0)
     assert (w.on("new"), w.on("hungry")) == ("b", "a")
-    assert w.held["uid-move"].phase is Phase.SUCCEEDED
+    assert w.held["uid-move"].phase is ReservationPhase.SUCCEEDED
 
 
 def test_an_owner_that_waits_is_told_of_its_reservations() -> None:
@@ -472,9 +484,9 @@ def test_an_owner_that_waits_is_told_of_its_reservations() -> None:
         "Reservation r is Restricted and has 1 of cpu left, 2500m requested.",
     )
     assert w.reservations.about("uid-first") == ()
-    w.see(replace(reservation("once", 500), phase=Phase.AVAILABLE, node="a"))
+    w.see(replace(reservation("once", 500), phase=ReservationPhase.AVAILABLE, node="a"))
     w.go()
-    w.see(replace(web("holder", 500, on="a"), holds=Holdings(reservation=Allocated("once", "uid-once"))))
+    w.see(replace(web("holder", 500, on="a"), holds=Holdings(reservation=AllocatedReservation("once", "uid-once"))))
     assert "used once, and default/holder has it" in " ".join(w.reservations.about("uid-second"))
 
 
@@ -483,7 +495,7 @@ def test_many_reservations_are_tried_a_few_at_a_time_and_none_is_missed() -> Non
     w = World(*nodes)
     for i in range(40):
         # of all these only the last leaves its node's other CPU to the owner
-        w.see(reservation(f"r{i:02}", 3000, phase=Phase.AVAILABLE, node=f"n{i}", order=i + 1))
+        w.see(reservation(f"r{i:02}", 3000, phase=ReservationPhase.AVAILABLE, node=f"n{i}", order=i + 1))
         if i < 39:
             w.see(pod(f"other-{i}", 1000, on=f"n{i}"))
     w.go()

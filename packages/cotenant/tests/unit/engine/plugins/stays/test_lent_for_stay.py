@@ -15,7 +15,7 @@ from cotenant.engine.plugins.stays.stays import MIN_SAMPLES
 from cotenant.model.cluster.annotations import LENT_TERMS
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase
+from cotenant.model.cluster.observed import ObservedPod, OwnedBy, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import BATCH_CPU, Amounts
 from cotenant.policy.placement.profiles import profile
@@ -53,7 +53,7 @@ class World:
             if isinstance(instruction, Bind):
                 assert self.cluster.sending(instruction.uid, self.now_s)
                 self.cluster.bound(instruction.uid, self.now_s)
-                self.cluster.pod_seen(replace(seen, node=instruction.node, phase=Phase.RUNNING), self.now_s)
+                self.cluster.pod_seen(replace(seen, node=instruction.node, phase=PodPhase.RUNNING), self.now_s)
                 found = instruction.node
             elif isinstance(instruction, Unschedulable):
                 self.told = instruction.message

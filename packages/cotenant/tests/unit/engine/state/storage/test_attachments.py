@@ -9,20 +9,20 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.cycle.rejections import Rejector
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.instructions import Bind, Preempt, Unschedulable
-from cotenant.engine.framework.settings import Settings
+from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.state.narrowing import Narrowing
 from cotenant.engine.state.storage import attach_limits, inline_disks
 from cotenant.engine.state.storage.volumes import REASON_NONE, REASON_ROOM, REASON_ZONE
 from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
-from cotenant.model.cluster.labels import HOSTNAME, Labels, Operator, Requirement
+from cotenant.model.cluster.labels import HOSTNAME, Labels, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import (
     Attachment,
-    Binding,
+    ClaimBinding,
     InlineDisk,
     NodeStorage,
     ObservedPod,
-    Phase,
+    PodPhase,
     StorageRoom,
     VolumeNeed,
     VolumeOption,
@@ -37,15 +37,15 @@ ANYWHERE = (VolumeOption("v", None),)
 
 
 def on(*names: str) -> NodeSelector:
-    return NodeSelector((NodeSelectorTerm((Requirement(HOSTNAME, Operator.IN, names),)),))
+    return NodeSelector((NodeSelectorTerm((Requirement(HOSTNAME, SelectorOperator.IN, names),)),))
 
 
 def csi(claim: str, handle: str) -> VolumeNeed:
-    return VolumeNeed(f"default/{claim}", Binding.BOUND, ANYWHERE, attachment=Attachment(DRIVER, handle))
+    return VolumeNeed(f"default/{claim}", ClaimBinding.BOUND, ANYWHERE, attachment=Attachment(DRIVER, handle))
 
 
 def disk(identity: str, read_only: bool = False, monitors: tuple[str, ...] = ()) -> VolumeNeed:
-    return VolumeNeed(identity, Binding.BOUND, ANYWHERE, disk=InlineDisk(identity, read_only, monitors))
+    return VolumeNeed(identity, ClaimBinding.BOUND, ANYWHERE, disk=InlineDisk(identity, read_only, monitors))
 
 
 def limited(limit: int, *attached: str, node: str = "n0") -> NodeStorage:
@@ -143,11 +143,11 @@ def test_inline_disks_on_one_node(used: VolumeNeed, wanted: VolumeNeed, both: bo
 
 def test_zone_and_room_have_their_own_reasons() -> None:
     nodes = Nodes()
-    bound = VolumeNeed("d/a", Binding.BOUND, (VolumeOption("v", None, zone=on("n1")),))
+    bound = VolumeNeed("d/a", ClaimBinding.BOUND, (VolumeOption("v", None, zone=on("n1")),))
     number = nodes.add(bound)
     assert nodes.rows(number) == [False, True, False]
     assert nodes.reasons(number) == {REASON_ZONE: 2}
-    new = VolumeNeed("d/b", Binding.PROVISIONED, (VolumeOption("", on("n0", "n1"), room=StorageRoom(on("n1"))),))
+    new = VolumeNeed("d/b", ClaimBinding.PROVISIONED, (VolumeOption("", on("n0", "n1"), room=StorageRoom(on("n1"))),))
     number = nodes.add(new)
     assert nodes.rows(number) == [False, True, False]
     assert nodes.reasons(number) == {REASON_NONE: 1, REASON_ROOM: 1}
@@ -159,7 +159,7 @@ def test_zone_and_room_have_their_own_reasons() -> None:
 
 
 def engine(nodes: int = 1) -> Cluster:
-    made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings())
+    made = Cluster(profile("least-allocated"), np.random.default_rng(1), EngineSettings())
     for i in range(nodes):
         made.node_seen(Node(f"n{i}", SIZE, Labels.of({HOSTNAME: f"n{i}"})))
     return made
@@ -167,7 +167,7 @@ def engine(nodes: int = 1) -> Cluster:
 
 def pod(name: str, *needs: VolumeNeed, priority: int = 0, on: str = "") -> ObservedPod:
     value = Pod(name, requests=Amounts.of({"cpu": 10}), priority=priority)
-    phase = Phase.RUNNING if on else Phase.PENDING
+    phase = PodPhase.RUNNING if on else PodPhase.PENDING
     return ObservedPod(value, f"uid-{name}", "cotenant", 0.0, node=on, phase=phase, volumes=needs)
 
 

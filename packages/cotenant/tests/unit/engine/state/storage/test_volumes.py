@@ -7,9 +7,9 @@ from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.narrowing import Narrowing
 from cotenant.engine.state.storage.volumes import REASON_CONFLICT, REASON_EXCLUSIVE, REASON_NONE, VolumeChoice
 from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
-from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, Operator, Requirement
+from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import Binding, VolumeNeed, VolumeOption
+from cotenant.model.cluster.observed import ClaimBinding, VolumeNeed, VolumeOption
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
@@ -18,7 +18,7 @@ SIZE = Amounts.of({"cpu": 1000, "memory": 1000})
 
 
 def on(key: str, *values: str) -> NodeSelector:
-    return NodeSelector((NodeSelectorTerm((Requirement(key, Operator.IN, values),)),))
+    return NodeSelector((NodeSelectorTerm((Requirement(key, SelectorOperator.IN, values),)),))
 
 
 class Cluster:
@@ -44,12 +44,12 @@ class Cluster:
 
 
 def static(claim: str, *options: VolumeOption) -> VolumeNeed:
-    return VolumeNeed(claim, Binding.STATIC, options)
+    return VolumeNeed(claim, ClaimBinding.STATIC, options)
 
 
 def test_a_bound_volume_restricts_the_nodes() -> None:
     cluster = Cluster()
-    pod = cluster.add("p", VolumeNeed("default/c", Binding.BOUND, (VolumeOption("v", on(ZONE, "b")),)))
+    pod = cluster.add("p", VolumeNeed("default/c", ClaimBinding.BOUND, (VolumeOption("v", on(ZONE, "b")),)))
     assert cluster.rows(pod) == [False, False, True]
     assert cluster.reason(pod) == [REASON_CONFLICT]
     assert cluster.narrowing.choices(pod, 2) == ()  # nothing to bind
@@ -96,13 +96,13 @@ def test_a_held_volume_is_not_available_until_its_pod_is_unassigned() -> None:
 
 def test_pods_of_one_claim_use_the_volume_held_for_it() -> None:
     cluster = Cluster()
-    made = VolumeNeed("default/c", Binding.PROVISIONED, (VolumeOption("", on(ZONE, "a")),))
+    made = VolumeNeed("default/c", ClaimBinding.PROVISIONED, (VolumeOption("", on(ZONE, "a")),))
     first, second = cluster.add("p", made), cluster.add("q", made)
     assert cluster.rows(second) == [True, True, False]
     cluster.narrowing.assign(first, 1)
     assert cluster.rows(second) == [False, True, False]
     # once the claim is bound, its volume restricts the nodes
-    bound = VolumeNeed("default/c", Binding.BOUND, (VolumeOption("pv", on(ZONE, "a")),))
+    bound = VolumeNeed("default/c", ClaimBinding.BOUND, (VolumeOption("pv", on(ZONE, "a")),))
     cluster.narrowing.update_volumes(first, (bound,))
     cluster.narrowing.update_volumes(second, (bound,))
     assert cluster.rows(second) == [True, True, False]
@@ -110,7 +110,7 @@ def test_pods_of_one_claim_use_the_volume_held_for_it() -> None:
 
 def test_an_exclusive_claim_has_one_user_on_any_node() -> None:
     cluster = Cluster()
-    alone = VolumeNeed("default/c", Binding.BOUND, (VolumeOption("v", None),), exclusive=True)
+    alone = VolumeNeed("default/c", ClaimBinding.BOUND, (VolumeOption("v", None),), exclusive=True)
     first, second = cluster.add("p", alone), cluster.add("q", alone)
     cluster.narrowing.assign(first, 0)
     assert cluster.rows(second) == [False, False, False]
@@ -121,7 +121,9 @@ def test_an_exclusive_claim_has_one_user_on_any_node() -> None:
 
 def test_a_pod_waits_with_its_claim_and_gives_the_reason() -> None:
     cluster = Cluster()
-    waits = VolumeNeed("default/c", Binding.BOUND, (), waits_for="pod has unbound immediate PersistentVolumeClaims")
+    waits = VolumeNeed(
+        "default/c", ClaimBinding.BOUND, (), waits_for="pod has unbound immediate PersistentVolumeClaims"
+    )
     pod = cluster.add("p", waits)
     assert cluster.rows(pod) == [False, False, False]
     assert cluster.reason(pod) == ["pod has unbound immediate PersistentVolumeClaims"]

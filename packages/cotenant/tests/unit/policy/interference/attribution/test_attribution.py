@@ -10,10 +10,10 @@ from tests.fakes.node.troubled_node import OBJECTIVE_US, SECOND_US, TroubledNode
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_state import PPM, Alarm, GroupUse, NodeState
-from cotenant.policy.interference.attribution.attribute import Attribution, Cause, attribute
+from cotenant.policy.interference.attribution.attribute import Attribution, TroubleCause, attribute
 from cotenant.policy.interference.attribution.regression import nonnegative_fit
 from cotenant.policy.interference.attribution.samples import NodeSamples, UsualLevel, extended
-from cotenant.policy.interference.attribution.settings import AttributionSettings, Signal
+from cotenant.policy.interference.attribution.settings import AttributionSettings, EvidenceSignal
 
 CONFIG = AttributionSettings()
 WEB = "uid-web"
@@ -37,7 +37,7 @@ def hurt(seconds: int = 26, **planted: object) -> tuple[list[NodeState], Attribu
 
 def test_the_answer_has_the_pod_its_confidence_and_the_evidence_of_each_signal() -> None:
     _, answer = hurt()
-    assert answer.cause is Cause.POD
+    assert answer.cause is TroubleCause.POD
     assert answer.culprit is not None
     assert answer.culprit.name == "batch/b"
     assert answer.culprit.confidence_ppm >= CONFIG.min_confidence_ppm
@@ -51,7 +51,7 @@ def test_the_answer_has_the_pod_its_confidence_and_the_evidence_of_each_signal()
 
 def test_a_quota_of_its_own_excludes_every_pod() -> None:
     _, answer = hurt(throttled_ppm=300_000)
-    assert answer.cause is Cause.OWN_QUOTA
+    assert answer.cause is TroubleCause.OWN_QUOTA
     assert answer.culprit is None
     assert "its own quota" in answer.reason.text
 
@@ -60,15 +60,17 @@ def test_a_calm_service_is_not_in_trouble_and_has_no_answer() -> None:
     states = list(TroubledNode(Random(1)).states(20))
     history = history_of(states)
     assert not history.in_trouble(WEB, CONFIG)
-    assert attribute(history, states[-1], states[-1].pods[0], replace(CONFIG, signals=(Signal.LATENCY,))) is None
+    assert (
+        attribute(history, states[-1], states[-1].pods[0], replace(CONFIG, signals=(EvidenceSignal.LATENCY,))) is None
+    )
 
 
 def test_without_latency_and_probe_waiting_decides() -> None:
     states = list(TroubledNode(Random(3), guilty="b", latency=False, probe=False).states(30))
     history = history_of(states)
-    assert history.deciding(WEB, CONFIG) in (Signal.CPI, Signal.RUN_DELAY)
-    waiting = AttributionSettings(signals=(Signal.RUN_DELAY,))
-    assert history_of(states, waiting).deciding(WEB, waiting) is Signal.RUN_DELAY
+    assert history.deciding(WEB, CONFIG) in (EvidenceSignal.CPI, EvidenceSignal.RUN_DELAY)
+    waiting = AttributionSettings(signals=(EvidenceSignal.RUN_DELAY,))
+    assert history_of(states, waiting).deciding(WEB, waiting) is EvidenceSignal.RUN_DELAY
 
 
 @pytest.mark.parametrize(
@@ -90,8 +92,8 @@ def test_a_helper_of_next_to_no_use_and_no_objective_is_in_no_trouble_for_a_mome
 
 def test_a_service_without_any_signal_is_never_in_trouble() -> None:
     states = list(TroubledNode(Random(3), guilty="b", latency=False).states(30))
-    assert not history_of(states, AttributionSettings(signals=(Signal.LATENCY,))).in_trouble(
-        WEB, AttributionSettings(signals=(Signal.LATENCY,))
+    assert not history_of(states, AttributionSettings(signals=(EvidenceSignal.LATENCY,))).in_trouble(
+        WEB, AttributionSettings(signals=(EvidenceSignal.LATENCY,))
     )
 
 
@@ -106,7 +108,7 @@ def test_an_old_report_and_one_of_few_requests_are_not_used() -> None:
     ):
         changed = replace(state, pods=(replace(entry, health=health), *state.pods[1:]))
         levels = history_of([changed]).samples[-1].services[WEB].levels
-        assert Signal.LATENCY not in levels
+        assert EvidenceSignal.LATENCY not in levels
 
 
 def test_a_service_whose_group_cannot_be_read_is_in_trouble_by_its_latency() -> None:
@@ -128,7 +130,7 @@ def test_burn_is_of_the_requests_that_may_miss_the_objective() -> None:
     health = replace(entry.health, requests=1000, over_objective=144, p99_us=2 * OBJECTIVE_US)
     sample = history_of([replace(state, pods=(replace(entry, health=health), *state.pods[1:]))]).samples[-1]
     assert sample.services[WEB].burn_milli == 14_400
-    assert sample.services[WEB].levels[Signal.LATENCY] == 2 * PPM
+    assert sample.services[WEB].levels[EvidenceSignal.LATENCY] == 2 * PPM
 
 
 def test_an_alarm_and_a_first_state_add_no_sample_and_a_clock_that_went_back_starts_anew() -> None:
@@ -153,7 +155,7 @@ def test_the_usual_level_is_known_after_some_samples_and_does_not_learn_from_tro
     assert level.threshold_ppm(CONFIG) is None
     assert level.with_level(1000).threshold_ppm(CONFIG) == 1000
     states = list(TroubledNode(Random(3), guilty="b", harm=5.0).states(60))
-    usual = history_of(states).usual[WEB, Signal.RUN_DELAY]
+    usual = history_of(states).usual[WEB, EvidenceSignal.RUN_DELAY]
     assert usual.mean < 400_000
 
 
@@ -169,8 +171,8 @@ def test_columns_that_cannot_be_distinguished_share_the_coefficient() -> None:
     "fields",
     [
         {"signals": ()},
-        {"signals": (Signal.BLAME,)},
-        {"signals": (Signal.CPI, Signal.CPI)},
+        {"signals": (EvidenceSignal.BLAME,)},
+        {"signals": (EvidenceSignal.CPI, EvidenceSignal.CPI)},
         {"window_us": 0},
         {"sigmas": -1},
         {"trouble_samples": 6},
@@ -249,4 +251,4 @@ def test_nobody_is_named_for_the_service_s_own_load_on_such_a_machine() -> None:
         states = list(TroubledNode(Random(seed), load_growth=2.6, probe=False).states(40))
         busy = scattered(states, Random(seed), 900_000)
         answer = attribute(history_of(busy), busy[-1], busy[-1].pods[0], CONFIG)
-        assert answer is None or answer.culprit is None or answer.cause is not Cause.POD
+        assert answer is None or answer.culprit is None or answer.cause is not TroubleCause.POD

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cotenant.model.resources import Amounts
-from cotenant.policy.interference.attribution.activity import Means, Own
+from cotenant.policy.interference.attribution.activity import ActivityMeasure, Own
 from cotenant.policy.interference.attribution.bystanders import fellow_sufferers, without_activity
 from cotenant.policy.interference.attribution.evidence import (
     Split,
@@ -22,17 +22,17 @@ from cotenant.policy.interference.attribution.evidence import (
     split,
     suspects,
 )
-from cotenant.policy.interference.attribution.samples import NodeSamples, Sample, ServiceSample
-from cotenant.policy.interference.attribution.settings import AttributionSettings, Signal
+from cotenant.policy.interference.attribution.samples import AttributionSample, NodeSamples, ServiceSample
+from cotenant.policy.interference.attribution.settings import AttributionSettings, EvidenceSignal
 from cotenant.policy.interference.series import BlameSample
 
 SETTINGS = AttributionSettings()
 SECOND = 1_000_000
-LATENCY = Signal.LATENCY
+LATENCY = EvidenceSignal.LATENCY
 
 
-def sample(second: int, services: Mapping[str, ServiceSample], **fields: Any) -> Sample:
-    made = Sample(second * SECOND, SECOND, services, {}, None, 0, 0)
+def sample(second: int, services: Mapping[str, ServiceSample], **fields: Any) -> AttributionSample:
+    made = AttributionSample(second * SECOND, SECOND, services, {}, None, 0, 0)
     return replace(made, **fields)
 
 
@@ -102,7 +102,7 @@ def grown(before: dict[str, Any], during: dict[str, Any]) -> int | None:
 
 def test_demand_grows_by_requests_else_by_instructions_else_by_use() -> None:
     assert grown({"rate_milli": 100, "cpu_m": 1000}, {"rate_milli": 150, "cpu_m": 9000}) == 500_000
-    with_cpi = {LATENCY: 500_000, Signal.CPI: 1_000_000}, {LATENCY: 2_000_000, Signal.CPI: 2_000_000}
+    with_cpi = {LATENCY: 500_000, EvidenceSignal.CPI: 1_000_000}, {LATENCY: 2_000_000, EvidenceSignal.CPI: 2_000_000}
     assert grown({"levels": with_cpi[0], "cpu_m": 1000}, {"levels": with_cpi[1], "cpu_m": 3000}) == 500_000
     assert grown({"cpu_m": 1000}, {"cpu_m": 750}) == -250_000
     assert grown({"rate_milli": 100, "cpu_m": 1000}, {"cpu_m": 2000}) == 1_000_000  # not known of all samples
@@ -146,9 +146,9 @@ def test_suspects_are_the_most_active_pods_in_the_bad_samples() -> None:
 def test_disks_have_a_measure_of_their_own() -> None:
     samples = active(a=(0, 0, 0, 900, 900, 900)).samples
     parts = parts_of(NodeSamples(tuple(replace(one, disk={"b": 1 << 20}) for one in samples)))
-    assert suspects(parts, SETTINGS, Means.DISK) == ("b",)
-    assert suspects(parts, SETTINGS) == suspects(parts, SETTINGS, Means.WORK) == ("a",)
-    assert [min_activity(SETTINGS, means) for means in Means] == [20, 20, 1 << 20]
+    assert suspects(parts, SETTINGS, ActivityMeasure.DISK) == ("b",)
+    assert suspects(parts, SETTINGS) == suspects(parts, SETTINGS, ActivityMeasure.WORK) == ("a",)
+    assert [min_activity(SETTINGS, means) for means in ActivityMeasure] == [20, 20, 1 << 20]
 
 
 def test_pods_that_suffer_too_are_taken_out_of_the_history() -> None:
@@ -199,7 +199,7 @@ def test_blame_is_the_excess_waiting_per_cpu_time_of_the_service() -> None:
     calm, bad = ({"a": 10_000}, 20_000, 0), ({"a": 40_000, "b": 30_000}, 20_000, 40_000)
     found = by_blame(blamed(calm, calm, calm, bad, bad, bad), SETTINGS)
     assert found is not None
-    assert found.signal is Signal.BLAME
+    assert found.signal is EvidenceSignal.BLAME
     # the service used one second of CPU a sample: excess a 0.03, b 0.03, itself 0.04, others 0
     assert found.shares == pytest.approx({"a": 0.3, "b": 0.3, Own.LOAD: 0.4, Own.OUTSIDE: 0.0})
 
@@ -221,8 +221,8 @@ def test_blame_needs_the_probe_and_enough_waiting() -> None:
 # ---- fits
 
 
-def fitted(samples: NodeSamples, signal: Signal = LATENCY, settings: AttributionSettings = SETTINGS) -> Any:
-    return by_fit(parts_of(samples, settings), signal, 1_000_000, settings, (Means.CPU,))
+def fitted(samples: NodeSamples, signal: EvidenceSignal = LATENCY, settings: AttributionSettings = SETTINGS) -> Any:
+    return by_fit(parts_of(samples, settings), signal, 1_000_000, settings, (ActivityMeasure.CPU,))
 
 
 def test_the_one_whose_activity_follows_the_trouble_explains_it() -> None:
@@ -255,11 +255,11 @@ def test_the_part_of_a_pods_disk_use_is_told_apart() -> None:
         for i, one in enumerate(active(a=used, b=(500,) * 6).samples)
     ]
     parts = parts_of(NodeSamples(tuple(samples)))
-    found = by_fit(parts, LATENCY, 1_000_000, SETTINGS, (Means.CPU, Means.DISK))
+    found = by_fit(parts, LATENCY, 1_000_000, SETTINGS, (ActivityMeasure.CPU, ActivityMeasure.DISK))
     assert found is not None
     assert found.by_disk == {"b": pytest.approx(found.shares["b"])}
     assert found.shares["a"] == pytest.approx(found.shares["b"], rel=0.05)  # both rose alike
-    alone = by_fit(parts, LATENCY, 1_000_000, SETTINGS, (Means.DISK,))
+    alone = by_fit(parts, LATENCY, 1_000_000, SETTINGS, (ActivityMeasure.DISK,))
     assert alone is not None
     assert alone.by_disk["b"] > 0.9
 
@@ -268,31 +268,34 @@ def test_without_enough_samples_or_without_a_rise_a_fit_says_nothing() -> None:
     assert fitted(NodeSamples(history(500, 500, 500, 2000, 2000).samples)) is None  # five where six are needed
     assert fitted(history(500, 500, 2000, 2000, 2000, 2000)) is None  # two calm ones
     assert fitted(active()) is not None
-    levels = [{LATENCY: 500_000 + 1_500_000 * (i >= 3), Signal.STALL: 1_000_000} for i in range(6)]
+    levels = [{LATENCY: 500_000 + 1_500_000 * (i >= 3), EvidenceSignal.STALL: 1_000_000} for i in range(6)]
     flat = NodeSamples(tuple(sample(i + 1, {"web": service(None, levels=level)}) for i, level in enumerate(levels)))
-    assert fitted(flat, Signal.STALL) is None  # at its threshold, it has not risen
-    assert fitted(flat, Signal.RUN_DELAY) is None
-    risen = [{**level, Signal.STALL: level[LATENCY] * 2} for level in levels]
+    assert fitted(flat, EvidenceSignal.STALL) is None  # at its threshold, it has not risen
+    assert fitted(flat, EvidenceSignal.RUN_DELAY) is None
+    risen = [{**level, EvidenceSignal.STALL: level[LATENCY] * 2} for level in levels]
     rose = NodeSamples(tuple(sample(i + 1, {"web": service(None, levels=level)}) for i, level in enumerate(risen)))
-    assert fitted(rose, Signal.STALL) is not None
+    assert fitted(rose, EvidenceSignal.STALL) is not None
 
 
 def test_the_usual_level_gives_way_to_what_the_calm_samples_say() -> None:
     stalls = [10_000 * i for i in range(10)] + [500_000] * 4
     samples = [
-        sample(i + 1, {"web": service(None, levels={LATENCY: 500_000 + 1_500_000 * (i >= 10), Signal.STALL: stall})})
+        sample(
+            i + 1,
+            {"web": service(None, levels={LATENCY: 500_000 + 1_500_000 * (i >= 10), EvidenceSignal.STALL: stall})},
+        )
         for i, stall in enumerate(stalls)
     ]
     parts = parts_of(NodeSamples(tuple(samples)))
     deviation = sqrt(sum((10_000 * i - 45_000) ** 2 for i in range(10)) / 10)
     expected = round(45_000 + 3 * deviation * sqrt(1 / 4 + 1 / 10))
-    assert rise_from(parts, Signal.STALL, 900_000, SETTINGS) == expected
-    assert rise_from(parts, Signal.STALL, expected - 1, SETTINGS) == expected - 1
+    assert rise_from(parts, EvidenceSignal.STALL, 900_000, SETTINGS) == expected
+    assert rise_from(parts, EvidenceSignal.STALL, expected - 1, SETTINGS) == expected - 1
     assert rise_from(parts, LATENCY, 1_100_000, SETTINGS) == 1_100_000  # the objective stands
-    assert rise_from(parts, Signal.STALL, 900_000, replace(SETTINGS, usual_samples=11)) == 900_000
-    assert rise_from(replace(parts, signal=Signal.CPI), Signal.STALL, 900_000, SETTINGS) == 900_000
-    calm = replace(parts, calm=tuple((one, replace(of, levels={Signal.STALL: 0})) for one, of in parts.calm))
-    assert rise_from(calm, Signal.STALL, 900_000, SETTINGS) == 20_000  # not below the floor
+    assert rise_from(parts, EvidenceSignal.STALL, 900_000, replace(SETTINGS, usual_samples=11)) == 900_000
+    assert rise_from(replace(parts, signal=EvidenceSignal.CPI), EvidenceSignal.STALL, 900_000, SETTINGS) == 900_000
+    calm = replace(parts, calm=tuple((one, replace(of, levels={EvidenceSignal.STALL: 0})) for one, of in parts.calm))
+    assert rise_from(calm, EvidenceSignal.STALL, 900_000, SETTINGS) == 20_000  # not below the floor
 
 
 def test_activity_is_averaged_over_the_window_that_the_latency_describes() -> None:
@@ -303,9 +306,9 @@ def test_activity_is_averaged_over_the_window_that_the_latency_describes() -> No
     parts = parts_of(NodeSamples(tuple(samples)))
     # each window ends half a second ago and has parts of three samples: a quarter, a half and a quarter of it
     expected = [0, 0, 0, 600 / 4, 600 / 2, (600 + 300) / 4]
-    assert activity_of(parts, "a", Means.CPU) == pytest.approx(expected)
-    waits = replace(parts, signal=Signal.RUN_DELAY)
-    assert activity_of(waits, "a", Means.CPU) == [0, 0, 0, 600, 0, 300]
+    assert activity_of(parts, "a", ActivityMeasure.CPU) == pytest.approx(expected)
+    waits = replace(parts, signal=EvidenceSignal.RUN_DELAY)
+    assert activity_of(waits, "a", ActivityMeasure.CPU) == [0, 0, 0, 600, 0, 300]
 
 
 def test_work_is_use_as_if_its_cycles_per_instruction_never_changed() -> None:
@@ -314,6 +317,6 @@ def test_work_is_use_as_if_its_cycles_per_instruction_never_changed() -> None:
         replace(one, cpi_milli={} if at is None else {"a": at})
         for one, at in zip(active(a=(100,) * 6).samples, cpi, strict=True)
     ]
-    parts = replace(parts_of(NodeSamples(tuple(samples))), signal=Signal.RUN_DELAY)
-    assert activity_of(parts, "a", Means.WORK) == pytest.approx([200, 200, 100, 100, 100, 50])
-    assert activity_of(parts, "b", Means.WORK) == [0] * 6
+    parts = replace(parts_of(NodeSamples(tuple(samples))), signal=EvidenceSignal.RUN_DELAY)
+    assert activity_of(parts, "a", ActivityMeasure.WORK) == pytest.approx([200, 200, 100, 100, 100, 50])
+    assert activity_of(parts, "b", ActivityMeasure.WORK) == [0] * 6

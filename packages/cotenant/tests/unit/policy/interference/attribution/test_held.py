@@ -12,17 +12,17 @@ from tests.fakes.node.job_of_pods import WORKLOAD, as_job
 from tests.fakes.node.troubled_node import SECOND_US, TroubledNode, batch_pod
 
 from cotenant.model.cluster.qos import QoSClass
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
-from cotenant.policy.interference.attribution.attribute import Attribution, Cause, attribute
-from cotenant.policy.interference.attribution.held import Held, held_pods
+from cotenant.policy.interference.attribution.attribute import Attribution, TroubleCause, attribute
+from cotenant.policy.interference.attribution.held import HeldUse, held_pods
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended
 from cotenant.policy.interference.attribution.settings import AttributionSettings
 
 CONFIG = AttributionSettings()
 FROM_S = 30
-CLASS = Target("batch", Knob.CPU_MAX)
+CLASS = KnobTarget("batch", Knob.CPU_MAX)
 
 
 def held(states: Iterator[NodeState], at_s: int, drains_s: int, used_m: int = 20) -> Iterator[NodeState]:
@@ -126,7 +126,7 @@ def test_the_agent_s_own_pod_is_named_where_it_is_what_takes_the_cpu() -> None:
         states.append(with_agent(replace(state, pods=others), used_m))
     found = answer_to(states)
     assert found is not None
-    assert found.cause is Cause.POD
+    assert found.cause is TroubleCause.POD
     assert found.culprit is not None
     assert found.culprit.uid == "uid-agent"
 
@@ -146,7 +146,7 @@ def test_a_pod_that_rises_a_little_with_the_culprit_explains_little() -> None:
         assert found.culprit.name == "batch/b"
 
 
-def state_of(at_s: int, uses_m: dict[str, int], knobs: dict[Target, str]) -> NodeState:
+def state_of(at_s: int, uses_m: dict[str, int], knobs: dict[KnobTarget, str]) -> NodeState:
     base = TroubledNode(Random(1)).second()
     pods = tuple(PodUse(batch_pod(name), GroupUse(f"batch/{name}", cpu_m=used_m)) for name, used_m in uses_m.items())
     return replace(base, at_us=at_s * SECOND_US, pods=pods, knobs=knobs)
@@ -156,7 +156,7 @@ def test_held_is_who_has_a_quota_far_below_what_was_used_until_the_trouble_may_b
     """Against a plain restatement, second by second: the class is cut, cut again, raised and cut."""
     quotas_m = [None, None, 1800, 900, 450, 450, 450, 450, 450, 450, 2000, 2000, 600, 600]
     uses = [(600, 1200)] * 3 + [(300, 600), *[(150, 300)] * 6, *[(600, 1200)] * 2, (200, 400), (200, 400)]
-    before: dict[str, Held] = {}
+    before: dict[str, HeldUse] = {}
     used_m: dict[str, int] = {}
     seen = []
     for second, (quota_m, (one, other)) in enumerate(zip(quotas_m, uses, strict=True), 1):
@@ -170,7 +170,7 @@ def test_held_is_who_has_a_quota_far_below_what_was_used_until_the_trouble_may_b
 
 
 def test_a_quota_of_a_pod_s_own_holds_that_pod_alone() -> None:
-    knobs = {Target("batch/a", Knob.CPU_MAX): "10000 100000"}
+    knobs = {KnobTarget("batch/a", Knob.CPU_MAX): "10000 100000"}
     state = state_of(9, {"a": 100, "b": 900}, knobs)
     found = held_pods(state, {"uid-a": 900, "uid-b": 900}, {}, CONFIG)
-    assert found == {"uid-a": Held(900, 8 * SECOND_US)}
+    assert found == {"uid-a": HeldUse(900, 8 * SECOND_US)}

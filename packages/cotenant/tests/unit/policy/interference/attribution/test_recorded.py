@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.model.cluster.qos import QoSClass
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import CpuMax
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse, ServiceHealth
-from cotenant.policy.interference.attribution.attribute import Attribution, Candidate, attribute
+from cotenant.policy.interference.attribution.attribute import Attribution, CandidateCause, attribute
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended
 from cotenant.policy.interference.attribution.settings import AttributionSettings
 
@@ -44,7 +44,7 @@ def states(case: str) -> Iterator[NodeState]:
             host=HostUse(2, row["host_m"], 1, 0, steal_ppm=row["steal_ppm"]),
             pods=tuple(pod_use(name, cpu_m, row["cart"], OBJECTIVES_US[case]) for name, cpu_m in row["pods"].items()),
             best_effort_group=CLASS,
-            knobs={Target(CLASS, Knob.CPU_MAX): str(CpuMax(row["quota_m"] and row["quota_m"] * 100))},
+            knobs={KnobTarget(CLASS, Knob.CPU_MAX): str(CpuMax(row["quota_m"] and row["quota_m"] * 100))},
         )
 
 
@@ -74,7 +74,7 @@ def answers(config: AttributionSettings, case: str = JOB_AND_AGENT) -> list[Attr
     return found
 
 
-def is_job(candidate: Candidate) -> bool:
+def is_job(candidate: CandidateCause) -> bool:
     return JOB in (candidate.workload, candidate.owner)
 
 

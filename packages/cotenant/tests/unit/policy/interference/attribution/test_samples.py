@@ -13,13 +13,18 @@ from tests.unit.policy.nodeqos.nodes import health, in_use, node
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.node_state import Alarm, HostUse, NodeState, PodUse
 from cotenant.policy.interference.attribution.samples import (
+    AttributionSample,
     NodeSamples,
-    Sample,
     ServiceSample,
     UsualLevel,
     extended,
 )
-from cotenant.policy.interference.attribution.settings import FLOORS_PPM, MAX_SAMPLES, AttributionSettings, Signal
+from cotenant.policy.interference.attribution.settings import (
+    FLOORS_PPM,
+    MAX_SAMPLES,
+    AttributionSettings,
+    EvidenceSignal,
+)
 
 SECOND = 1_000_000
 SETTINGS = AttributionSettings()
@@ -61,34 +66,39 @@ def test_what_a_sample_has_of_its_pods() -> None:
 def test_the_levels_of_a_service() -> None:
     entry = web(cpi_milli=1500, run_delay_ppm=30_000, cpu_stall_ppm=40_000, io_stall_ppm=0, throttled_ppm=5)
     found = service(1, entry)
-    assert set(found.levels) == {Signal.CPI, Signal.RUN_DELAY, Signal.STALL, Signal.IO_STALL}
-    assert (found.levels[Signal.STALL], found.levels[Signal.IO_STALL]) == (40_000, 0)
+    assert set(found.levels) == {
+        EvidenceSignal.CPI,
+        EvidenceSignal.RUN_DELAY,
+        EvidenceSignal.STALL,
+        EvidenceSignal.IO_STALL,
+    }
+    assert (found.levels[EvidenceSignal.STALL], found.levels[EvidenceSignal.IO_STALL]) == (40_000, 0)
     assert (found.cpu_m, found.throttled_ppm, found.rate_milli, found.burn_milli) == (1000, 5, None, None)
-    only = service(1, entry, replace(SETTINGS, signals=(Signal.STALL, Signal.BLAME)))
-    assert set(only.levels) == {Signal.STALL}
+    only = service(1, entry, replace(SETTINGS, signals=(EvidenceSignal.STALL, EvidenceSignal.BLAME)))
+    assert set(only.levels) == {EvidenceSignal.STALL}
 
 
 def test_without_an_objective_hardly_any_wait_is_none() -> None:
     bare = replace(web(run_delay_ppm=19_999), pod=replace(web().pod, objective_p99_us=None))
-    assert service(1, bare).levels[Signal.RUN_DELAY] == 0
+    assert service(1, bare).levels[EvidenceSignal.RUN_DELAY] == 0
     waits = replace(bare, use=replace(bare.use, run_delay_ppm=20_000))
-    assert service(1, waits).levels[Signal.RUN_DELAY] > 0
-    assert service(1, web(run_delay_ppm=19_999)).levels[Signal.RUN_DELAY] > 0
+    assert service(1, waits).levels[EvidenceSignal.RUN_DELAY] > 0
+    assert service(1, web(run_delay_ppm=19_999)).levels[EvidenceSignal.RUN_DELAY] > 0
 
 
 def test_its_report_counts_while_it_is_fresh_and_of_enough_requests() -> None:
     told = replace(health(150_000, 1000, 30), self_p99_us=40_000)
     found = service(1, replace(web(), health=told))
-    assert found.levels == {Signal.LATENCY: 1_500_000, Signal.SELF_TIME: 400_000}
+    assert found.levels == {EvidenceSignal.LATENCY: 1_500_000, EvidenceSignal.SELF_TIME: 400_000}
     assert (found.rate_milli, found.burn_milli, found.window_us, found.age_us) == (1_000_000, 3000, SECOND, 0)
     own = service(1, replace(web(), health=replace(told, budget_ppm=60_000, self_p99_us=None)))
-    assert (own.burn_milli, set(own.levels)) == (500, {Signal.LATENCY})
+    assert (own.burn_milli, set(own.levels)) == (500, {EvidenceSignal.LATENCY})
     for old, is_used in ((15 * SECOND, True), (15 * SECOND + 1, False)):
         aged = service(1, replace(web(), health=replace(told, age_us=old)))
-        assert (Signal.LATENCY in aged.levels, aged.rate_milli is not None) == (is_used, is_used)
+        assert (EvidenceSignal.LATENCY in aged.levels, aged.rate_milli is not None) == (is_used, is_used)
     for requests, is_used in ((20, True), (19, False)):
         few = service(1, replace(web(), health=replace(told, requests=requests, over_objective=0)))
-        assert (Signal.LATENCY in few.levels, few.rate_milli) == (is_used, requests * 1000)
+        assert (EvidenceSignal.LATENCY in few.levels, few.rate_milli) == (is_used, requests * 1000)
         assert (few.window_us > 0) is is_used
     bare = replace(web(), pod=replace(web().pod, objective_p99_us=None), health=told)
     assert (service(1, bare).levels, service(1, bare).rate_milli) == ({}, 1_000_000)
@@ -118,7 +128,7 @@ def test_what_is_no_new_interval_adds_nothing_and_a_clock_that_goes_back_starts_
     for second in (3, 2):
         back = extended(history, state(second, web(cpu_stall_ppm=5)), SETTINGS)
         assert len(back.samples) == 1
-        assert back.usual[WEB, Signal.STALL].samples == 4
+        assert back.usual[WEB, EvidenceSignal.STALL].samples == 4
 
 
 # ---- what is usual
@@ -153,11 +163,11 @@ def learned(seconds: int, entry: PodUse, settings: AttributionSettings = SETTING
 
 def test_nothing_is_learned_in_trouble_or_where_its_own_quota_throttles() -> None:
     calm = learned(3, web(cpu_stall_ppm=9_000))
-    assert calm.usual[WEB, Signal.STALL] == UsualLevel(3, 9_000, 0)
+    assert calm.usual[WEB, EvidenceSignal.STALL] == UsualLevel(3, 9_000, 0)
     assert learned(3, web(cpu_stall_ppm=9_000, throttled_ppm=100_000)).usual
     assert not learned(3, web(cpu_stall_ppm=9_000, throttled_ppm=100_001)).usual
     missed = replace(web(cpu_stall_ppm=9_000), health=health(150_000))
-    assert learned(9, missed).usual[WEB, Signal.STALL].samples == 2  # the third bad one is trouble
+    assert learned(9, missed).usual[WEB, EvidenceSignal.STALL].samples == 2  # the third bad one is trouble
     gone = extended(calm, state(4), SETTINGS)
     assert not gone.usual
 
@@ -165,38 +175,42 @@ def test_nothing_is_learned_in_trouble_or_where_its_own_quota_throttles() -> Non
 def test_a_single_bad_sample_counts_as_the_threshold() -> None:
     calm = learned(12, web(cpu_stall_ppm=9_000))
     jumped = extended(calm, state(13, web(cpu_stall_ppm=900_000)), SETTINGS)
-    assert jumped.usual[WEB, Signal.STALL] == UsualLevel(13, 9_000, 0)
+    assert jumped.usual[WEB, EvidenceSignal.STALL] == UsualLevel(13, 9_000, 0)
 
 
 def test_thresholds_have_floors_and_cycles_need_a_usual_level() -> None:
     empty = NodeSamples()
     for signal, floor in FLOORS_PPM.items():
-        expected = None if signal is Signal.CPI else floor
+        expected = None if signal is EvidenceSignal.CPI else floor
         assert empty.threshold_ppm(WEB, signal, SETTINGS) == expected
     usual = NodeSamples(
-        usual={(WEB, Signal.CPI): UsualLevel(10, 70.0, 4.0), (WEB, Signal.STALL): UsualLevel(9, 1e6, 0)}
+        usual={(WEB, EvidenceSignal.CPI): UsualLevel(10, 70.0, 4.0), (WEB, EvidenceSignal.STALL): UsualLevel(9, 1e6, 0)}
     )
-    assert usual.threshold_ppm(WEB, Signal.CPI, SETTINGS) == 76
-    assert usual.threshold_ppm(WEB, Signal.STALL, SETTINGS) == FLOORS_PPM[Signal.STALL]
-    assert usual.threshold_ppm("other", Signal.CPI, SETTINGS) is None
+    assert usual.threshold_ppm(WEB, EvidenceSignal.CPI, SETTINGS) == 76
+    assert usual.threshold_ppm(WEB, EvidenceSignal.STALL, SETTINGS) == FLOORS_PPM[EvidenceSignal.STALL]
+    assert usual.threshold_ppm("other", EvidenceSignal.CPI, SETTINGS) is None
 
 
-def row(*levels: dict[Signal, int]) -> NodeSamples:
+def row(*levels: dict[EvidenceSignal, int]) -> NodeSamples:
     return NodeSamples(
         tuple(
-            Sample(i * SECOND, SECOND, {WEB: ServiceSample(WEB, level, 1000, 0)}, {}, None, 0, 0)
+            AttributionSample(i * SECOND, SECOND, {WEB: ServiceSample(WEB, level, 1000, 0)}, {}, None, 0, 0)
             for i, level in enumerate(levels)
         )
     )
 
 
 def test_the_first_signal_that_the_last_sample_has_decides() -> None:
-    slow, own, stall = {Signal.LATENCY: 1}, {Signal.SELF_TIME: 1}, {Signal.STALL: 1}
-    assert row(slow, stall).deciding(WEB, SETTINGS) is Signal.STALL
-    assert row({**stall, **slow}).deciding(WEB, SETTINGS) is Signal.LATENCY
-    assert row(own).deciding(WEB, SETTINGS) is Signal.SELF_TIME
-    assert row({**own, **slow}).deciding(WEB, SETTINGS) is Signal.LATENCY  # the whole decides, where it is known
-    assert row({Signal.CPI: 5, **stall}).deciding(WEB, SETTINGS) is Signal.STALL  # its usual level is not known
+    slow, own, stall = {EvidenceSignal.LATENCY: 1}, {EvidenceSignal.SELF_TIME: 1}, {EvidenceSignal.STALL: 1}
+    assert row(slow, stall).deciding(WEB, SETTINGS) is EvidenceSignal.STALL
+    assert row({**stall, **slow}).deciding(WEB, SETTINGS) is EvidenceSignal.LATENCY
+    assert row(own).deciding(WEB, SETTINGS) is EvidenceSignal.SELF_TIME
+    assert (
+        row({**own, **slow}).deciding(WEB, SETTINGS) is EvidenceSignal.LATENCY
+    )  # the whole decides, where it is known
+    assert (
+        row({EvidenceSignal.CPI: 5, **stall}).deciding(WEB, SETTINGS) is EvidenceSignal.STALL
+    )  # its usual level is not known
     assert row({}).deciding(WEB, SETTINGS) is None
     assert row(slow).deciding("other", SETTINGS) is None
     assert NodeSamples().deciding(WEB, SETTINGS) is None
@@ -206,6 +220,6 @@ def test_the_first_signal_that_the_last_sample_has_decides() -> None:
     ("bad", "is_in_trouble"), [("..xxx", True), ("x.x.x", True), (".x.x.", False), ("xxxx...", False), ("xx", False)]
 )
 def test_trouble_is_three_bad_samples_of_the_last_five(bad: str, is_in_trouble: bool) -> None:
-    found = row(*({Signal.LATENCY: 1_000_001 if letter == "x" else 1_000_000} for letter in bad))
+    found = row(*({EvidenceSignal.LATENCY: 1_000_001 if letter == "x" else 1_000_000} for letter in bad))
     assert found.in_trouble(WEB, SETTINGS) is is_in_trouble
     assert not found.in_trouble("other", SETTINGS)

@@ -10,7 +10,7 @@ from tests.fakes.node.job_of_pods import WORKLOAD, as_job
 from tests.fakes.node.troubled_node import OBJECTIVE_US, TroubledNode
 
 from cotenant.model.machine.node_state import PPM, NodeState
-from cotenant.policy.interference.attribution.attribute import Attribution, Cause, attribute
+from cotenant.policy.interference.attribution.attribute import Attribution, TroubleCause, attribute
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended
 from cotenant.policy.interference.attribution.settings import AttributionSettings
 
@@ -38,7 +38,7 @@ def missed(state: NodeState, times: float) -> NodeState:
 def test_pods_of_one_job_that_start_together_are_named_together(probe: bool) -> None:
     states = [as_job(state, "b") for state in TroubledNode(Random(3), guilty="b", probe=probe).states(30)]
     found = answer_to(states)
-    assert found.cause is Cause.POD
+    assert found.cause is TroubleCause.POD
     assert found.culprit is not None
     assert (found.culprit.workload, found.culprit.identity) == (WORKLOAD, WORKLOAD)
     assert found.culprit.name in {f"batch/b-{number}" for number in range(4)}
@@ -90,7 +90,7 @@ def test_a_cause_that_is_no_pod_is_named_only_where_it_is_certain() -> None:
         quiet[at] = missed(replace(quiet[at], host=busy), 2.0)
     found = answer_to(quiet)
     assert found.candidates[0].confidence_ppm < CONFIG.min_confidence_ppm
-    assert found.cause is Cause.UNKNOWN
+    assert found.cause is TroubleCause.UNKNOWN
     assert "no cause is certain" in found.reason.text
 
 

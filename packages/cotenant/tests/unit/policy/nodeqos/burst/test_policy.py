@@ -9,13 +9,13 @@ from tests.unit.policy.nodeqos.nodes import container, in_use, node, pod
 from cotenant.model.cluster.labels import QOS_CLASS, Labels
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.burst import throttle_tokens
 from cotenant.policy.nodeqos.burst.config import ANNOTATION, BurstConfig, BurstPolicy, PodBurst, merged, read_annotation
 from cotenant.policy.nodeqos.burst.normalise import ratio_milli, scaled_quota_us
-from cotenant.policy.nodeqos.burst.policy import BurstMemory, PoolState, decide, reads, shared_use
+from cotenant.policy.nodeqos.burst.policy import BurstMemory, CpuPoolState, decide, reads, shared_use
 
 AUTO = BurstConfig(policy=BurstPolicy.AUTO)
 
@@ -29,11 +29,11 @@ def limited(
 
 
 def at(second: float, entry: PodUse, used_m: int = 1500, **knobs: str) -> NodeState:
-    standing = {Target(f"pods/{name}".replace("_", "/"), Knob.CPU_MAX): value for name, value in knobs.items()}
+    standing = {KnobTarget(f"pods/{name}".replace("_", "/"), Knob.CPU_MAX): value for name, value in knobs.items()}
     return node([entry], used_m=used_m, at_s=second, knobs=standing)
 
 
-def values(verdict: Verdict) -> dict[str, str]:
+def values(verdict: PolicyVerdict) -> dict[str, str]:
     return {str(wish.target): wish.value for wish in verdict.knobs}
 
 
@@ -47,7 +47,7 @@ def test_a_throttled_container_s_quota_rises_step_by_step_with_its_pod_s() -> No
         state = (
             state
             if second == 0
-            else node(state.pods, used_m=1500, at_s=second, knobs={Target("pods/p", Knob.CPU_MAX): "200000 100000"})
+            else node(state.pods, used_m=1500, at_s=second, knobs={KnobTarget("pods/p", Knob.CPU_MAX): "200000 100000"})
         )
         verdict, memory = decide(state, AUTO, memory)
         seen.append(values(verdict)["/pods/p/c:cpu.max"])
@@ -182,10 +182,10 @@ def test_merging_refuses_what_makes_no_sense_and_keeps_what_is_not_said() -> Non
 def test_the_pool_is_averaged_over_the_last_intervals() -> None:
     memory = BurstMemory(pool=((1_000_000, 16_000),) * 4)
     state, used = shared_use(at(0, limited(), used_m=0), AUTO, memory)
-    assert state is PoolState.OVERLOAD
+    assert state is CpuPoolState.OVERLOAD
     assert len(used) == 5
     state, _ = shared_use(at(0, limited(), used_m=0), AUTO, BurstMemory())
-    assert state is PoolState.IDLE
+    assert state is CpuPoolState.IDLE
 
 
 def test_a_fast_machine_gets_smaller_quotas_and_the_terms_say_why() -> None:
@@ -227,4 +227,4 @@ def test_unsupported_knobs_are_not_set() -> None:
 def test_the_pool_of_a_machine_with_unknown_cpus_is_unknown() -> None:
     host = HostUse(0, 1000, memory_total_bytes=1, memory_used_bytes=0)
     state = NodeState(at_us=0, interval_us=1_000_000, host=host)
-    assert shared_use(state, AUTO, BurstMemory()) == (PoolState.UNKNOWN, ())
+    assert shared_use(state, AUTO, BurstMemory()) == (CpuPoolState.UNKNOWN, ())

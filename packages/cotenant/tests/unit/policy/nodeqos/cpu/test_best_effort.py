@@ -8,10 +8,10 @@ from tests.unit.policy.nodeqos.nodes import health, in_use, node
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cpus.cpulist import parse_cpus
-from cotenant.model.machine.knob import Knob, Target
-from cotenant.model.machine.node_pod import NodeContainer, Phase
+from cotenant.model.machine.knob import Knob, KnobTarget
+from cotenant.model.machine.node_pod import NodeContainer, NodePodPhase
 from cotenant.model.machine.node_state import Alarm, GroupUse, NodeState
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.cpu.best_effort import (
     BestEffortCpuConfig,
     BestEffortCpuMemory,
@@ -19,11 +19,11 @@ from cotenant.policy.nodeqos.cpu.best_effort import (
     pressed,
     reads,
 )
-from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
+from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig, SuppressionForm
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 
 GROUP = "batch/besteffort"
-QUOTA = BestEffortCpuConfig(suppress=SuppressConfig(form=Form.QUOTA))
+QUOTA = BestEffortCpuConfig(suppress=SuppressConfig(form=SuppressionForm.QUOTA))
 CPUSET = BestEffortCpuConfig()
 
 
@@ -35,11 +35,11 @@ def shared(web_m: int = 6100, batch_m: int = 3000, system_m: int = 1100, told: A
     return node([web, batch], used_m=web_m + batch_m + system_m, **fields)
 
 
-def values(verdict: Verdict) -> dict[str, str]:
+def values(verdict: PolicyVerdict) -> dict[str, str]:
     return {str(wish.target): wish.value for wish in verdict.knobs}
 
 
-def first(state: NodeState, config: BestEffortCpuConfig) -> Verdict:
+def first(state: NodeState, config: BestEffortCpuConfig) -> PolicyVerdict:
     return decide(state, config, BestEffortCpuMemory())[0]
 
 
@@ -62,7 +62,7 @@ def test_the_quota_is_the_issues_own_example_and_its_terms_add_up() -> None:
     ],
 )
 def test_the_quota_shrinks_at_once_grows_in_steps_and_has_a_dead_band(standing, web_m, quota_us, why) -> None:
-    state = shared(web_m=web_m, knobs={Target(GROUP, Knob.CPU_MAX): standing})
+    state = shared(web_m=web_m, knobs={KnobTarget(GROUP, Knob.CPU_MAX): standing})
     verdict = first(state, QUOTA)
     assert values(verdict)[f"/{GROUP}:cpu.max"] == f"{quota_us} 100000"
     reason = verdict.knobs[-1].reason
@@ -77,8 +77,8 @@ def test_without_a_reading_the_last_desired_value_counts_as_current() -> None:
 
 
 def test_a_cpuset_takes_whole_cores_and_groups_with_a_list_of_their_own_follow() -> None:
-    child = Target(f"{GROUP}/batch", Knob.CPUSET_CPUS)
-    knobs = {Target(GROUP, Knob.CPUSET_CPUS): "0-15", child: "0-15"}
+    child = KnobTarget(f"{GROUP}/batch", Knob.CPUSET_CPUS)
+    knobs = {KnobTarget(GROUP, Knob.CPUSET_CPUS): "0-15", child: "0-15"}
     assert values(first(shared(knobs=knobs), CPUSET)) == {
         f"/{GROUP}:cpu.idle": "1",
         f"/{GROUP}:cpuset.cpus": "0-3",
@@ -88,7 +88,7 @@ def test_a_cpuset_takes_whole_cores_and_groups_with_a_list_of_their_own_follow()
 
 
 def test_a_list_that_was_not_read_this_time_is_held_on() -> None:
-    child = Target(f"{GROUP}/batch", Knob.CPUSET_CPUS)
+    child = KnobTarget(f"{GROUP}/batch", Knob.CPUSET_CPUS)
     _, memory = decide(shared(knobs={child: "0-15"}), CPUSET, BestEffortCpuMemory())
     verdict, _ = decide(shared(), CPUSET, memory)
     assert values(verdict)[str(child)] == "0-3"
@@ -132,7 +132,7 @@ def test_without_a_common_group_the_budget_is_divided_and_limits_hold() -> None:
     web = in_use("web", 6100)
     hog = in_use("hog", 4000, QoSClass.BE)
     small = in_use("small", 40, QoSClass.BE, containers=(NodeContainer("c", "pods/small/c", cpu_limit_m=500),))
-    over = in_use("over", 0, QoSClass.BE, phase=Phase.OVER)
+    over = in_use("over", 0, QoSClass.BE, phase=NodePodPhase.OVER)
     verdict = first(node([web, hog, small, over], used_m=11_240), QUOTA)
     got = values(verdict)
     assert got["/pods/hog:cpu.max"] == "304000 100000"
@@ -161,7 +161,7 @@ def test_trifling_shifts_between_groups_are_not_written() -> None:
 
 
 def test_before_the_first_interval_what_was_set_stays() -> None:
-    child = Target(f"{GROUP}/batch", Knob.CPUSET_CPUS)
+    child = KnobTarget(f"{GROUP}/batch", Knob.CPUSET_CPUS)
     _, memory = decide(shared(knobs={child: "0-15"}), CPUSET, BestEffortCpuMemory())
     unknown = node(shared().pods, best_effort_group=GROUP)
     unknown = NodeState(
@@ -209,8 +209,8 @@ def test_exclusive_cpus_stay_clear_also_when_suppression_is_off() -> None:
 
 
 def test_a_group_never_gets_cpus_that_its_owner_did_not_give_it() -> None:
-    lists = Target(GROUP, Knob.CPUSET_CPUS)
-    below = Target(f"{GROUP}/batch", Knob.CPUSET_CPUS)
+    lists = KnobTarget(GROUP, Knob.CPUSET_CPUS)
+    below = KnobTarget(f"{GROUP}/batch", Knob.CPUSET_CPUS)
     state = shared(web_m=500, owners={lists: "2-5"}, knobs={lists: "2-3", below: "2-3"})
     given = values(first(state, CPUSET))
     assert given[str(lists)] == given[str(below)]

@@ -8,27 +8,27 @@ import pytest
 from tests.unit.policy.nodeqos.nodes import container, in_use, node
 
 from cotenant.model.cluster.qos import QoSClass
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_state import NodeState, PodUse
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.cpu.own_cpus import OwnCpusConfig, OwnCpusMemory, decide, reads
 
 
-def lists(**texts: str) -> dict[Target, str]:
-    return {Target(group.replace("__", "/"), Knob.CPUSET_CPUS): text for group, text in texts.items()}
+def lists(**texts: str) -> dict[KnobTarget, str]:
+    return {KnobTarget(group.replace("__", "/"), Knob.CPUSET_CPUS): text for group, text in texts.items()}
 
 
-def state(*pods: PodUse, cpus: int = 8, knobs: dict[Target, str] | None = None, **fields: Any) -> NodeState:
+def state(*pods: PodUse, cpus: int = 8, knobs: dict[KnobTarget, str] | None = None, **fields: Any) -> NodeState:
     known = dict.fromkeys(reads(node(pods, cpus)), "")
     return node(pods, cpus, knobs=known | (knobs or {}), **fields)
 
 
-def values(verdict: Verdict) -> dict[str, str]:
+def values(verdict: PolicyVerdict) -> dict[str, str]:
     assert all(wish.target.knob is Knob.CPUSET_CPUS for wish in verdict.knobs)
     return {wish.target.group: wish.value for wish in verdict.knobs}
 
 
-def first(seen: NodeState, config: OwnCpusConfig | None = None) -> Verdict:
+def first(seen: NodeState, config: OwnCpusConfig | None = None) -> PolicyVerdict:
     return decide(seen, config or OwnCpusConfig(), OwnCpusMemory())[0]
 
 

@@ -10,20 +10,20 @@ from tests.unit.policy.nodeqos.nodes import in_use, node
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import parse_cpu_max
-from cotenant.model.machine.node_decision import Term
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_decision import DecisionTerm
+from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
-from cotenant.model.machine.verdict import Verdict
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig, BestEffortCpuMemory, decide
 from cotenant.policy.nodeqos.cpu.startup_grace import RULE, StartupGraceConfig
-from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
+from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig, SuppressionForm
 
 GROUP = "kubepods/besteffort"
-CONFIG = BestEffortCpuConfig(suppress=SuppressConfig(form=Form.QUOTA))
+CONFIG = BestEffortCpuConfig(suppress=SuppressConfig(form=SuppressionForm.QUOTA))
 WITHOUT = replace(CONFIG, grace=StartupGraceConfig(enabled=False))
-QUOTA = Target(GROUP, Knob.CPU_MAX)
+QUOTA = KnobTarget(GROUP, Knob.CPU_MAX)
 
 
 def batch(name: str, cpu_m: int = 10, tenant: str = "a", **fields: object) -> PodUse:
@@ -39,14 +39,14 @@ class Node:
         self.config, self.web_m, self.common = config, web_m, common
         self.memory = BestEffortCpuMemory()
         self.at_s = 100.0
-        self.knobs: dict[Target, str] = {}
+        self.knobs: dict[KnobTarget, str] = {}
 
     def state(self, pods: Sequence[PodUse]) -> NodeState:
         used_m = sum(entry.use.cpu_m or 0 for entry in pods)
         fields = {"best_effort_group": GROUP, "best_effort": GroupUse(GROUP, cpu_m=used_m)} if self.common else {}
         return node([in_use("web", self.web_m), *pods], cpus=2, at_s=self.at_s, knobs=dict(self.knobs), **fields)
 
-    def tick(self, *pods: PodUse, passes_s: float = 1.0) -> Verdict:
+    def tick(self, *pods: PodUse, passes_s: float = 1.0) -> PolicyVerdict:
         self.at_s += passes_s
         verdict, self.memory = decide(self.state(pods), self.config, self.memory)
         self.knobs |= {knob.target: knob.value for knob in verdict.knobs}
@@ -55,7 +55,7 @@ class Node:
     def quota_m(self, *pods: PodUse, passes_s: float = 1.0, group: str = GROUP) -> int:
         """The quota after a tick."""
         verdict = self.tick(*pods, passes_s=passes_s)
-        (knob,) = [wish for wish in verdict.knobs if wish.target == Target(group, Knob.CPU_MAX)]
+        (knob,) = [wish for wish in verdict.knobs if wish.target == KnobTarget(group, Knob.CPU_MAX)]
         return parse_cpu_max(knob.value).cpu_m or 0
 
 
@@ -66,7 +66,7 @@ def test_a_new_pod_raises_a_tight_quota_for_ten_seconds_and_the_terms_add_up() -
     (knob,) = [wish for wish in verdict.knobs if wish.target == QUOTA]
     assert knob.value == "40000 100000"
     assert sum(term.value for term in knob.reason.terms) == 400
-    assert knob.reason.terms[-1] == Term("start-up grace", 200, "mCPU")
+    assert knob.reason.terms[-1] == DecisionTerm("start-up grace", 200, "mCPU")
     assert knob.reason.text.endswith("0.2 CPU more while pods start (1)")
     assert [reason.text for reason in verdict.reasons if reason.rule == RULE] == ["0.2 CPU more while pods start (1)"]
     rest = [one.quota_m(batch("old"), batch("new")) for _ in range(12)]
@@ -79,8 +79,8 @@ def test_a_new_pod_raises_a_tight_quota_for_ten_seconds_and_the_terms_add_up() -
     [
         ([batch("new", 10)], 400),
         ([batch("a", tenant="a"), batch("b", tenant="b"), batch("c", tenant="c")], 600),  # two at a time
-        ([batch("new", phase=Phase.OVER)], 200),
-        ([batch("new", phase=Phase.TERMINATING)], 200),
+        ([batch("new", phase=NodePodPhase.OVER)], 200),
+        ([batch("new", phase=NodePodPhase.TERMINATING)], 200),
         ([in_use("service", 0)], 200),
         ([batch("new", group="")], 200),
     ],

@@ -9,7 +9,7 @@ from cotenant.model.machine.node_state import GroupUse
 from cotenant.policy.nodeqos.amounts import cpu_text, percent_text
 from cotenant.policy.nodeqos.cpu import choice
 from cotenant.policy.nodeqos.cpu.allowance import UNLIMITED_US
-from cotenant.policy.nodeqos.cpu.division import Share, divide
+from cotenant.policy.nodeqos.cpu.division import GroupShare, divide
 from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig, allowance, cpuset, quota_us
 
 
@@ -78,11 +78,11 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
 
 
 def test_division_gives_wants_first_and_the_rest_by_weight() -> None:
-    assert divide(1000, [Share(0, 1), Share(2000, 1)], 10) == (50, 950)
-    assert divide(1000, [Share(100, 1), Share(100, 3)], 10) == (325, 675)
-    assert divide(1000, [Share(100, 1, limit_m=120), Share(100, 1)], 10) == (120, 880)
-    assert divide(1000, [Share(900, 1, limit_m=120), Share(900, 1, limit_m=200)], 10) == (120, 200)
-    assert divide(5, [Share(0, 1), Share(0, 1)], 10) == (10, 10)
+    assert divide(1000, [GroupShare(0, 1), GroupShare(2000, 1)], 10) == (50, 950)
+    assert divide(1000, [GroupShare(100, 1), GroupShare(100, 3)], 10) == (325, 675)
+    assert divide(1000, [GroupShare(100, 1, limit_m=120), GroupShare(100, 1)], 10) == (120, 880)
+    assert divide(1000, [GroupShare(900, 1, limit_m=120), GroupShare(900, 1, limit_m=200)], 10) == (120, 200)
+    assert divide(5, [GroupShare(0, 1), GroupShare(0, 1)], 10) == (10, 10)
     assert divide(1000, [], 10) == ()
 
 

@@ -8,8 +8,8 @@ import pytest
 from tests.fakes.node.node_pods import SECOND, node, pod, using
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.knob import Knob, KnobTarget
+from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.machine.node_state import Alarm, GroupUse, NodeState
 from cotenant.policy.nodeqos.eviction.cpu import CpuEvictionConfig, CpuEvictionMemory, best_effort_limit, decide, reads
 from cotenant.policy.nodeqos.eviction.goals import AllocatableTrigger, Currency, UsedTrigger
@@ -22,8 +22,8 @@ from cotenant.policy.nodeqos.eviction.satisfaction import (
 )
 
 USED = CpuEvictionConfig(used=UsedTrigger(80, 7999))
-QUOTA = Target("be", Knob.CPU_MAX)
-CPUS = Target("be", Knob.CPUSET_CPUS)
+QUOTA = KnobTarget("be", Knob.CPU_MAX)
+CPUS = KnobTarget("be", Knob.CPUSET_CPUS)
 
 
 def at(second: int, state: NodeState) -> NodeState:
@@ -103,7 +103,7 @@ def test_leaving_pods_are_counted_on_for_a_minute() -> None:
         allocatable=AllocatableTrigger(80, 70, 7999), pools_cpu_m=((Currency.REQUESTED_BATCH, 1000),)
     )
     opted = {"koordinator.sh/eviction-enabled": "true"}
-    going = using(pod("going", cpu_m=600, labels=opted, phase=Phase.TERMINATING), cpu_m=0)
+    going = using(pod("going", cpu_m=600, labels=opted, phase=NodePodPhase.TERMINATING), cpu_m=0)
     state = node([going, using(pod("b", cpu_m=600, labels=opted), cpu_m=0)])
     assert run(state, config, 62) == [(61, "uid-b")]
 

@@ -14,8 +14,8 @@ from cotenant.policy.nodeqos.eviction.goals import (
     AllocatableTrigger,
     BestEffortMemoryTrigger,
     Currency,
-    Goal,
-    Trigger,
+    EvictionGoal,
+    EvictionTrigger,
     UsedTrigger,
     allocatable_goal,
     allocatable_release,
@@ -30,8 +30,8 @@ from cotenant.policy.nodeqos.eviction.goals import (
 
 def test_use_counts_in_whole_percents_and_is_freed_down_to_the_lower_mark() -> None:
     marks = UsedTrigger(80, 5999)
-    assert used_goal(Trigger.CPU_USED, marks, 10_000, 7_999, "mCPU") is None
-    goal = used_goal(Trigger.CPU_USED, marks, 10_000, 8_099, "mCPU")
+    assert used_goal(EvictionTrigger.CPU_USED, marks, 10_000, 7_999, "mCPU") is None
+    goal = used_goal(EvictionTrigger.CPU_USED, marks, 10_000, 8_099, "mCPU")
     assert goal is not None
     assert goal.amounts == ((Currency.USED, 200),)
     assert sum(term.value for term in goal.reason.terms) == 200
@@ -43,16 +43,16 @@ def test_each_pool_is_held_against_its_own_requests() -> None:
     marks = AllocatableTrigger(80, 70, 7999)
     pools = ((Currency.REQUESTED_BATCH, 1000), (Currency.REQUESTED_MID, 1000))
     asked = ((Currency.REQUESTED_BATCH, 800), (Currency.REQUESTED_MID, 801))
-    goal = allocatable_goal(Trigger.CPU_ALLOCATABLE, marks, pools, asked, "mCPU")
+    goal = allocatable_goal(EvictionTrigger.CPU_ALLOCATABLE, marks, pools, asked, "mCPU")
     assert goal is not None
     assert goal.amounts == ((Currency.REQUESTED_MID, 101),)
     assert sum(term.value for term in goal.reason.terms) == 101
-    assert allocatable_goal(Trigger.CPU_ALLOCATABLE, marks, pools, asked[:1], "mCPU") is None
+    assert allocatable_goal(EvictionTrigger.CPU_ALLOCATABLE, marks, pools, asked[:1], "mCPU") is None
 
 
 def test_a_pool_that_the_node_does_not_have_any_more_frees_all() -> None:
     marks = AllocatableTrigger(80, 70, 7999)
-    goal = allocatable_goal(Trigger.MEMORY_ALLOCATABLE, marks, (), ((Currency.REQUESTED_BATCH, 5),), "bytes")
+    goal = allocatable_goal(EvictionTrigger.MEMORY_ALLOCATABLE, marks, (), ((Currency.REQUESTED_BATCH, 5),), "bytes")
     assert goal is not None
     assert goal.amounts == ((Currency.REQUESTED_BATCH, 5),)
 
@@ -78,7 +78,7 @@ def test_no_configuration_reaches_production_or_frees_nothing(make: object) -> N
 
 
 def test_best_effort_memory_has_koordinators_marks() -> None:
-    goal = used_goal(Trigger.MEMORY_BEST_EFFORT, BestEffortMemoryTrigger(), 100, 70, "bytes")
+    goal = used_goal(EvictionTrigger.MEMORY_BEST_EFFORT, BestEffortMemoryTrigger(), 100, 70, "bytes")
     assert goal is not None
     assert goal.amounts == ((Currency.USED, 2),)
 
@@ -155,7 +155,7 @@ def test_the_pools_are_the_settings_else_the_nodes() -> None:
 
 def test_why_nothing_is_evicted_for_requests() -> None:
     marks, asked = AllocatableTrigger(80, 70, 5999), ((Currency.REQUESTED_BATCH, 800),)
-    trigger = Trigger.CPU_ALLOCATABLE
+    trigger = EvictionTrigger.CPU_ALLOCATABLE
     unknown = judge_requests(trigger, marks, None, asked, "mCPU")
     within = judge_requests(trigger, marks, ((Currency.REQUESTED_BATCH, 1000),), asked, "mCPU")
     assert isinstance(unknown, Reason)
@@ -163,7 +163,7 @@ def test_why_nothing_is_evicted_for_requests() -> None:
     assert (unknown.rule, unknown.text) == (f"evict:{trigger}", "the node's lendable resources are not known")
     assert within.text == "requests are within the threshold of every pool"
     goal = judge_requests(trigger, marks, ((Currency.REQUESTED_BATCH, 900),), asked, "mCPU")
-    assert isinstance(goal, Goal)
+    assert isinstance(goal, EvictionGoal)
     assert goal.priority_threshold == 5999
     assert goal.reason.text == (
         f"free 0.17 CPU of 0.8 CPU {Currency.REQUESTED_BATCH} over 0.9 CPU; threshold 80 %, goal 70 %"

@@ -9,7 +9,7 @@ from tests.fakes.node.node_pods import GB, SECOND, node, pod, using
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
 from cotenant.policy.nodeqos.eviction.memory_pressure import MemoryPressureConfig, MemoryPressureMemory, decide
 from cotenant.policy.nodeqos.eviction.victims import EVICTION_POLICY
@@ -62,7 +62,7 @@ def test_pods_without_pressure_are_not_evicted() -> None:
 
 def test_guaranteed_memory_does_not_count_as_size() -> None:
     state = thrashing(be("a", 9), be("b", 5))
-    guarded = replace(state, knobs={Target("pods/a", Knob.MEMORY_LOW): str(8 * GB)})
+    guarded = replace(state, knobs={KnobTarget("pods/a", Knob.MEMORY_LOW): str(8 * GB)})
     assert run(guarded, 31) == [(30, "uid-b")]
 
 

@@ -8,13 +8,13 @@ from tests.fakes.node.node_pods import pod
 from cotenant.model.cluster.labels import SUB_PRIORITY
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.machine.node_decision import Reason
-from cotenant.model.machine.node_pod import NodePod, Phase
-from cotenant.policy.nodeqos.eviction.goals import Currency, Goal, Trigger
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
+from cotenant.policy.nodeqos.eviction.goals import Currency, EvictionGoal, EvictionTrigger
 from cotenant.policy.nodeqos.eviction.victims import (
     EVICTION_ENABLED,
     EVICTION_POLICY,
     EVICTION_PRIORITY,
-    Candidate,
+    EvictionCandidate,
     candidate,
     choose,
     requested_by_pool,
@@ -23,17 +23,17 @@ from cotenant.policy.nodeqos.eviction.victims import (
 IN = {EVICTION_ENABLED: "true"}
 
 
-def goal(trigger: Trigger, amount: int, currency: Currency = Currency.USED, up_to: int = 7999) -> Goal:
-    return Goal(trigger, ((currency, amount),), Reason("test", "test"), up_to)
+def goal(trigger: EvictionTrigger, amount: int, currency: Currency = Currency.USED, up_to: int = 7999) -> EvictionGoal:
+    return EvictionGoal(trigger, ((currency, amount),), Reason("test", "test"), up_to)
 
 
-def seen(one: NodePod, used: int | None = 10) -> Candidate:
+def seen(one: NodePod, used: int | None = 10) -> EvictionCandidate:
     made = candidate(one, one.cpu_request_m, used)
     assert made is not None
     return made
 
 
-def left(goals: list[Goal], pods: list[Candidate], **how: bool) -> list[str]:
+def left(goals: list[EvictionGoal], pods: list[EvictionCandidate], **how: bool) -> list[str]:
     return [one.key.removeprefix("test/") for one, _ in choose(goals, pods, **how).victims]
 
 
@@ -45,7 +45,7 @@ def test_services_leave_only_if_they_opted_in_and_are_not_above_the_threshold() 
         seen(pod("told", QoSClass.LS, priority=5000, labels=IN)),
         seen(pod("plain-be", QoSClass.BE, priority=5000)),
     ]
-    assert left([goal(Trigger.MEMORY_USED, 10**9, up_to=6000)], pods) == ["told"]
+    assert left([goal(EvictionTrigger.MEMORY_USED, 10**9, up_to=6000)], pods) == ["told"]
 
 
 def test_best_effort_leaves_without_being_asked_where_only_it_leaves() -> None:
@@ -54,7 +54,7 @@ def test_best_effort_leaves_without_being_asked_where_only_it_leaves() -> None:
         seen(pod("a", priority=5000), 1),
         seen(pod("ls", QoSClass.LS, priority=1, labels=IN)),
     ]
-    assert left([goal(Trigger.MEMORY_BEST_EFFORT, 10**9)], pods) == ["a", "b"]
+    assert left([goal(EvictionTrigger.MEMORY_BEST_EFFORT, 10**9)], pods) == ["a", "b"]
 
 
 def test_a_pod_may_say_which_triggers_take_it_and_one_that_cannot_be_read_takes_none() -> None:
@@ -62,8 +62,8 @@ def test_a_pod_may_say_which_triggers_take_it_and_one_that_cannot_be_read_takes_
     broken = pod("broken", annotations={EVICTION_POLICY: "BECPUEvict"})
     surrogate = pod("surrogate", annotations={EVICTION_POLICY: "\ud800"})
     pods = [seen(only), seen(broken), seen(surrogate)]
-    assert left([goal(Trigger.MEMORY_BEST_EFFORT, 10**9)], pods) == []
-    assert left([goal(Trigger.CPU_SATISFACTION, 10**9)], pods) == ["only"]
+    assert left([goal(EvictionTrigger.MEMORY_BEST_EFFORT, 10**9)], pods) == []
+    assert left([goal(EvictionTrigger.CPU_SATISFACTION, 10**9)], pods) == ["only"]
 
 
 def test_the_general_order_is_eviction_priority_then_priority_then_sub_priority_then_use() -> None:
@@ -78,44 +78,44 @@ def test_the_general_order_is_eviction_priority_then_priority_then_sub_priority_
     ]
     # without a label the priority itself is the sub-priority: 5000, above 10
     order = ["first", "below", "labelled", "large", "small", "odd", "last"]
-    assert left([goal(Trigger.CPU_USED, 10**9)], pods) == order
+    assert left([goal(EvictionTrigger.CPU_USED, 10**9)], pods) == order
 
 
 def test_satisfaction_evicts_the_highest_use_of_request_first() -> None:
     pods = [seen(pod("idle", cpu_m=1000), 100), seen(pod("busy", cpu_m=100), 90), seen(pod("asks-nothing"), 5000)]
-    assert left([goal(Trigger.CPU_SATISFACTION, 10**9, Currency.REQUESTED_BATCH)], pods) == ["busy", "idle"]
+    assert left([goal(EvictionTrigger.CPU_SATISFACTION, 10**9, Currency.REQUESTED_BATCH)], pods) == ["busy", "idle"]
 
 
 def test_a_victim_counts_for_every_goal_and_is_taken_once() -> None:
     pods = [seen(pod("a", cpu_m=50, labels=IN), 30), seen(pod("b", cpu_m=5, labels=IN), 30)]
-    goals = [goal(Trigger.CPU_SATISFACTION, 50, Currency.REQUESTED_BATCH), goal(Trigger.CPU_USED, 30)]
+    goals = [goal(EvictionTrigger.CPU_SATISFACTION, 50, Currency.REQUESTED_BATCH), goal(EvictionTrigger.CPU_USED, 30)]
     assert left(goals, pods) == ["b", "a"]  # by use of request; b's request alone is not enough, a's use counts too
     assert left(goals[1:], pods) == ["a"]
 
 
 def test_terminating_pods_count_until_they_are_overdue() -> None:
-    going, staying = pod("going", phase=Phase.TERMINATING), pod("staying")
+    going, staying = pod("going", phase=NodePodPhase.TERMINATING), pod("staying")
     pods = [seen(going), seen(staying)]
-    assert left([goal(Trigger.MEMORY_BEST_EFFORT, 10)], pods) == []
-    overdue = choose([goal(Trigger.MEMORY_BEST_EFFORT, 10)], pods, overdue=frozenset({going.uid}))
+    assert left([goal(EvictionTrigger.MEMORY_BEST_EFFORT, 10)], pods) == []
+    overdue = choose([goal(EvictionTrigger.MEMORY_BEST_EFFORT, 10)], pods, overdue=frozenset({going.uid}))
     assert [one.uid for one, _ in overdue.victims] == [staying.uid]
 
 
 def test_pods_that_free_nothing_are_skipped_unless_the_order_is_strict() -> None:
     mid = pod("mid", QoSClass.LS, priority=7000, priority_class=PriorityClass.MID, cpu_m=10, labels=IN)
     pods = [seen(pod("other", priority=5000, cpu_m=10, labels=IN)), seen(mid)]
-    wanted = [goal(Trigger.CPU_ALLOCATABLE, 10, Currency.REQUESTED_MID)]
+    wanted = [goal(EvictionTrigger.CPU_ALLOCATABLE, 10, Currency.REQUESTED_MID)]
     assert left(wanted, pods) == ["mid"]
     assert left(wanted, pods, strict_order=True) == ["other", "mid"]
 
 
 def test_a_remaining_shortfall_is_reported() -> None:
-    choice = choose([goal(Trigger.MEMORY_BEST_EFFORT, 25)], [seen(pod("a")), seen(pod("unknown"), None)])
-    assert choice.short == ((Trigger.MEMORY_BEST_EFFORT, Currency.USED, 15),)
+    choice = choose([goal(EvictionTrigger.MEMORY_BEST_EFFORT, 25)], [seen(pod("a")), seen(pod("unknown"), None)])
+    assert choice.short == ((EvictionTrigger.MEMORY_BEST_EFFORT, Currency.USED, 15),)
     assert [one.key for one, _ in choice.victims] == ["test/a"]
 
 
-@pytest.mark.parametrize("one", [pod("over", phase=Phase.OVER), pod("beside", host_application=True)])
+@pytest.mark.parametrize("one", [pod("over", phase=NodePodPhase.OVER), pod("beside", host_application=True)])
 def test_what_has_ended_or_is_no_pod_cannot_leave(one: NodePod) -> None:
     assert candidate(one, 1, 1) is None
 
@@ -165,5 +165,5 @@ def test_requests_of_a_pool_are_those_up_to_the_priority_and_no_others() -> None
 
 def test_of_equal_priority_the_largest_request_goes_first_where_requests_are_short() -> None:
     pods = [seen(pod(name, priority=5000, cpu_m=size, labels=IN), 100 - size) for name, size in (("s", 1), ("l", 9))]
-    assert left([goal(Trigger.CPU_ALLOCATABLE, 10, Currency.REQUESTED_BATCH)], pods) == ["l", "s"]
-    assert left([goal(Trigger.CPU_USED, 10**9)], pods) == ["s", "l"]
+    assert left([goal(EvictionTrigger.CPU_ALLOCATABLE, 10, Currency.REQUESTED_BATCH)], pods) == ["l", "s"]
+    assert left([goal(EvictionTrigger.CPU_USED, 10**9)], pods) == ["s", "l"]

@@ -7,7 +7,7 @@ from tests.unit.policy.nodeqos.nodes import SECOND_US, health, in_use, node
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.machine.node_state import Alarm, NodeState, ServiceHealth
 from cotenant.model.machine.run_queue import Blame, NoCulprit
 from cotenant.policy.nodeqos.guard.config import GuardConfig
@@ -38,7 +38,7 @@ def test_without_pods_to_protect_there_is_no_limit_and_no_state() -> None:
 
 
 def test_ended_pods_are_not_protected() -> None:
-    over = in_use("web", 0, health=health(5000), objective_p99_us=OBJECTIVE_US, phase=Phase.OVER)
+    over = in_use("web", 0, health=health(5000), objective_p99_us=OBJECTIVE_US, phase=NodePodPhase.OVER)
     (ceiling,), _ = run([node([over, in_use("batch", 8000, QoSClass.BE)])])
     assert ceiling.mode is GuardMode.OFF
 

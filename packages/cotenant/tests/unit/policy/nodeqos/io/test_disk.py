@@ -12,7 +12,7 @@ from tests.fakes.node.node_pods import SECOND, node, pod, using
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import canonical
 from cotenant.model.machine.node_pod import NodeContainer
 from cotenant.model.machine.node_state import GroupUse, NodeState
@@ -21,7 +21,7 @@ from cotenant.policy.nodeqos.io.disk_limits import BLKIO_QOS, BlockDevice, IoLim
 
 MB = 10**6
 FOLLOW = IoConfig(devices=(BlockDevice("8:0"),), follow_services=True)
-MAX = Target("be", Knob.IO_MAX)
+MAX = KnobTarget("be", Knob.IO_MAX)
 
 
 def state(second: int, stall_ppm: int | None, written: int | None = 100 * MB) -> NodeState:

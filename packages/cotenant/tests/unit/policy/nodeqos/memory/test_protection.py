@@ -9,8 +9,8 @@ from tests.fakes.node.node_pods import GB, node, pod, using
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
-from cotenant.model.machine.node_pod import NodeContainer, Phase
+from cotenant.model.machine.knob import Knob, KnobTarget
+from cotenant.model.machine.node_pod import NodeContainer, NodePodPhase
 from cotenant.model.machine.node_state import NodeState
 from cotenant.policy.nodeqos.memory.protection import (
     MEMORY_QOS,
@@ -24,7 +24,7 @@ from cotenant.policy.nodeqos.memory.protection import (
 MIB = 1 << 20
 
 
-def wishes(state: NodeState, config: MemoryQosConfig) -> dict[Target, str]:
+def wishes(state: NodeState, config: MemoryQosConfig) -> dict[KnobTarget, str]:
     verdict, _ = decide(state, config, MemoryQosMemory())
     assert verdict.reasons
     found = {knob.target: knob.value for knob in verdict.knobs}
@@ -66,11 +66,11 @@ def test_guarantees_stand_in_every_group_above() -> None:
         using(pod("a", QoSClass.LS, memory_bytes=10 * GB, group="kube/burstable/a")),
         using(pod("b", QoSClass.LS, memory_bytes=4 * GB, group="kube/burstable/b")),
         using(pod("c", QoSClass.LSR, memory_bytes=2 * GB, group="kube/c")),
-        using(pod("gone", QoSClass.LS, memory_bytes=GB, group="kube/gone", phase=Phase.OVER)),
+        using(pod("gone", QoSClass.LS, memory_bytes=GB, group="kube/gone", phase=NodePodPhase.OVER)),
     ]
     config = MemoryQosConfig(ls=ClassMemory(50), lsr=ClassMemory(100))
     assert wishes(node(pods), config) == {
-        Target(group, Knob.MEMORY_MIN): str(amount)
+        KnobTarget(group, Knob.MEMORY_MIN): str(amount)
         for group, amount in {
             "kube/burstable/a/main": 5 * GB,
             "kube/burstable/a": 5 * GB,
@@ -89,11 +89,11 @@ def test_defaults_leave_everything_alone() -> None:
 
 
 def test_an_annotation_overrides_the_class() -> None:
-    def with_annotation(text: str) -> dict[Target, str]:
+    def with_annotation(text: str) -> dict[KnobTarget, str]:
         one = pod("a", QoSClass.LS, memory_bytes=GB, annotations={MEMORY_QOS: text}, group="a")
         return wishes(node([using(one)]), MemoryQosConfig(ls=ClassMemory(low_percent=50)))
 
-    low, least = Target("a", Knob.MEMORY_LOW), Target("a", Knob.MEMORY_MIN)
+    low, least = KnobTarget("a", Knob.MEMORY_LOW), KnobTarget("a", Knob.MEMORY_MIN)
     assert with_annotation('{"policy": "none"}') == {}
     assert with_annotation('{"policy": "auto", "wmarkRatio": 95}')[low] == str(GB // 2)
     more = with_annotation('{"policy": "auto", "minLimitPercent": 20, "lowLimitPercent": 60}')

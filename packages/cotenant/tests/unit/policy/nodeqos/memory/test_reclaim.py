@@ -11,13 +11,13 @@ from tests.fakes.node.node_pods import SECOND, node, pod, using
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_state import Alarm, GroupUse, NodeState
-from cotenant.policy.nodeqos.memory.reclaim import GroupReclaim, Means, ReclaimConfig, ReclaimMemory, decide, step
+from cotenant.policy.nodeqos.memory.reclaim import GroupReclaim, ReclaimConfig, ReclaimKnob, ReclaimMemory, decide, step
 
 MIB = 1 << 20
 ON = ReclaimConfig()
-HIGH = Target("pods/be", Knob.MEMORY_HIGH)
+HIGH = KnobTarget("pods/be", Knob.MEMORY_HIGH)
 
 
 def state(second: int, stall_ppm: int | None = 0, current: int | None = 1000 * MIB, **more: object) -> NodeState:
@@ -100,7 +100,7 @@ def test_unknown_stall_changes_nothing_and_forgets_nothing() -> None:
 
 
 def test_asking_back_once_leaves_no_limit() -> None:
-    config = replace(ON, means=Means.RECLAIM)
+    config = replace(ON, means=ReclaimKnob.RECLAIM)
     memory, asked = ReclaimMemory(), []
     for second in range(14):
         verdict, memory = decide(state(second), config, memory)

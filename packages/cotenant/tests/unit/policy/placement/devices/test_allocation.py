@@ -6,14 +6,14 @@ from tests.unit.policy.placement.devices.machines import GIB, WHOLE, ask, cards,
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import Device, DeviceType
-from cotenant.model.devices.hints import CountBy, DeviceHint, JointAllocation, PartitionSpec, Scope
+from cotenant.model.devices.hints import CountBy, DeviceHint, DeviceScope, JointAllocation, PartitionSpec
 from cotenant.model.devices.partition import Partition, PartitionTable, halves
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, RDMA, Amounts
 from cotenant.policy.placement.devices.allocation import DeviceChoice, allocate
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
 from cotenant.policy.placement.devices.numa import device_hints
-from cotenant.policy.placement.devices.strategy import Strategy, UsualPod, fragments
+from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod, fragments
 from cotenant.policy.placement.numa import Hint
 
 BESIDE = JointAllocation((DeviceType.GPU, DeviceType.RDMA), same_pcie=True)
@@ -32,11 +32,11 @@ def used(*parts: tuple[int, int], devices: int = 8) -> DeviceLedger:
 def test_strategies_take_different_devices() -> None:
     ledger = used((0, 30), (1, 60), (4, 10))
     assert minors(ledger, ask({GPU: 20})) == (5,)  # beside one in use
-    assert minors(ledger, ask({GPU: 20}, strategy=Strategy.BINPACK)) == (1,)
-    assert minors(ledger, ask({GPU: 20}, strategy=Strategy.SPREAD)) == (2,)
+    assert minors(ledger, ask({GPU: 20}, strategy=DeviceStrategy.BINPACK)) == (1,)
+    assert minors(ledger, ask({GPU: 20}, strategy=DeviceStrategy.SPREAD)) == (2,)
     # 40 on GPU 0 leaves 30, which half-GPU pods cannot use; 40 on GPU 1 leaves nothing over
     usual = (UsualPod(50, 1, 1),)
-    assert minors(ledger, ask({GPU: 40}, strategy=Strategy.FRAGMENTATION, usual=usual)) == (1,)
+    assert minors(ledger, ask({GPU: 40}, strategy=DeviceStrategy.FRAGMENTATION, usual=usual)) == (1,)
 
 
 def test_fragments_count_what_usual_pods_cannot_use() -> None:
@@ -60,13 +60,13 @@ def test_linked_gpus_go_before_those_under_one_switch() -> None:
 
 def test_a_required_scope_is_enforced_or_the_nearest_miss_is_reported() -> None:
     ledger = used((0, 10), (4, 10))
-    numa = (DeviceHint(DeviceType.GPU, scope=Scope.NUMA),)
+    numa = (DeviceHint(DeviceType.GPU, scope=DeviceScope.NUMA),)
     assert minors(ledger, ask({NVIDIA_GPU: 3}, hints=numa)) == (1, 2, 3)
     assert refused(ledger, ask({NVIDIA_GPU: 4}, hints=numa)) == (
         "not enough gpu devices within one NUMANode",
         "3 of 4 in NUMA 0, 6 on the node",
     )
-    one = (DeviceHint(DeviceType.GPU, scope=Scope.DEVICE),)
+    one = (DeviceHint(DeviceType.GPU, scope=DeviceScope.DEVICE),)
     assert minors(ledger, ask({GPU: 50}, hints=one)) == (1,)
     assert refused(ledger, ask({NVIDIA_GPU: 2}, hints=one))[1] == "2 requested"
     nowhere = DeviceLedger.of([Device(DeviceType.GPU, 0, WHOLE)])
@@ -75,7 +75,7 @@ def test_a_required_scope_is_enforced_or_the_nearest_miss_is_reported() -> None:
 
 
 def test_several_shares_within_one_numa_node() -> None:
-    numa = (DeviceHint(DeviceType.GPU, scope=Scope.NUMA),)
+    numa = (DeviceHint(DeviceType.GPU, scope=DeviceScope.NUMA),)
     wanted = ask({"koordinator.sh/gpu.shared": 2, GPU_MEMORY_RATIO: 100}, hints=numa)
     assert minors(used((0, 60), (1, 60), (2, 60), (5, 20)), wanted) == (4, 5)
 
@@ -172,7 +172,7 @@ def test_a_partition_is_taken_where_it_spoils_least() -> None:
 
 def test_a_partition_lies_within_the_scope_asked_for() -> None:
     ledger = DeviceLedger.of(gpus(), halves(8), honor=True)
-    numa = (DeviceHint(DeviceType.GPU, scope=Scope.NUMA),)
+    numa = (DeviceHint(DeviceType.GPU, scope=DeviceScope.NUMA),)
     assert minors(ledger, ask({NVIDIA_GPU: 4}, hints=numa)) == (0, 1, 2, 3)
     assert refused(ledger, ask({NVIDIA_GPU: 8}, hints=numa)) == (
         "no GPU partition within the requested scope",

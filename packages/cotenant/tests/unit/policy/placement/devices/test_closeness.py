@@ -11,11 +11,11 @@ from tests.unit.policy.placement.devices.machines import GIB, WHOLE, gpus
 
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import Device, DeviceType
-from cotenant.model.devices.hints import PartitionSpec, Scope
+from cotenant.model.devices.hints import DeviceScope, PartitionSpec
 from cotenant.model.devices.partition import Partition, PartitionTable
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
 from cotenant.policy.placement.devices.fitting import Fitting, fitting, missing_to, shortage
-from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger, Pool
+from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger, DevicesOfType
 from cotenant.policy.placement.devices.nearness import near, near_groups
 from cotenant.policy.placement.devices.partitions import choose_partition
 from cotenant.policy.placement.refusal import Refusal
@@ -25,7 +25,7 @@ def bits(minors: Any) -> int:
     return sum(1 << int(minor) for minor in minors)
 
 
-def pool_of(devices: list[Device], used: tuple[tuple[int, int], ...] = ()) -> Pool:
+def pool_of(devices: list[Device], used: tuple[tuple[int, int], ...] = ()) -> DevicesOfType:
     ledger = DeviceLedger.of(devices)
     for minor, percent in used:
         part = Amounts.of({GPU_CORE: percent, GPU_MEMORY_RATIO: percent})
@@ -40,13 +40,13 @@ def surroundings(devices: list[Device], few: tuple[int, ...]) -> list[tuple[int,
     every = set(by_minor)
     numas = {device.numa for device in devices}
     switches = {(device.numa, device.pcie) for device in devices}
-    plain: list[tuple[int, set[int], tuple[set[int], ...]]] = [(Scope.NODE, every, (every,))]
+    plain: list[tuple[int, set[int], tuple[set[int], ...]]] = [(DeviceScope.NODE, every, (every,))]
     for numa in numas:
         on = {minor for minor, device in by_minor.items() if device.numa == numa}
-        plain.append((Scope.NUMA, on, (every, on)))
+        plain.append((DeviceScope.NUMA, on, (every, on)))
         for _, pcie in {switch for switch in switches if switch[0] == numa}:
             under = {minor for minor in on if by_minor[minor].pcie == pcie}
-            plain.append((Scope.PCIE, under, (every, on, under)))
+            plain.append((DeviceScope.PCIE, under, (every, on, under)))
     domains = [
         {minor for minor, device in by_minor.items() if device.link == link}
         for link in {device.link for device in devices} - {None}
@@ -60,7 +60,13 @@ def surroundings(devices: list[Device], few: tuple[int, ...]) -> list[tuple[int,
 
 
 def quality(
-    pool: Pool, devices: list[Device], few: tuple[int, ...], widest: int, fits: int, preferred: int, apart: bool
+    pool: DevicesOfType,
+    devices: list[Device],
+    few: tuple[int, ...],
+    widest: int,
+    fits: int,
+    preferred: int,
+    apart: bool,
 ) -> Any:
     """Of the best group that holds these devices; None where none of them is close enough."""
     keys = []
@@ -81,7 +87,7 @@ def test_no_other_choice_is_closer(seed: int) -> None:
     pool = pool_of(devices, tuple((int(minor), 50) for minor in rng.choice(8, rng.integers(0, 4), replace=False)))
     fits = bits(rng.choice(8, rng.integers(2, 8), replace=False))
     count = int(rng.integers(1, 4))
-    scope = Scope(int(rng.integers(1, 4)))
+    scope = DeviceScope(int(rng.integers(1, 4)))
     preferred = fits & int(rng.integers(0, 256)) if seed % 2 else 0
     apart = bool(rng.integers(2))
     if fits.bit_count() < count:
@@ -110,29 +116,29 @@ def test_no_other_choice_is_closer(seed: int) -> None:
 
 def test_within_the_group_the_best_devices_are_taken_by_their_order() -> None:
     pool = pool_of(gpus(8))
-    assert near(pool, 0b11111111, 2, Scope.NODE, 0, (5, 2, 4, 3, 0, 1, 6, 7), False) == (4, 5)
-    assert near(pool, 0b11111111, 3, Scope.NODE, 0, (5, 2, 7, 4, 3, 0, 1, 6), False) == (4, 5, 7)
-    assert near(pool, 0b11111111, 1, Scope.NODE, 0, (6, 1, 0, 2, 3, 4, 5, 7), False) == (6,)
-    assert near(pool, 0b11111111, 3, Scope.NODE, 0b10000000, (5, 2, 7, 4, 3, 0, 1, 6), False) == (4, 5, 7)
-    assert near(pool, 0b11110000, 3, Scope.NODE, 0b11000000, (4, 5, 6, 7), False) == (4, 6, 7)
-    assert near(pool, 0b11110000, 3, Scope.NODE, 0, (), False) == (4, 5, 6)
+    assert near(pool, 0b11111111, 2, DeviceScope.NODE, 0, (5, 2, 4, 3, 0, 1, 6, 7), False) == (4, 5)
+    assert near(pool, 0b11111111, 3, DeviceScope.NODE, 0, (5, 2, 7, 4, 3, 0, 1, 6), False) == (4, 5, 7)
+    assert near(pool, 0b11111111, 1, DeviceScope.NODE, 0, (6, 1, 0, 2, 3, 4, 5, 7), False) == (6,)
+    assert near(pool, 0b11111111, 3, DeviceScope.NODE, 0b10000000, (5, 2, 7, 4, 3, 0, 1, 6), False) == (4, 5, 7)
+    assert near(pool, 0b11110000, 3, DeviceScope.NODE, 0b11000000, (4, 5, 6, 7), False) == (4, 6, 7)
+    assert near(pool, 0b11110000, 3, DeviceScope.NODE, 0, (), False) == (4, 5, 6)
 
 
 def test_one_device_is_near_itself_and_several_are_never_within_one() -> None:
     pool = pool_of(gpus(4))
-    assert near(pool, 0b1010, 1, Scope.DEVICE, 0, (), False) == (1,)
-    assert near(pool, 0b1010, 2, Scope.DEVICE, 0, (), False) == Refusal(
+    assert near(pool, 0b1010, 1, DeviceScope.DEVICE, 0, (), False) == (1,)
+    assert near(pool, 0b1010, 2, DeviceScope.DEVICE, 0, (), False) == Refusal(
         "several gpu devices within one device", "2 requested"
     )
-    assert near_groups(pool, Scope.DEVICE) == (1, 2, 4, 8)
-    assert set(near_groups(pool, Scope.PCIE)) == {0b0011, 0b1100}
-    assert set(near_groups(pool, Scope.NODE)) == {0b0011, 0b1100, 0b1111}
+    assert near_groups(pool, DeviceScope.DEVICE) == (1, 2, 4, 8)
+    assert set(near_groups(pool, DeviceScope.PCIE)) == {0b0011, 0b1100}
+    assert set(near_groups(pool, DeviceScope.NODE)) == {0b0011, 0b1100, 0b1111}
 
 
 def test_where_no_device_tells_where_it_is_nothing_is_close() -> None:
     pool = pool_of([Device(DeviceType.GPU, minor, WHOLE) for minor in range(4)])
-    assert near(pool, 0b1111, 2, Scope.NODE, 0, (), False) == (0, 1)
-    found = near(pool, 0b1111, 2, Scope.NUMA, 0, (), False)
+    assert near(pool, 0b1111, 2, DeviceScope.NODE, 0, (), False) == (0, 1)
+    found = near(pool, 0b1111, 2, DeviceScope.NUMA, 0, (), False)
     assert isinstance(found, Refusal)
     assert found.nearest == "the location of the gpu devices is not known"
 

@@ -12,7 +12,7 @@ from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO, RDMA, Amounts
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
 from cotenant.policy.placement.devices.overlap import overlaps
 from cotenant.policy.placement.devices.scoring import worth
-from cotenant.policy.placement.devices.strategy import Strategy, UsualPod
+from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod
 
 
 def part(minor: int, percent: int) -> DeviceAllocation:
@@ -31,23 +31,29 @@ def machine(*used: int) -> DeviceLedger:
 
 def test_binpack_fills_a_device_that_is_in_use_before_it_opens_another() -> None:
     used, idle = machine(50, 0), machine(0, 0)
-    assert worth(Strategy.BINPACK, used, (part(0, 50),), ()) > worth(Strategy.BINPACK, idle, (part(0, 50),), ())
-    assert worth(Strategy.SPREAD, used, (part(0, 50),), ()) < worth(Strategy.SPREAD, idle, (part(0, 50),), ())
+    assert worth(DeviceStrategy.BINPACK, used, (part(0, 50),), ()) > worth(
+        DeviceStrategy.BINPACK, idle, (part(0, 50),), ()
+    )
+    assert worth(DeviceStrategy.SPREAD, used, (part(0, 50),), ()) < worth(
+        DeviceStrategy.SPREAD, idle, (part(0, 50),), ()
+    )
 
 
 def test_whole_devices_go_where_fewest_idle_ones_are_left() -> None:
     exact, wide = machine(100, 0), machine(0, 0)
-    assert worth(Strategy.BINPACK, exact, (part(1, 100),), ()) == 100
-    assert worth(Strategy.BINPACK, wide, (part(0, 100),), ()) == 50
-    assert worth(Strategy.DEFAULT, exact, (part(1, 100),), ()) < worth(Strategy.DEFAULT, wide, (part(0, 100),), ())
+    assert worth(DeviceStrategy.BINPACK, exact, (part(1, 100),), ()) == 100
+    assert worth(DeviceStrategy.BINPACK, wide, (part(0, 100),), ()) == 50
+    assert worth(DeviceStrategy.DEFAULT, exact, (part(1, 100),), ()) < worth(
+        DeviceStrategy.DEFAULT, wide, (part(0, 100),), ()
+    )
 
 
 def test_the_gradient_is_the_growth_of_fragments_with_its_sign_turned() -> None:
     usual = (UsualPod(50, 1, 2), UsualPod(100, 1, 1))
     # before: 100 idle, of use to both; after: 40 idle, of use to neither
-    assert worth(Strategy.FRAGMENTATION, machine(0), (part(0, 60),), usual) == -(2 * 40 + 40)
+    assert worth(DeviceStrategy.FRAGMENTATION, machine(0), (part(0, 60),), usual) == -(2 * 40 + 40)
     # before: 60 idle, of no use to whole pods; after nothing is idle
-    assert worth(Strategy.FRAGMENTATION, machine(40), (part(0, 60),), usual) == 60
+    assert worth(DeviceStrategy.FRAGMENTATION, machine(40), (part(0, 60),), usual) == 60
 
 
 def test_what_is_held_twice_is_said() -> None:
@@ -63,8 +69,8 @@ def test_what_is_held_twice_is_said() -> None:
     ]
 
 
-@pytest.mark.parametrize("strategy", Strategy)
-def test_a_node_without_the_device_or_without_a_healthy_one_is_worth_nothing(strategy: Strategy) -> None:
+@pytest.mark.parametrize("strategy", DeviceStrategy)
+def test_a_node_without_the_device_or_without_a_healthy_one_is_worth_nothing(strategy: DeviceStrategy) -> None:
     usual = (UsualPod(50, 1, 2),)
     card = DeviceAllocation(DeviceType.RDMA, 0, Amounts.of({RDMA: 10}))
     assert worth(strategy, machine(0), (card,), usual) == 0.0
@@ -81,7 +87,7 @@ def test_between_nodes_a_choice_is_worth_what_its_strategy_says(used: tuple[int,
     after = [min(100, used[0] + asked), *used[1:]]
     idle = 100 * sum(percent > 0 for percent in after) / 3
     packed = idle if after[0] - used[0] >= 100 else (2 * after[0] + idle) / 3
-    assert worth(Strategy.DEFAULT, given, chosen, ()) == pytest.approx(100 - sum(after) / 3)
-    assert worth(Strategy.BINPACK, given, chosen, ()) == pytest.approx(packed)
-    assert worth(Strategy.FRAGMENTATION, given, chosen, ()) == pytest.approx(packed)
-    assert worth(Strategy.SPREAD, given, chosen, ()) == pytest.approx(100 - packed)
+    assert worth(DeviceStrategy.DEFAULT, given, chosen, ()) == pytest.approx(100 - sum(after) / 3)
+    assert worth(DeviceStrategy.BINPACK, given, chosen, ()) == pytest.approx(packed)
+    assert worth(DeviceStrategy.FRAGMENTATION, given, chosen, ()) == pytest.approx(packed)
+    assert worth(DeviceStrategy.SPREAD, given, chosen, ()) == pytest.approx(100 - packed)

@@ -7,7 +7,7 @@ import numpy as np
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.model.arrays import Sum
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.pod import Pod, PodEstimate
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.filters import load_threshold
 
@@ -19,7 +19,7 @@ def answers(limit: float, use_cores: float = 1.0) -> list[bool]:
     for name in ("idle", "busy"):
         encoder.add_node(Node(name, Amounts.of({"cpu": 10_000, "memory": 100})))
     encoder.nodes().sums[1, Sum.USE_CPU] = 6000
-    _, k = encoder.add_pod(Pod("p", estimate=Estimate(use_cores, 1), load_limit=limit))
+    _, k = encoder.add_pod(Pod("p", estimate=PodEstimate(use_cores, 1), load_limit=limit))
     return load_threshold.mask(encoder.nodes(), encoder.shapes(), k, ROWS).tolist()
 
 

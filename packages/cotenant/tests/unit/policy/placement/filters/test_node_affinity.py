@@ -4,7 +4,7 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PreferredTerm
-from cotenant.model.cluster.labels import NO_LABELS, Labels, Operator, Requirement
+from cotenant.model.cluster.labels import NO_LABELS, Labels, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
@@ -12,9 +12,9 @@ from cotenant.policy.placement.filters import node_affinity
 
 SIZE = Amounts.of({"cpu": 1000, "memory": 100})
 ROWS = np.arange(4)
-SSD = NodeSelectorTerm((Requirement("disk", Operator.IN, ("ssd",)),))
-ZONE_A = NodeSelectorTerm((Requirement("zone", Operator.IN, ("a",)),))
-MANY = NodeSelectorTerm((Requirement("cores", Operator.GT, ("32",)),))
+SSD = NodeSelectorTerm((Requirement("disk", SelectorOperator.IN, ("ssd",)),))
+ZONE_A = NodeSelectorTerm((Requirement("zone", SelectorOperator.IN, ("a",)),))
+MANY = NodeSelectorTerm((Requirement("cores", SelectorOperator.GT, ("32",)),))
 
 
 def cluster() -> Encoder:

@@ -5,15 +5,15 @@ import numpy as np
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
+from cotenant.model.cluster.taints import Match, Taint, TaintEffect, Toleration
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.filters import taints
 
 SIZE = Amounts.of({"cpu": 1000, "memory": 100})
 GPU = Taint("gpu", "a100")
-DRAIN = Taint("drain", "", Effect.NO_EXECUTE)
-OLD = Taint("old", "", Effect.PREFER_NO_SCHEDULE)
-SLOW = Taint("slow", "", Effect.PREFER_NO_SCHEDULE)
+DRAIN = Taint("drain", "", TaintEffect.NO_EXECUTE)
+OLD = Taint("old", "", TaintEffect.PREFER_NO_SCHEDULE)
+SLOW = Taint("slow", "", TaintEffect.PREFER_NO_SCHEDULE)
 ROWS = np.arange(4)
 
 
@@ -44,7 +44,7 @@ def test_tolerating_one_of_two_is_not_enough() -> None:
 def test_tolerated_soft_taints_cost_nothing() -> None:
     assert answers(Toleration("old", Match.EXISTS))[1] == [100.0, 100.0, 100.0, 0.0]
     assert answers(Toleration(operator=Match.EXISTS))[1] == [100.0] * 4
-    assert answers(Toleration("old", Match.EXISTS, effect=Effect.NO_SCHEDULE))[1] == [100.0, 100.0, 50.0, 0.0]
+    assert answers(Toleration("old", Match.EXISTS, effect=TaintEffect.NO_SCHEDULE))[1] == [100.0, 100.0, 50.0, 0.0]
 
 
 def test_the_score_is_relative_to_the_rows_asked_for() -> None:

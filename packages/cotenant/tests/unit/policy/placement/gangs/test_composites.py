@@ -10,20 +10,20 @@ from cotenant.model.groups.gang import (
     K8S_GROUP,
     CompositeGroup,
     Disruption,
+    GangMode,
     GangNotes,
     GangTopology,
-    Mode,
     PodGroup,
     PodGroupStatus,
 )
-from cotenant.policy.placement.gangs.composites import Tree
+from cotenant.policy.placement.gangs.composites import GroupTree
 
 RACK = GangTopology(("rack",), True)
 
 
 def leaf(name: str, parent: str, created_s: float = 0.0, workload: str = "w", **more: Any) -> PodGroup:
     key = f"ml/{name}"
-    notes = GangNotes(topology=more.pop("topology", None), mode=Mode.STRICT)
+    notes = GangNotes(topology=more.pop("topology", None), mode=GangMode.STRICT)
     status = PodGroupStatus(key, name, api_group=K8S_GROUP)
     return PodGroup(
         key,
@@ -46,7 +46,7 @@ def above(name: str, min_groups: int | None, parent: str = "", created_s: float 
 
 
 def resolved(leaves: list[PodGroup], composites: list[CompositeGroup]) -> dict[str, PodGroup]:
-    tree = Tree({one.key: one for one in leaves}, {one.key: one for one in composites})
+    tree = GroupTree({one.key: one for one in leaves}, {one.key: one for one in composites})
     return {one.uid: one for one in tree.resolved()}
 
 

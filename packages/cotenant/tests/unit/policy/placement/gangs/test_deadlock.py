@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cotenant.policy.placement.gangs.deadlock import Holder, Way, give_way
+from cotenant.policy.placement.gangs.deadlock import HoldingGang, Way, give_way
 
 
-def holder(key: str, priority: int = 0, created_s: float = 0.0, stuck: bool = True, needs: str = "") -> Holder:
-    return Holder(key, priority, created_s, stuck, frozenset(needs))
+def holder(key: str, priority: int = 0, created_s: float = 0.0, stuck: bool = True, needs: str = "") -> HoldingGang:
+    return HoldingGang(key, priority, created_s, stuck, frozenset(needs))
 
 
 def test_the_least_important_gang_yields_to_the_most_important_one() -> None:

@@ -14,18 +14,18 @@ from cotenant.policy.placement.gpu.fragmentation import (
     phi_parts,
     phi_score,
 )
-from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodes, GpuShapes
+from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodeArrays, GpuShapes
 
 FLAT = GpuWeights(shortage=0.0, surplus=0.0, hole=0.0, unit=200, quantum=0.0)
 
 
-def nodes_of(*rows: tuple[int, tuple[int, ...], int], cpu: int = 32_000, most: int = 8) -> GpuNodes:
+def nodes_of(*rows: tuple[int, tuple[int, ...], int], cpu: int = 32_000, most: int = 8) -> GpuNodeArrays:
     """Rows of (CPU free, free milli-GPU a device, model)."""
     free = np.zeros((len(rows), most), np.int64)
     for n, (_, gpus, _) in enumerate(rows):
         free[n, : len(gpus)] = gpus
     count = np.array([len(gpus) for _, gpus, _ in rows], np.int64)
-    return GpuNodes(
+    return GpuNodeArrays(
         cpu_free=np.array([c for c, _, _ in rows], np.int64),
         memory_free=np.full(len(rows), 1 << 40, np.int64),
         gpu_free=free,
@@ -43,7 +43,7 @@ def shapes_of(*rows: tuple[int, int, int, int]) -> GpuShapes:
     return GpuShapes(columns[0], np.zeros(len(rows), np.int64), *columns[1:])
 
 
-def defined(nodes: GpuNodes, n: int, shapes: GpuShapes, pods: np.ndarray) -> int:
+def defined(nodes: GpuNodeArrays, n: int, shapes: GpuShapes, pods: np.ndarray) -> int:
     """F as the paper defines it, class by class, in milli-GPU x pods, GPU classes only."""
     free = nodes.gpu_free[n, : nodes.gpu_count[n]]
     total = 0

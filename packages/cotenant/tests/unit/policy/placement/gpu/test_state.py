@@ -7,7 +7,7 @@ import pytest
 
 from cotenant.policy.placement.gpu.state import (
     ANY_MODEL,
-    GpuNodes,
+    GpuNodeArrays,
     GpuShapes,
     Misfit,
     first_devices,
@@ -17,11 +17,11 @@ from cotenant.policy.placement.gpu.state import (
 )
 
 
-def one_node(gpus: tuple[int, ...] = (1000, 300), cpu: int = 8_000, memory: int = 100, model: int = 1) -> GpuNodes:
+def one_node(gpus: tuple[int, ...] = (1000, 300), cpu: int = 8_000, memory: int = 100, model: int = 1) -> GpuNodeArrays:
     def column(value: int) -> np.ndarray:
         return np.array([value], np.int64)
 
-    return GpuNodes(
+    return GpuNodeArrays(
         cpu_free=column(cpu),
         memory_free=column(memory),
         gpu_free=np.array([gpus], np.int64),

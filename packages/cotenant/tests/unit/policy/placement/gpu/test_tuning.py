@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cotenant.policy.placement.gpu.fragmentation import GpuWeights
-from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodes, GpuShapes
+from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodeArrays, GpuShapes
 from cotenant.policy.placement.gpu.tuning import (
     BALANCE_RAMP,
     BALANCED,
@@ -18,7 +18,7 @@ from cotenant.policy.placement.gpu.tuning import (
 )
 
 ONE = np.array([1], np.int64)
-NODE = GpuNodes(  # 16 cores, 2 GPUs
+NODE = GpuNodeArrays(  # 16 cores, 2 GPUs
     cpu_free=16_000 * ONE,
     memory_free=ONE,
     gpu_free=np.array([[1000, 1000]], np.int64),

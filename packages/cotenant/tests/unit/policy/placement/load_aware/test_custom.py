@@ -10,7 +10,7 @@ import pytest
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import Statistic, Use
 from cotenant.policy.placement.load_aware.custom import node_thresholds, percentiles, raw_allocatable, shares
-from cotenant.policy.placement.load_aware.settings import NodeThresholds, Percentile, Percentiles, Shares
+from cotenant.policy.placement.load_aware.settings import LoadShares, NodeThresholds, Percentile, Percentiles
 
 
 def test_what_a_node_says_of_itself() -> None:
@@ -25,8 +25,8 @@ def test_what_a_node_says_of_itself() -> None:
         },
     }
     found = node_thresholds(json.dumps(said))
-    assert (found.thresholds, found.prod_thresholds) == (Shares(65, 95), Shares(55, 0))
-    assert found.percentiles == Percentiles(Shares(0, 60), Percentile(Statistic.P95, 300))
+    assert (found.thresholds, found.prod_thresholds) == (LoadShares(65, 95), LoadShares(55, 0))
+    assert found.percentiles == Percentiles(LoadShares(0, 60), Percentile(Statistic.P95, 300))
     newer = node_thresholds(json.dumps({**said, "aggregatedUsage": {"scoreAggregationType": "avg"}}))
     assert newer.percentiles == Percentiles(score_by=Percentile(Statistic.AVERAGE))
 
@@ -83,8 +83,8 @@ def test_percentiles_without_thresholds_need_no_statistic() -> None:
 
 
 def test_shares_that_cannot_be_read() -> None:
-    assert shares(None, "f") == Shares()
-    assert shares({"memory": 100}, "f") == Shares(0, 100)
+    assert shares(None, "f") == LoadShares()
+    assert shares({"memory": 100}, "f") == LoadShares(0, 100)
     for wrong in ("65", 65, ["cpu"], {"cpu": -1}, {"memory": "65"}, {"cpu": True}):
         with pytest.raises(InvalidInput, match=r"^f"):
             shares(wrong, "f")

@@ -8,7 +8,7 @@ from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.machine.node_metric import NO_USE, MeasuredPod, NodeMetric, Use
 from cotenant.policy.placement.load_aware.forecast import NO_HISTORY
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
-from cotenant.policy.placement.load_aware.usage import Look, Resident, delta, load
+from cotenant.policy.placement.load_aware.usage import Resident, UsageView, delta, load
 
 ESTIMATE, MEASURED = Use(850, 700), Use(300, 900)
 UPDATED_S, INTERVAL_S = 1000.0, 60
@@ -65,7 +65,7 @@ def test_only_residents_with_use_beyond_the_metric_are_counted() -> None:
     old, new = (
         Resident(f"d/{name}", ESTIMATE, since_s, True) for name, since_s in (("a", 100.0), ("b", UPDATED_S + 1))
     )
-    found = load(metric(MINE), UPDATED_S, [old, new], Look(), NO_HISTORY, SETTINGS, 1010.0)
+    found = load(metric(MINE), UPDATED_S, [old, new], UsageView(), NO_HISTORY, SETTINGS, 1010.0)
     assert (found.use, found.expected, found.counted) == (Use(2000, 4000), ESTIMATE, 1)
 
 
@@ -79,6 +79,6 @@ def test_production_use_takes_the_class_of_a_resident_where_the_metric_has_none(
     }
     residents = [Resident("d/known", ESTIMATE, 100.0, True), Resident("d/late", ESTIMATE, UPDATED_S + 1, True)]
     residents.append(Resident("d/batch", ESTIMATE, UPDATED_S + 1, False))
-    found = load(metric(pods), UPDATED_S, residents, Look(production=True), NO_HISTORY, SETTINGS, 1010.0)
+    found = load(metric(pods), UPDATED_S, residents, UsageView(production=True), NO_HISTORY, SETTINGS, 1010.0)
     assert found.use == Use(120, 0)
     assert found.expected == ESTIMATE

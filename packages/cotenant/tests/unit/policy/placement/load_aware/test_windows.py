@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from cotenant.model.machine.node_metric import Statistic, Use, Window
+from cotenant.model.machine.node_metric import Statistic, Use, UseWindow
 from cotenant.policy.placement.load_aware.usage import pick
 
 SECONDS = (300, 600, 1800)
@@ -14,7 +14,7 @@ LAST = Use(1, 1)
 def test_the_window_that_is_asked_for_or_the_longest_that_knows() -> None:
     for known in product((None, Statistic.P95, Statistic.AVERAGE), repeat=3):
         windows = [
-            Window(seconds, {} if statistic is None else {statistic: Use(seconds, 2)})
+            UseWindow(seconds, {} if statistic is None else {statistic: Use(seconds, 2)})
             for seconds, statistic in zip(SECONDS, known, strict=True)
         ]
         having = [seconds for seconds, statistic in zip(SECONDS, known, strict=True) if statistic is Statistic.P95]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cotenant.engine.state.ledger import empty_nodes
-from cotenant.model.arrays import Param, Report, ShapeArrays, Sum
+from cotenant.model.arrays import Param, ReportColumn, ShapeArrays, Sum
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.scores.founding import founding
 from cotenant.policy.placement.scores.kube import kube_default
@@ -12,7 +12,7 @@ from cotenant.policy.placement.scores.kube import kube_default
 GIB = 2**30
 
 
-def cluster(requested: tuple[int, int] = (0, 0), report: dict[Report, float] | None = None):
+def cluster(requested: tuple[int, int] = (0, 0), report: dict[ReportColumn, float] | None = None):
     nodes = empty_nodes(np.array([[10_000, 100 * GIB, 100]]))
     nodes.requested[0, :2] = requested
     if report:
@@ -41,13 +41,13 @@ def score(now_s: float = 0.0, from_ledger: bool = False, **given) -> float:
 
 
 FULL = {
-    Report.CPU_USED: 0.5,
-    Report.MEMORY_USED: 0.7,
-    Report.LATENCY_P99_MS: 60.0,
-    Report.VIOLATION: 0.25,
-    Report.DOMINANT_SHARE: 0.7,
-    Report.FAIRNESS: 0.8,
-    Report.REPORTED_AT: 0.0,
+    ReportColumn.CPU_USED: 0.5,
+    ReportColumn.MEMORY_USED: 0.7,
+    ReportColumn.LATENCY_P99_MS: 60.0,
+    ReportColumn.VIOLATION: 0.25,
+    ReportColumn.DOMINANT_SHARE: 0.7,
+    ReportColumn.FAIRNESS: 0.8,
+    ReportColumn.REPORTED_AT: 0.0,
 }
 
 
@@ -72,7 +72,12 @@ def test_capacity_from_the_ledger_keeps_latency_fairness_and_violations() -> Non
 
 
 def test_the_score_is_clamped_and_absurd_latency_costs_at_most_its_weight() -> None:
-    worst = FULL | {Report.CPU_USED: 1.0, Report.MEMORY_USED: 1.0, Report.LATENCY_P99_MS: 1e9, Report.FAIRNESS: 0.0}
+    worst = FULL | {
+        ReportColumn.CPU_USED: 1.0,
+        ReportColumn.MEMORY_USED: 1.0,
+        ReportColumn.LATENCY_P99_MS: 1e9,
+        ReportColumn.FAIRNESS: 0.0,
+    }
     # 35 + 0 + 0 + 0 - 10.5 - 5 = 19.5
     assert score(report=worst) == 19.0
     assert score() == 100.0  # 35 + 40 + 15 + 20 = 110, clamped

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotenant.model.arrays import NodeArrays, Param, Report, ShapeArrays, Sum
+from cotenant.model.arrays import NodeArrays, Param, ReportColumn, ShapeArrays, Sum
 from cotenant.policy.placement.compiled import commit
 from cotenant.policy.placement.leftover import LeftoverKnobs, leftover, leftover_choose, leftover_parts
 from cotenant.policy.placement.scores.leftover import waste_table
@@ -18,7 +18,7 @@ def cluster(capacity: list[tuple[int, int]], groups: int) -> NodeArrays:
         capacity=np.array([(cpu * 1000, memory, 100) for cpu, memory in capacity], np.int64),
         requested=np.zeros((size, 3), np.int64),
         sums=np.zeros((size, len(Sum)), np.int64),
-        report=np.full((size, len(Report)), np.nan),
+        report=np.full((size, len(ReportColumn)), np.nan),
         taints=np.zeros(size, np.uint64),
         labels=np.zeros((size, 1), np.uint64),
         ready=np.ones(size, np.bool_),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cotenant.model.arrays import Mask
-from cotenant.model.cluster.affinity import NodePolicy, SpreadConstraint, WhenUnsatisfiable
+from cotenant.model.cluster.affinity import NodeInclusionPolicy, SpreadConstraint, WhenUnsatisfiable
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.topology import Domains
@@ -58,11 +58,11 @@ def test_too_few_domains_count_as_empty() -> None:
     ("policies", "expected"),
     [
         ({}, [True, False, True, True, True, False]),
-        ({"node_affinity_policy": NodePolicy.IGNORE}, [True, True, True, True, True, False]),
-        ({"node_taints_policy": NodePolicy.HONOR}, [True, False, False, True, True, False]),
+        ({"node_affinity_policy": NodeInclusionPolicy.IGNORE}, [True, True, True, True, True, False]),
+        ({"node_taints_policy": NodeInclusionPolicy.HONOR}, [True, False, False, True, True, False]),
     ],
 )
-def test_which_nodes_count(policies: dict[str, NodePolicy], expected: list[bool]) -> None:
+def test_which_nodes_count(policies: dict[str, NodeInclusionPolicy], expected: list[bool]) -> None:
     constraint = SpreadConstraint(ZONE, ALL, **policies)
     affinity, tolerated = EVERY.copy(), EVERY.copy()
     affinity[1], tolerated[2] = False, False

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from cotenant.engine.autonomy.permissions import Permissions
-from cotenant.model.autonomy.autonomy import Action, Autonomy, Blackout, Freeze, Rung
+from cotenant.model.autonomy.autonomy import Action, Autonomy, AutonomyRung, Blackout, Freeze
 from cotenant.model.machine.node_decision import EvictPod, Reason
-from cotenant.services.agent.actions.evictions import Evictions
+from cotenant.services.agent.actions.evictions import ApiEvictor
 
 
 class Api:
@@ -24,7 +24,7 @@ def pod(namespace: str) -> EvictPod:
 
 def test_a_freeze_of_a_namespace_stops_its_evictions_only_and_a_thaw_lets_them_go_on() -> None:
     permissions, api = Permissions(), Api()
-    evictions = Evictions(api, held=lambda name: permissions.held(Action.RECOVERY, (name,), 100.0).get(name, ""))
+    evictions = ApiEvictor(api, held=lambda name: permissions.held(Action.RECOVERY, (name,), 100.0).get(name, ""))
     permissions.seen(Autonomy("freeze", frozenset({"shop"}), freeze=Freeze("checkout is down", "eve")))
     assert asyncio.run(evictions.evict(pod("shop"))) == (False, "not now: frozen by eve: checkout is down")
     assert asyncio.run(evictions.evict(pod("batch")))[0]
@@ -38,7 +38,7 @@ def test_recovery_is_held_by_ceilings_windows_and_freezes_that_are_about_it() ->
     assert permissions.held(Action.RECOVERY, ("a", "b"), 0.0) == {}
     permissions.seen(Autonomy("sizes", actions=frozenset({Action.SIZES}), freeze=Freeze("x")))
     assert permissions.held(Action.RECOVERY, ("a",), 0.0) == {}
-    permissions.seen(Autonomy("low", frozenset({"a"}), ceiling=Rung.SUGGEST))
+    permissions.seen(Autonomy("low", frozenset({"a"}), ceiling=AutonomyRung.SUGGEST))
     permissions.seen(Autonomy("sale", blackouts=(Blackout(10.0, 20.0, "sale"),)))
     assert permissions.held(Action.RECOVERY, ("a", "b"), 0.0) == {"a": "Autonomy low allows suggest at most"}
     assert set(permissions.held(Action.RECOVERY, ("a", "b"), 15.0)) == {"a", "b"}

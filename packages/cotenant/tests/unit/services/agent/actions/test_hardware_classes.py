@@ -21,7 +21,7 @@ from cotenant.drivers.tc.netlink import TrafficClass
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Unsupported
-from cotenant.model.machine.knob import Knob, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobTarget, Vanished
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.io.network import NetworkConfig
 from cotenant.policy.nodeqos.memory.cache import CacheConfig
@@ -30,7 +30,7 @@ from cotenant.services.agent.actions.hardware_classes import CacheClasses, Uplin
 WEB = NodePod("u1", "shop", "web", "pods/web", qos=QoSClass.LS)
 JOB = NodePod("u2", "jobs", "one", "pods/job", qos=QoSClass.BE)
 POD = NodePod("u3", "jobs", "two", "pods/two", qos=QoSClass.BE, addresses=("10.0.0.7",))
-RATE = Target("up0/be", Knob.RATE)
+RATE = KnobTarget("up0/be", Knob.RATE)
 SHAPED = PolicySettings(network=NetworkConfig(device="up0", link_bits=1_000_000_000))
 
 

@@ -13,16 +13,16 @@ from tests.fakes.node.kept_knobs import KeptKnobs
 
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
-from cotenant.engine.node.mode import Mode
-from cotenant.model.machine.knob import Knob, LeaseState, Scope, SetKnob, Target
+from cotenant.engine.node.mode import AgentMode
+from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.agent.actions import keepers
 from cotenant.services.agent_settings.config import LONGEST_TTL_MS, AgentConfig
 from cotenant.services.knobs.executor import LeaseExecutor
-from cotenant.services.knobs.host import CLOCK, Machine, boot_id
-from cotenant.services.knobs.rules import Rules
+from cotenant.services.knobs.host import CLOCK, HostKnobs, boot_id
+from cotenant.services.knobs.rules import KnobRules
 
-WISH = SetKnob(Target("be/a", Knob.CPU_MAX), "50000 100000", Reason("test", "because"))
+WISH = SetKnob(KnobTarget("be/a", Knob.CPU_MAX), "50000 100000", Reason("test", "because"))
 
 
 @pytest.fixture
@@ -30,17 +30,17 @@ def knobs(monkeypatch: pytest.MonkeyPatch) -> KeptKnobs:
     knobs = KeptKnobs(["be/a"])
 
     @contextmanager
-    def machine_knobs(*roots: Path) -> Iterator[Machine]:
-        yield Machine({Scope.CGROUP: knobs})
+    def machine_knobs(*roots: Path) -> Iterator[HostKnobs]:
+        yield HostKnobs({KnobScope.CGROUP: knobs})
 
     monkeypatch.setattr(keepers, "machine_knobs", machine_knobs)
     return knobs
 
 
-@pytest.mark.parametrize("mode", Mode)
-def test_one_process_first_restores_leftovers_in_every_mode(mode: Mode, knobs: KeptKnobs, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", AgentMode)
+def test_one_process_first_restores_leftovers_in_every_mode(mode: AgentMode, knobs: KeptKnobs, tmp_path: Path) -> None:
     file = LeaseFile(tmp_path, boot_id())
-    LeaseExecutor({Scope.CGROUP: knobs}, file, AuditTrail(tmp_path), CLOCK, Rules(("be",))).hold([WISH])
+    LeaseExecutor({KnobScope.CGROUP: knobs}, file, AuditTrail(tmp_path), CLOCK, KnobRules(("be",))).hold([WISH])
     file.close()
     assert knobs.snapshot() == {WISH.target: WISH.value}
 
@@ -60,7 +60,7 @@ def test_one_process_first_restores_leftovers_in_every_mode(mode: Mode, knobs: K
 
 
 def test_in_one_process_leases_may_be_lengthened_by_a_reload(knobs: KeptKnobs, tmp_path: Path) -> None:
-    config = AgentConfig(mode=Mode.ACT, writable=("be",), state_dir=tmp_path, lease_ttl_ms=30_000)
+    config = AgentConfig(mode=AgentMode.ACT, writable=("be",), state_dir=tmp_path, lease_ttl_ms=30_000)
 
     async def start() -> LeaseState:
         async with keepers.open_keeper(config, single=True) as kept:
@@ -71,7 +71,7 @@ def test_in_one_process_leases_may_be_lengthened_by_a_reload(knobs: KeptKnobs, t
 
 
 def test_a_dry_run_writes_nothing_and_creates_no_folder(knobs: KeptKnobs, tmp_path: Path) -> None:
-    config = AgentConfig(mode=Mode.DRY_RUN, writable=("be",), state_dir=tmp_path / "state")
+    config = AgentConfig(mode=AgentMode.DRY_RUN, writable=("be",), state_dir=tmp_path / "state")
 
     async def start() -> LeaseState:
         async with keepers.open_keeper(config, single=True) as kept:

@@ -16,9 +16,9 @@ from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.ticker import Ticker
 from cotenant_lab.plant.driving import Drive
 from cotenant_lab.plant.keeping import PlantKeeper
-from cotenant_lab.plant.loads import Hog, Service, Sine
+from cotenant_lab.plant.loads import Hog, PlantService, SineLoad
 from cotenant_lab.plant.machine import Plant
-from cotenant_lab.plant.recording import Recorder
+from cotenant_lab.plant.recording import EngineRecorder
 from cotenant_lab.plant.scenarios import GUESTS, ROOT, SERVICE, hog_pods, policies, service_pod
 
 SECOND = 1_000_000
@@ -27,10 +27,10 @@ POD = service_pod(8000)
 SETTINGS = AgentSettings(policies=policies(80, idle=False), roots=(ROOT,), best_effort_group=GUESTS)
 
 
-def plant() -> tuple[Plant, Service]:
-    server = Service(SERVICE, 300.0, 1500, POD.objective_p99_us or 0, np.random.default_rng(2))
+def plant() -> tuple[Plant, PlantService]:
+    server = PlantService(SERVICE, 300.0, 1500, POD.objective_p99_us or 0, np.random.default_rng(2))
     hogs = [Hog(pod.group, from_us=4 * SECOND, until_us=25 * SECOND) for pod in HOGS]
-    return Plant(2, [server, Sine(f"{ROOT}/wave"), *hogs], (ROOT, GUESTS)), server
+    return Plant(2, [server, SineLoad(f"{ROOT}/wave"), *hogs], (ROOT, GUESTS)), server
 
 
 class Waiting:
@@ -64,7 +64,7 @@ def test_the_processs_loop_and_the_labs_give_the_same_requests() -> None:
     async def as_process() -> list[str]:
         machine, server = plant()
         keeper = PlantKeeper(machine.knobs, lambda: machine.now_us)
-        agent = Recorder(Agent(SETTINGS, "node"))
+        agent = EngineRecorder(Agent(SETTINGS, "node"))
         actor = Actor(agent, Waiting(keeper), Nobody(), lambda: machine.now_us)  # type: ignore[arg-type]
         ticker = Ticker(agent, actor, machine, machine.knobs, monotonic=lambda: 0.0, cpus=machine.topology())  # type: ignore[arg-type]
         agent.machine_seen(frozenset(knob for knob in Knob if machine.knobs.supported(knob) is None))

@@ -12,7 +12,7 @@ from tests.fakes.waiting import soon
 from cotenant.model.errors import CotenantError, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
 from cotenant.model.machine.run_queue import LateWait, NoCulprit
-from cotenant.services.agent.loop.triggers import LateWakeups, PressureTriggers
+from cotenant.services.agent.loop.triggers import AgentTriggers, LateWakeups
 
 
 class PipeTrigger:
@@ -57,10 +57,10 @@ class Triggers:
 Heard = list[tuple[str, str, int]]
 
 
-def with_bell(scenario: Callable[[PressureTriggers, Triggers, Heard], Awaitable[None]], most: int = 100) -> Triggers:
+def with_bell(scenario: Callable[[AgentTriggers, Triggers, Heard], Awaitable[None]], most: int = 100) -> Triggers:
     async def run() -> Triggers:
         triggers, heard = Triggers(), Heard()
-        bell = PressureTriggers(triggers.open, ("cpu",), most)
+        bell = AgentTriggers(triggers.open, ("cpu",), most)
 
         async def pressed(group: str, resource: str, stall_ppm: int) -> None:
             heard.append((group, resource, stall_ppm))
@@ -83,7 +83,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 def test_a_fired_trigger_is_one_call() -> None:
-    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: AgentTriggers, triggers: Triggers, heard: Heard) -> None:
         bell.watch(["a", "b"])
         await until(lambda: bell.triggers == 2)
         triggers.made["b", "cpu"].fire()
@@ -94,7 +94,7 @@ def test_a_fired_trigger_is_one_call() -> None:
 
 
 def test_triggers_follow_the_services() -> None:
-    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: AgentTriggers, triggers: Triggers, heard: Heard) -> None:
         bell.watch(["a", "b"])
         await until(lambda: bell.triggers == 2)
         bell.watch(["b", "c"])
@@ -106,7 +106,7 @@ def test_triggers_follow_the_services() -> None:
 
 
 def test_a_trigger_of_a_removed_group_is_closed_and_opened_again() -> None:
-    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: AgentTriggers, triggers: Triggers, heard: Heard) -> None:
         bell.watch(["a"])
         await until(lambda: bell.triggers == 1)
         first = triggers.made["a", "cpu"]
@@ -122,7 +122,7 @@ def test_a_trigger_of_a_removed_group_is_closed_and_opened_again() -> None:
 
 
 def test_a_missing_group_does_not_affect_the_others() -> None:
-    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: AgentTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails["a"] = Vanished("no such group")
         bell.watch(["a", "b"])
         await until(lambda: bell.triggers == 1)
@@ -131,7 +131,7 @@ def test_a_missing_group_does_not_affect_the_others() -> None:
 
 
 def test_a_group_without_pressure_does_not_affect_the_others() -> None:
-    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: AgentTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails["a"] = Unsupported("pressure of /a", "cgroup.pressure")
         bell.watch(["a", "b"])
         await until(lambda: bell.triggers == 1)
@@ -143,7 +143,7 @@ def test_a_group_without_pressure_does_not_affect_the_others() -> None:
 
 
 def test_a_machine_without_pressure_is_retried_once_per_discovery() -> None:
-    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: AgentTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails |= {name: Unsupported("pressure", "psi=1") for name in "abc"}
         for count in (3, 4, 5):
             bell.watch(["a", "b", "c"])
@@ -157,7 +157,7 @@ def test_a_machine_without_pressure_is_retried_once_per_discovery() -> None:
 
 
 def test_a_removed_group_without_pressure_does_not_block_other_retries() -> None:
-    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: AgentTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails |= {name: Unsupported("pressure", "psi=1") for name in "ab"}
         bell.watch(["a", "b"])
         await until(lambda: triggers.asked == 2)
@@ -171,7 +171,7 @@ def test_a_removed_group_without_pressure_does_not_block_other_retries() -> None
 
 
 def test_an_unreachable_keeper_is_tried_once_per_discovery() -> None:
-    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: AgentTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails |= {name: Transient("nobody listens") for name in "abc"}
         for count in (1, 2):
             bell.watch(["a", "b", "c"])
@@ -181,7 +181,7 @@ def test_an_unreachable_keeper_is_tried_once_per_discovery() -> None:
 
 
 def test_there_are_never_more_than_allowed() -> None:
-    async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
+    async def scenario(bell: AgentTriggers, triggers: Triggers, heard: Heard) -> None:
         bell.watch([f"g{i}" for i in range(50)])
         await until(lambda: bell.triggers == 3)
 

@@ -14,12 +14,12 @@ import pytest
 from tests.fakes.node.agent_world import World, live
 from tests.fakes.node.troubled_node import SECOND_US, TroubledNode
 
-from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.machine.node_state import NodeState
-from cotenant.policy.credit.pricing import Verdict
+from cotenant.policy.credit.pricing import CauseVerdict
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent.reports.incidents import MAX_WAITING, IncidentReporter
 from cotenant.services.agent_settings.config import read_config
@@ -220,15 +220,15 @@ policies:
             w.use = {"top/web": 1000, "top/job": 1400 if loud else 100}
             w.delay_ppm = {"top/web": 900_000 if loud else 20_000}
             await w.tick(process)
-            process.config = replace(process.config, mode=Mode.OBSERVE)
+            process.config = replace(process.config, mode=AgentMode.OBSERVE)
             process.incidents.look()
             assert process.incidents.waiting == {}
-            process.config = replace(process.config, mode=Mode.ACT)
+            process.config = replace(process.config, mode=AgentMode.ACT)
             process.incidents.look()
             if process.incidents.waiting:
                 break
         (body,) = process.incidents.waiting.values()
-        assert (body.culprit_pod, body.victim_pod, body.verdict) == ("jobs/one", "shop/web", Verdict.PROVEN)
+        assert (body.culprit_pod, body.victim_pod, body.verdict) == ("jobs/one", "shop/web", CauseVerdict.PROVEN)
         assert body.evidence["signal"] == "run-delay"
         assert await process.incidents.deliver()
         assert 'cotenant_agent_incident_reports_total{outcome="delivered"} 1.0' in process.metrics.page().decode()

@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import Permanent, Transient
-from cotenant.services.agent.reports.outbox import Outbox
+from cotenant.services.agent.reports.outbox import ReportOutbox
 from cotenant.services.reporting import payload
 
 URL = "http://scheduler.example/metrics/report"
@@ -35,9 +35,9 @@ def at(second: float) -> NodeReport:
 
 
 def test_the_newest_is_delivered_when_the_receiver_is_back() -> None:
-    async def scenario() -> tuple[Receiver, Outbox]:
+    async def scenario() -> tuple[Receiver, ReportOutbox]:
         receiver = Receiver()
-        outbox = Outbox(URL, receiver.post, lambda: 5.0)
+        outbox = ReportOutbox(URL, receiver.post, lambda: 5.0)
         receiver.fails = Transient("connection refused")
         for second in range(3):
             outbox.put(at(second))
@@ -54,10 +54,10 @@ def test_the_newest_is_delivered_when_the_receiver_is_back() -> None:
 
 
 def test_a_report_that_comes_while_one_is_under_way_goes_next() -> None:
-    async def scenario() -> tuple[Receiver, Outbox]:
+    async def scenario() -> tuple[Receiver, ReportOutbox]:
         receiver = Receiver()
         receiver.hangs = asyncio.Event()
-        outbox = Outbox(URL, receiver.post, lambda: 5.0)
+        outbox = ReportOutbox(URL, receiver.post, lambda: 5.0)
         outbox.put(at(0))
         delivering = asyncio.create_task(outbox.deliver())
         await asyncio.sleep(0)
@@ -88,7 +88,7 @@ def test_it_backs_off_up_to_half_a_reports_time_to_live() -> None:
             if len(rests) == 9:
                 await asyncio.Event().wait()
 
-        outbox = Outbox(URL, receiver.post, lambda: 5.0, sleep=sleep)
+        outbox = ReportOutbox(URL, receiver.post, lambda: 5.0, sleep=sleep)
         outbox.put(at(0))
         running = asyncio.create_task(outbox.run())
         while not receiver.taken:
@@ -101,10 +101,10 @@ def test_it_backs_off_up_to_half_a_reports_time_to_live() -> None:
 
 
 def test_a_refused_report_is_dropped_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> Outbox:
+    async def scenario() -> ReportOutbox:
         receiver = Receiver()
         receiver.fails = Permanent("422 timestamp")
-        outbox = Outbox(URL, receiver.post, lambda: 5.0)
+        outbox = ReportOutbox(URL, receiver.post, lambda: 5.0)
         for second in range(3):
             outbox.put(at(second))
             await outbox.deliver()

@@ -20,7 +20,7 @@ from cotenant.model.fleet.states import AgentState, ContainerState
 from cotenant.services.console.hosts import rows
 from cotenant.services.console.hosts.answers import MAX_FOUND, HostAnswers
 from cotenant.services.console.hosts.known import PERIOD_S, STALE_S, KnownFleet
-from cotenant.services.console.sources import FLEET, Sources
+from cotenant.services.console.sources import FLEET, ConsoleSources
 from cotenant.services.console.upstream import Unanswered
 
 
@@ -29,7 +29,7 @@ class Console:
 
     def __init__(self, fleet: FakeFleet) -> None:
         self.fleet, self.now_s, self.versions = fleet, 100.0, list[int]()
-        self.sources = Sources(lambda: self.now_s)
+        self.sources = ConsoleSources(lambda: self.now_s)
         self.known = KnownFleet(fleet, self.sources, lambda: self.now_s, self.versions.append)
         self.answers = HostAnswers(self.known, lambda name: name == "host-0001")
 

@@ -9,17 +9,17 @@ from tests.fakes.processes.fake_fleet import FakeFleet, host
 from tests.fakes.waiting import soon
 
 from cotenant.model.errors import Transient
-from cotenant.services.console.fleet import Fleet
+from cotenant.services.console.fleet import MeasuredFleet
 from cotenant.services.console.hosts import known
 from cotenant.services.console.hosts.known import WANTED_S, KnownFleet
 from cotenant.services.console.live import Live
-from cotenant.services.console.sources import Sources
+from cotenant.services.console.sources import ConsoleSources
 
 
 def running(scene: Callable[[FakeFleet, KnownFleet, list[float], list[int]], object]) -> None:
     async def play() -> None:
         now_s, versions, fleet = [100.0], list[int](), FakeFleet(hosts=(host(1),))
-        kept = KnownFleet(fleet, Sources(lambda: now_s[0]), lambda: now_s[0], versions.append, period_s=0.001)
+        kept = KnownFleet(fleet, ConsoleSources(lambda: now_s[0]), lambda: now_s[0], versions.append, period_s=0.001)
         task = asyncio.create_task(kept.run())
         await scene(fleet, kept, now_s, versions)  # type: ignore[misc]
         task.cancel()
@@ -61,8 +61,8 @@ def test_a_failure_does_not_end_it() -> None:
 
 def test_a_new_list_is_told_to_viewers_without_making_frames_anew() -> None:
     async def look() -> None:
-        fleet = Fleet()
-        live = Live(fleet, Sources(lambda: 5.0), lambda: 5.0)
+        fleet = MeasuredFleet()
+        live = Live(fleet, ConsoleSources(lambda: 5.0), lambda: 5.0)
         said: list[bytes] = []
 
         async def send(message: dict[str, object]) -> None:

@@ -10,7 +10,7 @@ from tests.fakes.processes.fake_fleet import TRACE, FakeFleet
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.model.errors import InvalidInput, Transient
-from cotenant.model.fleet.logs import LogLine
+from cotenant.model.fleet.logs import ShownLine
 from cotenant.model.fleet.refusal import NobodyAnswers
 from cotenant.services.console.access import RIGHTS
 from cotenant.services.console.hosts.logs import MAX_SHOWN, LogAnswers
@@ -18,8 +18,8 @@ from cotenant.services.console.upstream import Unanswered
 
 FLEET = FakeFleet(
     logs={
-        "shop/web-1": tuple(LogLine(k * 1_000_000_000, "stdout", f"line {k}") for k in range(300)),
-        "web-1": (LogLine(5_000_000, "stderr", "<b>" + "x" * 9000, TRACE, cut=7),),
+        "shop/web-1": tuple(ShownLine(k * 1_000_000_000, "stdout", f"line {k}") for k in range(300)),
+        "web-1": (ShownLine(5_000_000, "stderr", "<b>" + "x" * 9000, TRACE, cut=7),),
     }
 )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from cotenant.model.fleet.figures import ContainerFigures, HostFigures
-from cotenant.model.fleet.host import ContainerStatus, FunctionHealth, Heartbeat, Registration
+from cotenant.model.fleet.host import FunctionHealth, Heartbeat, HostContainer, Registration
 from cotenant.model.fleet.requests import GroupRow, HostRow, Member
 from cotenant.model.fleet.states import AgentState, ContainerState
 from cotenant.services.console.hosts import rows
-from cotenant.services.console.hosts.rows import Wanted
+from cotenant.services.console.hosts.rows import HostQuery
 
-WEB = ContainerStatus(
+WEB = HostContainer(
     "c-web", ContainerState.READY, "shop/web:1", "shop", "front", "well", 500, 1024, ("80/tcp",), 250, 512, ("cpu=2",)
 )
 SAID = Registration(
@@ -102,37 +102,37 @@ def test_a_containers_line() -> None:
 @pytest.mark.parametrize(
     ("wanted", "is_found"),
     [
-        (Wanted(), True),
-        (Wanted("node.ex"), True),
-        (Wanted("agent"), True),
-        (Wanted("night"), True),
-        (Wanted("shops"), True),
-        (Wanted("shop/web"), True),  # a container on it
-        (Wanted("front"), True),
-        (Wanted("c-web"), True),
-        (Wanted("elsewhere"), False),
-        (Wanted(region="north"), True),
-        (Wanted(region=""), False),
-        (Wanted(tag="gpu"), True),
-        (Wanted(tag="gp"), False),
-        (Wanted(state="ready"), True),
-        (Wanted(state="away"), False),
-        (Wanted("night", tag="gpu", state="away"), False),
-        (Wanted("elsewhere", tag="gpu"), False),
+        (HostQuery(), True),
+        (HostQuery("node.ex"), True),
+        (HostQuery("agent"), True),
+        (HostQuery("night"), True),
+        (HostQuery("shops"), True),
+        (HostQuery("shop/web"), True),  # a container on it
+        (HostQuery("front"), True),
+        (HostQuery("c-web"), True),
+        (HostQuery("elsewhere"), False),
+        (HostQuery(region="north"), True),
+        (HostQuery(region=""), False),
+        (HostQuery(tag="gpu"), True),
+        (HostQuery(tag="gp"), False),
+        (HostQuery(state="ready"), True),
+        (HostQuery(state="away"), False),
+        (HostQuery("night", tag="gpu", state="away"), False),
+        (HostQuery("elsewhere", tag="gpu"), False),
     ],
 )
-def test_hosts_are_selected_by_all_that_is_asked_for(wanted: Wanted, is_found: bool) -> None:
+def test_hosts_are_selected_by_all_that_is_asked_for(wanted: HostQuery, is_found: bool) -> None:
     assert wanted.has_host(ROW) is is_found
 
 
 def test_search_does_not_look_at_the_case_of_what_hosts_say() -> None:
-    assert Wanted("north").matches("The North")
-    assert not Wanted("north").matches()
+    assert HostQuery("north").matches("The North")
+    assert not HostQuery("north").matches()
 
 
 def test_a_groups_line_and_its_reason_is_longer_than_other_texts() -> None:
     row = GroupRow("shop", "up", False, "r" * 1000, 2)
-    shown = rows.group_view(row, [WEB, ContainerStatus("d", ContainerState.FAILED)])
+    shown = rows.group_view(row, [WEB, HostContainer("d", ContainerState.FAILED)])
     assert shown == {
         "name": "shop",
         "goal": "up",

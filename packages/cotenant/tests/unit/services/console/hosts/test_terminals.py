@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tests.fakes.processes.fake_fleet import FakeTerminals
 
-from cotenant.drivers.http.messages import Answer
+from cotenant.drivers.http.messages import HttpAnswer
 from cotenant.model.errors import InvalidInput
-from cotenant.model.fleet.refusal import Forbidden
+from cotenant.model.fleet.refusal import FleetForbidden
 from cotenant.services.console.access import RIGHTS, Right, _subject
 from cotenant.services.console.arguments import ConsoleArguments, check
 from cotenant.services.console.hosts.terminals import Seat, Terminals
@@ -27,7 +27,7 @@ class Browser:
         self.terminals, self.stays = Terminals(host), stays
         self.sent: list[dict[str, Any]] = []
 
-    async def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer | None:
+    async def ask(self, method: str, path: str, body: object = None, **headers: str) -> HttpAnswer | None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         messages = [{"type": "http.request", "body": data, "more_body": False}]
 
@@ -138,7 +138,7 @@ def test_they_are_off_and_the_fleet_s_refusal_is_said() -> None:
     assert off is not None
     assert (off.status, b"--terminals" in off.body) == (404, True)
     host = FakeTerminals()
-    host.error = Forbidden("console may not exec; granted are list")
+    host.error = FleetForbidden("console may not exec; granted are list")
     refused = asyncio.run(Browser(host).ask("POST", "web-1", opening, **JSON))
     assert refused is not None
     assert (refused.status, b"may not exec" in refused.body) == (403, True)

@@ -12,22 +12,22 @@ from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import (
     NodeResourceTopology,
     TopologyMeta,
-    Zone,
+    TopologyZone,
     ZoneResource,
 )
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import Amounts
 from cotenant.services.console.encoding import NUMA, _numa
-from cotenant.services.console.fleet import UNKNOWN, Fleet
+from cotenant.services.console.fleet import UNKNOWN, MeasuredFleet
 from cotenant.services.console.pod_rows import pod_row
-from cotenant.services.console.sources import USE, Sources
+from cotenant.services.console.sources import USE, ConsoleSources
 from cotenant.services.console.upstream import Upstream
-from cotenant.services.console.views.measurements import FRESH_S, Measurements
+from cotenant.services.console.views.measurements import FRESH_S, FleetMeasurements
 from cotenant.services.console.views.numa import numa_words
 
 SIZE = Amounts.of({"cpu": 4000, "memory": 8 << 30})
@@ -44,14 +44,16 @@ class World:
 
     def __init__(self, ready: tuple[bool, bool] = (True, True)) -> None:
         self.now_s = 1000.0
-        self.fleet = Fleet()
+        self.fleet = MeasuredFleet()
         for k, is_ready in enumerate(ready):
             self.fleet.node_seen(Node(f"n{k}", SIZE, Labels.of({}), ready=is_ready))
             of = Pod(f"p{k}", requests=Amounts.of({"cpu": 1000, "memory": 1 << 30}))
-            self.fleet.pod_seen(pod_row(ObservedPod(of, f"u{k}", "s", 0.0, node=f"n{k}", phase=Phase.RUNNING)))
-        self.sources = Sources(lambda: self.now_s)
+            self.fleet.pod_seen(pod_row(ObservedPod(of, f"u{k}", "s", 0.0, node=f"n{k}", phase=PodPhase.RUNNING)))
+        self.sources = ConsoleSources(lambda: self.now_s)
         client, scheduler = cast(Client, NoMetricsServer()), cast(Upstream, None)
-        self.of = Measurements(self.fleet, client, scheduler, self.sources, lambda: None, 10.0, now=lambda: self.now_s)
+        self.of = FleetMeasurements(
+            self.fleet, client, scheduler, self.sources, lambda: None, 10.0, now=lambda: self.now_s
+        )
 
     def report(self, node: str, cpu_m: int, age_s: float = 0.0) -> None:
         self.of.metric_seen(NodeMetric(node, age_s, 60, Use(cpu_m, 1 << 30)))
@@ -103,7 +105,7 @@ def test_a_node_that_is_not_ready_is_known_to_be_silent() -> None:
 
 
 def topology(*cpus: str, kind: str = "Node") -> NodeResourceTopology:
-    zones = tuple(Zone(f"node-{k}", kind, (ZoneResource("cpu", cpu),)) for k, cpu in enumerate(cpus))
+    zones = tuple(TopologyZone(f"node-{k}", kind, (ZoneResource("cpu", cpu),)) for k, cpu in enumerate(cpus))
     return NodeResourceTopology(metadata=TopologyMeta(name="n0"), zones=zones)
 
 
@@ -112,7 +114,7 @@ def test_numa_nodes_in_words() -> None:
     assert numa_words(topology("16000m", "8")) == ("n0", "16 + 8 CPU")
     assert numa_words(topology("16", kind="Core")) == ("n0", "")
     with pytest.raises(InvalidInput, match="zone node-0"):
-        numa_words(NodeResourceTopology(metadata=TopologyMeta(name="n0"), zones=(Zone("node-0", "Node"),)))
+        numa_words(NodeResourceTopology(metadata=TopologyMeta(name="n0"), zones=(TopologyZone("node-0", "Node"),)))
 
 
 def test_numa_nodes_are_sent_like_a_label_and_begin_an_epoch() -> None:

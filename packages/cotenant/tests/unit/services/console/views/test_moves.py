@@ -14,26 +14,26 @@ from tests.fakes.processes.console_objects import SORT, WEB, move, profile
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.migration_job import MigrationJobObject, read_migration_job
 from cotenant.drivers.kube.kinds.custom.workload_profile import WorkloadProfileObject, read_workload_profile
-from cotenant.model.cluster.workload_profile import Axis
+from cotenant.model.cluster.workload_profile import ProfileAxis
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.migration import JobPhase
-from cotenant.services.console.fleet import Fleet
+from cotenant.services.console.fleet import MeasuredFleet
 from cotenant.services.console.pod_rows import pod_row
-from cotenant.services.console.views.moves import STATES, MoveList, Moves
+from cotenant.services.console.views.moves import STATES, MoveBoard, MoveList
 from cotenant.services.console.views.profiles import Profiles
 
 from ..test_fleet import pod
 
 
-def moves(*jobs: dict[str, Any], fleet: Fleet | None = None) -> Moves:
-    found = Moves(fleet or Fleet())
+def moves(*jobs: dict[str, Any], fleet: MeasuredFleet | None = None) -> MoveBoard:
+    found = MoveBoard(fleet or MeasuredFleet())
     for k, job in enumerate(jobs):
         job["metadata"] |= {"uid": f"u{k}", "creationTimestamp": f"2026-01-01T00:00:{k:02}Z"}
         found.seen(read_migration_job(msgspec.convert(job, MigrationJobObject)))
     return found
 
 
-def asked(section: Moves | Profiles, *names: str, **query: str) -> Any:
+def asked(section: MoveBoard | Profiles, *names: str, **query: str) -> Any:
     """As the page gets it."""
     return msgspec.json.decode(msgspec.json.encode(asyncio.run(section.answer(names, query))))
 
@@ -76,7 +76,7 @@ def test_a_move_has_its_prediction_verdict_and_steps() -> None:
 
 
 def test_a_job_without_a_prediction_says_where_its_pod_is_now() -> None:
-    fleet = Fleet()
+    fleet = MeasuredFleet()
     fleet.pod_seen(pod_row(pod("a", "node-7")))
     one = asked(moves(move("m", "default/a", note=None, is_ours=False), fleet=fleet), "m")
     assert (one["node"], one["to"], one["effects"], one["ended"]) == ("node-7", "", [], None)
@@ -102,7 +102,7 @@ def test_profiles_have_every_axis_with_a_figure_or_a_reason() -> None:
     page = asked(section)
     assert [entry["profile"] for entry in page] == ["shop/sort", "shop/web"]
     web = {entry["name"]: entry for entry in page[1]["axes"]}
-    assert list(web) == [axis.value for axis in Axis]
+    assert list(web) == [axis.value for axis in ProfileAxis]
     assert web["cpu"]["sensitivity"] == {"value": 640, "low": 580, "high": 700, "samples": 40, "source": "learned"}
     assert "cannotTell" in web["disk"]["tendency"]
     section.gone("shop/web")

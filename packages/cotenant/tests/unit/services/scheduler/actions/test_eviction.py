@@ -22,7 +22,7 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
-from cotenant.services.scheduler.actions.eviction import BEGINS_WITHIN_S, RESPONDERS_HAVE_S, Evictor
+from cotenant.services.scheduler.actions.eviction import BEGINS_WITHIN_S, RESPONDERS_HAVE_S, Preemptor
 from cotenant.services.scheduler.actions.eviction_requests import KEPT_S, EvictionRequests
 
 
@@ -104,7 +104,7 @@ class World:
         statuses: Any = self.said
         metrics: Any = Metrics()
         self.requests = EvictionRequests(client, watches, lambda: self.now_s)
-        self.evictor = Evictor(
+        self.evictor = Preemptor(
             client,
             self.cluster,
             statuses,

@@ -14,8 +14,8 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound, Unavailable
 from cotenant.drivers.kube.kinds.custom.reservation import ReservationObject
 from cotenant.drivers.kube.kinds.kind import Kind
-from cotenant.engine.framework.pod_state import State
-from cotenant.engine.plugins.reservations.instructions import DeleteReservation, Reserve
+from cotenant.engine.framework.pod_state import SchedulingState
+from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReserveNode
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.groups.reservation import PreAllocation
@@ -56,20 +56,20 @@ class Server(Client):
         self.deleted.append(f"{name} {uid}")
 
 
-def carried_out(server: Server, leads: bool = True, gone: bool = False, cards: int = 0) -> State:
+def carried_out(server: Server, leads: bool = True, gone: bool = False, cards: int = 0) -> SchedulingState:
     """Decide a reservation and write it to the server: where the engine has it then."""
     world = World(node("a"))
     total = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 1000})
     world.devices(NodeDevices("a", (Device(DeviceType.GPU, 0, total, id="a0"),)))
     world.see(reservation(also=Amounts.of({NVIDIA_GPU: cards} if cards else {})))
     (reserve,) = world.cluster.decide(0.0)
-    assert isinstance(reserve, Reserve)
+    assert isinstance(reserve, ReserveNode)
     if gone:
         world.reservations.gone("r", 0.0)
     return written(server, world, reserve, leads)
 
 
-def written(server: Server, world: World, reserve: Reserve, leads: bool = True) -> State:
+def written(server: Server, world: World, reserve: ReserveNode, leads: bool = True) -> SchedulingState:
     """Write a decided reservation to the server: where the engine has it then."""
     woken: list[bool] = []
 
@@ -94,18 +94,18 @@ LOST = Unavailable("the connection broke", maybe_done=True)
 @pytest.mark.parametrize(
     ("server", "state"),
     [
-        (Server(), State.BOUND),
-        (Server(NotFound("gone")), State.GONE),
-        (Server(Conflict("another UID")), State.GONE),
-        (Server(Forbidden("no")), State.HELD),
-        (Server(Unavailable("no route", maybe_done=False)), State.HELD),
-        (Server(LOST, "a"), State.BOUND),
-        (Server(LOST, ""), State.HELD),
-        (Server(LOST, None), State.GONE),
-        (Server(RuntimeError("unforeseen")), State.HELD),
+        (Server(), SchedulingState.BOUND),
+        (Server(NotFound("gone")), SchedulingState.GONE),
+        (Server(Conflict("another UID")), SchedulingState.GONE),
+        (Server(Forbidden("no")), SchedulingState.HELD),
+        (Server(Unavailable("no route", maybe_done=False)), SchedulingState.HELD),
+        (Server(LOST, "a"), SchedulingState.BOUND),
+        (Server(LOST, ""), SchedulingState.HELD),
+        (Server(LOST, None), SchedulingState.GONE),
+        (Server(RuntimeError("unforeseen")), SchedulingState.HELD),
     ],
 )
-def test_answers(server: Server, state: State) -> None:
+def test_answers(server: Server, state: SchedulingState) -> None:
     assert carried_out(server) is state
     ((uid, status),) = server.written
     assert (uid, status["nodeName"]) == ("uid-r", "a")
@@ -113,12 +113,16 @@ def test_answers(server: Server, state: State) -> None:
 
 def test_devices_are_written_before_the_status() -> None:
     server = Server()
-    assert carried_out(server, cards=1) is State.BOUND
+    assert carried_out(server, cards=1) is SchedulingState.BOUND
     (patch,) = server.annotated
     assert patch["metadata"]["uid"] == "uid-r"
     assert patch["metadata"]["annotations"]["scheduling.koordinator.sh/resource-status"] is None
     assert '"minor":0' in patch["metadata"]["annotations"]["scheduling.koordinator.sh/device-allocated"]
-    for refuses, state in ((NotFound("gone"), State.GONE), (LOST, State.HELD), (Forbidden("no"), State.HELD)):
+    for refuses, state in (
+        (NotFound("gone"), SchedulingState.GONE),
+        (LOST, SchedulingState.HELD),
+        (Forbidden("no"), SchedulingState.HELD),
+    ):
         server = Server()
         server.refuses = refuses
         assert carried_out(server, cards=1) is state
@@ -126,9 +130,10 @@ def test_devices_are_written_before_the_status() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refuses", "state"), [(None, State.BOUND), (NotFound("gone"), State.HELD), (LOST, State.HELD)]
+    ("refuses", "state"),
+    [(None, SchedulingState.BOUND), (NotFound("gone"), SchedulingState.HELD), (LOST, SchedulingState.HELD)],
 )
-def test_pods_that_it_takes_are_annotated_first(refuses: Exception | None, state: State) -> None:
+def test_pods_that_it_takes_are_annotated_first(refuses: Exception | None, state: SchedulingState) -> None:
     world = World(node("a"))
     world.see(web("x", 2000, on="a"), replace(reservation(cpu=4000), pre_allocation=PreAllocation()))
     (reserve,) = world.cluster.decide(0.0)
@@ -142,8 +147,8 @@ def test_pods_that_it_takes_are_annotated_first(refuses: Exception | None, state
 
 def test_nothing_is_sent_that_is_not_ours_to_send() -> None:
     server = Server()
-    assert carried_out(server, leads=False) is State.HELD
-    assert carried_out(server, gone=True) is State.GONE
+    assert carried_out(server, leads=False) is SchedulingState.HELD
+    assert carried_out(server, gone=True) is SchedulingState.GONE
     assert server.written == []
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ipaddress import ip_interface
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.claims import names, requests
 from cotenant_local.apiserver.schema.kinds.claims.requests import Requests
@@ -26,9 +26,9 @@ _MANY = 1 << 30
 Identity = tuple[str, str, str, str]
 
 
-def check_claim(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_claim(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a ResourceClaim."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec = obj.get("spec", {})
     if old is None:
         requests.check_devices(spec.get("devices") or {}, "spec.devices", causes)
@@ -53,7 +53,7 @@ def results(status: Manifest) -> list[Manifest]:
     return found
 
 
-def _check_status(status: Manifest, before: Manifest, known: Requests, deleted: bool, causes: list[Cause]) -> None:
+def _check_status(status: Manifest, before: Manifest, known: Requests, deleted: bool, causes: list[FieldError]) -> None:
     consumers = status.get("reservedFor", [])
     names.items(
         consumers,
@@ -66,7 +66,7 @@ def _check_status(status: Manifest, before: Manifest, known: Requests, deleted: 
     )
     allocated = {identity(result) for result in results(status)}
 
-    def device(found: Manifest, here: str, causes: list[Cause]) -> None:
+    def device(found: Manifest, here: str, causes: list[FieldError]) -> None:
         _check_device(found, allocated, here, causes)
 
     names.items(status.get("devices", ()), _MANY, device, "status.devices", causes, identity, _shown)
@@ -84,14 +84,14 @@ def _check_status(status: Manifest, before: Manifest, known: Requests, deleted: 
     _check_allocation(allocation, known, causes)
 
 
-def _check_consumer(consumer: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_consumer(consumer: Manifest, field: str, causes: list[FieldError]) -> None:
     causes += [field_errors.required(f"{field}.{key}") for key in ("resource", "name", "uid") if not consumer.get(key)]
 
 
-def _check_allocation(allocation: Manifest, known: Requests, causes: list[Cause]) -> None:
+def _check_allocation(allocation: Manifest, known: Requests, causes: list[FieldError]) -> None:
     devices, field = allocation.get("devices") or {}, "status.allocation.devices"
 
-    def result(found: Manifest, here: str, causes: list[Cause]) -> None:
+    def result(found: Manifest, here: str, causes: list[FieldError]) -> None:
         requests.check_reference(found.get("request", ""), known, f"{here}.request", causes)
         names.driver(found.get("driver", ""), f"{here}.driver", causes)
         names.pool(found.get("pool", ""), f"{here}.pool", causes)
@@ -100,7 +100,7 @@ def _check_allocation(allocation: Manifest, known: Requests, causes: list[Cause]
         if "shareID" in found:
             names.uid(found["shareID"], f"{here}.shareID", causes)
 
-    def configuration(found: Manifest, here: str, causes: list[Cause]) -> None:
+    def configuration(found: Manifest, here: str, causes: list[FieldError]) -> None:
         field_errors.one_of(found.get("source", ""), _SOURCES, f"{here}.source", causes)
         for index, name in enumerate(found.get("requests", ())):
             requests.check_reference(name, known, f"{here}.requests[{index}]", causes)
@@ -112,7 +112,7 @@ def _check_allocation(allocation: Manifest, known: Requests, causes: list[Cause]
         node_selector(allocation["nodeSelector"], "status.allocation.nodeSelector", causes)
 
 
-def check_binding(device: Manifest, field: str, causes: list[Cause]) -> None:
+def check_binding(device: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check the conditions that a device must have before its pod is bound, and those that say that it failed."""
     wanted, failed = device.get("bindingConditions", []), device.get("bindingFailureConditions", [])
     here, there = f"{field}.bindingConditions", f"{field}.bindingFailureConditions"
@@ -136,7 +136,7 @@ def _shown(device: Manifest) -> object:
     return "/".join(part for part in identity(device) if part)
 
 
-def _check_device(device: Manifest, allocated: set[Identity], field: str, causes: list[Cause]) -> None:
+def _check_device(device: Manifest, allocated: set[Identity], field: str, causes: list[FieldError]) -> None:
     names.driver(device.get("driver", ""), f"{field}.driver", causes)
     names.pool(device.get("pool", ""), f"{field}.pool", causes)
     names.label(device.get("device", ""), f"{field}.device", causes)
@@ -158,7 +158,7 @@ def _check_device(device: Manifest, allocated: set[Identity], field: str, causes
     )
 
 
-def _check_address(address: str, field: str, causes: list[Cause]) -> None:
+def _check_address(address: str, field: str, causes: list[FieldError]) -> None:
     try:
         ip_interface(address)
         valid = "/" in address

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant.model.quantities import NANO
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.claims import names
@@ -15,13 +15,13 @@ from cotenant_local.apiserver.schema.kinds.claims import names
 _MAX_OPTIONS = 10
 
 
-def check_whole(capacity: Manifest, field: str, causes: list[Cause]) -> None:
+def check_whole(capacity: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check a capacity of a device that is given to one request only."""
     if "requestPolicy" in capacity:
         causes.append(field_errors.forbidden(f"{field}.requestPolicy", "allowMultipleAllocations must be true"))
 
 
-def check_shared(capacity: Manifest, field: str, causes: list[Cause]) -> None:
+def check_shared(capacity: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check a capacity of a device that several requests share."""
     policy, here = capacity.get("requestPolicy"), f"{field}.requestPolicy"
     if policy is None:
@@ -44,13 +44,13 @@ def check_shared(capacity: Manifest, field: str, causes: list[Cause]) -> None:
         _check_range(default, capacity.get("value", "0"), valid, f"{here}.validRange", causes)
 
 
-def _check_values(default: str, capacity: str, values: list[str], field: str, causes: list[Cause]) -> None:
+def _check_values(default: str, capacity: str, values: list[str], field: str, causes: list[FieldError]) -> None:
     nano = field_errors.nano
     for index, (before, after) in enumerate(pairwise(values), 1):
         if nano(before) > nano(after):
             causes.append(field_errors.invalid(f"{field}[{index}]", after, "values must be sorted in ascending order"))
 
-    def option(value: str, here: str, causes: list[Cause]) -> None:
+    def option(value: str, here: str, causes: list[FieldError]) -> None:
         if nano(value) > nano(capacity):
             why = f"option is larger than capacity value: {capacity}"
             causes.append(field_errors.invalid(here, value, why))
@@ -60,7 +60,7 @@ def _check_values(default: str, capacity: str, values: list[str], field: str, ca
         causes.append(field_errors.invalid(field, default, "default value is not valid according to the requestPolicy"))
 
 
-def _check_range(default: str, capacity: str, valid: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_range(default: str, capacity: str, valid: Manifest, field: str, causes: list[FieldError]) -> None:
     nano = field_errors.nano
     least, most, step = valid.get("min"), valid.get("max"), valid.get("step")
     if least is None:

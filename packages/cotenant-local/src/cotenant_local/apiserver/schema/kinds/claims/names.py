@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Sequence
 
-from cotenant.drivers.kube.manifests.errors import Cause
+from cotenant.drivers.kube.manifests.errors import FieldError
 from cotenant.model.json_object import JsonMapping, JsonValue
 from cotenant_local.apiserver.schema.kinds import field_errors
 
@@ -25,23 +25,23 @@ _IDENTIFIER_MESSAGE = (
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def too_long(field: str, limit: int) -> Cause:
+def too_long(field: str, limit: int) -> FieldError:
     """A text has too many bytes."""
-    return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)
+    return FieldError("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)
 
 
-def too_many(field: str, found: int, limit: int) -> Cause:
+def too_many(field: str, found: int, limit: int) -> FieldError:
     """A list has too many items."""
-    return Cause("FieldValueTooMany", f"Too many: {found}: must have at most {limit} items", field)
+    return FieldError("FieldValueTooMany", f"Too many: {found}: must have at most {limit} items", field)
 
 
-def label(name: str, field: str, causes: list[Cause]) -> None:
+def label(name: str, field: str, causes: list[FieldError]) -> None:
     """Check a name that is an RFC 1123 label: of a device, a request, a counter."""
     if why := field_errors.label_problem(name):
         causes.append(field_errors.invalid(field, name, why))
 
 
-def driver(name: str, field: str, causes: list[Cause]) -> None:
+def driver(name: str, field: str, causes: list[FieldError]) -> None:
     """Check a driver's name."""
     if not name:
         causes.append(field_errors.required(field))
@@ -52,7 +52,7 @@ def driver(name: str, field: str, causes: list[Cause]) -> None:
         causes.append(field_errors.invalid(field, name, why))
 
 
-def pool(name: str, field: str, causes: list[Cause]) -> None:
+def pool(name: str, field: str, causes: list[FieldError]) -> None:
     """Check a pool's name: RFC 1123 subdomains, separated by slashes."""
     if not name:
         causes.append(field_errors.required(field))
@@ -66,7 +66,7 @@ def pool(name: str, field: str, causes: list[Cause]) -> None:
     ]
 
 
-def device_class(name: str, field: str, causes: list[Cause]) -> None:
+def device_class(name: str, field: str, causes: list[FieldError]) -> None:
     """Check the required name of a DeviceClass."""
     if not name:
         causes.append(field_errors.required(field))
@@ -74,7 +74,7 @@ def device_class(name: str, field: str, causes: list[Cause]) -> None:
         causes.append(field_errors.invalid(field, name, why))
 
 
-def uid(text: str, field: str, causes: list[Cause]) -> None:
+def uid(text: str, field: str, causes: list[FieldError]) -> None:
     """Check a UID in its normal form."""
     if not _UID.fullmatch(text):
         why = (
@@ -84,7 +84,7 @@ def uid(text: str, field: str, causes: list[Cause]) -> None:
         causes.append(field_errors.invalid(field, text, why))
 
 
-def qualified(name: str, field: str, causes: list[Cause]) -> None:
+def qualified(name: str, field: str, causes: list[FieldError]) -> None:
     """Check the name of an attribute or a capacity: a C identifier, perhaps behind a domain. A name with more slashes
     is not checked, as upstream does not.
     """
@@ -105,7 +105,7 @@ def qualified(name: str, field: str, causes: list[Cause]) -> None:
         causes.append(field_errors.invalid(field, identifier, _IDENTIFIER_MESSAGE))
 
 
-def fully_qualified(name: str, field: str, causes: list[Cause]) -> None:
+def fully_qualified(name: str, field: str, causes: list[FieldError]) -> None:
     """Check the name of an attribute that must have a domain."""
     qualified(name, field, causes)
     if "/" not in name:
@@ -113,7 +113,7 @@ def fully_qualified(name: str, field: str, causes: list[Cause]) -> None:
         causes.append(field_errors.invalid(field, name, why))
 
 
-def label_key(name: str, field: str, causes: list[Cause]) -> None:
+def label_key(name: str, field: str, causes: list[FieldError]) -> None:
     """Check a qualified name, as of labels, conditions and taints."""
     if why := field_errors.key_problem(name):
         causes.append(field_errors.invalid(field, name, why))
@@ -122,9 +122,9 @@ def label_key(name: str, field: str, causes: list[Cause]) -> None:
 def items(
     found: Sequence[JsonValue],
     limit: int,
-    check: Callable[[JsonValue, str, list[Cause]], None],
+    check: Callable[[JsonValue, str, list[FieldError]], None],
     field: str,
-    causes: list[Cause],
+    causes: list[FieldError],
     key: Callable[[JsonValue], Hashable] | None = None,
     shown: Callable[[JsonValue], JsonValue] | None = None,
 ) -> None:
@@ -146,10 +146,10 @@ def items(
 def named(
     found: JsonMapping,
     limit: int | None,
-    check_key: Callable[[str, str, list[Cause]], None],
-    check: Callable[[JsonValue, str, list[Cause]], None],
+    check_key: Callable[[str, str, list[FieldError]], None],
+    check: Callable[[JsonValue, str, list[FieldError]], None],
     field: str,
-    causes: list[Cause],
+    causes: list[FieldError],
 ) -> None:
     """Check a map: its size, then each name and value."""
     if limit is not None and len(found) > limit:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.claims import names
 
 _KINDS = ("resourceClaimName", "resourceClaimTemplateName")
 
 
-def check_claims(claims: list[Manifest], field: str, causes: list[Cause]) -> Set[str]:
+def check_claims(claims: list[Manifest], field: str, causes: list[FieldError]) -> Set[str]:
     """Check the claims of a pod. Returns their names."""
     known: set[str] = set()
     for index, claim in enumerate(claims):
@@ -38,7 +38,7 @@ def check_claims(claims: list[Manifest], field: str, causes: list[Cause]) -> Set
     return known
 
 
-def check_uses(uses: list[Manifest], known: Set[str], field: str, causes: list[Cause]) -> None:
+def check_uses(uses: list[Manifest], known: Set[str], field: str, causes: list[FieldError]) -> None:
     """Check the claims that a container uses: wholly, or one request of them."""
     seen: set[str] = set()
     for index, use in enumerate(uses):
@@ -57,12 +57,12 @@ def check_uses(uses: list[Manifest], known: Set[str], field: str, causes: list[C
         if name not in known:
             listed = f": {', '.join(sorted(known))}" if known else " which is empty"
             why = f'Not found: "{name}": must be one of the names in pod.spec.resourceClaims{listed}'
-            causes.append(Cause("FieldValueNotFound", why, here))
+            causes.append(FieldError("FieldValueNotFound", why, here))
 
 
-def check_status(obj: Manifest) -> list[Cause]:
+def check_status(obj: Manifest) -> list[FieldError]:
     """Validation errors of what a pod's status says of its claims."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     status, spec = obj.get("status") or {}, obj.get("spec") or {}
     known = {claim.get("name") for claim in spec.get("resourceClaims", ())}
     seen: set[str] = set()
@@ -81,7 +81,7 @@ def check_status(obj: Manifest) -> list[Cause]:
     return causes
 
 
-def _check_extended(found: Manifest, spec: Manifest, causes: list[Cause]) -> None:
+def _check_extended(found: Manifest, spec: Manifest, causes: list[FieldError]) -> None:
     field = "status.extendedResourceClaimStatus"
     containers = {one.get("name"): one for kind in ("initContainers", "containers") for one in spec.get(kind, ())}
     mappings = found.get("requestMappings", ())
@@ -113,6 +113,6 @@ def _check_extended(found: Manifest, spec: Manifest, causes: list[Cause]) -> Non
         causes.append(field_errors.required(f"{field}.resourceClaimName"))
 
 
-def _object_name(name: str, field: str, causes: list[Cause]) -> None:
+def _object_name(name: str, field: str, causes: list[FieldError]) -> None:
     if why := field_errors.subdomain_problem(name):
         causes.append(field_errors.invalid(field, name, why))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Set
 
 import msgspec
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant.model.json_object import JsonValue
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.claims import names, selector, taints
@@ -53,10 +53,10 @@ def _default_devices(spec: Manifest) -> None:
                     toleration["operator"] = "Equal"
 
 
-def check_template(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_template(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a ResourceClaimTemplate."""
     spec = obj.get("spec", {})
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     if old is not None:
         field_errors.immutable(spec, old.get("spec"), "spec", causes)
         return causes
@@ -68,9 +68,9 @@ def check_template(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def check_class(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_class(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a DeviceClass."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec, before = obj.get("spec") or {}, (old or {}).get("spec") or {}
     if old is None or spec.get("selectors") != before.get("selectors"):
         names.items(spec.get("selectors", ()), _MAX_SELECTORS, selector.check, "spec.selectors", causes)
@@ -97,11 +97,11 @@ def request_names(devices: Manifest) -> Requests:
     }
 
 
-def check_devices(devices: Manifest, field: str, causes: list[Cause]) -> None:
+def check_devices(devices: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check the requests of a claim, and what says something about them."""
     known = request_names(devices)
 
-    def constraint(found: Manifest, here: str, causes: list[Cause]) -> None:
+    def constraint(found: Manifest, here: str, causes: list[FieldError]) -> None:
         _references(found.get("requests", ()), known, f"{here}.requests", causes)
         if "matchAttribute" in found:
             names.fully_qualified(found["matchAttribute"], f"{here}.matchAttribute", causes)
@@ -111,7 +111,7 @@ def check_devices(devices: Manifest, field: str, causes: list[Cause]) -> None:
             why = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
             causes.append(field_errors.required(here, why))
 
-    def configuration(found: Manifest, here: str, causes: list[Cause]) -> None:
+    def configuration(found: Manifest, here: str, causes: list[FieldError]) -> None:
         _references(found.get("requests", ()), known, f"{here}.requests", causes)
         check_parameters(found, here, causes)
 
@@ -121,7 +121,7 @@ def check_devices(devices: Manifest, field: str, causes: list[Cause]) -> None:
     names.items(devices.get("config", ()), MAX_CONFIG, configuration, f"{field}.config", causes)
 
 
-def check_reference(name: str, known: Requests, field: str, causes: list[Cause]) -> None:
+def check_reference(name: str, known: Requests, field: str, causes: list[FieldError]) -> None:
     """Check a reference to a request, or to one of its alternatives."""
     parts = name.split("/")
     if len(parts) > 2:
@@ -133,7 +133,7 @@ def check_reference(name: str, known: Requests, field: str, causes: list[Cause])
         causes.append(field_errors.invalid(field, name, _REFERENCE))
 
 
-def _references(found: JsonValue, known: Requests, field: str, causes: list[Cause]) -> None:
+def _references(found: JsonValue, known: Requests, field: str, causes: list[FieldError]) -> None:
     names.items(
         found,
         MAX_REQUESTS,
@@ -144,7 +144,7 @@ def _references(found: JsonValue, known: Requests, field: str, causes: list[Caus
     )
 
 
-def _check_request(request: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_request(request: Manifest, field: str, causes: list[FieldError]) -> None:
     names.label(request.get("name", ""), f"{field}.name", causes)
     exactly, alternatives = request.get("exactly"), request.get("firstAvailable")
     if exactly is not None and alternatives:
@@ -164,12 +164,12 @@ def _check_request(request: Manifest, field: str, causes: list[Cause]) -> None:
         causes.append(field_errors.required(field, _ONE_OF))
 
 
-def _check_alternative(asked: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_alternative(asked: Manifest, field: str, causes: list[FieldError]) -> None:
     names.label(asked.get("name", ""), f"{field}.name", causes)
     _check_asked(asked, field, causes)
 
 
-def _check_asked(asked: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_asked(asked: Manifest, field: str, causes: list[FieldError]) -> None:
     names.device_class(asked.get("deviceClassName", ""), f"{field}.deviceClassName", causes)
     names.items(asked.get("selectors", ()), _MAX_SELECTORS, selector.check, f"{field}.selectors", causes)
     mode, count = asked.get("allocationMode"), asked.get("count", 0)
@@ -186,7 +186,7 @@ def _check_asked(asked: Manifest, field: str, causes: list[Cause]) -> None:
         taints.check_toleration(toleration, f"{field}.tolerations[{index}]", causes)
 
 
-def check_parameters(found: Manifest, field: str, causes: list[Cause]) -> None:
+def check_parameters(found: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check parameters for a driver."""
     opaque = found.get("opaque")
     if opaque is None:
@@ -196,7 +196,7 @@ def check_parameters(found: Manifest, field: str, causes: list[Cause]) -> None:
     check_raw(opaque.get("parameters"), f"{field}.opaque.parameters", _MAX_PARAMETERS, causes)
 
 
-def check_raw(found: object, field: str, limit: int, causes: list[Cause]) -> None:
+def check_raw(found: object, field: str, limit: int, causes: list[FieldError]) -> None:
     """Check a required document of any content."""
     if found is None:
         causes.append(field_errors.required(field))

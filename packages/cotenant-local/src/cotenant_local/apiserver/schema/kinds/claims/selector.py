@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.claims import names
 
@@ -70,7 +70,7 @@ _ORDERED = {
 }
 
 
-def check(selector: Manifest, field: str, causes: list[Cause]) -> None:
+def check(selector: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check one selector of a request or a class."""
     found = selector.get("cel")
     if found is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.claims import capacities, names, taints
 from cotenant_local.apiserver.schema.kinds.claims.allocations import check_binding
@@ -42,9 +42,9 @@ def default_slice(obj: Manifest) -> None:
             taints.default_taint(taint)
 
 
-def check_slice(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_slice(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a ResourceSlice."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec, pool = obj.get("spec", {}), obj.get("spec", {}).get("pool", {})
     names.driver(spec.get("driver", ""), "spec.driver", causes)
     names.pool(pool.get("name", ""), "spec.pool.name", causes)
@@ -91,7 +91,7 @@ def _is_advanced(device: Manifest) -> bool:
     return bool(device.get("taints") or device.get("consumesCounters"))
 
 
-def _check_place(spec: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_place(spec: Manifest, field: str, causes: list[FieldError]) -> None:
     """Which nodes the slice's devices are for: one way to say it."""
     chosen = []
     for name in _PLACES:
@@ -118,7 +118,7 @@ def _check_place(spec: Manifest, field: str, causes: list[Cause]) -> None:
         causes.append(field_errors.invalid(field, listed, f"{_ONE_PLACE}, but multiple fields are set"))
 
 
-def _check_selector(selector: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_selector(selector: Manifest, field: str, causes: list[FieldError]) -> None:
     node_selector(selector, field, causes)
     terms = selector.get("nodeSelectorTerms") or []
     if len(terms) != 1:
@@ -129,7 +129,7 @@ def _check_selector(selector: Manifest, field: str, causes: list[Cause]) -> None
 def _device_check(spec: Manifest) -> Any:
     is_per_device = bool(spec.get("perDeviceNodeSelection"))
 
-    def check(device: Manifest, field: str, causes: list[Cause]) -> None:
+    def check(device: Manifest, field: str, causes: list[FieldError]) -> None:
         names.label(device.get("name", ""), f"{field}.name", causes)
         attributes, capacity = device.get("attributes", {}), device.get("capacity", {})
         count = len(attributes) + len(capacity)
@@ -154,7 +154,7 @@ def _device_check(spec: Manifest) -> Any:
     return check
 
 
-def _check_device_place(device: Manifest, is_per_device: bool, field: str, causes: list[Cause]) -> None:
+def _check_device_place(device: Manifest, is_per_device: bool, field: str, causes: list[FieldError]) -> None:
     given = [name for name in _PLACES[:3] if name in device]
     if not is_per_device:
         if given:
@@ -177,7 +177,7 @@ def _check_device_place(device: Manifest, is_per_device: bool, field: str, cause
         causes.append(field_errors.invalid(field, f"{{{', '.join(chosen)}}}", _ONE_PLACE_OF_A_DEVICE))
 
 
-def _check_attribute(attribute: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_attribute(attribute: Manifest, field: str, causes: list[FieldError]) -> None:
     given = [name for name in _SCALARS if name in attribute]
     for name in ("string", "version"):
         value = attribute.get(name)
@@ -193,24 +193,24 @@ def _check_attribute(attribute: Manifest, field: str, causes: list[Cause]) -> No
         causes.append(field_errors.invalid(field, shown, "exactly one value must be specified"))
 
 
-def _check_counter_set(found: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_counter_set(found: Manifest, field: str, causes: list[FieldError]) -> None:
     _check_set_name(found.get("name", ""), f"{field}.name", causes)
     _check_counters(found, field, causes)
 
 
-def _check_consumption(found: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_consumption(found: Manifest, field: str, causes: list[FieldError]) -> None:
     _check_set_name(found.get("counterSet", ""), f"{field}.counterSet", causes)
     _check_counters(found, field, causes)
 
 
-def _check_set_name(name: str, field: str, causes: list[Cause]) -> None:
+def _check_set_name(name: str, field: str, causes: list[FieldError]) -> None:
     if name:
         names.label(name, field, causes)
     else:
         causes.append(field_errors.required(field))
 
 
-def _check_counters(found: Manifest, field: str, causes: list[Cause]) -> None:
+def _check_counters(found: Manifest, field: str, causes: list[FieldError]) -> None:
     counters = found.get("counters")
     if not counters:
         causes.append(field_errors.required(f"{field}.counters"))
@@ -218,5 +218,5 @@ def _check_counters(found: Manifest, field: str, causes: list[Cause]) -> None:
     names.named(counters, _MAX_COUNTERS, names.label, _any_counter, f"{field}.counters", causes)
 
 
-def _any_counter(_: object, __: str, ___: list[Cause]) -> None:
+def _any_counter(_: object, __: str, ___: list[FieldError]) -> None:
     return

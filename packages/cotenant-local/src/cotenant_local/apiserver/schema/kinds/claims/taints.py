@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant.drivers.kube.manifests.errors import FieldError, Manifest
 from cotenant_local.apiserver.schema.kinds import field_errors
 from cotenant_local.apiserver.schema.kinds.claims import names
 from cotenant_local.apiserver.verbs.context import timestamp
@@ -30,14 +30,14 @@ def default_rule(obj: Manifest) -> None:
         default_taint(taint)
 
 
-def check_taint(taint: Manifest, field: str, causes: list[Cause]) -> None:
+def check_taint(taint: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check a device's taint."""
     names.label_key(taint.get("key", ""), f"{field}.key", causes)
     _label_value(taint.get("value", ""), f"{field}.value", causes)
     field_errors.one_of(taint.get("effect", ""), _EFFECTS, f"{field}.effect", causes)
 
 
-def check_toleration(toleration: Manifest, field: str, causes: list[Cause]) -> None:
+def check_toleration(toleration: Manifest, field: str, causes: list[FieldError]) -> None:
     """Check a request's toleration."""
     if toleration.get("key"):
         names.label_key(toleration["key"], f"{field}.key", causes)
@@ -53,9 +53,9 @@ def check_toleration(toleration: Manifest, field: str, causes: list[Cause]) -> N
         causes.append(field_errors.unsupported(f"{field}.effect", effect, _EFFECTS))
 
 
-def check_rule(obj: Manifest, old: Manifest | None) -> list[Cause]:
+def check_rule(obj: Manifest, old: Manifest | None) -> list[FieldError]:
     """Validation errors of a DeviceTaintRule."""
-    causes: list[Cause] = []
+    causes: list[FieldError] = []
     spec, field = obj.get("spec", {}), "spec.deviceSelector"
     if old is None or spec != old.get("spec"):
         chosen = spec.get("deviceSelector") or {}
@@ -72,6 +72,6 @@ def check_rule(obj: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def _label_value(value: str, field: str, causes: list[Cause]) -> None:
+def _label_value(value: str, field: str, causes: list[FieldError]) -> None:
     if why := field_errors.value_problem(value):
         causes.append(field_errors.invalid(field, value, why))

@@ -11,7 +11,7 @@ from math import nan
 from cotenant.drivers.kube.kinds.claims import schema
 from cotenant.drivers.kube.kinds.claims.schema import EXTENDED_CLAIM
 from cotenant.drivers.kube.kinds.kind import Quantities
-from cotenant.drivers.kube.kinds.selectors import NodeSelector, one_of, read_node_selector
+from cotenant.drivers.kube.kinds.selectors import ApiNodeSelector, one_of, read_node_selector
 from cotenant.model.claims.claim import (
     NO_SHARE,
     AllocatedConfiguration,
@@ -22,26 +22,26 @@ from cotenant.model.claims.claim import (
 )
 from cotenant.model.claims.devices import (
     AttributeValue,
-    Capacity,
+    AttributeValues,
     CounterSet,
     CounterUse,
+    DeviceCapacity,
     DeviceId,
     DeviceTaint,
     OfferedDevice,
     Reach,
     RequestPolicy,
-    Slice,
+    ResourceSlice,
     TaintRule,
-    Values,
     Version,
 )
 from cotenant.model.claims.requests import (
     AllocationMode,
+    ClaimRequest,
     ClaimSpec,
-    Configuration,
-    Constraint,
     DeviceClass,
-    DeviceRequest,
+    DeviceConfiguration,
+    DeviceConstraint,
     DeviceToleration,
     ExactRequest,
 )
@@ -62,7 +62,7 @@ def read_claim(obj: schema.ClaimObject) -> ResourceClaim:
         namespace=meta.namespace or "default",
         name=meta.name or "?",
         uid=meta.uid or "",
-        spec=read_spec((obj.spec or schema.ClaimSpec()).devices or schema.Devices()),
+        spec=read_spec((obj.spec or schema.ApiClaimSpec()).devices or schema.Devices()),
         allocation=_allocation(status.allocation) if status.allocation is not None else None,
         reserved_for=tuple(consumer.uid for consumer in status.reserved_for or ()),
         states=tuple(_state(device) for device in status.devices or ()),
@@ -96,10 +96,10 @@ def read_class(obj: schema.ClassObject) -> DeviceClass:
     )
 
 
-def read_slice(obj: schema.SliceObject) -> Slice:
+def read_slice(obj: schema.SliceObject) -> ResourceSlice:
     """A slice."""
     spec = obj.spec
-    return Slice(
+    return ResourceSlice(
         name=obj.metadata.name or "?",
         driver=spec.driver,
         pool=spec.pool.name,
@@ -133,20 +133,20 @@ def read_taint_rule(obj: schema.TaintRuleObject) -> TaintRule:
 # ---- requests
 
 
-def _request(written: schema.DeviceRequest, field: str) -> DeviceRequest:
+def _request(written: schema.ApiDeviceRequest, field: str) -> ClaimRequest:
     if written.first_available:
         alternatives = tuple(
             _exact(found, found.name, f"{field}.firstAvailable[{i}]", written.name)
             for i, found in enumerate(written.first_available)
         )
-        return DeviceRequest(written.name, alternatives, is_list=True)
+        return ClaimRequest(written.name, alternatives, is_list=True)
     exactly = written.exactly or (written if written.device_class_name else None)
     if exactly is None:
         raise InvalidInput(field, written.name, "exactly or firstAvailable", "this version knows no other requests")
-    return DeviceRequest(written.name, (_exact(exactly, written.name, field),))
+    return ClaimRequest(written.name, (_exact(exactly, written.name, field),))
 
 
-def _exact(written: schema.Requested, name: str, field: str, parent: str = "") -> ExactRequest:
+def _exact(written: schema.RequestedDevices, name: str, field: str, parent: str = "") -> ExactRequest:
     mode = one_of(AllocationMode, written.allocation_mode or "ExactCount", f"{field}.allocationMode")
     count = 1 if written.count is None or mode is AllocationMode.ALL else written.count
     if count < 1:
@@ -173,7 +173,7 @@ def _selectors(written: tuple[schema.DeviceSelector, ...], field: str) -> tuple[
     return tuple(found)
 
 
-def _toleration(written: schema.Toleration) -> DeviceToleration:
+def _toleration(written: schema.ApiDeviceToleration) -> DeviceToleration:
     return DeviceToleration(
         written.key or "",
         written.operator or "Equal",
@@ -187,18 +187,18 @@ def _amounts(written: Quantities, field: str) -> tuple[tuple[str, Quantity], ...
     return tuple((name, parse_quantity(text, f"{field}[{name}]")) for name, text in sorted((written or {}).items()))
 
 
-def _constraint(written: schema.Constraint, field: str) -> Constraint:
+def _constraint(written: schema.ApiDeviceConstraint, field: str) -> DeviceConstraint:
     attribute = written.match_attribute or written.distinct_attribute
     if not attribute:
         raise InvalidInput(field, "", "matchAttribute or distinctAttribute", "this version knows no other constraints")
-    return Constraint(attribute, not written.match_attribute, written.requests or ())
+    return DeviceConstraint(attribute, not written.match_attribute, written.requests or ())
 
 
-def _configurations(written: tuple[schema.Configuration, ...]) -> tuple[Configuration, ...]:
-    return tuple(Configuration(_body(found), found.requests or ()) for found in written)
+def _configurations(written: tuple[schema.ApiDeviceConfiguration, ...]) -> tuple[DeviceConfiguration, ...]:
+    return tuple(DeviceConfiguration(_body(found), found.requests or ()) for found in written)
 
 
-def _body(written: schema.Configuration) -> str:
+def _body(written: schema.ApiDeviceConfiguration) -> str:
     opaque = bytes(written.opaque).decode()
     return f'{{"opaque":{opaque}}}' if opaque else "{}"
 
@@ -206,7 +206,7 @@ def _body(written: schema.Configuration) -> str:
 # ---- allocations
 
 
-def _allocation(written: schema.Allocation) -> Allocation:
+def _allocation(written: schema.ApiAllocation) -> Allocation:
     devices, at = written.devices or schema.AllocatedDevices(), written.allocation_timestamp
     nodes = written.node_selector
     return Allocation(
@@ -220,7 +220,7 @@ def _allocation(written: schema.Allocation) -> Allocation:
     )
 
 
-def _allocated(written: schema.AllocatedDevice) -> AllocatedDevice:
+def _allocated(written: schema.ApiAllocatedDevice) -> AllocatedDevice:
     return AllocatedDevice(
         written.request,
         DeviceId(written.driver, written.pool, written.device),
@@ -245,7 +245,7 @@ def _state(written: schema.DeviceStatus) -> DeviceState:
 # ---- devices
 
 
-def _device(written: schema.Device, has_own_reach: bool, field: str) -> OfferedDevice:
+def _device(written: schema.ApiDevice, has_own_reach: bool, field: str) -> OfferedDevice:
     parts: schema.DeviceParts = written.basic or written
     reach = _reach(parts.node_name, parts.all_nodes, parts.node_selector, f"{field}.nodeSelector")
     return OfferedDevice(
@@ -278,26 +278,26 @@ def _value(written: schema.Attribute, field: str) -> AttributeValue:
     if written.version is not None:
         return Version(written.version)
     if written.ints is not None:
-        return Values("int", written.ints)
+        return AttributeValues("int", written.ints)
     if written.bools is not None:
-        return Values("bool", written.bools)
+        return AttributeValues("bool", written.bools)
     if written.strings is not None:
-        return Values("string", written.strings)
+        return AttributeValues("string", written.strings)
     if written.versions is not None:
-        return Values("version", tuple(map(Version, written.versions)))
+        return AttributeValues("version", tuple(map(Version, written.versions)))
     raise InvalidInput(field, "", "int, bool, string, version, or a list of them", "this version knows no other values")
 
 
-def _capacity(written: schema.Capacity, field: str) -> Capacity:
+def _capacity(written: schema.ApiDeviceCapacity, field: str) -> DeviceCapacity:
     value, policy = parse_quantity(written.value, f"{field}.value"), written.request_policy
     if policy is None:
-        return Capacity(value)
+        return DeviceCapacity(value)
     found = policy.valid_range or schema.ValidRange()
 
     def amount(text: str | int | float | None, name: str) -> Quantity | None:
         return parse_quantity(text, f"{field}.requestPolicy.{name}") if text is not None else None
 
-    return Capacity(
+    return DeviceCapacity(
         value,
         RequestPolicy(
             amount(policy.default, "default"),
@@ -309,7 +309,7 @@ def _capacity(written: schema.Capacity, field: str) -> Capacity:
     )
 
 
-def _taint(written: schema.Taint) -> DeviceTaint:
+def _taint(written: schema.ApiDeviceTaint) -> DeviceTaint:
     return DeviceTaint(written.key, written.value or "", written.effect or "NoSchedule")
 
 
@@ -317,5 +317,5 @@ def _counters(written: dict[str, schema.Counter] | None) -> tuple[tuple[str, int
     return tuple((name, parse_quantity(found.value, name).nano) for name, found in sorted((written or {}).items()))
 
 
-def _reach(name: str | None, is_everywhere: bool | None, selector: NodeSelector | None, field: str) -> Reach:
+def _reach(name: str | None, is_everywhere: bool | None, selector: ApiNodeSelector | None, field: str) -> Reach:
     return Reach(name or "", bool(is_everywhere), read_node_selector(selector, field) if selector is not None else None)

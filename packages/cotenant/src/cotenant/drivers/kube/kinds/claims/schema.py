@@ -12,7 +12,7 @@ from msgspec import Raw, field
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Strings, Text, Time
 from cotenant.drivers.kube.kinds.parts import OwnerReference
-from cotenant.drivers.kube.kinds.selectors import NodeSelector
+from cotenant.drivers.kube.kinds.selectors import ApiNodeSelector
 
 GROUP = "resource.k8s.io"
 VERSIONS = ("v1", "v1beta2", "v1beta1")  # newest first
@@ -44,7 +44,7 @@ class DeviceSelector(ApiStruct, frozen=True):
     cel: CelSelector | None = None
 
 
-class Toleration(ApiStruct, frozen=True):
+class ApiDeviceToleration(ApiStruct, frozen=True):
     """DeviceToleration."""
 
     key: Text = None
@@ -60,7 +60,7 @@ class CapacityRequests(ApiStruct, frozen=True):
     requests: Quantities = None
 
 
-class Requested(ApiStruct, frozen=True):
+class RequestedDevices(ApiStruct, frozen=True):
     """What `exactly` and each of `firstAvailable` say."""
 
     name: str = ""
@@ -69,18 +69,18 @@ class Requested(ApiStruct, frozen=True):
     allocation_mode: Text = None
     count: int | None = None
     admin_access: bool | None = None
-    tolerations: tuple[Toleration, ...] | None = None
+    tolerations: tuple[ApiDeviceToleration, ...] | None = None
     capacity: CapacityRequests | None = None
 
 
-class DeviceRequest(Requested, frozen=True):
+class ApiDeviceRequest(RequestedDevices, frozen=True):
     """A request."""
 
-    exactly: Requested | None = None
-    first_available: tuple[Requested, ...] | None = None
+    exactly: RequestedDevices | None = None
+    first_available: tuple[RequestedDevices, ...] | None = None
 
 
-class Constraint(ApiStruct, frozen=True):
+class ApiDeviceConstraint(ApiStruct, frozen=True):
     """What devices of a claim have in common, or not."""
 
     requests: tuple[str, ...] | None = None
@@ -88,7 +88,7 @@ class Constraint(ApiStruct, frozen=True):
     distinct_attribute: Text = None
 
 
-class Configuration(ApiStruct, frozen=True):
+class ApiDeviceConfiguration(ApiStruct, frozen=True):
     """Settings for a driver."""
 
     requests: tuple[str, ...] | None = None
@@ -99,18 +99,18 @@ class Configuration(ApiStruct, frozen=True):
 class Devices(ApiStruct, frozen=True):
     """What a claim requests."""
 
-    requests: tuple[DeviceRequest, ...] | None = None
-    constraints: tuple[Constraint, ...] | None = None
-    config: tuple[Configuration, ...] | None = None
+    requests: tuple[ApiDeviceRequest, ...] | None = None
+    constraints: tuple[ApiDeviceConstraint, ...] | None = None
+    config: tuple[ApiDeviceConfiguration, ...] | None = None
 
 
-class ClaimSpec(ApiStruct, frozen=True):
+class ApiClaimSpec(ApiStruct, frozen=True):
     """The spec of a claim."""
 
     devices: Devices | None = None
 
 
-class AllocatedDevice(ApiStruct, frozen=True):
+class ApiAllocatedDevice(ApiStruct, frozen=True):
     """One allocated device."""
 
     request: str = ""
@@ -120,7 +120,7 @@ class AllocatedDevice(ApiStruct, frozen=True):
     admin_access: bool | None = None
     share_id: Text = field(default=None, name="shareID")
     consumed_capacity: Quantities = None
-    tolerations: tuple[Toleration, ...] | None = None
+    tolerations: tuple[ApiDeviceToleration, ...] | None = None
     binding_conditions: tuple[str, ...] | None = None
     binding_failure_conditions: tuple[str, ...] | None = None
 
@@ -128,15 +128,15 @@ class AllocatedDevice(ApiStruct, frozen=True):
 class AllocatedDevices(ApiStruct, frozen=True):
     """The allocated devices and their settings."""
 
-    results: tuple[AllocatedDevice, ...] | None = None
-    config: tuple[Configuration, ...] | None = None
+    results: tuple[ApiAllocatedDevice, ...] | None = None
+    config: tuple[ApiDeviceConfiguration, ...] | None = None
 
 
-class Allocation(ApiStruct, frozen=True):
+class ApiAllocation(ApiStruct, frozen=True):
     """What a claim was given."""
 
     devices: AllocatedDevices | None = None
-    node_selector: NodeSelector | None = None
+    node_selector: ApiNodeSelector | None = None
     allocation_timestamp: Time | None = None
 
 
@@ -170,7 +170,7 @@ class DeviceStatus(ApiStruct, frozen=True):
 class ClaimStatus(ApiStruct, frozen=True):
     """The status of a claim."""
 
-    allocation: Allocation | None = None
+    allocation: ApiAllocation | None = None
     reserved_for: tuple[Consumer, ...] | None = None
     devices: tuple[DeviceStatus, ...] | None = None
 
@@ -179,7 +179,7 @@ class ClaimObject(ApiStruct, frozen=True):
     """ResourceClaim."""
 
     metadata: ClaimMeta = ClaimMeta()
-    spec: ClaimSpec | None = None
+    spec: ApiClaimSpec | None = None
     status: ClaimStatus | None = None
 
 
@@ -187,7 +187,7 @@ class ClassSpec(ApiStruct, frozen=True):
     """The spec of a class."""
 
     selectors: tuple[DeviceSelector, ...] | None = None
-    config: tuple[Configuration, ...] | None = None
+    config: tuple[ApiDeviceConfiguration, ...] | None = None
     extended_resource_name: Text = None
 
 
@@ -219,7 +219,7 @@ class ValidRange(ApiStruct, frozen=True):
     step: str | int | float | None = None
 
 
-class RequestPolicy(ApiStruct, frozen=True):
+class ApiRequestPolicy(ApiStruct, frozen=True):
     """CapacityRequestPolicy."""
 
     default: str | int | float | None = None
@@ -227,14 +227,14 @@ class RequestPolicy(ApiStruct, frozen=True):
     valid_range: ValidRange | None = None
 
 
-class Capacity(ApiStruct, frozen=True):
+class ApiDeviceCapacity(ApiStruct, frozen=True):
     """DeviceCapacity."""
 
     value: str | int | float = "0"
-    request_policy: RequestPolicy | None = None
+    request_policy: ApiRequestPolicy | None = None
 
 
-class Taint(ApiStruct, frozen=True):
+class ApiDeviceTaint(ApiStruct, frozen=True):
     """DeviceTaint."""
 
     key: str = ""
@@ -259,19 +259,19 @@ class DeviceParts(ApiStruct, frozen=True):
     """What a device has beside its name."""
 
     attributes: dict[str, Attribute] | None = None
-    capacity: dict[str, Capacity] | None = None
-    taints: tuple[Taint, ...] | None = None
+    capacity: dict[str, ApiDeviceCapacity] | None = None
+    taints: tuple[ApiDeviceTaint, ...] | None = None
     consumes_counters: tuple[CounterConsumption, ...] | None = None
     node_name: Text = None
     all_nodes: bool | None = None
-    node_selector: NodeSelector | None = None
+    node_selector: ApiNodeSelector | None = None
     allow_multiple_allocations: bool | None = None
     binds_to_node: bool | None = None
     binding_conditions: tuple[str, ...] | None = None
     binding_failure_conditions: tuple[str, ...] | None = None
 
 
-class Device(DeviceParts, frozen=True):
+class ApiDevice(DeviceParts, frozen=True):
     """A device."""
 
     name: str = ""
@@ -300,9 +300,9 @@ class SliceSpec(ApiStruct, frozen=True):
     pool: SlicePool = SlicePool()
     node_name: Text = None
     all_nodes: bool | None = None
-    node_selector: NodeSelector | None = None
+    node_selector: ApiNodeSelector | None = None
     per_device_node_selection: bool | None = None
-    devices: tuple[Device, ...] | None = None
+    devices: tuple[ApiDevice, ...] | None = None
     shared_counters: tuple[SharedCounters, ...] | None = None
 
 
@@ -325,7 +325,7 @@ class TaintRuleSpec(ApiStruct, frozen=True):
     """The spec of a rule."""
 
     device_selector: TaintSelector | None = None
-    taint: Taint = Taint()
+    taint: ApiDeviceTaint = ApiDeviceTaint()
 
 
 class TaintRuleObject(ApiStruct, frozen=True):

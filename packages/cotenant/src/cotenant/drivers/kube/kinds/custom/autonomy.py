@@ -10,10 +10,10 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from cotenant.drivers.kube.kinds.attempting import Attempt
+from cotenant.drivers.kube.kinds.attempting import ReadAttempt
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
-from cotenant.model.autonomy.autonomy import Action, Autonomy, Blackout, Freeze, Rung, Window
+from cotenant.model.autonomy.autonomy import Action, ActionWindow, Autonomy, AutonomyRung, Blackout, Freeze
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonObject
 from cotenant.model.traces.objective import GROUP
@@ -21,7 +21,7 @@ from cotenant.model.traces.objective import GROUP
 KIND, VERSION = "Autonomy", "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_RUNGS = {rung.name.lower(): rung for rung in Rung}
+_RUNGS = {rung.name.lower(): rung for rung in AutonomyRung}
 
 
 class AutonomyObject(ApiStruct, frozen=True):
@@ -37,13 +37,13 @@ AUTONOMIES = Kind(KIND, GROUP, VERSION, "autonomies", False, AutonomyObject)
 def read_autonomy(obj: AutonomyObject) -> Autonomy:
     """An object; what of its spec cannot be read is in `wrong`."""
     wrong: list[str] = []
-    attempt = Attempt(wrong)
+    attempt = ReadAttempt(wrong)
     spec: JsonObject = attempt({}, lambda: _mapping(obj.spec or {}, "spec"))
     return Autonomy(
         name=obj.metadata.name or "",
         namespaces=attempt(frozenset(), lambda: frozenset(_texts(spec.get("namespaces"), "spec.namespaces"))),
         actions=attempt(frozenset(), lambda: frozenset(map(_action, _texts(spec.get("actions"), "spec.actions")))),
-        ceiling=attempt(Rung.SUGGEST, lambda: _rung(spec.get("ceiling", "act"))),
+        ceiling=attempt(AutonomyRung.SUGGEST, lambda: _rung(spec.get("ceiling", "act"))),
         windows=attempt((), lambda: tuple(map(_window, _list(spec.get("windows"), "spec.windows")))),
         blackouts=attempt((), lambda: tuple(map(_blackout, _list(spec.get("blackouts"), "spec.blackouts")))),
         freeze=_freeze(spec.get("freeze")),
@@ -86,18 +86,18 @@ def _action(text: str) -> Action:
     return Action(text)
 
 
-def _rung(value: object) -> Rung:
+def _rung(value: object) -> AutonomyRung:
     if not isinstance(value, str) or value not in _RUNGS:
         raise InvalidInput("spec.ceiling", value, ", ".join(_RUNGS))
     return _RUNGS[value]
 
 
-def _window(written: object) -> Window:
+def _window(written: object) -> ActionWindow:
     value = _mapping(written, "spec.windows")
     days = _texts(value.get("days", list(_DAYS)), "spec.windows.days")
     if any(day not in _DAYS for day in days):
         raise InvalidInput("spec.windows.days", days, ", ".join(_DAYS))
-    return Window(
+    return ActionWindow(
         frozenset(map(_DAYS.index, days)),
         _minute(value.get("from", "00:00"), "spec.windows.from"),
         _minute(value.get("to", "24:00"), "spec.windows.to"),

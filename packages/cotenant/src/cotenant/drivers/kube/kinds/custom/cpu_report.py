@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES, ZONE_TYPE, Zone
+from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES, ZONE_TYPE, TopologyZone
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.managed_node import SHORT
 from cotenant.model.cluster.annotations import LENT_TERMS
@@ -43,7 +43,7 @@ class CpuReport(ApiStruct, frozen=True):
     """topology.node.k8s.io NodeResourceTopology."""
 
     metadata: CpuReportMeta = CpuReportMeta()
-    zones: tuple[Zone, ...] | None = None
+    zones: tuple[TopologyZone, ...] | None = None
 
 
 CPU_REPORTS = Kind(
@@ -78,7 +78,7 @@ def read_node_zones(obj: CpuReport) -> NodeZones:
     return NodeZones(name, tuple(sorted(found, key=lambda zone: zone.number)), written)
 
 
-def _zone(zone: Zone, node: str) -> LentZone | None:
+def _zone(zone: TopologyZone, node: str) -> LentZone | None:
     """A NUMA node; None for zones of other types. Raises `InvalidInput`."""
     number = zone.name.removeprefix("node-")
     if zone.type != ZONE_TYPE or number == zone.name or not (number.isascii() and number.isdecimal()):

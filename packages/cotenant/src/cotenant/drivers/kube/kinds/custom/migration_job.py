@@ -17,7 +17,7 @@ from math import isfinite, nan
 import msgspec
 from msgspec import field
 
-from cotenant.drivers.kube.kinds.attempting import Attempt
+from cotenant.drivers.kube.kinds.attempting import ReadAttempt
 from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Strings, Text, Time
 from cotenant.drivers.kube.kinds.parts import DatedCondition, ObjectReference
@@ -84,7 +84,7 @@ class _DeleteOptions(ApiStruct, frozen=True):
     grace_period_seconds: int | None = None
 
 
-class JobSpec(ApiStruct, frozen=True):
+class MigrationJobSpec(ApiStruct, frozen=True):
     """Its spec."""
 
     paused: bool | None = None
@@ -95,7 +95,7 @@ class JobSpec(ApiStruct, frozen=True):
     delete_options: _DeleteOptions | None = None
 
 
-class JobStatus(ApiStruct, frozen=True):
+class MigrationJobStatus(ApiStruct, frozen=True):
     """Its status."""
 
     phase: Text = None
@@ -111,8 +111,8 @@ class MigrationJobObject(ApiStruct, frozen=True):
     """A PodMigrationJob."""
 
     metadata: JobMeta = JobMeta()
-    spec: JobSpec | None = None
-    status: JobStatus | None = None
+    spec: MigrationJobSpec | None = None
+    status: MigrationJobStatus | None = None
 
 
 MIGRATION_JOBS = Kind(KIND, "scheduling.koordinator.sh", "v1alpha1", "podmigrationjobs", False, MigrationJobObject)
@@ -120,11 +120,11 @@ MIGRATION_JOBS = Kind(KIND, "scheduling.koordinator.sh", "v1alpha1", "podmigrati
 
 def read_migration_job(obj: MigrationJobObject) -> MigrationJob:
     """Raises `InvalidInput` for one without a name or UID; any other error is a sentence in `wrong`."""
-    meta, spec, status = obj.metadata, obj.spec or JobSpec(), obj.status or JobStatus()
+    meta, spec, status = obj.metadata, obj.spec or MigrationJobSpec(), obj.status or MigrationJobStatus()
     if not (meta.name and meta.uid):
         raise InvalidInput(KIND, meta.name or "", "an object with a name and a UID")
     wrong: list[str] = []
-    attempt = Attempt(wrong)
+    attempt = ReadAttempt(wrong)
     notes, labels = meta.annotations or JobAnnotations(), meta.labels or {}
     options = spec.reservation_options
     reference = options.reservation_ref if options is not None else None

@@ -32,7 +32,7 @@ from cotenant.model.machine.node_metric import (
     Statistic,
     Use,
     UseSpread,
-    Window,
+    UseWindow,
 )
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, parse_amount
 
@@ -52,7 +52,7 @@ class Aggregated(ApiStruct, frozen=True):
     duration: str | None = None
 
 
-class NodePart(ApiStruct, frozen=True):
+class NodeUsageInfo(ApiStruct, frozen=True):
     """NodeMetricInfo."""
 
     node_usage: MeasuredResources | None = None
@@ -126,7 +126,7 @@ class MetricStatus(ApiStruct, frozen=True):
     """NodeMetricStatus."""
 
     update_time: Time | None = None
-    node_metric: NodePart | None = None
+    node_metric: NodeUsageInfo | None = None
     pods_metric: tuple[PodPart, ...] | None = None
     host_application_metric: tuple[ApplicationPart, ...] | None = None
     prod_reclaimable_metric: ReclaimablePart | None = None
@@ -164,7 +164,7 @@ def read_node_metric(obj: NodeMetricObject, wall: Callable[[], float] = time.tim
     where = f"NodeMetric {name}"
     policy = obj.spec.metric_collect_policy if obj.spec is not None else None
     interval_s = policy.report_interval_seconds if policy is not None else None
-    part = status.node_metric or NodePart()
+    part = status.node_metric or NodeUsageInfo()
     return NodeMetric(
         node=name,
         age_s=nan if status.update_time is None else max(0.0, wall() - status.update_time.timestamp()),
@@ -243,13 +243,13 @@ def _history(written: ExtensionsPart | None) -> ReportedHistory | None:
         return None
 
 
-def _window(written: Aggregated, where: str) -> Window:
+def _window(written: Aggregated, where: str) -> UseWindow:
     use: dict[Statistic, Use] = {}
     for name, resources in (written.usage or {}).items():
         statistic, found = _STATISTICS.get(name), _use(resources, f"{where}.usage.{name}")
         if statistic is not None and found is not None:
             use[statistic] = found
-    return Window(_seconds(written.duration, f"{where}.duration"), use)
+    return UseWindow(_seconds(written.duration, f"{where}.duration"), use)
 
 
 def _use(written: MeasuredResources | None, where: str) -> Use | None:

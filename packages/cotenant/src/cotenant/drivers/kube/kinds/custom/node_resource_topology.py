@@ -84,7 +84,7 @@ class ZoneResource(ApiStruct, frozen=True):
     available: str | int | float = 0
 
 
-class Zone(ApiStruct, frozen=True):
+class TopologyZone(ApiStruct, frozen=True):
     """A NUMA node is a zone of type Node, named node-0 and so on."""
 
     name: str
@@ -99,7 +99,7 @@ class NodeResourceTopology(ApiStruct, frozen=True):
     kind: str = "NodeResourceTopology"
     metadata: TopologyMeta = TopologyMeta()
     topology_policies: tuple[str, ...] | None = None
-    zones: tuple[Zone, ...] | None = None
+    zones: tuple[TopologyZone, ...] | None = None
 
 
 NODE_TOPOLOGIES = Kind(
@@ -112,7 +112,7 @@ NODE_TOPOLOGIES = Kind(
 )
 
 
-class CpuInfo(ApiStruct, frozen=True, omit_defaults=False):
+class TopologyCpu(ApiStruct, frozen=True, omit_defaults=False):
     """One CPU."""
 
     id: int
@@ -124,7 +124,7 @@ class CpuInfo(ApiStruct, frozen=True, omit_defaults=False):
 class Detail(ApiStruct, frozen=True, omit_defaults=False):
     """cpu-topology."""
 
-    detail: tuple[CpuInfo, ...] = ()
+    detail: tuple[TopologyCpu, ...] = ()
 
 
 class PodCpus(ApiStruct, frozen=True):
@@ -236,7 +236,7 @@ def _cpus(text: str, annotation: str) -> int:
     return mask_of(parse_cpus(text, f"annotation {annotation}"))
 
 
-def _zones(zones: Sequence[Zone]) -> tuple[NumaZone, ...]:
+def _zones(zones: Sequence[TopologyZone]) -> tuple[NumaZone, ...]:
     found = []
     for zone in zones:
         number = zone.name.removeprefix("node-")
@@ -270,7 +270,7 @@ _encoder = msgspec.json.Encoder()
 
 def topology_text(cpus: Iterable[LogicalCpu]) -> str:
     """The annotation with these CPUs, ascending."""
-    infos = tuple(CpuInfo(id=c.cpu, core=c.core, socket=c.socket, node=c.numa) for c in sorted(cpus, key=_number))
+    infos = tuple(TopologyCpu(id=c.cpu, core=c.core, socket=c.socket, node=c.numa) for c in sorted(cpus, key=_number))
     return _encoder.encode(Detail(detail=infos)).decode()
 
 

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw, field
 
 from cotenant.drivers.kube.client.errors import UNREADABLE
-from cotenant.drivers.kube.kinds.attempting import Attempt
+from cotenant.drivers.kube.kinds.attempting import ReadAttempt
 from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Strings, Text, Time
 from cotenant.drivers.kube.kinds.parts import DatedCondition
@@ -27,10 +27,10 @@ from cotenant.drivers.kube.kinds.pod.demands import read_holdings
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodMeta, PodObject, PodSpec
 from cotenant.drivers.kube.kinds.selectors import Selector, one_of, read_label_selector
-from cotenant.drivers.kube.kinds.taints import Taint, read_taints
+from cotenant.drivers.kube.kinds.taints import ApiTaint, read_taints
 from cotenant.model.cluster.affinity import NAME_FIELD, NodeAffinity, NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Holdings
-from cotenant.model.cluster.labels import Labels, Operator, Requirement
+from cotenant.model.cluster.labels import Labels, Requirement, SelectorOperator
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import InvalidInput
@@ -38,14 +38,14 @@ from cotenant.model.groups.reservation import (
     KIND,
     TTL_S,
     AllocatePolicy,
-    Condition,
     ControllerOwner,
     CurrentOwner,
     ObjectOwner,
-    Owner,
-    Phase,
     PreAllocation,
     Reservation,
+    ReservationCondition,
+    ReservationOwner,
+    ReservationPhase,
 )
 from cotenant.model.groups.reservation_notes import ORDER, PRE_ALLOCATION_REQUIRED, RESTRICTED_OPTIONS
 from cotenant.model.resources import NOTHING, Amounts
@@ -112,7 +112,7 @@ class _Spec(ApiStruct, frozen=True):
     allocate_once: bool | None = None
     allocate_policy: Text = None
     unschedulable: bool | None = None
-    taints: tuple[Taint, ...] | None = None
+    taints: tuple[ApiTaint, ...] | None = None
 
 
 class _Template(ApiStruct, frozen=True):
@@ -145,14 +145,14 @@ class ReservationReader:
         if not (meta.name and meta.uid):
             raise InvalidInput(KIND, meta.name or "", "an object with a name and a UID")
         wrong: list[str] = []
-        attempt = Attempt(wrong)
+        attempt = ReadAttempt(wrong)
 
         spec = attempt(_Spec(), lambda: _decoded(obj.spec, _Spec, "spec"))
         status = attempt(_Status(), lambda: _decoded(obj.status, _Status, "status"))
         template = attempt(_Template(), lambda: _decoded(spec.template, _Template, "spec.template"))
         seen = self._template(meta, template)
         wrong += [f"spec.template: {why}" for why in seen.unsupported]
-        no_owners: tuple[Owner, ...] = ()
+        no_owners: tuple[ReservationOwner, ...] = ()
         owners = attempt(no_owners, lambda: _owners(spec.owners or ()))
         policy = attempt(
             AllocatePolicy.RESTRICTED,
@@ -184,7 +184,9 @@ class ReservationReader:
             if seen.demands != NO_DEMANDS
             else NO_DEMANDS,
             holds=_holdings(meta.annotations, wrong if status.node_name else []),
-            phase=attempt(Phase.PENDING, lambda: one_of(Phase, status.phase or "Pending", "status.phase")),
+            phase=attempt(
+                ReservationPhase.PENDING, lambda: one_of(ReservationPhase, status.phase or "Pending", "status.phase")
+            ),
             node=status.node_name or "",
             allocatable=attempt(NOTHING, lambda: _amounts(status.allocatable, "status.allocatable")),
             allocated=attempt(NOTHING, lambda: _amounts(status.allocated, "status.allocated")),
@@ -226,14 +228,14 @@ def _decoded(raw: Raw, form: type[T], where: str) -> T:
 
 def _pinned(pod: Pod, node: str) -> Pod:
     """The pod, on this node only."""
-    here = Requirement(NAME_FIELD, Operator.IN, (node,))
+    here = Requirement(NAME_FIELD, SelectorOperator.IN, (node,))
     before = pod.node_affinity
     asked = before.required.terms if before is not None and before.required is not None else (NodeSelectorTerm(),)
     only = NodeSelector(tuple(NodeSelectorTerm(term.expressions, (*term.fields, here)) for term in asked))
     return replace(pod, node_affinity=NodeAffinity(only, before.preferred if before is not None else ()))
 
 
-def _owners(written: tuple[_Owner, ...]) -> tuple[Owner, ...]:
+def _owners(written: tuple[_Owner, ...]) -> tuple[ReservationOwner, ...]:
     if not written:
         raise InvalidInput("spec.owners", "[]", "at least one owner")
     found = []
@@ -243,7 +245,7 @@ def _owners(written: tuple[_Owner, ...]) -> tuple[Owner, ...]:
         if not any((*_criteria(one), *_criteria(by), owner.label_selector is not None)):
             raise InvalidInput(where, "{}", "an object, a controller or a labelSelector that selects pods")
         found.append(
-            Owner(
+            ReservationOwner(
                 object=None if one is None else ObjectOwner(one.name or "", one.namespace or "", one.uid or ""),
                 controller=None
                 if by is None
@@ -320,9 +322,11 @@ def _unix(text: str | None, where: str) -> float:
     return time.timestamp()
 
 
-def _condition(written: DatedCondition) -> Condition:
+def _condition(written: DatedCondition) -> ReservationCondition:
     try:
         since_s = _unix(written.last_transition_time, "")
     except InvalidInput:
         since_s = nan
-    return Condition(written.type, written.status == "True", written.reason or "", written.message or "", since_s)
+    return ReservationCondition(
+        written.type, written.status == "True", written.reason or "", written.message or "", since_s
+    )

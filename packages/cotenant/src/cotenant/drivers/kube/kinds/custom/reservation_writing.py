@@ -21,7 +21,14 @@ from cotenant.model.cluster.demands import Holdings
 from cotenant.model.cluster.labels import Requirement
 from cotenant.model.cpus.spec import RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
-from cotenant.model.groups.reservation import KIND, Condition, CurrentOwner, Owner, Phase, Reservation
+from cotenant.model.groups.reservation import (
+    KIND,
+    CurrentOwner,
+    Reservation,
+    ReservationCondition,
+    ReservationOwner,
+    ReservationPhase,
+)
 from cotenant.model.json_object import JsonObject
 from cotenant.model.resources import Amounts, format_amount
 
@@ -33,12 +40,12 @@ def holdings_patch(uid: str, holds: Holdings) -> dict[str, object]:
 
 
 def written_status(
-    phase: Phase,
+    phase: ReservationPhase,
     node: str,
     allocatable: Amounts,
     allocated: Amounts,
     owners: tuple[CurrentOwner, ...],
-    conditions: tuple[Condition, ...],
+    conditions: tuple[ReservationCondition, ...],
 ) -> dict[str, object]:
     """The whole status."""
     status: JsonObject = {"phase": phase.value, "conditions": [_written(condition) for condition in conditions]}
@@ -52,7 +59,7 @@ def written_status(
     return status
 
 
-def _written(condition: Condition) -> dict[str, object]:
+def _written(condition: ReservationCondition) -> dict[str, object]:
     at = _stamp(condition.since_s)
     return {
         "type": condition.type,
@@ -102,7 +109,7 @@ def manifest(reservation: Reservation, like: PodObject) -> JsonObject:
     }
 
 
-def _owner_of(owner: Owner) -> dict[str, object]:
+def _owner_of(owner: ReservationOwner) -> dict[str, object]:
     """The manifest of an owner: an object or a controller. Selectors are written by users only."""
     found: JsonObject = {}
     if owner.object is not None:

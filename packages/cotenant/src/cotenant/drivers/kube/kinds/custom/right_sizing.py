@@ -12,13 +12,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cotenant.drivers.kube.kinds.attempting import Attempt
+from cotenant.drivers.kube.kinds.attempting import ReadAttempt
 from cotenant.drivers.kube.kinds.custom.service_objective import window_text_s
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonMapping, JsonObject, JsonValue
-from cotenant.model.sizes.right_sizing import Mode, RightSizing, SizingStatus
+from cotenant.model.sizes.right_sizing import RightSizing, SizingMode, SizingStatus
 from cotenant.model.traces.objective import GROUP
 
 KIND, VERSION = "RightSizing", "v1alpha1"
@@ -45,7 +45,7 @@ def read_right_sizing(obj: RightSizingObject) -> RightSizing:
     """An object; what of its spec cannot be read is in `wrong`. Raises `InvalidInput` for a status that is not ours."""
     meta = obj.metadata
     wrong: list[str] = []
-    attempt = Attempt(wrong)
+    attempt = ReadAttempt(wrong)
     none: JsonObject = {}
     spec = attempt(none, lambda: _mapping(obj.spec, "spec"))
     workload = attempt(none, lambda: _mapping(spec.get("workload"), "spec.workload"))
@@ -55,7 +55,7 @@ def read_right_sizing(obj: RightSizingObject) -> RightSizing:
         generation=meta.generation or 0,
         workload_kind=attempt("Deployment", lambda: _kind(workload.get("kind", "Deployment"))),
         workload_name=attempt("", lambda: _text(workload, "name", "spec.workload.name")),
-        mode=attempt(Mode.OFF, lambda: _mode(spec.get("mode", Mode.SUGGEST.value))),
+        mode=attempt(SizingMode.OFF, lambda: _mode(spec.get("mode", SizingMode.SUGGEST.value))),
         objective=attempt("", lambda: _text(spec, "objective", "spec.objective", "")),
         risk=attempt(0.01, lambda: _risk(spec.get("riskPercent", 1))),
         min_history_s=attempt(86_400.0, lambda: _duration(spec, "minHistory", 86_400.0)),
@@ -108,10 +108,10 @@ def _kind(value: object) -> str:
     return value
 
 
-def _mode(value: object) -> Mode:
-    if not isinstance(value, str) or value not in set(Mode):
-        raise InvalidInput("spec.mode", value, ", ".join(Mode))
-    return Mode(value)
+def _mode(value: object) -> SizingMode:
+    if not isinstance(value, str) or value not in set(SizingMode):
+        raise InvalidInput("spec.mode", value, ", ".join(SizingMode))
+    return SizingMode(value)
 
 
 def _risk(value: object) -> float:

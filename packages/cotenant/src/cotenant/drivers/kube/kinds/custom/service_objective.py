@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
-from cotenant.drivers.kube.kinds.attempting import Attempt
+from cotenant.drivers.kube.kinds.attempting import ReadAttempt
 from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
@@ -26,9 +26,9 @@ from cotenant.model.traces.objective import (
     SHORTEST_WINDOW_S,
     USUAL_LABELS,
     USUAL_MIN_EVENTS,
+    AlertSeverity,
     Indicator,
     ServiceObjective,
-    Severity,
 )
 
 KIND, VERSION = "ServiceObjective", "v1alpha1"
@@ -59,7 +59,7 @@ def read_service_objective(obj: ServiceObjectiveObject) -> ServiceObjective:
 def read_spec(namespace: str, name: str, spec: object, *, uid: str = "", generation: int = 0) -> ServiceObjective:
     """An objective from the spec of its manifest."""
     wrong: list[str] = []
-    attempt = Attempt(wrong)
+    attempt = ReadAttempt(wrong)
     none: JsonObject = {}
     usual: tuple[Indicator, int | None, ModelGoal | None] = (Indicator.LATENCY, None, None)
     fields = attempt(none, lambda: _mapping(spec, "spec"))
@@ -187,17 +187,17 @@ def threshold_us(below: object, field: str) -> int:
     return found
 
 
-def _labels(alerting: JsonMapping) -> dict[Severity, str]:
+def _labels(alerting: JsonMapping) -> dict[AlertSeverity, str]:
     if _flag(alerting, "disabled", "spec.alerting.disabled", False):
         return {}
     given = alerting.get("severities")
     if given is None:
         return dict(USUAL_LABELS)
     fields = _mapping(given, "spec.alerting.severities")
-    if unknown := sorted(set(map(str, fields)) - {severity.value for severity in Severity}):
+    if unknown := sorted(set(map(str, fields)) - {severity.value for severity in AlertSeverity}):
         raise InvalidInput("spec.alerting.severities", ", ".join(unknown), "fast, slow")
     found = {}
-    for severity in Severity:
+    for severity in AlertSeverity:
         label = _text(
             fields, severity.value, f"spec.alerting.severities.{severity.value}", USUAL_LABELS[severity], empty=True
         )

@@ -22,11 +22,11 @@ from cotenant.model.groups.gang import (
     K8S_GROUP,
     CompositeGroup,
     Disruption,
+    GangMode,
     GangNotes,
     GangPhase,
     GangTopology,
     MatchPolicy,
-    Mode,
     PodGroup,
     PodGroupStatus,
 )
@@ -164,7 +164,7 @@ def read_workload_pod_group(obj: WorkloadPodGroupObject, version: str = BETA_POD
     topology, wrong = _topology_key(spec)
     notes = GangNotes(
         topology=GangTopology((topology,), True) if topology else None,
-        mode=Mode.STRICT if gang is not None or topology else Mode.NON_STRICT,
+        mode=GangMode.STRICT if gang is not None or topology else GangMode.NON_STRICT,
         match_policy=MatchPolicy.WAITING_AND_RUNNING if gang is not None else None,
         wrong=wrong,
     )

@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from cotenant.drivers.kube.kinds.attempting import Attempt
+from cotenant.drivers.kube.kinds.attempting import ReadAttempt
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.cluster.workload_profile import (
     LARGEST,
     NOT_SEEN,
-    Axis,
     AxisReading,
-    Bound,
-    Figure,
+    FigureSource,
     Overall,
+    ProfileAxis,
+    ProfileFigure,
     Reading,
-    Source,
     Unknown,
+    WorkloadBound,
     WorkloadProfile,
     WorkloadRef,
 )
@@ -56,7 +56,7 @@ def read_workload_profile(obj: WorkloadProfileObject) -> WorkloadProfile:
     """A profile; what of it cannot be read is in `wrong`."""
     meta = obj.metadata
     wrong: list[str] = []
-    attempt = Attempt(wrong)
+    attempt = ReadAttempt(wrong)
     none: JsonObject = {}
     spec = attempt(none, lambda: _mapping(obj.spec, "spec"))
     status = attempt(none, lambda: _mapping(obj.status, "status"))
@@ -97,15 +97,15 @@ def reading_fields(reading: Reading) -> dict[str, object]:
     }
 
 
-def axes_fields(axes: Mapping[Axis, AxisReading]) -> list[dict[str, object]]:
-    """Axes as the object has them, in the order of `Axis`."""
+def axes_fields(axes: Mapping[ProfileAxis, AxisReading]) -> list[dict[str, object]]:
+    """Axes as the object has them, in the order of `ProfileAxis`."""
     return [
         {
             "name": axis.value,
             "tendency": reading_fields(axes[axis].tendency),
             "sensitivity": reading_fields(axes[axis].sensitivity),
         }
-        for axis in Axis
+        for axis in ProfileAxis
         if axis in axes
     ]
 
@@ -119,22 +119,22 @@ def overall_fields(overall: Overall) -> dict[str, object]:
     }
 
 
-def bound_fields(bound: Mapping[Bound, Reading]) -> dict[str, object]:
+def bound_fields(bound: Mapping[WorkloadBound, Reading]) -> dict[str, object]:
     """Shares by what holds the workload, as the object has them."""
-    return {resource.value: reading_fields(bound[resource]) for resource in Bound if resource in bound}
+    return {resource.value: reading_fields(bound[resource]) for resource in WorkloadBound if resource in bound}
 
 
-def _bound(value: object, attempt: Attempt) -> dict[Bound, Reading]:
+def _bound(value: object, attempt: ReadAttempt) -> dict[WorkloadBound, Reading]:
     fields = attempt(JsonObject(), partial(_mapping, value, "status.boundBy"))
     none: Reading = NOT_SEEN
     return {
         resource: attempt(none, partial(_reading, fields[resource.value], f"status.boundBy.{resource.value}"))
-        for resource in Bound
+        for resource in WorkloadBound
         if resource.value in fields
     }
 
 
-def _declared_axes(value: object, attempt: Attempt) -> dict[Axis, AxisReading]:
+def _declared_axes(value: object, attempt: ReadAttempt) -> dict[ProfileAxis, AxisReading]:
     where = "spec.declared.axes"
     found = {}
     for name, fields in attempt(dict[str, object](), partial(_mapping, value, where)).items():
@@ -144,14 +144,14 @@ def _declared_axes(value: object, attempt: Attempt) -> dict[Axis, AxisReading]:
     return found
 
 
-def _axes(value: object, where: str, attempt: Attempt) -> dict[Axis, AxisReading]:
+def _axes(value: object, where: str, attempt: ReadAttempt) -> dict[ProfileAxis, AxisReading]:
     if value is None:
         return {}
     if not isinstance(value, list):
         attempt.wrong.append(str(InvalidInput(where, value, "a list")))
         return {}
     found = {}
-    for entry in value[: len(Axis)]:
+    for entry in value[: len(ProfileAxis)]:
         fields = attempt(JsonObject(), partial(_mapping, entry, where))
         axis = attempt(None, partial(_axis, fields.get("name"), where))
         if axis is not None:
@@ -159,11 +159,11 @@ def _axes(value: object, where: str, attempt: Attempt) -> dict[Axis, AxisReading
     return found
 
 
-def _overall(value: object, where: str, attempt: Attempt, read: Reader) -> Overall:
+def _overall(value: object, where: str, attempt: ReadAttempt, read: Reader) -> Overall:
     return Overall(*_parts(value, where, _OF_ALL, read, attempt))
 
 
-def _parts(value: object, where: str, names: tuple[str, ...], read: Reader, attempt: Attempt) -> list[Reading]:
+def _parts(value: object, where: str, names: tuple[str, ...], read: Reader, attempt: ReadAttempt) -> list[Reading]:
     fields = attempt(JsonObject(), partial(_mapping, value, where))
     none: Reading = NOT_SEEN
     return [attempt(none, partial(read, fields.get(name), f"{where}.{name}")) for name in names]
@@ -173,7 +173,7 @@ def _declared(value: object, where: str) -> Reading:
     if value is None:
         return NOT_SEEN
     found = _thousandths(value, where)
-    return Figure(found, found, found, 0, Source.DECLARED)
+    return ProfileFigure(found, found, found, 0, FigureSource.DECLARED)
 
 
 def _reading(value: object, where: str) -> Reading:
@@ -183,18 +183,18 @@ def _reading(value: object, where: str) -> Reading:
     if "value" not in fields:
         return Unknown(_text(fields, "cannotTell", f"{where}.cannotTell", NOT_SEEN.because))
     found = _thousandths(fields["value"], f"{where}.value")
-    source = fields.get("source", Source.LEARNED.value)
-    if not isinstance(source, str) or source not in set(Source):
-        raise InvalidInput(f"{where}.source", source, "one of " + ", ".join(Source))
+    source = fields.get("source", FigureSource.LEARNED.value)
+    if not isinstance(source, str) or source not in set(FigureSource):
+        raise InvalidInput(f"{where}.source", source, "one of " + ", ".join(FigureSource))
     samples = fields.get("samples", 0)
     if not isinstance(samples, int) or isinstance(samples, bool) or samples < 0:
         raise InvalidInput(f"{where}.samples", samples, "a number of samples")
-    return Figure(
+    return ProfileFigure(
         found,
         min(found, _thousandths(fields.get("low", found), f"{where}.low")),
         max(found, _thousandths(fields.get("high", found), f"{where}.high")),
         samples,
-        Source(source),
+        FigureSource(source),
     )
 
 
@@ -204,10 +204,10 @@ def _thousandths(value: object, where: str) -> int:
     return value
 
 
-def _axis(name: object, where: str) -> Axis:
-    if not isinstance(name, str) or name not in set(Axis):
-        raise InvalidInput(where, name, "one of " + ", ".join(Axis))
-    return Axis(name)
+def _axis(name: object, where: str) -> ProfileAxis:
+    if not isinstance(name, str) or name not in set(ProfileAxis):
+        raise InvalidInput(where, name, "one of " + ", ".join(ProfileAxis))
+    return ProfileAxis(name)
 
 
 def _text(fields: JsonMapping, key: str, where: str, default: str | None = None) -> str:

@@ -17,7 +17,7 @@ from msgspec import field
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Int32, Text
 from cotenant.drivers.kube.kinds.selectors import (
-    NodeSelector,
+    ApiNodeSelector,
     Selector,
     SelectorTerm,
     one_of,
@@ -26,7 +26,7 @@ from cotenant.drivers.kube.kinds.selectors import (
     read_selector_term,
 )
 from cotenant.model.cluster import affinity as model
-from cotenant.model.cluster.labels import LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import LabelSelector, Requirement, SelectorOperator
 from cotenant.model.errors import InvalidInput
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -43,10 +43,10 @@ class PreferredNodes(ApiStruct, frozen=True):
     preference: SelectorTerm | None = None
 
 
-class NodeAffinity(ApiStruct, frozen=True):
+class ApiNodeAffinity(ApiStruct, frozen=True):
     """Requirements and preferences about nodes."""
 
-    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    required: ApiNodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: tuple[PreferredNodes, ...] | None = field(
         default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
@@ -84,12 +84,12 @@ class PodAffinity(ApiStruct, frozen=True):
 class Affinity(ApiStruct, frozen=True):
     """The three affinities of a pod."""
 
-    node_affinity: NodeAffinity | None = None
+    node_affinity: ApiNodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
-class SpreadConstraint(ApiStruct, frozen=True):
+class ApiSpreadConstraint(ApiStruct, frozen=True):
     """TopologySpreadConstraint."""
 
     max_skew: Int32 = 0
@@ -102,7 +102,7 @@ class SpreadConstraint(ApiStruct, frozen=True):
     match_label_keys: tuple[str, ...] | None = None
 
 
-def read_node_affinity(written: NodeAffinity, field: str) -> model.NodeAffinity | None:
+def read_node_affinity(written: ApiNodeAffinity, field: str) -> model.NodeAffinity | None:
     """Requirements and preferences; a preference without any expression has no effect, as the API says, and is left
     out.
     """
@@ -154,8 +154,8 @@ def _refuse_costly(terms: Sequence[model.PodTerm], field: str) -> None:
 
 def _pod_term(written: PodAffinityTerm, weight: int | None, labels: Mapping[str, str], field: str) -> model.PodTerm:
     selector = read_label_selector(written.label_selector, f"{field}.labelSelector")
-    selector = _with_keys(selector, written.match_label_keys, Operator.IN, labels)
-    selector = _with_keys(selector, written.mismatch_label_keys, Operator.NOT_IN, labels)
+    selector = _with_keys(selector, written.match_label_keys, SelectorOperator.IN, labels)
+    selector = _with_keys(selector, written.mismatch_label_keys, SelectorOperator.NOT_IN, labels)
     return model.PodTerm(
         topology_key=written.topology_key,
         selector=selector,
@@ -166,7 +166,7 @@ def _pod_term(written: PodAffinityTerm, weight: int | None, labels: Mapping[str,
 
 
 def read_spread_constraints(
-    written: Iterable[SpreadConstraint], labels: Mapping[str, str], field: str
+    written: Iterable[ApiSpreadConstraint], labels: Mapping[str, str], field: str
 ) -> tuple[model.SpreadConstraint, ...]:
     """Topology spread with the API's defaults: one domain is enough, node affinity is honoured, taints are not."""
     found = []
@@ -176,29 +176,29 @@ def read_spread_constraints(
         found.append(
             model.SpreadConstraint(
                 topology_key=constraint.topology_key,
-                selector=_with_keys(selector, constraint.match_label_keys, Operator.IN, labels),
+                selector=_with_keys(selector, constraint.match_label_keys, SelectorOperator.IN, labels),
                 max_skew=constraint.max_skew,
                 when_unsatisfiable=one_of(
                     model.WhenUnsatisfiable, constraint.when_unsatisfiable, f"{where}.whenUnsatisfiable"
                 ),
                 min_domains=1 if constraint.min_domains is None else constraint.min_domains,
                 node_affinity_policy=_policy(
-                    constraint.node_affinity_policy, model.NodePolicy.HONOR, f"{where}.nodeAffinityPolicy"
+                    constraint.node_affinity_policy, model.NodeInclusionPolicy.HONOR, f"{where}.nodeAffinityPolicy"
                 ),
                 node_taints_policy=_policy(
-                    constraint.node_taints_policy, model.NodePolicy.IGNORE, f"{where}.nodeTaintsPolicy"
+                    constraint.node_taints_policy, model.NodeInclusionPolicy.IGNORE, f"{where}.nodeTaintsPolicy"
                 ),
             )
         )
     return tuple(found)
 
 
-def _policy(text: str | None, default: model.NodePolicy, field: str) -> model.NodePolicy:
-    return default if not text else one_of(model.NodePolicy, text, field)
+def _policy(text: str | None, default: model.NodeInclusionPolicy, field: str) -> model.NodeInclusionPolicy:
+    return default if not text else one_of(model.NodeInclusionPolicy, text, field)
 
 
 def _with_keys(
-    selector: LabelSelector | None, keys: Iterable[str] | None, operator: Operator, labels: Mapping[str, str]
+    selector: LabelSelector | None, keys: Iterable[str] | None, operator: SelectorOperator, labels: Mapping[str, str]
 ) -> LabelSelector | None:
     """The selector narrowed by the pod's own values of some keys; keys that the pod lacks are ignored, as the API
     says.

@@ -23,11 +23,11 @@ from cotenant.model.cluster.annotations import DEADLINE, ESTIMATE, GROUP_LIMIT, 
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.cluster.disruption import NO_MARKS, DisruptionMarks, read_marks
 from cotenant.model.cluster.observed import ExpectedRoom
-from cotenant.model.cluster.pod import Estimate
+from cotenant.model.cluster.pod import PodEstimate
 from cotenant.model.errors import InvalidInput
 
 _EXPECTED_ROOM = msgspec.json.Decoder(ExpectedRoom)
-_ESTIMATE = msgspec.json.Decoder(Estimate)
+_ESTIMATE = msgspec.json.Decoder(PodEstimate)
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+")
 
 
@@ -37,7 +37,7 @@ class Hints:
 
     tenant: str = ""
     objective_p99_ms: float | None = None
-    estimate: Estimate | None = None
+    estimate: PodEstimate | None = None
     deadline_s: float = inf  # Unix time
     group: str = ""
     group_limit: int = 1

@@ -18,7 +18,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 
-class Verdict(StrEnum):
+class CoverageVerdict(StrEnum):
     """What this scheduler does with a field."""
 
     HONOURED = "honoured"
@@ -26,13 +26,13 @@ class Verdict(StrEnum):
     NOT_SUPPORTED = "not supported"  # a pod that sets it waits, with this reason
 
 
-class Property(Struct):
+class SchemaProperty(Struct):
     """A field in an OpenAPI document."""
 
     description: str = ""
     ref: str | None = field(default=None, name="$ref")
-    all_of: list[Property] | None = field(default=None, name="allOf")
-    items: Property | None = None
+    all_of: list[SchemaProperty] | None = field(default=None, name="allOf")
+    items: SchemaProperty | None = None
 
     def target(self) -> str:
         """The definition that the field, or each of its elements, is an instance of; empty for a scalar."""
@@ -44,7 +44,7 @@ class Property(Struct):
 class Definition(Struct):
     """An object in an OpenAPI document."""
 
-    properties: dict[str, Property] = field(default_factory=dict)
+    properties: dict[str, SchemaProperty] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,18 @@ class UnknownField:
         return ".".join(("spec", *self.path))
 
 
-def _table(**verdicts: str) -> Mapping[str, Verdict]:
-    words = {"honoured": Verdict.HONOURED, "irrelevant": Verdict.IRRELEVANT, "unsupported": Verdict.NOT_SUPPORTED}
+def _table(**verdicts: str) -> Mapping[str, CoverageVerdict]:
+    words = {
+        "honoured": CoverageVerdict.HONOURED,
+        "irrelevant": CoverageVerdict.IRRELEVANT,
+        "unsupported": CoverageVerdict.NOT_SUPPORTED,
+    }
     return {name: words[word] for word, names in verdicts.items() for name in names.split()}
 
 
 _RULES = "requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution"
 _CORE = "io.k8s.api.core.v1."
-FIELDS: Mapping[str, Mapping[str, Verdict]] = {
+FIELDS: Mapping[str, Mapping[str, CoverageVerdict]] = {
     "PodSpec": _table(
         honoured="affinity containers evictionResponders hostNetwork initContainers nodeName nodeSelector overhead "
         "preemptionPolicy priority resourceClaims resources schedulerName schedulingGates schedulingGroup tolerations"
@@ -129,5 +133,5 @@ def _unknown(definitions: Mapping[str, Definition], name: str, path: tuple[str, 
         verdict = known.get(part)
         if verdict is None:
             yield UnknownField((*path, part), bool(_STEERING.search(f"{part} {written.description}")))
-        elif verdict is Verdict.HONOURED:
+        elif verdict is CoverageVerdict.HONOURED:
             yield from _unknown(definitions, written.target(), (*path, part))

@@ -23,7 +23,7 @@ from cotenant.model.devices.hints import parse_hints, parse_joint, parse_partiti
 from cotenant.model.groups import gang
 from cotenant.model.groups.reservation_notes import (
     ALLOCATED,
-    Allocated,
+    AllocatedReservation,
     parse_exact_match,
     parse_pre_allocatable_priority,
 )
@@ -52,7 +52,7 @@ def read_holdings(written: PodAnnotations, wrong: list[str]) -> Holdings:
     found = Holdings(
         cpus=attempt(ResourceStatus.parse, written.resource_status or None),
         devices=attempt(parse_allocations, written.device_allocated or None) or (),
-        reservation=attempt(Allocated.parse, written.reservation_allocated or None),
+        reservation=attempt(AllocatedReservation.parse, written.reservation_allocated or None),
         gpu_share=(written.gpu_share or "") if written.device_allocated else "",
     )
     return found if found != NO_HOLDINGS else NO_HOLDINGS

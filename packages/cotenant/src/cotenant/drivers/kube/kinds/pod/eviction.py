@@ -53,13 +53,13 @@ class EvictionVolume(ApiStruct, frozen=True):
     ephemeral: Something | None = None
 
 
-class EvictionSpec(ApiStruct, frozen=True):
+class PodEvictionSpec(ApiStruct, frozen=True):
     """Its volumes."""
 
     volumes: tuple[EvictionVolume, ...] | None = None
 
 
-class EvictionStatus(ApiStruct, frozen=True):
+class PodEvictionStatus(ApiStruct, frozen=True):
     """Its QoS class and readiness."""
 
     qos_class: Text = None
@@ -70,8 +70,8 @@ class EvictionPod(ApiStruct, frozen=True):
     """v1 Pod."""
 
     metadata: EvictionMeta = EvictionMeta()
-    spec: EvictionSpec | None = None
-    status: EvictionStatus | None = None
+    spec: PodEvictionSpec | None = None
+    status: PodEvictionStatus | None = None
 
 
 EVICTION_PODS = Kind("Pod", "", "v1", "pods", True, EvictionPod)
@@ -82,7 +82,7 @@ def read_eviction_notes(obj: EvictionPod) -> EvictionNotes:
     counts as Burstable.
     """
     notes = obj.metadata.annotations or EvictionAnnotations()
-    spec, status = obj.spec or EvictionSpec(), obj.status or EvictionStatus()
+    spec, status = obj.spec or PodEvictionSpec(), obj.status or PodEvictionStatus()
     wrong: list[str] = []
 
     def cost(name: str, text: str | None) -> int:

@@ -54,7 +54,7 @@ def read_gang(written: GangAnnotations) -> gang.GangNotes:
         min_available=attempt(partial(_count, gang.MIN_AVAILABLE), written.gang_min_available),
         total=attempt(partial(_count, gang.TOTAL_NUMBER), written.gang_total_number),
         wait_s=attempt(partial(duration_s, field=f"annotation {gang.WAITING_TIME}"), written.gang_waiting_time),
-        mode=attempt(partial(_word, gang.Mode, gang.MODE), written.gang_mode),
+        mode=attempt(partial(_word, gang.GangMode, gang.MODE), written.gang_mode),
         groups=attempt(_groups, written.gang_groups) or (),
         match_policy=attempt(partial(_word, gang.MatchPolicy, gang.MATCH_POLICY), written.gang_match_policy),
         topology=attempt(_topology, written.gang_topology),
@@ -110,7 +110,7 @@ def _gather(text: str) -> tuple[tuple[GatherRule, ...], tuple[str, ...]]:
     return tuple(rules), tuple(ignored)
 
 
-W = TypeVar("W", gang.Mode, gang.MatchPolicy)
+W = TypeVar("W", gang.GangMode, gang.MatchPolicy)
 
 
 def _word(words: type[W], name: str, text: str) -> W:

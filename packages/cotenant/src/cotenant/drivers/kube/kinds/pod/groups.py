@@ -23,7 +23,7 @@ class GroupTerms:
     uid: str = ""
 
 
-class GroupIndex:
+class PodGroupIndex:
     """By namespace/name of a PodGroup; groups that say nothing are left out."""
 
     def __init__(self) -> None:

@@ -20,12 +20,12 @@ from msgspec import field
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
 from cotenant.drivers.kube.kinds.parts import ObjectMeta, Resources
 from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod
-from cotenant.drivers.kubelet.extended import ContainerAmounts, Role, is_extended, max_at_once, pod_amounts
+from cotenant.drivers.kubelet.extended import PodInfoAmounts, Role, is_extended, max_at_once, pod_amounts
 from cotenant.model.cluster.annotations import MIRROR
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.quantities import milli, whole
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY
 
@@ -162,10 +162,10 @@ def declared_pods(objects: Iterable[NodePodObject]) -> list[DeclaredPod]:
 _KUBERNETES_QOS = {qos.value: qos for qos in KubernetesQoS}
 
 
-def _phase(obj: NodePodObject) -> Phase:
+def _phase(obj: NodePodObject) -> NodePodPhase:
     if obj.status is not None and obj.status.phase in ("Succeeded", "Failed"):
-        return Phase.OVER
-    return Phase.RUNNING if obj.metadata.deletion_timestamp is None else Phase.TERMINATING
+        return NodePodPhase.OVER
+    return NodePodPhase.RUNNING if obj.metadata.deletion_timestamp is None else NodePodPhase.TERMINATING
 
 
 def _container(spec: NodeContainerSpec, container_id: str) -> DeclaredContainer:
@@ -188,8 +188,8 @@ def _role(init: NodeContainerSpec) -> Role:
     return Role.SIDECAR if init.restart_policy == "Always" else Role.INIT
 
 
-def _amounts(container: DeclaredContainer, role: Role = Role.CONTAINER) -> ContainerAmounts:
-    return ContainerAmounts(
+def _amounts(container: DeclaredContainer, role: Role = Role.CONTAINER) -> PodInfoAmounts:
+    return PodInfoAmounts(
         role,
         container.cpu_request_m or 0,
         container.cpu_limit_m or 0,

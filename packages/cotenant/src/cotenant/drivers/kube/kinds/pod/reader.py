@@ -26,10 +26,10 @@ from cotenant.drivers.kube.kinds.parts import OwnerReference
 from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
 from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler, with_added
 from cotenant.drivers.kube.kinds.pod.claims import mapped, read_needs
-from cotenant.drivers.kube.kinds.pod.groups import NO_TERMS, GroupIndex, of_group, of_workload
+from cotenant.drivers.kube.kinds.pod.groups import NO_TERMS, PodGroupIndex, of_group, of_workload
 from cotenant.drivers.kube.kinds.pod.resources import resized
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus
-from cotenant.drivers.kube.kinds.pod.template import Template, read_template
+from cotenant.drivers.kube.kinds.pod.template import EqualPods, read_template
 from cotenant.drivers.kube.kinds.pod.unknown_form import set_fields
 from cotenant.drivers.kube.kinds.spread_selectors import SpreadSelectors
 from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
@@ -40,9 +40,9 @@ from cotenant.model.cluster.annotations import EXTENDED_SPEC, TENANT
 from cotenant.model.cluster.demands import NO_HOLDINGS, Demands, Holdings
 from cotenant.model.cluster.entitlement import entitled
 from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels, LabelSelector
-from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase, VolumeNeed
+from cotenant.model.cluster.observed import ObservedPod, OwnedBy, PodPhase, VolumeNeed
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.cluster.seal import SETTLED, SETTLED_LABELS, Standing, settled_values
+from cotenant.model.cluster.seal import SETTLED, SETTLED_LABELS, SealStanding, settled_values
 from cotenant.model.groups.quota import NAME as QUOTA
 
 SPREAD_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})  # as kube-scheduler's default selector
@@ -50,7 +50,7 @@ _UNKNOWN = "this version does not know the field, which the server describes as 
 REMEMBERED = 16384  # templates, label sets and hints kept; all are dropped when there are more
 T = TypeVar("T")
 K = TypeVar("K")
-_PHASES = {phase.value: phase for phase in Phase}
+_PHASES = {phase.value: phase for phase in PodPhase}
 
 
 _NO_VOLUMES: tuple[tuple[VolumeNeed, ...], tuple[str, ...]] = ((), ())
@@ -80,14 +80,14 @@ class PodReader:
         self._by_scheduler = by_scheduler or {}
         self._seals = seals
         self.volumes = volumes or VolumeIndex()
-        self.groups = GroupIndex()
+        self.groups = PodGroupIndex()
         self.workloads = workloads or WorkloadIndex()
         self.extended: frozenset[str] = frozenset()  # extended resources that classes of devices stand for
         self.spread_selectors = SpreadSelectors()
         self.kueue = KueueIndex()
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
-        self._templates: dict[bytes, Template] = {}
+        self._templates: dict[bytes, EqualPods] = {}
         self._labels: dict[tuple[tuple[str, str], ...], Labels] = {}
         self._hints: dict[PodAnnotations, Hints] = {}
         self._settled: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
@@ -190,7 +190,7 @@ class PodReader:
             scheduler=scheduler,
             created_s=created_s,
             node=spec.node_name or "",
-            phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
+            phase=_PHASES.get(status.phase or "Pending", PodPhase.UNKNOWN),
             ends_s=_unix(meta.deletion_timestamp),
             grace_s=meta.deletion_grace_period_seconds or 0,
             gates=template.gates,
@@ -243,7 +243,7 @@ class PodReader:
         return fellows, tuple(replace(constraint, selector=fellows) for constraint in own.constraints)
 
     def _demands(
-        self, obj: PodObject, hints: Hints, template: Template, member: Membership, own: PodsOfScheduler
+        self, obj: PodObject, hints: Hints, template: EqualPods, member: Membership, own: PodsOfScheduler
     ) -> Demands:
         """What a pod needs beyond its requests."""
         spec, demands = obj.spec or PodSpec(), hints.demands
@@ -262,11 +262,11 @@ class PodReader:
 
     def _believed(self, uid: str, node: str, created_s: float, pod: Pod, hints: Hints) -> Holdings:
         match self._seals.standing(uid, node, created_s, hints.holding_texts):
-            case Standing.SEALED:
+            case SealStanding.SEALED:
                 return hints.holds
-            case Standing.CHECKED:
+            case SealStanding.CHECKED:
                 return entitled(pod, hints.demands, hints.holds)
-            case Standing.REFUSED:
+            case SealStanding.REFUSED:
                 return NO_HOLDINGS
 
     def _owned_by(self, written: tuple[OwnerReference, ...]) -> tuple[OwnedBy, ...]:
@@ -282,7 +282,7 @@ class PodReader:
         pairs = tuple(sorted(settled.items()))
         return self._settled.get(pairs) or _remember(self._settled, pairs, pairs)
 
-    def _template(self, spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> Template:
+    def _template(self, spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> EqualPods:
         shared = (
             spec.containers,
             spec.init_containers,

@@ -13,7 +13,7 @@ from msgspec import field
 from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Strings
 from cotenant.drivers.kube.kinds.selectors import SelectorTerm, read_selector_term
-from cotenant.drivers.kube.kinds.taints import Toleration, read_tolerations
+from cotenant.drivers.kube.kinds.taints import ApiToleration, read_tolerations
 from cotenant.model.cluster.affinity import NodeSelector
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import InvalidInput
@@ -30,7 +30,7 @@ class _Affinity(ApiStruct, frozen=True):
     name: str | None = None
     required: _Required | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     reservation_selector: Strings = None
-    tolerations: tuple[Toleration, ...] | None = None
+    tolerations: tuple[ApiToleration, ...] | None = None
 
 
 _decoder = msgspec.json.Decoder(_Affinity)

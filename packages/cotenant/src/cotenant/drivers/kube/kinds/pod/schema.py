@@ -10,11 +10,11 @@ from __future__ import annotations
 from msgspec import field
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Int32, Int64, Kind, Quantities, Strings, Text, Time
-from cotenant.drivers.kube.kinds.parts import Condition, Named, OwnerReference, Resources, Something
-from cotenant.drivers.kube.kinds.pod.affinity import Affinity, SpreadConstraint
+from cotenant.drivers.kube.kinds.parts import Condition, NamedPart, OwnerReference, Resources, Something
+from cotenant.drivers.kube.kinds.pod.affinity import Affinity, ApiSpreadConstraint
 from cotenant.drivers.kube.kinds.pod.gang import GangAnnotations
 from cotenant.drivers.kube.kinds.storage.inline_disks import ISCSI, RBD, AWSElasticBlockStore, GCEPersistentDisk
-from cotenant.drivers.kube.kinds.taints import Toleration
+from cotenant.drivers.kube.kinds.taints import ApiToleration
 from cotenant.model.cluster import annotations as names
 from cotenant.model.cluster.demands import GPU_SHARE
 from cotenant.model.cluster.seal import SEAL, SETTLED
@@ -139,19 +139,19 @@ class PodSpec(ApiStruct, frozen=True):
     preemption_policy: Text = None
     node_selector: Strings = None
     affinity: Affinity | None = None
-    tolerations: tuple[Toleration, ...] | None = None
-    topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None
+    tolerations: tuple[ApiToleration, ...] | None = None
+    topology_spread_constraints: tuple[ApiSpreadConstraint, ...] | None = None
     containers: tuple[Container, ...] | None = None
     init_containers: tuple[Container, ...] | None = None
     overhead: Quantities = None
     resources: Resources | None = None
     host_network: bool | None = None
     volumes: tuple[Volume, ...] | None = None
-    scheduling_gates: tuple[Named, ...] | None = None
+    scheduling_gates: tuple[NamedPart, ...] | None = None
     resource_claims: tuple[PodClaim, ...] | None = None
     workload_ref: Something | None = None
     scheduling_group: SchedulingGroup | None = None
-    eviction_responders: tuple[Named, ...] | None = None
+    eviction_responders: tuple[NamedPart, ...] | None = None
 
 
 class ContainerStatus(ApiStruct, frozen=True):

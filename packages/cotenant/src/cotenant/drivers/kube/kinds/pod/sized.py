@@ -16,7 +16,7 @@ from cotenant.drivers.kube.kinds.parts import ObjectMeta, Resources, Something
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import format_bytes, format_milli, milli, whole
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
-from cotenant.model.sizes.container import ContainerSize, Program, SizedContainer, SizedPod
+from cotenant.model.sizes.container import ContainerProgram, ContainerSize, SizedContainer, SizedPod
 
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 MAX_WORDS, MAX_WORD = 512, 4096  # of a command: more are not read
@@ -122,7 +122,7 @@ def _container(container: _Container, status: _ContainerStatus, has_programs: bo
     where = f"container {container.name}"
     policies = {found.resource_name: found.restart_policy for found in container.resize_policy or ()}
     words = (*(container.command or ()), *(container.args or ()))[:MAX_WORDS]
-    program = Program(
+    program = ContainerProgram(
         tuple(word[:MAX_WORD] for word in words),
         tuple(
             (found.name, None if found.value_from is not None else (found.value or "")[:MAX_WORD])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cotenant.drivers.kube.kinds.attempting import Attempt
+from cotenant.drivers.kube.kinds.attempting import ReadAttempt
 from cotenant.drivers.kube.kinds.pod.affinity import (
     Affinity,
     read_node_affinity,
@@ -30,7 +30,7 @@ from cotenant.model.resources import Amounts
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class EqualPods:
     """What equal pods share."""
 
     requests: Amounts
@@ -52,10 +52,10 @@ class Template:
     unsupported: tuple[str, ...]
 
 
-def read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> Template:
+def read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> EqualPods:
     """What the pod shares with those of the same spec and the same labels of classes."""
     wrong: list[str] = []
-    attempt = Attempt(wrong)
+    attempt = ReadAttempt(wrong)
 
     affinity = spec.affinity or Affinity()
     near, away = affinity.pod_affinity, affinity.pod_anti_affinity
@@ -69,7 +69,7 @@ def read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -
     no_tolerations: tuple[Toleration, ...] = ()
     no_affinity: NodeAffinity | None = None
     node_affinity = affinity.node_affinity
-    return Template(
+    return EqualPods(
         requests=requests,
         limits=read_limits(spec),
         has_whole_cpus=has_whole_cpus(spec),

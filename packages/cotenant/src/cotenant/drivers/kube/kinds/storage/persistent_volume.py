@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
 from cotenant.drivers.kube.kinds.parts import ObjectMeta, ObjectReference, PhaseStatus
-from cotenant.drivers.kube.kinds.selectors import NodeSelector, read_node_selector
+from cotenant.drivers.kube.kinds.selectors import ApiNodeSelector, read_node_selector
 from cotenant.model.cluster import affinity
 from cotenant.model.cluster.observed import Attachment
 
@@ -14,7 +14,7 @@ from cotenant.model.cluster.observed import Attachment
 class VolumeNodeAffinity(ApiStruct, frozen=True):
     """Where a volume can be reached from."""
 
-    required: NodeSelector | None = None
+    required: ApiNodeSelector | None = None
 
 
 class CSIVolume(ApiStruct, frozen=True):

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Text
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
-from cotenant.drivers.kube.kinds.selectors import Expression
+from cotenant.drivers.kube.kinds.selectors import SelectorExpression
 from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
-from cotenant.model.cluster.labels import Operator, Requirement
+from cotenant.model.cluster.labels import Requirement, SelectorOperator
 from cotenant.model.errors import InvalidInput
 
 
 class TopologyTerm(ApiStruct, frozen=True):
     """TopologySelectorTerm: all its expressions hold."""
 
-    match_label_expressions: tuple[Expression, ...] | None = None
+    match_label_expressions: tuple[SelectorExpression, ...] | None = None
 
 
 class StorageClass(ApiStruct, frozen=True):
@@ -37,5 +37,5 @@ def read_topology_terms(written: Iterable[TopologyTerm], field: str) -> NodeSele
         keys = term.match_label_expressions or ()
         if any(not expression.values for expression in keys):
             raise InvalidInput(f"{field}[{i}].matchLabelExpressions", "", "at least one value")
-        terms.append(NodeSelectorTerm(tuple(Requirement(e.key, Operator.IN, e.values or ()) for e in keys)))
+        terms.append(NodeSelectorTerm(tuple(Requirement(e.key, SelectorOperator.IN, e.values or ()) for e in keys)))
     return NodeSelector(tuple(terms))

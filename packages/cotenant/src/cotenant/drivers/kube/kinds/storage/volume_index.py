@@ -26,8 +26,8 @@ from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import Persiste
 from cotenant.drivers.kube.kinds.storage.storage_class import StorageClass, read_topology_terms
 from cotenant.drivers.kube.kinds.storage.zones import read_zone
 from cotenant.model.cluster.affinity import NAME_FIELD, NodeSelector, NodeSelectorTerm
-from cotenant.model.cluster.labels import Labels, Operator, Requirement
-from cotenant.model.cluster.observed import Attachment, Binding, InlineDisk, VolumeNeed, VolumeOption
+from cotenant.model.cluster.labels import Labels, Requirement, SelectorOperator
+from cotenant.model.cluster.observed import Attachment, ClaimBinding, InlineDisk, VolumeNeed, VolumeOption
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import whole
 
@@ -103,7 +103,7 @@ class VolumeIndex:
         """A disk that a pod names twice is used for writing if one use is."""
         known = needs.get(disk.identity)
         if known is None or (known.disk is not None and known.disk.read_only):
-            needs[disk.identity] = VolumeNeed(disk.identity, Binding.BOUND, (VolumeOption("", None),), disk=disk)
+            needs[disk.identity] = VolumeNeed(disk.identity, ClaimBinding.BOUND, (VolumeOption("", None),), disk=disk)
 
     def _put(self, known: dict[str, T], key: str, obj: T | None) -> None:
         self.version += 1
@@ -137,7 +137,7 @@ class VolumeIndex:
         options = tuple(self._fitting(key, claim, spec, name))
         if storage_class.provisioner == NO_PROVISIONER:
             waits_for = "" if options else f"no PersistentVolume of class {name} fits {shown}"
-            return VolumeNeed(key, Binding.STATIC, options, exclusive, waits_for)
+            return VolumeNeed(key, ClaimBinding.STATIC, options, exclusive, waits_for)
         allowed = storage_class.allowed_topologies
         where = read_topology_terms(allowed, f"StorageClass {name}: allowedTopologies") if allowed else None
         selected = (meta.annotations or {}).get(_SELECTED_NODE)
@@ -150,7 +150,7 @@ class VolumeIndex:
             room = self._capacities.room(provisioner, name, _storage(asked, f"{key}: requests"))
         attachment = Attachment(provisioner, key)
         new = VolumeOption("", where, room=room)
-        return VolumeNeed(key, Binding.PROVISIONED, (new, *options), exclusive, attachment=attachment)
+        return VolumeNeed(key, ClaimBinding.PROVISIONED, (new, *options), exclusive, attachment=attachment)
 
     def _bound(self, key: str, claim: PersistentVolumeClaim, name: str, exclusive: bool) -> VolumeNeed:
         volume = self._volumes.get(name)
@@ -162,7 +162,7 @@ class VolumeIndex:
         if claim.status is None or claim.status.phase != "Bound":
             return _waiting(key, f"PersistentVolumeClaim {key} is not bound yet", exclusive)
         option = VolumeOption(name, reach(volume), read_zone(volume.metadata.labels or {}))
-        return VolumeNeed(key, Binding.BOUND, (option,), exclusive, attachment=attachment_of(volume))
+        return VolumeNeed(key, ClaimBinding.BOUND, (option,), exclusive, attachment=attachment_of(volume))
 
     def _class_of(self, spec: PersistentVolumeClaimSpec, meta: ObjectMeta) -> str:
         """The claim's class; where it names none, the newest default class, as the API server's admission would set."""
@@ -222,13 +222,13 @@ def key_of_reference(reference: ObjectReference) -> str:
 
 def _on_node(where: NodeSelector | None, name: str) -> NodeSelector:
     """The terms of `where`, and the node of this name."""
-    field = Requirement(NAME_FIELD, Operator.IN, (name,))
+    field = Requirement(NAME_FIELD, SelectorOperator.IN, (name,))
     terms = where.terms if where is not None else (NodeSelectorTerm(),)
     return NodeSelector(tuple(NodeSelectorTerm(term.expressions, (field,)) for term in terms))
 
 
 def _waiting(key: str, why: str, exclusive: bool = False) -> VolumeNeed:
-    return VolumeNeed(key, Binding.BOUND, (), exclusive, why)
+    return VolumeNeed(key, ClaimBinding.BOUND, (), exclusive, why)
 
 
 def _storage(amounts: Quantities, field: str) -> int:

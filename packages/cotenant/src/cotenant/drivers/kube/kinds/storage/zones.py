@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from itertools import product
 
 from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
-from cotenant.model.cluster.labels import Operator, Requirement
+from cotenant.model.cluster.labels import Requirement, SelectorOperator
 
 _ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 _REPLACED = {
@@ -21,7 +21,7 @@ _REPLACED = {
     "failure-domain.beta.kubernetes.io/region": _REGION,
 }
 _KEYS = (*_REPLACED, _ZONE, _REGION)
-_WITHOUT_ZONES = NodeSelectorTerm(tuple(Requirement(key, Operator.DOES_NOT_EXIST) for key in _KEYS))
+_WITHOUT_ZONES = NodeSelectorTerm(tuple(Requirement(key, SelectorOperator.DOES_NOT_EXIST) for key in _KEYS))
 
 
 def read_zone(labels: Mapping[str, str]) -> NodeSelector | None:
@@ -33,10 +33,12 @@ def read_zone(labels: Mapping[str, str]) -> NodeSelector | None:
         values = tuple(dict.fromkeys(value.strip() for value in labels[key].split("__")))
         if "" in values:
             continue
-        ways: tuple[tuple[Requirement, ...], ...] = ((Requirement(key, Operator.IN, values),),)
+        ways: tuple[tuple[Requirement, ...], ...] = ((Requirement(key, SelectorOperator.IN, values),),)
         newer = _REPLACED.get(key)
         if newer is not None:
-            ways += ((Requirement(newer, Operator.IN, values), Requirement(key, Operator.DOES_NOT_EXIST)),)
+            ways += (
+                (Requirement(newer, SelectorOperator.IN, values), Requirement(key, SelectorOperator.DOES_NOT_EXIST)),
+            )
         alternatives.append(ways)
     if not alternatives:
         return None

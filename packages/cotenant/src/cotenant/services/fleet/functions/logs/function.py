@@ -15,21 +15,21 @@ from pathlib import Path
 
 from cotenant.drivers.logs.patterns import searcher
 from cotenant.drivers.logs.pods import PodLog, pod_logs
-from cotenant.drivers.nats.contract import Message
-from cotenant.drivers.otlp.collector import Collector
+from cotenant.drivers.nats.contract import BusMessage
+from cotenant.drivers.otlp.collector import OtlpCollector
 from cotenant.drivers.otlp.log_encoding import EXPORT_PATH
-from cotenant.engine.logs.reading import Reading
+from cotenant.engine.logs.reading import LogReading
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
-from cotenant.model.fleet.containers import Container
+from cotenant.model.fleet.containers import FleetContainer
 from cotenant.model.fleet.logs import FindLogs, FoundLogs, LogPage, LogPlace, ReadLogs
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.services.fleet.functions.containers import ContainerFunction
 from cotenant.services.fleet.functions.contract import Beat
-from cotenant.services.fleet.functions.logs.kept import KeptLog, Source
+from cotenant.services.fleet.functions.logs.kept import KeptLog, LogFile
 from cotenant.services.fleet.functions.logs.positions import Positions
 from cotenant.services.fleet.functions.logs.sending import next_batch
-from cotenant.services.fleet.rpc import Verb
+from cotenant.services.fleet.rpc import RpcVerb
 from cotenant.services.running import cancelled
 
 _log = logging.getLogger(__name__)
@@ -60,9 +60,9 @@ class LogFunction:
         self._is_settled = False  # what was there before the agent has been found
         self._sending_fault = ""
         self.fault = ""
-        self.verbs: Mapping[str, Verb] = {
-            "logs": Verb(ReadLogs, self._read),
-            "find-logs": Verb(FindLogs, self._find),
+        self.verbs: Mapping[str, RpcVerb] = {
+            "logs": RpcVerb(ReadLogs, self._read),
+            "find-logs": RpcVerb(FindLogs, self._find),
         }
 
     def configure(self, configuration: AgentConfiguration) -> None:
@@ -93,16 +93,16 @@ class LogFunction:
 
     # ---- readers
 
-    async def _find(self, request: FindLogs, _: Message) -> FoundLogs:
+    async def _find(self, request: FindLogs, _: BusMessage) -> FoundLogs:
         return FoundLogs(tuple(log.names[0] for log in self._logs.values() if request.name in log.names))
 
-    async def _read(self, request: ReadLogs, _: Message) -> LogPage:
+    async def _read(self, request: ReadLogs, _: BusMessage) -> LogPage:
         matches = searcher(request.grep)
         if request.tail is not None and request.tail < 0:
             raise InvalidInput("tail", request.tail, "0 or more")
         log = self._named(request.guid)
         until_s = self._now() + min(request.wait_s, _MAX_WAIT_S)
-        reading = Reading(log.ring, log.ring_id, request, matches)
+        reading = LogReading(log.ring, log.ring_id, request, matches)
         while True:
             while not reading.step():
                 await asyncio.sleep(0)
@@ -173,7 +173,7 @@ class LogFunction:
                 log.close()
                 del self._logs[name]
 
-    def _add_container(self, guid: str, found: Container) -> None:
+    def _add_container(self, guid: str, found: FleetContainer) -> None:
         attributes = {
             "service.instance.id": guid,
             "service.name": found.labels.get("cotenant.io/appkey", found.name),
@@ -214,7 +214,7 @@ class LogFunction:
     def _open(self, log: KeptLog, key: str, path: Path) -> None:
         place = self._positions.get(key) if self._positions is not None else None
         backlog_bytes = _WHOLE if self._is_settled and place is None else self._settings.log_ring_bytes
-        log.sources[key] = Source(key, path, log.ring, place, backlog_bytes)
+        log.sources[key] = LogFile(key, path, log.ring, place, backlog_bytes)
 
     def _store(self) -> None:
         if self._positions is None:
@@ -229,14 +229,14 @@ class LogFunction:
         except OSError as error:
             raise Transient(f"{self._file} cannot be written: {error.strerror}") from error
 
-    def _sources(self) -> Iterator[Source]:
+    def _sources(self) -> Iterator[LogFile]:
         for log in self._logs.values():
             yield from log.sources.values()
 
     # ---- sending
 
     async def _send(self) -> None:
-        collector: Collector | None = None
+        collector: OtlpCollector | None = None
         try:
             while True:
                 url = self._settings.collector.rstrip("/")
@@ -244,13 +244,13 @@ class LogFunction:
                     await collector.close()
                     collector = None
                 if url and collector is None:
-                    collector = Collector(url)
+                    collector = OtlpCollector(url)
                 await asyncio.sleep(await self._send_all(collector) if collector is not None else _SEND_S)
         finally:
             if collector is not None:
                 await collector.close()
 
-    async def _send_all(self, collector: Collector) -> float:
+    async def _send_all(self, collector: OtlpCollector) -> float:
         """Send what is there; how long to wait then."""
         while (batch := next_batch(self._logs.values())) is not None:
             try:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from cotenant.drivers.logs.tail import Tail
 from cotenant.engine.logs.log_stream import LogStream
-from cotenant.engine.logs.ring import Ring
-from cotenant.model.fleet.logs import LogPlace, Piece
+from cotenant.engine.logs.ring import LogRing
+from cotenant.model.fleet.logs import LogPiece, LogPlace
 
 _PIECES = 4  # of one file, one after another; then the next file has its turn
 
 
-class Source:
+class LogFile:
     """One file with its rotations. `fault`: why it cannot be read."""
 
-    def __init__(self, key: str, path: Path, ring: Ring, place: LogPlace | None, backlog_bytes: int) -> None:
+    def __init__(self, key: str, path: Path, ring: LogRing, place: LogPlace | None, backlog_bytes: int) -> None:
         self.key = key
         self.fault = ""
         self.stream = LogStream(ring, place, key)
@@ -37,7 +37,7 @@ class Source:
         """Close what is open."""
         self._tail.close()
 
-    def _piece(self) -> Piece | None:
+    def _piece(self) -> LogPiece | None:
         try:
             piece = self._tail.poll()
         except OSError as error:
@@ -53,9 +53,9 @@ class KeptLog:
     def __init__(self, names: tuple[str, ...], attributes: Mapping[str, str], max_bytes: int, max_age_s: float) -> None:
         self.names = names
         self.attributes = attributes  # of the resource, for the collector
-        self.ring = Ring(max_bytes, max_age_s)
+        self.ring = LogRing(max_bytes, max_age_s)
         self.ring_id = secrets.token_hex(4)
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, LogFile] = {}
         self.sent = 0  # number of the last line that the collector has, or need not have
         self.unsent = 0  # dropped before they could be sent
         self.gone_s: float | None = None  # since when its files are no longer there

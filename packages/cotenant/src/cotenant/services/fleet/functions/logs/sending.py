@@ -9,7 +9,7 @@ from itertools import islice
 from cotenant.drivers.otlp.log_encoding import ResourceLogs, encode_logs
 from cotenant.engine.logs.ring import KeptLine
 from cotenant.engine.logs.trace_ids import trace_of
-from cotenant.model.fleet.logs import LogLine
+from cotenant.model.fleet.logs import ShownLine
 from cotenant.services.fleet.functions.logs.kept import KeptLog
 
 _MAX_LINES = 2000
@@ -17,7 +17,7 @@ _MAX_BYTES = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class LogBatch:
     """One request, and how far each log is sent with it."""
 
     body: bytes
@@ -32,7 +32,7 @@ class Batch:
                     log.sources[key].sent = line.place
 
 
-def next_batch(logs: Iterable[KeptLog]) -> Batch | None:
+def next_batch(logs: Iterable[KeptLog]) -> LogBatch | None:
     """None where all is sent."""
     resources: list[ResourceLogs] = []
     upto: list[tuple[KeptLog, int, dict[str, KeptLine]]] = []
@@ -49,7 +49,7 @@ def next_batch(logs: Iterable[KeptLog]) -> Batch | None:
         for number, line in islice(log.ring.after(log.sent), left_lines):
             upto_number = number
             if not line.is_old:
-                lines.append(LogLine(line.at_ns, line.stream, line.text, *trace_of(line.text), line.cut))
+                lines.append(ShownLine(line.at_ns, line.stream, line.text, *trace_of(line.text), line.cut))
                 last[line.source] = line
                 left_bytes -= len(line.text)
                 if left_bytes <= 0:
@@ -60,4 +60,4 @@ def next_batch(logs: Iterable[KeptLog]) -> Batch | None:
             upto.append((log, upto_number, last))
         else:
             log.sent = upto_number  # only old ones
-    return Batch(encode_logs(resources, "cotenant"), tuple(upto)) if resources else None
+    return LogBatch(encode_logs(resources, "cotenant"), tuple(upto)) if resources else None

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from cotenant.drivers.nats.contract import Message
+from cotenant.drivers.nats.contract import BusMessage
 from cotenant.engine.fleet.terminal import TerminalLimits, TerminalState
 from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
@@ -30,15 +30,15 @@ from cotenant.model.fleet.terminals import (
     OpenedTerminal,
     OpenTerminal,
     ReadTerminal,
-    Size,
     TerminalPage,
+    WindowSize,
     WriteTerminal,
     WrittenTerminal,
 )
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.functions.terminals.pods import NodePods
-from cotenant.services.fleet.functions.terminals.records import Recording, Records
-from cotenant.services.fleet.rpc import Verb
+from cotenant.services.fleet.functions.terminals.records import Recording, TerminalRecords
+from cotenant.services.fleet.rpc import RpcVerb
 from cotenant.services.running import cancelled
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ MAX_TERMINALS = 16
 _CHUNK = 32 << 10
 
 
-class Line(Protocol):
+class TerminalCommand(Protocol):
     """A command with a terminal, as drivers/docker/exec.py has it."""
 
     async def read(self, max_bytes: int) -> bytes:
@@ -73,7 +73,7 @@ class Line(Protocol):
 class Commands(Protocol):
     """Who runs commands in containers."""
 
-    async def command(self, guid: str, command: Sequence[str], size: Size) -> Line:
+    async def command(self, guid: str, command: Sequence[str], size: WindowSize) -> TerminalCommand:
         """Run one with a terminal. Raises `CotenantError`."""
         ...
 
@@ -97,7 +97,7 @@ class PodCommands(Protocol):
         """The running container. Raises `CotenantError`."""
         ...
 
-    async def command(self, container: PodContainer, command: Sequence[str], size: Size) -> Line:
+    async def command(self, container: PodContainer, command: Sequence[str], size: WindowSize) -> TerminalCommand:
         """Run one with a terminal. Raises `CotenantError`."""
         ...
 
@@ -105,7 +105,9 @@ class PodCommands(Protocol):
 class _Terminal:
     """One that is open."""
 
-    def __init__(self, request: OpenTerminal, line: Line, state: TerminalState, recording: Recording) -> None:
+    def __init__(
+        self, request: OpenTerminal, line: TerminalCommand, state: TerminalState, recording: Recording
+    ) -> None:
         self.request, self.line, self.state, self.recording = request, line, state, recording
         self.changed = asyncio.Event()
         self.living: asyncio.Task[None] | None = None
@@ -126,23 +128,23 @@ class TerminalFunction:
         containers: Commands,
         state_dir: Path,
         limits: TerminalLimits | None = None,
-        records: Records | None = None,
+        records: TerminalRecords | None = None,
         now: Callable[[], float] = time.monotonic,
         look_s: float = 1.0,
         pods: PodCommands | None = None,
     ) -> None:
         self._containers = containers
         self._pods = pods or NodePods()
-        self._records = records or Records(state_dir / "terminals")
+        self._records = records or TerminalRecords(state_dir / "terminals")
         self._limits = limits or TerminalLimits()
         self._now, self._look_s = now, look_s
         self._terminals: dict[str, _Terminal] = {}
         self.fault = ""
-        self.verbs: Mapping[str, Verb] = {
-            EXEC: Verb(OpenTerminal, self._open),
-            READ: Verb(ReadTerminal, self._read),
-            WRITE: Verb(WriteTerminal, self._write),
-            FIND: Verb(FindPods, self._find),
+        self.verbs: Mapping[str, RpcVerb] = {
+            EXEC: RpcVerb(OpenTerminal, self._open),
+            READ: RpcVerb(ReadTerminal, self._read),
+            WRITE: RpcVerb(WriteTerminal, self._write),
+            FIND: RpcVerb(FindPods, self._find),
         }
 
     def configure(self, configuration: AgentConfiguration) -> None:
@@ -163,7 +165,7 @@ class TerminalFunction:
 
     # ---- what a controller asks
 
-    async def _open(self, request: OpenTerminal, _: Message) -> OpenedTerminal:
+    async def _open(self, request: OpenTerminal, _: BusMessage) -> OpenedTerminal:
         if sum(not terminal.state.is_over for terminal in self._terminals.values()) >= MAX_TERMINALS:
             raise Transient(f"{MAX_TERMINALS} terminals are open on this host")
         session = secrets.token_hex(16)
@@ -187,7 +189,7 @@ class TerminalFunction:
         terminal.living = asyncio.create_task(self._live(session, terminal), name=f"terminal {request.guid}")
         return OpenedTerminal(session)
 
-    async def _read(self, request: ReadTerminal, _: Message) -> TerminalPage:
+    async def _read(self, request: ReadTerminal, _: BusMessage) -> TerminalPage:
         terminal = self._of(request)
         page = terminal.state.read(request.position, self._now())
         terminal.wake()  # there is room now
@@ -199,7 +201,7 @@ class TerminalFunction:
             page = terminal.state.read(request.position, self._now())
         return page
 
-    async def _write(self, request: WriteTerminal, _: Message) -> WrittenTerminal:
+    async def _write(self, request: WriteTerminal, _: BusMessage) -> WrittenTerminal:
         terminal = self._of(request)
         if terminal.state.is_over:
             raise NoSuchGuid("this terminal has ended")
@@ -219,7 +221,7 @@ class TerminalFunction:
         terminal.wake()
         return WrittenTerminal()
 
-    async def _find(self, request: FindPods, _: Message) -> FoundPods:
+    async def _find(self, request: FindPods, _: BusMessage) -> FoundPods:
         name = PodName.read("name", request.name)
         if not request.session:
             return FoundPods(await self._names(name))
@@ -306,7 +308,7 @@ class TerminalFunction:
             _log.warning("the end of terminal %s is not in the journal: %s", session, error.strerror)
 
 
-async def _exit_code(line: Line) -> int | None:
+async def _exit_code(line: TerminalCommand) -> int | None:
     try:
         return await line.exit_code()
     except (CotenantError, TimeoutError):

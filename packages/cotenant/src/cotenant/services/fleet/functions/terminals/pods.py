@@ -10,7 +10,7 @@ from cotenant.drivers.cri.pod_containers import PodContainers
 from cotenant.model.errors import Unsupported
 from cotenant.model.fleet.pods import PodContainer, PodName
 from cotenant.model.fleet.refusal import NoSuchGuid
-from cotenant.model.fleet.terminals import Size
+from cotenant.model.fleet.terminals import WindowSize
 from cotenant.model.machine.knob import Vanished
 
 _NEEDS = "pod_runtime in this agent's configuration: the socket of its node's container runtime"
@@ -47,7 +47,7 @@ class NodePods:
             raise NoSuchGuid(f"no pod {name} runs on this host")
         return found
 
-    async def command(self, container: PodContainer, command: Sequence[str], size: Size) -> CriExec:
+    async def command(self, container: PodContainer, command: Sequence[str], size: WindowSize) -> CriExec:
         """Run a command with a terminal there. Raises as `container`, and where the runtime refuses."""
         try:
             return await self._known().commands.open(container.id, command, size.columns, size.rows)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from cotenant.model.fleet.terminals import OpenTerminal, Size
+from cotenant.model.fleet.terminals import OpenTerminal, WindowSize
 
 JOURNAL, OLDER = "journal.jsonl", "journal.1.jsonl"
 
@@ -29,7 +29,7 @@ class RecordLimits:
     max_journal_bytes: int = 8 << 20
 
 
-class Records:
+class TerminalRecords:
     """In a folder, which is made. All raise `OSError` where something cannot be written."""
 
     def __init__(self, folder: Path, limits: RecordLimits | None = None) -> None:
@@ -96,7 +96,7 @@ class Recording:
         """Whether no more is taken."""
         return self._left <= 0
 
-    def head(self, size: Size, command: str) -> None:
+    def head(self, size: WindowSize, command: str) -> None:
         """The first line."""
         self._line(
             {
@@ -115,7 +115,7 @@ class Recording:
         if text:
             self._line([round(max(0.0, at_s - self._began_s), 6), "o", text])
 
-    def resized(self, size: Size, at_s: float) -> None:
+    def resized(self, size: WindowSize, at_s: float) -> None:
         """The window's new size."""
         self._line([round(max(0.0, at_s - self._began_s), 6), "r", f"{size.columns}x{size.rows}"])
 

@@ -10,21 +10,21 @@ import pytest
 from cotenant.drivers.kube.kinds.claims import schema
 from cotenant.drivers.kube.kinds.claims.reading import read_claim, read_class, read_slice, read_taint_rule
 from cotenant.model.claims.devices import (
-    Capacity,
+    AttributeValues,
     CounterUse,
+    DeviceCapacity,
     DeviceTaint,
     OfferedDevice,
     Reach,
-    Slice,
+    ResourceSlice,
     TaintRule,
-    Values,
     Version,
 )
 from cotenant.model.claims.requests import (
     AllocationMode,
+    ClaimRequest,
     ClaimSpec,
-    Constraint,
-    DeviceRequest,
+    DeviceConstraint,
     DeviceToleration,
     ExactRequest,
 )
@@ -72,7 +72,7 @@ def test_slices(version: str) -> None:
     pool = {"name": "p", "generation": 2, "resourceSliceCount": 1}
     spec = {"driver": "d.example.com", "pool": pool, "nodeName": "n0", "devices": [device]}
     found = read_slice(obj(schema.slices(version).form, spec))
-    assert found == Slice(
+    assert found == ResourceSlice(
         "x",
         "d.example.com",
         "p",
@@ -86,12 +86,12 @@ def test_slices(version: str) -> None:
                     ("driver", Version("1.2.0")),
                     ("index", 3),
                     ("model", "A100"),
-                    ("modes", Values("bool", (True,))),
-                    ("releases", Values("version", (Version("1.0.0"),))),
-                    ("roots", Values("string", ("pci0", "pci1"))),
-                    ("zones", Values("int", (0, 1))),
+                    ("modes", AttributeValues("bool", (True,))),
+                    ("releases", AttributeValues("version", (Version("1.0.0"),))),
+                    ("roots", AttributeValues("string", ("pci0", "pci1"))),
+                    ("zones", AttributeValues("int", (0, 1))),
                 ),
-                (("memory", Capacity(parse_quantity("40Gi"))),),
+                (("memory", DeviceCapacity(parse_quantity("40Gi"))),),
                 (DeviceTaint("broken", "", "NoExecute"),),
                 (CounterUse("slots", (("slots", 2 * 10**9),)),),
                 is_shared=True,
@@ -111,7 +111,7 @@ def test_claims(version: str) -> None:
     spec = {"devices": {"requests": [first, listed], "constraints": constraints}}
     assert read_claim(obj(schema.claims(version).form, spec)).spec == ClaimSpec(
         (
-            DeviceRequest(
+            ClaimRequest(
                 "a",
                 (
                     ExactRequest(
@@ -126,9 +126,9 @@ def test_claims(version: str) -> None:
                     ),
                 ),
             ),
-            DeviceRequest("b", (ExactRequest("c", "gpu", (), AllocationMode.ALL, parent="b"),), is_list=True),
+            ClaimRequest("b", (ExactRequest("c", "gpu", (), AllocationMode.ALL, parent="b"),), is_list=True),
         ),
-        (Constraint("d/x", False, ("a",)), Constraint("d/y", True)),
+        (DeviceConstraint("d/x", False, ("a",)), DeviceConstraint("d/y", True)),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.drivers.kube.kinds.custom.autonomy import AutonomyObject, read_autonomy
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
-from cotenant.model.autonomy.autonomy import Action, Autonomy, Freeze, Rung
+from cotenant.model.autonomy.autonomy import Action, Autonomy, AutonomyRung, Freeze
 
 
 def read(spec: Any) -> Autonomy:
@@ -28,7 +28,7 @@ def test_every_field_is_read() -> None:
         }
     )
     assert (found.wrong, found.namespaces, found.actions) == ((), {"shop"}, {Action.SIZES})
-    assert (found.ceiling, found.freeze) == (Rung.APPROVE, Freeze("w", "ada"))
+    assert (found.ceiling, found.freeze) == (AutonomyRung.APPROVE, Freeze("w", "ada"))
     (window,), (blackout,) = found.windows, found.blackouts
     assert (window.days, window.from_min, window.until_min) == ({0, 4}, 1320, 390)
     assert blackout.from_s == datetime(2026, 12, 24, tzinfo=UTC).timestamp()

@@ -17,7 +17,7 @@ from cotenant.drivers.kube.kinds.custom.migration_job import (
 from cotenant.drivers.kube.kinds.custom.reservation import ReservationObject, ReservationReader
 from cotenant.drivers.kube.kinds.custom.reservation_template import migration_manifest
 from cotenant.model.errors import InvalidInput
-from cotenant.model.groups.migration import EvictPolicy, JobPhase, MigrationJob, MoveAim, MoveNote, PodRef, Step
+from cotenant.model.groups.migration import EvictPolicy, JobPhase, JobStep, MigrationJob, MoveAim, MoveNote, PodRef
 
 AIM = MoveAim(3, ("default/q",), "zone", "z-a", 2)
 NOTE = MoveNote(
@@ -52,7 +52,7 @@ def stored(job: MigrationJob) -> dict[str, Any]:
 def test_what_is_written_is_read_again() -> None:
     assert read(stored(JOB)) == JOB
     moved = replace(JOB, phase=JobPhase.SUCCEEDED, status="Complete", node="a", new_pod=PodRef("default", "q", "qu"))
-    moved = moved.with_condition(Step.EVICTION, "True", 1000.0, "EvictComplete", "m")
+    moved = moved.with_condition(JobStep.EVICTION, "True", 1000.0, "EvictComplete", "m")
     again = read(stored(moved))
     assert again == moved
     assert again.began_evicting_s() == 1000.0

@@ -14,11 +14,11 @@ from cotenant.drivers.kube.kinds.custom.node_metric_writing import extensions_of
 from cotenant.drivers.kube.kinds.node import NodeObject, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
-from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage, Summary
+from cotenant.engine.node.report import Aggregate, NodeUsage, PodAverage, SeriesSummary
 from cotenant.model.cluster.annotations import RAW_ALLOCATABLE, USAGE_THRESHOLDS
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_metric import MeasuredPod, PodSignals, Statistic, Use, Window
+from cotenant.model.machine.node_metric import MeasuredPod, PodSignals, Statistic, Use, UseWindow
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.reports.nodemetric import status_of
 
@@ -51,7 +51,7 @@ def test_everything_that_is_used_is_read() -> None:
     found = read_node_metric(metric(STATUS, spec), lambda: AT_S + 7.0)
     assert (found.node, found.age_s, found.interval_s) == ("n", 7.0, 30)
     assert found.use == Use(1500, 3 << 30)
-    assert found.windows == (Window(300, {Statistic.P95: Use(2000, 4 << 30)}),)
+    assert found.windows == (UseWindow(300, {Statistic.P95: Use(2000, 4 << 30)}),)
     assert found.pods == {"d/a": MeasuredPod(Use(100, 0), PriorityClass.PROD)}
 
 
@@ -88,9 +88,11 @@ def test_what_our_own_agent_writes_is_read() -> None:
         memory_bytes=3 << 30,
         system_cpu_m=200,
         system_memory_bytes=None,
-        node=tuple(Aggregate(s * 1_000_000, Summary(1500, 1400, 1800, 1900, 2500), None) for s in (300, 300, 600)),
+        node=tuple(
+            Aggregate(s * 1_000_000, SeriesSummary(1500, 1400, 1800, 1900, 2500), None) for s in (300, 300, 600)
+        ),
         system=tuple(Aggregate(s * 1_000_000, None, None) for s in (300, 300, 600)),
-        pods=(PodUsage(pod, 900, 1 << 30, PodSignals(12.5, None, 0.25)),),
+        pods=(PodAverage(pod, 900, 1 << 30, PodSignals(12.5, None, 0.25)),),
         applications=(),
     )
     written = msgspec.json.decode(msgspec.json.encode(status_of(usage, AT_S)))

@@ -13,7 +13,7 @@ from cotenant.drivers.kube.kinds.custom.pod_group import PodGroupObject, read_po
 from cotenant.drivers.kube.kinds.pod.gang import read_gang
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations
 from cotenant.model.errors import InvalidInput
-from cotenant.model.groups.gang import X_GROUP, GangPhase, GangTopology, MatchPolicy, Mode, PodGroup, PodGroupStatus
+from cotenant.model.groups.gang import X_GROUP, GangMode, GangPhase, GangTopology, MatchPolicy, PodGroup, PodGroupStatus
 from cotenant.model.resources import Amounts
 
 G = "gang.scheduling.koordinator.sh/"
@@ -39,7 +39,7 @@ def test_everything_that_a_pod_group_may_say() -> None:
         occupiedBy="somebody",
     )
     assert (group.key, group.uid, group.min_member, group.wait_s) == ("ml/train", "u1", 8, 90.0)
-    assert group.notes.mode is Mode.NON_STRICT
+    assert group.notes.mode is GangMode.NON_STRICT
     assert group.notes.total == 10
     assert group.notes.groups == ("ml/train", "ml/parameters")
     assert group.notes.match_policy is MatchPolicy.WAITING_AND_RUNNING
@@ -52,7 +52,7 @@ def test_the_match_policy_has_a_second_name() -> None:
         {"minMember": 2}, {"pod-group.scheduling.sigs.k8s.io/match-policy": "only-waiting", G + "mode": "Strict"}
     )
     assert group.notes.match_policy is MatchPolicy.ONLY_WAITING
-    assert group.notes.mode is Mode.STRICT
+    assert group.notes.mode is GangMode.STRICT
 
 
 @pytest.mark.parametrize(

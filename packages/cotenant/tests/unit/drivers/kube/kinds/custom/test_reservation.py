@@ -26,14 +26,20 @@ from cotenant.model.devices.device import DeviceType
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.reservation import (
     AllocatePolicy,
-    Condition,
     ControllerOwner,
     CurrentOwner,
-    Owner,
-    Phase,
     Reservation,
+    ReservationCondition,
+    ReservationOwner,
+    ReservationPhase,
 )
-from cotenant.model.groups.reservation_notes import AFFINITY, ALLOCATED, EXACT_MATCH, RESTRICTED_OPTIONS, Allocated
+from cotenant.model.groups.reservation_notes import (
+    AFFINITY,
+    ALLOCATED,
+    EXACT_MATCH,
+    RESTRICTED_OPTIONS,
+    AllocatedReservation,
+)
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.reservations.migration import reservation_for
 
@@ -81,7 +87,7 @@ def test_everything_is_read() -> None:
     assert (made.pod.namespace, made.pod.priority, made.pod.labels) == ("team", 7, Labels.of({"app": "web"}))
     assert made.pod.requests == made.allocatable == Amounts.of({"cpu": 2000, "memory": 1 << 30})
     assert made.pod.pinned == "n1"
-    assert made.owners[0] == Owner(controller=ControllerOwner("web-1", "team", kind="ReplicaSet"))
+    assert made.owners[0] == ReservationOwner(controller=ControllerOwner("web-1", "team", kind="ReplicaSet"))
     assert (made.ttl_s, made.allocate_once, made.policy, made.order, made.restricted) == (
         5400.0,
         False,
@@ -90,7 +96,7 @@ def test_everything_is_read() -> None:
         ("cpu",),
     )
     assert (made.phase, made.node, made.allocated, made.current) == (
-        Phase.AVAILABLE,
+        ReservationPhase.AVAILABLE,
         "n1",
         Amounts(),
         (CurrentOwner("team", "p", "p1"),),
@@ -124,7 +130,7 @@ def test_defaults() -> None:
         86_400.0,
         True,
         AllocatePolicy.DEFAULT,
-        Phase.PENDING,
+        ReservationPhase.PENDING,
     )
     assert read({**SPEC, "ttl": "0"}).ends_s == inf
     assert read({**SPEC, "ttl": "0s"}).ends_s == inf
@@ -167,14 +173,14 @@ def test_wrong_labels_annotations_and_status() -> None:
 
 
 def test_a_status_is_written_as_it_is_read() -> None:
-    conditions = (Condition("Ready", False, "Expired", "its time is over", 1_769_860_800.0),)
+    conditions = (ReservationCondition("Ready", False, "Expired", "its time is over", 1_769_860_800.0),)
     owners = (CurrentOwner("team", "p", "p1"),)
     granted = Amounts.of({"cpu": 2000, "memory": 1 << 30})
-    told = written_status(Phase.FAILED, "n1", granted, Amounts.of({"cpu": 500}), owners, conditions)
+    told = written_status(ReservationPhase.FAILED, "n1", granted, Amounts.of({"cpu": 500}), owners, conditions)
     assert told["allocated"] == {"cpu": "500m", "memory": "0"}
     made = read(SPEC, told)
     assert (made.phase, made.node, made.allocatable, made.allocated) == (
-        Phase.FAILED,
+        ReservationPhase.FAILED,
         "n1",
         granted,
         Amounts.of({"cpu": 500}),
@@ -202,7 +208,7 @@ def test_what_pods_say_about_reservations() -> None:
     assert read_demands(PodAnnotations(exact_match_reservation=exact), wrong).exact_match == ("cpu", "nvidia.com/gpu")
     assert read_demands(PodAnnotations(exact_match_reservation="{}"), wrong) is NO_DEMANDS
     assert wrong == []
-    holds = Holdings(reservation=Allocated("r", "u"))
+    holds = Holdings(reservation=AllocatedReservation("r", "u"))
     assert read_holdings(PodAnnotations(reservation_allocated=written_holdings(holds)[ALLOCATED]), wrong) == holds
     stale = written_holdings(NO_HOLDINGS, (ALLOCATED,))  # a copied note is emptied with the bind
     assert read_holdings(PodAnnotations(reservation_allocated=stale[ALLOCATED]), wrong) == NO_HOLDINGS

@@ -15,13 +15,13 @@ from cotenant.drivers.kube.kinds.custom.right_sizing import (
 from cotenant.model.errors import InvalidInput
 from cotenant.model.sizes.container import ContainerSize
 from cotenant.model.sizes.right_sizing import (
-    Change,
     HourlyUse,
-    Mode,
-    Outcome,
-    Phase,
-    Receipt,
     RightSizing,
+    SizeChange,
+    SizingMode,
+    SizingOutcome,
+    SizingPhase,
+    SizingReceipt,
     SizingStatus,
     Suggestion,
     Touched,
@@ -33,10 +33,12 @@ FULL = SizingStatus(
     "a message",
     3,
     Suggestion("s", A, B, ("why",)),
-    Change("s", Phase.PROOF, 5.25, A, B, B, "ada", (Touched("u", "p", 2, 0.5, None),), 1, 1, "", Outcome.DONE),
+    SizeChange(
+        "s", SizingPhase.PROOF, 5.25, A, B, B, "ada", (Touched("u", "p", 2, 0.5, None),), 1, 1, "", SizingOutcome.DONE
+    ),
     Suggestion("t", A, B),
     A,
-    (Receipt("t", "2026-01-01T00:00:00Z", Outcome.UNDONE, A, B, "hurt", "mode act", 3),),
+    (SizingReceipt("t", "2026-01-01T00:00:00Z", SizingOutcome.UNDONE, A, B, "hurt", "mode act", 3),),
     HourlyUse(490_000, (5, -1, 7), (1, -1, 2), 9.5),
     17.0,
     (Touched("u", "p", 2),),
@@ -67,7 +69,12 @@ def test_fields_of_a_status_are_named_as_the_api_names_fields() -> None:
 
 def test_usual_values() -> None:
     found = read({"workload": {"name": "web"}})
-    assert (found.key, found.workload_kind, found.mode, found.risk) == ("ns/web", "Deployment", Mode.SUGGEST, 0.01)
+    assert (found.key, found.workload_kind, found.mode, found.risk) == (
+        "ns/web",
+        "Deployment",
+        SizingMode.SUGGEST,
+        0.01,
+    )
     assert (found.min_history_s, found.proof_s, found.patience_s, found.wrong) == (86_400.0, 600.0, 600.0, ())
 
 
@@ -78,7 +85,12 @@ def test_all_values() -> None:
     }  # fmt: skip
     found = read(spec)
     assert found.wrong == ()
-    assert (found.mode, found.risk, found.min_history_s, found.proof_s) == (Mode.APPROVE, 0.005, 604_800.0, 1800.0)
+    assert (found.mode, found.risk, found.min_history_s, found.proof_s) == (
+        SizingMode.APPROVE,
+        0.005,
+        604_800.0,
+        1800.0,
+    )
     assert (found.approved, found.approved_by, found.undo, found.objective) == ("abc", "ada", "xyz", "fast")
 
 

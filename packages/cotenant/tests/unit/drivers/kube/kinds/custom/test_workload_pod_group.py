@@ -18,10 +18,10 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.gang import (
     K8S_GROUP,
     Disruption,
+    GangMode,
     GangPhase,
     GangTopology,
     MatchPolicy,
-    Mode,
     PodGroup,
     PodGroupStatus,
 )
@@ -55,9 +55,9 @@ def test_a_gang_in_one_domain(version: str) -> None:
 
 def test_with_the_basic_policy_pods_are_placed_one_by_one() -> None:
     group = read({"schedulingPolicy": {"basic": {}}})
-    assert (group.min_member, group.notes.mode, group.disruption) == (1, Mode.NON_STRICT, Disruption.SINGLE)
+    assert (group.min_member, group.notes.mode, group.disruption) == (1, GangMode.NON_STRICT, Disruption.SINGLE)
     group = read({"schedulingPolicy": {"basic": {}}, "schedulingConstraints": {"topology": [{"key": "rack"}]}})
-    assert (group.min_member, group.notes.mode) == (1, Mode.STRICT)
+    assert (group.min_member, group.notes.mode) == (1, GangMode.STRICT)
 
 
 @pytest.mark.parametrize(

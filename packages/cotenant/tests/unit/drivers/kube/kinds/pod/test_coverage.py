@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cotenant.drivers.kube.cache.decoding import ListWatchDecoder, WatchEvent
-from cotenant.drivers.kube.kinds.pod.coverage import FIELDS, Definition, UnknownField, Verdict, unknown_fields
+from cotenant.drivers.kube.kinds.pod.coverage import FIELDS, CoverageVerdict, Definition, UnknownField, unknown_fields
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, Container, PodObject, PodSpec, Volume
 from cotenant.drivers.kube.kinds.pod.unknown_form import pods_with, set_fields
@@ -58,13 +58,13 @@ def test_new_fields_are_found_at_every_depth() -> None:
 def test_what_is_honoured_is_read(name: str, form: type[msgspec.Struct]) -> None:
     read = {one.encode_name for one in msgspec.structs.fields(form)}
     verdicts = FIELDS[name]
-    assert {one for one, verdict in verdicts.items() if verdict is Verdict.HONOURED} <= read
-    refused = {one for one, verdict in verdicts.items() if verdict is Verdict.NOT_SUPPORTED}
-    assert read - {one for one, verdict in verdicts.items() if verdict is Verdict.HONOURED} == refused
+    assert {one for one, verdict in verdicts.items() if verdict is CoverageVerdict.HONOURED} <= read
+    refused = {one for one, verdict in verdicts.items() if verdict is CoverageVerdict.NOT_SUPPORTED}
+    assert read - {one for one, verdict in verdicts.items() if verdict is CoverageVerdict.HONOURED} == refused
 
 
 @pytest.mark.parametrize(
-    "field", [one for one, verdict in FIELDS["PodSpec"].items() if verdict is Verdict.NOT_SUPPORTED]
+    "field", [one for one, verdict in FIELDS["PodSpec"].items() if verdict is CoverageVerdict.NOT_SUPPORTED]
 )
 def test_what_is_not_supported_is_named_on_the_pod(field: str) -> None:
     value: Any = [{"name": "c"}] if field == "resourceClaims" else {"name": "w"}

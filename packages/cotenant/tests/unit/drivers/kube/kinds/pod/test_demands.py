@@ -12,7 +12,7 @@ from cotenant.model.cpus.spec import ResourceStatus
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, DeviceAllocation
 from cotenant.model.devices.device import DeviceType
 from cotenant.model.errors import InvalidInput
-from cotenant.model.groups.gang import GangNotes, MatchPolicy, Mode
+from cotenant.model.groups.gang import GangMode, GangNotes, MatchPolicy
 from cotenant.model.resources import GPU_CORE, Amounts
 
 
@@ -27,7 +27,7 @@ def test_a_gang_in_annotations() -> None:
         gang_match_policy="only-waiting",
     )
     found = read_demands(written, wrong).gang
-    assert found == GangNotes("train", 3, None, 90.0, Mode.NON_STRICT, ("a/x", "b/y"), MatchPolicy.ONLY_WAITING)
+    assert found == GangNotes("train", 3, None, 90.0, GangMode.NON_STRICT, ("a/x", "b/y"), MatchPolicy.ONLY_WAITING)
     assert wrong == []
     assert read_demands(PodAnnotations(), wrong) is NO_DEMANDS
     assert read_holdings(PodAnnotations(), wrong) is NO_HOLDINGS

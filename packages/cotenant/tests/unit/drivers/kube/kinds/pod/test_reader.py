@@ -13,12 +13,12 @@ from cotenant.drivers.kube.kinds.node import NodeObject, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.drivers.kube.kinds.pod_disruption_budget import PodDisruptionBudget, read_budget
-from cotenant.model.cluster.affinity import NodePolicy, WhenUnsatisfiable
-from cotenant.model.cluster.labels import Labels, Operator
-from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.affinity import NodeInclusionPolicy, WhenUnsatisfiable
+from cotenant.model.cluster.labels import Labels, SelectorOperator
+from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import HostPort
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
-from cotenant.model.cluster.taints import Effect, Match, Toleration
+from cotenant.model.cluster.taints import Match, TaintEffect, Toleration
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.gangs.spec import gang_key
 
@@ -52,7 +52,7 @@ def test_who_it_is() -> None:
     assert pod.ends_s == pod.created_s + 60
     assert pod.gates == ("g",)
     assert pod.nominated_node == "n2"
-    assert pod.phase is Phase.RUNNING
+    assert pod.phase is PodPhase.RUNNING
     assert pod.pod.labels == Labels.of({"a": "1", "b": "2"})
     assert pod.pod.priority_class is PriorityClass.PROD
     assert pod.unsupported == ()
@@ -64,7 +64,7 @@ def test_nulls_mean_absent() -> None:
     assert pod.pod.requests.items == ()
     assert pod.pod.priority == 0
     assert pod.node == ""
-    assert pod.phase is Phase.PENDING
+    assert pod.phase is PodPhase.PENDING
     assert isnan(pod.created_s)
     assert read(None).unsupported == ()
 
@@ -156,9 +156,9 @@ def test_pod_affinity_with_namespaces_and_label_keys() -> None:
     (near,), (away,) = pod.affinity, pod.anti_affinity
     assert near.selector is not None
     assert [(r.key, r.operator, r.values) for r in near.selector.requirements] == [
-        ("app", Operator.IN, ("web",)),
-        ("pod-template-hash", Operator.IN, ("h1",)),
-        ("tenant", Operator.NOT_IN, ("t1",)),
+        ("app", SelectorOperator.IN, ("web",)),
+        ("pod-template-hash", SelectorOperator.IN, ("h1",)),
+        ("tenant", SelectorOperator.NOT_IN, ("t1",)),
     ]
     assert near.namespace_selector is not None
     assert near.namespaces == ()
@@ -196,12 +196,12 @@ def test_spread_defaults_and_choices() -> None:
     }
     one, two = read({"topologySpreadConstraints": [first, second]}).pod.spread
     assert (one.max_skew, one.min_domains, one.selector) == (2, 1, None)
-    assert (one.node_affinity_policy, one.node_taints_policy) == (NodePolicy.HONOR, NodePolicy.IGNORE)
+    assert (one.node_affinity_policy, one.node_taints_policy) == (NodeInclusionPolicy.HONOR, NodeInclusionPolicy.IGNORE)
     assert two.when_unsatisfiable is WhenUnsatisfiable.SCHEDULE_ANYWAY
     assert (two.min_domains, two.node_affinity_policy, two.node_taints_policy) == (
         3,
-        NodePolicy.IGNORE,
-        NodePolicy.HONOR,
+        NodeInclusionPolicy.IGNORE,
+        NodeInclusionPolicy.HONOR,
     )
 
 
@@ -214,7 +214,7 @@ def test_tolerations() -> None:
     spec = {"tolerations": [{"key": "a", "value": "b"}, {"operator": "Exists", "effect": "NoExecute"}]}
     one, two = read(spec).pod.tolerations
     assert (one.key, one.operator, one.value, one.effect) == ("a", Match.EQUAL, "b", None)
-    assert (two.key, two.operator, two.effect) == ("", Match.EXISTS, Effect.NO_EXECUTE)
+    assert (two.key, two.operator, two.effect) == ("", Match.EXISTS, TaintEffect.NO_EXECUTE)
 
 
 def test_host_ports() -> None:
@@ -375,7 +375,7 @@ def test_node() -> None:
     )
     assert node.unschedulable
     assert node.ready
-    assert node.taints[0].effect is Effect.NO_EXECUTE
+    assert node.taints[0].effect is TaintEffect.NO_EXECUTE
     for status in ("Unknown", "False"):
         manifest["status"]["conditions"][1]["status"] = status  # type: ignore[index]
         assert not read_node(parse(NodeObject, manifest)).ready

@@ -7,7 +7,7 @@ import pytest
 
 from cotenant.drivers.kube.kinds.pod.sized import SizedPodObject, read_sized_pod
 from cotenant.model.errors import InvalidInput
-from cotenant.model.sizes.container import ContainerSize, Program, SizedPod
+from cotenant.model.sizes.container import ContainerProgram, ContainerSize, SizedPod
 
 MIB = 1 << 20
 
@@ -61,7 +61,7 @@ def test_a_pod_with_everything() -> None:
     )  # fmt: skip
     found = pod.containers[0]
     assert found.size == ContainerSize(1500, 2000, 1024 * MIB, 1024 * MIB)  # a limit alone is the request too
-    assert found.program == Program(("java", "-Xmx1g"), (("A", "1"), ("B", None), ("C", "")), True)
+    assert found.program == ContainerProgram(("java", "-Xmx1g"), (("A", "1"), ("B", None), ("C", "")), True)
     assert (found.cpu_needs_restart, found.memory_needs_restart) == (False, True)
     assert (found.allocated, found.restarts, found.was_oom_killed) == (ContainerSize(1000), 2, True)
 

@@ -15,7 +15,7 @@ from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import Persiste
 from cotenant.drivers.kube.kinds.storage.storage_class import StorageClass
 from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.model.cluster.labels import Labels
-from cotenant.model.cluster.observed import Binding, ObservedPod, StorageRoom, VolumeNeed
+from cotenant.model.cluster.observed import ClaimBinding, ObservedPod, StorageRoom, VolumeNeed
 
 Made = dict[str, Any]
 
@@ -82,7 +82,7 @@ LOCAL = storage_class("local")
 def test_a_bound_claim_goes_where_its_volume_is() -> None:
     reference = {"namespace": "d", "name": "data", "uid": "uid-data"}
     found = need(claim(phase="Bound", volumeName="pv"), volume("pv", zone="a", phase="Bound", claimRef=reference))
-    assert found.binding is Binding.BOUND
+    assert found.binding is ClaimBinding.BOUND
     assert found.waits_for == ""
     (option,) = found.options
     assert option.nodes is not None
@@ -130,7 +130,7 @@ def test_static_volumes_that_fit_smallest_first() -> None:
         volume("block", volumeMode="Block", labels={"disk": "ssd"}),
         volume("read-only", accessModes=["ReadOnlyMany"], labels={"disk": "ssd"}),
     )
-    assert found.binding is Binding.STATIC
+    assert found.binding is ClaimBinding.STATIC
     assert [option.volume for option in found.options] == ["fits", "big"]
 
 
@@ -143,7 +143,7 @@ def test_a_volume_reserved_for_the_claim_is_the_only_one() -> None:
 def test_a_provisioned_volume_goes_where_its_class_may_make_it() -> None:
     topologies = [{"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}]
     found = need(claim(), storage_class("local", "csi.example", allowedTopologies=topologies))
-    assert found.binding is Binding.PROVISIONED
+    assert found.binding is ClaimBinding.PROVISIONED
     (option,) = found.options
     assert option.volume == ""
     assert option.nodes is not None
@@ -157,7 +157,7 @@ def test_the_newest_default_class_stands_in() -> None:
     default = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
     old = storage_class("old", "x", "Immediate", meta=default | {"creationTimestamp": "2025-01-01T00:00:00Z"})
     new = storage_class("new", "csi.example", meta=default | {"creationTimestamp": "2026-01-01T00:00:00Z"})
-    assert need(claim(storageClassName=None), old, new).binding is Binding.PROVISIONED
+    assert need(claim(storageClassName=None), old, new).binding is ClaimBinding.PROVISIONED
 
 
 def test_read_write_once_pod_is_exclusive() -> None:
