@@ -18,9 +18,9 @@ only): how far the free CPU of all machines that the course without reserve pred
 hours, percent, mean of the absolute value over origins. The `bound` rows know what no rule can (`Hindsight`): an error
 above 5 % there says that a machine's days are too unlike for any reserve of one size. `Sizes` says the same of one
 amount for a day, as a workload's size (`cotenant.policy.assess.sizes`), decided every twelve hours, with the rivals'
-settings chosen by that. `Held`: one amount for 24 h of all machines, as `cotenant assess` states it, decided every
-twelve hours, with its error, and how often its range (`cotenant.policy.assess.lent_range`) had what would have met the
-risk exactly; `not stated`: where the range says too little.
+settings chosen by that. `HeldMaximum`: one amount for 24 h of all machines, as `cotenant assess` states it, decided
+every twelve hours, with its error, and how often its range (`cotenant.policy.assess.lent_range`) had what would have
+met the risk exactly; `not stated`: where the range says too little.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ class SharedValues:
 
 
 class StoreView:
-    """Implements `Store`. `lag_s`: how late changes of others are heard of, at most."""
+    """Implements `KeyValueStore`. `lag_s`: how late changes of others are heard of, at most."""
 
     def __init__(self, shared: SharedValues, line: Line, lag_s: float = 0.5) -> None:
         self._shared, self._line, self.lag_s = shared, line, lag_s

@@ -53,9 +53,8 @@ def _one_by_one(
 
 
 def _together(name: str, summary: str, role: str, **features: object) -> TrainingPolicy:
-    return TrainingPolicy(
-        PolicyInfo(name, summary, role), replace(Features("best-fit", gang=GangMode.STRICT), **features)
-    )  # type: ignore[arg-type]
+    together = replace(Features("best-fit", gang=GangMode.STRICT), **features)  # type: ignore[arg-type]
+    return TrainingPolicy(PolicyInfo(name, summary, role), together)
 
 
 _REQUEUED = "jobs that are not complete after 5 min are requeued"

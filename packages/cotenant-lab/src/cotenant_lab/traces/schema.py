@@ -1,9 +1,9 @@
 """The declaration of a trace's table as data, and the report of reading one.
 
-A `TraceTable` names its columns with types, units and allowed ranges, the faults of a whole row (`RowRule`), its key and the
-time that must not go backwards. The reader (`read.py`) is independent of formats: it interprets these values. Every row
-read is either kept or counted under exactly one fault, so `rows_read == rows_kept + sum(b.rows for b in bad)` always
-holds.
+A `TraceTable` names its columns with types, units and allowed ranges, the faults of a whole row (`RowRule`), its key
+and the time that must not go backwards. The reader (`read.py`) is independent of formats: it interprets these
+values. Every row read is either kept or counted under exactly one fault, so `rows_read == rows_kept + sum(b.rows for
+b in bad)` always holds.
 """
 
 from __future__ import annotations

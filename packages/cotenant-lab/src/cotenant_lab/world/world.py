@@ -187,7 +187,8 @@ class World:
     def reports(self) -> Float:
         """The last report of each node that has arrived: float64[N, len(Report)], NaN where none has.
 
-        A node that is down, or whose reports are late or lost, keeps its last one; `Report.REPORTED_AT` shows its age.
+        A node that is down, or whose reports are late or lost, keeps its last one; `ReportColumn.REPORTED_AT` shows
+        its age.
         """
         return self._state.report.copy()
 

@@ -40,7 +40,7 @@ class _Counted:
 
 
 class SimulatedMachine:
-    """One node. Implements `Sensor`, `Discovery` and `KnobPort` (engine/node/interfaces.py)."""
+    """One node. Implements `Sensor`, `PodDiscovery` and `KnobPort` (engine/node/interfaces.py)."""
 
     def __init__(
         self,

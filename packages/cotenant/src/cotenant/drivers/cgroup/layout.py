@@ -2,8 +2,8 @@
 
 Distributions mount controllers separately (v1), joined (`cpu,cpuacct`), all in one tree (v2), or v1 with a v2 tree
 beside it that has only pressure and usage (hybrid); and an agent in a container sees the host's trees mounted
-elsewhere. `detect` reads mountinfo once and returns a `CgroupLayout`; everything else asks it for a controller's tree. For a
-root that mountinfo does not list (a copy, a test's tree), its folders are examined instead.
+elsewhere. `detect` reads mountinfo once and returns a `CgroupLayout`; everything else asks it for a controller's
+tree. For a root that mountinfo does not list (a copy, a test's tree), its folders are examined instead.
 Limits: later mounts are not seen; of a tree mounted several times, a complete mount wins, then the shortest path.
 
 Source: proc_pid_mountinfo(5); cgroups(7); systemd, docs/CGROUP_DELEGATION.md, for the names of hybrid set-ups.

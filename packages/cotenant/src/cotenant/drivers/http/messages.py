@@ -81,7 +81,9 @@ def header(scope: Scope, name: bytes) -> bytes:
 
 
 async def read_body(scope: Scope, receive: Receive, max_bytes: int | None = None) -> bytes:
-    """The request's body. `max_bytes`: a lower limit than the server's. Raises `BodyRefused` (413, 408) or `Disconnected`."""
+    """The request's body. `max_bytes`: a lower limit than the server's. Raises `BodyRefused` (413, 408) or
+    `Disconnected`.
+    """
     connection = connection_of(scope)
     limits = DEFAULTS if connection is None else connection.limits
     most = limits.body_bytes if max_bytes is None else max_bytes

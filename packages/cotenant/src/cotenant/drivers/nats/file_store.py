@@ -1,4 +1,4 @@
-"""Stored values as files of a folder, for one process. Implements `Store`."""
+"""Stored values as files of a folder, for one process. Implements `KeyValueStore`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Stored values in a bucket of NATS JetStream. Implements `Store`; what others write is heard at once and kept here."""
+"""Stored values in a bucket of NATS JetStream. Implements `KeyValueStore`; what others write is heard at once and
+kept here.
+"""
 
 from __future__ import annotations
 

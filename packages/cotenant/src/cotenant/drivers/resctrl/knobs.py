@@ -19,7 +19,7 @@ _STOOD = "stood\n"
 
 
 class ResctrlKnobs:
-    """Implements engine/node/interfaces.KnobPort for `Scope.RESCTRL`."""
+    """Implements engine/node/interfaces.KnobPort for `KnobScope.RESCTRL`."""
 
     def __init__(self, tree: ResctrlTree | None = None) -> None:
         self._tree = tree if tree is not None else ResctrlTree()

@@ -34,8 +34,8 @@ class DbusConnection(Protocol):
     """A connection to the bus."""
 
     def call(self, path: str, interface: str, method: str, signature: str, body: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The body of the answer. Raises `OSError` (and `TimeoutError`) where there is none, `SystemdRefused` for an error
-        of the other side.
+        """The body of the answer. Raises `OSError` (and `TimeoutError`) where there is none, `SystemdRefused` for an
+        error of the other side.
         """
         ...
 

@@ -31,7 +31,8 @@ class Shaping(Protocol):
 
 
 class GroupNetworkKnobs:
-    """Implements engine/node/interfaces.KnobPort for `KnobScope.NETWORK`. `process_of`: some process of a group, or None.
+    """Implements engine/node/interfaces.KnobPort for `KnobScope.NETWORK`. `process_of`: some process of a group, or
+    None.
 
     `identity_of`: names the namespace of a process, whatever its number; 0 is this host's.
     """

@@ -60,7 +60,7 @@ class TrafficControl(Protocol):
 
 
 class TcKnobs:
-    """Implements engine/node/interfaces.KnobPort for `Scope.TC`."""
+    """Implements engine/node/interfaces.KnobPort for `KnobScope.TC`."""
 
     def __init__(self, traffic: TrafficControl | None = None) -> None:
         self._traffic: TrafficControl = traffic if traffic is not None else Netlink()

@@ -1,4 +1,4 @@
-"""What the scheduling cycle gives to plugins that place pods themselves (`Host.cycle`).
+"""What the scheduling cycle gives to plugins that place pods themselves (`PluginHost.cycle`).
 
 A plugin that places whole groups, or reserves resources for future pods, works on the same ledger, queue and
 nominations as the cycle. One value with the components, and the calls by which a decision becomes an instruction. If

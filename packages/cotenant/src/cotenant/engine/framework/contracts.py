@@ -44,7 +44,7 @@ class Grouping(Plugin):
         yield from segments
 
     def place_group(self, group: QueuedGroup, now_s: float) -> None:
-        """Place a group whose key is `Whole` and names this plugin: all of it, or nothing is changed."""
+        """Place a group whose key is `WholeGroup` and names this plugin: all of it, or nothing is changed."""
         raise Permanent(f"group {group.key} is keyed as whole by a plugin that does not place it")
 
     def settle_groups(self, now_s: float) -> None:

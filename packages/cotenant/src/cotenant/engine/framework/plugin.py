@@ -103,7 +103,7 @@ class Plugin:
         return 0.0
 
     def sign(self, entry: PodInfo) -> Hashable:
-        """Distinguishes pods of equal labels, requests and demands. A `Whole`: all pods of that key are placed by
+        """Distinguishes pods of equal labels, requests and demands. A `WholeGroup`: all pods of that key are placed by
         `Grouping.place_group`.
         """
         return None

@@ -1,7 +1,7 @@
 """Answers of one round about single pods: whether each may move with the moves so far counted, and where it lands.
 
 All kinds of moves of a round share limits, budgets and the simulated cluster, and some must be taken back because a
-later part of the same purpose fails. One value that policies ask as their `Choice`; `trial` takes everything back
+later part of the same purpose fails. One value that policies ask as their `MoveDecider`; `trial` takes everything back
 unless it is kept.
 Limits: see `LandingSimulator` and `Undo`.
 """
@@ -35,7 +35,7 @@ class MoveTrial:
 
 
 class RoundChoice:
-    """See `Choice` (policy/rebalance/loads). `never`: why a pod may never move, asked by kinds whose pods were not
+    """See `MoveDecider` (policy/rebalance/loads). `never`: why a pod may never move, asked by kinds whose pods were not
     filtered before.
     """
 
@@ -116,9 +116,9 @@ class UnharmedChoice:
         self._choice = choice
 
     def admit(self, pod: LoadPod, node: str) -> str:
-        """See `Choice`."""
+        """See `MoveDecider`."""
         return self._choice.admit(pod, node)
 
     def land(self, pod: LoadPod, node: str, targets: Sequence[str]) -> Landing:
-        """See `Choice`."""
+        """See `MoveDecider`."""
         return self._choice.land(pod, node, targets, unharmed=True, by_prior=True)

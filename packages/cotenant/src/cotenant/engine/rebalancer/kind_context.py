@@ -83,7 +83,7 @@ class KindContext:
         return sorted(found, key=lambda pod_info: pod_info.seen.pod.key)
 
     def admit(self, pod: LoadPod, node: str) -> str:
-        """See `Choice`; a pod moves once."""
+        """See `MoveDecider`; a pod moves once."""
         if pod.uid in self.moved:
             return "it moves already"
         return pod.refused or self.choice.admit(pod, node)

@@ -87,7 +87,7 @@ class _Noted:
         self.land = context.land
 
     def admit(self, pod: LoadPod, node: str) -> str:
-        """See `Choice`."""
+        """See `MoveDecider`."""
         return self._context.admit(self._context.load_pod(self._context.choice.entries[pod.uid]), node)
 
 

@@ -25,7 +25,7 @@ from cotenant.policy.rebalance.loads.order import LoadPod, sorted_pods
 
 
 class RequestedMoves:
-    """Simulates requests beside a planner (see `WhatIf` in engine/migration)."""
+    """Simulates requests beside a planner (see `MoveSimulator` in engine/migration)."""
 
     def __init__(
         self, planner: Planner, kept: Callable[[float], Mapping[str, str]] = lambda now_s: MappingProxyType({})

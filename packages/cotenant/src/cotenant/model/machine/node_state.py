@@ -3,7 +3,7 @@ values.
 
 A policy must be a pure function of one value that the real agent, a recording and the lab can all produce. `NodeState`,
 rates and levels as integers with the unit in the name; None = unknown, which is not 0.
-Limits: one interval (the agent's period); policies that need longer windows get them as separate values (`Window`).
+Limits: one interval (the agent's period); policies that need longer windows get them as separate values (`UseWindow`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """How far what can be lent may be from what is said, by how far it was on earlier days of the same history.
 
 At each earlier origin the amount that was said and the one that would have met the risk exactly are known
-(`BackTestOutcome.lent`, `BackTestOutcome.in_hindsight`). The range is Student's prediction interval of one more such difference, as a
-share of the capacity: it counts days, not origins, because origins that share part of their horizon miss together. An
-amount whose range leaves half to twice itself is not to be stated: it would be a guess with a decimal point.
+(`BackTestOutcome.lent`, `BackTestOutcome.in_hindsight`). The range is Student's prediction interval of one more such
+difference, as a share of the capacity: it counts days, not origins, because origins that share part of their horizon
+miss together. An amount whose range leaves half to twice itself is not to be stated: it would be a guess with a
+decimal point.
 Limits: two judged days are the least, and their range is wide; a kind of day that the history does not have, such as
 its first weekend, is outside it.
 """

@@ -1,10 +1,10 @@
 """A workload profile by axis from windows of measurements: means of use, and slopes against the use of others.
 
 A report of a node says little of each resource, and a slope through three equal points is no sensitivity. For each
-workload and axis decayed sums of products are kept (`ShareMoments`), from which tendency is a mean and sensitivity the slope
-of the logarithm of what the pod suffers against the share of the node's CPUs that others use, with the pod's own use as
-second variable. A figure needs `MIN_WINDOWS` windows and, for a slope, neighbours whose use varies by `MIN_SPREAD`;
-otherwise the reason is said. `differs` says whether a new profile is worth a write.
+workload and axis decayed sums of products are kept (`ShareMoments`), from which tendency is a mean and sensitivity
+the slope of the logarithm of what the pod suffers against the share of the node's CPUs that others use, with the
+pod's own use as second variable. A figure needs `MIN_WINDOWS` windows and, for a slope, neighbours whose use varies
+by `MIN_SPREAD`; otherwise the reason is said. `differs` says whether a new profile is worth a write.
 Limits: others' CPU use stands for their use of all resources, so a learned slope of cache misses is "what neighbours do
 to it", not the cache alone (a run separates them); windows count as independent, so intervals are too narrow under slow
 changes.

@@ -76,7 +76,7 @@ class PeakColumns:
         self.settings = settings
         self.capacity = capacity
         self.pool: LearntPool = new_pool(settings, samples_per_hour)
-        self._counts = np.zeros((nodes, BUCKETS))  # rises, as `NodeHistory.rises`
+        self._counts = np.zeros((nodes, BUCKETS))  # rises, as `PeakHistory.rises`
         self._weight = np.zeros(nodes)
         self._rises_at_s = np.zeros(nodes)
         self._at_s = np.zeros(nodes)  # of the last measurement

@@ -11,9 +11,9 @@ Where a node rule allocates what no sum describes (devices, CPUs, NUMA nodes), i
 only: they order the rows, and on the first rows that can be cleared the victims are searched by the node rules' own
 answer (policy/placement/reprieve.py).
 
-Some residents are only useful together (`JobTotals`): a job that loses more members than it can spare loses all of them, on
-whatever rows they are. Members that a job cannot spare are reprieved first, a row on which no job is lost is preferred
-to every row on which one is, and where one is lost all of its members count in the comparison.
+Some residents are only useful together (`JobTotals`): a job that loses more members than it can spare loses all of
+them, on whatever rows they are. Members that a job cannot spare are reprieved first, a row on which no job is lost
+is preferred to every row on which one is, and where one is lost all of its members count in the comparison.
 Source: kube-scheduler's DefaultPreemption plugin and its choice of a node; jobs are our addition; Koordinator's
 sub-priority decides between pods of equal priority. Limits: every node is evaluated by columns, not a sample, and
 `_CLEARED` nodes by node rules, as kube-scheduler ends after enough candidates; among equal nodes the lowest row is

@@ -15,8 +15,8 @@ constraints are all sums keep kube-scheduler's procedure unchanged, in which a l
 price of several small ones.
 Limits: assumes that removing more residents never makes the pod infeasible; that fails where whole cores are required
 on one NUMA node, of which only the first that could serve is tried (policy/placement/cpus/node_fit.py), and then the
-set may be larger than necessary. Jobs (`Jobs`) are lost by the first procedure only; the improvement considers sets
-that lose no job.
+set may be larger than necessary. Jobs (`JobTotals`) are lost by the first procedure only; the improvement considers
+sets that lose no job.
 """
 
 from __future__ import annotations

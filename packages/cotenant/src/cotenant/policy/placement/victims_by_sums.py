@@ -23,7 +23,7 @@ STAYS, TEARS, BREAKS, GOES = range(4)
 
 
 class Losses(NamedTuple):
-    """`Jobs` without the members, for compiled code."""
+    """`JobTotals` without the members, for compiled code."""
 
     spare: Int
     violations: Int

@@ -9,9 +9,9 @@
 A page about a cluster shows what runs where, and a browser cannot send a header with its first request. A session is a
 random cookie that scripts cannot read and that other sites' pages do not send (HttpOnly, SameSite=Strict). The one-time
 token may be in a file, which is removed when it is used, so a parent process can hand one to its console without
-showing it in the process list. With `TokenReviewer`, a viewer logs in with a token of the cluster, and must be allowed to
-list nodes and pods in all namespaces: the page shows no less. That right is asked for again every `REVIEW_S`, and parts
-of the page about other kinds (`RIGHTS`) need the right to list those.
+showing it in the process list. With `TokenReviewer`, a viewer logs in with a token of the cluster, and must be
+allowed to list nodes and pods in all namespaces: the page shows no less. That right is asked for again every
+`REVIEW_S`, and parts of the page about other kinds (`RIGHTS`) need the right to list those.
 Limits: sessions end after `SESSION_S`, and at a restart unless a file keeps them (kept_sessions.py); everything but
 terminals, which are switched on apart, is read-only, so there are no roles.
 """

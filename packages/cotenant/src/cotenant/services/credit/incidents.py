@@ -57,7 +57,7 @@ class IncidentEndpoint:
         self.counts = {"booked": 0, "reversed": 0, "nothing": 0, "refused": 0, "failed": 0}
 
     async def answer(self, scope: Scope, receive: Receive) -> HttpAnswer:
-        """The answer to a request. Raises `Refused` and `Gone`."""
+        """The answer to a request. Raises `BodyRefused` and `Disconnected`."""
         outcome, answer = await self._answer(scope, receive)
         self.counts[outcome] += 1
         return answer

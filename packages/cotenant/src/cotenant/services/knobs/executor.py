@@ -2,8 +2,8 @@
 to the audit trail.
 
 Reads, writes and syncs block, and must happen in exactly the engine's order. Plain blocking calls, one round at a time,
-by one thread; an event loop calls through `local_keeper.py`. A port's error becomes a `InstructionFailure` for the engine,
-including unexpected ones: an error must not end the round halfway, since no other could start after it.
+by one thread; an event loop calls through `local_keeper.py`. A port's error becomes an `InstructionFailure` for the
+engine, including unexpected ones: an error must not end the round halfway, since no other could start after it.
 Limits: knobs that cannot be undone (memory.reclaim) are not leases: `once` writes them, outside the rounds, because the
 kernel may take seconds.
 """

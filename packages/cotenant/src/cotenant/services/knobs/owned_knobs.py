@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class OwnedKnobs:
-    """Implements engine/node/interfaces.KnobPort and KnobIdentity for `Scope.CGROUP`."""
+    """Implements engine/node/interfaces.KnobPort and KnobIdentity for `KnobScope.CGROUP`."""
 
     def __init__(self, files: CgroupKnobs, systemd: SystemdManager, facts: Callable[[], KubeletFacts]) -> None:
         self._files = files

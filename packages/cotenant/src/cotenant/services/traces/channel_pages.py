@@ -59,7 +59,7 @@ class ChannelPages:
     changed: Callable[[], None] | None = None
 
     async def answer(self, scope: Scope, receive: Receive) -> HttpAnswer:
-        """The answer to a request at `CHANNELS`. Raises `Refused`, `Gone`."""
+        """The answer to a request at `CHANNELS`. Raises `BodyRefused`, `Disconnected`."""
         match scope["method"]:
             case "GET" | "HEAD":
                 return self._page()

@@ -52,7 +52,7 @@ class ProfilePages:
     _kept: OrderedDict[tuple[str, str], _Kept] = field(default_factory=OrderedDict)  # by namespace and name
 
     async def take(self, scope: Scope, receive: Receive, namespace: str, holder: str) -> HttpAnswer:
-        """The answer to a POST. Raises `Refused`, `Gone`."""
+        """The answer to a POST. Raises `BodyRefused`, `Disconnected`."""
         name = _name(scope)
         if not name or len(name) > _MAX_NAME or not name.isprintable():
             return _error(400, f"name: expected the guid of a container, at most {_MAX_NAME} characters")

@@ -36,7 +36,7 @@ def test_original_values_are_persisted_in_one_durable_write_before_any_knob_is_w
     assert kinds(world.executed) == [
         *("ReadCurrent", "ReadCurrent", "Persist"),
         *("Write", "ReadBack", "Write", "ReadBack"),
-        *("Persist", "Audit", "Audit"),
+        *("Persist", "AuditLine", "AuditLine"),
     ]
     first, last = (step for step in world.executed if isinstance(step, Persist))
     assert (first.durable, last.durable) == (True, False)

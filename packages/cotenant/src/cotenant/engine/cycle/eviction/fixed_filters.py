@@ -3,7 +3,7 @@
 Reasons count the nodes that each filter rejects, and preemption must not clear a node that a filter rejects in any
 case. These filters are listed here once, in kube-scheduler's order of plugins; both read the list
 (engine/cycle/rejections.py, engine/cycle/eviction/preemption.py). Nodes with equal taints are evaluated once.
-Limits: rules of narrowing say themselves whether evictions help (`Rule.yields`).
+Limits: rules of narrowing say themselves whether evictions help (`RuleResult.yields`).
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ descriptions.
 Each member's event may concern every member, and a round asks about thousands of pods. The records are kept by
 engine/plugins/gangs/membership.py; here the gangs that changed are processed once before a round (`turn`): members
 whose gate or key changed are queued again, and PodGroups get their status. Nothing is placed here: a bundle of Strict
-gangs is queued under one key (`WholeGroup`) and placed by engine/plugins/gangs/judging.py; members of NonStrict gangs are
-placed one by one, hold their nodes (engine/plugins/gangs/waiting.py), and are queued under one key only while their
-gang is in back-off (engine/plugins/gangs/back_off.py).
+gangs is queued under one key (`WholeGroup`) and placed by engine/plugins/gangs/judging.py; members of NonStrict
+gangs are placed one by one, hold their nodes (engine/plugins/gangs/waiting.py), and are queued under one key only
+while their gang is in back-off (engine/plugins/gangs/back_off.py).
 
 Limits: a bundle with one Strict gang is Strict as a whole; topology counts for Strict gangs. Source: Koordinator,
 pkg/scheduler/plugins/coscheduling.

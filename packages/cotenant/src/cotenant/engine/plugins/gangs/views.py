@@ -19,7 +19,7 @@ class MemberView:
 
     pod: str  # namespace/name
     uid: str
-    state: str  # a `State` in lower case; succeeded or failed for one that has ended
+    state: str  # a `SchedulingState` in lower case; succeeded or failed for one that has ended
     node: str = ""
     told: str = ""  # the last message of its condition
 

@@ -32,7 +32,7 @@ class Assumed:
 
 
 class ClaimLedger:
-    """All claims. Implements `Usage` of policy/claims/allocator.py."""
+    """All claims. Implements `DeviceUsage` of policy/claims/allocator.py."""
 
     def __init__(
         self, touched: Callable[[DeviceId], None], observed: Callable[[Collection[DeviceId], bool], None]

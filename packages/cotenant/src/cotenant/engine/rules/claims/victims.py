@@ -22,7 +22,7 @@ _SEARCH_STEPS = 2_000  # of each of up to 1,500 searches
 
 
 class UsageWithout:
-    """The ledger without some claims, and with devices that are chosen meanwhile. Implements `Usage`."""
+    """The ledger without some claims, and with devices that are chosen meanwhile. Implements `DeviceUsage`."""
 
     def __init__(self, ledger: ClaimLedger, gone: frozenset[str]) -> None:
         self._ledger = ledger

@@ -57,8 +57,8 @@ PREFERENCE_WEIGHT = 100.0  # score of a row that satisfies the preferences, on t
 
 
 class Cpus:
-    """The CPU rule. Implements `NodeRules`, `Clearing`, `Vacating`, `Widening`, `Surplus`, `Lending` and `NumaHost`
-    of engine/framework/node_rules.py.
+    """The CPU rule. Implements `NodeRules`, `ClearingRules`, `Vacating`, `Widening`, `Surplus`, `LendingRules` and
+    `NumaHost` of engine/framework/node_rules.py.
     """
 
     name = NAME

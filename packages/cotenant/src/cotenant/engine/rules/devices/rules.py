@@ -71,7 +71,7 @@ class _Pod:
 
 
 class DeviceRules:
-    """Implements `NodeRules`, `Clearing`, `Vacating`, `Lending` and `NumaProvider` of
+    """Implements `NodeRules`, `ClearingRules`, `Vacating`, `LendingRules` and `NumaProvider` of
     engine/framework/node_rules.py.
     """
 

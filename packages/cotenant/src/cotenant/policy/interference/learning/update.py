@@ -84,8 +84,8 @@ def observe(
     now_s: float,
     settings: Float,
 ) -> int:
-    """Update `table` and `sibling` (mean and variance) in place by a `LearningRound`; returns the number of windows that
-    were used.
+    """Update `table` and `sibling` (mean and variance) in place by a `LearningRound`; returns the number of windows
+    that were used.
     """
     h = np.zeros(3)
     gains = np.zeros(3)

@@ -1,8 +1,8 @@
 """Eviction goals: the triggers, their thresholds, and the amounts to free.
 
 A node runs out of memory, its CPU is nearly all in use, or more was requested than it still has. Koordinator's
-triggers. Each has a threshold at which it fires and a lower mark down to which it frees; a `EvictionGoal` has amounts and the
-currency in which they count: actual use, or requests.
+triggers. Each has a threshold at which it fires and a lower mark down to which it frees; an `EvictionGoal` has
+amounts and the currency in which they count: actual use, or requests.
 Limits: whole percents, truncated like upstream. A trigger that is not configured does not fire.
 
 No configuration can select production pods: the priority threshold is at most the upper end of the mid band.

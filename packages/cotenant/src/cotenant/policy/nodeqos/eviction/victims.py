@@ -83,8 +83,8 @@ class VictimChoice:
 
 
 def shortfalls(choice: VictimChoice, unit: str) -> tuple[Reason, ...]:
-    """Reasons for shortfalls that remain after evicting every eligible pod; `unit` as in `EvictionGoal`'s terms: "mCPU" or
-    "bytes".
+    """Reasons for shortfalls that remain after evicting every eligible pod; `unit` as in `EvictionGoal`'s terms:
+    "mCPU" or "bytes".
     """
     write = cpu if unit == "mCPU" else size
     return tuple(

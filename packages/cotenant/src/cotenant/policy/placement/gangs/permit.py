@@ -2,8 +2,8 @@
 policy.
 
 What counts towards the minimum (members waiting with a node, running members, the past) depends on the policy, and all
-gangs of a bundle must reach theirs. One tally per gang. `GangTally.is_met` says whether enough of its members have a node;
-`pre_enqueue` checks over the tallies of a bundle whether there are enough members at all.
+gangs of a bundle must reach theirs. One tally per gang. `GangTally.is_met` says whether enough of its members have a
+node; `pre_enqueue` checks over the tallies of a bundle whether there are enough members at all.
 Limits: the caller counts, and asks every gang of a bundle.
 
 Source: Koordinator, pkg/scheduler/plugins/coscheduling/core (PreEnqueue, Permit). One point is stricter: with

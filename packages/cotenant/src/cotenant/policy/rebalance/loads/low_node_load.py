@@ -2,12 +2,12 @@
 
 Moving pods of an overloaded node helps only if other nodes have room for their measured use, now and after the earlier
 moves of the round. The most loaded node first, its pods in order (order.py); a pod moves if the limits admit it
-(`MoveDecider.admit`) and it lands on a node whose use then stays within its thresholds (`MoveDecider.land`, the scheduler's
-simulation; first fit in tests). Use is accounted only for pods that move. Moves begin where a node is above a threshold
-by `min_relief_percent` and end where it is below: a band, so that a node at its threshold is not moved about. A node is
-done when it is no longer above its thresholds, or no target has room. Node-level work precedes production-level work;
-both share what is left of nodes that are low for both. Differences from upstream: use is not reserved for candidates
-that do not move; a resource that no target has does not end the round.
+(`MoveDecider.admit`) and it lands on a node whose use then stays within its thresholds (`MoveDecider.land`, the
+scheduler's simulation; first fit in tests). Use is accounted only for pods that move. Moves begin where a node is
+above a threshold by `min_relief_percent` and end where it is below: a band, so that a node at its threshold is not
+moved about. A node is done when it is no longer above its thresholds, or no target has room. Node-level work
+precedes production-level work; both share what is left of nodes that are low for both. Differences from upstream:
+use is not reserved for candidates that do not move; a resource that no target has does not end the round.
 Limits: use of a moved pod is taken to be the same on the new node; limits of disruption budgets are the caller's
 (`MoveDecider.admit`).
 Source: Koordinator, pkg/descheduler/framework/plugins/loadaware/low_node_load.go.

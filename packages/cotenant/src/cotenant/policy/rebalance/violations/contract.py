@@ -1,7 +1,7 @@
 """Common values of the repairs, and one attempt to move a pod.
 
-A repair proposes pods, `MoveDecider` (loads/low_node_load.py) says whether each may move and where it lands, and what stays
-is kept with its reason.
+A repair proposes pods, `MoveDecider` (loads/low_node_load.py) says whether each may move and where it lands, and
+what stays is kept with its reason.
 """
 
 from __future__ import annotations

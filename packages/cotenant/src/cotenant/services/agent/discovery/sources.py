@@ -54,7 +54,9 @@ def plain(pods: Sequence[NodePod]) -> DiscoverySource:
 
 @dataclass(slots=True)
 class DiscoverySources:
-    """All sources as one. Implements engine/node/interfaces.PodDiscovery, and never raises for an unavailable source."""
+    """All sources as one. Implements engine/node/interfaces.PodDiscovery, and never raises for an unavailable
+    source.
+    """
 
     monotonic: Callable[[], float]
     sources: list[DiscoverySource] = field(default_factory=list)

@@ -110,7 +110,8 @@ class GroupDriver:
 
     async def _outbid(self, fenced: Fenced) -> None:
         """Whose record is stored has the group. So where it is still ours, an agent that has seen a higher epoch has it
-        from a controller whose clock is ahead, or that asked and stored nothing. Raises `RevisionConflict` where it is not.
+        from a controller whose clock is ahead, or that asked and stored nothing. Raises `RevisionConflict` where it
+        is not.
         """
         record = self.record
         self._record = replace(record, epoch=max(record.epoch, fenced.epoch) + 1)

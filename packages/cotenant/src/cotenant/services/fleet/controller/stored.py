@@ -40,11 +40,11 @@ class FleetStore:
         return [found for name in names if (found := self.group(name)) is not None]
 
     async def put_group(self, record: GroupRecord, revision: int) -> int:
-        """Write over that revision (0: there was none). Raises `Conflict`, `Transient`."""
+        """Write over that revision (0: there was none). Raises `RevisionConflict`, `Transient`."""
         return await self._store.put(_GROUP + record.name, encode(record), revision)
 
     async def forget_group(self, found: StoredGroup) -> None:
-        """Delete it, unless it was changed since. Raises `Conflict`, `Transient`."""
+        """Delete it, unless it was changed since. Raises `RevisionConflict`, `Transient`."""
         await self._store.delete(_GROUP + found.record.name, found.revision)
 
     def configuration(self, role: str, platform: str) -> Registered:
