@@ -18,8 +18,8 @@ from pathlib import Path
 
 from cotenant.drivers.logs.patterns import searcher
 from cotenant.drivers.logs.tail import Tail
+from cotenant.engine.logs.log_page import LogReading
 from cotenant.engine.logs.log_stream import LogStream
-from cotenant.engine.logs.reading import LogReading
 from cotenant.engine.logs.ring import LogRing
 from cotenant.model.fleet.logs import LogPage, ReadLogs
 from cotenant.services.fleet.functions.logs.kept import KeptLog

@@ -58,7 +58,7 @@ from cotenant.services.reporting import payload, signals, stories
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.load_aware import parse_settings
 from cotenant.services.scheduling.watches import EngineWatches
-from cotenant.services.zones.reading import definition_of
+from cotenant.services.zones.zone_files import definition_of
 from cotenant_lab.traces.read import read_table
 
 

@@ -26,8 +26,8 @@ from cotenant.engine.manager.node_ratios import NodeRatioKeeper
 from cotenant.engine.manager.quota_profiles import QuotaProfiles
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import Quota
-from cotenant.services.lint.judging import lint
-from cotenant.services.lint.reading import read_manifests
+from cotenant.services.lint.manifest_reading import read_manifests
+from cotenant.services.lint.manifest_verdicts import lint
 from cotenant.services.manager.watches import ConfigSource, ManagerWatches
 from cotenant.services.reviewing.facts import WebhookFacts
 from cotenant.services.reviewing.review import API_VERSION, KIND, read_review, write_review

@@ -19,8 +19,8 @@ from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.snapshot.archive import read_archive
 from cotenant.drivers.kube.snapshot.kinds import COPIED
-from cotenant.drivers.kube.snapshot.reading import read_snapshot
 from cotenant.drivers.kube.snapshot.snapshot import KindReading
+from cotenant.drivers.kube.snapshot.snapshot_reading import read_snapshot
 
 pytestmark = pytest.mark.slow
 

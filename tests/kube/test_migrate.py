@@ -15,7 +15,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS
 from cotenant.drivers.kube.kinds.namespace import NAMESPACES
 from cotenant.services.migrate.installed import from_cluster
-from cotenant.services.migrate.judging import judge
+from cotenant.services.migrate.koordinator_pieces import judge
 from cotenant.services.migrate.protocol import MigrationVerdict
 
 pytestmark = pytest.mark.slow  # a server

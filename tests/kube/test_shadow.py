@@ -38,7 +38,7 @@ from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.scheduler.configured_options import options_of, own_profile, profiles_of
 from cotenant.services.scheduler.process import SchedulerProcess
 from cotenant.services.scheduler.shadow.process import COMPONENT, ShadowProcess
-from cotenant.services.scheduler_config.reading import parse_config
+from cotenant.services.scheduler_config.configuration_file import parse_config
 from cotenant.services.scheduling.options import Options
 from cotenant_local.apiserver import patching
 from cotenant_local.apiserver.http.app import ApiServerApp

@@ -27,7 +27,7 @@ from cotenant.drivers.kube.kinds.spread_selectors import MatchingObject
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.settings import EngineSettings
 from cotenant.policy.placement.profiles import profile
-from cotenant.services.scheduler_config.reading import SchedulerConfig, parse_config
+from cotenant.services.scheduler_config.configuration_file import SchedulerConfig, parse_config
 
 from .conftest import Kube
 

@@ -21,7 +21,7 @@ from cotenant.engine.node.recovery.incident import IncidentEvent, TroubleReading
 from cotenant.engine.node.recovery.incident import Proof as IncidentProof
 from cotenant.engine.node.recovery.stages import IncidentStage, RecoveryRung
 from cotenant.engine.node.recovery.story import IncidentStory, ServiceStory
-from cotenant.engine.plugins.gangs.views import GangView, MemberView
+from cotenant.engine.plugins.gangs.gang_view import GangView, MemberView
 from cotenant.engine.plugins.reservations.instructions import ReservationView
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.workload_profile import (
@@ -47,7 +47,7 @@ from cotenant.services.agent.http import HoldsPage, LeasesPage, PodPage, StatePa
 from cotenant.services.scheduler.pages.encoding import page
 from cotenant_lab.contract import Measures, RunResult, RunSpec
 from cotenant_lab.metrics_by_workload import catalogue
-from cotenant_lab.report.views import metric_views
+from cotenant_lab.report.run_answers import metric_views
 from cotenant_lab.storage import run_path, save_result, write_json
 
 AT_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z

@@ -28,7 +28,7 @@ from cotenant.engine.state.reports import NodeReports
 from cotenant.model.cluster.extender import Extender
 from cotenant.model.decisions.answers import WhatIf
 from cotenant.policy.placement.profiles import profile
-from cotenant.services.scheduler_config.reading import convert_config
+from cotenant.services.scheduler_config.configuration_file import convert_config
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.engine import scheduling_engine
 from cotenant.services.scheduling.options import Options

@@ -16,11 +16,11 @@ from tests.fakes.cluster.assessed import node, pod, replica_set, snapshot
 from cotenant.drivers.kube.snapshot.archive import MANIFEST, read_archive, write_archive
 from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
 from cotenant.model.errors import InvalidInput
-from cotenant.services.assess.judging import assess
 from cotenant.services.assess.page import page
 from cotenant.services.assess.what_ifs.comparing import compared
 from cotenant.services.assess.what_ifs.outcomes import CaseInputs
 from cotenant.services.assess.what_ifs.writing import read_what_ifs
+from cotenant.services.assess.whole_report import assess
 
 SCRIPTS = ("متجر", "商店", "магазин", "דוכן", "दुकान", "ร้าน", "🛒", "ﬀ\u0301", "\u202eabc", "a\u0000b", "x" * 300)
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
-from cotenant.model.zones.reading import GroupReading, ZoneReading
 from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneInstruction, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
+from cotenant.model.zones.zone_reading import GroupReading, ZoneReading
 from cotenant.policy.zone.deciding import ZoneConfig
 
 ROWS = {"web": ZoneRow(ZoneClass.SERVICE, late_us=5000), "batch": ZoneRow(ZoneClass.BATCH)}

@@ -10,10 +10,10 @@ import pytest
 from tests.unit.deploy.chart import SHADOW, helm_only, objects, pod, refusal
 
 from cotenant.services.migrate.installed import Installed
-from cotenant.services.migrate.judging import judge
+from cotenant.services.migrate.koordinator_pieces import judge
 from cotenant.services.migrate.setup import files
 from cotenant.services.scheduler.arguments import SchedulerArguments, names_of
-from cotenant.services.scheduler_config.reading import read_config
+from cotenant.services.scheduler_config.configuration_file import read_config
 
 WRITTEN: dict[str, Any] = {
     "profiles": [{"schedulerName": "first"}, {"schedulerName": "second"}],

@@ -26,7 +26,7 @@ from cotenant_lab.contract import RunSpec, Scenario
 from cotenant_lab.experiment import ExperimentPlan
 from cotenant_lab.provenance import provenance, save_experiment
 from cotenant_lab.report.page import write_report
-from cotenant_lab.report.views import metric_views
+from cotenant_lab.report.run_answers import metric_views
 from cotenant_lab.seeds import read_seeds
 from cotenant_lab.workload_file import WorkloadFile, is_workload_file, read_workload_file
 

@@ -25,7 +25,7 @@ from cotenant_lab.provenance import provenance
 from cotenant_lab.report.tuning_page import TuningFacts, label, sentence, shown, write_tuning_page
 from cotenant_lab.scenarios.competitors import competitor
 from cotenant_lab.seeds import read_seeds
-from cotenant_lab.tuning.judging import MAX_JUDGED, Tuned, judge
+from cotenant_lab.tuning.held_out import MAX_JUDGED, Tuned, judge
 from cotenant_lab.tuning.objectives import OBJECTIVES
 from cotenant_lab.tuning.search import Evaluator, Knobs, TuningTrial, load_optuna, search
 from cotenant_lab.tuning.spaces import SPACES, Space, space_of

@@ -20,7 +20,7 @@ from cotenant.model.assess.figure import AssessedFigure, counted, unknown
 from cotenant.model.assess.what_if import WhatIfChanges
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.assess.predictor import DAY_S
-from cotenant.services.assess.reading import read_files
+from cotenant.services.assess.copy_reading import read_files
 from cotenant.services.assess.what_ifs.comparing import compared
 from cotenant.services.assess.what_ifs.outcomes import CaseInputs, CaseOutcome
 from cotenant_lab.crowding import Crowd, law_of_seed, profiles_of, slowdowns

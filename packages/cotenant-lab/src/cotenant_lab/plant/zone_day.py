@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
-from cotenant.model.zones.reading import ZoneReading
 from cotenant.model.zones.setting import USUAL_MODES, Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import Attach, Verify, ZoneInstruction
 from cotenant.model.zones.table import ZoneClass, ZoneRow
+from cotenant.model.zones.zone_reading import ZoneReading
 from cotenant.policy.zone.deciding import ZoneConfig
 from cotenant.policy.zone.scenes import outcome_of
 from cotenant_lab.plant.zone_schedulers import TaskSpec, ZoneCpu

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cotenant.model.zones.reading import GroupReading, MachineSigns, ZoneReading
 from cotenant.model.zones.setting import ZoneMode
 from cotenant.model.zones.table import ZoneClass
+from cotenant.model.zones.zone_reading import GroupReading, MachineSigns, ZoneReading
 
 SLICE_US = {ZoneMode.LATENCY: 4_000, ZoneMode.WEIGHTED: 4_000, ZoneMode.THROUGHPUT: 20_000}
 STARVED_US = 1_000_000

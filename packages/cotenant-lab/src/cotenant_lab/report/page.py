@@ -22,8 +22,8 @@ from cotenant_lab.report import load_figures, machines, shape_figures, tables
 from cotenant_lab.report.drawing import FigureData, percent
 from cotenant_lab.report.findings import findings
 from cotenant_lab.report.palette import styles
+from cotenant_lab.report.run_answers import LAB_VIEW
 from cotenant_lab.report.runs import MAX_FRAMES, Carried, carried
-from cotenant_lab.report.views import LAB_VIEW
 
 
 def write_report(path: Path, comparison: Comparison, origin: Provenance) -> None:

@@ -23,7 +23,7 @@ from cotenant.model.results.views import MachineFramesView, curve_view, frames_v
 from cotenant_lab.comparison import Comparison
 from cotenant_lab.comparison_object import to_object
 from cotenant_lab.contract import RunResult
-from cotenant_lab.report.views import EmbeddedPage, EmbeddedRuns, metric_views
+from cotenant_lab.report.run_answers import EmbeddedPage, EmbeddedRuns, metric_views
 
 MAX_BYTES = 700_000  # of deflated curves and machines, in base64
 MAX_FRAMES = 48  # of the machines of a run

@@ -21,7 +21,7 @@ from cotenant_lab import storage
 from cotenant_lab.provenance import Provenance
 from cotenant_lab.report.page import heading, tables_and_pictures
 from cotenant_lab.statistics import Interval
-from cotenant_lab.tuning.judging import JudgedTrial, Tuned
+from cotenant_lab.tuning.held_out import JudgedTrial, Tuned
 from cotenant_lab.tuning.objectives import OBJECTIVES, TuningObjective
 from cotenant_lab.tuning.search import TuningTrial
 

@@ -26,7 +26,7 @@ from cotenant.model.pages.figures import (
     over,
 )
 from cotenant.model.pages.values import PLACES, values
-from cotenant_lab.report.views import EmbeddedPage, EmbeddedRuns
+from cotenant_lab.report.run_answers import EmbeddedPage, EmbeddedRuns
 
 CONSOLE = Path(__file__).parents[5] / "console" / "src"
 

@@ -13,7 +13,7 @@ from cotenant.cli.main import main
 from cotenant.drivers.kube.snapshot.archive import read_archive
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.errors import InvalidInput
-from cotenant.services.assess.judging import assess
+from cotenant.services.assess.whole_report import assess
 from cotenant_lab.cli.commands import DUMPED
 from cotenant_lab.cli.dumping import TAKEN_S, copy_of
 from cotenant_lab.traces.clusters import READERS, trace_cluster

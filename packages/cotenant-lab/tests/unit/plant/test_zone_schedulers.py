@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.model.zones.reading import GroupReading
 from cotenant.model.zones.setting import USUAL_MODES, ZoneMode
 from cotenant.model.zones.table import ZoneClass
+from cotenant.model.zones.zone_reading import GroupReading
 from cotenant_lab.plant.zone_schedulers import STARVED_US, TaskSpec, ZoneCpu
 
 HOG = TaskSpec("batch", ZoneClass.BATCH)

@@ -7,7 +7,7 @@ import pytest
 from cotenant.model.errors import InvalidInput
 from cotenant_lab.contract import Measures
 from cotenant_lab.statistics import Interval
-from cotenant_lab.tuning.judging import selected, verdict
+from cotenant_lab.tuning.held_out import selected, verdict
 from cotenant_lab.tuning.objectives import dominates, front, spread_over, values
 from cotenant_lab.tuning.search import TuningTrial
 from cotenant_lab.tuning.spaces import space_of

@@ -12,7 +12,7 @@ import msgspec
 from cotenant.drivers.kube.manifests.errors import Manifest
 from cotenant.policy.overcommit.facts import Policy
 from cotenant.policy.overcommit.strategy import KEY, ColocationStrategy
-from cotenant.services.offers.reading import CONFIG_NAME, CONFIG_NAMESPACE
+from cotenant.services.offers.offer_sources import CONFIG_NAME, CONFIG_NAMESPACE
 
 POLICIES = tuple(entry.value for entry in Policy if entry is not Policy.REQUEST)  # of CPU
 

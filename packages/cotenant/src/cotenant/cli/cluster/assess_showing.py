@@ -19,11 +19,11 @@ from cotenant.model.assess.what_if import AskedCases
 from cotenant.model.errors import Permanent
 from cotenant.model.printable import printable
 from cotenant.services.assess.arguments import ReadArguments
-from cotenant.services.assess.judging import assess as judge
+from cotenant.services.assess.copy_reading import read_cluster, read_files, read_use, without_names
 from cotenant.services.assess.page import page
-from cotenant.services.assess.reading import read_cluster, read_files, read_use, without_names
 from cotenant.services.assess.what_ifs.comparing import compared
 from cotenant.services.assess.what_ifs.outcomes import CaseInputs
+from cotenant.services.assess.whole_report import assess as judge
 from cotenant.services.prices import price_table
 
 INCOMPLETE = 3  # exit status: something could not be read, the rest is there

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from cotenant.services.lint.judging import LintFinding
+    from cotenant.services.lint.manifest_verdicts import LintFinding
 
 
 def lint(
@@ -31,9 +31,9 @@ def lint(
     import msgspec
 
     from cotenant.model.errors import InvalidInput
-    from cotenant.services.lint.judging import CHANGE, REFUSED, WARNING
-    from cotenant.services.lint.judging import lint as judge
-    from cotenant.services.lint.reading import read_file, read_manifests
+    from cotenant.services.lint.manifest_reading import read_file, read_manifests
+    from cotenant.services.lint.manifest_verdicts import CHANGE, REFUSED, WARNING
+    from cotenant.services.lint.manifest_verdicts import lint as judge
 
     if not files:
         raise InvalidInput("FILE", "none", "at least one file")

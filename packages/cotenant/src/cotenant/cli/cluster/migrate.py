@@ -17,7 +17,7 @@ from cotenant.services.options import Context, Kubeconfig
 
 if TYPE_CHECKING:
     from cotenant.services.migrate.installed import Installed
-    from cotenant.services.migrate.judging import JudgedInstallation
+    from cotenant.services.migrate.koordinator_pieces import JudgedInstallation
 
 app = App(
     name="migrate",
@@ -54,7 +54,7 @@ def koordinator(
     import msgspec
 
     from cotenant.services.migrate.installed import from_files
-    from cotenant.services.migrate.judging import judge
+    from cotenant.services.migrate.koordinator_pieces import judge
     from cotenant.services.migrate.setup import files
 
     if file and (kubeconfig is not None or context):

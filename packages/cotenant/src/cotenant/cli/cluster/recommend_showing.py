@@ -14,11 +14,11 @@ from cotenant.model.printable import printable
 from cotenant.model.quantities import format_bytes, format_milli
 from cotenant.model.sizes.recommendation import Recommendation, SizeBackTest, SizeBasis
 from cotenant.services.assess.arguments import ReadArguments
-from cotenant.services.assess.reading import read_files, read_use
+from cotenant.services.assess.copy_reading import read_files, read_use
 from cotenant.services.prices import price_table
 from cotenant.services.sizes.forms import written
-from cotenant.services.sizes.reading import SizedCluster, read_sized_cluster, sized_copy
 from cotenant.services.sizes.recommending import Advice, SizeQuery, advise
+from cotenant.services.sizes.size_facts import SizedCluster, read_sized_cluster, sized_copy
 
 INCOMPLETE = 3  # exit status: something could not be read or recommended, the rest is there
 _NO_HISTORY = "The copy has no use over time: `cotenant assess dump --prometheus URL` makes one that has."

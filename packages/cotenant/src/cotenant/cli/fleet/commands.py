@@ -165,7 +165,7 @@ def up(
     from cotenant.model.fleet.requests import Up
     from cotenant.model.fleet.template import start_order
     from cotenant.services.fleet.operator import bring_group
-    from cotenant.services.fleet.templates.reading import read_template
+    from cotenant.services.fleet.templates.group_file import read_template
 
     template = read_template(file, os.environ, group)
     if dry_run:

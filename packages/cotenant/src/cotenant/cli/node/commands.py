@@ -30,9 +30,9 @@ def status(
     json: Json = False,
 ) -> int:
     """The machine and its groups over one second, its agent, and what this machine can and cannot do."""
-    from cotenant.cli.node import views
+    from cotenant.cli.node import status_commands
 
-    return views.status(agent, groups, json)
+    return status_commands.status(agent, groups, json)
 
 
 @app.command
@@ -68,9 +68,9 @@ def watch(
     ] = False,
 ) -> int:
     """The machine and its groups, repeatedly."""
-    from cotenant.cli.node import views
+    from cotenant.cli.node import status_commands
 
-    return views.watch(agent, groups, every, count, json)
+    return status_commands.watch(agent, groups, every, count, json)
 
 
 @app.command
@@ -103,9 +103,9 @@ def explain(
     json: Json = False,
 ) -> int:
     """Why a group or pod is limited: the held knobs, the rules, their numbers, and when each is released."""
-    from cotenant.cli.node import views
+    from cotenant.cli.node import status_commands
 
-    return views.explain(group, agent, state_dir, json)
+    return status_commands.explain(group, agent, state_dir, json)
 
 
 @app.command
@@ -121,9 +121,9 @@ def knobs(
     """The held knobs, their original values and rules. Exit status with --restore: 1 where something could not be
     restored or read.
     """
-    from cotenant.cli.node import views
+    from cotenant.cli.node import status_commands
 
-    return views.knobs(agent, state_dir, restore, json)
+    return status_commands.knobs(agent, state_dir, restore, json)
 
 
 @app.command

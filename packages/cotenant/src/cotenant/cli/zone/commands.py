@@ -84,7 +84,7 @@ def create(
     from cotenant.cli.zone.showing import summary
     from cotenant.services.zones.client import ZoneClient
     from cotenant.services.zones.package import definition_file
-    from cotenant.services.zones.reading import definition_of, read_text
+    from cotenant.services.zones.zone_files import definition_of, read_text
 
     file = definition_file(file, packages_dir)
     text = read_text(file)
@@ -200,7 +200,7 @@ def pack(
     `cotenant zone create` starts it.
     """
     from cotenant.services.zones.package import SUFFIX, pack
-    from cotenant.services.zones.reading import read_definition
+    from cotenant.services.zones.zone_files import read_definition
 
     target = package or Path(f"{read_definition(file).zone}{SUFFIX}")
     _show_package(target, pack(file, target).files, json)

@@ -18,7 +18,7 @@ import numpy as np
 from cotenant.engine.cycle.rejections import FIT
 from cotenant.engine.explain.what_if import WhatIfView
 from cotenant.engine.registry import PluginRegistry
-from cotenant.engine.rules.devices.views import DeviceSummary, NodeDeviceSummary
+from cotenant.engine.rules.devices.device_view import DeviceSummary, NodeDeviceSummary
 from cotenant.engine.rules.use.rules import NAME as PREDICTED_USE
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.devices.request import CARDS, RESOURCES, WHOLE, type_of

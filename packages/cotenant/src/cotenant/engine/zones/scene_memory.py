@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.model.machine.node_decision import Reason
-from cotenant.model.zones.reading import SwitchTo, ZoneReading
 from cotenant.model.zones.setting import ZoneMode, ZoneSetting
+from cotenant.model.zones.zone_reading import SwitchTo, ZoneReading
 from cotenant.policy.zone.scenes import SceneTable, ZoneScene, choose, outcome_of, recognise
 
 

@@ -21,12 +21,12 @@ from cotenant.engine.zones import transitions
 from cotenant.engine.zones.scene_memory import SceneMemory
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.node_decision import DecisionTerm, Reason
-from cotenant.model.zones.reading import ChangeRows, Stay, SwitchTo, ZoneReading
 from cotenant.model.zones.setting import FAIR, LADDER, USUAL_MODES, Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneChange, ZoneInstruction, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneRow
+from cotenant.model.zones.zone_reading import ChangeRows, Stay, SwitchTo, ZoneReading
+from cotenant.policy.zone.canary import judge
 from cotenant.policy.zone.deciding import Memory, ZoneConfig, decide
-from cotenant.policy.zone.judging import judge
 
 HISTORY_LENGTH = 64
 _MAX_BAN_FACTOR = 64

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cotenant.model.machine.node_decision import Reason
-from cotenant.model.zones.reading import ZoneReading
 from cotenant.model.zones.setting import ZoneSetting
 from cotenant.model.zones.table import ZoneRow
+from cotenant.model.zones.zone_reading import ZoneReading
 
 
 class ZoneState(StrEnum):

@@ -18,9 +18,9 @@ from math import inf
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_decision import DecisionTerm, Reason
-from cotenant.model.zones.reading import ChangeRows, Decision, Stay, SwitchTo, ZoneReading
 from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import HEAVIEST, ZoneClass, ZoneRow
+from cotenant.model.zones.zone_reading import ChangeRows, Decision, Stay, SwitchTo, ZoneReading
 from cotenant.policy.zone.protecting import protected
 
 _RELIEF = (ZoneMode.LATENCY, ZoneMode.EXCLUSIVE)  # what a pressed zone switches to, in this order

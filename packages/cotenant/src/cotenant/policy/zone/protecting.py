@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cotenant.model.machine.node_decision import DecisionTerm, Reason
-from cotenant.model.zones.reading import ZoneReading
 from cotenant.model.zones.table import ZoneClass, ZoneRow
+from cotenant.model.zones.zone_reading import ZoneReading
 
 IO_WEIGHT = 800  # eight times what a group has that nobody set
 

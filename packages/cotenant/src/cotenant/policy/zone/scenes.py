@@ -20,9 +20,9 @@ from enum import IntEnum
 from math import log2
 
 from cotenant.model.machine.node_decision import DecisionTerm, Reason
-from cotenant.model.zones.reading import ZoneReading
 from cotenant.model.zones.setting import ZoneMode
 from cotenant.model.zones.table import ZoneClass
+from cotenant.model.zones.zone_reading import ZoneReading
 
 _LEAST = {ZoneClass.SERVICE: 0.005, ZoneClass.BATCH: 0.002}  # CPUs; a group that uses less is not there
 _HEAVY = 0.25  # of the machine's CPUs

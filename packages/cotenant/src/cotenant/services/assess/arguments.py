@@ -87,7 +87,7 @@ def _check_source(request: ReadArguments) -> None:
         SamplingPeriod(lasts_s)
     if request.prometheus:
         from cotenant.drivers.prometheus.client import Prometheus
-        from cotenant.drivers.prometheus.reading import HistoryRequest
+        from cotenant.drivers.prometheus.use_reading import HistoryRequest
 
         Prometheus(request.prometheus)
         HistoryRequest(request.days, request.step_s)

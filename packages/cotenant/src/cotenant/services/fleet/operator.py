@@ -20,7 +20,7 @@ from cotenant.model.fleet.refusal import NobodyAnswers, Overdue
 from cotenant.model.fleet.requests import Down, List, Listed, Restart, Up
 from cotenant.services.fleet.places import BusOptions, access_of
 from cotenant.services.fleet.rpc import call, new_key
-from cotenant.services.fleet.templates.reading import name_of_file
+from cotenant.services.fleet.templates.group_file import name_of_file
 
 T = TypeVar("T")
 _CONNECT_S = 3.0

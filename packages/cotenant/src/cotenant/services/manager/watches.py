@@ -47,7 +47,7 @@ from cotenant.model.groups.quota_profile import ProfileNode
 from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.model.machine.zones import NodeZones
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
-from cotenant.services.offers.reading import CONFIG_NAME, CONFIG_NAMESPACE, read_gpu_node
+from cotenant.services.offers.offer_sources import CONFIG_NAME, CONFIG_NAMESPACE, read_gpu_node
 
 _log = logging.getLogger(__name__)
 

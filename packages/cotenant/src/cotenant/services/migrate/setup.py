@@ -9,7 +9,7 @@ from __future__ import annotations
 import yaml  # type: ignore[import-untyped]
 
 from cotenant.model.json_object import JsonObject
-from cotenant.services.migrate.judging import DESCHEDULER_CONFIG, JudgedInstallation
+from cotenant.services.migrate.koordinator_pieces import DESCHEDULER_CONFIG, JudgedInstallation
 from cotenant.services.scheduling.load_aware import KIND
 
 _SCHEDULER = "koord-scheduler"

@@ -45,7 +45,7 @@ from cotenant.model.machine.node_metric import MeasuredPod
 from cotenant.policy.overcommit.facts import Amount, Policy
 from cotenant.policy.overcommit.gpu_totals import gpu_totals
 from cotenant.services.offers.holding import HolderView, LenderView, holders_of, lenders
-from cotenant.services.offers.reading import CONFIG_NAME, CONFIG_NAMESPACE, read_gpu_node
+from cotenant.services.offers.offer_sources import CONFIG_NAME, CONFIG_NAMESPACE, read_gpu_node
 
 _ANSWER_S = 30.0
 

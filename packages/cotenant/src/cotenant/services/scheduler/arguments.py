@@ -43,7 +43,7 @@ from cotenant.services.scheduling.names import DEFAULT_SCHEDULER, by_requests, c
 
 if TYPE_CHECKING:
     from cotenant.engine.plugins.quotas.settings import QuotaSettings
-    from cotenant.services.scheduler_config.reading import SchedulerConfig
+    from cotenant.services.scheduler_config.configuration_file import SchedulerConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,7 @@ def configured(request: SchedulerArguments) -> tuple[SchedulerArguments, Schedul
     if request.config is None:
         return request, None
     from cotenant.services.scheduler_config.applying import refuse_beside, taken_options
-    from cotenant.services.scheduler_config.reading import read_config
+    from cotenant.services.scheduler_config.configuration_file import read_config
 
     refuse_beside(request, SchedulerArguments())
     config = read_config(request.config)

@@ -8,7 +8,7 @@ from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.model.cluster.extender import Extender
 from cotenant.policy.placement.profiles import PlacementProfile
-from cotenant.services.scheduler_config.reading import SchedulerConfig
+from cotenant.services.scheduler_config.configuration_file import SchedulerConfig
 from cotenant.services.scheduling.claims import VOLUMES_WITHIN_S
 
 

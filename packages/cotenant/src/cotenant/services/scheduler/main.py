@@ -33,7 +33,7 @@ from cotenant.services.scheduler.others_plugins import others_plugins
 from cotenant.services.scheduler.process import SchedulerProcess
 from cotenant.services.scheduler.shadow.process import ShadowProcess
 from cotenant.services.scheduler.shards.sharding import Sharding
-from cotenant.services.scheduler_config.reading import SchedulerConfig
+from cotenant.services.scheduler_config.configuration_file import SchedulerConfig
 from cotenant.services.scheduler_config.settings import SettingVerdict
 from cotenant.services.scheduling.device_settings import device_settings
 from cotenant.services.scheduling.load_aware import read_settings

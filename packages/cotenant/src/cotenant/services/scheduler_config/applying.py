@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.scheduler_config.reading import SchedulerConfig
+from cotenant.services.scheduler_config.configuration_file import SchedulerConfig
 
 
 class NamedOptions(Protocol):

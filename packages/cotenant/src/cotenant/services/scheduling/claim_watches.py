@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from cotenant.drivers.kube.cache.cache import ApiObject
 from cotenant.drivers.kube.kinds.claims import schema
-from cotenant.drivers.kube.kinds.claims.reading import read_claim, read_class, read_slice, read_taint_rule
+from cotenant.drivers.kube.kinds.claims.claim_reading import read_claim, read_class, read_slice, read_taint_rule
 from cotenant.drivers.kube.kinds.claims.schema import VERSIONS, ClaimObject
 from cotenant.drivers.kube.kinds.pod.claims import extended_requests
 from cotenant.drivers.kube.kinds.pod.reader import PodReader

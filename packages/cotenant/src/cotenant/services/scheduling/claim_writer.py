@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict, Invalid, NotFound, Unavailable
-from cotenant.drivers.kube.kinds.claims.reading import read_claim
+from cotenant.drivers.kube.kinds.claims.claim_reading import read_claim
 from cotenant.drivers.kube.kinds.claims.schema import FINALIZER, ClaimObject, ClaimStatus, Consumer, claims
 from cotenant.drivers.kube.kinds.claims.writing import Body, allocation_body, extended_claim_body, extended_status
 from cotenant.drivers.kube.kinds.pod.schema import PODS

@@ -33,7 +33,7 @@ from cotenant.policy.assess.container_sizes import (
 from cotenant.policy.assess.heap_floor import MIB, heap_floor
 from cotenant.policy.assess.predictor import Past
 from cotenant.policy.assess.replica_sizes import replica_sizes, worst_replica
-from cotenant.services.sizes.reading import SizedCluster
+from cotenant.services.sizes.size_facts import SizedCluster
 
 HOURS_A_WEEK = 168.0
 

@@ -22,8 +22,8 @@ from cotenant.drivers.kube.kinds.custom.control_zone import API_VERSION, CONTROL
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.services.zones.client import ZoneClient
-from cotenant.services.zones.reading import definition_of_spec
 from cotenant.services.zones.state_file import read_states
+from cotenant.services.zones.zone_files import definition_of_spec
 
 PERIOD_S = 10.0
 _PREFIX = f"{KIND}/"

@@ -29,11 +29,11 @@ from cotenant.services.zones.executing import group_for
 from cotenant.services.zones.log_file import ZoneLog
 from cotenant.services.zones.opening import ZoneSupport, check_host, opened
 from cotenant.services.zones.pods import NAME
-from cotenant.services.zones.reading import definition_of
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.state_file import read_state, read_states, remove_state, state_of, write_state
 from cotenant.services.zones.vm_definition import VmDefinition
 from cotenant.services.zones.vm_opening import check_vm, opened_vm
+from cotenant.services.zones.zone_files import definition_of
 
 _log = logging.getLogger(__name__)
 STARTED_WITHIN_S = 60.0

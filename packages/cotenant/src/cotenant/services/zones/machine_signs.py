@@ -13,7 +13,7 @@ from cotenant.drivers.proc.topology import read_topology
 from cotenant.model.cpus.topology import CpuTopology
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.counters import LogicalCpu
-from cotenant.model.zones.reading import MachineSigns
+from cotenant.model.zones.zone_reading import MachineSigns
 
 _SOFTIRQ, _IDLE, _IO_WAIT, _FIELDS = 6, 3, 4, 8
 

@@ -18,8 +18,8 @@ from cotenant.model.errors import CotenantError, InvalidInput, Permanent
 from cotenant.model.json_object import JsonMapping
 from cotenant.services.running import run_until_signal
 from cotenant.services.zones.client import ZoneClient
-from cotenant.services.zones.reading import definition_of, read_text
 from cotenant.services.zones.state_file import read_state
+from cotenant.services.zones.zone_files import definition_of, read_text
 
 _LOOK_S = 0.2
 

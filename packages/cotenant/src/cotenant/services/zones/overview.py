@@ -20,7 +20,7 @@ from cotenant.model.json_object import JsonMapping
 from cotenant.model.zones.state import ZoneState
 from cotenant.services.zones.definition import BackendChoice, ClassRule, ZoneDefinition
 from cotenant.services.zones.groups import ZoneGroup
-from cotenant.services.zones.reading import definition_of_spec
+from cotenant.services.zones.zone_files import definition_of_spec
 
 ENDED = frozenset({ZoneState.FAILED.value, ZoneState.GONE.value, "refused", "unknown"})  # on a node: no zone runs there
 

@@ -22,8 +22,8 @@ import msgspec
 from cotenant.drivers.docker.archive import digest_of
 from cotenant.model.document import parse
 from cotenant.model.errors import InvalidInput
-from cotenant.services.zones.reading import definition_of, read_text
 from cotenant.services.zones.vm_images import beside, checked
+from cotenant.services.zones.zone_files import definition_of, read_text
 
 MANIFEST, ZONE = "manifest.json", "zone.yaml"
 VERSION = 1

@@ -14,8 +14,8 @@ from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.machine.counters import GroupCounters
 from cotenant.model.machine.knob import GiveBack, Knob, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
-from cotenant.model.zones.reading import GroupResources
 from cotenant.model.zones.table import ZoneRow
+from cotenant.model.zones.zone_reading import GroupResources
 
 TTL_US = 30_000_000
 _REASON = Reason("zone-protect", "a service of a Control Zone waits for memory or disk")

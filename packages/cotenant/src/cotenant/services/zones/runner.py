@@ -21,10 +21,10 @@ from types import MappingProxyType
 from cotenant.engine.zones.zone import Zone
 from cotenant.model.errors import CotenantError
 from cotenant.model.json_object import JsonObject
-from cotenant.model.zones.reading import GroupReading, GroupResources, MachineSigns, ZoneReading
 from cotenant.model.zones.setting import Backend, ZoneSetting
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneChange, ZoneInstruction, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
+from cotenant.model.zones.zone_reading import GroupReading, GroupResources, MachineSigns, ZoneReading
 from cotenant.services.zones.backends import BackendLost, ZoneBackend
 
 _log = logging.getLogger(__name__)

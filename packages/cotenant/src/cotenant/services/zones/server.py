@@ -20,7 +20,7 @@ from cotenant.services.running import cancelled
 from cotenant.services.sockets.peers import Peers, RefusalLog, credentials
 from cotenant.services.sockets.unix_socket import listening_socket
 from cotenant.services.zones.host import ZoneHost
-from cotenant.services.zones.reading import MAX_BYTES, definition_of
+from cotenant.services.zones.zone_files import MAX_BYTES, definition_of
 
 _log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 8

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonMapping, JsonObject
-from cotenant.model.zones.reading import ZoneReading
 from cotenant.model.zones.state import ZoneChange
 from cotenant.model.zones.table import ZoneRow
+from cotenant.model.zones.zone_reading import ZoneReading
 
 if TYPE_CHECKING:  # readers of states need no engine
     from cotenant.engine.zones.scene_memory import SceneMemory

@@ -23,9 +23,9 @@ from cotenant.drivers.qemu.machine import Forward, MachineSpec, VirtualMachine, 
 from cotenant.drivers.qemu.packages import Kernel
 from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
 from cotenant.model.json_object import JsonObject
-from cotenant.model.zones.reading import MachineSigns
 from cotenant.model.zones.setting import Backend
 from cotenant.model.zones.state import ZoneChange
+from cotenant.model.zones.zone_reading import MachineSigns
 from cotenant.services.running import cancelled
 from cotenant.services.zones import vm_guest_agent as guest_agent
 from cotenant.services.zones.definition import BackendChoice, ZoneDefinition

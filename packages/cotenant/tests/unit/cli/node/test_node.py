@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.cli import tables
 from cotenant.cli.main import main
-from cotenant.cli.node.views import print_agent
+from cotenant.cli.node.status_commands import print_agent
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
 from cotenant.drivers.seals.seals import unsealed
 from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseState

@@ -15,7 +15,7 @@ from tests.fakes.servers.simulated_exporter import Container, Pod, SimulatedClus
 
 from cotenant.drivers.prometheus.client import Prometheus, PrometheusClient
 from cotenant.drivers.prometheus.part_files import PartFiles
-from cotenant.drivers.prometheus.reading import HistoryRequest, read_history
+from cotenant.drivers.prometheus.use_reading import HistoryRequest, read_history
 from cotenant.model.assess.history import ClusterHistory
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.engine.logs.reading import LogReading
+from cotenant.engine.logs.log_page import LogReading
 from cotenant.engine.logs.ring import KeptLine, LogRing
 from cotenant.model.fleet.logs import MAX_SHOWN, FileIdentity, LogCursor, LogPage, ReadLogs
 

@@ -5,10 +5,10 @@ import pytest
 from cotenant.engine.zones.transitions import LEGAL
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.zones.reading import GroupReading, ZoneReading
 from cotenant.model.zones.setting import FAIR, Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
+from cotenant.model.zones.zone_reading import GroupReading, ZoneReading
 from cotenant.policy.zone.deciding import ZoneConfig
 
 ROWS = {"web": ZoneRow(ZoneClass.SERVICE, late_us=5000), "batch": ZoneRow(ZoneClass.BATCH)}

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.zones.reading import ChangeRows, Decision, GroupReading, Stay, SwitchTo, ZoneReading
 from cotenant.model.zones.setting import USUAL_MODES, Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import ZoneClass, ZoneRow
+from cotenant.model.zones.zone_reading import ChangeRows, Decision, GroupReading, Stay, SwitchTo, ZoneReading
+from cotenant.policy.zone.canary import judge
 from cotenant.policy.zone.deciding import Memory, ZoneConfig, decide
-from cotenant.policy.zone.judging import judge
 
 ROWS = {"web": ZoneRow(ZoneClass.SERVICE, late_us=5000), "batch": ZoneRow(ZoneClass.BATCH, slice_us=4000)}
 CONFIG = ZoneConfig(late_per_s=2, calm_s=10, batch_cpus=0.2)

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
-from cotenant.model.zones.reading import ChangeRows, GroupReading, GroupResources, Stay, ZoneReading
 from cotenant.model.zones.setting import USUAL_MODES, Backend, ZoneSetting
 from cotenant.model.zones.state import PutRows, Verify
 from cotenant.model.zones.table import ZoneClass, ZoneRow
+from cotenant.model.zones.zone_reading import ChangeRows, GroupReading, GroupResources, Stay, ZoneReading
+from cotenant.policy.zone.canary import judge
 from cotenant.policy.zone.deciding import Memory, ZoneConfig, decide
-from cotenant.policy.zone.judging import judge
 from cotenant.policy.zone.protecting import IO_WEIGHT, protected
 
 ROWS = {"web": ZoneRow(ZoneClass.SERVICE), "batch": ZoneRow(ZoneClass.BATCH)}

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.model.zones.reading import GroupReading, MachineSigns, ZoneReading
 from cotenant.model.zones.setting import USUAL_MODES, ZoneMode
 from cotenant.model.zones.table import ZoneClass
+from cotenant.model.zones.zone_reading import GroupReading, MachineSigns, ZoneReading
 from cotenant.policy.zone.scenes import (
     TRIAL,
     Outcomes,

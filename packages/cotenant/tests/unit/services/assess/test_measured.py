@@ -10,7 +10,7 @@ from tests.fakes.cluster.assessed import NOW_S, node, node_metric, pod, replica_
 
 from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
 from cotenant.model.assess.report import AssessmentReport
-from cotenant.services.assess.judging import assess
+from cotenant.services.assess.whole_report import assess
 
 pytestmark = pytest.mark.slow  # the engine's kernels are loaded
 STEPS, STEP_S = 24, 300.0

@@ -12,8 +12,8 @@ from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
 from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
 from cotenant.model.assess.prices import NodeRule, PriceTable
 from cotenant.model.assess.report import AssessmentReport, WaitCause
-from cotenant.services.assess.judging import assess
 from cotenant.services.assess.page import page
+from cotenant.services.assess.whole_report import assess
 from cotenant.services.assess.words import held
 
 pytestmark = pytest.mark.slow  # the engine's kernels are loaded

@@ -16,12 +16,12 @@ from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHi
 from cotenant.model.assess.meters import CardUses, Energy, Meters
 from cotenant.model.assess.what_if import WhatIfs
 from cotenant.model.errors import InvalidInput
-from cotenant.services.assess.judging import assess
 from cotenant.services.assess.what_ifs.altering import NO_CONTROLLER, altered
 from cotenant.services.assess.what_ifs.comparing import compared
 from cotenant.services.assess.what_ifs.moved import NOT_KNOWN
 from cotenant.services.assess.what_ifs.outcomes import CaseInputs, as_it_is, outcome
 from cotenant.services.assess.what_ifs.writing import read_what_ifs
+from cotenant.services.assess.whole_report import assess
 from cotenant.services.assess.words import what_if_rows
 
 pytestmark = pytest.mark.slow  # the engine's kernels are loaded

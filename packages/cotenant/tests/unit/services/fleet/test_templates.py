@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.template import GroupTemplate, HealthCheck, PortMapping, start_order
-from cotenant.services.fleet.templates.reading import template_of
+from cotenant.services.fleet.templates.group_file import template_of
 
 
 def read(text: str, **environment: str) -> GroupTemplate:

@@ -10,8 +10,8 @@ import pytest
 
 from cotenant.cli.main import main
 from cotenant.model.errors import InvalidInput
-from cotenant.services.lint.judging import LintFinding, lint
-from cotenant.services.lint.reading import read_manifests
+from cotenant.services.lint.manifest_reading import read_manifests
+from cotenant.services.lint.manifest_verdicts import LintFinding, lint
 
 PROFILE = """
 apiVersion: config.koordinator.sh/v1alpha1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.scheduler_config.reading import SchedulerConfig, parse_config
+from cotenant.services.scheduler_config.configuration_file import SchedulerConfig, parse_config
 from cotenant.services.scheduler_config.settings import SettingVerdict
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.servers.claims_api import ClaimsApi, Killed
 
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.claims.reading import read_claim
+from cotenant.drivers.kube.kinds.claims.claim_reading import read_claim
 from cotenant.drivers.kube.kinds.claims.schema import FINALIZER
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.rules.claims.instructions import ReleaseClaim

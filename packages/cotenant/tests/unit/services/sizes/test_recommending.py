@@ -11,8 +11,8 @@ from cotenant.model.assess.prices import PricedNode, PriceTable, UnitPrices
 from cotenant.model.errors import InvalidInput
 from cotenant.model.sizes.container import ContainerProgram, ContainerSize, SizedContainer, SizedPod
 from cotenant.services.sizes.forms import written
-from cotenant.services.sizes.reading import SizedCluster
 from cotenant.services.sizes.recommending import Advice, SizeQuery, advise
+from cotenant.services.sizes.size_facts import SizedCluster
 
 MIB = 1 << 20
 START_S = 1_767_571_200.0  # a Monday

@@ -20,8 +20,8 @@ from cotenant.model.errors import Permanent, Transient
 from cotenant.services.agent.main import _from_this_host
 from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.cluster_objects import LiveZones
-from cotenant.services.zones.reading import definition_of
 from cotenant.services.zones.state_file import write_state
+from cotenant.services.zones.zone_files import definition_of
 
 SPEC = {"applications": [{"namespace": "shop"}], "rules": [{"kind": "batch"}]}
 

@@ -8,7 +8,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.services.zones.definition import ZoneDefinition
-from cotenant.services.zones.reading import read_definition
+from cotenant.services.zones.zone_files import read_definition
 
 EXAMPLE = """
 zone: shop

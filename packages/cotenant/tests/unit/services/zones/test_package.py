@@ -14,7 +14,7 @@ from tests.fakes.images import layer_of, save_image
 from cotenant.drivers.docker.archive import digest_of
 from cotenant.model.errors import InvalidInput
 from cotenant.services.zones.package import MANIFEST, definition_file, look, pack, unpack
-from cotenant.services.zones.reading import read_definition
+from cotenant.services.zones.zone_files import read_definition
 
 SHOP = """
 zone: shop

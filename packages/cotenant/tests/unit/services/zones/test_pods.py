@@ -19,11 +19,11 @@ from cotenant.drivers.docker.archive import ImageConfig
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.zones.table import ZoneClass
 from cotenant.services.zones.pods import PodImage, ZonePod
-from cotenant.services.zones.reading import definition_of
 from cotenant.services.zones.vm_backend import GuestState
 from cotenant.services.zones.vm_guest_pods import GuestPods, answers
 from cotenant.services.zones.vm_images import program_of
 from cotenant.services.zones.vm_link import GuestLink
+from cotenant.services.zones.zone_files import definition_of
 
 BOX = """zone: box
 vm: {VM}

@@ -4,7 +4,7 @@ descriptions.
 Each member's event may concern every member, and a round asks about thousands of pods. The records are kept by
 engine/plugins/gangs/membership.py; here the gangs that changed are processed once before a round (`turn`): members
 whose gate or key changed are queued again, and PodGroups get their status. Nothing is placed here: a bundle of Strict
-gangs is queued under one key (`WholeGroup`) and placed by engine/plugins/gangs/judging.py; members of NonStrict
+gangs is queued under one key (`WholeGroup`) and placed by engine/plugins/gangs/gang_placement.py; members of NonStrict
 gangs are placed one by one, hold their nodes (engine/plugins/gangs/waiting.py), and are queued under one key only
 while their gang is in back-off (engine/plugins/gangs/back_off.py).
 
@@ -21,10 +21,10 @@ from types import MappingProxyType
 from cotenant.engine.framework.events import NODES, EventKind
 from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.framework.queueing import WholeGroup
+from cotenant.engine.plugins.gangs.gang_view import GangView
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.engine.plugins.gangs.membership import GangMembership
 from cotenant.engine.plugins.gangs.status import status_update, view_of
-from cotenant.engine.plugins.gangs.views import GangView
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.gangs.bundles import bundle, reach
 from cotenant.policy.placement.gangs.permit import GangTally

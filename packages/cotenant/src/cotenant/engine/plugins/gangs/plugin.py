@@ -23,7 +23,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import PlacementVerdict, QueuedGroup
 from cotenant.engine.plugins.gangs.directory import NAME as NAME
 from cotenant.engine.plugins.gangs.directory import GangDirectory
-from cotenant.engine.plugins.gangs.judging import GangJudging, of_gang
+from cotenant.engine.plugins.gangs.gang_placement import GangJudging, of_gang
 from cotenant.engine.plugins.gangs.losses import job_of_bundle
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.engine.plugins.gangs.min_resources import shortage

@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from math import inf
 
 from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.plugins.gangs.gang_view import GangView, MemberView
 from cotenant.engine.plugins.gangs.members import Gang
-from cotenant.engine.plugins.gangs.views import GangView, MemberView
 from cotenant.model.cluster.observed import PodPhase
 from cotenant.model.groups.gang import K8S_GROUP, NO_NOTES, GangPhase, GangSpec, PodGroupStatus
 from cotenant.policy.placement.gangs.permit import GangTally

@@ -24,7 +24,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.reservations.drawing import ReservationDraw, candidates
 from cotenant.engine.plugins.reservations.lifecycle import EngineAccess, Lifecycle
 from cotenant.engine.plugins.reservations.records import ReservationRecord
-from cotenant.engine.plugins.reservations.views import nothing_for
+from cotenant.engine.plugins.reservations.reservation_views import nothing_for
 from cotenant.engine.plugins.reservations.waiting import Waiters, insists
 from cotenant.model.arrays import Mask
 from cotenant.model.groups.reservation_notes import AllocatedReservation

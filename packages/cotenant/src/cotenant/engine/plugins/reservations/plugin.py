@@ -27,12 +27,12 @@ from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.framework.queueing import Segment
 from cotenant.engine.plugins.reservations.gangs import GangDrafts
 from cotenant.engine.plugins.reservations.instructions import ReservationView
-from cotenant.engine.plugins.reservations.judging import OwnersFirst
 from cotenant.engine.plugins.reservations.lifecycle import EngineAccess, Lifecycle
+from cotenant.engine.plugins.reservations.owner_placement import OwnersFirst
 from cotenant.engine.plugins.reservations.preallocation import PreAllocating
 from cotenant.engine.plugins.reservations.records import ReservationRecord, given
+from cotenant.engine.plugins.reservations.reservation_views import PLUGIN, nothing_for, view
 from cotenant.engine.plugins.reservations.translation import Translation
-from cotenant.engine.plugins.reservations.views import PLUGIN, nothing_for, view
 from cotenant.engine.plugins.reservations.waiting import Waiters, insists
 from cotenant.model.arrays import NodeArrays
 from cotenant.model.cluster.demands import Demands

@@ -23,7 +23,7 @@ from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.framework.queueing import QueuedGroup, Segment
 from cotenant.engine.plugins.reservations.lifecycle import EngineAccess, Lifecycle
 from cotenant.engine.plugins.reservations.records import ReservationRecord
-from cotenant.engine.plugins.reservations.views import PLUGIN
+from cotenant.engine.plugins.reservations.reservation_views import PLUGIN
 from cotenant.model.arrays import PODS
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.reservations.preallocation import candidate, may_pre_allocate, selections

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.reservations.records import Index, ReservationRecord
-from cotenant.engine.plugins.reservations.views import sentences
+from cotenant.engine.plugins.reservations.reservation_views import sentences
 from cotenant.policy.placement.reservations.owners import is_owner, obstacle
 
 _NONE: tuple[ReservationRecord, ...] = ()

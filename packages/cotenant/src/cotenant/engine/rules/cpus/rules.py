@@ -30,14 +30,14 @@ from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.node_rules import Lent, NumaProvider, RuleResult
 from cotenant.engine.rules.cpus.accounts import CpuAccount, CpuClaim
 from cotenant.engine.rules.cpus.amplification import amplified_column, short_of_amplified
-from cotenant.engine.rules.cpus.judging import answer, likeness
+from cotenant.engine.rules.cpus.cpu_answers import answer, likeness
+from cotenant.engine.rules.cpus.cpu_view import CpusOfNode, described
 from cotenant.engine.rules.cpus.nodes import CpuNodes
 from cotenant.engine.rules.cpus.numa_providers import NumaProviders
 from cotenant.engine.rules.cpus.pods import CpuPod
 from cotenant.engine.rules.cpus.updates import CpuUpdates
 from cotenant.engine.rules.cpus.verdicts import CpuAnswer, CpuVerdicts, VerdictsByNeed
 from cotenant.engine.rules.cpus.victims import CpuVacate, cpu_column, cpu_vacate
-from cotenant.engine.rules.cpus.views import CpusOfNode, described
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.pod import Pod

@@ -32,12 +32,12 @@ import numpy as np
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.node_rules import Lent, NumaHost, RuleResult
+from cotenant.engine.rules.devices.device_view import NodeDeviceSummary, summary
 from cotenant.engine.rules.devices.lending import judge_lent
 from cotenant.engine.rules.devices.nodes import BY_CLAIMS, UNKNOWN, DeviceNodes
 from cotenant.engine.rules.devices.requests import Asks, DeviceSettings, DistinctDeviceRequest
 from cotenant.engine.rules.devices.verdicts import DeviceVerdictCache, hints_of
 from cotenant.engine.rules.devices.victims import DeviceVacate, device_columns, device_vacate, ledger_without
-from cotenant.engine.rules.devices.views import NodeDeviceSummary, summary
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.demands import UNENFORCED, Demands, Holdings
 from cotenant.model.cluster.node import Node

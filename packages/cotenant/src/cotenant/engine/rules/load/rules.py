@@ -23,8 +23,8 @@ from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.node_rules import RuleResult
 from cotenant.engine.rules.load.annotations import LoadAnnotations
+from cotenant.engine.rules.load.load_view import LoadView, figures, view
 from cotenant.engine.rules.load.rows import PROD, LoadAsk, LoadRows
-from cotenant.engine.rules.load.views import LoadView, figures, view
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.pod import Pod

@@ -26,7 +26,7 @@ from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.node_rules import RuleResult
 from cotenant.engine.rules.use.facts import CountedPod, allocatable_use, size_of
 from cotenant.engine.rules.use.measurements import NodeMeasurements
-from cotenant.engine.rules.use.views import PodUseView, UseView, holders_of
+from cotenant.engine.rules.use.use_view import PodUseView, UseView, holders_of
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.annotations import LENT_TERMS
 from cotenant.model.cluster.demands import Demands, Holdings

@@ -19,7 +19,7 @@ from cotenant.policy.federation.statement import MAX_AMOUNT
 from cotenant.policy.federation.where import JobNeeds
 from cotenant.services.fleet.federation.envelopes import VIEW_SUBJECT, EnvelopeKind, is_by, opened
 from cotenant.services.fleet.federation.members import federation_dir, hub_key
-from cotenant.services.fleet.federation.reading import lent_of, vector_of
+from cotenant.services.fleet.federation.own_statement import lent_of, vector_of
 from cotenant.services.fleet.places import BusOptions, access_of
 
 _ANSWER_S = 5.0

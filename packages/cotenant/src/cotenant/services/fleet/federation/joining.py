@@ -34,7 +34,7 @@ from cotenant.policy.federation.statement import MAX_LASTS_MS, MAX_TENANTS, Stat
 from cotenant.policy.federation.weights import dominant_ppm
 from cotenant.services.fleet.federation.envelopes import STATEMENT_SUBJECT, EnvelopeKind, is_by, opened, sealed
 from cotenant.services.fleet.federation.members import federation_dir, hub_key
-from cotenant.services.fleet.federation.reading import ReadCluster, read_cluster, read_quotas
+from cotenant.services.fleet.federation.own_statement import ReadCluster, read_cluster, read_quotas
 from cotenant.services.fleet.places import BusOptions, access_of
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import run_until_signal

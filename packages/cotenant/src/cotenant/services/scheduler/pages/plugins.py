@@ -17,7 +17,7 @@ import msgspec
 from cotenant.drivers.http.messages import HttpAnswer
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.explain.pages import NODE, MemberPage, pages
-from cotenant.engine.rules.cpus.views import CpusOfNode
+from cotenant.engine.rules.cpus.cpu_view import CpusOfNode
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.decisions.answers import Concern
 from cotenant.services.routes import PageRequest, Route, UnknownName

@@ -90,10 +90,10 @@ def read_model_servers(path: Path) -> ModelServerFile:
     found = read_struct(_File, text, f"{OPTION} {path}", expected)
     if not 1 <= len(found.servers) + len(found.pods) <= MAX_SERVERS:
         raise InvalidInput(OPTION, f"{len(found.servers)} servers, {len(found.pods)} pods", f"1 to {MAX_SERVERS}")
-    for entry in (*found.servers, *found.pods):
-        namespace, slash, name = entry.service.partition("/")
+    for service in (*(server.service for server in found.servers), *(pods.service for pods in found.pods)):
+        namespace, slash, name = service.partition("/")
         if not (namespace and slash and name) or "/" in name:
-            raise InvalidInput(f"{OPTION}: service", entry.service, "NAMESPACE/NAME")
+            raise InvalidInput(f"{OPTION}: service", service, "NAMESPACE/NAME")
     for server in found.servers:
         if split_url(server.url) is None:
             raise InvalidInput(f"{OPTION}: url", server.url, "http://HOST:PORT/metrics")

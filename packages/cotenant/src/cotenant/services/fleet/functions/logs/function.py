@@ -18,7 +18,7 @@ from cotenant.drivers.logs.pods import PodLog, pod_logs
 from cotenant.drivers.nats.contract import BusMessage
 from cotenant.drivers.otlp.collector import OtlpCollector
 from cotenant.drivers.otlp.log_encoding import EXPORT_PATH
-from cotenant.engine.logs.reading import LogReading
+from cotenant.engine.logs.log_page import LogReading
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.containers import FleetContainer

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cotenant.drivers.kube.kinds.claims import schema
-from cotenant.drivers.kube.kinds.claims.reading import read_claim, read_class, read_slice, read_taint_rule
+from cotenant.drivers.kube.kinds.claims.claim_reading import read_claim, read_class, read_slice, read_taint_rule
 from cotenant.model.claims.devices import (
     AttributeValues,
     CounterUse,

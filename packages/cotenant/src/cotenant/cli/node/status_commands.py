@@ -22,7 +22,7 @@ from cotenant.model.machine.node_state import GroupUse
 from cotenant.services.clients.agent import AgentClient
 from cotenant.services.knobs.host import Left, put_back, read_left
 from cotenant.services.nodeview.capabilities import MEASURE, WRITE, capabilities
-from cotenant.services.nodeview.reading import NodeLooker, ObservedInterval
+from cotenant.services.nodeview.node_reading import NodeLooker, ObservedInterval
 
 _INTERVAL_S = 1.0
 _OVER = (LeaseState.RESTORED, LeaseState.YIELDED, LeaseState.GONE)

@@ -12,8 +12,8 @@ import pytest
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Forbidden, Gone, NotFound, Throttled, Unavailable
 from cotenant.drivers.kube.snapshot.kinds import COPIED
-from cotenant.drivers.kube.snapshot.reading import ATTEMPTS, ITEMS, RESTARTS, read_snapshot
 from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindReading
+from cotenant.drivers.kube.snapshot.snapshot_reading import ATTEMPTS, ITEMS, RESTARTS, read_snapshot
 
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 Answer = Callable[[Mapping[str, str]], bytes]

@@ -15,13 +15,13 @@ from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
 from cotenant.drivers.kube.snapshot.archive import read_archive, renamed_history
 from cotenant.drivers.kube.snapshot.exported import read_exported
-from cotenant.drivers.kube.snapshot.reading import Progress, read_snapshot
 from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot
+from cotenant.drivers.kube.snapshot.snapshot_reading import Progress, read_snapshot
 from cotenant.drivers.kube.usage.sampling import SamplingPeriod, sample_use
 from cotenant.drivers.prometheus.client import Prometheus, PrometheusClient
 from cotenant.drivers.prometheus.part_files import PartFiles
-from cotenant.drivers.prometheus.reading import HistoryRequest, read_history
-from cotenant.drivers.prometheus.reading import Progress as HistoryProgress
+from cotenant.drivers.prometheus.use_reading import HistoryRequest, read_history
+from cotenant.drivers.prometheus.use_reading import Progress as HistoryProgress
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.services.assess.arguments import ReadArguments, pairs_of

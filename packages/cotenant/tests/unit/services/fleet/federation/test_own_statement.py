@@ -18,7 +18,7 @@ from cotenant.model.resources import Amounts
 from cotenant.policy.federation.where import JobNeeds
 from cotenant.services.fleet.federation.asking import read_job
 from cotenant.services.fleet.federation.members import read_members
-from cotenant.services.fleet.federation.reading import ReadCluster, summed
+from cotenant.services.fleet.federation.own_statement import ReadCluster, summed
 
 GIB = 1 << 30
 

@@ -17,8 +17,8 @@ from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHi
 from cotenant.model.assess.meters import CardUse, CardUses, Energy, Meters
 from cotenant.model.assess.prices import NodeRule, PriceTable, UnitPrices
 from cotenant.model.assess.report import AssessmentReport
-from cotenant.services.assess.judging import assess
 from cotenant.services.assess.page import page
+from cotenant.services.assess.whole_report import assess
 from cotenant.services.assess.words import headline, spent
 
 pytestmark = pytest.mark.slow  # the engine's kernels are loaded

@@ -11,7 +11,7 @@ from cotenant.cli.main import main
 from cotenant.model.cluster.affinity import WhenUnsatisfiable
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.kube_scoring import FitStrategy, KubeScoring, ScoreWeights
-from cotenant.services.scheduler_config.reading import SchedulerConfig, parse_config
+from cotenant.services.scheduler_config.configuration_file import SchedulerConfig, parse_config
 from cotenant.services.scheduler_config.settings import SettingVerdict
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -38,13 +38,13 @@ from cotenant.policy.admission.holdings import check_holdings
 from cotenant.policy.admission.pods import check_pod
 from cotenant.policy.admission.profiles import mutate_pod, mutate_reservation, note_profiles, workload_draw
 from cotenant.policy.quota.pods import check_pod_quota, quota_of_pod
-from cotenant.services.lint.reading import Manifest
+from cotenant.services.lint.manifest_reading import Manifest
 from cotenant.services.reviewing import quotas
 from cotenant.services.reviewing.facts import KnownQuota
 from cotenant.services.reviewing.merging import checked_patch, merge_pod, merge_reservation
 from cotenant.services.reviewing.reviewer import complete_pod
 from cotenant.services.reviewing.rules import SYSTEM_NAMESPACE
-from cotenant.services.scheduler_config import reading as scheduler_configuration
+from cotenant.services.scheduler_config import configuration_file as scheduler_configuration
 from cotenant.services.scheduler_config.settings import SettingVerdict
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import cotenant
 from cotenant.model.errors import InvalidInput
 from cotenant.services.migrate.installed import Installed, from_files, read_objects
-from cotenant.services.migrate.judging import JudgedInstallation, MigrationPiece, judge
+from cotenant.services.migrate.koordinator_pieces import JudgedInstallation, MigrationPiece, judge
 from cotenant.services.migrate.protocol import CONFIG_KEYS, KINDS, LABELS, PLUGINS, MigrationVerdict
 from cotenant.services.migrate.setup import files
 from cotenant.services.scheduling.load_aware import parse_settings

@@ -11,7 +11,7 @@ from tests.fakes.servers.fake_prometheus import FakePrometheus, Question, Reply,
 from cotenant.drivers.prometheus import layouts
 from cotenant.drivers.prometheus.client import Prometheus, PrometheusClient
 from cotenant.drivers.prometheus.pod_states import workload_of
-from cotenant.drivers.prometheus.reading import HistoryRequest, read_history
+from cotenant.drivers.prometheus.use_reading import HistoryRequest, read_history
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.errors import InvalidInput, Transient
 

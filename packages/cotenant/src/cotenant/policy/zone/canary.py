@@ -10,7 +10,7 @@ Limits: both readings must be of the same load; a load that rose meanwhile count
 from __future__ import annotations
 
 from cotenant.model.machine.node_decision import DecisionTerm, Reason
-from cotenant.model.zones.reading import ZoneReading
+from cotenant.model.zones.zone_reading import ZoneReading
 
 MARGIN = 0.2
 _LEAST_STALL = 0.1  # a smaller share of time in waits for memory and disk is noise
