@@ -21,6 +21,8 @@ APART = {
     "fleet",  # needs a nats-server
     "fleet_logs",
     "fleet_reconnect",
+    "gpu",  # needs a GPU
+    "gpu_load",
     "agent",
     "apistore",
     "back_test",  # needs the traces

@@ -159,6 +159,8 @@ class Scene:
                     return False
                 if stored is not None and host.beat.revision != stored.revision:
                     return False
+                if any(function.is_starting for function in host.beat.functions):
+                    return False
         return True
 
     async def _finally(self, group: str) -> None:

@@ -63,6 +63,7 @@ class FunctionHealth:
     name: str
     is_on: bool
     fault: str = ""  # empty: healthy
+    is_starting: bool = False  # asked for, and not begun yet
 
 
 @dataclass(frozen=True, slots=True)

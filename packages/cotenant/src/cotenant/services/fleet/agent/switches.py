@@ -83,7 +83,10 @@ class Switches:
         """Of each function."""
         return tuple(
             FunctionHealth(
-                function.name, function.name in self._on, self._faults.get(function.name, "") or self._fault(function)
+                function.name,
+                function.name in self._on,
+                self._faults.get(function.name, "") or self._fault(function),
+                is_starting=function.name in self._wanted - self._on and function.name not in self._faults,
             )
             for function in self._functions
         )

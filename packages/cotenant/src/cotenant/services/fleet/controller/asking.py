@@ -320,7 +320,7 @@ class Asking:
         return GroupRecord(name, containers, GroupGoal.UP, found.record.epoch, "", keys=keys, done=True), found.revision
 
     def _place(self, template: GroupTemplate, operator: str) -> dict[str, str]:
-        rooms, unfit, suspect = [], [], []
+        rooms, unfit, suspect, starting = [], [], [], []
         for host in self._registry.hosts():
             if host.state is AgentState.AWAY or not self._reaches(operator, host.registration.guid):
                 continue
@@ -328,10 +328,14 @@ class Asking:
             fault = _unfit(host)
             if host.state is AgentState.SUSPECT:
                 suspect.append(said.guid)
+            elif _is_starting(host):
+                starting.append(said.guid)
             elif fault:
                 unfit.append(f"{said.guid}: {fault}")
             else:
                 rooms.append(HostRoom(said.guid, said.cpu_milli, said.memory_bytes, said.tags, host.containers))
+        if starting and not rooms:
+            raise Transient("no host can run containers yet; starting: " + ", ".join(starting[:3]))
         if unfit and not rooms:
             raise Permanent("no host can run containers now: " + "; ".join(unfit[:3]))
         if suspect and not rooms:
@@ -360,6 +364,12 @@ class Asking:
         except FleetForbidden:
             return False
         return True
+
+
+def _is_starting(host: RegisteredHost) -> bool:
+    """Whether its agent has just begun: its first heartbeats are sent before it can run containers."""
+    functions = host.beat.functions if host.beat is not None else ()
+    return any(function.name == "containers" and function.is_starting for function in functions)
 
 
 def _unfit(host: RegisteredHost) -> str:
