@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.fakes.waiting import soon
 
 from cotenant.drivers.nats.contract import MAX_PAYLOAD
 from cotenant.drivers.nats.memory import MemoryBus
-from cotenant.model.errors import InvalidInput, Permanent, Unsupported
+from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.host import FunctionHealth, Heartbeat, Registration
@@ -31,6 +32,7 @@ from cotenant.model.fleet.requests import (
 from cotenant.model.fleet.states import AgentState
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.services.fleet.agent.agent import FleetAgent
+from cotenant.services.fleet.agent.switches import Switches
 from cotenant.services.fleet.agent_main import configuration_of, read_agent_file
 from cotenant.services.fleet.rpc import call, encode
 
@@ -72,6 +74,52 @@ def test_functions_go_off_and_on_while_the_agent_runs(tmp_path: Path) -> None:
         assert (await call(world.bus, "guid.agent-a.rpc.survey", survey, Surveyed, 60.0)).steps == {}
 
     played(scene, tmp_path)
+
+
+def test_an_agent_that_has_just_begun_is_waited_for_and_not_called_switched_off(tmp_path: Path) -> None:
+    async def scene(world: FleetWorld) -> None:
+        assert world.controller is not None
+        registry = world.controller.registry
+        beat = registry.host("agent-a").beat
+        assert beat is not None
+        starting = FunctionHealth("containers", False, is_starting=True)
+        first = replace(beat, number=beat.number + 1000, functions=(starting,))  # later ones of the agent are older
+        assert registry.beat(first, world.controller.now())
+        with pytest.raises(Transient, match="no host can run containers yet; starting: agent-a"):
+            await world.ask("up", Up(GroupTemplate("one", (ContainerTemplate("web", "image"),))), GroupOutcome)
+
+    played(scene, tmp_path)
+
+
+def test_a_function_is_starting_from_when_it_is_asked_for_until_it_runs_or_cannot() -> None:
+    class Slow:
+        """A function whose start fails until it is let."""
+
+        name, verbs, fault, may_start = "containers", {}, "", False
+
+        def configure(self, configuration: AgentConfiguration) -> None:
+            pass
+
+        async def start(self) -> None:
+            if not self.may_start:
+                raise Transient("no runtime yet")
+
+        async def stop(self) -> None:
+            pass
+
+        async def add_to(self, beat: object) -> None:
+            pass
+
+    slow = Slow()
+    switches = Switches((slow,))
+    assert switches.health() == (FunctionHealth("containers", False),)
+    switches.apply(AgentConfiguration(functions=("containers",)))
+    assert switches.health() == (FunctionHealth("containers", False, is_starting=True),)
+    asyncio.run(switches.switch())
+    assert switches.health() == (FunctionHealth("containers", False, "no runtime yet"),)
+    slow.may_start = True
+    asyncio.run(switches.switch())
+    assert switches.health() == (FunctionHealth("containers", True),)
 
 
 def test_what_cannot_change_is_refused_with_reasons_and_changes_nothing(tmp_path: Path) -> None:
