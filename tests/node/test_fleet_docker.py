@@ -68,7 +68,7 @@ services:
     made = docker.get(f"/containers/{guid}/json")
     assert made["HostConfig"]["RestartPolicy"] == {"Name": "on-failure", "MaximumRetryCount": 2}
     assert made["State"]["ExitCode"] == 3
-    eventually("a heartbeat says that it failed", lambda: "ended with status 3" in _with(fleet.run("ps").stdout, guid))
+    eventually("a heartbeat says that it failed", lambda: "ended with status 3" in fleet.run("ps", "--json").stdout)
 
 
 def test_a_limit_is_held_and_given_back(docker: Docker, fleet: Fleet, tmp_path: Path) -> None:

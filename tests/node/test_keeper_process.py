@@ -65,10 +65,10 @@ def wish(group: str, value: str = "20000 100000", ttl_us: int = 60_000_000) -> S
 AS_NOBODY = """
 import asyncio, os, sys, time
 from pathlib import Path
-from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.knobs.client import KeeperClient
-from cotenant.services.knobs.wire import Trigger
+from cotenant.services.knobs.wire import OpenTrigger
 
 socket, group, file, ttl_us = sys.argv[1:]
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
@@ -82,14 +82,14 @@ except FileNotFoundError as error:
 async def main():
     keeper = KeeperClient(Path(socket))
     wishes = [
-        SetKnob(Target(name, Knob.CPU_MAX), "20000 100000", Reason("test", "because"), int(ttl_us))
+        SetKnob(KnobTarget(name, Knob.CPU_MAX), "20000 100000", Reason("test", "because"), int(ttl_us))
         for name in (group, "process_api", "x")
     ]
     for answer in await keeper.hold(wishes):
         print(answer.state)
-    print(await keeper.read([Target(group, Knob.CPU_MAX)]))
+    print(await keeper.read([KnobTarget(group, Knob.CPU_MAX)]))
     try:
-        descriptor, window_us = await keeper.trigger(Trigger(None, "cpu", 150_000, 2_000_000))
+        descriptor, window_us = await keeper.trigger(OpenTrigger(None, "cpu", 150_000, 2_000_000))
         print("trigger", window_us, os.fstat(descriptor).st_uid)
     except Exception as error:
         print("no trigger:", error)

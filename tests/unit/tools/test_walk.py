@@ -38,9 +38,9 @@ def test_a_measurement_passes_few_files_and_rooms() -> None:
     way = measurement.walk()
     assert "policy/nodeqos/cpu/best_effort.py" in way.files
     assert "services/knobs/executor.py" in way.files
-    assert len(way.files) <= 58, "\n".join(way.files)
+    assert len(way.files) <= 59, "\n".join(way.files)
     assert len(way.rooms) <= 15, "\n".join(way.rooms)
-    assert way.changes <= 144
+    assert way.changes <= 149
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ Limits: what cannot be parsed becomes a message in `ObservedPod.unsupported`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cotenant.model.claims.needs import ClaimHolding, ClaimNeeds
 from cotenant.model.cpus.spec import NumaTopologySpec, ResourceSpec, ResourceStatus
@@ -42,7 +42,8 @@ class Holdings:
     cpus: ResourceStatus | None = None
     devices: tuple[DeviceAllocation, ...] = ()
     reservation: AllocatedReservation | None = None  # from which it drew
-    gpu_share: str = ""  # what enforces its share of a GPU, or `UNENFORCED`; empty: it has none
+    # what enforces its share of a GPU, or `UNENFORCED`; empty: it has none. Told of the node, so no part of what is given
+    gpu_share: str = field(default="", compare=False)
     claims: tuple[ClaimHolding, ...] = ()  # what is written into its claims before the bind; in no annotation
 
 
