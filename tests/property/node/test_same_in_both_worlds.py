@@ -90,7 +90,8 @@ def test_another_process_with_other_hashes_gives_the_same_instructions(tmp_path:
         "import sys; from pathlib import Path; from cotenant_lab.plant.recording import load;"
         "from cotenant.policy.nodeqos.cpu.suppression import SuppressionForm;"
         "from tests.property.node.test_same_in_both_worlds import differences;"
-        "wrong = differences(load(Path(sys.argv[1]).read_bytes()), SuppressionForm.QUOTA); print(wrong); sys.exit(bool(wrong))"
+        "wrong = differences(load(Path(sys.argv[1]).read_bytes()), SuppressionForm.QUOTA);"
+        "print(wrong); sys.exit(bool(wrong))"
     )
     for seed in ("1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -42,7 +42,7 @@ class Holdings:
     cpus: ResourceStatus | None = None
     devices: tuple[DeviceAllocation, ...] = ()
     reservation: AllocatedReservation | None = None  # from which it drew
-    # what enforces its share of a GPU, or `UNENFORCED`; empty: it has none. Told of the node, so no part of what is given
+    # what enforces its share of a GPU, or `UNENFORCED`; empty: it has none. No part of what is given
     gpu_share: str = field(default="", compare=False)
     claims: tuple[ClaimHolding, ...] = ()  # what is written into its claims before the bind; in no annotation
 
