@@ -1,9 +1,9 @@
 """The replicas of model servers, found by the labels of the cluster's pods.
 
 A pod is read from the first time that it is ready: before, a server loads its model and answers nobody. One that stops
-being ready is read on, since an overloaded server fails its probe just when its figures matter; a pod that ended, or
-is being deleted and answers no more, is not.
-Limits: beyond `MAX_SERVERS` replicas, in the order of their names, none is read; that is logged and counted.
+being ready is read on, since an overloaded server fails its probe just when its figures matter, until it has ended.
+Limits: beyond `MAX_SERVERS` replicas, in the order of namespaces and names, none is read, so that many pods of one
+namespace crowd out those of later ones; that is logged and counted.
 """
 
 from __future__ import annotations
