@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 from tests.fakes.processes.console_objects import control_zone
 from tests.fakes.processes.console_world import HOSTILE, TOKEN, ConsoleWorld
-from tests.fakes.waiting import becomes, eventually
+from tests.fakes.waiting import becomes, eventually, patience
 
 from cotenant.drivers.kube.kinds.custom.control_zone import ControlZoneObject
 
-from .conftest import NARROW, Tab
+from .conftest import ACTION_MS, NARROW, Tab
 
 VIEWS = {  # and what is there once the view is
     "machines": ".tile",
@@ -383,6 +383,7 @@ def test_the_log_in_form_refuses_and_the_session_can_be_ended(chromium: Any, wor
 def test_a_link_leads_to_its_place_after_the_log_in(chromium: Any, world: ConsoleWorld) -> None:
     context = chromium.new_context(locale="en-US")
     page = context.new_page()
+    page.set_default_timeout(patience(ACTION_MS))
     place = f"{world.url}/#/pods?pod=shop/web-1-1"
     page.goto(place)
     page.fill("#token", "wrong")
@@ -399,6 +400,22 @@ def test_a_link_leads_to_its_place_after_the_log_in(chromium: Any, world: Consol
     page.fill("#token", TOKEN)
     page.click("button")
     page.wait_for_selector("tr:has-text('research')")
+    page.wait_for_url(f"{world.url}/#/quotas?quota=research")
+    context.close()
+
+
+def test_no_log_in_is_quicker_than_what_keeps_its_place(chromium: Any, world: ConsoleWorld) -> None:
+    context = chromium.new_context(locale="en-US")
+    page = context.new_page()
+    page.set_default_timeout(patience(ACTION_MS))
+    held: list[Any] = []
+    page.route("**/login.js", lambda route: held.append(route))
+    page.goto(f"{world.url}/login#/quotas?quota=research", wait_until="commit")
+    eventually("the script is asked for", lambda: page.wait_for_timeout(10) or held)
+    assert page.locator("#token").count() == 0
+    held[0].continue_()
+    page.fill("#token", TOKEN)
+    page.click("button")
     page.wait_for_url(f"{world.url}/#/quotas?quota=research")
     context.close()
 
