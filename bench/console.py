@@ -81,7 +81,7 @@ def fleet_of(nodes: int, tenants: int) -> MeasuredFleet:
             )
     measure(fleet, chance, 1.0)
     fleet.missing({f"node-{n:04d}": 0.2 for n in range(0, nodes, 50)})
-    fleet.settle()
+    fleet.recompute()
     return fleet
 
 
@@ -127,7 +127,7 @@ def costs(nodes: int, tenants: int) -> dict[str, float]:
     fleet, chance = fleet_of(nodes, tenants), np.random.default_rng(2)
     measure(fleet, chance, 1.0)
     began = process_time()
-    fleet.settle()
+    fleet.recompute()
     settled = process_time()
     size = len(snapshot(fleet, 0.0))
     return {
@@ -157,7 +157,7 @@ async def viewing(nodes: int, tenants: int, viewers: int, seconds: float) -> dic
         for _ in range(round(seconds)):
             at = fleet.seq
             measure(fleet, chance, 0.1)
-            fleet.settle()
+            fleet.recompute()
             live.wake()
             size = len(live.frame(fleet.epoch, at))
             await asyncio.sleep(1.0)

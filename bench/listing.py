@@ -3,8 +3,8 @@ the engine, until the first decision.
 
 Pages of 500 objects, as JSON with what a Deployment's pod of one container carries (labels, tolerations, owner, a
 volume of its token, conditions, container statuses); ten pods of one owner. Garbage collection is as in the process
-(`settle` after the list). Goals: at 100,000 nodes and 1,000,000 pods 6 GiB, and 60 s from the list. `cpu_s`: CPU time
-of one core, writing the pages not counted; `bytes_a_pod`: resident growth by the pods. The network and the server's
+(`freeze_heap` after the list). Goals: at 100,000 nodes and 1,000,000 pods 6 GiB, and 60 s from the list. `cpu_s`: CPU
+time of a core, writing the pages not counted; `bytes_a_pod`: resident growth by the pods. The network and the server's
 time come on top. `--types N` prints what the memory is made of, by number and shallow size of Python objects.
 """
 
@@ -31,7 +31,7 @@ from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.engine.state.reports import NodeReports
 from cotenant.policy.placement.profiles import profile
-from cotenant.services.heap import settle
+from cotenant.services.heap import freeze_heap
 from cotenant.services.kube_process.watches import Watches
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.engine import scheduling_engine
@@ -151,7 +151,7 @@ def measure(nodes: int, pods: int, types: int) -> dict[str, Any]:
     watches.replay(lists.pages)
     listed = time.process_time() - begun - lists.writing_s
     cluster.decide(1e9)
-    settle()
+    freeze_heap()
     ready = time.process_time() - begun - lists.writing_s
     now = resident()
     if types:

@@ -63,7 +63,7 @@ async def taken_s(looks: Looks | None, seconds: float, look_s: float) -> float:
     for _ in range(round(seconds / look_s)):
         await asyncio.sleep(look_s)
         if looks is not None:
-            await looks.look()
+            await looks.check_bursts()
     return process_time() - began
 
 

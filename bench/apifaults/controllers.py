@@ -50,7 +50,7 @@ async def cycles(_: Path, count: int = 100, length: int = 4) -> dict[str, Any]:
             reference = {**owner, "uid": uids[at - 1], "blockOwnerDeletion": True}
             body = msgspec.json.encode({"metadata": {"ownerReferences": [reference]}})
             await api.patch(api.target("", "configmaps", "default", f"c{cycle}-{at}"), body, MERGE)
-    await runner.settle()
+    await runner.until_quiet()
     kept = api.store.table(("", "configmaps")).count
     for cycle in range(count):
         target = api.target("", "configmaps", "default", f"c{cycle}-0")

@@ -32,7 +32,7 @@ from cotenant.services.agent.discovery.cluster_pods import ClusterPods
 from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
 from cotenant.services.agent.reports.topology import NodeTopologyWriter
 from cotenant.services.agent_settings.config import AgentConfig, ClusterAccess
-from cotenant.services.nodeview.doctor import look
+from cotenant.services.nodeview.doctor import examine
 
 CRD = dict(manifests())["nodemetrics"]
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -350,7 +350,7 @@ def test_the_doctor_sees_koordlet_and_the_kubelets_version(
     config = AgentConfig(node=node, cgroup_root=tmp_path, cluster=ClusterAccess(kubeconfig=Path(kube.kubeconfig)))
 
     def seen() -> NodeFound:
-        return asyncio.run(look(config, single=True, checkpoint=tmp_path / "none"))
+        return asyncio.run(examine(config, single=True, checkpoint=tmp_path / "none"))
 
     assert seen().writers == ()
     kube.create(

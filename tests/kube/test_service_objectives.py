@@ -51,7 +51,7 @@ def test_a_status_follows_the_spans_and_a_deleted_objective_is_forgotten(kube: A
             await until(lambda: engine.objectives.get(f"default/{name}") is not None)
 
             async def status() -> Any:
-                cluster.look()
+                cluster.put_due()
                 assert await cluster.writer.flush(20)
                 return (await asyncio.to_thread(kube.get, f"{path}/{name}"))["status"]
 

@@ -88,7 +88,7 @@ class FusedMemory:
         if self.full:
             self._owed.append((tuple(leases), ()))
         else:
-            self.settle()
+            self.flush()
             self._memory.keep(leases, durable=durable)
         self._fuse.burn(done=True)
 
@@ -97,11 +97,11 @@ class FusedMemory:
         if self.full:
             self._owed.append(((), tuple(targets)))
         else:
-            self.settle()
+            self.flush()
             self._memory.drop(targets)
         self._fuse.burn(done=True)
 
-    def settle(self) -> bool:
+    def flush(self) -> bool:
         while self._owed and not self.full:
             leases, targets = self._owed.pop(0)
             self._memory.keep(leases, durable=False)

@@ -56,7 +56,7 @@ class Cluster:
             await self.nodes.delivery.idle()
             for loop in self.runner._loops:
                 loop._wake.set()
-            await self.runner.settle()
+            await self.runner.until_quiet()
 
     async def all(self, resource: ResourceName, namespace: str = "default") -> list[Any]:
         return [i.decode() for i in (await self.api.list(self.api.target(*resource, namespace), ListOptions())).items]

@@ -28,7 +28,7 @@ def simulate(w: MixedWorld, rng: np.random.Generator) -> int:
     with cluster.tentative(w.now_s):
         simulator = LandingSimulator(cluster, w.now_s)
         if rng.random() < 0.8:
-            simulator.settle()
+            simulator.place_waiting()
         for _ in range(int(rng.integers(0, 6))):
             placed = [pod_info for pod_info in cluster.every_pod() if pod_info.node and pod_info.seen.node]
             placed = [pod_info for pod_info in placed if not (pod_info.seen.reservation or is_copy(pod_info.seen.uid))]
@@ -42,7 +42,7 @@ def simulate(w: MixedWorld, rng: np.random.Generator) -> int:
                 undo.restore()
             if rng.random() < 0.3:
                 simulator.reopen()
-                simulator.settle()
+                simulator.place_waiting()
     return landed
 
 

@@ -81,7 +81,7 @@ def _relieve_memory(s: WorldState, w: Law, node: int, t: float) -> float:
 
 
 @njit
-def settle(s: WorldState, w: Law, node: int, t: float) -> None:
+def recompute_node(s: WorldState, w: Law, node: int, t: float) -> None:
     """Recompute a node whose residents have progressed to `t`: evictions, slowdowns, speeds, its next completion."""
     memory = _relieve_memory(s, w, node, t)
     services, batch, services_pressure, batch_pressure = 0.0, 0.0, 0.0, 0.0

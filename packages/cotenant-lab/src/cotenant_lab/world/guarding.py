@@ -15,7 +15,7 @@ from __future__ import annotations
 from cotenant.model.compiled import njit
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.nodeqos.guard.step import CALM, CLOSE, DISABLED, GROW, MISSED, OFF, PPM
-from cotenant_lab.world.contention import offered, settle
+from cotenant_lab.world.contention import offered, recompute_node
 from cotenant_lab.world.latency import p99_lookup
 from cotenant_lab.world.node_qos import next_ceiling_m, next_mode, severity_of_slack, slack_ppm
 from cotenant_lab.world.state import Law, WorldState
@@ -79,7 +79,7 @@ def guard(s: WorldState, w: Law, node: int, t: float) -> None:
         s.nodes[node].guard_mode = mode
         s.nodes[node].ceiling_m = ceiling_m
         if ceiling_m != before_m:
-            settle(s, w, node, t)
+            recompute_node(s, w, node, t)
         elif mode == GROW:
             return  # at the node's capacity: nothing changes until the next tick
         now_us += _STEP_US

@@ -10,7 +10,7 @@ from math import inf
 
 from cotenant.model.arrays import Int
 from cotenant.model.compiled import njit
-from cotenant_lab.world.contention import settle
+from cotenant_lab.world.contention import recompute_node
 from cotenant_lab.world.observe import tick
 from cotenant_lab.world.residents import complete, earliest, enter, expel, progress, release, set_completion
 from cotenant_lab.world.state import NODE_FAILURE, READY, REQUESTED, RUNNING, Law, WorldState
@@ -30,7 +30,7 @@ def _finish(s: WorldState, w: Law, node: int, t: float) -> None:
         if s.pods[p].service < 0 and s.pods[p].remaining_s <= 1e-6 * s.pods[p].duration_s:
             complete(s, p, t)
         p = after
-    settle(s, w, node, t)
+    recompute_node(s, w, node, t)
 
 
 @njit
@@ -117,7 +117,7 @@ def start_pods(s: WorldState, w: Law, pods: Int, rows: Int, touched: Int) -> tup
         node = rows[i]
         if touched[node] == 1:
             touched[node] = 0
-            settle(s, w, node, t)
+            recompute_node(s, w, node, t)
     return -1, OK
 
 
@@ -144,5 +144,5 @@ def evict_pods(s: WorldState, w: Law, pods: Int, touched: Int) -> int:
     for node in range(touched.shape[0]):
         if touched[node] == 1:
             touched[node] = 0
-            settle(s, w, node, t)
+            recompute_node(s, w, node, t)
     return -1

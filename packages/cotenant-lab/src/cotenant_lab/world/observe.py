@@ -10,7 +10,7 @@ from __future__ import annotations
 from cotenant.model.arrays import Float, ReportColumn
 from cotenant.model.compiled import njit
 from cotenant.model.results.forms import FrameCell
-from cotenant_lab.world.contention import offered, settle
+from cotenant_lab.world.contention import offered, recompute_node
 from cotenant_lab.world.guarding import guard
 from cotenant_lab.world.latency import TAIL, p99_lookup, tail
 from cotenant_lab.world.residents import memory_now, progress
@@ -189,7 +189,7 @@ def tick(s: WorldState, w: Law, t: float) -> None:
     for node in range(nodes):
         if s.nodes[node].up:
             progress(s, node, t)
-            settle(s, w, node, t)
+            recompute_node(s, w, node, t)
             if w.node_guard:
                 guard(s, w, node, t)
     s.run[0].last_tick_s = t

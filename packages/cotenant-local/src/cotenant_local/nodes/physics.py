@@ -1,8 +1,8 @@
 """Pods starting, running and stopping on a live cluster's nodes: the lab's compiled laws, applied pod by pod.
 
 The lab's world knows its whole workload before it starts; here pods come and go as the API says. So only the event loop
-is separate: how residents affect one another (`settle`), their progress, memory, latency and fairness are the lab's
-functions on the lab's records. Compiled.
+is separate: how residents affect one another (`recompute_node`), their progress, memory, latency and fairness are the
+lab's functions on the lab's records. Compiled.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import inf
 
 from cotenant.model.compiled import njit
-from cotenant_lab.world.contention import offered, settle
+from cotenant_lab.world.contention import offered, recompute_node
 from cotenant_lab.world.latency import TAIL, p99_lookup, tail
 from cotenant_lab.world.observe import write_report
 from cotenant_lab.world.residents import earliest, enter, leave, memory_now, progress, set_completion
@@ -25,7 +25,7 @@ def start(s: WorldState, w: Law, p: int, node: int, t: float, done_s: float) -> 
     progress(s, node, t)
     enter(s, p, node, t)
     s.pods[p].remaining_s = max(0.0, s.pods[p].duration_s - done_s)
-    settle(s, w, node, t)
+    recompute_node(s, w, node, t)
 
 
 @njit
@@ -35,7 +35,7 @@ def stop(s: WorldState, w: Law, p: int, t: float) -> None:
     progress(s, node, t)
     leave(s, p)
     s.pods[p].status = FUTURE
-    settle(s, w, node, t)
+    recompute_node(s, w, node, t)
 
 
 @njit
@@ -46,7 +46,7 @@ def slow_down(s: WorldState, w: Law, p: int, factor: float, t: float) -> None:
     s.pods[p].use_cores *= factor
     s.pods[p].remaining_s /= factor
     s.pods[p].duration_s /= factor
-    settle(s, w, node, t)
+    recompute_node(s, w, node, t)
 
 
 @njit
@@ -80,7 +80,7 @@ def run_until(s: WorldState, w: Law, until_s: float) -> None:
                 s.finished[s.run[0].finished] = p
                 s.run[0].finished += 1
             p = after
-        settle(s, w, node, t)
+        recompute_node(s, w, node, t)
     s.run[0].now_s = max(s.run[0].now_s, until_s)
 
 
@@ -118,7 +118,7 @@ def tick(s: WorldState, w: Law, t: float) -> None:
         if s.nodes[node].up:
             if s.nodes[node].first >= 0:
                 progress(s, node, t)
-                settle(s, w, node, t)
+                recompute_node(s, w, node, t)
             else:
                 s.nodes[node].updated_s = t
             _observe(s, w, node, t)

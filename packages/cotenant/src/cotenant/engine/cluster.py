@@ -321,7 +321,7 @@ class Cluster(ClusterMeasurements):
         nodes, assignments = tuple(self._nodes.values()), self._components.assignments
         undo, drawn = self.checkpoint(), self._rng.bit_generator.state
         self._rng.bit_generator.state = type(self._rng.bit_generator)(0).state  # ties are broken alike in every round
-        assignments.hold()
+        assignments.suspend_reclaim()
         try:
             yield
         finally:
@@ -329,7 +329,7 @@ class Cluster(ClusterMeasurements):
                 if self._nodes.get(node.name) is not node:
                     self.node_seen(node)
             undo.restore()
-            assignments.let_go()
+            assignments.resume_reclaim()
             self._rng.bit_generator.state = drawn
 
     # ---- consistency

@@ -12,10 +12,10 @@ grow although what is in use stays the same. Two choices, each for one kind of p
   that came and went (in use: 0 +- 10 bytes a pod). It takes about a millisecond for 25 MiB; the API server's heap
   stopped for up to 0.17 s.
 
-`settle` is for every process, once what it keeps is there: a full collection of Python's garbage looks at each object,
-which stops a scheduler of 50,000 pods in the middle of a decision. What is there then is never looked at again.
-Limits: of the first two, glibc only, elsewhere nothing is done; a cycle that is there at `settle` and of no use later
-stays.
+`freeze_heap` is for every process, once what it keeps is there: a full collection of Python's garbage looks at each
+object, which stops a scheduler of 50,000 pods in the middle of a decision. What is there then is never looked at again.
+Limits: of the first two, glibc only, elsewhere nothing is done; a cycle that is there at `freeze_heap` and of no use
+later stays.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAPPED_FROM_BYTES: Final = 128 << 10  # where glibc starts
 _M_MMAP_THRESHOLD: Final = -3  # malloc.h
 
 
-def settle() -> None:
+def freeze_heap() -> None:
     """Collect garbage once; collections look only at what is made from now on."""
     gc.collect()
     gc.freeze()

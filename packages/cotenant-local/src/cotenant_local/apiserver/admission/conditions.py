@@ -44,7 +44,7 @@ def problem(expression: str) -> str:
     return ""
 
 
-def hold(conditions: tuple[MatchCondition, ...], review: Manifest) -> bool:
+def all_hold(conditions: tuple[MatchCondition, ...], review: Manifest) -> bool:
     """Whether all conditions hold for an AdmissionReview. Raises `ConditionFailed` where none is false and one has
     no value.
     """

@@ -25,7 +25,7 @@ from cotenant.drivers.kube.manifests.document import copied
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant_local.apiserver.admission import configuration, review
 from cotenant_local.apiserver.admission.client import Caller
-from cotenant_local.apiserver.admission.conditions import ConditionFailed, hold
+from cotenant_local.apiserver.admission.conditions import ConditionFailed, all_hold
 from cotenant_local.apiserver.admission.configuration import GROUP, MUTATING, VALIDATING, Webhook
 from cotenant_local.apiserver.admission.review import CallFailed, ReviewResult
 from cotenant_local.apiserver.contract import RequestTarget, WriteOptions
@@ -202,7 +202,7 @@ class Webhooks:
         uid = self._new_uid()
         request = review.request(uid, operation, target, obj, old, options)
         try:
-            if not hold(webhook.conditions, request):
+            if not all_hold(webhook.conditions, request):
                 return None
         except ConditionFailed as error:
             if not webhook.is_fatal:

@@ -180,7 +180,7 @@ class Runner:
         await self._informers.start()
         self._tasks = [asyncio.create_task(loop.run(), name=loop.controller.name) for loop in self._loops]
 
-    async def settle(self, rounds: int = 50) -> None:
+    async def until_quiet(self, rounds: int = 50) -> None:
         """Wait until no controller has a key ready; for tests."""
         quiet = 0
         while quiet < rounds:

@@ -121,7 +121,7 @@ class SimulatedAgents:
     async def start(self) -> None:
         """Begin to look for nodes that need one."""
         await self._server.start()
-        for name, every_s, do in (("agents", LOOK_S, self.look), ("own reports", OWN_REPORT_S, self.report)):
+        for name, every_s, do in (("agents", LOOK_S, self.start_due), ("own reports", OWN_REPORT_S, self.report)):
             self._tasks.append(asyncio.create_task(_repeat(do, every_s), name=name))
 
     async def stop(self) -> None:
@@ -145,7 +145,7 @@ class SimulatedAgents:
         else:
             await running.process.pages({**scope, "path": f"/{path}"}, receive, send)
 
-    def look(self) -> None:
+    def start_due(self) -> None:
         """Start agents where a traced service runs."""
         pods: list[PodObjectView] = [pod for pod in self._informers.store(PODS) if pod.spec.node_name]
         for test, most in ((self._is_first, MAX_AGENTS), (self._is_traced, MAX_AGENTS - KEPT)):

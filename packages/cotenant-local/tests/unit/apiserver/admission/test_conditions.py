@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from cotenant_local.apiserver.admission.conditions import ConditionFailed, MatchCondition, hold, problem
+from cotenant_local.apiserver.admission.conditions import ConditionFailed, MatchCondition, all_hold, problem
 
 
 def held(expression: str, obj: Any) -> bool:
     review = {"request": {"operation": "CREATE", "object": obj, "oldObject": None}}
-    return hold((MatchCondition("c", expression),), review)
+    return all_hold((MatchCondition("c", expression),), review)
 
 
 def nested(depth: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.group_names import best_effort_group
 from cotenant.services.agent_settings.config import AgentConfig, read_config
 from cotenant.services.agent_settings.node_roots import with_roots_here
-from cotenant.services.nodeview.doctor import look
+from cotenant.services.nodeview.doctor import examine
 
 _UNKNOWN = "not known"
 
@@ -28,7 +28,7 @@ def doctor(path: Path | None, single: bool, checkpoint: Path, as_json: bool) -> 
         config = with_roots_here(AgentConfig() if path is None else read_config(path))
     except InvalidInput as error:
         raise error.of("--config") from None
-    found = asyncio.run(look(config, single=single, probes=True, checkpoint=checkpoint))
+    found = asyncio.run(examine(config, single=single, probes=True, checkpoint=checkpoint))
     settings = _settings(config, found, named=path is not None)
     every = findings(found, settings)
     against = conflicts(every)

@@ -29,12 +29,12 @@ def stalls(group: str, every_s: float, count: int | None, long_ms: float, rows: 
     tree = detect().by_controller["cpu"]
     with StallTracer(tree.path, tree.version, long_us=round(long_ms * 1000)) as probe:
         watch = StallWatch(probe)
-        watch.look()
+        watch.view()
         done, waits = 0, list[LongWait]()
         with suppress(KeyboardInterrupt):
             while count is None or done < count:
                 sleep(every_s)
-                view = watch.look()
+                view = watch.view()
                 done += 1
                 waits = [wait for wait in watch.ring() if _below(wait.group, group)]
                 found = [entry for entry in view.groups if _below(entry.group, group)]

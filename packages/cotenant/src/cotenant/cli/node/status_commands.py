@@ -100,12 +100,12 @@ def watch(agent: str, groups: int, every_s: float, count: int | None, as_json: b
     done = 0
     try:
         with NodeLooker(layout) as looker:
-            looker.look()
+            looker.interval()
             due = monotonic() + every_s
             while count is None or done < count:
                 sleep(max(0.0, due - monotonic()))
                 due = max(due + every_s, monotonic())
-                look = looker.look()
+                look = looker.interval()
                 if look is None:
                     continue
                 done += 1
@@ -276,9 +276,9 @@ def _of_agent(agent: str) -> dict[str, object]:
 
 def _looked(layout: CgroupLayout, seconds: float) -> ObservedInterval:
     with NodeLooker(layout) as looker:
-        looker.look()
+        looker.interval()
         sleep(seconds)
-        look = looker.look()
+        look = looker.interval()
     if look is None:
         raise Permanent("the clock stood still between two samples")
     return look

@@ -216,10 +216,10 @@ def unpack(
     json: Json = False,
 ) -> int:
     """Check a package and put its files into a new folder."""
-    from cotenant.services.zones.package import look, unpack
+    from cotenant.services.zones.package import read_manifest, unpack
 
     unpack(package, folder)
-    _show_package(folder, look(package).files, json)
+    _show_package(folder, read_manifest(package).files, json)
     return 0
 
 

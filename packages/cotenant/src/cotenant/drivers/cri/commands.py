@@ -35,5 +35,5 @@ class CriCommands:
                 await asyncio.to_thread(partial(self._client.call, "Version", SERVICE, _VERSION_S))
                 raise Permanent(str(error)) from error  # the runtime is there: it refused
             opened = await open_cri_exec(str(answer.url), columns, rows)
-            await opened.hold(first, before, command)
+            await opened.find_process(first, before, command)
             return opened

@@ -90,7 +90,7 @@ class CriExec:
             await self._line.close()
             await self._session.close()
 
-    async def hold(self, first: int, before: frozenset[int], command: Sequence[str]) -> None:
+    async def find_process(self, first: int, before: frozenset[int], command: Sequence[str]) -> None:
         """Find the command's process `beside` the container's first one, unless it has ended already."""
         async with suppressed_timeout(_FOUND_S):
             while not self._line.closed:

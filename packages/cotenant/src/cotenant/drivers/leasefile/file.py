@@ -109,7 +109,7 @@ class LeaseFile:
             self._pending.update(lines)
         self._compact_if_large()
 
-    def settle(self) -> bool:
+    def flush(self) -> bool:
         """Write what is pending. Returns whether nothing is pending any more."""
         with contextlib.suppress(OSError):
             self._append(self._pending, sync=False)

@@ -1,7 +1,7 @@
 """Means of what was observed between two bookings.
 
 A period's price follows what tenants used during it, and watches deliver changes at any time. Every sample counts from
-the sample before it until its own time, and the mean is over the observed time only. `taken` belongs after the commit,
+the sample before it until its own time, and the mean is over the observed time only. `reset` belongs after the commit,
 so that a booking that failed is repeated with nothing lost.
 Limits: integers are rounded down; a resource of a tenant whose use was not measured for a part of the period is not
 measured for all of it.
@@ -58,7 +58,7 @@ class ObservedUse:
             for (tenant, resource), (guaranteed, declared, measured) in sorted(self._sums.items())
         )
 
-    def taken(self) -> None:
+    def reset(self) -> None:
         """The means were booked: begin anew."""
         self._sums.clear()
         self._unmeasured.clear()
@@ -66,5 +66,5 @@ class ObservedUse:
 
     def forget(self) -> None:
         """What was observed is not ours to book: another replica led."""
-        self.taken()
+        self.reset()
         self._last, self._last_ms = (), None

@@ -53,7 +53,7 @@ class Applying:
         record = self._components.placing.record(entry, judgement, now_s)
         if not placed.is_permitted:
             self._assign(entry, placed.group, judgement, SchedulingState.WAITING, now_s)
-            self.waiting.hold(entry, record)
+            self.waiting.remember(entry, record)
             return
         self._assign(entry, placed.group, judgement, SchedulingState.ASSUMED, now_s)
         others = [other for call in entry.calls.allowed_with for other in call(entry)]

@@ -54,7 +54,7 @@ class SchedulingQueue:
         self._large_from_s = float("-inf")  # the next of them is judged then
         self._waiting: dict[Hashable, QueuedGroup] = {}  # unschedulable groups, the longest waiting first
         self._stamps = count()
-        self._judging = False  # between `take` and `settle`
+        self._judging = False  # between `take` and `requeue`
         self.incoming: dict[tuple[str, str], int] = {}  # (event, queue) -> pods, for the metrics
 
     @property
@@ -121,7 +121,7 @@ class SchedulingQueue:
         """The next pods to try, in order; they stay in the queue until `remove`, and their groups active until
         `refuse`.
 
-        `settle` must follow before the next `take`.
+        `requeue` must follow before the next `take`.
         """
         self._judging = True
         taken: list[tuple[str, QueuedGroup]] = []
@@ -151,7 +151,7 @@ class SchedulingQueue:
 
     def take_large(self, now_s: float) -> list[tuple[str, QueuedGroup]]:
         """The next large pod, or all pods of a large whole group; none before the time that `rest` has set.
-        `settle` must follow.
+        `requeue` must follow.
         """
         if now_s < self._large_from_s:
             return []
@@ -164,7 +164,7 @@ class SchedulingQueue:
 
     def take_only(self, uid: str) -> tuple[list[tuple[str, QueuedGroup]], list[tuple[str, QueuedGroup]]]:
         """This pod, with the whole of a group that is judged as one, whatever its standing: as `take` and as
-        `take_large`, of which one is empty. `settle` must follow.
+        `take_large`, of which one is empty. `requeue` must follow.
         """
         group = self._of.get(uid)
         if group is None:
@@ -185,7 +185,7 @@ class SchedulingQueue:
             group.until_s = now_s + ASIDE.rest_s(group.overruns)
             self.wake(group, now_s, "JudgementTooExpensive")
 
-    def settle(self, taken: list[tuple[str, QueuedGroup]]) -> None:
+    def requeue(self, taken: list[tuple[str, QueuedGroup]]) -> None:
         """Re-queue the groups of `take` that are still active and still have pods."""
         self._judging = False
         for group in {id(group): group for _, group in taken}.values():

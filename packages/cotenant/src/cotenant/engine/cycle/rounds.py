@@ -110,7 +110,7 @@ class Rounds:
         for plugin in self._roster.grouping:
             if not plugin.is_idle:
                 plugin.settle_groups(now_s)
-        self._components.queue.settle(taken)
+        self._components.queue.requeue(taken)
 
     def _judge_large(self, taken: Taken, now_s: float, limit_s: float) -> None:
         """Judge one large pod, or one large group, within this limit of CPU time for the first; it is longer only where
@@ -124,7 +124,7 @@ class Rounds:
             with budget.within(limit_s + MEMBER_S * (len(taken) - 1)):
                 self._judge(taken, now_s)
         except OverBudget:  # by a question of a plugin, before a node was chosen
-            self._components.queue.settle(taken)
+            self._components.queue.requeue(taken)
         self._components.assignments.narrowing.terms.release_large()
         spent_s = budget.now() - begun_s
         self._components.queue.rest(now_s + spent_s * (1.0 - SHARE) / SHARE)

@@ -28,7 +28,7 @@ class WaitingPods:
         self._send = send
         self.records: dict[str, DecisionRecord] = {}  # uid -> record of its placement
 
-    def hold(self, entry: PodInfo, record: DecisionRecord) -> None:
+    def remember(self, entry: PodInfo, record: DecisionRecord) -> None:
         """Keep the record of a pod that has a node and is not bound yet."""
         self.records[entry.seen.uid] = record
 

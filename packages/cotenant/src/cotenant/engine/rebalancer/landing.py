@@ -31,7 +31,7 @@ _PREFIX = "what-if/"
 
 
 class LandingSimulator:
-    """Moves pods in an engine that serves no other purpose; `settle` first."""
+    """Moves pods in an engine that serves no other purpose; `place_waiting` first."""
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
         self._cluster = cluster
@@ -48,7 +48,7 @@ class LandingSimulator:
         """The nodes as they are; in the engine those that are not offered are cordoned."""
         return self._nodes.values()
 
-    def settle(self) -> int:
+    def place_waiting(self) -> int:
         """Place the pods that wait now, as the scheduler is about to; returns how many were placed."""
         placed = 0
         until_s = self._now_s + _SETTLE_S

@@ -191,7 +191,7 @@ class Planner:
         choice, context = self._answers(now_s, moving)
         simulator = choice.simulator
         kinds = self._settings.kinds
-        placed_first = simulator.settle() if kinds or self.use.is_overloaded_somewhere(loads) else 0
+        placed_first = simulator.place_waiting() if kinds or self.use.is_overloaded_somewhere(loads) else 0
         if kinds.repairs:
             repair_violations(context, kinds)
         if kinds.objectives is not None and self._misses is not None:

@@ -36,7 +36,7 @@ class RequestedMoves:
     def __call__(self, job: MigrationJob, moving: Sequence[MigrationJob], now_s: float) -> SimulatedMove:
         """The what-if of one job; final where waiting does not change it."""
         with self._planner.simulating(now_s, moving, self._kept(now_s)) as (choice, context):
-            choice.simulator.settle()
+            choice.simulator.place_waiting()
             return self._best(job, choice, context, now_s)
 
     def _best(self, job: MigrationJob, choice: RoundChoice, context: KindContext, now_s: float) -> SimulatedMove:

@@ -261,7 +261,7 @@ def _move_all(
 def _are_placed(context: KindContext, uids: Sequence[str]) -> bool:
     """Whether the scheduler places all of these pods now."""
     context.choice.simulator.reopen()
-    context.choice.simulator.settle()
+    context.choice.simulator.place_waiting()
     assigned = context.cluster.assigned()
     return all(uid in assigned for uid in uids)
 

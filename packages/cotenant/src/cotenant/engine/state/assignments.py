@@ -251,12 +251,12 @@ class Assignments:
         self.narrowing.forget_alike()
         self._grown = True
 
-    def hold(self) -> None:
-        """Reclaim nothing until `let_go`: pods that leave meanwhile come back as they were."""
+    def suspend_reclaim(self) -> None:
+        """Reclaim nothing until `resume_reclaim`: pods that leave meanwhile come back as they were."""
         self._is_held = True
         self.narrowing.hold_kinds()
 
-    def let_go(self) -> None:
+    def resume_reclaim(self) -> None:
         """Reclaim again."""
         self._is_held = False
         self.narrowing.let_go()

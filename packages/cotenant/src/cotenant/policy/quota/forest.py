@@ -67,7 +67,7 @@ class Forest:
         """One tree; raises `InvalidInput` for an unknown id."""
         if tree_id not in self._trees:
             raise InvalidInput("tree-id", tree_id, f"one of {', '.join(map(repr, self._trees))}")
-        self.settle()
+        self.refresh_default()
         return self._trees[tree_id]
 
     def tree_of(self, name: str) -> QuotaTree | None:
@@ -76,7 +76,7 @@ class Forest:
             return None
         if name not in self._tree_ids:
             raise InvalidInput("quota", name, "the name of a quota")
-        self.settle()
+        self.refresh_default()
         return self._trees[self._tree_ids[name]]
 
     def quota(self, name: str) -> Quota:
@@ -169,14 +169,14 @@ class Forest:
         most = self._outside[name].maximum.items
         return tuple(compare(name, LimitKind.MAXIMUM, most, self.used(name), request))
 
-    def settle(self) -> None:
+    def refresh_default(self) -> None:
         """Subtract current use outside of all trees from the default tree; done when a tree is read, not per pod."""
         if self._is_default_stale:
             self._update_default_total()
 
     def validate(self) -> None:
         """Recompute every tree; raises AssertionError with the first difference."""
-        self.settle()
+        self.refresh_default()
         for tree in self._trees.values():
             tree.validate()
         outside = (bounded(used.items()) for used in self._outside_used.values())

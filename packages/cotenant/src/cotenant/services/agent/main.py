@@ -30,7 +30,7 @@ from cotenant.services.agent.wiring import open_components
 from cotenant.services.agent_settings.config import AgentConfig, read_config
 from cotenant.services.agent_settings.naming import check_mode
 from cotenant.services.agent_settings.node_roots import with_roots_here
-from cotenant.services.heap import settle
+from cotenant.services.heap import freeze_heap
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import cancelled, raise_descriptors, stop_on_signals
 
@@ -127,7 +127,7 @@ async def _live(request: AgentArguments, config: AgentConfig) -> None:
             await server.start()
             print(f"listening on {server.address}", flush=True)
         _log.info("node %s, mode %s, every %d ms", config.node, config.mode, config.period_ms)
-        settle()
+        freeze_heap()
         gc.set_threshold(*GARBAGE)
         zones = _live_zones(process, None if listening is None else _from_this_host(listening.address))
         reading = [

@@ -271,7 +271,7 @@ class AgentProcess:
         if found != self.config:
             _log.info("kubelet's groups are there now: %s", ", ".join(found.writable))
             await self.reload(lambda: found)
-        self.roots.look(self.config, roots, self.monotonic())
+        self.roots.judge(self.config, roots, self.monotonic())
 
     def discover_soon(self) -> None:
         """Have discovery run before its time."""

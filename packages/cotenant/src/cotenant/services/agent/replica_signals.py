@@ -70,7 +70,7 @@ class ReplicaSignalFeed:
                         link.acted(move)
                     moves_us = state.at_us
                 if link.connected:
-                    for report in stories.look(recovery, state, state_s, link.connections):
+                    for report in stories.due(recovery, state, state_s, link.connections):
                         link.report_story(report)
             if not decisions or state is None:
                 continue

@@ -15,7 +15,7 @@ from cotenant.engine.node.doctor.checks import DoctorFinding, FindingSeverity, c
 from cotenant.engine.node.mode import AgentMode
 from cotenant.model.errors import CotenantError
 from cotenant.services.agent_settings.config import AgentConfig
-from cotenant.services.nodeview.doctor import look
+from cotenant.services.nodeview.doctor import examine
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ async def checked(config: AgentConfig, *, single: bool) -> tuple[AgentConfig, tu
     if config.mode is not AgentMode.ACT:
         return config, ()
     try:
-        every = findings(await look(config, single=single), config.settings())
+        every = findings(await examine(config, single=single), config.settings())
     except (CotenantError, OSError) as error:
         _log.warning("the node could not be checked before acting: %s", error)
         return config, ()

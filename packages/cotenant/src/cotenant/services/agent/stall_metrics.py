@@ -34,7 +34,7 @@ class StallMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """One reading, all families."""
-        view = self._watch.look()
+        view = self._watch.view()
         loads: list[Sample] = []
         seconds: list[Sample] = []
         number: list[Sample] = []

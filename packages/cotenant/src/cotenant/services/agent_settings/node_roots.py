@@ -48,7 +48,7 @@ class RootCheck:
     said: str = ""  # what is wrong, "" where nothing is, or not yet for long enough
     _since_s: float | None = None
 
-    def look(self, config: AgentConfig, roots: Sequence[str] | None, now_s: float) -> None:
+    def judge(self, config: AgentConfig, roots: Sequence[str] | None, now_s: float) -> None:
         """Judge the groups as they are now. `roots`: kubelet's; None where its groups are no source of pods."""
         wrong = self._wrong(config, roots)
         if not wrong:

@@ -40,7 +40,7 @@ def ask(engine: Cluster, now_s: float, rounds: int = MAX_ROUNDS) -> Driven:
     return found
 
 
-def settle(engine: Cluster, now_s: float) -> Driven:
+def place_waiting(engine: Cluster, now_s: float) -> Driven:
     """Place all that waits, with evictions, until nothing changes; pods then run on their nodes."""
     found = Driven()
     max_rounds = 64 + 4 * sum(1 for _ in engine.every_pod())

@@ -36,7 +36,7 @@ MAX_LABELS = 64
 
 
 def snapshot(fleet: MeasuredFleet, at_s: float) -> bytes:
-    """Everything, as binary. Call it after `settle`."""
+    """Everything, as binary. Call it after `recompute`."""
     rows = [fleet.nodes[name] for name in fleet.order]
     head = msgspec.json.encode(
         {

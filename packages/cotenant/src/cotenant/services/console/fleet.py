@@ -1,10 +1,10 @@
 """The cluster as the machine map shows it: one row per node, and in it one cell per tenant and class.
 
 5,000 nodes with 100,000 pods change all the time, and hundreds of viewers want the same picture. Pods are kept as small
-rows by node; a change marks its node, and `settle` recomputes the marked nodes only. A row whose integers changed gets
-the next sequence number, so what changed since any earlier number is known without a log: a viewer that was away for an
-hour and one that was away for a second ask the same question. The set of nodes, their labels and their sizes have a
-number of their own, the epoch; when it changes, viewers load everything again.
+rows by node; a change marks its node, and `recompute` recomputes the marked nodes only. A row whose integers changed
+gets the next sequence number, so what changed since any earlier number is known without a log: a viewer that was away
+for an hour and one that was away for a second ask the same question. The set of nodes, their labels and their sizes
+have a number of their own, the epoch; when it changes, viewers load everything again.
 Limits: a cell is a tenant and a class, not a pod; pods by name are in `pods`. CPU in milli-CPU, memory in MiB, cells in
 thousandths of the node's allocatable amounts.
 """
@@ -209,10 +209,10 @@ class MeasuredFleet:
 
     @property
     def has_changes(self) -> bool:
-        """Whether `settle` has something to do."""
+        """Whether `recompute` has something to do."""
         return bool(self._dirty) or self._moved or self._counted
 
-    def settle(self, most: int = 1 << 30) -> bool:
+    def recompute(self, most: int = 1 << 30) -> bool:
         """Recompute at most so many changed nodes; whether viewers have something new to see."""
         changed, self._counted = self._counted, False
         if self._moved:
@@ -257,7 +257,7 @@ class MeasuredFleet:
         )
 
     def totals(self) -> ClusterTotals:
-        """Sums, as of the last `settle`."""
+        """Sums, as of the last `recompute`."""
         if self._totals is None:
             self._totals = self._summed()
         return self._totals

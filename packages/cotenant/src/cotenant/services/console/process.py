@@ -303,7 +303,7 @@ class ConsoleProcess:
             self._look_at_server()
             changed = False
             while self.fleet.has_changes:
-                changed = self.fleet.settle(AT_ONCE) or changed
+                changed = self.fleet.recompute(AT_ONCE) or changed
                 await asyncio.sleep(0)
             if changed:
                 self.live.wake()

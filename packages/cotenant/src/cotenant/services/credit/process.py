@@ -166,7 +166,7 @@ class CreditProcess:
         uses, lasted_ms = observed.means(), observed.observed_ms
         at_ms = self._wall_ms()
         posting = await self.booking.book(lambda accounts: accounts.period_ended(period, at_ms, lasted_ms, uses))
-        observed.taken()
+        observed.reset()
         if posting is not None:
             _log.debug("period %d: %d entries", period, len(posting.entries))
 

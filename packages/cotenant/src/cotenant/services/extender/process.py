@@ -37,7 +37,7 @@ from cotenant.services.extender.profile_judge import ProfileJudge, warm
 from cotenant.services.extender.protocol import ExtenderProtocol
 from cotenant.services.extender.standings import QuotaStandings
 from cotenant.services.extender.watches import MirrorWatches
-from cotenant.services.heap import keep_trimmed, settle
+from cotenant.services.heap import freeze_heap, keep_trimmed
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.reporting.accounts import report_user
@@ -131,7 +131,7 @@ async def serve(
                 "reports are accepted from anyone who can connect: no --report-token-file, --report-account or "
                 "--client-ca"
             )
-        settle()
+        freeze_heap()
         tasks, end = TaskSet(), asyncio.Event()
         if parts.watches is not None:
             tasks.start("watches", parts.watches.run())

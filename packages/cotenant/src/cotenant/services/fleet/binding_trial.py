@@ -54,10 +54,10 @@ async def _run(options: BusOptions, trial: TrialOptions, said: Callable[[str], N
         host = await _host_of(bus, operator, trial)
         try:
             for guid in (trial.service, trial.hog):
-                await limits.hold(guid, {"cpus": str(trial.cpu)})
+                await limits.limit(guid, {"cpus": str(trial.cpu)})
             service, hog = [], []
             for phase, of_hog in zip(PHASES, _HOG, strict=True):
-                await limits.hold(trial.hog, of_hog)
+                await limits.limit(trial.hog, of_hog)
                 said(f"{phase}: {trial.phase_s:g} s")
                 await asyncio.sleep(_SETTLE_S)
                 found = await _sampled(bus, operator, host, trial)
@@ -78,7 +78,7 @@ class _Limits:
         self._lasts_s = lasts_s
         self._names: dict[str, set[str]] = {}
 
-    async def hold(self, guid: str, limits: dict[str, str]) -> None:
+    async def limit(self, guid: str, limits: dict[str, str]) -> None:
         self._names.setdefault(guid, set()).update(limits)
         await ask(self._bus, self._operator, "limit", Limit(guid, limits, self._lasts_s), Limited, 20.0)
 

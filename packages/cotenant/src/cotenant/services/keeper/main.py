@@ -31,7 +31,7 @@ from cotenant.drivers.leasefile.folder import own_folder
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, KnobScope
-from cotenant.services.heap import settle
+from cotenant.services.heap import freeze_heap
 from cotenant.services.keeper.arguments import KeeperArguments, check
 from cotenant.services.keeper.pressure import pressure_triggers
 from cotenant.services.keeper.privileges import give_up, join_group, needed
@@ -107,7 +107,7 @@ async def serve(
     if zones is not None:
         await zones.start()
         _log.info("zones at %s", zones.path)
-    settle()  # what is there now stays: a full collection would delay a zone's reaction by tens of milliseconds
+    freeze_heap()  # what is there now stays: a full collection would delay a zone's reaction by tens of milliseconds
     _log.info("serving at %s", path)
     _notify_systemd("READY=1")
     await stop.wait()

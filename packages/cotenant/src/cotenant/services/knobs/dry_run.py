@@ -77,6 +77,6 @@ class NoStateFile:
     def drop(self, targets: Sequence[KnobTarget]) -> None:
         """Does nothing."""
 
-    def settle(self) -> bool:
+    def flush(self) -> bool:
         """Always True."""
         return True

@@ -66,7 +66,7 @@ class LeaseStore(Protocol):
         """Remove leases that are over."""
         ...
 
-    def settle(self) -> bool:
+    def flush(self) -> bool:
         """Write what is pending; whether nothing is pending any more."""
         ...
 
@@ -166,7 +166,7 @@ class LeaseExecutor:
         """Restore what has expired, retry what failed, write what is pending to the state file."""
         self._engine.tick(self._clock.monotonic_us(), self._clock.wall_s())
         self._run_round()
-        self._pending = not self._memory.settle()
+        self._pending = not self._memory.flush()
 
     def restart(self, found: Iterable[KnobLease]) -> tuple[LeaseAnswer, ...]:
         """Restore what an earlier process left, within the rules' roots. What is outside stays in the state file,

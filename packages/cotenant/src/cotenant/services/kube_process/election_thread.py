@@ -103,7 +103,7 @@ class ThreadedElection:
         async with self._connect() as client:
             self._lapses = self.lapses
             self._elector = elector = LeaderElector(client, namespace, name, identity, timing, may_renew=term.is_alive)
-            running = asyncio.ensure_future(elector.run(term.hold, term.changed))
+            running = asyncio.ensure_future(elector.run(term.lead, term.changed))
             term.started(running)
             try:
                 return await running
@@ -146,7 +146,7 @@ class _Term:
             if self._over:
                 running.cancel()
 
-    async def hold(self) -> None:
+    async def lead(self) -> None:
         """The elector's work: until the real one has ended. The elector releases the lease when this returns."""
         self._worked = asyncio.Event()
         self._tell(self.gained)

@@ -55,7 +55,7 @@ class Describing(Protocol):
         """End the connection."""
 
 
-async def look(config: AgentConfig, *, single: bool, probes: bool = False, checkpoint: Path = STATE) -> NodeFound:
+async def examine(config: AgentConfig, *, single: bool, probes: bool = False, checkpoint: Path = STATE) -> NodeFound:
     """What is found for an agent with this configuration. `probes`: also whether the eBPF probe can be loaded.
     Raises `Unsupported` without cgroups.
     """

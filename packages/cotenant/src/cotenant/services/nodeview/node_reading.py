@@ -39,7 +39,7 @@ class ObservedInterval:
 
 
 class NodeLooker:
-    """Samples the node repeatedly; each `look` covers the time since the previous one. A context manager."""
+    """Samples the node repeatedly; each `interval` covers the time since the previous one. A context manager."""
 
     def __init__(self, layout: CgroupLayout, below: str = "") -> None:
         self._layout = layout
@@ -73,7 +73,7 @@ class NodeLooker:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def look(self) -> ObservedInterval | None:
+    def interval(self) -> ObservedInterval | None:
         """Rates since the last sample; None where no time has passed. The first has levels only."""
         walk = self._groups.walk(self._below, MAX_GROUPS)
         sample = self._sensor.sample(walk.groups)

@@ -50,7 +50,7 @@ class StallWatch:
         self._problems = Problems(cpus or os.cpu_count() or 1)
         self._rings: dict[str, deque[LongWait]] = {}
 
-    def look(self) -> StallView:
+    def view(self) -> StallView:
         """The view now."""
         reading = self._probe.read()
         counts = {group.group: (group.runnable, group.uninterruptible) for group in reading.groups}

@@ -27,7 +27,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.agent_settings.config import AgentConfig, read_config
 from cotenant.services.agent_settings.naming import check_mode
 from cotenant.services.clients.agent import AgentClient
-from cotenant.services.heap import settle
+from cotenant.services.heap import freeze_heap
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.nri.arguments import NriArguments
 from cotenant.services.nri.facts import FactsOfNode, GroupsAbove
@@ -110,7 +110,7 @@ async def _live(config: AgentConfig) -> None:
             await _serve(hook_config.listen, process, metrics, stack)
         running = asyncio.create_task(process.run(), name="hook")
         stopping = asyncio.create_task(stop.wait(), name="stop")
-        settle()  # what is there now stays: a full collection would delay a container's creation
+        freeze_heap()  # what is there now stays: a full collection would delay a container's creation
         if hook_config.realtime and not run_promptly():
             _log.info(
                 "no real-time priority (it takes CAP_SYS_NICE): on a busy node a creation may wait for this process"

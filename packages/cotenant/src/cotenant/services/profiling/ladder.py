@@ -47,7 +47,7 @@ class Bench(Protocol):
         """End it; returns when it is gone."""
         ...
 
-    def settle(self) -> None:
+    def wait_until_steady(self) -> None:
         """Wait until the signal is of the present load only."""
         ...
 
@@ -115,13 +115,13 @@ def _axis(
 ) -> tuple[tuple[LadderStep, ...], str]:
     steps: list[LadderStep] = []
     for level in levels(ladder.levels):
-        bench.settle()
+        bench.wait_until_steady()
         alone, aborted = _windows(bench, ladder, ())
         if aborted:
             return tuple(steps), f"without load: {aborted}"
         bench.start(axis, level)
         try:
-            bench.settle()
+            bench.wait_until_steady()
             values, aborted = _windows(bench, ladder, alone)
         finally:
             bench.stop()

@@ -81,7 +81,7 @@ class MachineBench:
         self._load.wait(_STOP_S)
         self._load = None
 
-    def settle(self) -> None:
+    def wait_until_steady(self) -> None:
         """Wait, and forget what was measured meanwhile."""
         sleep(self._reads.settle_s)
         self._check()

@@ -52,7 +52,7 @@ class DeviceClaimWriter:
 
     # ---- before a bind
 
-    async def settle(self, bind: Bind) -> Bind:
+    async def write_claims(self, bind: Bind) -> Bind:
         """Write every claim of the bind, and wait for its devices. Returns the bind with the claims that were made.
         Raises `CotenantError` where it cannot be bound there now.
         """

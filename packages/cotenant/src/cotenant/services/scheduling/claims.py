@@ -57,7 +57,7 @@ class ClaimBinder:
         for waiter in self._waiters:
             waiter.set()
 
-    async def settle(self, bind: Bind, within_s: float) -> None:
+    async def bind_claims(self, bind: Bind, within_s: float) -> None:
         """Wait until every claim of the bind is bound. Raises `Permanent` or `Transient` where that fails."""
         asked_at = {choice.claim: await self._request(choice, bind.node) for choice in bind.claims}
         changed = asyncio.Event()

@@ -73,9 +73,9 @@ class ClusterObjectives:
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            self.look()
+            self.put_due()
 
-    def look(self) -> None:
+    def put_due(self) -> None:
         """Put the statuses that are due."""
         now_s = self._board.now()
         for key, known in self._known.items():

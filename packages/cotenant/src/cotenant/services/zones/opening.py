@@ -127,7 +127,7 @@ async def opened(
 
             runner = ZoneRunner(zone, backends, used, changed, log=log)
             if protects:
-                runner.resources, runner.protect = (lambda: waited.latest), Protection(keeper).hold
+                runner.resources, runner.protect = (lambda: waited.latest), Protection(keeper).protect
             if definition.policy.scenes:
                 runner.signs = SignReader().read
             if agent is not None:

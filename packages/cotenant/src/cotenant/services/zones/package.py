@@ -89,7 +89,7 @@ def unpack(package: Path, folder: Path) -> Path:
     return folder / ZONE
 
 
-def look(package: Path) -> Packed:
+def read_manifest(package: Path) -> Packed:
     """What a package says that it has, unchecked. Raises `InvalidInput`."""
     with _opened(package) as tar:
         return _manifest(tar, package)
@@ -101,7 +101,7 @@ def definition_file(file: Path, packages: Path) -> Path:
     """
     if not _is_tar(file):
         return file
-    folder = packages / f"{look(file).zone}-{digest_of(file)[:12]}"
+    folder = packages / f"{read_manifest(file).zone}-{digest_of(file)[:12]}"
     return folder / ZONE if (folder / ZONE).is_file() else unpack(file, folder)
 
 

@@ -22,14 +22,14 @@ _REASON = Reason("zone-protect", "a service of a Control Zone waits for memory o
 
 
 class Protection:
-    """`hold`: exactly what the rows say. `refused`: what the keeper did not take, with its reason."""
+    """`protect`: exactly what the rows say. `refused`: what the keeper did not take, with its reason."""
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
         self._held: set[KnobTarget] = set()
         self.refused: dict[KnobTarget, str] = {}
 
-    async def hold(self, rows: Mapping[str, ZoneRow]) -> None:
+    async def protect(self, rows: Mapping[str, ZoneRow]) -> None:
         """Renew, take and give back. What the keeper refuses stays undone, and is in `refused`."""
         wanted = self.wanted(rows)
         if not wanted and not self._held:

@@ -20,7 +20,7 @@ def test_what_was_taken_is_not_counted_again_and_a_pause_is_not_observed() -> No
     observed = ObservedUse()
     observed.sample([PeriodUse("a", 0, 1000)], 0)
     observed.sample([PeriodUse("a", 0, 1000)], 1000)
-    observed.taken()
+    observed.reset()
     observed.sample([PeriodUse("a", 0, 1000)], 10 * MAX_GAP_MS)
     assert observed.observed_ms == MAX_GAP_MS
     observed.forget()

@@ -30,7 +30,7 @@ def add(
 
 def take(waiting: SchedulingQueue, most: int = 99) -> list[str]:
     found = waiting.take(most)
-    waiting.settle(found)
+    waiting.requeue(found)
     waiting.validate()
     return [uid for uid, _ in found]
 
@@ -138,7 +138,7 @@ def test_any_events_leave_each_group_where_it_belongs(seed: int) -> None:
                         refused.until_s = now_s + min(8.0, 2.0 ** (refused.refusals - 1))
                         refused.since_s, refused.standing = now_s, QueueStanding.UNSCHEDULABLE
                         model.groups[group.key] = refused
-                waiting.settle(taken)
+                waiting.requeue(taken)
             case _ if live:
                 key = live[rng.integers(len(live))]
                 known, at_once = model.groups[key], bool(rng.random() < 0.2)
@@ -184,7 +184,7 @@ def test_a_pod_that_joins_a_refused_group_waits_with_it_and_shares_its_verdict()
     group = add(waiting, "a", "k")
     waiting.take(1)
     waiting.refuse(group, WHY, 5.0)
-    waiting.settle([("a", group)])
+    waiting.requeue([("a", group)])
     assert add(waiting, "b", "k") is group
     assert (take(waiting), group.verdict, group.until_s, group.since_s) == ([], WHY, 6.0, 5.0)
     waiting.placed(group)
@@ -241,7 +241,7 @@ def test_a_whole_group_has_the_lowest_priority_of_its_pods_and_is_never_split() 
 
 def large(waiting: SchedulingQueue, now_s: float = 0.0) -> list[str]:
     found = waiting.take_large(now_s)
-    waiting.settle(found)
+    waiting.requeue(found)
     waiting.validate()
     return [uid for uid, _ in found]
 
@@ -274,12 +274,12 @@ def test_a_group_with_a_large_pod_is_large() -> None:
     assert waiting.take_only("nobody") == ([], [])
     ordinary, apart = waiting.take_only("small")
     assert (ordinary, [uid for uid, _ in apart]) == ([], ["small", "big", "third"])
-    waiting.settle(apart)
+    waiting.requeue(apart)
     add(waiting, "x", "plain")
     add(waiting, "y", "plain")
     ordinary, apart = waiting.take_only("y")
     assert ([uid for uid, _ in ordinary], apart) == (["y"], [])
-    waiting.settle(ordinary)
+    waiting.requeue(ordinary)
 
 
 def test_one_that_costs_too_much_is_tried_again_after_ever_longer_times() -> None:

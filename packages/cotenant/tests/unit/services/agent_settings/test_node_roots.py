@@ -47,21 +47,21 @@ def test_what_stays_missing_is_said_once(
 ) -> None:
     check = RootCheck(lambda group: group == BEST_EFFORT)
     for at_s in (0.0, PATIENCE_S - 1):
-        check.look(config, roots, at_s)
+        check.judge(config, roots, at_s)
         assert check.said == ""
     with caplog.at_level(logging.ERROR):
         for at_s in (PATIENCE_S, PATIENCE_S + 10):
-            check.look(config, roots, at_s)
+            check.judge(config, roots, at_s)
             assert words in check.said
     assert len(caplog.records) == 1
-    check.look(replace(config, writable=(BEST_EFFORT,)), ("kubepods",), PATIENCE_S + 20)
+    check.judge(replace(config, writable=(BEST_EFFORT,)), ("kubepods",), PATIENCE_S + 20)
     assert check.said == ""
 
 
 def test_a_machine_without_a_kubelet_and_with_groups_of_its_own_lacks_nothing() -> None:
     check = RootCheck(lambda group: group == "top")
     for at_s in (0.0, 2 * PATIENCE_S):
-        check.look(replace(CONFIG, writable=("top", "later.slice")), (), at_s)
+        check.judge(replace(CONFIG, writable=("top", "later.slice")), (), at_s)
     assert check.said == ""
 
 

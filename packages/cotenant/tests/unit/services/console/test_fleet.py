@@ -111,7 +111,7 @@ def test_a_viewer_that_follows_changes_sees_what_a_new_one_loads(events: list[tu
                 fleet.missing({f"n{which}": value / 4})
             case _:
                 while fleet.has_changes:
-                    fleet.settle(2)
+                    fleet.recompute(2)
                 if viewer is None or position[0] != fleet.epoch:
                     viewer = Viewer(snapshot(fleet, 0.0))
                 else:
@@ -133,12 +133,12 @@ def test_what_is_not_measured_is_not_zero() -> None:
     fleet = MeasuredFleet()
     fleet.node_seen(node("a"))
     fleet.pod_seen(pod_row(pod("p", "a")))
-    fleet.settle()
+    fleet.recompute()
     assert fleet.nodes["a"].columns[2] == UNKNOWN
     assert fleet.nodes["a"].cells[3] == UNMEASURED
     assert fleet.totals().used_m is None
     fleet.measured({"a": Use(700, GIB)}, {"default/p": Use(600, GIB)})
-    fleet.settle()
+    fleet.recompute()
     assert fleet.nodes["a"].columns[2] == 700
     assert fleet.nodes["a"].cells[2:4] == (250, 150)
     assert fleet.totals().used_m == 700
@@ -149,7 +149,7 @@ def test_a_measurement_that_arrives_before_its_pod_counts() -> None:
     fleet.node_seen(node("a"))
     fleet.measured({}, {"default/p": Use(500, GIB)})
     fleet.pod_seen(pod_row(pod("p", "a")))
-    fleet.settle()
+    fleet.recompute()
     assert fleet.nodes["a"].cells[3] == 125
 
 
@@ -157,23 +157,23 @@ def test_pods_of_a_node_that_is_listed_later_are_on_it() -> None:
     fleet = MeasuredFleet()
     fleet.pod_seen(pod_row(pod("p", "a")))
     fleet.node_seen(node("a"))
-    fleet.settle()
+    fleet.recompute()
     assert fleet.nodes["a"].columns[1] == 1000
 
 
 def test_a_pod_that_waits_changes_the_sums_and_no_machine() -> None:
     fleet = MeasuredFleet()
     fleet.node_seen(node("a"))
-    fleet.settle()
+    fleet.recompute()
     seq = fleet.seq
     fleet.pod_seen(pod_row(pod("p")))
-    assert fleet.settle()
+    assert fleet.recompute()
     assert (fleet.seq, fleet.totals().pending) == (seq + 1, 1)
     assert json.loads(change(fleet, seq, 0.0))["rows"] == []
     fleet.pod_seen(pod_row(pod("p")))
-    assert not fleet.settle()
+    assert not fleet.recompute()
     fleet.pod_gone("default/p")
-    assert fleet.settle()
+    assert fleet.recompute()
     assert fleet.totals().pending == 0
 
 
@@ -183,15 +183,15 @@ def test_a_service_beyond_its_objective_makes_its_machine_burn() -> None:
     fleet.pod_seen(pod_row(pod("p", "a", objective_p99_ms=20.0)))
     fleet.pod_seen(pod_row(pod("q", "a", objective_p99_ms=20.0)))
     fleet.measured({}, {}, {"default/p": 30.0, "default/q": 10.0})
-    fleet.settle()
+    fleet.recompute()
     assert fleet.nodes["a"].columns[8] & 0xFFFF == 500
     assert fleet.totals().burning == 1
     fleet.missing({"a": 0.75})  # which counts only where nothing says whose
-    fleet.settle()
+    fleet.recompute()
     assert fleet.nodes["a"].columns[8] & 0xFFFF == 500
     assert fleet.unnamed_late() == 0
     fleet.measured({}, {}, {"default/p": None, "default/q": None})
-    fleet.settle()
+    fleet.recompute()
     assert fleet.nodes["a"].columns[8] & 0xFFFF == 750
     assert fleet.unnamed_late() == 1
 
@@ -207,7 +207,7 @@ def test_labels_that_group_nodes_are_sent_with_the_snapshot() -> None:
     fleet = MeasuredFleet()
     for name, zone in (("a", "x"), ("b", "y"), ("c", "")):
         fleet.node_seen(node(name, **({"zone": zone} if zone else {}), os="linux"))
-    fleet.settle()
+    fleet.recompute()
     labels = Viewer(snapshot(fleet, 0.0)).head["labels"]
     assert labels == {"zone": {"values": ["x", "y"], "of": [0, 1, -1]}}  # `os` groups nothing
 
@@ -244,7 +244,7 @@ def test_the_map_the_list_and_the_line_of_a_local_cluster_count_the_same_missed_
         for k, (name, usage) in enumerate(seen.items()):
             fleet.pod_seen(pod_row(pod(name, f"n{k // 3}", objective_p99_ms=usage.objective_ms)))
         fleet.measured({}, {}, {f"default/{name}": usage.p99_ms for name, usage in seen.items()})
-        fleet.settle()
+        fleet.recompute()
         shares = [fleet.nodes[f"n{k}"].columns[8] & 0xFFFF for k in range(4)]
         assert sum(round(3 * share / 1000) for share in shares) == len(world.snapshot().victims)
         assert sum(fleet.is_late(row) for row in fleet.pods.values()) == len(world.snapshot().victims)

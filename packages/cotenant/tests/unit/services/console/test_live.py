@@ -24,13 +24,13 @@ def world() -> tuple[MeasuredFleet, Live]:
     for name in ("a", "b"):
         fleet.node_seen(node(name))
         fleet.pod_seen(pod_row(pod(f"p-{name}", name)))
-    fleet.settle()
+    fleet.recompute()
     return fleet, live
 
 
 def use(fleet: MeasuredFleet, live: Live, name: str, cpu_m: int) -> None:
     fleet.measured({name: Use(cpu_m, GIB)}, {})
-    assert fleet.settle()
+    assert fleet.recompute()
     live.wake()
 
 
@@ -54,7 +54,7 @@ def test_another_set_of_nodes_is_a_reload() -> None:
     fleet, live = world()
     at = (fleet.epoch, fleet.seq)
     fleet.node_seen(node("c"))
-    fleet.settle()
+    fleet.recompute()
     assert live.frame(*at).startswith(b"event: reload")
     assert live.frame(0, 0).startswith(b"event: reload")
     assert live.frame(fleet.epoch, fleet.seq + 1).startswith(b"event: reload")  # of another run of the process

@@ -32,7 +32,7 @@ def questions() -> Questions:
     fleet.pod_seen(pod_row(pod("wait-1", tenant="shop")))
     fleet.pod_seen(pod_row(pod("over", "b", phase=PodPhase.SUCCEEDED)))
     fleet.measured({"a": Use(1500, GIB)}, {})
-    fleet.settle()
+    fleet.recompute()
     none = cast(Upstream, None)
     return Questions(
         fleet, SnapshotHistory(), ConsoleSources(lambda: 5.0), nobody(), none, none, lambda: 5.0, {"title": "t"}, {}

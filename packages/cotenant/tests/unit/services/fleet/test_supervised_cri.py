@@ -48,7 +48,7 @@ class Host:
             if ends_with is not None:
                 self.runtime.end(ends_with)
             try:
-                await agent.look()
+                await agent.begin_due()
                 await asyncio.gather(*agent._acting.values())
             except Transient:
                 assert self.client.is_dead

@@ -21,7 +21,7 @@ from cotenant.model.machine.knob import Knob
 from cotenant.services.agent.self_check import checked
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.knobs.wire import Described
-from cotenant.services.nodeview.doctor import _with_keeper, look
+from cotenant.services.nodeview.doctor import _with_keeper, examine
 from cotenant.services.nodeview.other_writers import other_writers
 
 NOBODY = 65534
@@ -53,7 +53,7 @@ def config(folder: Path, *writable: str, mode: AgentMode = AgentMode.ACT, despit
 
 def found(folder: Path, *writable: str, single: bool = False, version: int = 1, systemd: bool = False) -> NodeFound:
     checkpoint = node(folder, version, systemd)
-    return asyncio.run(look(config(folder, *writable), single=single, checkpoint=checkpoint))
+    return asyncio.run(examine(config(folder, *writable), single=single, checkpoint=checkpoint))
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -70,7 +70,7 @@ def test_the_kubelets_files_are_read(tmp_path: Path) -> None:
     checkpoint.parent.mkdir()
     checkpoint.write_text('{"policyName":"static","entries":{"u":{"c":"2"}}}')
     (checkpoint.parent / "config.yaml").write_text("topologyManagerPolicy: restricted")
-    seen = asyncio.run(look(config(tmp_path, "kubepods"), single=True, checkpoint=checkpoint))
+    seen = asyncio.run(examine(config(tmp_path, "kubepods"), single=True, checkpoint=checkpoint))
     assert (seen.kubelet.cpu_manager, seen.kubelet.topology_manager) == ("static", "restricted")
     assert seen.keeper is None
 
@@ -219,6 +219,6 @@ def test_a_keeper_says_which_capability_it_lacks(tmp_path: Path) -> None:
 def test_a_certificate_that_is_not_there_is_found(tmp_path: Path) -> None:
     checkpoint, certificate = node(tmp_path), tmp_path / "tls.crt"
     asked = replace(config(tmp_path, "kubepods"), seal_certificate=certificate)
-    assert str(certificate) in asyncio.run(look(asked, single=True, checkpoint=checkpoint)).seal
+    assert str(certificate) in asyncio.run(examine(asked, single=True, checkpoint=checkpoint)).seal
     certificate.write_text("a certificate")
-    assert asyncio.run(look(asked, single=True, checkpoint=checkpoint)).seal == ""
+    assert asyncio.run(examine(asked, single=True, checkpoint=checkpoint)).seal == ""

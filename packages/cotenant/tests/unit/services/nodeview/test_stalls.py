@@ -44,12 +44,12 @@ def test_a_busy_group_does_not_push_out_the_waits_of_another() -> None:
     probe = ScriptedProbe()
     watch = StallWatch(probe, cpus=4)
     probe.waits = [wait_of("quiet", 0), *(wait_of("busy", at) for at in range(1, 3 * RING))]
-    watch.look()
+    watch.view()
     assert len(watch.ring()) == RING + 1
     assert watch.ring()[0] == wait_of("quiet", 0)
     assert [wait.at_us for wait in watch.ring("busy")] == list(range(2 * RING, 3 * RING))
     probe.waits = [wait_of(f"g{number}", number) for number in range(2000)]
-    watch.look()
+    watch.view()
     assert not watch.ring("quiet")
     assert watch.ring("g1999")
 
@@ -58,7 +58,7 @@ def test_metrics_are_of_pods_with_all_their_groups() -> None:
     registry = CollectorRegistry()
     watch = StallWatch(ScriptedProbe(), cpus=4)
     registry.register(StallMetrics(watch, lambda: [NodePod("1", "shop", "a", "pods/a")]))
-    watch.look()
+    watch.view()
 
     def value(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, {"pod": "shop/a", "group": "pods/a", **labels})

@@ -47,7 +47,7 @@ class FakeBench:
     def stop(self) -> None:
         self.load = None
 
-    def settle(self) -> None:
+    def wait_until_steady(self) -> None:
         pass
 
     def window(self) -> float:

@@ -48,7 +48,7 @@ class Run:
 
     def settle(self, *held: ClaimHolding, uid: str = "u") -> Bind:
         bind = Bind(uid, "d/web", "n", RECORD, holds=Holdings(claims=held))
-        return asyncio.run(self.writer.settle(bind))
+        return asyncio.run(self.writer.write_claims(bind))
 
     def take_back(self, *held: ClaimHolding) -> None:
         asyncio.run(self.writer.take_back(Bind("u", "d/web", "n", RECORD, holds=Holdings(claims=held))))
@@ -197,7 +197,7 @@ def test_devices_with_binding_conditions_are_waited_for() -> None:
         waiting = Allocation((AllocatedDevice("gpu", GPU, **conditions),))  # type: ignore[arg-type]
         held = ClaimHolding("d/c", "uid-c", waiting)
         bind = Bind("u", "d/web", "n", RECORD, holds=Holdings(claims=(held,)))
-        settling = asyncio.create_task(run.writer.settle(bind))
+        settling = asyncio.create_task(run.writer.write_claims(bind))
         for condition in later:
             for _ in range(20):
                 await asyncio.sleep(0)

@@ -68,7 +68,7 @@ class Run:
         """The error, if any. `later`: the claim as the watch shows it, one after the other."""
 
         async def go() -> CotenantError | None:
-            settling = asyncio.create_task(self.binder.settle(self.bind, within_s))
+            settling = asyncio.create_task(self.binder.bind_claims(self.bind, within_s))
             for claim in later:
                 for _ in range(5):
                     await asyncio.sleep(0)
@@ -157,7 +157,7 @@ def test_a_chosen_volume_that_will_not_be_the_claim_s_is_not_waited_for(
     run.volumes.put_volume("v1", stored_volume("u", "8"))
 
     async def go() -> str:
-        settling = asyncio.create_task(run.binder.settle(run.bind, WAITS))
+        settling = asyncio.create_task(run.binder.bind_claims(run.bind, WAITS))
         for _ in range(5):
             await asyncio.sleep(0)
         assert not settling.done()

@@ -64,7 +64,7 @@ def reports() -> list[StoryReport]:
         state = node.second()
         verdict, memory = decide(state, settings, memory)
         node.obey(verdict)
-        found += changed.look(memory, state, AGENT_AHEAD_S + state.at_us / 1e6, 1)
+        found += changed.due(memory, state, AGENT_AHEAD_S + state.at_us / 1e6, 1)
     return [with_objective(report) for report in found]
 
 
@@ -90,7 +90,7 @@ def test_what_the_guard_holds_is_told_although_no_pod_is_named() -> None:
     run, changed, recorded = Guarded(), ChangedStories("n1"), Recorded()
     for _ in range(60):
         state = run.second()
-        for report in changed.look(run.memory, state, AGENT_AHEAD_S + state.at_us / 1e6, 1):
+        for report in changed.due(run.memory, state, AGENT_AHEAD_S + state.at_us / 1e6, 1):
             incidents = tuple(replace(incident, objective=OBJECTIVE, culprit="") for incident in report.story.incidents)
             recorded.hear(msgspec.structs.replace(report, story=replace(report.story, incidents=incidents)))
     assert recorded.reasons()[:2] == ["BestEffortHeld", "Recovered"]

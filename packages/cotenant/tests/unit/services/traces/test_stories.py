@@ -38,15 +38,15 @@ def test_a_story_is_sent_when_it_changes_and_after_a_new_connection(
 ) -> None:
     changed, sent = ChangedStories("n1"), []
     for memory, state in troubled:
-        sent += changed.look(memory, state, 1000.0 + state.at_us / 1e6, 1)
+        sent += changed.due(memory, state, 1000.0 + state.at_us / 1e6, 1)
     memory, state = troubled[-1]
     events = sum(len(incident.events) for incident in (*memory.ended, *memory.incidents))
     proofs = sum(len(incident.proofs) for incident in (*memory.ended, *memory.incidents))
     assert 0 < len(sent) <= events + proofs
     assert {report.story.service for report in sent} == {"shop/web"}
     assert IncidentStage.HOLDING in {report.story.incidents[0].stage for report in sent}
-    assert not list(changed.look(memory, state, 2000.0, 1))
-    (again,) = changed.look(memory, state, 2000.0, 2)
+    assert not list(changed.due(memory, state, 2000.0, 1))
+    (again,) = changed.due(memory, state, 2000.0, 2)
     assert again.story.text
     assert decode(encode(again)) == msgspec.structs.replace(
         again, story=replace(again.story, incidents=again.story.incidents[:MAX_INCIDENTS])
@@ -54,7 +54,7 @@ def test_a_story_is_sent_when_it_changes_and_after_a_new_connection(
 
 
 def test_a_story_of_an_older_agent_is_read(troubled: list[tuple[RecoveryMemory, NodeState]]) -> None:
-    (report,) = ChangedStories("n1").look(*troubled[-1], 2000.0, 1)
+    (report,) = ChangedStories("n1").due(*troubled[-1], 2000.0, 1)
     written = msgspec.json.decode(encode(report))
     for entry in written["story"]["incidents"]:
         del entry["workload"]
@@ -81,7 +81,7 @@ def test_what_is_no_story_is_refused(body: bytes, says: str) -> None:
 def test_a_story_needs_a_service_and_a_bounded_number_of_incidents(
     troubled: list[tuple[RecoveryMemory, NodeState]],
 ) -> None:
-    (report,) = ChangedStories("n1").look(*troubled[-1], 1000.0, 1)
+    (report,) = ChangedStories("n1").due(*troubled[-1], 1000.0, 1)
     for changes, field in (
         ({"service": "web"}, "story.service"),
         ({"incidents": report.story.incidents[:1] * (MAX_INCIDENTS + 1)}, "story.incidents"),
@@ -94,7 +94,7 @@ def test_a_story_needs_a_service_and_a_bounded_number_of_incidents(
 def test_the_board_keeps_the_newest_story_of_each_service_and_node(
     troubled: list[tuple[RecoveryMemory, NodeState]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (report,) = ChangedStories("n1").look(*troubled[-1], 1000.0, 1)
+    (report,) = ChangedStories("n1").due(*troubled[-1], 1000.0, 1)
     now_s = [1000.0]
     board = StoryBoard(lambda: now_s[0])
 

@@ -13,7 +13,7 @@ from tests.fakes.images import layer_of, save_image
 
 from cotenant.drivers.docker.archive import digest_of
 from cotenant.model.errors import InvalidInput
-from cotenant.services.zones.package import MANIFEST, definition_file, look, pack, unpack
+from cotenant.services.zones.package import MANIFEST, definition_file, pack, read_manifest, unpack
 from cotenant.services.zones.zone_files import read_definition
 
 SHOP = """
@@ -43,7 +43,7 @@ def test_a_package_is_the_zone_with_all_of_its_files(shop: Path, tmp_path: Path)
     packed = pack(shop, package)
     assert packed.zone == "shop"
     assert sorted(packed.files) == ["images/web.tar", "kernel/vmlinux", "zone.yaml"]  # the image once
-    assert look(package) == packed
+    assert read_manifest(package) == packed
     definition = read_definition(unpack(package, tmp_path / "to"))
     assert (tmp_path / "to/images/web.tar").read_bytes() == (shop.parent / "web.tar").read_bytes()
     assert {pod.image.sha256 for pod in definition.pods} == {digest_of(shop.parent / "web.tar")}

@@ -34,13 +34,13 @@ def test_what_rows_ask_for_no_more_is_given_back() -> None:
     async def main() -> None:
         keeper = MemoryKeeper()
         protection = Protection(keeper)
-        await protection.hold({"web": SERVICE})
+        await protection.protect({"web": SERVICE})
         assert not keeper.fake.held
-        await protection.hold({"web": ZoneRow(ZoneClass.SERVICE, memory_low_bytes=300, io_weight=800)})
+        await protection.protect({"web": ZoneRow(ZoneClass.SERVICE, memory_low_bytes=300, io_weight=800)})
         assert {target.knob for target in keeper.fake.held} == {Knob.MEMORY_LOW, Knob.IO_WEIGHT}
-        await protection.hold({"web": ZoneRow(ZoneClass.SERVICE, io_weight=800)})
+        await protection.protect({"web": ZoneRow(ZoneClass.SERVICE, io_weight=800)})
         assert {target.knob for target in keeper.fake.held} == {Knob.IO_WEIGHT}
-        await protection.hold({})
+        await protection.protect({})
         assert not keeper.fake.held
 
     asyncio.run(main())

@@ -147,7 +147,7 @@ class Preempting:
         assigned = np.flatnonzero(ledger.row >= 0)
         return bool((self._assignments.pods.evictable_by(pod.is_best_effort)[assigned] < pod.priority).any())
 
-    def look(self, entry: PodInfo, priority: int, stake: AtStake, only: Mask = EVERYWHERE) -> Preemption:
+    def find_victims(self, entry: PodInfo, priority: int, stake: AtStake, only: Mask = EVERYWHERE) -> Preemption:
         """The victims for a pod as if it had this priority, on rows of `only`; reserved resources count as
         currently set.
         """
@@ -224,9 +224,9 @@ class Preempting:
         jobs = self.losses.jobs()
         assignments.suspend(suspended)
         try:
-            found = self.look(entry, priority, self.at_stake(jobs, entry, priority))
+            found = self.find_victims(entry, priority, self.at_stake(jobs, entry, priority))
             if found.rest and not self._fits_without(entry, found, now_s):
-                found = self.look(entry, priority, self.at_stake(jobs, entry, priority, none_falls=True))
+                found = self.find_victims(entry, priority, self.at_stake(jobs, entry, priority, none_falls=True))
         finally:
             assignments.resume(suspended)
         if found.row < 0:

@@ -62,7 +62,7 @@ class GangJudging:
         self._rejected: list[_Rejected] = []
 
     def judge(self, group: QueuedGroup, now_s: float) -> None:
-        """Place the bundle, or change nothing; `settle` must follow after the round's other pods."""
+        """Place the bundle, or change nothing; `queue_rejected` must follow after the round's other pods."""
         self._placer.prepare()
         entries = [self._pods.by_uid[uid] for uid in group.pods]
         keys = self._keys(entries)
@@ -99,7 +99,7 @@ class GangJudging:
         else:
             self._gangs.note(keys, "")
 
-    def settle(self, now_s: float) -> None:
+    def queue_rejected(self, now_s: float) -> None:
         """Queue what was rejected in this round, with a preemption where one helps."""
         rejected, self._rejected = self._rejected, []
         allowance, searches = _PREEMPTIONS_A_ROUND, _SEARCHES_A_ROUND

@@ -105,7 +105,7 @@ class Gangs(GangDirectory, Grouping, Evicting):
     def settle_groups(self, now_s: float) -> None:
         """Queue the bundles that were rejected in this round."""
         if self._whole is not None:
-            self._whole.settle(now_s)
+            self._whole.queue_rejected(now_s)
 
     def end_round(self, now_s: float) -> None:
         """Where NonStrict gangs wait for one another, one releases its nodes."""

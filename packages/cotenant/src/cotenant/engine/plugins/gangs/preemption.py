@@ -292,11 +292,11 @@ class GangPreempting:
     def _look(self, task: _Task, entry: PodInfo, stake: AtStake) -> tuple[Preemption, bool]:
         """The victims for one member, and whether it then draws from a reservation."""
         preempting = self._components.preempting
-        look = preempting.look(entry, task.priority, stake, task.place.only)
+        look = preempting.find_victims(entry, task.priority, stake, task.place.only)
         if not task.drawing:
             return look, False
         with self._placer.offered(entry, task.place.only) as rows:
-            drawing = None if rows is None else preempting.look(entry, task.priority, stake, rows)
+            drawing = None if rows is None else preempting.find_victims(entry, task.priority, stake, rows)
         if drawing is None or drawing.row < 0:
             return look, False
         if look.row >= 0 and self._loss(look) < self._loss(drawing):

@@ -138,7 +138,7 @@ class Quotas(Evicting):
         world = self._current()
         if world is not None:
             account = world.account(entry)
-            world.settle(account)
+            world.set_accounting(account)
             world.accounts[account.uid] = account
             account.accounting.add(account)
             self._has_moved = self._has_unsent_status = True
@@ -377,7 +377,7 @@ class Quotas(Evicting):
             self._totals.has_changed = False
             world.set_totals(self._totals)
             self._moved()
-        world.forest.settle()
+        world.forest.refresh_default()
         return world
 
     def _rebuild(self) -> None:

@@ -56,7 +56,7 @@ class QuotaWorld:
             for tree_id, accounts in of_tree.items()
         }
         for account in self.accounts.values():
-            self.settle(account)
+            self.set_accounting(account)
             if isinstance(account.accounting, Outside):
                 account.admitted = False
                 account.accounting.add(account)
@@ -115,7 +115,7 @@ class QuotaWorld:
             here.clear()
             here.update(before)
 
-    def settle(self, account: Account) -> None:
+    def set_accounting(self, account: Account) -> None:
         """Set the `accounting` of the account to that of its quota."""
         if not account.quota:
             return

@@ -54,7 +54,7 @@ class GangDrafts:
 
     def prepare(self) -> None:
         """See `GroupPlacer`: amounts that were released are reserved again."""
-        self._lifecycle.settle()
+        self._lifecycle.reconcile_marked()
 
     def place(self, entries: Sequence[PodInfo], now_s: float, only: Mask, drawing: bool) -> list[PodJudgement]:
         """As `Placing.place`, with members that may draw first, if `drawing`. A member that requires a reservation

@@ -1,8 +1,8 @@
 """Reservations over time: their ends, their stand-ins, and the statuses to write.
 
 Owners that arrive or leave, deadlines, deleted nodes and lost writes each change what a reservation holds or what its
-status should be, in any order. An event only marks the reservation; `settle` computes from the record whether it ends,
-how large its stand-in must be and which status it should have, and applies that.
+status should be, in any order. An event only marks the reservation; `reconcile_marked` computes from the record
+whether it ends, how large its stand-in must be and which status it should have, and applies that.
 Limits: a status that the server does not show is requested again after half a minute.
 """
 
@@ -74,7 +74,7 @@ class Lifecycle:
     # ---- marked reservations
 
     def mark(self, uid: str) -> None:
-        """Have this reservation reconciled at the next `settle`."""
+        """Have this reservation reconciled at the next `reconcile_marked`."""
         self._dirty[uid] = None
 
     def is_marked(self, uid: str) -> bool:
@@ -127,7 +127,7 @@ class Lifecycle:
             heappop(self._due)
         return self._due[0][0] if self._due else inf
 
-    def settle(self) -> None:
+    def reconcile_marked(self) -> None:
         """Reconcile marked reservations before pods are judged, so that released amounts are reserved again."""
         if self._dirty and self._engine is not None:
             self._settle(self._now_s)
@@ -145,7 +145,7 @@ class Lifecycle:
 
     def reconcile(self, uid: str, now_s: float, judging: bool = False) -> None:
         """End the reservation if that is due, update its stand-in, and report its status. `judging` False = only
-        the stand-in; the rest waits for `settle`.
+        the stand-in; the rest waits for `reconcile_marked`.
         """
         record = self._records[uid]
         if self._engine is None:

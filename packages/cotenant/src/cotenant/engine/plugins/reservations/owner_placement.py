@@ -65,7 +65,7 @@ class OwnersFirst:
                 yield segment
 
     def _split(self, segment: Segment, hopeless: set[int]) -> Iterator[Segment]:
-        self._lifecycle.settle()
+        self._lifecycle.reconcile_marked()
         run: list[tuple[PodInfo, QueuedGroup]] = []
         for pod in segment.pods:
             record = self._preallocating.applies(pod[0])
@@ -76,7 +76,7 @@ class OwnersFirst:
                 yield from self._preallocating.segments(pod, record, segment)
                 if not pod[0].node and (segment.last or not self._preallocating.refusal(pod[0])):
                     yield Segment([pod], segment.only, segment.last)
-                self._lifecycle.settle()
+                self._lifecycle.reconcile_marked()
                 continue
             may_draw = self._waiters.open_for(pod[0]) if id(pod[1]) not in hopeless else []
             only_draws = insists(pod[0]) and not segment.last
@@ -86,11 +86,11 @@ class OwnersFirst:
             if run:
                 yield Segment(run, segment.only, segment.last)
                 run = []
-                self._lifecycle.settle()
+                self._lifecycle.reconcile_marked()
             yield from self._own(pod, may_draw, segment)
             if not (pod[0].node or only_draws):
                 yield Segment([pod], segment.only, segment.last)
-                self._lifecycle.settle()
+                self._lifecycle.reconcile_marked()
                 if segment.last and not pod[0].node:
                     hopeless.add(id(pod[1]))
         if run:
@@ -114,7 +114,7 @@ class OwnersFirst:
                 self._drawing = None
             if pod[0].node:
                 break
-        self._lifecycle.settle()
+        self._lifecycle.reconcile_marked()
 
     def would_hide(self, entry: PodInfo, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
         """Numbers of the placeholder pods of the reservations this pod may use, at most one per node. For queries:

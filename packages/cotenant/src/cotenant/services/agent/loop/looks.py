@@ -48,9 +48,9 @@ class Looks:
         """Look until cancelled."""
         while True:
             await asyncio.sleep(self._look_s)
-            await self.look()
+            await self.check_bursts()
 
-    async def look(self) -> None:
+    async def check_bursts(self) -> None:
         """One look, and what follows of it."""
         state = self._state()
         if state is None:

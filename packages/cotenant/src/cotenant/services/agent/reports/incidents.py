@@ -82,11 +82,11 @@ class IncidentReporter:
         self.load()
         failures = 0
         while True:
-            self.look()
+            self.note_verdicts()
             failures = 0 if await self.deliver() else failures + 1
             await self._sleep(self._backoff.rest_s(failures) if failures else LOOK_S)
 
-    def look(self) -> None:
+    def note_verdicts(self) -> None:
         """Put new and changed verdicts into the outbox, and the outbox into the file."""
         found = self._found()
         if found is None:

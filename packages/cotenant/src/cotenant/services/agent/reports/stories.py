@@ -24,7 +24,7 @@ class ChangedStories:
         self._sent: dict[str, object] = {}
         self._connection = 0
 
-    def look(self, memory: RecoveryMemory, state: NodeState, now_s: float, connection: int) -> Iterator[StoryReport]:
+    def due(self, memory: RecoveryMemory, state: NodeState, now_s: float, connection: int) -> Iterator[StoryReport]:
         """The reports to send now. `now_s`: Unix time of the state; `connection`: another number means that the
         receiver may know nothing.
         """

@@ -24,7 +24,7 @@ from cotenant.policy.assess.rows import quantiles
 from cotenant.services.assess import columns
 from cotenant.services.assess.asking import held_by, without_counts
 from cotenant.services.assess.copying import PROFILE, ClusterCopy, copied
-from cotenant.services.assess.driving import Driven, settle
+from cotenant.services.assess.driving import Driven, place_waiting
 from cotenant.services.assess.energy import energy_figures
 from cotenant.services.assess.lending import lending
 from cotenant.services.assess.spending import spending
@@ -78,7 +78,7 @@ def outcome(given: CaseInputs, before: CaseOutcome, what_if: WhatIfChanges, seed
     changed = altered(given.snapshot, what_if, seed)
     copy = copied(changed.snapshot, changed.profile or PROFILE)
     waited = {info.seen.pod.key for info in copy.engine.every_pod() if not info.node} - changed.anew
-    driven = settle(copy.engine, copy.now_s) if changed.is_changed else Driven()
+    driven = place_waiting(copy.engine, copy.now_s) if changed.is_changed else Driven()
     running = _running(copy)
     nodes = {node.name for node in copy.engine.nodes()}
     use = before.use

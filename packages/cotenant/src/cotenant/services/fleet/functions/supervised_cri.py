@@ -88,7 +88,7 @@ class SupervisedCri(SupervisedContainers):
             await super().remove(name)
         self._locks.pop(name, None)
 
-    async def look(self) -> float:
+    async def begin_due(self) -> float:
         """One round: begin what is due. How long until the next one."""
         found = await self.supervised(self._ours)
         self._seen = {seen.name: seen for seen in found}
@@ -115,7 +115,7 @@ class SupervisedCri(SupervisedContainers):
     async def _run(self) -> None:
         while True:
             try:
-                wait_s = await self.look()
+                wait_s = await self.begin_due()
             except CotenantError as error:
                 _log.warning("containers are not supervised: %s", error)
                 wait_s = _POLL_S

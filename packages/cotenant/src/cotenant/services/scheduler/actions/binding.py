@@ -182,13 +182,13 @@ class Binder:
             return
         try:
             if bind.claims:
-                await self._claim_binder.settle(bind, self._volumes_within_s)
+                await self._claim_binder.bind_claims(bind, self._volumes_within_s)
         except CotenantError as error:
             self._report(bind, f"volumes: {error}", "volumes")
             return
         try:
             if bind.holds.claims and self.devices is not None:
-                bind = await self.devices.settle(bind)
+                bind = await self.devices.write_claims(bind)
         except CotenantError as error:
             self._report(bind, f"device claims: {error}", "device claims")
             return

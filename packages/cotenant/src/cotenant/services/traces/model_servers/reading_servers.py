@@ -89,10 +89,10 @@ class ModelServers(Collector):
     async def _follow(self, server: ModelServer) -> None:
         wait_s = PERIOD_S
         while True:
-            wait_s = PERIOD_S if await self.look(server) else min(wait_s * 2, _SLOWEST_S)
+            wait_s = PERIOD_S if await self.read_once(server) else min(wait_s * 2, _SLOWEST_S)
             await self._sleep(wait_s)
 
-    async def look(self, server: ModelServer) -> bool:
+    async def read_once(self, server: ModelServer) -> bool:
         """Read one server once, and count; whether that succeeded."""
         self._counts.looks_at(server.url, self._now())
         if server.source.qualified_service not in self._objectives.wanted():

@@ -63,7 +63,7 @@ class Looked:
             for use_m in uses_m:
                 self.at_us += 200_000
                 self.cpu_us += use_m * 200
-                await self.looks.look()
+                await self.looks.check_bursts()
 
         asyncio.run(looking())
 

@@ -84,10 +84,10 @@ def test_a_verdict_is_reported_once_and_reversed_when_the_culprit_is_cleared(tmp
 
     async def scenario() -> None:
         for _ in range(3):
-            sender.look()
+            sender.note_verdicts()
             assert await sender.deliver()
         found[0] = cleared(FOUND)
-        sender.look()
+        sender.note_verdicts()
         assert await sender.deliver()
 
     asyncio.run(scenario())
@@ -99,7 +99,7 @@ def test_a_verdict_is_reported_once_and_reversed_when_the_culprit_is_cleared(tmp
 
 def test_a_culprit_that_was_never_reported_needs_no_reversal() -> None:
     sender = reporter(Receiver(), lambda: cleared(FOUND))
-    sender.look()
+    sender.note_verdicts()
     assert sender.waiting == {}
 
 
@@ -109,12 +109,12 @@ def test_a_restarted_agent_clears_what_the_earlier_one_reported(
 ) -> None:
     receiver, file = Receiver(), tmp_path / "incidents.json"
     first = reporter(receiver, lambda: FOUND, file)
-    first.look()
+    first.note_verdicts()
     assert asyncio.run(first.deliver())
     second = reporter(receiver, lambda: cleared(FOUND), file, 1000.0 + later_s)
     second.load()
     for _ in range(2):
-        second.look()
+        second.note_verdicts()
         assert asyncio.run(second.deliver())
     keys = {key for key, _ in receiver.stored}
     assert len(keys) == 1
@@ -126,7 +126,7 @@ def test_a_restarted_agent_that_finds_the_same_culprit_clears_nothing(tmp_path: 
     for wall_s in (1000.0, 1300.0):
         sender = reporter(receiver, lambda: FOUND, file, wall_s)
         sender.load()
-        sender.look()
+        sender.note_verdicts()
         assert asyncio.run(sender.deliver())
     assert [verdict for _, verdict in receiver.stored] == ["proven", "proven"]
     (file.parent / "incidents-standing.json").write_text("[{]")
@@ -139,7 +139,7 @@ def test_an_absent_receiver_loses_nothing_and_a_refusal_is_dropped() -> None:
 
     async def scenario() -> None:
         receiver.fails = lambda: Transient("away")
-        sender.look()
+        sender.note_verdicts()
         assert not await sender.deliver()
         assert len(sender.waiting) == 1
         receiver.fails = lambda: InvalidInput("report ca file", "/etc/ca.crt", "certificates as PEM")  # not written yet
@@ -164,7 +164,7 @@ def test_an_agent_killed_at_any_moment_reports_under_the_same_key(
 
     async def first() -> None:
         sender = reporter(receiver, lambda: FOUND, file)
-        sender.look()
+        sender.note_verdicts()
         if killed == "saving":  # stored and answered, and the file has it still
             sender._save = lambda: (_ for _ in ()).throw(KilledError())  # type: ignore[method-assign, assignment]
         else:
@@ -187,11 +187,11 @@ def test_what_waits_is_bounded_and_a_broken_file_is_set_aside(tmp_path: Path) ->
     sender.load()
     for number in range(MAX_WAITING + 3):
         sender.waiting[str(number)] = IncidentBody(str(number), 0, 0, 0)
-    sender.look()
+    sender.note_verdicts()
     assert len(sender.waiting) == MAX_WAITING
     assert sender.counts["dropped"] == 4
     unwritable = reporter(Receiver(), lambda: FOUND, tmp_path / "none" / "incidents.json")
-    unwritable.look()
+    unwritable.note_verdicts()
     assert len(unwritable.waiting) == 1
 
 
@@ -221,10 +221,10 @@ policies:
             w.delay_ppm = {"top/web": 900_000 if loud else 20_000}
             await w.tick(process)
             process.config = replace(process.config, mode=AgentMode.OBSERVE)
-            process.incidents.look()
+            process.incidents.note_verdicts()
             assert process.incidents.waiting == {}
             process.config = replace(process.config, mode=AgentMode.ACT)
-            process.incidents.look()
+            process.incidents.note_verdicts()
             if process.incidents.waiting:
                 break
         (body,) = process.incidents.waiting.values()

@@ -61,7 +61,7 @@ class World:
     def used(self) -> list[int]:
         """CPU used by node, as of a look now."""
         asyncio.run(self.of.read_use())
-        self.fleet.settle()
+        self.fleet.recompute()
         return [self.fleet.nodes[name].columns[2] for name in self.fleet.order]
 
     @property
@@ -120,15 +120,15 @@ def test_numa_nodes_in_words() -> None:
 def test_numa_nodes_are_sent_like_a_label_and_begin_an_epoch() -> None:
     world = World()
     fleet = world.fleet
-    fleet.settle()
+    fleet.recompute()
     rows, epoch = [fleet.nodes[name] for name in fleet.order], fleet.epoch
     assert _numa(fleet, rows) == {}
     fleet.numa_seen("n1", "2 x 16 CPU")
-    fleet.settle()
+    fleet.recompute()
     assert _numa(fleet, rows) == {NUMA: {"values": ["2 x 16 CPU"], "of": [-1, 0]}}
     assert fleet.epoch == epoch + 1
     fleet.numa_seen("n1", "2 x 16 CPU")
     assert not fleet.has_changes
     fleet.numa_seen("n1", "")
-    fleet.settle()
+    fleet.recompute()
     assert _numa(fleet, rows) == {}

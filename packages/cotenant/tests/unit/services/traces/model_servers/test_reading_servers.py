@@ -69,7 +69,7 @@ class World:
 
     def look(self, answer: str | Exception) -> None:
         self.answers[SERVER.url] = answer
-        asyncio.run(self.servers.look(SERVER))
+        asyncio.run(self.servers.read_once(SERVER))
         self.now_s += PERIOD_S
 
     @property
