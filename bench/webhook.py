@@ -52,7 +52,7 @@ from cotenant.services.reviewing.rules import ReviewRules
 from cotenant.services.running import run_until_signal
 from cotenant.services.webhook.app import WebhookApp
 from cotenant.services.webhook.metrics import WebhookMetrics
-from cotenant.services.webhook.process import LIMITS
+from cotenant.services.webhook.webhook_process import LIMITS
 
 PATHS = ("/mutate-pod", "/validate-pod")
 _CASES = ((0, 0), (1, 1), (50, 1), (50, 50))  # (profiles, of which match)

@@ -18,8 +18,8 @@ from tests.fakes.servers.trace_process import Running
 from tests.fakes.waiting import becomes, eventually, patience
 
 from cotenant.drivers.http.ports import free_port
-from cotenant.services.traces.arguments import TraceSettings
 from cotenant.services.traces.model_servers import reading_servers
+from cotenant.services.traces.traces_arguments import TraceSettings
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.slow

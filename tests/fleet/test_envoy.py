@@ -22,7 +22,7 @@ from tests.fakes.servers.ports import free_port
 from tests.fakes.servers.trace_process import Clock, Running
 from tests.fakes.waiting import eventually
 
-from cotenant.services.traces.arguments import TraceSettings
+from cotenant.services.traces.traces_arguments import TraceSettings
 
 pytestmark = pytest.mark.slow
 EXAMPLE = Path(__file__).parents[2] / "examples" / "15-envoy.yaml"

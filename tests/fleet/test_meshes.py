@@ -26,7 +26,7 @@ from tests.fakes.servers.ports import free_port
 from tests.fakes.servers.trace_process import Clock, Running
 from tests.fakes.waiting import eventually
 
-from cotenant.services.traces.arguments import TraceSettings
+from cotenant.services.traces.traces_arguments import TraceSettings
 
 from .test_envoy import FAILED, OBJECTIVE, REQUESTS, asked, envoy_path, pages, service
 

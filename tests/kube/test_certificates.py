@@ -31,7 +31,7 @@ from cotenant.services.certificates.keeper import CertificateKeeper
 from cotenant.services.certificates.parts import PartCertificates, secret_name, service_hosts
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.reporting.sender import ReportSender
-from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduler.scheduler_process import SchedulerProcess
 from cotenant.services.scheduling.options import Options
 
 pytestmark = pytest.mark.slow

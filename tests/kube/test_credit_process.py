@@ -33,7 +33,7 @@ from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.policy.credit.bounds import CreditRules
 from cotenant.policy.credit.pricing import CauseVerdict
 from cotenant.services.agent.reports.incidents import IncidentReporter
-from cotenant.services.credit.process import COMPONENT, CreditOptions, CreditProcess
+from cotenant.services.credit.credit_process import COMPONENT, CreditOptions, CreditProcess
 from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.reporting.incident import IncidentBody
 from cotenant.services.reporting.sender import ReportSender

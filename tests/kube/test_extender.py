@@ -25,8 +25,8 @@ from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.trust import trusting
 from cotenant.model.errors import InvalidInput
-from cotenant.services.extender.arguments import ExtenderSettings
-from cotenant.services.extender.process import LIMITS, serve
+from cotenant.services.extender.extender_arguments import ExtenderSettings
+from cotenant.services.extender.extender_process import LIMITS, serve
 
 JSON = {"Content-Type": "application/json"}
 SECRET = "a-secret-for-agents"

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.servers.extender_forms import by_name, pod
 from tests.fakes.waiting import eventually
 
-from cotenant.services.extender.arguments import ExtenderSettings
+from cotenant.services.extender.extender_arguments import ExtenderSettings
 
 from .test_extender import connected, post, running, told
 

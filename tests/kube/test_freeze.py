@@ -26,10 +26,10 @@ from cotenant.model.autonomy.autonomy import Action
 from cotenant.services.agent.discovery.cluster_pods import ClusterAutonomy
 from cotenant.services.autonomy.freezing import AutonomyClient
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.manager.process import ManagerOptions, ManagerProcess
-from cotenant.services.rebalancer.arguments import RunArguments
+from cotenant.services.manager.manager_process import ManagerOptions, ManagerProcess
 from cotenant.services.rebalancer.main import options_of
-from cotenant.services.rebalancer.process import RebalancerProcess
+from cotenant.services.rebalancer.rebalancer_arguments import RunArguments
+from cotenant.services.rebalancer.rebalancer_process import RebalancerProcess
 
 pytestmark = pytest.mark.slow  # processes list everything first
 

@@ -23,7 +23,7 @@ from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduler.scheduler_process import SchedulerProcess
 from cotenant.services.scheduling.options import Options
 from cotenant_local.apiserver import patching
 from cotenant_local.apiserver.http.app import ApiServerApp

@@ -30,7 +30,7 @@ from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduler.scheduler_process import SchedulerProcess
 from cotenant.services.scheduling.options import Options
 from cotenant_local.nodes.accelerators import devices_of
 

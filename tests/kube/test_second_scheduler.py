@@ -26,7 +26,7 @@ from cotenant.drivers.kube.client.errors import Conflict, NotFound
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduler.scheduler_process import SchedulerProcess
 from cotenant.services.scheduling.options import Options
 
 pytestmark = pytest.mark.slow  # a server, a scheduler and hundreds of pods

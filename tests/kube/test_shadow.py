@@ -36,8 +36,8 @@ from cotenant.policy.placement.profiles import profile
 from cotenant.services.clients.scheduler import Scheduler
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.scheduler.configured_options import options_of, own_profile, profiles_of
-from cotenant.services.scheduler.process import SchedulerProcess
-from cotenant.services.scheduler.shadow.process import COMPONENT, ShadowProcess
+from cotenant.services.scheduler.scheduler_process import SchedulerProcess
+from cotenant.services.scheduler.shadow.shadow_process import COMPONENT, ShadowProcess
 from cotenant.services.scheduler_config.configuration_file import parse_config
 from cotenant.services.scheduling.options import Options
 from cotenant_local.apiserver import patching

@@ -26,7 +26,7 @@ from cotenant.drivers.kube.client.access import load_access
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.services.agent_settings.koordinator import policies_of, read_node_slo
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.manager.process import ManagerOptions, ManagerProcess
+from cotenant.services.manager.manager_process import ManagerOptions, ManagerProcess
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from tests.fakes import waiting
 from tests.fakes.waiting import patience
 from tests.kube.definitions import collection, installed
 
-from cotenant.services.webhook.arguments import NAME, WebhookSettings
-from cotenant.services.webhook.process import serve
+from cotenant.services.webhook.webhook_arguments import NAME, WebhookSettings
+from cotenant.services.webhook.webhook_process import serve
 
 pytestmark = pytest.mark.slow
 

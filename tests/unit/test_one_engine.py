@@ -25,7 +25,7 @@ from cotenant.model.cluster.pod import Pod, PodEstimate
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import PlacementProfile, profile
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduler.scheduler_process import SchedulerProcess
 from cotenant.services.scheduling.names import by_requests, cluster_profile
 from cotenant.services.scheduling.options import Options
 from cotenant_lab.bridge import Bridge

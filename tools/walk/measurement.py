@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tests.fakes.node.agent_world import World, live, world
 
-from cotenant.services.agent.process import AgentProcess
+from cotenant.services.agent.agent_process import AgentProcess
 from tools.walk.recorder import Walk, recording
 
 _CALM = {"top/web": 200, "top/job": 400}

@@ -30,9 +30,9 @@ from cotenant.model.machine.counters import (
 from cotenant.model.machine.knob import GiveBack, KnobChange, KnobLease, KnobScope, LeaseAnswer, SetKnob
 from cotenant.model.machine.node_decision import EvictPod
 from cotenant.model.machine.node_pod import NodePod
+from cotenant.services.agent.agent_process import AgentProcess
 from cotenant.services.agent.components import AgentComponents, Clocks
 from cotenant.services.agent.loop.triggers import TriggerSource
-from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.agent_settings.plain_groups import PlainGroup, WrittenAmounts
 from cotenant.services.knobs.dry_run import NoStateFile

@@ -22,7 +22,7 @@ from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.services.console.access import OneTimeToken
-from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
+from cotenant.services.console.console_process import ConsoleOptions, ConsoleProcess
 
 TOKEN = "a-token-that-scripts-send"
 HOSTILE = "<img src=x onerror=alert(1)>"

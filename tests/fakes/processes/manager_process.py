@@ -19,7 +19,7 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.services.kube_process.leadership import Alone, Leadership
 from cotenant.services.kube_process.span_target import SpanTarget
-from cotenant.services.manager.process import ManagerOptions, ManagerProcess
+from cotenant.services.manager.manager_process import ManagerOptions, ManagerProcess
 
 SETTINGS = ManagerSettings(confirm_s=0.5, settle_s=0.01, first_look_s=0.5)
 CPU = "kubernetes.io/batch-cpu"

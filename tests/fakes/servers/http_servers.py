@@ -26,17 +26,17 @@ from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.model.groups.quota import Quota
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.agent.main import http_server
-from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
-from cotenant.services.extender import process as extender
-from cotenant.services.extender.arguments import ExtenderSettings
+from cotenant.services.console.console_process import ConsoleOptions, ConsoleProcess
+from cotenant.services.extender import extender_process as extender
+from cotenant.services.extender.extender_arguments import ExtenderSettings
 from cotenant.services.fleet.functions.forwarding import ForwardFunction
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.reviewing.facts import WebhookFacts
 from cotenant.services.reviewing.reviewer import Reviewer
 from cotenant.services.reviewing.rules import ReviewRules
-from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduler.scheduler_process import SchedulerProcess
 from cotenant.services.scheduling.options import Options
-from cotenant.services.traces import process as traces
+from cotenant.services.traces import traces_process as traces
 from cotenant.services.webhook import app as webhook
 from cotenant.services.webhook.metrics import WebhookMetrics
 from cotenant_local.apiserver.assembly import assemble

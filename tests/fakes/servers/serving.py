@@ -16,7 +16,7 @@ from cotenant.services.scheduler.http import SchedulerPages
 from cotenant.services.scheduler.metrics import SchedulerMetrics
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
-from cotenant.services.scheduler.pages.process import Process, ProcessState, routes
+from cotenant.services.scheduler.pages.scheduler_pages import Process, ProcessState, routes
 
 SECRET = "a-secret-of-the-operators"
 HERE = ("127.0.0.1", 40000)

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from tests.fakes.servers.spans import EPOCH_S
 from tests.fakes.waiting import patience
 
-from cotenant.services.traces import process
-from cotenant.services.traces.arguments import TraceSettings
-from cotenant.services.traces.process import serve
+from cotenant.services.traces import traces_process
+from cotenant.services.traces.traces_arguments import TraceSettings
+from cotenant.services.traces.traces_process import serve
 
 PROTOBUF = "application/x-protobuf"
 
@@ -76,7 +76,7 @@ class Running:
         async def work() -> None:
             self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
 
-            def listening(at: process.ListeningAddresses) -> None:
+            def listening(at: traces_process.ListeningAddresses) -> None:
                 self.url, self.grpc_address, self.jaeger_udp = at.url, at.grpc, at.jaeger_udp
                 self._loop.call_soon(self._ready.set)
 

@@ -20,7 +20,7 @@ from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.eviction.goals import BestEffortMemoryTrigger
 from cotenant.policy.nodeqos.eviction.memory import MemoryEvictionConfig
 from cotenant.services.agent.actions.evictions import ApiEvictor
-from cotenant.services.agent.process import AgentProcess
+from cotenant.services.agent.agent_process import AgentProcess
 
 # Every pod of best effort is a victim from the first tick on.
 CONFIGURED = replace(

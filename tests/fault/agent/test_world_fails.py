@@ -14,7 +14,7 @@ from cotenant.model.errors import Permanent, Transient
 from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import ServiceHealth
-from cotenant.services.agent.process import AgentProcess
+from cotenant.services.agent.agent_process import AgentProcess
 
 IDLE = KnobTarget("top/job", Knob.CPU_IDLE)
 BUSY = {"top/web": 1500, "top/job": 2400}

@@ -12,7 +12,7 @@ from tests.unit.deploy.chart import SHADOW, helm_only, objects, pod, refusal
 from cotenant.services.migrate.installed import Installed
 from cotenant.services.migrate.koordinator_pieces import judge
 from cotenant.services.migrate.setup import files
-from cotenant.services.scheduler.arguments import SchedulerArguments, names_of
+from cotenant.services.scheduler.scheduler_arguments import SchedulerArguments, names_of
 from cotenant.services.scheduler_config.configuration_file import read_config
 
 WRITTEN: dict[str, Any] = {

@@ -14,7 +14,7 @@ from tests.fakes.command_options import options
 from cotenant.cli.main import app
 from cotenant.drivers.kubelet.roots import KubeletGroups
 from cotenant.services.agent_settings.config import AgentConfig, read_config
-from cotenant.services.keeper.arguments import KeeperArguments
+from cotenant.services.keeper.keeper_arguments import KeeperArguments
 from cotenant.services.keeper.privileges import KernelCapability, needed
 from cotenant.services.sockets.peers import peers_of
 

@@ -92,13 +92,13 @@ RIGHT_SIZING = frozenset(
 )
 PROCESSES = {
     "scheduler": Process(
-        "cotenant.services.scheduler.process",
+        "cotenant.services.scheduler.scheduler_process",
         "scheduler/rbac.yaml",
         paths=DECLARED | DEVICES | CLAIM_WRITES,
         unused=frozenset({Use("patch", "slo.cotenant.io", "workloadprofiles")}),  # its definition has the subresource
     ),
     "shadow": Process(
-        "cotenant.services.scheduler.shadow.process",
+        "cotenant.services.scheduler.shadow.shadow_process",
         "scheduler/shadow-rbac.yaml",
         paths=DECLARED | DEVICES,
         reads_only=True,  # it has the scheduler's engine and watches; its client refuses everything but GET
@@ -125,7 +125,7 @@ PROCESSES = {
         unused=frozenset({Use("patch", "slo.cotenant.io", "controlzones/status")}),  # with node.zones
     ),
     "credit": Process(
-        "cotenant.services.credit.process",
+        "cotenant.services.credit.credit_process",
         "credit/rbac.yaml",
         unused=frozenset({Use("create", "", "events"), Use("patch", "", "events")}),  # it records none
     ),
@@ -136,7 +136,7 @@ PROCESSES = {
         paths=frozenset({Use("list", "metrics.k8s.io", "nodes"), Use("list", "metrics.k8s.io", "pods")}),
     ),
     "traces": Process(
-        "cotenant.services.traces.process",
+        "cotenant.services.traces.traces_process",
         "traces/rbac.yaml",
         # with --request-moves, which the manifests leave out as their rebalancer makes a dry run; the chart's test has
         # it
@@ -152,7 +152,7 @@ PROCESSES = {
         ),
     ),
     "webhook": Process(
-        "cotenant.services.webhook.process",
+        "cotenant.services.webhook.webhook_process",
         "webhook/rbac.yaml",
         frozenset(
             {

@@ -11,7 +11,7 @@ from cotenant.drivers.kube.snapshot.fields import Json
 from cotenant.drivers.kube.snapshot.kinds import BY_OBJECT, COPIED
 from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading, ObjectCutter, unasked
 from cotenant.model.assess.history import ClusterHistory
-from cotenant.services.assess.arguments import check_output
+from cotenant.services.assess.assess_arguments import check_output
 from cotenant_lab.cli.naming import COMPARE, as_typed
 from cotenant_lab.traces.clusters import TraceCluster, TraceNode, TracePod, trace_cluster
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cotenant.cli.local_directory import default_directory
 from cotenant.services.options import GIVEN
-from cotenant_local.up.arguments import UpArguments, configured
+from cotenant_local.up.up_arguments import UpArguments, configured
 
 
 def up(*, request: Annotated[UpArguments, GIVEN] = UpArguments()) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cotenant import __version__
 from cotenant.model.errors import CotenantError
-from cotenant.services.assess.arguments import ReadArguments
+from cotenant.services.assess.assess_arguments import ReadArguments
 from cotenant.services.assess.copy_reading import read_cluster
 from cotenant.services.assess.page import page
 from cotenant.services.assess.whole_report import assess

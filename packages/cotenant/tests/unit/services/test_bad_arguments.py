@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.assess import arguments as assess
-from cotenant.services.console import arguments as console
-from cotenant.services.credit import arguments as credit
-from cotenant.services.extender import arguments as extender
-from cotenant.services.manager import arguments as manager
-from cotenant.services.rebalancer import arguments as rebalancer
-from cotenant.services.scheduler import arguments as scheduler
-from cotenant.services.traces import arguments as traces
-from cotenant.services.webhook import arguments as webhook
+from cotenant.services.assess import assess_arguments as assess
+from cotenant.services.console import console_arguments as console
+from cotenant.services.credit import credit_arguments as credit
+from cotenant.services.extender import extender_arguments as extender
+from cotenant.services.manager import manager_arguments as manager
+from cotenant.services.rebalancer import rebalancer_arguments as rebalancer
+from cotenant.services.scheduler import scheduler_arguments as scheduler
+from cotenant.services.traces import traces_arguments as traces
+from cotenant.services.webhook import webhook_arguments as webhook
 
 A, B = Path("/nowhere/a.pem"), Path("/nowhere/b.pem")
 PROCESSES: dict[str, tuple[Callable[..., Any], Callable[[Any], object]]] = {

@@ -20,12 +20,12 @@ from cotenant.drivers.http.limits import DEFAULTS
 from cotenant.drivers.journal.journal import Journal
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
-from cotenant.services.credit.process import CreditOptions, CreditProcess
+from cotenant.services.credit.credit_process import CreditOptions, CreditProcess
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.manager.process import ManagerOptions, ManagerProcess
-from cotenant.services.rebalancer.arguments import RunArguments
+from cotenant.services.manager.manager_process import ManagerOptions, ManagerProcess
 from cotenant.services.rebalancer.main import options_of
-from cotenant.services.rebalancer.process import RebalancerProcess
+from cotenant.services.rebalancer.rebalancer_arguments import RunArguments
+from cotenant.services.rebalancer.rebalancer_process import RebalancerProcess
 
 pytestmark = pytest.mark.slow
 

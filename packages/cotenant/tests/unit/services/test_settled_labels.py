@@ -22,20 +22,20 @@ from cotenant.drivers.seals.seals import CERTIFICATE_FILE, NO_SEALS, Seals
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS
 from cotenant.model.cluster.seal import SETTLED
 from cotenant.model.groups.quota import NAME
-from cotenant.services.console.arguments import ConsoleArguments
+from cotenant.services.console.console_arguments import ConsoleArguments
+from cotenant.services.console.console_process import ConsoleOptions, ConsoleProcess
 from cotenant.services.console.main import options_of as console_options
-from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
-from cotenant.services.credit.process import CreditOptions, CreditProcess
-from cotenant.services.extender.arguments import ExtenderSettings
+from cotenant.services.credit.credit_process import CreditOptions, CreditProcess
+from cotenant.services.extender.extender_arguments import ExtenderSettings
+from cotenant.services.extender.extender_process import ExtenderComponents
 from cotenant.services.extender.mirror import Mirror
-from cotenant.services.extender.process import ExtenderComponents
 from cotenant.services.extender.watches import MirrorWatches
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.kube_process.watches import Watches
-from cotenant.services.manager.process import ManagerOptions, ManagerProcess
-from cotenant.services.rebalancer.arguments import RunArguments
+from cotenant.services.manager.manager_process import ManagerOptions, ManagerProcess
 from cotenant.services.rebalancer.main import options_of
-from cotenant.services.rebalancer.process import RebalancerProcess
+from cotenant.services.rebalancer.rebalancer_arguments import RunArguments
+from cotenant.services.rebalancer.rebalancer_process import RebalancerProcess
 
 ACCESS = Access("http://127.0.0.1:1", FixedCredential(Credential("")))
 LOOPBACK = Address("127.0.0.1", 0)

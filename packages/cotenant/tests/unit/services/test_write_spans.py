@@ -23,10 +23,10 @@ from cotenant.engine.manager.instructions import DeleteObject, NodeObjectKind, W
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.kube_process.span_target import span_target
 from cotenant.services.manager.write_spans import WriteSpans
-from cotenant.services.rebalancer.arguments import RunArguments
 from cotenant.services.rebalancer.main import options_of
-from cotenant.services.rebalancer.process import RebalancerProcess
-from cotenant.services.traces import process as traces
+from cotenant.services.rebalancer.rebalancer_arguments import RunArguments
+from cotenant.services.rebalancer.rebalancer_process import RebalancerProcess
+from cotenant.services.traces import traces_process as traces
 from cotenant.services.traces.client import TraceClient
 
 WRITE = WriteRatios("a", "uid-a", {})

@@ -28,8 +28,8 @@ from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.knob import Knob
 from cotenant.services.agent.actions.evictions import ApiEvictor
+from cotenant.services.agent.agent_process import AgentProcess
 from cotenant.services.agent.components import AgentComponents, Clocks
-from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent.trace_link import TraceLink
 from cotenant.services.agent_settings.config import (
     AgentConfig,

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 
 from cotenant.cli.access import check_access
 from cotenant.cli.options import Json
-from cotenant.services.assess.arguments import ReadArguments, check, check_output, check_risk
+from cotenant.services.assess.assess_arguments import ReadArguments, check, check_output, check_risk
 from cotenant.services.options import GIVEN
 
 if TYPE_CHECKING:

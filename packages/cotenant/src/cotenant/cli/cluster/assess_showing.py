@@ -18,7 +18,7 @@ from cotenant.model.assess.report import AssessmentReport
 from cotenant.model.assess.what_if import AskedCases
 from cotenant.model.errors import Permanent
 from cotenant.model.printable import printable
-from cotenant.services.assess.arguments import ReadArguments
+from cotenant.services.assess.assess_arguments import ReadArguments
 from cotenant.services.assess.copy_reading import read_cluster, read_files, read_use, without_names
 from cotenant.services.assess.page import page
 from cotenant.services.assess.what_ifs.comparing import compared

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from cotenant.cli.access import check_access
-from cotenant.services.console.arguments import LOCAL_FLEET, ConsoleArguments, check
+from cotenant.services.console.console_arguments import LOCAL_FLEET, ConsoleArguments, check
 from cotenant.services.options import GIVEN
 
 if TYPE_CHECKING:

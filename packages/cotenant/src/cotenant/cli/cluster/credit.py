@@ -12,7 +12,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from cotenant.cli.access import check_access
-from cotenant.services.credit.arguments import CreditArguments, Store, check
+from cotenant.services.credit.credit_arguments import CreditArguments, Store, check
 from cotenant.services.options import (
     GIVEN,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from cotenant.cli.access import check_access
-from cotenant.services.extender.arguments import ExtenderSettings, check
+from cotenant.services.extender.extender_arguments import ExtenderSettings, check
 from cotenant.services.options import GIVEN
 
 
@@ -21,6 +21,6 @@ def extender(*, request: Annotated[ExtenderSettings, GIVEN] = ExtenderSettings()
     check(request)
     if request.has_cluster:
         check_access(request.kubeconfig, request.context)
-    from cotenant.services.extender import process
+    from cotenant.services.extender import extender_process
 
-    return process.run(request)
+    return extender_process.run(request)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from cotenant.cli.access import check_access
-from cotenant.services.manager.arguments import ManagerArguments, check
+from cotenant.services.manager.manager_arguments import ManagerArguments, check
 from cotenant.services.options import (
     GIVEN,
 )

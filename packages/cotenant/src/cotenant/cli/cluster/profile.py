@@ -12,9 +12,9 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from cotenant.model.urls import split_url
-from cotenant.services.assess.arguments import USE, ReadArguments
+from cotenant.services.assess.assess_arguments import USE, ReadArguments
 from cotenant.services.options import GIVEN, Context, Kubeconfig
-from cotenant.services.profiling.arguments import SlowArguments
+from cotenant.services.profiling.profiling_arguments import SlowArguments
 
 app = App(
     name="profile",
@@ -158,7 +158,7 @@ def recommend(
 
     from cotenant.cli.access import check_access
     from cotenant.model.errors import InvalidInput
-    from cotenant.services.assess.arguments import check, check_risk
+    from cotenant.services.assess.assess_arguments import check, check_risk
 
     check(request)
     check_risk(risk_percent)

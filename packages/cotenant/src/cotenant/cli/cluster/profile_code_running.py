@@ -10,9 +10,9 @@ from cotenant.cli.traces.asking import client
 from cotenant.drivers.stacks.pstats import read_pstats
 from cotenant.engine.profiling.slow_frames import RequestSpan
 from cotenant.model.errors import InvalidInput
-from cotenant.services.profiling.arguments import SlowArguments
 from cotenant.services.profiling.code import profile_code, sent_profile
 from cotenant.services.profiling.output import Output
+from cotenant.services.profiling.profiling_arguments import SlowArguments
 from cotenant.services.profiling.slow import Requests, SlowQuestion, profile_slow
 from cotenant.services.traces.client import TraceClient
 

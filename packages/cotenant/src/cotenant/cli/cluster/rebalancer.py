@@ -13,7 +13,7 @@ from cyclopts import App
 from cotenant.cli.access import check_access
 from cotenant.cli.options import Json
 from cotenant.services.options import GIVEN
-from cotenant.services.rebalancer.arguments import PlanArguments, RunArguments, check, check_plan
+from cotenant.services.rebalancer.rebalancer_arguments import PlanArguments, RunArguments, check, check_plan
 
 app = App(
     name="rebalancer",

@@ -9,7 +9,7 @@ from cotenant.engine.rebalancer.jobs import LOW_NODE_LOAD
 from cotenant.engine.rebalancer.plan import KeptPod, MovePlan, PlannedMove
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.services.rebalancer import planning
-from cotenant.services.rebalancer.arguments import PlanArguments
+from cotenant.services.rebalancer.rebalancer_arguments import PlanArguments
 
 HEADINGS = ("pod", "uses", "from", "its use, %", "to", "its use, %")
 PREDICTED = ("pod", "uses", "from, to", "its use, %", "objective of", "used, %")  # two lines a move; 100 = at the limit

@@ -13,7 +13,7 @@ from cotenant.model.assess.history import ClusterHistory, no_history
 from cotenant.model.printable import printable
 from cotenant.model.quantities import format_bytes, format_milli
 from cotenant.model.sizes.recommendation import Recommendation, SizeBackTest, SizeBasis
-from cotenant.services.assess.arguments import ReadArguments
+from cotenant.services.assess.assess_arguments import ReadArguments
 from cotenant.services.assess.copy_reading import read_files, read_use
 from cotenant.services.prices import price_table
 from cotenant.services.sizes.forms import written

@@ -11,7 +11,7 @@ from cotenant.cli.access import check_access
 from cotenant.services.options import (
     GIVEN,
 )
-from cotenant.services.scheduler.arguments import SchedulerArguments, check, configured
+from cotenant.services.scheduler.scheduler_arguments import SchedulerArguments, check, configured
 
 DEFAULT_PROFILE = "cotenant"
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cotenant.cli.access import check_access
 from cotenant.services.options import GIVEN
-from cotenant.services.webhook.arguments import WebhookSettings, check
+from cotenant.services.webhook.webhook_arguments import WebhookSettings, check
 
 
 def webhook(*, request: Annotated[WebhookSettings, GIVEN] = WebhookSettings()) -> int:
@@ -20,6 +20,6 @@ def webhook(*, request: Annotated[WebhookSettings, GIVEN] = WebhookSettings()) -
     """
     check(request)
     check_access(request.kubeconfig, request.context)
-    from cotenant.services.webhook import process
+    from cotenant.services.webhook import webhook_process
 
-    return process.run(request)
+    return webhook_process.run(request)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cotenant.cli.fleet.commands import BusAddress, app, bus_options
 from cotenant.cli.options import Json
 from cotenant.services.options import GIVEN
-from cotenant.services.profiling.arguments import SlowArguments
+from cotenant.services.profiling.profiling_arguments import SlowArguments
 
 _BUS = BusAddress()
 

@@ -11,9 +11,9 @@ from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.fleet.profiles import Profile, Profiled
 from cotenant.services.fleet.operator import ask_controller
 from cotenant.services.fleet.places import BusOptions
-from cotenant.services.profiling.arguments import SlowArguments
 from cotenant.services.profiling.code import merged
 from cotenant.services.profiling.output import Output
+from cotenant.services.profiling.profiling_arguments import SlowArguments
 from cotenant.services.profiling.slow import FINISHED_S, joined
 
 _ANSWER_S = 45.0  # beside the sampling

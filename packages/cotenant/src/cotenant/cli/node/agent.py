@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from cotenant.services.agent.arguments import AgentArguments, check
+from cotenant.services.agent.agent_arguments import AgentArguments, check
 from cotenant.services.options import GIVEN
 
 

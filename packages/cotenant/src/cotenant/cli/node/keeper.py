@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from cotenant.services.keeper.arguments import KeeperArguments, check
+from cotenant.services.keeper.keeper_arguments import KeeperArguments, check
 from cotenant.services.options import GIVEN
 
 

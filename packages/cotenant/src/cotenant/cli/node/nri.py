@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from cotenant.services.nri.arguments import NriArguments, check
+from cotenant.services.nri.nri_arguments import NriArguments, check
 from cotenant.services.options import GIVEN
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from cotenant.services.options import GIVEN
-from cotenant.services.traces.arguments import TraceSettings, check
+from cotenant.services.traces.traces_arguments import TraceSettings, check
 
 app = App(
     name="traces",
@@ -40,9 +40,9 @@ def serve(*, request: Annotated[TraceSettings, GIVEN] = TraceSettings()) -> int:
     map reads.
     """
     check(request)
-    from cotenant.services.traces import process
+    from cotenant.services.traces import traces_process
 
-    return process.run(request)
+    return traces_process.run(request)
 
 
 @app.command

@@ -22,9 +22,9 @@ from cotenant.drivers.http.limits import DEFAULTS, ServerLimits
 from cotenant.engine.node.decision_log import DecisionKind, HeldKnob
 from cotenant.engine.node.mode import AgentMode
 from cotenant.model.errors import InvalidInput
-from cotenant.services.agent.arguments import AgentArguments, check
+from cotenant.services.agent.agent_arguments import AgentArguments, check
+from cotenant.services.agent.agent_process import AgentProcess
 from cotenant.services.agent.http import HoldsPage, StatePage
-from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent.self_check import checked
 from cotenant.services.agent.wiring import open_components
 from cotenant.services.agent_settings.config import AgentConfig, read_config

@@ -24,7 +24,7 @@ from cotenant.drivers.prometheus.use_reading import HistoryRequest, read_history
 from cotenant.drivers.prometheus.use_reading import Progress as HistoryProgress
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.errors import InvalidInput, Transient
-from cotenant.services.assess.arguments import ReadArguments, pairs_of
+from cotenant.services.assess.assess_arguments import ReadArguments, pairs_of
 
 AGENT = "cotenant-assess"
 BURST = 1  # so that no second has more requests than the limit

@@ -21,7 +21,7 @@ from urllib.parse import quote
 import msgspec
 
 from cotenant.drivers.kube.client.errors import UNREADABLE
-from cotenant.services.console.arguments import ADDRESS, NODE
+from cotenant.services.console.console_arguments import ADDRESS, NODE
 from cotenant.services.console.sources import AGENT
 from cotenant.services.console.upstream import Unanswered, Upstream
 

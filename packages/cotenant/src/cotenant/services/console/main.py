@@ -15,11 +15,11 @@ from cotenant.drivers.seals.seals import read_seals
 from cotenant.model.errors import InvalidInput
 from cotenant.services.clients.scheduler_address import DEFAULT_URL, URL_FILE
 from cotenant.services.console.access import OneTimeToken
-from cotenant.services.console.arguments import ConsoleArguments, check
+from cotenant.services.console.console_arguments import ConsoleArguments, check
+from cotenant.services.console.console_process import ConsoleOptions, ConsoleProcess
 from cotenant.services.console.hosts.contract import FleetReader, TerminalHost
 from cotenant.services.console.kept_sessions import KeptSessions
 from cotenant.services.console.login_link import link
-from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
 from cotenant.services.console.proxy_login import ProxyLogin
 from cotenant.services.console.upstream import address_in
 from cotenant.services.logs import log_to_stderr

@@ -10,7 +10,7 @@ from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.drivers.seals.seals import read_seals
 from cotenant.policy.credit.bounds import CreditRules
-from cotenant.services.credit.arguments import CreditArguments, check
+from cotenant.services.credit.credit_arguments import CreditArguments, check
 from cotenant.services.credit.opening import open_journal
 from cotenant.services.kube_process.replica import open_replica
 from cotenant.services.logs import log_to_stderr
@@ -30,7 +30,7 @@ def run(request: CreditArguments) -> int:
     log_to_stderr(request.log_level, request.log_format)
     access = load_access(request.kubeconfig, request.context)
     journal = open_journal(request.store, migrates=True)
-    from cotenant.services.credit.process import CreditOptions, CreditProcess
+    from cotenant.services.credit.credit_process import CreditOptions, CreditProcess
 
     options = CreditOptions(
         address,

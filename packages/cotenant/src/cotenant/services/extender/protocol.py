@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.extender.arguments import FOUNDING_MAX
+from cotenant.services.extender.extender_arguments import FOUNDING_MAX
 from cotenant.services.extender.judge import Judge, PodDemand
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.pod_reader import PodDemandReader

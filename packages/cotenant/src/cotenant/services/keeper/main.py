@@ -32,7 +32,7 @@ from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, KnobScope
 from cotenant.services.heap import freeze_heap
-from cotenant.services.keeper.arguments import KeeperArguments, check
+from cotenant.services.keeper.keeper_arguments import KeeperArguments, check
 from cotenant.services.keeper.pressure import pressure_triggers
 from cotenant.services.keeper.privileges import give_up, join_group, needed
 from cotenant.services.keeper.server import KeeperServer, TriggerOpener

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from cotenant.model.errors import Permanent
 
 if TYPE_CHECKING:
-    from cotenant.services.keeper.arguments import KeeperArguments
+    from cotenant.services.keeper.keeper_arguments import KeeperArguments
 
 _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 23, 24, 38
 _VERSION_3 = 0x20080522

@@ -18,7 +18,7 @@ from cotenant.drivers.metrics.registry import Sample
 from cotenant.drivers.otlp.encoding import OwnSpan, encode
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.model.errors import CotenantError, Transient
-from cotenant.services.kube_process.process import KubeProcess
+from cotenant.services.kube_process.kube_process import KubeProcess
 from cotenant.services.kube_process.span_target import SpanTarget
 from cotenant.services.reporting.sender import ReportSender
 

@@ -20,8 +20,8 @@ from cotenant.services.heap import freeze_heap
 from cotenant.services.kube_process.replica import open_replica
 from cotenant.services.kube_process.span_target import span_target
 from cotenant.services.logs import log_to_stderr
-from cotenant.services.manager.arguments import ManagerArguments, check
-from cotenant.services.manager.process import COMPONENT, ManagerOptions, ManagerProcess
+from cotenant.services.manager.manager_arguments import ManagerArguments, check
+from cotenant.services.manager.manager_process import COMPONENT, ManagerOptions, ManagerProcess
 from cotenant.services.manager.watches import ConfigSource
 from cotenant.services.running import run_until_signal
 

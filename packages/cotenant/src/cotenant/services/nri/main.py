@@ -29,11 +29,11 @@ from cotenant.services.agent_settings.naming import check_mode
 from cotenant.services.clients.agent import AgentClient
 from cotenant.services.heap import freeze_heap
 from cotenant.services.logs import log_to_stderr
-from cotenant.services.nri.arguments import NriArguments
 from cotenant.services.nri.facts import FactsOfNode, GroupsAbove
 from cotenant.services.nri.hook import Hook
 from cotenant.services.nri.metrics import HookMetrics
-from cotenant.services.nri.process import HookProcess
+from cotenant.services.nri.nri_arguments import NriArguments
+from cotenant.services.nri.nri_process import HookProcess
 from cotenant.services.nri.promptness import run_promptly
 from cotenant.services.running import cancelled, stop_on_signals
 

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.services.nri.hook import HookCounts
-from cotenant.services.nri.process import HookProcess
+from cotenant.services.nri.nri_process import HookProcess
 
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1.0)
 

@@ -17,10 +17,10 @@ from cotenant.services.kernels import bring_kernels
 from cotenant.services.kube_process.replica import open_replica
 from cotenant.services.kube_process.span_target import span_target
 from cotenant.services.logs import log_to_stderr
-from cotenant.services.rebalancer.arguments import RunArguments, check
 from cotenant.services.rebalancer.configuration import DEFAULT, read_settings
 from cotenant.services.rebalancer.options import COMPONENT, RebalancerOptions
-from cotenant.services.rebalancer.process import RebalancerProcess
+from cotenant.services.rebalancer.rebalancer_arguments import RunArguments, check
+from cotenant.services.rebalancer.rebalancer_process import RebalancerProcess
 from cotenant.services.running import run_until_signal
 from cotenant.services.scheduling.load_aware import read_settings as read_load_aware
 from cotenant.services.scheduling.names import by_requests, cluster_profile, read_names

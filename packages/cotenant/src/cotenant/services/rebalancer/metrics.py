@@ -15,7 +15,7 @@ from cotenant.model.groups.migration import JobPhase
 
 
 class RoundCounts(Protocol):
-    """Counts of rounds (see `RoundTotals` in process.py)."""
+    """Counts of rounds (see `RoundTotals` in rebalancer_process.py)."""
 
     number: int
     planned: int

@@ -53,8 +53,8 @@ from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.prices import price_table
-from cotenant.services.rebalancer.arguments import PlanArguments, check_plan
 from cotenant.services.rebalancer.configuration import DEFAULT, read_settings
+from cotenant.services.rebalancer.rebalancer_arguments import PlanArguments, check_plan
 from cotenant.services.rebalancer.saving import with_savings
 from cotenant.services.rebalancer.scales import Scales
 from cotenant.services.scheduling.claims import ClaimBinder

@@ -27,11 +27,11 @@ from cotenant.services.kube_process.span_target import span_target
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.reporting.accounts import report_user
 from cotenant.services.running import run_until_signal
-from cotenant.services.scheduler.arguments import DEFAULT_SPREADS, SchedulerArguments, check, names_of
 from cotenant.services.scheduler.configured_options import options_of, own_profile, profiles_of
 from cotenant.services.scheduler.others_plugins import others_plugins
-from cotenant.services.scheduler.process import SchedulerProcess
-from cotenant.services.scheduler.shadow.process import ShadowProcess
+from cotenant.services.scheduler.scheduler_arguments import DEFAULT_SPREADS, SchedulerArguments, check, names_of
+from cotenant.services.scheduler.scheduler_process import SchedulerProcess
+from cotenant.services.scheduler.shadow.shadow_process import ShadowProcess
 from cotenant.services.scheduler.shards.sharding import Sharding
 from cotenant.services.scheduler_config.configuration_file import SchedulerConfig
 from cotenant.services.scheduler_config.settings import SettingVerdict

@@ -20,7 +20,7 @@ from cotenant.drivers.kube.kinds.kind import AnyKind
 from cotenant.drivers.kube.kinds.webhook_configuration import MUTATING, VALIDATING
 from cotenant.model.json_object import JsonObject
 from cotenant.services.reviewing.rules import ReviewRules
-from cotenant.services.webhook.arguments import NAME, POLICIES
+from cotenant.services.webhook.webhook_arguments import NAME, POLICIES
 
 TIMEOUT_S = 5
 _ALSO = {"validate-pod": ("pods/resize",)}

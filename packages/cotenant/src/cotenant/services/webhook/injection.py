@@ -22,7 +22,7 @@ from cotenant.drivers.kube.kinds.kind import AnyKind
 from cotenant.drivers.kube.kinds.webhook_configuration import MUTATING, VALIDATING
 from cotenant.model.errors import CotenantError
 from cotenant.model.json_object import JsonObject
-from cotenant.services.webhook.arguments import CHECK_S, NAME
+from cotenant.services.webhook.webhook_arguments import CHECK_S, NAME
 
 _log = logging.getLogger(__name__)
 

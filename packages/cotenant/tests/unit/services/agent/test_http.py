@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.node.agent_world import World, world
 
 from cotenant.engine.node.doctor.checks import DoctorFinding, FindingSeverity
-from cotenant.services.agent.process import AgentProcess
+from cotenant.services.agent.agent_process import AgentProcess
 from cotenant.services.reporting.latency import MAX_BYTES, LatencyOutcome
 
 Ask = Callable[..., Any]

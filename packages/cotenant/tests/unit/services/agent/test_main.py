@@ -16,7 +16,7 @@ from tests.fakes.waiting import patience
 from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.errors import InvalidInput
-from cotenant.services.agent.arguments import AgentArguments
+from cotenant.services.agent.agent_arguments import AgentArguments
 from cotenant.services.agent.main import configure, run, summary
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.running import raise_descriptors

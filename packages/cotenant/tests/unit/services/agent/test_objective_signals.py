@@ -12,7 +12,7 @@ from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.engine.node.recovery.stages import IncidentStage, RecoveryRung
 from cotenant.model.machine.node_state import PPM
 from cotenant.model.machine.replica_signal import MaxAction
-from cotenant.services.agent.process import AgentProcess
+from cotenant.services.agent.agent_process import AgentProcess
 from cotenant.services.agent.reports.objective_actions import actions_of, moves_of
 from cotenant.services.reporting.signals import ActionTaken, SignalLine, WireSignal
 

@@ -14,7 +14,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import NotFound, Unavailable
 from cotenant.drivers.kube.kinds.custom.node_slo import NodeSloObject
 from cotenant.model.errors import InvalidInput
-from cotenant.services.agent.arguments import AgentArguments
+from cotenant.services.agent.agent_arguments import AgentArguments
 from cotenant.services.agent.main import configure
 from cotenant.services.agent_settings.live_node_slo import LiveNodeSlo
 

@@ -11,7 +11,7 @@ from tests.fakes.node.agent_world import CONFIG, live, world
 from cotenant.drivers.kubelet.roots import KubeletGroups
 from cotenant.engine.node.mode import AgentMode
 from cotenant.model.machine.counters import Gap
-from cotenant.services.agent.process import AgentProcess
+from cotenant.services.agent.agent_process import AgentProcess
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.agent_settings.node_roots import PATIENCE_S, RootCheck, with_roots
 

@@ -22,7 +22,7 @@ from cotenant.drivers.kube.kinds.node import NodeAddress, NodeObject, NodeStatus
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.migration import JobPhase
 from cotenant.services.console.agents import Agents
-from cotenant.services.console.arguments import ConsoleArguments, check
+from cotenant.services.console.console_arguments import ConsoleArguments, check
 from cotenant.services.console.fleet import MeasuredFleet
 from cotenant.services.console.pod_rows import pod_row
 from cotenant.services.console.sources import AGENT

@@ -19,8 +19,8 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.quota import NAME
 from cotenant.model.resources import Amounts
-from cotenant.services.extender.arguments import ExtenderSettings
-from cotenant.services.extender.process import ExtenderComponents
+from cotenant.services.extender.extender_arguments import ExtenderSettings
+from cotenant.services.extender.extender_process import ExtenderComponents
 
 CLUSTER = ExtenderSettings(cluster=True)
 FRESH = "cotenant_extender_nodes_reporting "

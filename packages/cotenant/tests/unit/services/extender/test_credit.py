@@ -27,7 +27,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import NAME
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
-from cotenant.services.extender.arguments import ExtenderSettings, check
+from cotenant.services.extender.extender_arguments import ExtenderSettings, check
 from cotenant.services.extender.founding_judge import FoundingJudge
 from cotenant.services.extender.judge import demand_of
 from cotenant.services.extender.mirror import Mirror

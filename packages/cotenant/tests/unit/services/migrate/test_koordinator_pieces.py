@@ -74,7 +74,7 @@ def test_a_scheduler_configuration_becomes_names_options_and_a_load_aware_file()
 
 
 def test_the_options_are_those_of_the_scheduler() -> None:
-    text = Path(cotenant.__file__).parent / "services/scheduler/arguments.py"
+    text = Path(cotenant.__file__).parent / "services/scheduler/scheduler_arguments.py"
     written = text.read_text()
     for name in ("quota_revoke_after_s", "quota_revoke", "quota_check_parents", "device_strategy", "load_aware"):
         assert f"    {name}: Annotated[" in written

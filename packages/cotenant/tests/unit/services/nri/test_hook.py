@@ -24,12 +24,12 @@ from cotenant.model.errors import InvalidInput, Transient
 from cotenant.services.agent_settings.config import AgentConfig, read_config
 from cotenant.services.agent_settings.runtime_hook import RuntimeHook
 from cotenant.services.clients.agent import AgentClient
-from cotenant.services.nri.arguments import NriArguments
 from cotenant.services.nri.facts import KNOWN_FOR_S, FactsOfNode, GroupsAbove
 from cotenant.services.nri.hook import CHANGED, CREATED, UNCHANGED, WOULD, Hook
 from cotenant.services.nri.main import configure, settings_of
 from cotenant.services.nri.metrics import HookMetrics
-from cotenant.services.nri.process import HookProcess
+from cotenant.services.nri.nri_arguments import NriArguments
+from cotenant.services.nri.nri_process import HookProcess
 
 UID = "0b3f7c7e-6d38-4d28-8b0f-6f6c3ad6f8f0"
 PARENT = f"kubepods/burstable/pod{UID}"

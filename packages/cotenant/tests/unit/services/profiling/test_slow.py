@@ -22,8 +22,8 @@ from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.machine.stacks import Frame, StackRun, StackTimeline
 from cotenant.services.profiling.output import NO_OUTPUT, Output
 from cotenant.services.profiling.slow import SlowQuestion, profile_slow
-from cotenant.services.traces.arguments import TraceSettings
 from cotenant.services.traces.client import TraceClient
+from cotenant.services.traces.traces_arguments import TraceSettings
 
 # Two workers of a pool; of ten requests one is slow, by a lock that it waits for, the others compute.
 PROGRAM = """

@@ -12,8 +12,8 @@ from tests.fakes.servers.fake_api import FakeApi
 
 from cotenant.engine.rebalancer.plan import MovePlan
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.services.rebalancer.arguments import PlanArguments
 from cotenant.services.rebalancer.planning import plan
+from cotenant.services.rebalancer.rebalancer_arguments import PlanArguments
 
 CONFIG = """
 kind: DeschedulerConfiguration

@@ -27,9 +27,9 @@ from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.kube_process.span_export import MAX_WAITING, SpanExporter
 from cotenant.services.kube_process.span_target import SpanTarget, span_target
 from cotenant.services.scheduler.attempt_spans import BIND, JUDGE, QUEUE, RESERVE, ROOT, AttemptSpans, TracedOutcomes
-from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduler.scheduler_process import SchedulerProcess
 from cotenant.services.scheduling.options import Options
-from cotenant.services.traces import process as traces
+from cotenant.services.traces import traces_process as traces
 from cotenant.services.traces.client import TraceClient
 
 RECORD = DecisionRecord(pod="shop/web", at_s=100.0, nodes=2, node="a", policy="p")

@@ -18,7 +18,7 @@ from cotenant.engine.framework.backoff import Backoff
 from cotenant.model.cluster.extender import Extender
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduler.scheduler_process import SchedulerProcess
 from cotenant.services.scheduling.options import Options
 
 pytestmark = pytest.mark.slow

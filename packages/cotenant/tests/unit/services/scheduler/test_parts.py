@@ -13,8 +13,8 @@ from cotenant.model.decisions.record import CandidateNode, DecisionRecord
 from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler import decision_annotation as explaining
 from cotenant.services.scheduler import main
-from cotenant.services.scheduler.arguments import SchedulerArguments
 from cotenant.services.scheduler.metrics import SchedulerMetrics
+from cotenant.services.scheduler.scheduler_arguments import SchedulerArguments
 
 REQUEST = SchedulerArguments(
     kubeconfig=Path("/nowhere"),

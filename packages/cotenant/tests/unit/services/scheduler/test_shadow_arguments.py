@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.scheduler.arguments import SchedulerArguments, check, names_of
+from cotenant.services.scheduler.scheduler_arguments import SchedulerArguments, check, names_of
 
 
 def test_it_watches_the_usual_scheduler_or_those_that_are_named() -> None:

@@ -27,8 +27,8 @@ from cotenant.services.reporting.identity import AUDIENCE, TokenNodes
 from cotenant.services.reporting.signals import ACTIONS, SIGNALS, ActionTaken, SignalSubscription, SubscribedPod
 from cotenant.services.reporting.stories import STORIES, StoryReport
 from cotenant.services.traces.app import EXPORT, LATENCY, TracesApp
-from cotenant.services.traces.arguments import TraceSettings, check
 from cotenant.services.traces.metrics import TraceMetrics
+from cotenant.services.traces.traces_arguments import TraceSettings, check
 
 USER = "system:serviceaccount:cotenant-node:cotenant-node"
 CART = ServiceObjective("shop/cart-latency", "shop", "cart", threshold_us=80_000)

@@ -11,7 +11,7 @@ from tests.fakes.servers.trace_process import Running
 
 from cotenant.cli.main import main
 from cotenant.model.traces.spans import SpanKind
-from cotenant.services.traces.arguments import TraceSettings
+from cotenant.services.traces.traces_arguments import TraceSettings
 
 PAGE = "/api/v1/channels"
 AS_JSON = {"Content-Type": "application/json"}

@@ -23,8 +23,8 @@ from cotenant.model.traces.probability import probability_of, read_randomness, r
 from cotenant.model.traces.spans import SpanKind, SpanSource
 from cotenant.services.export_sending import ExportSender
 from cotenant.services.running import cancelled
-from cotenant.services.traces.arguments import TraceSettings, check
 from cotenant.services.traces.kept_forwarding import KeptForwarder
+from cotenant.services.traces.traces_arguments import TraceSettings, check
 
 
 @dataclass

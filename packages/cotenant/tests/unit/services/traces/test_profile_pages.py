@@ -17,8 +17,8 @@ from cotenant.cli.main import main
 from cotenant.drivers.http.messages import Scope
 from cotenant.model.traces.spans import SpanKind
 from cotenant.services.traces import profile_pages
-from cotenant.services.traces.arguments import TraceSettings
 from cotenant.services.traces.profile_pages import ProfilePages
+from cotenant.services.traces.traces_arguments import TraceSettings
 
 PAGE = "/api/v1/profiles"
 SETTINGS = TraceSettings(http="127.0.0.1:0", grpc="")

@@ -14,8 +14,8 @@ from tests.fakes.servers.trace_process import Running
 from tests.fakes.waiting import eventually
 
 from cotenant.model.traces.spans import SpanKind
-from cotenant.services.traces import process
-from cotenant.services.traces.arguments import TraceSettings
+from cotenant.services.traces import traces_process
+from cotenant.services.traces.traces_arguments import TraceSettings
 
 
 def requests(count: int, name: str, first: int, tracestates: Sequence[str] = ("",)) -> bytes:
@@ -34,7 +34,7 @@ def test_without_a_budget_nobody_is_told_anything() -> None:
 
 
 def test_rates_follow_the_budget_in_the_form_of_jaegers_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "TICK_S", 0.01)
+    monkeypatch.setattr(traces_process, "TICK_S", 0.01)
     with Running(TraceSettings(http="127.0.0.1:0", grpc="", head_spans_per_s=10)) as one:
         one.post(requests(900, "GET /", 1))
         one.post(requests(100, "GET /half", 1001, ("ot=th:8",)))
@@ -126,7 +126,7 @@ def asking(one: Running, token: str = "") -> Callable[[str], Any]:
 
 
 def test_the_same_rates_over_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "TICK_S", 0.01)
+    monkeypatch.setattr(traces_process, "TICK_S", 0.01)
     with Running(TraceSettings(http="127.0.0.1:0", grpc="127.0.0.1:0", head_spans_per_s=10)) as one:
         one.post(requests(900, "GET /", 1))
         one.post(requests(1, "GET /rare", 2001))

@@ -35,12 +35,12 @@ from cotenant.model.traces.spans import EVERYBODY, SpanKind, SpanSource
 from cotenant.services.reporting.identity import TokenReviews
 from cotenant.services.reporting.signals import SignalSubscription, SubscribedPod
 from cotenant.services.traces.app import EXPORT, TracesApp
-from cotenant.services.traces.arguments import TraceSettings, check
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.saved_counts import CountsFile
 from cotenant.services.traces.senders import ACCOUNT, AUDIENCE, NamespaceTokens, Senders, namespace_of
 from cotenant.services.traces.signal_streams import SignalStreams, replica_signal
+from cotenant.services.traces.traces_arguments import TraceSettings, check
 
 NOW_S = float(EPOCH_S + 10)
 CART = ServiceObjective("shop/cart", "shop", "cart", threshold_us=80_000, max_action=MaxAction.EVICT)

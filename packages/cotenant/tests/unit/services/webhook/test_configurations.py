@@ -10,8 +10,8 @@ import yaml
 
 from cotenant.model.errors import InvalidInput
 from cotenant.services.reviewing.rules import ReviewRules
-from cotenant.services.webhook.arguments import WebhookSettings, check
 from cotenant.services.webhook.configurations import configurations
+from cotenant.services.webhook.webhook_arguments import WebhookSettings, check
 
 DEPLOY = Path(__file__).parents[6] / "deploy/webhook"
 

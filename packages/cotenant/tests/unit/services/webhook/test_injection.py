@@ -16,8 +16,8 @@ from cotenant.drivers.kube.client.client import JSON_PATCH, MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound, Unavailable
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.webhook_configuration import MUTATING, VALIDATING
-from cotenant.services.webhook.arguments import NAME
 from cotenant.services.webhook.injection import Injector
+from cotenant.services.webhook.webhook_arguments import NAME
 
 OURS, OTHER = (base64.b64encode(text).decode() for text in (b"ours", b"other"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.drivers.http.address import Address
-from cotenant.services.webhook.process import WebhookSettings, judged_rules
+from cotenant.services.webhook.webhook_process import WebhookSettings, judged_rules
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.drivers.kube.leaderelection.lease import awake_or_asleep_s
 from cotenant.engine.cluster import Cluster
+from cotenant.services.kube_process.kube_process import KubeProcess
 from cotenant.services.kube_process.leadership import Leadership
-from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.replica import Replica
 from cotenant.services.scheduler.shards.agreement import Agreement
 from cotenant.services.scheduler.shards.fence import ShardFence

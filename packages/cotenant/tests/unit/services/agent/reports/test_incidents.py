@@ -20,7 +20,7 @@ from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.machine.node_state import NodeState
 from cotenant.policy.credit.pricing import CauseVerdict
-from cotenant.services.agent.process import AgentProcess
+from cotenant.services.agent.agent_process import AgentProcess
 from cotenant.services.agent.reports.incidents import MAX_WAITING, IncidentReporter
 from cotenant.services.agent_settings.config import read_config
 from cotenant.services.reporting.incident import IncidentBody

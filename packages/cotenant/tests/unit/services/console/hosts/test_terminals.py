@@ -14,7 +14,7 @@ from cotenant.drivers.http.messages import HttpAnswer
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.refusal import FleetForbidden
 from cotenant.services.console.access import RIGHTS, Right, _subject
-from cotenant.services.console.arguments import ConsoleArguments, check
+from cotenant.services.console.console_arguments import ConsoleArguments, check
 from cotenant.services.console.hosts.terminals import Seat, Terminals
 
 JSON = {"content-type": "application/json", "sec-fetch-site": "same-origin"}

@@ -23,11 +23,11 @@ from cotenant.model.errors import InvalidInput, Transient
 from cotenant.model.traces.model_server import ModelGoal, ModelMeasure, ModelServerReading
 from cotenant.model.traces.objective import Indicator, ServiceObjective
 from cotenant.services.objectives.files import read_file
-from cotenant.services.traces.arguments import TraceSettings
 from cotenant.services.traces.model_servers import reading_servers
 from cotenant.services.traces.model_servers.reading_servers import PERIOD_S, ModelServers
 from cotenant.services.traces.model_servers.server_file import ModelServer, read_model_servers
 from cotenant.services.traces.objective_board import ConditionRow, ObjectiveBoard
+from cotenant.services.traces.traces_arguments import TraceSettings
 
 EXAMPLES = Path(__file__).parents[7] / "examples"
 GOAL = ModelGoal({ModelMeasure.TIME_TO_FIRST_TOKEN: 500_000})

@@ -25,7 +25,6 @@ from cotenant.engine.traces.operations import Operations
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.model_server import ModelGoal, ModelMeasure, ModelServerReading
 from cotenant.model.traces.objective import Indicator, ServiceObjective
-from cotenant.services.traces.arguments import TraceSettings, check
 from cotenant.services.traces.model_servers.reading_servers import ModelServers
 from cotenant.services.traces.model_servers.server_file import (
     MAX_SERVERS,
@@ -35,6 +34,7 @@ from cotenant.services.traces.model_servers.server_file import (
     read_model_servers,
 )
 from cotenant.services.traces.model_servers.serving_pods import FoundServers
+from cotenant.services.traces.traces_arguments import TraceSettings, check
 
 LLM = ServingPods("shop/llm", {"app": "llm"}, 8000)
 POD = ServingPod("uid-0", "shop", "llm-0", {"app": "llm", "tier": "gpu"}, "n1", "10.0.0.1", True, False)

@@ -24,7 +24,7 @@ from cotenant.model.machine.node_state import Allocatable
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
 from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig, SuppressionForm
 from cotenant.policy.nodeqos.memory.cache import CacheConfig, ClassCache
-from cotenant.services.agent.process import AgentProcess
+from cotenant.services.agent.agent_process import AgentProcess
 from cotenant.services.agent_settings.config import read_config
 
 IDLE = KnobTarget("top/job", Knob.CPU_IDLE)

@@ -11,8 +11,8 @@ from tests.fakes.servers.told_watches import nobody
 from cotenant.cli.main import main
 from cotenant.drivers.http.address import Address
 from cotenant.model.errors import InvalidInput
-from cotenant.services.extender.arguments import FOUNDING_MAX, ExtenderSettings, check
-from cotenant.services.extender.process import ExtenderComponents
+from cotenant.services.extender.extender_arguments import FOUNDING_MAX, ExtenderSettings, check
+from cotenant.services.extender.extender_process import ExtenderComponents
 from cotenant.services.extender.profile_judge import ProfileJudge
 
 HERE = Path("x.pem")

@@ -29,8 +29,8 @@ from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import NORMAL
+from cotenant.services.kube_process.kube_process import KubeProcess
 from cotenant.services.kube_process.leadership import Alone, Leadership, leadership
-from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.watches import ObjectHandler
 
 

@@ -46,8 +46,8 @@ from cotenant.services.credit.incidents import IncidentEndpoint
 from cotenant.services.credit.pages import PREFIX, CreditPages
 from cotenant.services.credit.writing import WRITERS, WriteStanding
 from cotenant.services.kube_process.clock import SteadyClock
+from cotenant.services.kube_process.kube_process import KubeProcess
 from cotenant.services.kube_process.leadership import Leadership
-from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.watches import ObjectHandler
 from cotenant.services.reporting.identity import TokenNodes
 from cotenant.services.routes import CallerGuard

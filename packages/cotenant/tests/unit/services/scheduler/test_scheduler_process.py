@@ -20,7 +20,7 @@ from cotenant.drivers.kube.leaderelection.lease import LeaderElector
 from cotenant.engine.framework.instructions import Instruction
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone, Leadership
-from cotenant.services.scheduler.process import ROUND_S, SchedulerProcess
+from cotenant.services.scheduler.scheduler_process import ROUND_S, SchedulerProcess
 from cotenant.services.scheduling.options import Options
 
 DECISION = "cotenant.io/decision"

@@ -10,7 +10,7 @@ from cotenant.drivers.kube.client.access import SERVICE_ACCOUNT, Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.model.errors import InvalidInput
 from cotenant.services.clients.scheduler_address import DEFAULT_URL, URL_FILE
-from cotenant.services.console.arguments import ConsoleArguments
+from cotenant.services.console.console_arguments import ConsoleArguments
 from cotenant.services.console.login_link import link
 from cotenant.services.console.main import keep_link_out_of_logs, options_of
 

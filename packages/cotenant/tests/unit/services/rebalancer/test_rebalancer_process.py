@@ -20,10 +20,10 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.model.errors import InvalidInput
 from cotenant.services.autonomy.moves import MoveReceipts
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.rebalancer.arguments import RunArguments, check
 from cotenant.services.rebalancer.main import options_of
 from cotenant.services.rebalancer.options import LISTEN
-from cotenant.services.rebalancer.process import RebalancerProcess
+from cotenant.services.rebalancer.rebalancer_arguments import RunArguments, check
+from cotenant.services.rebalancer.rebalancer_process import RebalancerProcess
 
 ONE_ROUND = CONFIG.replace(
     "highThresholds: {cpu: 60}", "highThresholds: {cpu: 60}, anomalyCondition: {consecutiveAbnormalities: 1}"

@@ -35,8 +35,8 @@ from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.services.certificates.parts import PartCertificates
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import NORMAL, WARNING
+from cotenant.services.kube_process.kube_process import KubeProcess
 from cotenant.services.kube_process.leadership import Leadership
-from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.span_export import exporter
 from cotenant.services.kube_process.span_target import SpanTarget
 from cotenant.services.manager import metrics

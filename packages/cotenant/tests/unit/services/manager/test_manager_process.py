@@ -16,7 +16,7 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.services.kube_process.leadership import Alone, Leadership
-from cotenant.services.manager.process import ManagerOptions, ManagerProcess
+from cotenant.services.manager.manager_process import ManagerOptions, ManagerProcess
 
 AT_ONCE = ManagerSettings(settle_s=0.0, first_look_s=0.0)
 

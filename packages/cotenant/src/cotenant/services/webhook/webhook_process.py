@@ -38,8 +38,8 @@ from cotenant.model.json_object import JsonObject
 from cotenant.services.certificates.keeper import CertificateKeeper
 from cotenant.services.heap import freeze_heap
 from cotenant.services.kube_process.identity import new_identity
+from cotenant.services.kube_process.kube_process import KubeProcess
 from cotenant.services.kube_process.leadership import Leadership, leadership
-from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.reviewing.facts import WebhookFacts
 from cotenant.services.reviewing.review import MAX_BODY_BYTES
@@ -47,11 +47,11 @@ from cotenant.services.reviewing.reviewer import Reviewer
 from cotenant.services.reviewing.rules import ReviewRules
 from cotenant.services.running import raise_descriptors, run_until_signal
 from cotenant.services.webhook.app import WebhookApp
-from cotenant.services.webhook.arguments import NAME, WebhookSettings, check
 from cotenant.services.webhook.configurations import configurations
 from cotenant.services.webhook.injection import Injector
 from cotenant.services.webhook.metrics import WebhookMetrics
 from cotenant.services.webhook.watches import add_watches, has_pods, node_of
+from cotenant.services.webhook.webhook_arguments import NAME, WebhookSettings, check
 
 # API servers keep connections for a while.
 LIMITS = replace(DEFAULTS, body_bytes=MAX_BODY_BYTES, certificate_check_s=10.0)

@@ -32,11 +32,11 @@ from cotenant.services.kernels import bring_kernels
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import TaskSet, raise_descriptors, run_until_signal
 from cotenant.services.traces.app import LIMITS, TracesApp
-from cotenant.services.traces.arguments import CheckedTraceSettings, TraceSettings, check
 from cotenant.services.traces.metrics import MoveMetrics, StreamMetrics, TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.saved_counts import CountsFile
 from cotenant.services.traces.senders import AUDIENCE, namespace_of
+from cotenant.services.traces.traces_arguments import CheckedTraceSettings, TraceSettings, check
 from cotenant.services.traces.warming import warm
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster

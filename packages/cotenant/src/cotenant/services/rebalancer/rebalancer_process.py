@@ -69,8 +69,8 @@ from cotenant.model.groups.migration import (
 )
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import NORMAL, WARNING
+from cotenant.services.kube_process.kube_process import KubeProcess
 from cotenant.services.kube_process.leadership import Leadership
-from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.span_export import exporter
 from cotenant.services.kube_process.watches import ObjectHandler
 from cotenant.services.rebalancer import metrics

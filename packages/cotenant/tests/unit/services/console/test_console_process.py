@@ -11,7 +11,7 @@ from tests.fakes.servers.fake_api import FakeApi
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
-from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
+from cotenant.services.console.console_process import ConsoleOptions, ConsoleProcess
 from cotenant.services.console.sources import CLUSTER
 
 

@@ -38,8 +38,8 @@ from cotenant.engine.state.reports import NodeReports
 from cotenant.model.cluster.report import NodeReport
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.clock import SteadyClock
+from cotenant.services.kube_process.kube_process import KubeProcess
 from cotenant.services.kube_process.leadership import Leadership
-from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.span_export import exporter
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.reporting.identity import TokenNodes
@@ -55,8 +55,8 @@ from cotenant.services.scheduler.http import SchedulerPages
 from cotenant.services.scheduler.metrics import SchedulerMetrics
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
-from cotenant.services.scheduler.pages.process import Process, ProcessState
-from cotenant.services.scheduler.pages.process import routes as process_routes
+from cotenant.services.scheduler.pages.scheduler_pages import Process, ProcessState
+from cotenant.services.scheduler.pages.scheduler_pages import routes as process_routes
 from cotenant.services.scheduler.pods_of import pods_of
 from cotenant.services.scheduler.server_coverage import ServerCoverage
 from cotenant.services.scheduler.shards.pods_of_shard import PodsOfShard

@@ -12,7 +12,7 @@ from tests.fakes.node.kubepods import UIDS, make, pod_group
 from cotenant.cli.main import app
 from cotenant.drivers.kubelet.roots import KubeletGroups
 from cotenant.model.errors import InvalidInput, Unsupported
-from cotenant.services.keeper.arguments import KeeperArguments, check
+from cotenant.services.keeper.keeper_arguments import KeeperArguments, check
 from cotenant.services.keeper.main import rules_of, with_kubelet_groups
 
 

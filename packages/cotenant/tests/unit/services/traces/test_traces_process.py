@@ -27,8 +27,8 @@ from cotenant.model.traces.spans import SpanKind
 from cotenant.services.reporting.stories import STORIES, StoryReport
 from cotenant.services.reporting.stories import encode as encode_story
 from cotenant.services.traces import app as app_module
-from cotenant.services.traces import process
-from cotenant.services.traces.arguments import TraceSettings, check
+from cotenant.services.traces import traces_process
+from cotenant.services.traces.traces_arguments import TraceSettings, check
 
 JSON = "application/json"
 SERVER, CLIENT = SpanKind.SERVER, SpanKind.CLIENT
@@ -36,7 +36,7 @@ SERVER, CLIENT = SpanKind.SERVER, SpanKind.CLIENT
 
 @pytest.fixture
 def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    monkeypatch.setattr(process, "TICK_S", 0.01)
+    monkeypatch.setattr(traces_process, "TICK_S", 0.01)
     with Running(TraceSettings(http="127.0.0.1:0", grpc="127.0.0.1:0")) as one:
         yield one
 
@@ -187,7 +187,7 @@ def test_metrics_have_the_names_of_tempos_service_graph(running: Running) -> Non
 
 
 def test_a_token_is_needed_for_everything_but_health(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "TICK_S", 0.01)
+    monkeypatch.setattr(traces_process, "TICK_S", 0.01)
     token = tmp_path / "token"
     token.write_text("0123456789abcdef")
     bearer = {"Authorization": "Bearer 0123456789abcdef"}

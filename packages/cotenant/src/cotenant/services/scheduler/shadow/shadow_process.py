@@ -33,14 +33,14 @@ from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.clock import SteadyClock
-from cotenant.services.kube_process.process import KubeProcess
+from cotenant.services.kube_process.kube_process import KubeProcess
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.routes import CallerGuard, PageRequest, Route, Routes
 from cotenant.services.scheduler.http import SchedulerPages
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
-from cotenant.services.scheduler.pages.process import Process, ProcessState
-from cotenant.services.scheduler.pages.process import routes as process_routes
+from cotenant.services.scheduler.pages.scheduler_pages import Process, ProcessState
+from cotenant.services.scheduler.pages.scheduler_pages import routes as process_routes
 from cotenant.services.scheduler.pods_of import pods_of
 from cotenant.services.scheduler.server_coverage import ServerCoverage
 from cotenant.services.scheduler.shadow.metrics import add_metrics

@@ -28,7 +28,7 @@ from cotenant.engine.plugins.quotas.credit import SURCHARGE_LEVELS
 from cotenant.engine.state.reports import NodeReports
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.extender.app import LIMITS, ExtenderApp, ProbePages
-from cotenant.services.extender.arguments import FOUNDING, FOUNDING_LEDGER, ExtenderSettings, check, profile_of
+from cotenant.services.extender.extender_arguments import FOUNDING, FOUNDING_LEDGER, ExtenderSettings, check, profile_of
 from cotenant.services.extender.founding_judge import FoundingJudge
 from cotenant.services.extender.judge import Judge
 from cotenant.services.extender.metrics import ExtenderMetrics
