@@ -52,7 +52,7 @@ class Fleet:
     async def opened(self, name: str, credentials: str = "") -> NatsBus:
         access = BusAccess(f"tls://127.0.0.1:{self.port}", name, ca=self.made.authority, credentials=credentials)
         access = access if credentials else replace(access, seed=self.made.seeds[name])
-        return await connect(access, within_s=30.0)
+        return await connect(access, within_s=patience(30))
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.servers.ports import free_port
 from tests.fakes.servers.trace_process import Clock, Running
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import eventually, patience
 
 from cotenant.services.traces.traces_arguments import TraceSettings
 
@@ -107,7 +107,7 @@ def test_its_requests_count_for_an_objective(service: int, tmp_path: Path) -> No
 
 def asked(port: int, path: str) -> int:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=patience(30)) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code

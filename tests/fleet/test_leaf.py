@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.servers.nats_server import NatsServer
 from tests.fakes.servers.ports import free_port
-from tests.fakes.waiting import soon
+from tests.fakes.waiting import patience, soon
 
 from cotenant.drivers.nats.client import BusAccess, connect
 from cotenant.drivers.nats.contract import BusMessage
@@ -86,10 +86,11 @@ def test_a_host_behind_a_leaf_is_listed_and_asked_and_its_loss_and_return_lose_n
     async def play() -> None:
         bus = await connect(
             BusAccess(f"tls://127.0.0.1:{hub_port}", "controller", seed=made.seeds["controller"], ca=made.authority),
-            30.0,
+            patience(30),
         )
         there = await connect(
-            BusAccess(f"tls://127.0.0.1:{leaf_port}", "agent-b", seed=made.seeds["agent-b"], ca=leaf_authority), 30.0
+            BusAccess(f"tls://127.0.0.1:{leaf_port}", "agent-b", seed=made.seeds["agent-b"], ca=leaf_authority),
+            patience(30),
         )
         store = FileStore(tmp_path / "store")
         controller = FleetController(bus, store, ControllerSettings(is_alone=True))
@@ -159,7 +160,7 @@ def test_a_leaf_may_not_speak_for_hosts_of_another_network(tmp_path: Path, with_
         access = BusAccess(
             f"tls://127.0.0.1:{hub_port}", "controller", seed=made.seeds["controller"], ca=made.authority
         )
-        controller, liar = await connect(access, 30.0), await connect(BusAccess(leaf.url, "liar"), 30.0)
+        controller, liar = await connect(access, patience(30)), await connect(BusAccess(leaf.url, "liar"), patience(30))
         heard: set[str] = set()
 
         async def beat(message: BusMessage) -> None:

@@ -65,7 +65,7 @@ def test_a_program_answers_as_its_own_guid_only(tmp_path: Path) -> None:
 
     async def opened(name: str) -> NatsBus:
         access = BusAccess(f"tls://127.0.0.1:{port}", name, seed=made.seeds[name], ca=made.authority)
-        return await connect(access, within_s=30.0)
+        return await connect(access, within_s=patience(30))
 
     async def play() -> None:
         bus, alice, bob = await opened("controller"), await opened("alice"), await opened("bob")

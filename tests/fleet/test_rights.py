@@ -39,7 +39,7 @@ def guarded(tmp_path: Path) -> Iterator[tuple[NatsServer, MadeKeys]]:
 async def opened(guarded: tuple[NatsServer, MadeKeys], name: str, key: str = "") -> NatsBus:
     server, made = guarded
     access = BusAccess(f"tls://127.0.0.1:{server.port}", name, seed=made.seeds[key or name], ca=made.authority)
-    return await connect(access, within_s=30.0)
+    return await connect(access, within_s=patience(30))
 
 
 async def heard(asker: NatsBus, subject: str) -> BusMessage:
@@ -117,9 +117,13 @@ def test_another_hosts_key_and_an_unknown_authority_are_refused(
         server, made = guarded
         url = f"tls://127.0.0.1:{server.port}"
         with pytest.raises(Permanent, match="refuses agent-a"):
-            await connect(BusAccess(url, "agent-a", seed=stranger.seeds["agent-a"], ca=made.authority), within_s=30.0)
+            await connect(
+                BusAccess(url, "agent-a", seed=stranger.seeds["agent-a"], ca=made.authority), within_s=patience(30)
+            )
         with pytest.raises(Permanent, match="certificate is not trusted"):
-            await connect(BusAccess(url, "agent-a", seed=made.seeds["agent-a"], ca=stranger.authority), within_s=30.0)
+            await connect(
+                BusAccess(url, "agent-a", seed=made.seeds["agent-a"], ca=stranger.authority), within_s=patience(30)
+            )
         impostor = await opened(guarded, "agent-a", key="agent-b")
         with pytest.raises(FleetForbidden):
             await impostor.request("fleet.register.agent-a", b"", timeout_s=60.0)

@@ -27,8 +27,8 @@ def test_a_reader_that_reads_nothing_costs_the_others_nothing(tmp_path: Path) ->
 
     async def play(stuck: socket.socket) -> None:
         said, heard = (
-            await connect(BusAccess(server.url, "said"), 30.0),
-            await connect(BusAccess(server.url, "heard"), 30.0),
+            await connect(BusAccess(server.url, "said"), patience(30)),
+            await connect(BusAccess(server.url, "heard"), patience(30)),
         )
         numbers: list[int] = []
 

@@ -17,18 +17,13 @@ from tests.kube.definitions import collection, installed
 from tests.kube.installation import accounts, documents
 from tests.kube.test_webhook_process import webhook
 
+from cotenant.model.cluster.annotations import EXPECTED_ROOM
+from cotenant.model.cluster.seal import BY_SCHEDULER
+
 pytestmark = pytest.mark.slow
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-HOLDINGS = (
-    "scheduling.koordinator.sh/resource-status",
-    "scheduling.koordinator.sh/device-allocated",
-    "scheduling.koordinator.sh/reservation-allocated",
-    "cotenant.io/seal",
-    "cotenant.io/settled",
-    "cotenant.io/decision",
-    "cotenant.io/expected-room",
-)
+HOLDINGS = (*BY_SCHEDULER, EXPECTED_ROOM)
 CLASS, QUOTA = "koordinator.sh/qosClass", "quota.scheduling.koordinator.sh/name"
 SCHEDULER = "system:serviceaccount:cotenant-system:cotenant-scheduler"
 
@@ -140,6 +135,7 @@ def test_class_and_quota_are_settled(governed: Kube, pods: str, node: str) -> No
     for value in ("LSR", None):
         assert relabelled(CLASS, value) == "cotenant-pods"
     assert relabelled("koordinator.sh/priority-class", "koord-prod") == "cotenant-pods"
+    assert relabelled("koordinator.sh/priority", "9000") == "cotenant-pods"
     assert relabelled(QUOTA, "another") == ""  # it waits: another quota may have room
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     governed.create(

@@ -69,6 +69,7 @@ class AgentProcess:
             ],
             "listen": f"unix:{folder}/agent.sock",
             "state_dir": f"{folder}/state",
+            "cpu_manager_state": f"{folder}/cpu_manager_state",  # not that of a kubelet on this machine
             **more,
         }
         self.file = folder / "agent.yaml"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.servers.docker_fleet import CHAIN, Docker, Fleet
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import eventually, patience
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import detect
@@ -125,7 +125,7 @@ def _events(docker: Docker, filters: str) -> list[str]:
         client = DockerClient(docker.socket)
         parameters = {"since": "0", "until": str(int(time.time()) + 1), "filters": filters}
         try:
-            lines = client.lines("GET", "/events", parameters, 30.0)
+            lines = client.lines("GET", "/events", parameters, patience(30))
             return [line["Actor"]["Attributes"]["cotenant.io/appkey"] async for line in lines]
         finally:
             await client.close()

@@ -27,6 +27,8 @@ class KeeperProcess:
         self._told.bind(str(notify))
         self._log = (state.parent / f"log-{state.name}").open("a+")
         asked = [word for root in roots for word in ("--root", root)]
+        if not any(word.startswith("--cpu-manager-state") for word in arguments):
+            asked.append(f"--cpu-manager-state={state.parent}/cpu_manager_state")  # not of a kubelet on this machine
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cotenant", "keeper", *asked, "--state-dir", str(state), "--socket", str(self.path),
                 *arguments],

@@ -43,7 +43,7 @@ class Docker:
 
     def get(self, path: str, **parameters: str) -> Any:
         async def ask() -> Any:
-            client = DockerClient(self.socket)
+            client = DockerClient(self.socket, timeout_s=patience(30))
             try:
                 return await client.get(path, parameters)
             finally:
@@ -83,7 +83,7 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
     try:
         found = Docker(socket)
         try:
-            eventually("dockerd answers", found.version, tolerated=(Exception,))
+            eventually("dockerd answers", found.version, 120.0, tolerated=(Exception,))
         except AssertionError:
             pytest.skip("dockerd does not start here: " + (folder / "log").read_text()[-300:])
         _load_image(found, busybox)
@@ -106,7 +106,8 @@ def _load_image(docker: Docker, busybox: Path) -> None:
 
     async def send() -> str:
         connector = aiohttp.UnixConnector(path=str(docker.socket))
-        async with aiohttp.ClientSession(connector=connector) as session:
+        timeout = aiohttp.ClientTimeout(total=patience(30))
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
             url = "http://docker/v1.41/images/create"
             async with session.post(url, params=query, data=data.getvalue()) as answer:
                 return await answer.text()

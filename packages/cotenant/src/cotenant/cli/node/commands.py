@@ -158,8 +158,11 @@ def doctor(
     ] = None,
     single: Annotated[bool, Parameter(negative=(), help="For an agent that is its own keeper.")] = False,
     cpu_manager_state: Annotated[
-        Path, Parameter(help="Checkpoint of the kubelet's CPU manager; its configuration is read beside it.")
-    ] = Path("/var/lib/kubelet/cpu_manager_state"),
+        Path | None,
+        Parameter(
+            help="Checkpoint of the kubelet's CPU manager; its configuration is read beside it. Default: the agent's."
+        ),
+    ] = None,
     json: Json = False,
 ) -> int:
     """What would be refused, fought over or missing if an agent acted on this node. Nothing is written.

@@ -22,7 +22,7 @@ from cotenant.services.nodeview.doctor import examine
 _UNKNOWN = "not known"
 
 
-def doctor(path: Path | None, single: bool, checkpoint: Path, as_json: bool) -> int:
+def doctor(path: Path | None, single: bool, checkpoint: Path | None, as_json: bool) -> int:
     """Print what was found and the findings. 1 where there is a conflict."""
     try:
         config = with_roots_here(AgentConfig() if path is None else read_config(path))

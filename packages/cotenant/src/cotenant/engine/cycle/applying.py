@@ -29,7 +29,7 @@ class Applying:
         self._pods = pods
         self._profile = components.profile
         self._outbox = outbox
-        self.waiting = WaitingPods(components, pods, self._send)
+        self.waiting = WaitingPods(components, pods, outbox, self._send)
 
     def apply(self, outcome: Outcome, now_s: float) -> None:
         """Make one outcome true."""

@@ -89,6 +89,7 @@ class Rounds:
         for plugin in self._roster.grouping:
             if not plugin.is_idle:
                 plugin.end_round(now_s)
+        self._applying.waiting.spare(now_s)
         terms = self._components.assignments.narrowing.terms
         if terms.large:
             terms.release_large()

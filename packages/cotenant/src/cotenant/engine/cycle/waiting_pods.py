@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 
 from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
+from cotenant.engine.framework.instructions import Evict
+from cotenant.engine.framework.outbox import Outbox
+from cotenant.engine.framework.pod_state import UNSENT, PodInfo, SchedulingState
 from cotenant.model.decisions.record import DecisionRecord
 
 Send = Callable[[PodInfo, DecisionRecord, int, float], None]  # the int: how many are bound in the same step
@@ -22,9 +24,10 @@ Send = Callable[[PodInfo, DecisionRecord, int, float], None]  # the int: how man
 class WaitingPods:
     """Pods that wait for a permit."""
 
-    def __init__(self, components: ClusterComponents, pods: Pods, send: Send) -> None:
+    def __init__(self, components: ClusterComponents, pods: Pods, outbox: Outbox, send: Send) -> None:
         self._components = components
         self._pods = pods
+        self._outbox = outbox
         self._send = send
         self.records: dict[str, DecisionRecord] = {}  # uid -> record of its placement
 
@@ -47,12 +50,18 @@ class WaitingPods:
         self._pods.give_back(entry, now_s, event)
 
     def preempted(self, uid: str, now_s: float) -> None:
-        """A pod was selected as a victim: if it is not bound yet, it is unassigned instead of evicted."""
+        """A pod was selected as a victim: if its bind was not sent yet, it is unassigned instead of evicted."""
         entry = self._pods.by_uid.get(uid)
-        if entry is None or entry.state is not SchedulingState.WAITING:
+        if entry is None or entry.state not in UNSENT:
             return
+        self._outbox.withdraw(uid)
         self.reject(entry, "Preempted", now_s)
         self._pods.nominated.wake_preemptors(self._components.nominations.victim_gone(uid), now_s)
+
+    def spare(self, now_s: float) -> None:
+        """As `preempted`, for evictions that plugins have asked for in this round."""
+        for said in [said for said in self._outbox.pending if isinstance(said, Evict)]:
+            self.preempted(said.victim.uid, now_s)
 
     def forget_gone(self) -> None:
         """Drop the records of pods that wait for no permit any more."""

@@ -10,7 +10,7 @@ when the message last changed.
 
 from __future__ import annotations
 
-from cotenant.engine.framework.instructions import HELD, UNSCHEDULABLE, Instruction, Unschedulable
+from cotenant.engine.framework.instructions import HELD, UNSCHEDULABLE, Bind, Evict, Instruction, Unschedulable
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.decisions.record import DecisionRecord
 
@@ -49,6 +49,15 @@ class Outbox:
             text = f"{message} {missing}." if missing else message
             reason = HELD if held else UNSCHEDULABLE
             self.say(Unschedulable(entry.seen.uid, entry.seen.pod.key, reason, text, record, nominated))
+
+    def withdraw(self, uid: str) -> None:
+        """Drop the bind of a pod, and its eviction: they were not fetched yet."""
+        self.pending = [
+            said
+            for said in self.pending
+            if not (isinstance(said, Bind) and said.uid == uid)
+            if not (isinstance(said, Evict) and said.victim.uid == uid)
+        ]
 
     def take(self) -> tuple[Instruction, ...]:
         """All instructions since the last call, oldest first."""

@@ -58,9 +58,9 @@ LEGAL: dict[tuple[SchedulingState, SchedulingState], str] = {
     (SchedulingState.HELD, SchedulingState.GATED): "changed",
     (SchedulingState.ASSUMED, SchedulingState.BINDING): "bind sent",
     (SchedulingState.ASSUMED, SchedulingState.HELD): "bind withheld",
-    (SchedulingState.ASSUMED, SchedulingState.QUEUED): "its node is gone, bind withheld",
-    (SchedulingState.ASSUMED, SchedulingState.BLOCKED): "its node is gone, cannot be judged",
-    (SchedulingState.ASSUMED, SchedulingState.GATED): "its node is gone, gated",
+    (SchedulingState.ASSUMED, SchedulingState.QUEUED): "gave up its node, bind withheld",
+    (SchedulingState.ASSUMED, SchedulingState.BLOCKED): "gave up its node, cannot be judged",
+    (SchedulingState.ASSUMED, SchedulingState.GATED): "gave up its node, gated",
     (SchedulingState.ASSUMED, SchedulingState.BOUND): "found on a node",
     (SchedulingState.BINDING, SchedulingState.BOUND): "bound",
     (SchedulingState.BINDING, SchedulingState.HELD): "bind failed",
@@ -80,6 +80,7 @@ LEGAL: dict[tuple[SchedulingState, SchedulingState], str] = {
 
 DECIDED = frozenset({SchedulingState.ASSUMED, SchedulingState.BINDING, SchedulingState.BOUND})
 ASSIGNED = DECIDED | {SchedulingState.WAITING}
+UNSENT = frozenset({SchedulingState.ASSUMED, SchedulingState.WAITING})  # has a node of which nobody was told
 
 
 @dataclass(slots=True, eq=False)

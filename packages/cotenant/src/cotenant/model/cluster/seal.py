@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
-from cotenant.model.cluster.annotations import EXTENDED_SPEC, TENANT
+from cotenant.model.cluster.annotations import DECISION, EXTENDED_SPEC, TENANT
+from cotenant.model.cluster.demands import GPU_SHARE
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY
 from cotenant.model.cpus.spec import RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
@@ -31,6 +32,8 @@ SEALED = (RESOURCE_STATUS, DEVICE_ALLOCATED, ALLOCATED)
 SETTLED = (
     "cotenant.io/settled"  # on pods, by our scheduler: JSON of the values below at the bind, a space, the signature
 )
+# annotations of pods that a scheduler writes and nobody else may: admission refuses them, a copy of a pod has none
+BY_SCHEDULER = (*SEALED, GPU_SHARE, SEAL, SETTLED, DECISION)
 SETTLED_LABELS = (QOS_CLASS, PRIORITY_CLASS, SUB_PRIORITY, quota.NAME, quota.TREE_ID, quota.PREEMPTIBLE)
 SETTLED_ANNOTATIONS = (TENANT, EXTENDED_SPEC)
 Values: TypeAlias = Mapping[str, str]  # by the names above; what is empty is left out

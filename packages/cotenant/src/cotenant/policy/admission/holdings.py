@@ -8,11 +8,8 @@ those, and the seal (model/cluster/seal.py) stands without either.
 
 from __future__ import annotations
 
-from cotenant.model.cluster.annotations import DECISION
-from cotenant.model.cluster.seal import SEAL, SEALED, SETTLED
+from cotenant.model.cluster.seal import BY_SCHEDULER
 from cotenant.policy.admission.documents import AdmissionRefusal, Document, annotations_of
-
-HOLDINGS = (*SEALED, SEAL, SETTLED, DECISION)
 
 
 def check_holdings(pod: Document, old: Document | None) -> list[AdmissionRefusal]:
@@ -24,6 +21,6 @@ def check_holdings(pod: Document, old: Document | None) -> list[AdmissionRefusal
             f"the annotation {name} is the scheduler's to write: leave it out",
             f"metadata.annotations.{name}",
         )
-        for name in HOLDINGS
+        for name in BY_SCHEDULER
         if (after.get(name) or "") != (before.get(name) or "")
     ]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cotenant.drivers.http.address import Address
+from cotenant.drivers.kubelet.cpu_manager import STATE as CPU_MANAGER_STATE
 from cotenant.drivers.kubelet.roots import KubeletGroups
 from cotenant.drivers.resctrl.tree import ROOT as RESCTRL_ROOT
 from cotenant.engine.node.mode import AgentMode
@@ -202,6 +203,7 @@ class AgentConfig:
     resctrl_root: Path = Path(RESCTRL_ROOT)  # where the kernel's cache control is mounted
     writable: tuple[str, ...] = ()  # knobs of these groups and of all below them may be written
     kubelet_groups: KubeletGroups | None = None  # of this node's kubelet, found at the start: these are writable too
+    cpu_manager_state: Path = CPU_MANAGER_STATE  # kubelet's checkpoint: read with --single, and before acting
     idle_slice_ms: int = 0  # with --single: scheduling slice of tasks in best-effort groups; 0: the kernel's own
     best_effort_group: str | None = None  # the group of all best-effort groups, where there is one
     groups: tuple[PlainGroup, ...] = ()

@@ -21,7 +21,6 @@ from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.cgroup.watch import KnobWatch
 from cotenant.drivers.kubelet.configuration import config_of_configz
-from cotenant.drivers.kubelet.cpu_manager import STATE
 from cotenant.drivers.kubelet.roots import roots_here
 from cotenant.drivers.nri.state_file import read_state
 from cotenant.drivers.proc.capabilities import lacking
@@ -55,11 +54,11 @@ class Describing(Protocol):
         """End the connection."""
 
 
-async def examine(config: AgentConfig, *, single: bool, probes: bool = False, checkpoint: Path = STATE) -> NodeFound:
+async def examine(config: AgentConfig, *, single: bool, probes: bool = False, checkpoint: Path | None = None) -> NodeFound:
     """What is found for an agent with this configuration. `probes`: also whether the eBPF probe can be loaded.
-    Raises `Unsupported` without cgroups.
+    `checkpoint`: of the kubelet's CPU manager, instead of the configuration's. Raises `Unsupported` without cgroups.
     """
-    found = await asyncio.to_thread(_look, config, single, probes, checkpoint)
+    found = await asyncio.to_thread(_look, config, single, probes, checkpoint or config.cpu_manager_state)
     if not single:
         found = await _with_keeper(found, config)
     return await _with_cluster(found, config)

@@ -165,11 +165,14 @@ def test_wherever_a_judgement_is_given_up_the_books_are_right(seed: int) -> None
             document["metadata"]["annotations"] = gang
         there[document["metadata"]["uid"]] = document
         _see(cluster, document, now_s)
-        for instruction in cluster.decide(now_s):
+        given = cluster.decide(now_s)
+        bound = {instruction.uid for instruction in given if isinstance(instruction, Bind)}
+        for instruction in given:
             if isinstance(instruction, Bind):
                 cluster.sending(instruction.uid, now_s)
                 cluster.bound(instruction.uid, now_s)
             elif isinstance(instruction, Preempt):
+                assert not bound & {victim.uid for victim in instruction.victims}
                 for victim in instruction.victims:
                     if rng.random() < 0.7:
                         there.pop(victim.uid, None)

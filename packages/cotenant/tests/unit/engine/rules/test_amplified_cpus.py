@@ -111,6 +111,28 @@ def test_preemption_for_exclusive_cpus_frees_the_amplified_request() -> None:
     assert sorted(api.victims) == ["s0", "s1"]
 
 
+@pytest.mark.parametrize(
+    ("exclusive", "newcomer", "victims"),
+    [(1, 8, ["s0"]), (1, 16, ["s0", "s1"]), (2, 8, ["s0"]), (2, 16, ["s0", "s1"]), (3, 8, ["s0"])],
+)
+def test_preemption_for_exclusive_cpus_beside_others_evicts_no_more_than_it_must(
+    exclusive: int, newcomer: int, victims: list[str]
+) -> None:
+    """All 48 are taken, in twelves: 8 exclusive CPUs take one, and so does each shared pod."""
+    api = world(amplified())
+    api.create(*(pod(f"x{number}", 8, priority=9500) for number in range(exclusive)))
+    api.turn()
+    api.create(*(pod(f"s{number}", 12, qos=QoSClass.LS, priority=9100 + number) for number in range(4 - exclusive)))
+    api.turn()
+    api.create(pod("new", newcomer, priority=9900))
+    api.turn()
+    assert sorted(api.victims) == victims
+    for name in victims:
+        api.delete(name)
+    api.turn()
+    assert len(api.has("new")) == newcomer
+
+
 def test_numa_nodes_are_amplified_too() -> None:
     """Each of the two NUMA nodes has 16 CPUs, 24 advertised: a pod of 20 fits one of them, but not beside 4
     exclusive ones.

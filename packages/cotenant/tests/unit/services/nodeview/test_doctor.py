@@ -154,6 +154,22 @@ def test_an_agent_that_finds_a_conflict_observes_unless_told(
     assert (given.mode, len(against)) == (mode, conflicts)
 
 
+@pytest.mark.parametrize(("option", "policy"), [((), "static"), (("--cpu-manager-state=/nowhere/state",), "")])
+def test_the_kubelets_state_is_read_where_the_configuration_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: tuple[str, ...], policy: str
+) -> None:
+    node(tmp_path)
+    checkpoint = tmp_path / "k0s" / "cpu_manager_state"
+    checkpoint.parent.mkdir()
+    checkpoint.write_text('{"policyName":"static","defaultCpuSet":"0-3","checksum":1}')
+    file = tmp_path / "agent.yaml"
+    file.write_text(
+        f"{{cgroup_root: {tmp_path / 'cgroup'}, writable: [kubepods/besteffort], cpu_manager_state: {checkpoint}}}"
+    )
+    main(["node", "doctor", "--single", "--json", "--config", str(file), *option])
+    assert json.loads(capsys.readouterr().out)["found"]["kubelet"]["cpu_manager"] == policy
+
+
 def test_an_agent_that_does_not_act_looks_for_nothing(tmp_path: Path) -> None:
     asked = config(tmp_path / "nowhere", mode=AgentMode.OBSERVE)
     assert asyncio.run(checked(asked, single=True)) == (asked, ())

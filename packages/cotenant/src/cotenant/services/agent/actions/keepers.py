@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
@@ -26,6 +26,7 @@ from cotenant.services.knobs.executor import LeaseExecutor
 from cotenant.services.knobs.host import (
     CLOCK,
     HostKnobs,
+    OwnerPaths,
     boot_id,
     groups_of_this_process,
     idle_slices,
@@ -71,7 +72,7 @@ async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Kee
         if is_left:
             async with _holding(config):
                 pass  # restores leftovers
-        with machine_knobs(config.cgroup_root, config.resctrl_root) as machine:
+        with _machine_knobs(config) as machine:
             dry = {scope: DryRunKnobs(port) for scope, port in machine.ports.items()}
             rules = _rules(config, machine)
             async with _running(
@@ -93,10 +94,14 @@ async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Kee
         yield NoKeeper()
 
 
+def _machine_knobs(config: AgentConfig) -> AbstractContextManager[HostKnobs]:
+    return machine_knobs(config.cgroup_root, config.resctrl_root, OwnerPaths(cpu_manager=config.cpu_manager_state))
+
+
 @asynccontextmanager
 async def _holding(config: AgentConfig) -> AsyncIterator[LocalKeeper]:
     """A keeper of the real knobs in this process, which first restores what an earlier one left."""
-    with machine_knobs(config.cgroup_root, config.resctrl_root) as machine:
+    with _machine_knobs(config) as machine:
         file = LeaseFile(config.state_dir, boot_id())
         try:
             with idle_slices(config.cgroup_root, config.idle_slice_ms) as slices:

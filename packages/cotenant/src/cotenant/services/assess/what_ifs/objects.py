@@ -6,7 +6,9 @@ import re
 from typing import TypeAlias
 
 from cotenant.drivers.kube.snapshot.fields import Json
+from cotenant.model.cluster.annotations import EXPECTED_ROOM
 from cotenant.model.cluster.labels import ZONE
+from cotenant.model.cluster.seal import BY_SCHEDULER
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import milli, whole
 
@@ -14,16 +16,7 @@ Obj: TypeAlias = dict[str, Json]
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
 MIRROR = "kubernetes.io/config.mirror"
-_HELD = frozenset(  # annotations that say what a pod was given with its node
-    {
-        "scheduling.koordinator.sh/resource-status",
-        "scheduling.koordinator.sh/device-allocated",
-        "scheduling.koordinator.sh/reservation-allocated",
-        "cotenant.io/seal",
-        "cotenant.io/settled",
-        "cotenant.io/expected-room",
-    }
-)
+_HELD = frozenset((*BY_SCHEDULER, EXPECTED_ROOM))  # annotations that say what a pod was given with its node
 _TOLERANCE = 0.10  # a node of 64 GiB has a little less
 _SIZE = re.compile(r"([0-9.]+m?)x([0-9.]+[A-Za-z]*)")
 

@@ -23,6 +23,7 @@ from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.seals.seals import Sealer
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, ReserveNode
+from cotenant.model.cluster.demands import GPU_SHARE
 from cotenant.model.cluster.seal import SEAL
 from cotenant.model.cpus.spec import RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
@@ -122,7 +123,7 @@ class Reserver:
         note: dict[str, str | None] = {ALLOCATED: AllocatedReservation(reserve.key, reserve.uid).format()}
         if self._sealer is not None:  # only pods that hold nothing else are taken: what else is written is not ours
             seal = self._sealer.seal(pod.uid, reserve.node, {ALLOCATED: note[ALLOCATED] or ""})
-            note |= {SEAL: seal, RESOURCE_STATUS: None, DEVICE_ALLOCATED: None}
+            note |= {SEAL: seal, RESOURCE_STATUS: None, DEVICE_ALLOCATED: None, GPU_SHARE: None}
         patch = {"metadata": {"uid": pod.uid, "annotations": note}}
         # the status subresource of a pod takes annotations too, so the role needs no right to patch pods
         await self._client.patch_status(PODS, pod.namespace, pod.name, patch)

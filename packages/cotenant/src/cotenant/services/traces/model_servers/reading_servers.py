@@ -1,8 +1,8 @@
 """Reading the metrics of model servers, so that objectives are counted where no spans come.
 
-Each server is read by itself every `PERIOD_S`, `_AT_ONCE` at a time, so a few slow ones delay no other; one that fails
-is asked less often. Its counts are those of the namespace that the operator's file gives it, as if a sender had proven
-it. Servers may come and go while it runs (`follow`).
+Each server is read by itself every `PERIOD_S`, `_AT_ONCE` at a time and `_AT_ONCE_OF_ONE` of a namespace, so a tenant's
+slow ones delay no other's; one that fails is asked less often. Its counts are those of the namespace that the
+operator's file gives it, as if a sender had proven it. Servers may come and go while it runs (`follow`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from cotenant.services.traces.model_servers.server_file import ModelServer
 PERIOD_S = 2.0
 _SLOWEST_S = 32.0  # between two tries of one that fails
 _AT_ONCE = 8  # answers that are read and parsed at one time: each up to 8 MiB
+_AT_ONCE_OF_ONE = 4  # of one namespace
 _log = logging.getLogger(__name__)
 
 Read = Callable[[str], Awaitable[ModelServerReading]]
@@ -50,6 +51,7 @@ class ModelServers(Collector):
         self._said: dict[str, str] = {}
         self._reads = {"read": 0, "failed": 0, "invalid": 0}
         self._room = asyncio.Semaphore(_AT_ONCE)
+        self._rooms: dict[str, asyncio.Semaphore] = {}  # by namespace: those that the operator's file names
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -99,7 +101,7 @@ class ModelServers(Collector):
             return True
         outcome, why = "read", ""
         try:
-            async with self._room:
+            async with self._room_of(server), self._room:
                 reading = await self._read(server.url)
             now_s = self._now()
             self._last[server.url] = reading
@@ -117,6 +119,9 @@ class ModelServers(Collector):
             self._said[server.url] = why
             _log.warning("model server %s of %s: %s", server.source.pod, server.service, why or "is read again")
         return not why
+
+    def _room_of(self, server: ModelServer) -> asyncio.Semaphore:
+        return self._rooms.setdefault(server.source.namespace, asyncio.Semaphore(_AT_ONCE_OF_ONE))
 
     def collect(self) -> Iterator[Metric]:
         """Outcomes of reading, and what servers say of themselves."""

@@ -19,7 +19,7 @@ from cotenant.model.machine.node_decision import Reason
 from cotenant.services.agent.actions import keepers
 from cotenant.services.agent_settings.config import LONGEST_TTL_MS, AgentConfig
 from cotenant.services.knobs.executor import LeaseExecutor
-from cotenant.services.knobs.host import CLOCK, HostKnobs, boot_id
+from cotenant.services.knobs.host import CLOCK, HostKnobs, OwnerPaths, boot_id
 from cotenant.services.knobs.rules import KnobRules
 
 WISH = SetKnob(KnobTarget("be/a", Knob.CPU_MAX), "50000 100000", Reason("test", "because"))
@@ -30,11 +30,19 @@ def knobs(monkeypatch: pytest.MonkeyPatch) -> KeptKnobs:
     knobs = KeptKnobs(["be/a"])
 
     @contextmanager
-    def machine_knobs(*roots: Path) -> Iterator[HostKnobs]:
+    def machine_knobs(cgroups: Path, resctrl: Path, owners: OwnerPaths) -> Iterator[HostKnobs]:
+        assert (cgroups, resctrl, owners.cpu_manager) == (Path("/cgroups"), Path("/resctrl"), Path("/k0s/state"))
         yield HostKnobs({KnobScope.CGROUP: knobs})
 
     monkeypatch.setattr(keepers, "machine_knobs", machine_knobs)
     return knobs
+
+
+def config(mode: AgentMode, state_dir: Path) -> AgentConfig:
+    """On a machine whose files are in unusual places."""
+    made = AgentConfig(mode=mode, writable=("be",), state_dir=state_dir, lease_ttl_ms=30_000)
+    places = {"cgroup_root": Path("/cgroups"), "resctrl_root": Path("/resctrl")}
+    return replace(made, cpu_manager_state=Path("/k0s/state"), **places)
 
 
 @pytest.mark.parametrize("mode", AgentMode)
@@ -45,9 +53,7 @@ def test_one_process_first_restores_leftovers_in_every_mode(mode: AgentMode, kno
     assert knobs.snapshot() == {WISH.target: WISH.value}
 
     async def start() -> LeaseState:
-        async with keepers.open_keeper(
-            AgentConfig(mode=mode, writable=("be",), state_dir=tmp_path), single=True
-        ) as kept:
+        async with keepers.open_keeper(config(mode, tmp_path), single=True) as kept:
             assert knobs.snapshot() == {}
             (answer,) = await kept.hold([WISH])
             return answer.state
@@ -60,10 +66,8 @@ def test_one_process_first_restores_leftovers_in_every_mode(mode: AgentMode, kno
 
 
 def test_in_one_process_leases_may_be_lengthened_by_a_reload(knobs: KeptKnobs, tmp_path: Path) -> None:
-    config = AgentConfig(mode=AgentMode.ACT, writable=("be",), state_dir=tmp_path, lease_ttl_ms=30_000)
-
     async def start() -> LeaseState:
-        async with keepers.open_keeper(config, single=True) as kept:
+        async with keepers.open_keeper(config(AgentMode.ACT, tmp_path), single=True) as kept:
             (answer,) = await kept.hold([replace(WISH, ttl_us=LONGEST_TTL_MS * 1000)])
             return answer.state
 
@@ -71,13 +75,11 @@ def test_in_one_process_leases_may_be_lengthened_by_a_reload(knobs: KeptKnobs, t
 
 
 def test_a_dry_run_writes_nothing_and_creates_no_folder(knobs: KeptKnobs, tmp_path: Path) -> None:
-    config = AgentConfig(mode=AgentMode.DRY_RUN, writable=("be",), state_dir=tmp_path / "state")
-
     async def start() -> LeaseState:
-        async with keepers.open_keeper(config, single=True) as kept:
+        async with keepers.open_keeper(config(AgentMode.DRY_RUN, tmp_path / "state"), single=True) as kept:
             (answer,) = await kept.hold([WISH])
             return answer.state
 
     assert asyncio.run(start()) is LeaseState.HELD
     assert knobs.journal == []
-    assert not config.state_dir.exists()
+    assert not (tmp_path / "state").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -111,6 +111,30 @@ def test_readings_are_counted_and_shown(world: World) -> None:
     labels = {"service": "shop/llm", "pod": "llm-0", "server": "vllm"}
     assert world.metric("cotenant_model_server_tokens_per_second") == [(labels, 100.0)]
     assert world.metric("cotenant_model_server_waiting") == [(labels, 7.0)]
+
+
+def test_the_servers_of_one_namespace_that_do_not_answer_delay_no_other(world: World) -> None:
+    async def scenario() -> None:
+        silent, asked = asyncio.Event(), []
+
+        async def read(url: str) -> ModelServerReading:
+            asked.append(url)
+            if "10.0." in url:
+                await silent.wait()
+            return read_exposition(vllm())
+
+        bank = replace(FIRST_TOKEN, key="bank/llm", service_namespace="bank")
+        world.objectives.set(bank, world.now_s)
+        servers = ModelServers((), read, world.objectives, lambda: world.now_s)
+        many = [ModelServer("shop/llm", f"http://10.0.0.{i}:8000/metrics", f"llm-{i}") for i in range(20)]
+        looks = [asyncio.create_task(servers.look(server)) for server in many]
+        await asyncio.sleep(0)
+        assert await servers.look(ModelServer("bank/llm", "http://10.2.0.1:8000/metrics", "llm-0"))
+        assert asked == [server.url for server in many[:4]] + ["http://10.2.0.1:8000/metrics"]
+        silent.set()
+        assert all(await asyncio.gather(*looks))
+
+    asyncio.run(scenario())
 
 
 def test_a_server_that_fails_is_named_and_counts_on_when_it_is_back(world: World) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,81 @@ def test_too_many_are_counted_and_take_the_place_of_those_that_go() -> None:
     follower.found.gone("shop/llm-000")
     assert follower.told[-1][-1].pod == "llm-500"
     assert follower.counts == {"True": 500.0, "False": 0.0}
+
+
+CHAT = ServingPods("shop/chat", {"app": "chat"}, 8000)
+BANK = ServingPods("bank/llm", {"app": "llm"}, 8000)
+
+
+def fill(follower: Follower, pods: ServingPods, count: int, subnet: int) -> None:
+    for i in range(count):
+        address = f"10.{subnet}.{i // 250}.{i % 250}"
+        pod = replace(POD, uid=f"{subnet}-{i}", namespace=pods.namespace, name=f"{pods.labels['app']}-{i:04}")
+        follower.found.seen(replace(pod, labels=pods.labels, address=address))
+
+
+def read_of(follower: Follower) -> dict[str, int]:
+    return dict(Counter(server.service for server in follower.told[-1]))
+
+
+@pytest.mark.parametrize(
+    ("counts", "read"),
+    [
+        # each namespace takes its half, and what one does not need is the other's
+        ((600, 0, 600), {"bank/llm": 250, "shop/llm": 250}),
+        ((600, 0, 20), {"bank/llm": 20, "shop/llm": 480}),
+        ((20, 0, 600), {"bank/llm": 480, "shop/llm": 20}),
+        ((600, 600, 600), {"bank/llm": 250, "shop/chat": 125, "shop/llm": 125}),
+        ((600, 3, 0), {"shop/chat": 3, "shop/llm": 497}),
+        ((200, 100, 200), {"bank/llm": 200, "shop/chat": 100, "shop/llm": 200}),
+    ],
+)
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_the_pods_of_one_namespace_or_service_crowd_out_no_others(
+    counts: tuple[int, int, int], read: dict[str, int], order: tuple[int, ...]
+) -> None:
+    follower = Follower(ModelServerFile(pods=(LLM, CHAT, BANK)))
+    for number in order:  # whoever comes first
+        fill(follower, (LLM, CHAT, BANK)[number], counts[number], number)
+    assert read_of(follower) == read
+    assert follower.counts == {"True": MAX_SERVERS, "False": sum(counts) - MAX_SERVERS}
+    firsts = {server.pod for server in follower.told[-1] if server.service == "shop/llm"}
+    assert firsts == {f"llm-{i:04}" for i in range(read.get("shop/llm", 0))}
+
+
+def test_servers_that_are_named_by_address_come_before_all_pods() -> None:
+    named = tuple(ModelServer("shop/llm", f"http://10.9.0.{i}:8000/metrics") for i in range(3))
+    follower = Follower(ModelServerFile(named, (LLM, BANK)))
+    fill(follower, LLM, MAX_SERVERS, 1)
+    fill(follower, BANK, MAX_SERVERS, 2)
+    assert follower.told[-1][:3] == named
+    assert read_of(follower) == {"shop/llm": 3 + 248, "bank/llm": 249}
+    assert follower.counts == {"True": 500.0, "False": 503.0}
+
+
+def test_two_services_at_one_address_are_one_server_and_the_other_takes_it_over() -> None:
+    other = ServingPods("shop/other", {"tier": "gpu"}, 8000)
+    follower = Follower(ModelServerFile(pods=(LLM, other, other)))
+    follower.found.seen(POD)
+    assert (follower.told[-1], follower.counts) == ((FOUND,), {"True": 1.0, "False": 0.0})
+    follower.found.seen(replace(POD, labels={"tier": "gpu"}))
+    assert [server.service for server in follower.told[-1]] == ["shop/other"]
+    assert follower.counts == {"True": 1.0, "False": 0.0}
+
+
+def test_a_pod_that_only_changes_otherwise_is_read_on() -> None:
+    follower = Follower(ModelServerFile(pods=(LLM,)))
+    for labels in ({"app": "llm"}, {"app": "llm", "tier": "cpu"}, {"app": "llm"}):
+        follower.found.seen(replace(POD, labels=labels))
+    assert follower.told == [(FOUND,)]
+
+
+def test_the_next_pod_of_a_name_that_serves_nothing_ends_the_reading() -> None:
+    follower = Follower(ModelServerFile(pods=(LLM,)))
+    follower.found.seen(POD)
+    follower.found.seen(replace(POD, uid="uid-1", labels={"app": "other"}))
+    assert follower.told[-1] == ()
+    assert follower.counts == {"True": 0.0, "False": 0.0}
 
 
 def test_a_pod_as_the_api_server_shows_it() -> None:

@@ -15,14 +15,12 @@ from copy import deepcopy
 
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS
 from cotenant.model.cluster.affinity import NAME_FIELD
-from cotenant.model.cluster.annotations import DECISION
-from cotenant.model.cpus.spec import RESOURCE_STATUS
-from cotenant.model.devices.allocation import DEVICE_ALLOCATED
+from cotenant.model.cluster.seal import BY_SCHEDULER
 from cotenant.model.groups import quota
 from cotenant.model.groups.gang import LIGHT_MATCH_POLICY, LIGHT_MIN_AVAILABLE, LIGHT_NAME, POD_GROUP
 from cotenant.model.groups.migration import COMPONENT, CREATED_BY, SURGED
 from cotenant.model.groups.reservation import KIND
-from cotenant.model.groups.reservation_notes import ALLOCATED, ORDER
+from cotenant.model.groups.reservation_notes import ORDER
 from cotenant.model.json_object import JsonMapping, JsonObject
 
 _SPEC = (
@@ -42,10 +40,7 @@ _CONTAINER = ("name", "image", "resources", "ports", "restartPolicy")
 _NO_LABELS = frozenset({POD_GROUP, LIGHT_NAME, LIGHT_MIN_AVAILABLE, LIGHT_MATCH_POLICY, quota.NAME})
 _NO_NOTES = frozenset(
     {
-        DECISION,
-        RESOURCE_STATUS,
-        DEVICE_ALLOCATED,
-        ALLOCATED,
+        *BY_SCHEDULER,
         LIGHT_NAME,
         LIGHT_MIN_AVAILABLE,
         LIGHT_MATCH_POLICY,

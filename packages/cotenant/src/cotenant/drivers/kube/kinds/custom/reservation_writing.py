@@ -17,7 +17,7 @@ from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS
 from cotenant.drivers.kube.kinds.pod.demands import written_holdings
 from cotenant.drivers.kube.kinds.pod.schema import PodObject, PodSpec
 from cotenant.model.cluster.affinity import NodeSelector
-from cotenant.model.cluster.demands import Holdings
+from cotenant.model.cluster.demands import GPU_SHARE, Holdings
 from cotenant.model.cluster.labels import Requirement
 from cotenant.model.cpus.spec import RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
@@ -35,7 +35,7 @@ from cotenant.model.resources import Amounts, format_amount
 
 def holdings_patch(uid: str, holds: Holdings) -> dict[str, object]:
     """A merge patch of the annotations with its CPUs and devices; older ones are removed."""
-    nothing: dict[str, str | None] = {RESOURCE_STATUS: None, DEVICE_ALLOCATED: None}
+    nothing: dict[str, str | None] = {RESOURCE_STATUS: None, DEVICE_ALLOCATED: None, GPU_SHARE: None}
     return {"metadata": {"uid": uid, "annotations": nothing | written_holdings(holds)}}
 
 

@@ -64,6 +64,7 @@ def texts_of_holdings(written: PodAnnotations) -> dict[str, str]:
         RESOURCE_STATUS: written.resource_status,
         DEVICE_ALLOCATED: written.device_allocated,
         ALLOCATED: written.reservation_allocated,
+        GPU_SHARE: written.gpu_share,
         SEAL: written.seal,
     }
     return {name: text for name, text in texts.items() if text}

@@ -17,7 +17,7 @@ from cotenant.drivers.kube.kinds.custom.reservation_writing import holdings_patc
 from cotenant.drivers.kube.kinds.pod.demands import read_demands, read_holdings, written_holdings
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject
-from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Holdings
+from cotenant.model.cluster.demands import GPU_SHARE, NO_DEMANDS, NO_HOLDINGS, Holdings
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.observed import OwnedBy
 from cotenant.model.cpus.spec import RESOURCE_STATUS, ResourceStatus
@@ -120,7 +120,7 @@ def test_what_it_is_given_is_written_and_what_it_was_given_before_goes() -> None
     patch = holdings_patch("u", Holdings(cpus=ResourceStatus((0, 1))))
     assert patch["metadata"] == {
         "uid": "u",
-        "annotations": {DEVICE_ALLOCATED: None, RESOURCE_STATUS: '{"cpuset":"0-1"}'},
+        "annotations": {DEVICE_ALLOCATED: None, GPU_SHARE: None, RESOURCE_STATUS: '{"cpuset":"0-1"}'},
     }
 
 

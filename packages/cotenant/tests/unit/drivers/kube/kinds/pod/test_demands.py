@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from cotenant.drivers.kube.kinds.custom.reservation_writing import holdings_patch
 from cotenant.drivers.kube.kinds.durations import duration_s
-from cotenant.drivers.kube.kinds.pod.demands import read_demands, read_holdings, written_holdings
+from cotenant.drivers.kube.kinds.pod.demands import read_demands, read_holdings, texts_of_holdings, written_holdings
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations
-from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Holdings
-from cotenant.model.cpus.spec import ResourceStatus
+from cotenant.model.cluster.demands import GPU_SHARE, NO_DEMANDS, NO_HOLDINGS, Holdings
+from cotenant.model.cluster.seal import SEAL, SEALED
+from cotenant.model.cpus.spec import RESOURCE_STATUS, ResourceStatus
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, DeviceAllocation
 from cotenant.model.devices.device import DeviceType
 from cotenant.model.errors import InvalidInput
@@ -65,3 +67,25 @@ def test_what_enforces_a_share_of_a_gpu_is_written_with_the_share_and_read_back(
     written = PodAnnotations(device_allocated=texts[DEVICE_ALLOCATED], gpu_share="nothing")
     assert (read_holdings(written, wrong), wrong) == (holds, [])
     assert read_holdings(PodAnnotations(gpu_share="nothing"), wrong) == NO_HOLDINGS  # a copied note, without a share
+
+
+def test_every_note_about_holdings_that_was_there_before_is_emptied_by_a_bind_that_gives_none() -> None:
+    forged = PodAnnotations(
+        resource_status="{}", device_allocated="{}", reservation_allocated="{}", gpu_share="hami", seal="x"
+    )
+    texts = texts_of_holdings(forged)
+    assert texts.keys() == {*SEALED, SEAL, GPU_SHARE}
+    assert written_holdings(NO_HOLDINGS, texts) == dict.fromkeys(texts, "")
+    whole = Holdings(devices=(DeviceAllocation(DeviceType.GPU, 0, Amounts.of({GPU_CORE: 100})),))
+    assert written_holdings(whole, texts)[GPU_SHARE] == ""
+    assert texts_of_holdings(PodAnnotations(gpu_share="")) == {}
+
+
+@pytest.mark.parametrize("share", ["", "hami"])
+def test_a_reservation_that_is_allocated_again_keeps_no_older_note(share: str) -> None:
+    one = Holdings(devices=(DeviceAllocation(DeviceType.GPU, 0, Amounts.of({GPU_CORE: 50})),), gpu_share=share)
+    metadata = holdings_patch("uid-1", one)["metadata"]
+    assert isinstance(metadata, dict)
+    notes = metadata["annotations"]
+    assert (metadata["uid"], notes[RESOURCE_STATUS], notes[GPU_SHARE]) == ("uid-1", None, share or None)
+    assert read_holdings(PodAnnotations(device_allocated=notes[DEVICE_ALLOCATED], gpu_share=share), []) == one
