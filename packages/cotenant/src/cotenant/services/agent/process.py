@@ -108,6 +108,7 @@ class AgentProcess:
             components.sensor,
             components.knobs,
             monotonic=components.clocks.monotonic,
+            before_sample=components.before_sample,
             observe=self.metrics.tick,
             cpus=components.cpus,
         )

@@ -2,17 +2,15 @@
 
 A container runtime does a container's start-up work in the container's own group, so under a tight quota that many
 share a container took 14 s from Created to Started. While a best-effort pod is young, the quota of the group that holds
-it is raised by a fixed amount, for two pods at most (for one while the guard cuts for a service), only while it is tight,
-and at most until its kubelet says that its containers run, until the pod has used as much CPU as a start takes, or
-until the group has taken so much more for it: a container that spins from its first instruction on never looks started
-by its use, as it shares its quota with others like it. All of it is paid from two accounts, the pod's tenant's and the node's: what was given is owed and
-is forgiven at a fixed rate, and an account that owes too much gives nothing. So over any time T at most `burst + rate x
-T + one interval's worth` is given, whoever starts what, and a tenant that starts a pod each second lives on its own
-account alone.
-Limits: what is given is the group's, so busy pods in it share it; a container that is restarted in an old pod gets
-none, nor does a pod that was there before the agent; pods that no source has named yet share one tenant's account; a
-CPU set of at least two CPUs is never tight.
-"""
+it is raised by a fixed amount, for two pods at most (for one while the guard cuts for a service), only while it is
+tight, and at most until its kubelet says that its containers run, until the pod has used as much CPU as a start takes,
+or until the group has taken so much more for it: a container that spins from its first instruction on never looks
+started by its use, as it shares its quota with others like it. All of it is paid from two accounts, the pod's tenant's
+and the node's: what was given is owed and is forgiven at a fixed rate, and an account that owes too much gives nothing.
+So over any time T at most `burst + rate x T + one interval's worth` is given, whoever starts what, and a tenant that
+starts a pod each second lives on its own account alone. Limits: what is given is the group's, so busy pods in it share
+it; a container that is restarted in an old pod gets none, nor does a pod that was there before the agent; pods that no
+source has named yet share one tenant's account; a CPU set of at least two CPUs is never tight. """
 
 from __future__ import annotations
 
