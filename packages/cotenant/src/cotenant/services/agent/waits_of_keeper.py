@@ -1,9 +1,9 @@
 """Who ran while services waited for a CPU, asked of the keeper before each sample.
 
 The evidence that names a culprit most often is the kernel's own record of who had the CPU, and the agent may not load
-what records it. The keeper may: it is asked just before a sample is taken, so that the figures are of the same interval.
-Run delays stay those of the other source. A keeper that does not answer in time costs the evidence of that interval, one
-that cannot measure is asked again after a while, since it may be replaced.
+what records it. The keeper may: it is asked just before a sample is taken, so that the figures are of the same
+interval. Run delays stay those of the other source. A keeper that does not answer in time costs the evidence of that
+interval, one that cannot measure is asked again after a while, since it may be replaced.
 Limits: services' groups only, `wire.MAX_IN_ONE` at most; late waits are not reported this way.
 """
 

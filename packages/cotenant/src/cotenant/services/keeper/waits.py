@@ -1,8 +1,8 @@
 """The run-queue probe inside the keeper, for agents that may load no program into the kernel.
 
-A container without capabilities cannot attach an eBPF program, and an agent is to have none: so the process that runs as
-root anyway measures, and its agent asks for the figures before each of its samples. A probe that cannot be loaded is no
-reason to keep nothing: it is said once, and agents are told what it would need.
+A container without capabilities cannot attach an eBPF program, and an agent is to have none: so the process that runs
+as root anyway measures, and its agent asks for the figures before each of its samples. A probe that cannot be loaded is
+no reason to keep nothing: it is said once, and agents are told what it would need.
 Limits: the groups of the last request are watched, so two agents of one keeper would take turns.
 """
 

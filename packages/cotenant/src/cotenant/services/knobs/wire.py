@@ -63,7 +63,7 @@ class DescribeKeeper(msgspec.Struct, tag_field="request", tag="describe", frozen
 
 
 class ReadWaits(msgspec.Struct, tag_field="request", tag="waits", frozen=True):
-    """Who ran while these groups waited for a CPU, counted from when they were first asked for. Answered by `Waited`."""
+    """Who ran while these groups waited for a CPU, since they were first asked for. Answered by `Waited`."""
 
     groups: tuple[str, ...]
 

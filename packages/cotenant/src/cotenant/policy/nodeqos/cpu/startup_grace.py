@@ -8,9 +8,11 @@ or until the group has taken so much more for it: a container that spins from it
 started by its use, as it shares its quota with others like it. All of it is paid from two accounts, the pod's tenant's
 and the node's: what was given is owed and is forgiven at a fixed rate, and an account that owes too much gives nothing.
 So over any time T at most `burst + rate x T + one interval's worth` is given, whoever starts what, and a tenant that
-starts a pod each second lives on its own account alone. Limits: what is given is the group's, so busy pods in it share
-it; a container that is restarted in an old pod gets none, nor does a pod that was there before the agent; pods that no
-source has named yet share one tenant's account; a CPU set of at least two CPUs is never tight. """
+starts a pod each second lives on its own account alone.
+Limits: what is given is the group's, so busy pods in it share it; a container that is restarted in an old pod gets
+none, nor does a pod that was there before the agent; pods that no source has named yet share one tenant's account; a
+CPU set of at least two CPUs is never tight.
+"""
 
 from __future__ import annotations
 
