@@ -54,13 +54,8 @@ class OneReading:
 def serve(folder: Path, waits: WaitsReader | None, use: Callable[[KeeperClient], Coroutine[Any, Any, None]]) -> None:
     async def whole() -> None:
         path = folder / "keeper.sock"
-        executor = LeaseExecutor(
-            {KnobScope.CGROUP: KeptKnobs([])},
-            NoStateFile(),
-            NoAudit(),
-            Clock(lambda: 0, lambda: 1.0),
-            KnobRules(("be",)),
-        )
+        clock = Clock(lambda: 0, lambda: 1.0)
+        executor = LeaseExecutor({KnobScope.CGROUP: KeptKnobs([])}, NoStateFile(), NoAudit(), clock, KnobRules(("be",)))
         server = KeeperServer(path, LocalKeeper(executor), Peers(), waits=waits)
         client = KeeperClient(path)
         await server.start()

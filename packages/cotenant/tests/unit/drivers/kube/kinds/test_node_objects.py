@@ -60,7 +60,8 @@ def test_addresses_of_its_own(spec: str, addresses: tuple[str, ...]) -> None:
     ids=["no status", "one of two", "one waits", "one is over", "no state"],
 )
 def test_whether_its_containers_were_started(states: str, has_started: bool) -> None:
-    text = f'{{"spec": {{"containers": [{{"name": "a"}}, {{"name": "b"}}]}}, "status": {{"containerStatuses": [{states}]}}}}'
+    spec = '{"containers": [{"name": "a"}, {"name": "b"}]}'
+    text = f'{{"spec": {spec}, "status": {{"containerStatuses": [{states}]}}}}'
     found = declared(msgspec.json.decode(text.encode(), type=NodePodObject))
     assert found.has_started is has_started
     assert merged(NodePod("u", "ns", "n", "pods/u"), found).has_started is has_started
