@@ -99,7 +99,9 @@ class TriggerOpener(Protocol):
 
 
 class WaitsReader(Protocol):
-    """Says who ran while groups waited for a CPU, which needs a privilege."""
+    """Says who ran while groups waited for a CPU, which needs a privilege. `needs`: what is missing; "" = nothing."""
+
+    needs: str
 
     def read(self, groups: Sequence[str]) -> RunQueueReading:
         """Counted from when each was first asked for."""
@@ -112,11 +114,11 @@ class NoWaits:
     WANTED = "`cotenant keeper --waits` (the chart: node.waits=true)"
 
     def __init__(self, needs: str = WANTED) -> None:
-        self._needs = needs
+        self.needs = needs
 
     def read(self, groups: Sequence[str]) -> RunQueueReading:
         """Raises `Unsupported`."""
-        raise Unsupported("blame of run-queue waits", self._needs)
+        raise Unsupported("blame of run-queue waits", self.needs)
 
 
 class NoTriggers:
@@ -260,7 +262,9 @@ class KeeperServer:
     async def _described(self) -> wire.Described:
         rules = self._keeper.rules
         facts = await self._keeper.facts()
-        return wire.Described(rules.roots, rules.knobs, rules.raises_roots, rules.longest_ttl_us, facts, lacking())
+        return wire.Described(
+            rules.roots, rules.knobs, rules.raises_roots, rules.longest_ttl_us, facts, lacking(), self._waits.needs
+        )
 
     async def _grant(self, writer: asyncio.StreamWriter, request: wire.OpenTrigger, requester: Requester) -> None:
         try:

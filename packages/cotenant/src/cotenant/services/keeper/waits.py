@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 class ProbedWaits:
     """The waits that a loaded probe counts."""
 
+    needs = ""
+
     def __init__(self, delays: ProbeDelays) -> None:
         self._delays = delays
 

@@ -104,6 +104,7 @@ class Described(msgspec.Struct, tag_field="reply", tag="described", frozen=True)
     longest_ttl_us: int
     facts: KubeletFacts
     lacks: tuple[str, ...] = ()  # capabilities that it would use
+    waits: str = ""  # what it needs to say who ran while services waited; "" = it does
 
 
 class Waited(msgspec.Struct, tag_field="reply", tag="waited", frozen=True):

@@ -43,6 +43,8 @@ class NoAudit:
 
 
 class OneReading:
+    needs = ""
+
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
 
@@ -74,6 +76,7 @@ def test_a_reading_reaches_the_agent_whole(tmp_path: Path) -> None:
 
     async def use(client: KeeperClient) -> None:
         assert await client.waits(("web", "db")) == READING
+        assert (await client.describe()).waits == ""
 
     serve(tmp_path, probe, use)
     assert probe.asked == [("web", "db")]
@@ -85,6 +88,7 @@ def test_a_keeper_without_a_probe_says_what_it_needs_and_goes_on(tmp_path: Path,
         with pytest.raises(Unsupported) as refused:
             await client.waits(("web",))
         assert refused.value.needs == ("a kernel with BTF" if waits else NoWaits.WANTED)
+        assert (await client.describe()).waits == refused.value.needs
         assert await client.leases() == ()
 
     serve(tmp_path, waits, use)
