@@ -1,5 +1,5 @@
-"""A keeper that counts who ran while a service waited: its probe in this kernel, its capabilities dropped, read over its
-socket. Skipped where the object is not built or not accepted.
+"""A keeper that counts who ran while a service waited: its probe in this kernel, its capabilities dropped, read over
+its socket. Skipped where the object is not built or not accepted.
 """
 
 from __future__ import annotations
