@@ -144,9 +144,8 @@ class QuotaPreempting:
                 for account in promises[-1].victims.values() if promises and promises[-1].quota == quota else ():
                     tree.release(quota, account.asked, account.preemptible)
                 tree.use(quota, asked)
-        awaited = {promise.quota: _protected(promise, host) for promise in promises}
-        is_blocked = any(awaited.values())
-        if is_blocked and any(self._is_of_others(promise) for promise in promises):
+        awaited = tuple(sorted({key for promise in promises for key in _protected(promise, host)}))
+        if awaited and any(self._is_of_others(promise) for promise in promises):
             for promise in promises:
                 self._behind.update(dict.fromkeys(promise.uids, promise.quota))
             return ()
@@ -155,10 +154,8 @@ class QuotaPreempting:
             before = self._of.get(promise.quota)
             if before is not None:
                 self._behind.update(dict.fromkeys(before.uids - promise.uids, promise.quota))
-            if is_blocked:
-                self._of[promise.quota] = replace(
-                    promise, together=together, victims={}, awaited=awaited[promise.quota]
-                )
+            if awaited:
+                self._of[promise.quota] = replace(promise, together=together, victims={}, awaited=awaited)
                 continue
             self._of[promise.quota] = replace(promise, together=together)
             what = (
