@@ -22,9 +22,9 @@ from cotenant.engine.node.mode import AgentMode
 from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.model.machine.run_queue import RunQueueReading
+from cotenant.model.machine.run_queue import BLAME, RunQueueReading
 from cotenant.services.agent.loop.triggers import LateWakeups, TriggerSource
-from cotenant.services.agent.waits_of_keeper import WHAT, WaitsOfKeeper
+from cotenant.services.agent.waits_of_keeper import WaitsOfKeeper
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.nodeview.stalls import StallWatch
 
@@ -77,7 +77,7 @@ def run_delays(
         return _probe(config, layout, stack, triggers, receivers)
     except CotenantError as error:
         _log.info("no run-queue probe in this process: %s", error)
-        missing = Gap(WHAT, str(error))
+        missing = Gap(BLAME, str(error))
     delays: ServicesDelays | None = None
     try:
         delays = ServicesDelays(stack.enter_context(closing(RunDelayReader(layout))), missing)

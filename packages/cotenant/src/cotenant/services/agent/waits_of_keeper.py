@@ -16,10 +16,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from cotenant.drivers.cgroup.sensor import RunDelays
 from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.run_queue import RunQueueReading
+from cotenant.model.machine.run_queue import BLAME, RunQueueReading
 from cotenant.services.knobs.wire import MAX_IN_ONE
 
-WHAT = "blame of run-queue waits"
 WITHIN_S = 0.25
 AGAIN_S = 60.0
 _log = logging.getLogger(__name__)
@@ -69,8 +68,8 @@ class WaitsOfKeeper:
     def gaps(self) -> tuple[Gap, ...]:
         """What is missing now."""
         others = () if self._delays is None else self._delays.gaps()
-        known = tuple(gap for gap in others if gap.what != WHAT)
-        return (*known, Gap(WHAT, self._problem)) if self._problem else known
+        known = tuple(gap for gap in others if gap.what != BLAME)
+        return (*known, Gap(BLAME, self._problem)) if self._problem else known
 
     def _failed(self, problem: str) -> None:
         if problem != self._problem:

@@ -24,7 +24,7 @@ from cotenant.drivers.proc.capabilities import lacking
 from cotenant.model.errors import CotenantError, InvalidInput, Unsupported
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import GiveBack, KnobLease, KnobTarget, LeaseAnswer, SetKnob
-from cotenant.model.machine.run_queue import RunQueueReading
+from cotenant.model.machine.run_queue import BLAME, RunQueueReading
 from cotenant.services.knobs import wire
 from cotenant.services.knobs.host import groups_of
 from cotenant.services.knobs.rules import KnobRules, Requester
@@ -118,7 +118,7 @@ class NoWaits:
 
     def read(self, groups: Sequence[str]) -> RunQueueReading:
         """Raises `Unsupported`."""
-        raise Unsupported("blame of run-queue waits", self.needs)
+        raise Unsupported(BLAME, self.needs)
 
 
 class NoTriggers:

@@ -9,8 +9,8 @@ import pytest
 
 from cotenant.model.errors import CotenantError, Transient, Unsupported
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.run_queue import Blame, RunQueueReading
-from cotenant.services.agent.waits_of_keeper import AGAIN_S, WHAT, WaitsOfKeeper
+from cotenant.model.machine.run_queue import BLAME, Blame, RunQueueReading
+from cotenant.services.agent.waits_of_keeper import AGAIN_S, WaitsOfKeeper
 
 READING = RunQueueReading(7, (), (Blame("web", "be/hog", 70),))
 
@@ -20,7 +20,7 @@ class Schedstat:
         return dict.fromkeys(groups, now_us)
 
     def gaps(self) -> tuple[Gap, ...]:
-        return (Gap("something else", "x"), Gap(WHAT, "root"))
+        return (Gap("something else", "x"), Gap(BLAME, "root"))
 
 
 class Asked:
@@ -45,7 +45,7 @@ class Asked:
 
 def test_a_sample_has_the_reading_that_was_asked_for_just_before_it_and_the_delays_of_the_other_source() -> None:
     keeper = Asked(READING)
-    assert keeper.waits.gaps() == (Gap("something else", "x"), Gap(WHAT, "not asked yet"))
+    assert keeper.waits.gaps() == (Gap("something else", "x"), Gap(BLAME, "not asked yet"))
     assert keeper.refresh() == READING
     assert keeper.groups == [("web",)]
     assert keeper.waits.read(("web", "be"), 3) == {"web": 3, "be": 3}
@@ -65,7 +65,7 @@ def test_one_that_cannot_measure_is_asked_again_after_a_while(caplog: pytest.Log
     assert [record.getMessage() for record in caplog.records] == [
         "who ran while services waited is not known: a kernel with BTF"
     ]
-    assert keeper.waits.gaps()[-1] == Gap(WHAT, "a kernel with BTF")
+    assert keeper.waits.gaps()[-1] == Gap(BLAME, "a kernel with BTF")
     keeper.now_s = AGAIN_S
     assert keeper.refresh() == READING
 
