@@ -146,7 +146,7 @@ spec:
 
 {{/* The Services whose certificates the manager makes, besides its own: of all parts, so that one that is switched on later finds its Secret. */}}
 {{- define "cotenant.certified" -}}
-[cotenant-scheduler, cotenant-rebalancer, cotenant-traces, cotenant-console, cotenant-credit]
+[cotenant-scheduler, cotenant-shadow, cotenant-rebalancer, cotenant-traces, cotenant-console, cotenant-credit]
 {{- end }}
 
 {{/* One disruption at a time. Call with (dict "name" NAME "root" $). */}}

@@ -447,3 +447,21 @@ def test_a_history_of_use_is_on_a_claim_of_one_replica() -> None:
     assert {"name": "history", "mountPath": "/var/lib/cotenant/history"} in container["volumeMounts"]
     assert {"name": "history", "persistentVolumeClaim": {"claimName": "use"}} in spec["volumes"]
     assert "set manager.replicas: 1" in refusal("--set=manager.historyClaim=use")
+
+
+@helm_only
+@pytest.mark.parametrize("values", ["everything.yaml", "shadow.yaml"])
+def test_every_certificate_that_a_pod_waits_for_is_made(values: str) -> None:
+    """A pod whose Secret nobody makes stays in ContainerCreating, as the shadow's did."""
+    made = objects(f"--values={CHART / values}")
+    manager = made["Deployment", "cotenant-system", "cotenant-manager"]["spec"]["template"]["spec"]["containers"][0]
+    certified = {word.partition("=")[2] for word in manager["args"] if word.startswith("--certificates-for=")}
+    of_pods = {
+        volume["secret"]["secretName"]
+        for found in made.values()
+        if found["kind"] == "Deployment"
+        for volume in found["spec"]["template"]["spec"]["volumes"]
+        if "secret" in volume and not volume["secret"].get("optional")
+    }
+    wanted = {name.removesuffix("-tls") for name in of_pods if name.endswith("-tls") and "extender" not in name}
+    assert wanted - {"cotenant-manager"} <= certified

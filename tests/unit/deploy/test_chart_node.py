@@ -177,6 +177,15 @@ def test_the_keepers_rights_are_values(tmp_path: Path) -> None:
 
 
 @helm_only
+def test_who_ran_while_services_waited_is_counted_where_it_is_asked_for() -> None:
+    for asked in (False, True):
+        keeper = parts(f"--set=node.waits={str(asked).lower()}")["keeper"]
+        assert ("--waits" in keeper["args"]) == asked
+        added = {"SYS_RESOURCE", "BPF", "PERFMON"} if asked else {"SYS_RESOURCE"}
+        assert set(keeper["securityContext"]["capabilities"]["add"]) == added
+
+
+@helm_only
 def test_of_the_kubelets_folder_only_one_file_is_seen() -> None:
     """The folder has the Secrets of every pod of the node; a file that is missing must not be made, or no kubelet
     would start.

@@ -21,7 +21,7 @@ from cotenant.model.machine.knob import LeaseState
 from cotenant.model.machine.node_state import GroupUse
 from cotenant.services.clients.agent import AgentClient
 from cotenant.services.knobs.host import Left, put_back, read_left
-from cotenant.services.nodeview.capabilities import MEASURE, WRITE, capabilities
+from cotenant.services.nodeview.capabilities import MEASURE, WRITE, capabilities, of_agent
 from cotenant.services.nodeview.node_reading import NodeLooker, ObservedInterval
 
 _INTERVAL_S = 1.0
@@ -36,6 +36,9 @@ def status(agent: str, groups: int, as_json: bool) -> int:
     answer = _of_agent(agent)
     look = _looked(layout, _INTERVAL_S)
     found = capabilities(layout)
+    gaps = _gaps(answer)
+    if gaps is not None:
+        found = of_agent(found, gaps)
     if as_json:
         print(
             json.dumps(
@@ -272,6 +275,14 @@ def _of_agent(agent: str) -> dict[str, object]:
         if isinstance(error, InvalidInput):
             raise
         return {"up": False, "said": str(error)}
+
+
+def _gaps(answer: dict[str, object]) -> dict[str, str] | None:
+    """What the agent that answered lacks; None where none did."""
+    state = answer.get("state")
+    if not isinstance(state, dict):
+        return None
+    return {str(gap["what"]): str(gap["needs"]) for gap in state.get("gaps") or ()}
 
 
 def _looked(layout: CgroupLayout, seconds: float) -> ObservedInterval:

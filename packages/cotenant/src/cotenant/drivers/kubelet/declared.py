@@ -77,6 +77,7 @@ class DeclaredPod:
     kubernetes_qos: KubernetesQoS | None = None
     containers: tuple[DeclaredContainer, ...] = ()
     phase: NodePodPhase | None = None
+    has_started: bool = False  # each of its containers was started
     addresses: tuple[str, ...] = ()  # its own IPs
     owner: str = ""  # kind and name of its controller, "Job hogs"
     extended: ExtendedAmounts | None = None  # None: where there is an annotation with batch amounts, those apply
@@ -160,6 +161,7 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
         labels=labels,
         annotations=annotations,
         phase=declared.phase or pod.phase,
+        has_started=declared.has_started or pod.has_started,
         addresses=declared.addresses or pod.addresses,
         own_cpus=() if unbelieved else own_cpus,
         holdings=standing,

@@ -24,6 +24,7 @@ PRIORITY_CLASS = "koordinator.sh/priority-class"
 SUB_PRIORITY = "koordinator.sh/priority"
 # Labels and taints of Kubernetes itself.
 HOSTNAME = "kubernetes.io/hostname"
+PART_OF = "app.kubernetes.io/part-of"
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"

@@ -12,9 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.cluster.labels import NO_LABELS, PART_OF, Labels
 from cotenant.model.cluster.qos import KubernetesQoS, PriorityClass, QoSClass
 from cotenant.model.cluster.seal import SealStanding
+
+PRODUCT = "cotenant"  # in the label `PART_OF`
 
 
 class NodePodPhase(StrEnum):
@@ -73,6 +75,7 @@ class NodePod:
     labels: Labels = NO_LABELS
     annotations: Labels = field(default=NO_LABELS)
     phase: NodePodPhase = NodePodPhase.RUNNING
+    has_started: bool = False  # its kubelet says that each of its containers was started; False where nobody says so
     host_application: bool = False
     addresses: tuple[str, ...] = ()  # its own IPs; none in the host network
     own_cpus: tuple[int, ...] = ()  # logical CPUs allocated to it exclusively, as far as its annotation is believed
@@ -90,6 +93,13 @@ class NodePod:
     def key(self) -> str:
         """`namespace/name`."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a part of this product: the agent itself, or by its label, which costs who writes it the
+        guard's protection and gains nothing.
+        """
+        return self.ours or self.labels.get(PART_OF) == PRODUCT
 
     @property
     def best_effort(self) -> bool:

@@ -15,6 +15,7 @@ from enum import Enum
 
 from cotenant.model.errors import InvalidInput
 
+BLAME = "blame of run-queue waits"  # of a gap, where nobody counts who ran
 BUCKETS = 28  # [0, 2) us, [2, 4) us, [4, 8) us ...; the last is unbounded
 
 

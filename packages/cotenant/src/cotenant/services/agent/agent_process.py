@@ -9,7 +9,7 @@
     looks       use of best-effort work -> a tick                every 0.2 s; where it changed
     reports     engine -> outboxes -> receivers                  every 30 s
     NodeMetric  engine -> API server                             by its spec
-    topology    machine, pods -> API server                      every 60 s, where it differs
+    topology    machine, pods -> API server                      every 60 s, and when what the kubelet gives changes
     traces      trace process -> engine                          as its replicas' signals arrive
     incidents   engine -> credit process                         when one has a verdict
     http        queries, metrics, services' latency
@@ -108,6 +108,7 @@ class AgentProcess:
             components.sensor,
             components.knobs,
             monotonic=components.clocks.monotonic,
+            before_sample=components.before_sample,
             observe=self.metrics.tick,
             cpus=components.cpus,
         )

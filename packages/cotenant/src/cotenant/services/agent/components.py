@@ -67,6 +67,7 @@ class AgentComponents:
     clocks: Clocks
     mode: AgentMode  # the mode the keeper was opened for; the configuration may change to observe, and back
     triggers: Mapping[str, TriggerSource]
+    before_sample: Callable[[], Awaitable[None]] | None = None  # what is asked for just before each sample
     cpu_times: Callable[[Sequence[str]], Mapping[str, int]] | None = None  # by group; None: no looks between ticks
     groups_seen: Sequence[
         Callable[[Sequence[str], Sequence[str]], None]

@@ -7,7 +7,8 @@ and nothing else stops.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 
@@ -21,7 +22,9 @@ from cotenant.engine.node.mode import AgentMode
 from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.run_queue import BLAME, RunQueueReading
 from cotenant.services.agent.loop.triggers import LateWakeups, TriggerSource
+from cotenant.services.agent.waits_of_keeper import WaitsOfKeeper
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.nodeview.stalls import StallWatch
 
@@ -64,23 +67,28 @@ def run_delays(
     stack: AsyncExitStack,
     triggers: dict[str, TriggerSource],
     receivers: list[GroupsReceiver],
+    ask: Callable[[Sequence[str]], Awaitable[RunQueueReading]] | None = None,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> RunDelays | None:
-    """From the probe where available, else from schedstat. Adds its triggers to `triggers`, and receivers of groups
-    to `receivers`.
+    """From the probe where available, else from schedstat, and then a keeper of its own process says who ran
+    meanwhile. Adds its triggers to `triggers`, and receivers of groups to `receivers`.
     """
     try:
         return _probe(config, layout, stack, triggers, receivers)
     except CotenantError as error:
-        _log.info("no run-queue probe: %s", error)
-        missing = Gap("blame of run-queue waits", str(error))
+        _log.info("no run-queue probe in this process: %s", error)
+        missing = Gap(BLAME, str(error))
+    delays: ServicesDelays | None = None
     try:
-        reader = stack.enter_context(closing(RunDelayReader(layout)))
+        delays = ServicesDelays(stack.enter_context(closing(RunDelayReader(layout))), missing)
+        receivers.append(delays.watch)
     except Unsupported as error:
         _log.warning("%s", error)
-        return None
-    delays = ServicesDelays(reader, missing)
-    receivers.append(delays.watch)
-    return delays
+    if ask is None or not config.probe.enabled:
+        return delays
+    waits = WaitsOfKeeper(delays, ask, monotonic)
+    receivers.append(waits.watch)
+    return waits
 
 
 def stalls(config: AgentConfig, layout: CgroupLayout, stack: AsyncExitStack) -> StallWatch | None:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +35,7 @@ from cotenant.engine.node.mode import AgentMode
 from cotenant.model.autonomy.autonomy import Action
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import Knob, KnobScope
+from cotenant.model.machine.run_queue import RunQueueReading
 from cotenant.services.agent.actions.evictions import ApiEvictor
 from cotenant.services.agent.actions.hardware_classes import open_classes
 from cotenant.services.agent.actions.keepers import open_keeper
@@ -45,6 +46,7 @@ from cotenant.services.agent.discovery.own_pods import UID_VARIABLE, OwnPods
 from cotenant.services.agent.loop.triggers import AgentTriggers, TriggerSource
 from cotenant.services.agent.measuring import GroupsReceiver, cpu_times, cycles, networks, run_delays, stalls
 from cotenant.services.agent.reports.outbox import Post
+from cotenant.services.agent.waits_of_keeper import WaitsOfKeeper
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.agent_settings.plain_groups import PlainEviction
 from cotenant.services.knobs.host import groups_of_this_process
@@ -71,7 +73,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
         knobs = stack.enter_context(CgroupKnobs(layout))
         triggers: dict[str, TriggerSource] = {}
         receivers: list[GroupsReceiver] = []
-        delays = run_delays(config, layout, stack, triggers, receivers)
+        delays = run_delays(config, layout, stack, triggers, receivers, _waits(config, keeper, stack))
         groups, host = stack.enter_context(closing(CgroupReader(layout))), stack.enter_context(closing(HostReader()))
         if config.pressure.enabled and config.mode is not AgentMode.OBSERVE:
             triggers["pressure"] = pressure = _pressure(config, layout, keeper, stack)
@@ -96,6 +98,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
                 cycles(layout, stack, receivers),
                 collectors(stack, classes.uplink),
             ),
+            before_sample=delays.refresh if isinstance(delays, WaitsOfKeeper) else None,
             knobs=knobs,
             keeper=keeper,
             evictor=_evictor(config, layout, stack, client, lambda name: _held(permissions, name, clocks.wall())),
@@ -169,6 +172,19 @@ def _kubelet(
         of_keeper if isinstance(keeper, KeeperClient) else None,
         of_kubelet if asks_kubelet else None,
     )
+
+
+def _waits(
+    config: AgentConfig, keeper: Keeper, stack: AsyncExitStack
+) -> Callable[[Sequence[str]], Awaitable[RunQueueReading]] | None:
+    """Asks a keeper in another process, over a connection of its own: a late answer must not delay a lease."""
+    from cotenant.services.knobs.client import KeeperClient
+
+    if not isinstance(keeper, KeeperClient):
+        return None
+    client = KeeperClient(config.keeper)
+    stack.push_async_callback(client.close)
+    return client.waits
 
 
 def _pressure(config: AgentConfig, layout: CgroupLayout, keeper: Keeper, stack: AsyncExitStack) -> AgentTriggers:

@@ -68,6 +68,17 @@ class KeeperArguments:
             group=COMMON,
         ),
     ] = False
+    waits: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help=(
+                "Tell agents who ran while services waited for a CPU, by an eBPF program; keeps the capabilities to "
+                "load it, BPF and PERFMON."
+            ),
+            group=COMMON,
+        ),
+    ] = False
     state_dir: Annotated[
         Path,
         Parameter(help="Folder of the lease state file, which survives a crash, and of the audit trail.", group=WORK),

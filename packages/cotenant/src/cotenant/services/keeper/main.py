@@ -35,7 +35,8 @@ from cotenant.services.heap import freeze_heap
 from cotenant.services.keeper.keeper_arguments import KeeperArguments, check
 from cotenant.services.keeper.pressure import pressure_triggers
 from cotenant.services.keeper.privileges import give_up, join_group, needed
-from cotenant.services.keeper.server import KeeperServer, TriggerOpener
+from cotenant.services.keeper.server import KeeperServer, TriggerOpener, WaitsReader
+from cotenant.services.keeper.waits import waits_reader
 from cotenant.services.knobs.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.knobs.executor import LeaseExecutor
 from cotenant.services.knobs.host import (
@@ -78,12 +79,13 @@ def run(request: KeeperArguments) -> int:
             with (
                 pressure_triggers(request.cgroup_root) as triggers,
                 idle_slices(request.cgroup_root, request.idle_slice_ms) as slices,
+                waits_reader(request.cgroup_root, request.waits) as waits,
             ):
                 trail = AuditTrail(request.state_dir)
                 executor = LeaseExecutor(machine.ports, file, trail, CLOCK, rules, tasks=slices)
                 keeper = LocalKeeper(executor, machine.watch)
                 zones = _zones(request, keeper, peers) if request.zones else None
-                return asyncio.run(serve(keeper, file.found, request.socket, peers, triggers, zones))
+                return asyncio.run(serve(keeper, file.found, request.socket, peers, triggers, zones, waits))
         finally:
             file.close()
 
@@ -95,13 +97,14 @@ async def serve(
     peers: Peers,
     triggers: TriggerOpener | None = None,
     zones: ZoneServer | None = None,
+    waits: WaitsReader | None = None,
 ) -> int:
     """Restore leftover leases, then serve at `path`, with `zones` where given, until SIGTERM or SIGINT. Raises
     `InvalidInput` for a state file with faults.
     """
     stop = _stop_on_signals()
     await put_back_left(keeper, found)
-    server = KeeperServer(path, keeper, peers, triggers)
+    server = KeeperServer(path, keeper, peers, triggers, waits=waits)
     await server.start()
     expiring = asyncio.create_task(keeper.run(), name="expiry")
     if zones is not None:

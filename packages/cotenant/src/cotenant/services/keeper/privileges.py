@@ -45,14 +45,15 @@ class KernelCapability(IntEnum):
     SETFCAP = 31
     SYS_NICE = 23  # slices of best-effort tasks; zones: real-time threads for the milliseconds of a switch
     SYS_ADMIN = 21  # zones: the read-only mount of a guest's root; kernel schedulers, on kernels without the next two
-    PERFMON = 38  # zones: tracing of waits
-    BPF = 39  # zones: kernel schedulers
+    PERFMON = 38  # tracing of waits
+    BPF = 39  # tracing of waits; zones: kernel schedulers
 
 
 ALWAYS = frozenset({KernelCapability.DAC_OVERRIDE, KernelCapability.SYS_RESOURCE})
 OF_INTERFACES = frozenset({KernelCapability.NET_ADMIN})
 OF_TASKS = frozenset({KernelCapability.SYS_NICE})  # slices of other users' tasks
 OF_GPUS = frozenset({KernelCapability.SYS_ADMIN})  # NVIDIA's driver asks for it where a limit of a card is set
+OF_WAITS = frozenset({KernelCapability.BPF, KernelCapability.PERFMON})
 OF_ZONES = frozenset(KernelCapability) - ALWAYS - OF_INTERFACES
 
 
@@ -65,6 +66,8 @@ def needed(request: KeeperArguments) -> frozenset[KernelCapability]:
         found |= OF_GPUS
     if request.idle_slice_ms > 0:
         found |= OF_TASKS
+    if request.waits:
+        found |= OF_WAITS
     return found | OF_ZONES if request.zones else found
 
 

@@ -24,6 +24,7 @@ from cotenant.drivers.proc.capabilities import lacking
 from cotenant.model.errors import CotenantError, InvalidInput, Unsupported
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import GiveBack, KnobLease, KnobTarget, LeaseAnswer, SetKnob
+from cotenant.model.machine.run_queue import BLAME, RunQueueReading
 from cotenant.services.knobs import wire
 from cotenant.services.knobs.host import groups_of
 from cotenant.services.knobs.rules import KnobRules, Requester
@@ -97,6 +98,29 @@ class TriggerOpener(Protocol):
         ...
 
 
+class WaitsReader(Protocol):
+    """Says who ran while groups waited for a CPU, which needs a privilege. `needs`: what is missing; "" = nothing."""
+
+    needs: str
+
+    def read(self, groups: Sequence[str]) -> RunQueueReading:
+        """Counted from when each was first asked for."""
+        ...
+
+
+class NoWaits:
+    """For a keeper that does not measure it."""
+
+    WANTED = "`cotenant keeper --waits` (the chart: node.waits=true)"
+
+    def __init__(self, needs: str = WANTED) -> None:
+        self.needs = needs
+
+    def read(self, groups: Sequence[str]) -> RunQueueReading:
+        """Raises `Unsupported`."""
+        raise Unsupported(BLAME, self.needs)
+
+
 class NoTriggers:
     """For a machine without pressure stall information."""
 
@@ -126,11 +150,13 @@ class KeeperServer:
         peers: Peers,
         triggers: TriggerOpener | None = None,
         rest_of_message_s: float = REST_OF_MESSAGE_S,
+        waits: WaitsReader | None = None,
     ) -> None:
         self._path = path
         self._keeper = keeper
         self._peers = peers
         self._triggers = triggers or NoTriggers()
+        self._waits = waits or NoWaits()
         self._rest_of_message_s = rest_of_message_s
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -216,7 +242,7 @@ class KeeperServer:
 
     async def _answer(
         self,
-        request: wire.Hold | wire.End | wire.ListLeases | wire.ReadKnobs | wire.DescribeKeeper,
+        request: wire.Hold | wire.End | wire.ListLeases | wire.ReadKnobs | wire.DescribeKeeper | wire.ReadWaits,
         requester: Requester,
     ) -> wire.Reply:
         match request:
@@ -228,13 +254,17 @@ class KeeperServer:
                 return wire.KnobValues(await self._keeper.read(targets))
             case wire.DescribeKeeper():
                 return await self._described()
+            case wire.ReadWaits(groups=groups):
+                return wire.Waited.of(self._waits.read(groups))
             case _:
                 return wire.LeaseList(await self._keeper.leases())
 
     async def _described(self) -> wire.Described:
         rules = self._keeper.rules
         facts = await self._keeper.facts()
-        return wire.Described(rules.roots, rules.knobs, rules.raises_roots, rules.longest_ttl_us, facts, lacking())
+        return wire.Described(
+            rules.roots, rules.knobs, rules.raises_roots, rules.longest_ttl_us, facts, lacking(), self._waits.needs
+        )
 
     async def _grant(self, writer: asyncio.StreamWriter, request: wire.OpenTrigger, requester: Requester) -> None:
         try:

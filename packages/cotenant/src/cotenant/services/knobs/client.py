@@ -20,6 +20,7 @@ from typing import Never
 from cotenant.model.errors import Permanent, Transient
 from cotenant.model.machine.knob import GiveBack, KnobLease, KnobTarget, LeaseAnswer, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import in_unicode
+from cotenant.model.machine.run_queue import RunQueueReading
 from cotenant.services.knobs import wire
 
 TIMEOUT_S = 10.0
@@ -69,6 +70,11 @@ class KeeperClient:
         """What the keeper grants, and what it knows of the other writers."""
         reply = await self._ask(wire.DescribeKeeper())
         return reply if isinstance(reply, wire.Described) else _unexpected(reply)
+
+    async def waits(self, groups: Sequence[str]) -> RunQueueReading:
+        """Who ran while these groups waited for a CPU. Raises `Unsupported` where the keeper does not measure it."""
+        reply = await self._ask(wire.ReadWaits(tuple(groups)))
+        return reply.reading() if isinstance(reply, wire.Waited) else _unexpected(reply)
 
     async def trigger(self, request: wire.OpenTrigger) -> tuple[int, int]:
         """The descriptor of a pressure trigger, which the caller closes, and the window that the kernel accepted,

@@ -17,6 +17,7 @@ import msgspec
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, KnobTarget, LeaseAnswer, SetKnob, Vanished
+from cotenant.model.machine.run_queue import Blame, GroupWaits, NoCulprit, RunQueueReading
 
 LENGTH = struct.Struct(">I")
 MAX_REQUEST_BYTES = 1 << 20
@@ -61,7 +62,13 @@ class DescribeKeeper(msgspec.Struct, tag_field="request", tag="describe", frozen
     """What this keeper grants, and what it knows of the other writers. Answered by `Described`."""
 
 
-Request = Hold | End | ListLeases | ReadKnobs | OpenTrigger | DescribeKeeper
+class ReadWaits(msgspec.Struct, tag_field="request", tag="waits", frozen=True):
+    """Who ran while these groups waited for a CPU, since they were first asked for. Answered by `Waited`."""
+
+    groups: tuple[str, ...]
+
+
+Request = Hold | End | ListLeases | ReadKnobs | OpenTrigger | DescribeKeeper | ReadWaits
 
 
 class Answers(msgspec.Struct, tag_field="reply", tag="answers", frozen=True):
@@ -97,6 +104,30 @@ class Described(msgspec.Struct, tag_field="reply", tag="described", frozen=True)
     longest_ttl_us: int
     facts: KubeletFacts
     lacks: tuple[str, ...] = ()  # capabilities that it would use
+    waits: str = ""  # what it needs to say who ran while services waited; "" = it does
+
+
+class Waited(msgspec.Struct, tag_field="reply", tag="waited", frozen=True):
+    """A reading of the run-queue probe."""
+
+    at_us: int
+    groups: tuple[GroupWaits, ...]
+    behind: tuple[tuple[str, str, int], ...]  # who waited, who ran, microseconds
+    behind_nobody: tuple[tuple[str, NoCulprit, int], ...]
+    unattributed_us: int = 0
+    dropped: int = 0
+
+    @classmethod
+    def of(cls, reading: RunQueueReading) -> Waited:
+        """Encode a reading."""
+        behind = tuple((b.victim, b.culprit, b.ran_us) for b in reading.blame if not isinstance(b.culprit, NoCulprit))
+        nobody = tuple((b.victim, b.culprit, b.ran_us) for b in reading.blame if isinstance(b.culprit, NoCulprit))
+        return cls(reading.at_us, reading.groups, behind, nobody, reading.unattributed_us, reading.dropped)
+
+    def reading(self) -> RunQueueReading:
+        """Decode it."""
+        blame = (*(Blame(*one) for one in self.behind), *(Blame(*one) for one in self.behind_nobody))
+        return RunQueueReading(self.at_us, self.groups, blame, self.unattributed_us, self.dropped)
 
 
 class RequestRefused(msgspec.Struct, tag_field="reply", tag="refused", frozen=True):
@@ -109,7 +140,7 @@ class RequestRefused(msgspec.Struct, tag_field="reply", tag="refused", frozen=Tr
     needs: str = ""
 
 
-Reply = Answers | LeaseList | KnobValues | Granted | Described | RequestRefused
+Reply = Answers | LeaseList | KnobValues | Granted | Described | Waited | RequestRefused
 
 _T = TypeVar("_T")
 _REQUEST: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
@@ -128,23 +159,25 @@ def frame(message: Request | Reply) -> bytes:
 def request(data: bytes) -> Request:
     """Decode a request. Raises `InvalidInput`."""
     message = _decode(data, _REQUEST)
-    items = {Hold: "knobs", End: "requests", ReadKnobs: "targets"}.get(type(message))
+    items = {Hold: "knobs", End: "requests", ReadKnobs: "targets", ReadWaits: "groups"}.get(type(message))
     if items is not None and len(getattr(message, items)) > MAX_IN_ONE:
         raise InvalidInput(items, len(getattr(message, items)), f"at most {MAX_IN_ONE} in one message")
-    for target in _targets(message):
-        if len(target.group) > MAX_GROUP:
-            raise InvalidInput("group", len(target.group), f"at most {MAX_GROUP} characters")
+    for group in _groups(message):
+        if len(group) > MAX_GROUP:
+            raise InvalidInput("group", len(group), f"at most {MAX_GROUP} characters")
     return message
 
 
-def _targets(message: Request) -> Iterable[KnobTarget]:
+def _groups(message: Request) -> Iterable[str]:
     match message:
         case Hold(knobs=knobs):
-            return (knob.target for knob in knobs)
+            return (knob.target.group for knob in knobs)
         case End(requests=requests):
-            return (request.target for request in requests)
+            return (request.target.group for request in requests)
         case ReadKnobs(targets=targets):
-            return targets
+            return (target.group for target in targets)
+        case ReadWaits(groups=groups):
+            return groups
         case _:
             return ()
 

@@ -8,7 +8,8 @@ Limits: knobs are not tested by writing them; the eBPF program is loaded for a m
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cotenant.drivers.cgroup.counters import CgroupReader
@@ -20,8 +21,10 @@ from cotenant.drivers.nri.state_file import PATH as HOOK_STATE
 from cotenant.drivers.nri.state_file import read_state
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Knob, KnobScope
+from cotenant.model.machine.run_queue import BLAME
 
 MEASURE, WRITE = "measure", "turn"
+_BLAME = f"{BLAME}, by eBPF"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,13 @@ class AgentCapability:
 def capabilities(layout: CgroupLayout, hook: Path = HOOK_STATE) -> tuple[AgentCapability, ...]:
     """All capabilities, in display order. `hook`: the state file of this node's runtime hook."""
     return (*_measured(layout), *_written(layout), _first_values(hook))
+
+
+def of_agent(found: Sequence[AgentCapability], gaps: Mapping[str, str]) -> tuple[AgentCapability, ...]:
+    """The capabilities of the agent that runs here, whose gaps these are: its keeper may count what this process
+    may not.
+    """
+    return tuple(replace(one, needs=gaps.get(BLAME, "")) if one.what == _BLAME else one for one in found)
 
 
 def _measured(layout: CgroupLayout) -> list[AgentCapability]:
@@ -72,7 +82,7 @@ def _measured(layout: CgroupLayout) -> list[AgentCapability]:
 
 def run_queue(layout: CgroupLayout) -> AgentCapability:
     """Whether the probe of run-queue waits can be loaded."""
-    what = "blame of run-queue waits, by eBPF"
+    what = _BLAME
     tree = layout.by_controller.get("cpu") or layout.unified
     if tree is None:
         return AgentCapability(MEASURE, what, "the cpu controller")

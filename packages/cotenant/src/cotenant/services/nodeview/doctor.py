@@ -136,6 +136,7 @@ async def _with_keeper(
         keeper=KeeperFound("", said.roots, said.knobs),
         kubelet=found.kubelet.joined(said.facts),
         short_windows="" if found.pressure else ", ".join(said.lacks),
+        run_queue=found.run_queue and said.waits,  # what this process cannot load the keeper may have loaded
     )
 
 

@@ -20,7 +20,7 @@ from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, KnobScope, KnobTarget, LeaseState, SetKnob, Vanished
 from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.services.keeper import server as serving
-from cotenant.services.keeper.server import KeeperServer
+from cotenant.services.keeper.server import KeeperServer, NoWaits
 from cotenant.services.knobs import wire
 from cotenant.services.knobs.client import KeeperClient
 from cotenant.services.knobs.dry_run import NoStateFile
@@ -123,7 +123,7 @@ def test_an_agent_holds_lists_reads_and_gives_back(tmp_path: Path) -> None:
 def test_a_keeper_says_what_it_grants_and_what_it_knows_of_other_writers(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         assert await keeper.client.describe() == wire.Described(
-            ("be",), frozenset({Knob.CPU_MAX, Knob.CPUSET_CPUS}), False, 600_000_000, FACTS, lacking()
+            ("be",), frozenset({Knob.CPU_MAX, Knob.CPUSET_CPUS}), False, 600_000_000, FACTS, lacking(), NoWaits.WANTED
         )
 
     run(tmp_path, use)

@@ -1,4 +1,4 @@
-"""What `cotenant node status` says of the runtime hook."""
+"""What `cotenant node status` says of the runtime hook, and of what an agent has by its keeper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 from tests.fakes.node.cgroup_trees import CgroupTrees
 
 from cotenant.drivers.nri.state_file import HookState, StateFile
-from cotenant.services.nodeview.capabilities import AgentCapability, capabilities
+from cotenant.model.machine.run_queue import BLAME
+from cotenant.services.nodeview.capabilities import MEASURE, AgentCapability, capabilities, of_agent
 
 
 def hook_of(tmp_path: Path) -> AgentCapability:
@@ -29,3 +30,11 @@ def test_the_runtime_hook_and_what_it_lacks(tmp_path: Path) -> None:
     assert hook_of(tmp_path).is_there
     file.close()
     assert not hook_of(tmp_path).is_there
+
+
+def test_what_the_agent_has_by_its_keeper_counts_and_not_what_this_process_may() -> None:
+    others = AgentCapability(MEASURE, "cycles and instructions (CPI)", "a hardware performance counter")
+    found = (AgentCapability(MEASURE, "blame of run-queue waits, by eBPF", "root"), others)
+    assert of_agent(found, {})[0].is_there
+    assert of_agent(found, {BLAME: "--waits"})[0].needs == "--waits"
+    assert of_agent(found, {"cycles": "x"})[1] == others

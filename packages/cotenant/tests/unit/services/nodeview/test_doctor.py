@@ -220,16 +220,17 @@ def test_a_keeper_says_which_capability_it_lacks(tmp_path: Path) -> None:
             self.lacks = ("CAP_SYS_RESOURCE",)
 
         async def describe(self) -> Described:
-            return Described(("kubepods",), frozenset(Knob), False, 1, KubeletFacts(1), self.lacks)
+            return Described(("kubepods",), frozenset(Knob), False, 1, KubeletFacts(1), self.lacks, "--waits")
 
         async def close(self) -> None:
             pass
 
-    bare = NodeFound("v2")
+    bare = NodeFound("v2", run_queue="root")
     seen = asyncio.run(_with_keeper(bare, config(tmp_path, "kubepods"), Answering))
     assert (seen.short_windows, seen.keeper) == ("CAP_SYS_RESOURCE", KeeperFound("", ("kubepods",), frozenset(Knob)))
     without = asyncio.run(_with_keeper(replace(bare, pressure="psi=1"), config(tmp_path, "kubepods"), Answering))
     assert without.short_windows == ""
+    assert seen.run_queue == "--waits"  # not what this process would need
 
 
 def test_a_certificate_that_is_not_there_is_found(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from cotenant.model.machine.node_state import PPM, NodeState, PodUse
 from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended
 from cotenant.policy.interference.series import job_of
+from cotenant.policy.nodeqos.guard.signals import may_be_victim
 from cotenant.policy.nodeqos.io.disk_limits import IoLimits, disk_groups, io_max
 
 RULE = "recovery"
@@ -72,7 +73,7 @@ def _advanced(state: NodeState, settings: RecoverySettings, memory: RecoveryMemo
     known = {incident.victim for incident in open_ones}
     for entry in state.services:
         uid, facts = entry.pod.uid, RecoveryFacts(state, history, cleared, settings)
-        if uid not in known and (facts.in_trouble(uid) or _is_held_for(uid, facts)):
+        if uid not in known and may_be_victim(entry) and (facts.in_trouble(uid) or _is_held_for(uid, facts)):
             opened += 1
             incident, more = step(_opened(entry, history, state, settings, opened), facts)
             cleared = (*cleared, *more)

@@ -58,10 +58,12 @@ class Admitting:
                     continue
                 sort = _class_of(account)
                 if sort not in words:
-                    words[sort] = PodRefused(self._name, *accounting.refusal(account))
+                    message, missing = accounting.refusal(account)
                     self._refused_classes.add(sort)
                     alike = (a for (_, a), fit in zip(lot, fit_flags, strict=True) if not fit and _class_of(a) == sort)
                     self._preempt(tuple(alike), host)
+                    awaited = self._preempting.awaits(account)
+                    words[sort] = PodRefused(self._name, f"{message} {awaited}".rstrip(), missing)
                 refused[position] = words[sort]
             for position, account in lot:
                 # admitted before a more important pod of the batch was found to need the quota

@@ -7,13 +7,16 @@ lower-priority pod of that quota must not take the freed amount. Victims are cho
 chosen, so no node is nominated (quota is not tied to a node). The freed amount is kept by a promise instead: while it
 stands, pods of that quota with lower priority are refused. Pods that are alike preempt together, as many of them as
 evictions can admit. A quota has at most one promise; it ends when its pods are admitted or leave, or after PROMISED_S.
+Where a victim's disruption budget is spent, nobody is evicted: the promise keeps what comes free and says what it
+awaits, whoever is as important and can be helped takes its place, and it is tried again when the budget has room.
 While a pod of the quota is terminating, no further pod is evicted. Pods of the default and the system quota are never
 victims. A Strict gang is chosen only if other pods do not suffice, and is then evicted whole. Only its spare members
 are evicted if a member has too high a priority, is not preemptible or belongs to another quota, or if the disruption
 budgets do not allow evicting the whole gang (refused evictions would leave a part of it). Members scheduled together
 preempt together: in all of their quotas or in none.
-Limits: free room on nodes is not checked; a victim protected by its disruption budget is chosen last, and stays; gang
-members that are scheduled one by one do not preempt here.
+Limits: free room on nodes is not checked; a victim protected by its disruption budget is chosen last; of several that
+one budget lets go one after another, the rest is evicted when it has room again; gang members that are scheduled one by
+one do not preempt here.
 
 Source: Koordinator's elasticquota/preempt.go.
 """
@@ -48,6 +51,7 @@ class Promise:
     until_s: float
     victims: Mapping[str, Account]  # by UID
     together: bool = False  # a gang: it ends with any of them
+    awaited: tuple[str, ...] = ()  # namespace/name of pods whose budgets allow no disruption now; nobody is evicted
 
 
 class QuotaPreempting:
@@ -91,13 +95,23 @@ class QuotaPreempting:
 
     def could_help(self, books: TreeAccounts, account: Account, host: PluginHost) -> bool:
         """Whether evictions in its quota could admit this pod alone."""
-        seen = account.entry.seen
-        if not seen.preempts or account.quota in self._of:
+        seen, promise = account.entry.seen, self._of.get(account.quota)
+        if not seen.preempts or (promise is not None and not _yields(promise, (account,))):
             return False
         members = books.members[account.quota].values()
         if not any(member.node and member.preemptible and _may_evict(account, member) for member in members):
             return False
-        return self._plan(books, books.tree, (account,), "", 0.0, host) is not None
+        plan = self._plan(books, books.tree, (account,), "", 0.0, host)
+        return plan is not None and (promise is None or not _protected(plan, host))
+
+    def awaits(self, account: Account) -> str:
+        """What the evictions for this pod wait for; empty where they wait for nothing."""
+        promise = self._of.get(account.quota)
+        if promise is None or account.uid not in promise.uids or not promise.awaited:
+            return ""
+        first, more = promise.awaited[0], len(promise.awaited) - 1
+        others = f" and {more} more" if more else ""
+        return f"{first}{others} of the same quota would leave for it: that waits for their disruption budgets."
 
     def attempt(
         self,
@@ -130,8 +144,19 @@ class QuotaPreempting:
                 for account in promises[-1].victims.values() if promises and promises[-1].quota == quota else ():
                     tree.release(quota, account.asked, account.preemptible)
                 tree.use(quota, asked)
+        awaited = tuple(sorted({key for promise in promises for key in _protected(promise, host)}))
+        if awaited and any(self._is_of_others(promise) for promise in promises):
+            for promise in promises:
+                self._behind.update(dict.fromkeys(promise.uids, promise.quota))
+            return ()
         found: list[Evict] = []
         for promise in promises:
+            before = self._of.get(promise.quota)
+            if before is not None:
+                self._behind.update(dict.fromkeys(before.uids - promise.uids, promise.quota))
+            if awaited:
+                self._of[promise.quota] = replace(promise, together=together, victims={}, awaited=awaited)
+                continue
             self._of[promise.quota] = replace(promise, together=together)
             what = (
                 f"{name} of the same quota {promise.quota} is more important ({promise.priority}) and does not fit "
@@ -149,13 +174,19 @@ class QuotaPreempting:
         self._ready.difference_update(uids)
         if not all(account.entry.seen.preempts for account in accounts):
             return True
-        if quota in self._of:
+        promise = self._of.get(quota)
+        if promise is not None and not _yields(promise, accounts):
             self._behind.update(dict.fromkeys(uids, quota))
             return True
         if any(member.node and member.entry.seen.terminating for member in books.members[quota].values()):
             self._later.update(dict.fromkeys(uids, quota))
             return True
         return False
+
+    def _is_of_others(self, promise: Promise) -> bool:
+        """Whether what its quota frees is kept for other pods already."""
+        before = self._of.get(promise.quota)
+        return before is not None and before.uids.isdisjoint(promise.uids)
 
     def _plan(
         self,
@@ -302,6 +333,24 @@ def _may_evict(newcomer: Account, other: Account) -> bool:
     """By priority, and as on nodes: best-effort work evicts best-effort work only."""
     new, old = newcomer.entry.seen.pod, other.entry.seen.pod
     return old.priority < new.priority and (old.is_best_effort or not new.is_best_effort)
+
+
+def _yields(promise: Promise, accounts: Sequence[Account]) -> bool:
+    """Whether these pods may preempt although the promise stands: it evicts nobody, and they are its own or as
+    important.
+    """
+    if not promise.awaited:
+        return False
+    return any(account.uid in promise.uids for account in accounts) or all(
+        account.entry.seen.pod.priority >= promise.priority for account in accounts
+    )
+
+
+def _protected(promise: Promise, host: PluginHost) -> tuple[str, ...]:
+    """The victims whose disruption budgets allow no disruption now, by namespace/name."""
+    return tuple(
+        sorted(victim.entry.seen.pod.key for victim in promise.victims.values() if host.breaks_budget(victim.entry))
+    )
 
 
 def may_go_whole(job: PlacedJob, among: Mapping[str, Account], host: PluginHost) -> bool:

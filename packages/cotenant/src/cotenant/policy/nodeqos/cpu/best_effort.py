@@ -41,6 +41,7 @@ from cotenant.policy.nodeqos.cpu.suppression import (
 )
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.nodeqos.guard.policy import Ceiling, GuardMemory, judge
+from cotenant.policy.nodeqos.guard.track import GuardMode
 
 MIN_QUOTA_US = 1000  # the kernel's minimum
 _IDLE = Reason("idle-class", "best-effort work runs only when no service needs the CPU")
@@ -109,7 +110,8 @@ def decide(
             limits, binding = _limits(budget, held, state, config, memory, granted is not None, ceiling)
             reasons.append(limits[0].reason if limits else budget.without_limits(state))
             wanted += limits
-    final, graces, grace = startup_grace.raised(tuple(wanted), state, config.grace, memory.grace)
+    is_cut = ceiling.mode in (GuardMode.CUT, GuardMode.DISABLED)
+    final, graces, grace = startup_grace.raised(tuple(wanted), state, config.grace, memory.grace, is_cut)
     is_same = binding is not None and memory.binding is not None and binding.rule == memory.binding.rule
     since_us = memory.binding_us if is_same else state.at_us
     after = BestEffortCpuMemory(guard, tuple(wanted), grace, binding, since_us)

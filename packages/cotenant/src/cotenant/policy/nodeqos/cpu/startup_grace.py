@@ -2,11 +2,13 @@
 
 A container runtime does a container's start-up work in the container's own group, so under a tight quota that many
 share a container took 14 s from Created to Started. While a best-effort pod is young, the quota of the group that holds
-it is raised by a fixed amount, for two pods at most, only while it is tight, and at most until the pod has used as much
-CPU as a start takes. All of it is paid from two accounts, the pod's tenant's and the node's: what was given is owed and
-is forgiven at a fixed rate, and an account that owes too much gives nothing. So over any time T at most `burst + rate x
-T + one interval's worth` is given, whoever starts what, and a tenant that starts a pod each second lives on its own
-account alone.
+it is raised by a fixed amount, for two pods at most (for one while the guard cuts for a service), only while it is
+tight, and at most until its kubelet says that its containers run, until the pod has used as much CPU as a start takes,
+or until the group has taken so much more for it: a container that spins from its first instruction on never looks
+started by its use, as it shares its quota with others like it. All of it is paid from two accounts, the pod's tenant's
+and the node's: what was given is owed and is forgiven at a fixed rate, and an account that owes too much gives nothing.
+So over any time T at most `burst + rate x T + one interval's worth` is given, whoever starts what, and a tenant that
+starts a pod each second lives on its own account alone.
 Limits: what is given is the group's, so busy pods in it share it; a container that is restarted in an old pod gets
 none, nor does a pod that was there before the agent; pods that no source has named yet share one tenant's account; a
 CPU set of at least two CPUs is never tight.
@@ -22,7 +24,7 @@ from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
 from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.node_pod import NodePod, NodePodPhase
-from cotenant.model.machine.node_state import NodeState, PodUse
+from cotenant.model.machine.node_state import PPM, NodeState, PodUse
 from cotenant.policy.nodeqos.amounts import cpu_text
 
 RULE = "startup-grace"
@@ -42,6 +44,7 @@ class StartupGraceConfig:
     max_pods: int = 2  # at a time
     longest_us: int = 10_000_000  # a pod
     started_us: int = 1_000_000  # a pod that has used this much CPU time has started
+    pod_us: int = 1_000_000  # and for one pod no more CPU time than this is taken
     tight_m: int = 1000  # a group's quota is raised up to this, milli-CPU
     burst_us: int = 4_000_000
     minute_us: int = 4_000_000
@@ -49,7 +52,7 @@ class StartupGraceConfig:
     tenant_minute_us: int = 1_000_000
 
     def __post_init__(self) -> None:
-        for name in ("each_m", "max_pods", "longest_us", "started_us", "tight_m"):
+        for name in ("each_m", "max_pods", "longest_us", "started_us", "pod_us", "tight_m"):
             if getattr(self, name) <= 0:
                 raise InvalidInput(f"grace.{name}", getattr(self, name), "a number above 0")
         for name in ("burst_us", "minute_us", "tenant_burst_us", "tenant_minute_us"):
@@ -64,11 +67,15 @@ class StartupGraceConfig:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A young pod: when it was first seen, and the CPU time that it has used since."""
+    """A young pod: when it was first seen, the CPU time that it has used since, and what its group has taken for it;
+    with what is given for it now, milli-CPU.
+    """
 
     uid: str
     since_us: int
     used_us: int = 0
+    taken_us: int = 0
+    given_m: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +110,26 @@ def lowered(state: NodeState, memory: StartupGraceMemory) -> NodeState:
 
 
 def raised(
-    wanted: tuple[SetKnob, ...], state: NodeState, config: StartupGraceConfig, memory: StartupGraceMemory
+    wanted: tuple[SetKnob, ...],
+    state: NodeState,
+    config: StartupGraceConfig,
+    memory: StartupGraceMemory,
+    pressed: bool = False,
 ) -> tuple[tuple[SetKnob, ...], tuple[Reason, ...], StartupGraceMemory]:
-    """The wanted knobs with the quotas of starting pods raised, and why. The terms of a quota's reason still add up."""
+    """The wanted knobs with the quotas of starting pods raised, and why. The terms of a quota's reason still add up.
+
+    `pressed`: the guard cuts best-effort work for a service now.
+    """
     owed = _owed(state.at_us, config, memory)
     young = _young(state, config, memory) if config.enabled else ()
     entries = {entry.pod.uid: entry for entry in state.best_effort_pods}
     quotas = {knob.target.group: knob for knob in wanted if knob.target.knob is Knob.CPU_MAX}
     given: dict[str, list[tuple[str, int]]] = {}
-    left_m = config.max_m
+    left_m = config.each_m if pressed else config.max_m
     unpaid = 0
+    starting: list[Start] = []
     for start in young:
+        starting.append(start)
         pod = entries[start.uid].pod
         group = _holder(pod, quotas)
         quota = None if group is None else parse_cpu_max(quotas[group].value).cpu_m
@@ -128,6 +144,7 @@ def raised(
             unpaid += 1
             continue
         left_m -= extra_m
+        starting[-1] = replace(start, given_m=extra_m)
         given.setdefault(group, []).append((tenant, extra_m))
     kept = {
         group: Raised(quotas[group].target, *_values(quotas[group], paid), tuple(paid)) for group, paid in given.items()
@@ -135,7 +152,7 @@ def raised(
     after = StartupGraceMemory(
         state.at_us,
         frozenset(entry.pod.uid for entry in state.pods),
-        young,
+        tuple(starting),
         tuple(kept[group] for group in sorted(kept)),
         tuple(sorted(owed.items())),
     )
@@ -148,20 +165,38 @@ def _young(state: NodeState, config: StartupGraceConfig, memory: StartupGraceMem
         return ()
     passed_us = max(0, state.at_us - memory.at_us)
     before = {element.uid: element for element in memory.starting}
+    shares = {raised.target.group: _taken_ppm(raised, state) for raised in memory.raised}
     found = []
     for entry in state.best_effort_pods:
         uid = entry.pod.uid
         if (
             entry.pod.phase is not NodePodPhase.RUNNING
             or not entry.pod.group
+            or entry.pod.has_started
             or (uid in memory.known and uid not in before)
         ):
             continue
         start = before.get(uid, Start(uid, state.at_us))
-        start = Start(uid, start.since_us, start.used_us + _used_us(entry, passed_us))
-        if state.at_us - start.since_us < config.longest_us and start.used_us < config.started_us:
+        holder = _holder(entry.pod, shares)
+        taken_us = 0 if holder is None else start.given_m * passed_us // 1000 * shares[holder] // PPM
+        start = Start(uid, start.since_us, start.used_us + _used_us(entry, passed_us), start.taken_us + taken_us)
+        is_spent = start.used_us >= config.started_us or start.taken_us >= config.pod_us
+        if state.at_us - start.since_us < config.longest_us and not is_spent:
             found.append(start)
     return tuple(sorted(found, key=lambda element: (element.since_us, element.uid)))
+
+
+def _taken_ppm(raised: Raised, state: NodeState) -> int:
+    """The share of a raise that its group has used; all of it where its use is not known."""
+    group = raised.target.group
+    if group == state.best_effort_group:
+        used_m = state.best_effort.cpu_m if state.best_effort is not None else None
+    else:
+        used_m = next((entry.use.cpu_m for entry in state.best_effort_pods if entry.pod.group == group), None)
+    without_m, with_m = parse_cpu_max(raised.without).cpu_m or 0, parse_cpu_max(raised.value).cpu_m or 0
+    if used_m is None or with_m <= without_m:
+        return PPM
+    return min(PPM, max(0, used_m - without_m) * PPM // (with_m - without_m))
 
 
 def _used_us(entry: PodUse, passed_us: int) -> int:

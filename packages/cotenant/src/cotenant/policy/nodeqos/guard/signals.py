@@ -6,7 +6,8 @@ available signal in the order latency, run delay, PSI; the reason names it. Wher
 cuts best-effort work, it only stops its growth. A pod without an objective is a victim only where it waits for long in
 absolute time, not only relative to its use. Where the probe recorded which groups ran meanwhile, only waiting behind
 best-effort work counts. Pods throttled by their own quota, and nodes where best-effort work hardly runs, are not
-attributed to it.
+attributed to it. The product's own pods are no victims unless somebody gave them an objective: an agent works more
+where best-effort work starts and stops, and would hold it for that.
 Limits: without the probe, a service that saturates its own threads shows run delay that no other pod causes;
 best-effort work is then cut needlessly. In a virtual machine whose CPU time was stolen by the hypervisor a moment ago,
 latency alone is not sufficient either: it cuts only if the pod also waited for a CPU.
@@ -72,7 +73,13 @@ def protected(state: NodeState) -> tuple[PodUse, ...]:
         for entry in state.services
         if (entry.pod.qos in _PROTECTED or entry.pod.objective_p99_us is not None or _measured(entry))
         and entry.pod.phase is not NodePodPhase.OVER
+        and may_be_victim(entry)
     )
+
+
+def may_be_victim(entry: PodUse) -> bool:
+    """Whether what a pod suffers is asked for: not of the product's own pods without an objective."""
+    return not entry.pod.is_product or has_objective(entry)
 
 
 def has_objective(entry: PodUse) -> bool:

@@ -5,7 +5,8 @@ The checkpoint of the CPU manager is root's, the configuration file may be elsew
 the kubelet knows what it runs with. Three sources, the better one wins: files, then what the keeper reads as root, then
 `/configz` by way of the API server, which needs the right `get nodes/proxy` and is asked only where the configuration
 says so.
-Limits: each is asked every half minute; while one is away its last answer counts.
+Limits: each is asked every half minute, and sooner while one does not answer, as a keeper that starts beside its agent;
+while one is away its last answer counts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from cotenant.model.errors import CotenantError
 from cotenant.model.kubelet.facts import KubeletFacts
 
 EVERY_S = 30.0
+FIRST_AGAIN_S = 1.0  # where one did not answer; doubled up to EVERY_S
 _log = logging.getLogger(__name__)
 
 
@@ -32,11 +34,13 @@ class KubeletOfNode:
         version: Callable[[], tuple[int, int] | None] = lambda: None,
         keeper: Callable[[], Awaitable[KubeletFacts]] | None = None,
         configz: Callable[[], Awaitable[bytes]] | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._files = files
         self._version = version
         self._keeper = keeper
         self._configz = configz
+        self._sleep = sleep
         self._of_keeper = KubeletFacts()
         self._of_kubelet = KubeletFacts()
         self._problems: dict[str, str] = {}
@@ -53,9 +57,15 @@ class KubeletOfNode:
 
     async def run(self) -> None:
         """Ask, until cancelled."""
+        again_s = FIRST_AGAIN_S
         while True:
             await self.ask()
-            await asyncio.sleep(EVERY_S)
+            if self._problems:
+                await self._sleep(again_s)
+                again_s = min(EVERY_S, 2 * again_s)
+            else:
+                again_s = FIRST_AGAIN_S
+                await self._sleep(EVERY_S)
 
     async def ask(self) -> None:
         """Once. What does not answer is logged, once, and its last answer counts."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.instructions import Instructions
@@ -43,6 +43,7 @@ class Ticker:
         observe: Observe = lambda part, seconds: None,
         sampled: Callable[[NodeSample], None] = lambda sample: None,
         cpus: Sequence[LogicalCpu] = (),
+        before_sample: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.agent = agent
         self.actor = actor
@@ -59,6 +60,7 @@ class Ticker:
         self._observe = observe
         self._sampled = sampled
         self._cpus = tuple(cpus)
+        self._before_sample = before_sample
         self._is_slow = False
         self._began_s = float("-inf")
         self._lock = asyncio.Lock()
@@ -108,7 +110,10 @@ class Ticker:
 
     async def tick(self) -> None:
         """One tick. Raises any error."""
-        began_s = self._began_s = self._monotonic()
+        self._began_s = self._monotonic()
+        if self._before_sample is not None:
+            await self._before_sample()
+        began_s = self._monotonic()
         sample, values = await self._read(self.agent.groups(), self.agent.knobs_to_read())
         read_s = self._monotonic()
         self._is_slow = read_s - began_s > SLOW_S

@@ -1,8 +1,9 @@
 """Writes this node's NodeResourceTopology: its CPUs, their assignment to pods, and the resources of its NUMA nodes.
 
 A scheduler assigns CPUs only where a node reports them, and a CPU may go offline at any time. The machine is read each
-period; the object is created where it does not exist, and patched where it differs: our annotations, and the zones
-where no other agent has written any. CPUs assigned by the kubelet's static policy are reported as such, so that they
+period, and at once where the facts about the kubelet change, which a keeper tells some seconds after the start; the
+object is created where it does not exist, and patched where it differs: our annotations, and the zones where no other
+agent has written any. CPUs assigned by the kubelet's static policy are reported as such, so that they
 are not assigned again, and its policies, where they are known: by them schedulers leave its CPUs to it.
 Limits: of reserved CPUs, those that the agent's or the kubelet's configuration names; where the kind is not installed,
 that is logged once and retried each period.
@@ -11,7 +12,8 @@ Source: Koordinator, koordlet's NodeResourceTopology (names of annotations; zone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
@@ -46,6 +48,7 @@ from cotenant.model.quantities import format_bytes
 from cotenant.services.agent.reports.object_writer import ObjectWriter
 
 PERIOD_S = 60.0
+LOOK_S = 2.0  # between two looks at the facts about the kubelet
 _POLICIES = {"none": "None", "best-effort": "BestEffort", "restricted": "Restricted"}
 
 
@@ -63,6 +66,7 @@ class NodeTopologyWriter(ObjectWriter):
         memory: Callable[[], Sequence[tuple[int, int]]] = read_memory_bytes,
         kubelet: Callable[[], KubeletFacts] = KubeletFacts,
         model: Callable[[Sequence[LogicalCpu]], CpuInfo | None] = read_cpu_model,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         super().__init__(NODE_TOPOLOGIES.name, client, node, PERIOD_S)
         self._pods = pods
@@ -71,12 +75,27 @@ class NodeTopologyWriter(ObjectWriter):
         self._memory = memory
         self._kubelet = kubelet
         self._model = model
+        self._sleep = sleep
+        self._facts = KubeletFacts()  # of the last write, or the last try
+
+    async def run(self) -> None:
+        """Write, until cancelled."""
+        while True:
+            await self.write()
+            await self.rest()
+
+    async def rest(self) -> None:
+        """Until the next write is due: a period, or less where the facts about the kubelet change."""
+        for _ in range(round(self.period_s / LOOK_S)):
+            await self._sleep(LOOK_S)
+            if self._kubelet() != self._facts:
+                return
 
     async def _update(self) -> bool | None:
-        cpus = tuple(self._cpus())
+        cpus, kubelet = tuple(self._cpus()), self._kubelet()
+        self._facts = kubelet
         if not cpus:
             return None
-        kubelet = self._kubelet()
         annotations = annotations_of(cpus, tuple(self._pods()), tuple(self._reserved()), kubelet)
         model = self._model(cpus)
         if model is not None:

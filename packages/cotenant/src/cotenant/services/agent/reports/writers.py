@@ -45,7 +45,7 @@ class ObjectWriters:
         if self.prediction is not None:
             work["prediction"] = self.prediction.run()
         if self.node_topology is not None:
-            work["NodeResourceTopology"] = _write_node_topology(self.node_topology)
+            work["NodeResourceTopology"] = self.node_topology.run()
         if self.devices is not None:
             work["Device"] = _write_devices(self.devices)
         return work
@@ -116,12 +116,6 @@ async def _write_node_metric(writer: NodeMetricWriter) -> None:
     while True:
         await asyncio.sleep(writer.period_s)
         await writer.write()
-
-
-async def _write_node_topology(writer: NodeTopologyWriter) -> None:
-    while True:
-        await writer.write()
-        await asyncio.sleep(writer.period_s)
 
 
 async def _write_devices(writer: DeviceWriter) -> None:

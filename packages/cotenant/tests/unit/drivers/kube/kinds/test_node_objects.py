@@ -7,6 +7,8 @@ import pytest
 
 from cotenant.drivers.kube.kinds.node import NodeObject, allocatable_of
 from cotenant.drivers.kube.kinds.pod.on_node import NodePodObject, declared
+from cotenant.drivers.kubelet.declared import merged
+from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import Allocatable
 
 
@@ -44,3 +46,22 @@ def test_how_fast_its_cpus_are(text: str, milli: int) -> None:
 def test_addresses_of_its_own(spec: str, addresses: tuple[str, ...]) -> None:
     text = f'{{"spec": {spec}, "status": {{"podIPs": [{{"ip": "10.0.0.7"}}, {{"ip": "fd00::7"}}]}}}}'
     assert declared(msgspec.json.decode(text.encode(), type=NodePodObject)).addresses == addresses
+
+
+@pytest.mark.parametrize(
+    ("states", "has_started"),
+    [
+        ("", False),
+        ('{"name": "a", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}', False),
+        ('{"name": "a", "state": {"running": {}}}, {"name": "b", "state": {"waiting": {"reason": "x"}}}', False),
+        ('{"name": "a", "state": {"running": {}}}, {"name": "b", "state": {"terminated": {"exitCode": 0}}}', True),
+        ('{"name": "a", "state": {"running": {}}}, {"name": "b"}', False),
+    ],
+    ids=["no status", "one of two", "one waits", "one is over", "no state"],
+)
+def test_whether_its_containers_were_started(states: str, has_started: bool) -> None:
+    spec = '{"containers": [{"name": "a"}, {"name": "b"}]}'
+    text = f'{{"spec": {spec}, "status": {{"containerStatuses": [{states}]}}}}'
+    found = declared(msgspec.json.decode(text.encode(), type=NodePodObject))
+    assert found.has_started is has_started
+    assert merged(NodePod("u", "ns", "n", "pods/u"), found).has_started is has_started

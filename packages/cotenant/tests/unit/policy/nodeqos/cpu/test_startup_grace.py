@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tests.unit.policy.nodeqos.nodes import in_use, node
+from tests.unit.policy.nodeqos.nodes import health, in_use, node
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
@@ -19,6 +19,7 @@ from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig, BestEffortCpuMemory, decide
 from cotenant.policy.nodeqos.cpu.startup_grace import RULE, StartupGraceConfig
 from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig, SuppressionForm
+from cotenant.policy.nodeqos.guard.track import GuardMode
 
 GROUP = "kubepods/besteffort"
 CONFIG = BestEffortCpuConfig(suppress=SuppressConfig(form=SuppressionForm.QUOTA))
@@ -101,6 +102,41 @@ def test_it_ends_when_the_pod_has_used_what_a_start_takes() -> None:
     one = Node()
     one.tick(batch("old"))
     assert [one.quota_m(batch("old"), batch("new", 300)) for _ in range(5)] == [400, 400, 400, 200, 200]
+
+
+def test_it_ends_when_the_kubelet_says_that_the_containers_run() -> None:
+    one = Node()
+    one.tick(batch("old"))
+    assert one.quota_m(batch("old"), batch("new")) == 400
+    assert one.quota_m(batch("old"), batch("new", has_started=True)) == 200
+    assert one.quota_m(batch("old"), batch("new")) == 200  # one of its containers is made again
+
+
+def test_a_pod_that_spins_beside_others_costs_what_a_start_may_take_and_no_more() -> None:
+    one = Node()
+    one.tick(batch("old", 190))
+    given = [one.quota_m(batch("old", 300), batch("new", 100)) for _ in range(12)]
+    assert given == [400] * 5 + [200] * 7  # 0.2 CPU for five seconds: its own use, 0.1 CPU, says nothing for ten
+    assert one.memory.grace.starting == ()
+
+
+def test_of_what_the_group_did_not_take_nothing_is_counted() -> None:
+    one = Node()
+    one.tick(batch("old"))
+    assert [one.quota_m(batch("old", 150), batch("new", 20)) for _ in range(10)][:9] == [400] * 9
+
+
+def test_while_the_guard_cuts_for_a_service_only_one_pod_at_a_time_gets_it() -> None:
+    one = Node()
+    one.tick(batch("old", 190))
+    calm = one.quota_m(batch("old", 190), batch("a", tenant="a"), batch("b", tenant="b"))
+    slow = in_use("slow", 10, objective_p99_us=50_000, health=health(90_000, over=500))
+    pods = [slow, batch("old", 190), batch("a", tenant="a"), batch("b", tenant="b"), batch("c", tenant="c")]
+    one.tick(*pods)
+    (wanted,) = [knob for knob in one.memory.wanted if knob.target == QUOTA]
+    cut_m = parse_cpu_max(wanted.value).cpu_m or 0
+    assert (calm, one.memory.guard.objectives.mode) == (600, GuardMode.CUT)
+    assert parse_cpu_max(one.knobs[QUOTA]).cpu_m == cut_m + 200
 
 
 @pytest.mark.parametrize(("web_m", "quota_m"), [(1100, 400), (400, 1000), (0, 1300)])

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.unit.policy.nodeqos.nodes import SECOND_US, health, in_use, node
 
+from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import NodePodPhase
@@ -41,6 +43,26 @@ def test_ended_pods_are_not_protected() -> None:
     over = in_use("web", 0, health=health(5000), objective_p99_us=OBJECTIVE_US, phase=NodePodPhase.OVER)
     (ceiling,), _ = run([node([over, in_use("batch", 8000, QoSClass.BE)])])
     assert ceiling.mode is GuardMode.OFF
+
+
+PRODUCT = Labels.of({"app.kubernetes.io/part-of": "cotenant"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "mode"),
+    [
+        ({}, GuardMode.CUT),
+        ({"ours": True}, GuardMode.OFF),
+        ({"labels": PRODUCT}, GuardMode.OFF),
+        ({"labels": Labels.of({"app.kubernetes.io/part-of": "shop"})}, GuardMode.CUT),
+        ({"labels": PRODUCT, "objective_p99_us": OBJECTIVE_US, "health": health(2500)}, GuardMode.CUT),
+    ],
+    ids=["anybody's", "the agent's own", "another part of the product", "of another product", "with an objective"],
+)
+def test_the_products_own_pods_are_no_victims_without_an_objective(fields: dict[str, Any], mode: GuardMode) -> None:
+    waiting = in_use("agent", 100, signals={"run_delay_ppm": 119_000}, **fields)
+    (ceiling,), _ = run([node([waiting, in_use("batch", 8000, QoSClass.BE)])])
+    assert ceiling.mode is mode
 
 
 def test_it_starts_without_a_limit_and_cuts_at_once_to_half_of_what_is_used() -> None:

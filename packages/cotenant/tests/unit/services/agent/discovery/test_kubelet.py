@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.services.agent.discovery.kubelet import KubeletOfNode
+from cotenant.services.agent.discovery.kubelet import EVERY_S, KubeletOfNode
 
 T = TypeVar("T")
 CONFIGZ = b'{"kubeletconfig":{"topologyManagerPolicy":"restricted"}}'
@@ -61,3 +62,20 @@ def test_each_source_is_asked_where_it_is_the_only_one() -> None:
     asyncio.run(keeper.ask())
     asyncio.run(configz.ask())
     assert (keeper().systemd, configz().topology_manager) == (252, "restricted")
+
+
+def test_a_keeper_that_starts_later_is_asked_again_within_seconds_and_one_that_stays_away_ever_more_seldom() -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 9:
+            raise asyncio.CancelledError
+
+    away: list[KubeletFacts | CotenantError] = [Transient("no socket yet")]
+    here: list[KubeletFacts | CotenantError] = [KubeletFacts(cpu_manager="static")]
+    found = KubeletOfNode(KubeletFacts, keeper=answers(*(2 * away + here + 6 * away)), sleep=sleep)
+    with suppress(asyncio.CancelledError):
+        asyncio.run(found.run())
+    assert slept == [1.0, 2.0, EVERY_S, 1.0, 2.0, 4.0, 8.0, 16.0, EVERY_S]
+    assert found().cpu_manager == "static"

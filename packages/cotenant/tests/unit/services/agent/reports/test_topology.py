@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.fakes.cluster.cpu_cluster import cpus
 
+from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kubelet.cpu_manager import CpuManager, read_cpu_manager
 from cotenant.drivers.proc.topology import read_memory_bytes
 from cotenant.model.cpus.reported import (
@@ -19,7 +22,7 @@ from cotenant.model.cpus.reported import (
 )
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.services.agent.reports.topology import annotations_of, policies_of, zones
+from cotenant.services.agent.reports.topology import PERIOD_S, NodeTopologyWriter, annotations_of, policies_of, zones
 
 
 def pod(name: str, *own: int) -> NodePod:
@@ -103,3 +106,25 @@ def test_memory_of_numa_nodes(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "meminfo").write_text(text)
     assert read_memory_bytes(str(tmp_path)) == ((1, 2048),)
+
+
+@pytest.mark.parametrize(("known_after", "looks"), [(None, 30), (3, 3)], ids=["as before", "the keeper answers"])
+def test_what_the_kubelet_gives_is_written_as_soon_as_it_is_known(known_after: int | None, looks: int) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    def kubelet() -> KubeletFacts:
+        is_known = known_after is not None and len(slept) >= known_after
+        return KubeletFacts(cpu_manager="static") if is_known else KubeletFacts()
+
+    writer = NodeTopologyWriter(cast("Client", None), "n", tuple, cpus=tuple, kubelet=kubelet, sleep=sleep)
+
+    async def scenario() -> None:
+        await writer.write()
+        await writer.rest()
+
+    asyncio.run(scenario())
+    assert len(slept) == looks
+    assert sum(slept) <= PERIOD_S

@@ -65,11 +65,19 @@ class NodePodSpec(ApiStruct, frozen=True):
     overhead: Quantities = None
 
 
+class NodeContainerState(ApiStruct, frozen=True):
+    """What a container does: it waits where neither is there."""
+
+    running: dict[str, object] | None = None
+    terminated: dict[str, object] | None = None
+
+
 class NodeContainerStatus(ApiStruct, frozen=True):
     """A container as it runs."""
 
     name: str = ""
     container_id: Text = field(default=None, name="containerID")
+    state: NodeContainerState | None = None
 
 
 class PodAddress(ApiStruct, frozen=True):
@@ -123,6 +131,7 @@ def declared(obj: NodePodObject) -> DeclaredPod:
         kubernetes_qos=_KUBERNETES_QOS.get(status.qos_class or ""),
         containers=read,
         phase=_phase(obj),
+        has_started=_has_started(spec, status),
         # in the host's network its address is the node's
         addresses=()
         if spec.host_network
@@ -166,6 +175,16 @@ def _phase(obj: NodePodObject) -> NodePodPhase:
     if obj.status is not None and obj.status.phase in ("Succeeded", "Failed"):
         return NodePodPhase.OVER
     return NodePodPhase.RUNNING if obj.metadata.deletion_timestamp is None else NodePodPhase.TERMINATING
+
+
+def _has_started(spec: NodePodSpec, status: NodePodStatus) -> bool:
+    """Whether each container runs, or ran; sidecars and init containers were before these."""
+    began = {
+        entry.name
+        for entry in status.container_statuses or ()
+        if entry.state is not None and (entry.state.running is not None or entry.state.terminated is not None)
+    }
+    return bool(spec.containers) and all(container.name in began for container in spec.containers)
 
 
 def _container(spec: NodeContainerSpec, container_id: str) -> DeclaredContainer:
