@@ -9,7 +9,7 @@ from pathlib import Path
 from cotenant.model.document import parse
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
-from cotenant.services.fleet.templates import compose, notes, values
+from cotenant.services.fleet.templates import compose, notes, values, variables
 
 _OTHER = re.compile(r"[^a-z0-9_-]+")
 
@@ -33,9 +33,9 @@ def name_of_file(path: Path) -> str:
 
 def template_of(text: bytes, where: str, environment: Mapping[str, str], name: str) -> GroupTemplate:
     """The group of a text. Raises `InvalidInput`."""
-    given = parse(text, where)
+    given = parse(text, where, with_core_scalars=True)
     if isinstance(given, Mapping) and "services" in given:
-        given = values.interpolated(given, environment)
+        given = variables.interpolated(given, environment)
         values.refuse_unknown(where, given, compose.FILE_KEYS)
         services = values.mapping("services", given["services"])
         return GroupTemplate(_name(given, name), _known(compose.containers_of(services, environment)))
