@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.template import GroupTemplate, HealthCheck, PortMapping, start_order
-from cotenant.services.fleet.templates.group_file import template_of
+from cotenant.services.fleet.templates.group_file import named_by_file, read_template, template_of
 
 
 def read(text: str, **environment: str) -> GroupTemplate:
@@ -103,6 +105,23 @@ def test_anchors_and_merged_keys() -> None:
         {"LANG": "C", "ROLE": "web"},
         {"LANG": "C", "ROLE": "base"},
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("{name: '${PROJECT:-front}', services: {web: {image: x}}}", "front"),
+        ("{name: 2024-01-01, services: {web: {image: x}}}", "2024-01-01"),
+        ("{name: back, containers: [{appkey: web, image: x}]}", "back"),
+        ("services: {web: {image: x}}", "my-shop"),
+        ("- {appkey: web, image: x}", "my-shop"),
+    ],
+)
+def test_a_group_goes_down_by_the_file_that_it_came_up_by(tmp_path: Path, text: str, name: str) -> None:
+    file = tmp_path / "My.Shop.yml"
+    file.write_text(text)
+    assert read_template(file, {}).name == named_by_file(file, {}) == name
+    assert named_by_file(tmp_path / "gone.yml", {}) == "gone"
 
 
 def test_restarts_of_compose_may_be_bounded() -> None:
