@@ -25,12 +25,17 @@ from cotenant.model.errors import InvalidInput
 T = TypeVar("T")
 
 
-def parse(text: bytes, name: str, is_toml: bool = False) -> object:
-    """What a text holds; YAML, of which JSON is a part, unless `is_toml`. `name` is the field in errors. Raises
-    `InvalidInput`.
+def parse(text: bytes, name: str, is_toml: bool = False, *, with_core_scalars: bool = False) -> object:
+    """What a text holds; YAML, of which JSON is a part, unless `is_toml`. `name` is the field in errors.
+
+    `with_core_scalars`: as in `load_yaml`. Raises `InvalidInput`.
     """
     try:
-        return msgspec.toml.decode(text) if is_toml else msgspec.yaml.decode(text)
+        if is_toml:
+            return msgspec.toml.decode(text)
+        from cotenant.model.yaml_text import load_yaml  # commands that read no YAML start without it
+
+        return load_yaml(text, with_core_scalars=with_core_scalars)
     except Exception as error:  # of YAML's dates, numbers and tags Python itself complains, in many ways
         raise InvalidInput(name, _one_line(error), "TOML" if is_toml else "YAML") from error
 

@@ -236,14 +236,30 @@ def hosts(
 
 
 @app.command
-def inspect(guid: Guid, /, *, connection: BusAddress = _BUS, json: Json = False) -> int:
-    """All that is known of a container or an agent."""
+def inspect(
+    guid: Annotated[str, Parameter(help="Guid of a container or an agent, or a group's file or name.")],
+    /,
+    *,
+    connection: BusAddress = _BUS,
+    json: Json = False,
+) -> int:
+    """All that is known of a container, an agent or a group."""
     from cotenant.cli.fleet import showing
-    from cotenant.model.fleet.requests import Inspect, Inspected
-    from cotenant.services.fleet.operator import ask_controller
+    from cotenant.model.fleet.refusal import NoSuchGuid
+    from cotenant.model.fleet.requests import Inspect, Inspected, List
+    from cotenant.services.fleet.operator import ask_controller, group_name, list_all
 
-    answer = ask_controller(bus_options(connection), "inspect", Inspect(guid), Inspected)
-    return showing.show_inspected(guid, answer, json)
+    group = group_name(guid)
+    try:
+        if group != guid:
+            raise NoSuchGuid(f"nothing in this fleet is called {group}")
+        answer = ask_controller(bus_options(connection), "inspect", Inspect(guid), Inspected)
+        return showing.show_inspected(guid, answer, json)
+    except NoSuchGuid:
+        listed = list_all(bus_options(connection), List(group))
+        if not listed.groups:
+            raise
+    return showing.show_group(listed, json)
 
 
 @app.command

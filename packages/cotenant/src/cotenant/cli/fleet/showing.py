@@ -99,6 +99,26 @@ def show_inspected(guid: str, answer: Inspected, as_json: bool) -> int:
     return 0
 
 
+def show_group(listed: Listed, as_json: bool) -> int:
+    """One group: where it is to be, and each member, there or not."""
+    (group,) = listed.groups
+    if as_json:
+        _print_json(group)
+        return 0
+    there = {
+        status.guid: f"{status.state.value}{f' ({status.detail})' if status.detail else ''}"
+        for host in listed.hosts
+        for status in (host.beat.containers if host.beat is not None else ())
+    }
+    hosts = {host.registration.guid: host.registration.hostname for host in listed.hosts}
+    print(group.name)
+    print(f"  state: {'up' if group.done and group.goal == 'up' else _group(group).partition(': ')[2]}")
+    for member in group.members:
+        place = f"{member.image}, on {hosts.get(member.agent, member.agent)}"
+        print(printable(f"  {member.appkey}: {member.guid}, {there.get(member.guid, 'not there')}, {place}"))
+    return 0
+
+
 def show_limits(guid: str, answer: Limited, as_json: bool) -> int:
     """What stands."""
     if as_json:

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from cotenant.drivers.otlp.resources import FAILED_FROM, answer_code, peer_of, source_of
+from cotenant.drivers.otlp.resources import CODE_KEYS, FAILED_FROM, answer_code, peer_of, source_of
 from cotenant.drivers.otlp.validity import (
     BAD_PARENT_ID,
     BAD_SPAN_ID,
@@ -28,7 +28,9 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.spans import SpanBatch, SpanKind, SpanSource, columns_of
 
 _UNSET, _ERROR = 0, 2  # Status.StatusCode
-_ANSWERED = (SpanKind.SERVER, SpanKind.CLIENT)
+_ANSWERED = (int(SpanKind.SERVER), int(SpanKind.CLIENT))
+_CALLING = (int(SpanKind.CLIENT), int(SpanKind.PRODUCER))
+_CODES = tuple(key.encode() for key in CODE_KEYS)
 _LATEST_NS = (1 << 63) - 1
 
 
@@ -60,11 +62,13 @@ def _batch(spans: list[tuple[int, Span]], sources: tuple[SpanSource, ...]) -> Sp
         offset += len(message)
         columns.source[row] = source
         columns.name[row] = names.setdefault(span.name, len(names))
-        columns.kind[row] = span.kind if 0 <= span.kind <= SpanKind.CONSUMER else SpanKind.UNSPECIFIED
-        columns.failed[row] = span.status.code == _ERROR
-        if span.status.code == _UNSET and columns.kind[row] in _ANSWERED:
-            columns.failed[row] = answer_code(span.attributes) >= FAILED_FROM
-        if columns.kind[row] in (SpanKind.CLIENT, SpanKind.PRODUCER):
+        kind = span.kind if 0 <= span.kind <= SpanKind.CONSUMER else SpanKind.UNSPECIFIED
+        columns.kind[row] = kind
+        status = span.status.code
+        columns.failed[row] = status == _ERROR
+        if status == _UNSET and kind in _ANSWERED and any(code in message for code in _CODES):
+            columns.failed[row] = answer_code(span.attributes) >= FAILED_FROM  # an object of each attribute costs more
+        if kind in _CALLING:
             peer, columns.to_database[row] = peer_of(span.attributes)
             columns.peer[row] = names.setdefault(peer, len(names)) if peer else -1
         faults[row] = _fault(span)

@@ -158,10 +158,11 @@ def _fill_span(
     while at < end:
         number, wire, value, at = read_field(data, at, end)
         if wire == LENGTH:
-            attributes += number == 9
-            events += number == 11
-            links += number == 13
-            if number == 1:
+            if number == 9:
+                attributes += 1
+                if at - value > 2 and data[value] == _KEY_FIRST and data[value + 1] in _CODE_SIZES:
+                    answer = max(answer, _answer_code(data, value, at))
+            elif number == 1:
                 good_trace = at - value == 16
                 if good_trace:
                     columns.trace_high[row] = _big_endian(data, value)
@@ -181,8 +182,8 @@ def _fill_span(
                     if field == 3 and kind == VARINT:
                         code, _ = read_varint(data, content, value)
                         status = np.int32(code & np.uint64(0xFFFFFFFF))
-            elif number == 9 and at - value > 2 and data[value] == _KEY_FIRST and data[value + 1] in _CODE_SIZES:
-                answer = max(answer, _answer_code(data, value, at))
+            events += number == 11
+            links += number == 13
         elif wire == FIXED64:
             if number == 7:
                 start_ns = _little_endian(data, value)

@@ -81,6 +81,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
         client = await _client(config, stack)
         discovery_due = asyncio.Event()
         sources, background, tree = _sources(config, layout, stack, client, discovery_due)
+        sources |= _docker(config, stack)
         node = _cluster_node(config, client, background)
         permissions = _permissions(client, background)
         kubelet = _kubelet(config, layout, keeper, client, node)
@@ -253,6 +254,17 @@ def _sources(
         pods = ClusterPods(client, config.node, groups, discovery_due.set, belief)
         return {"cluster": pods, **found}, {"pods of the cluster": pods.run}, tree
     return {**found, "runtime" if asked.runtime else "kubepods": groups}, {}, tree
+
+
+def _docker(config: AgentConfig, stack: AsyncExitStack) -> dict[str, PodDiscovery]:
+    if config.sources.docker is None:
+        return {}
+    from cotenant.drivers.docker.client import DockerClient  # an HTTP client, of some 15 MiB
+    from cotenant.drivers.docker.discovery import DockerPods
+
+    client = DockerClient(config.sources.docker, timeout_s=10.0)
+    stack.push_async_callback(client.close)
+    return {"docker": DockerPods(client)}
 
 
 def _asks_for_kubelet(config: AgentConfig) -> bool:

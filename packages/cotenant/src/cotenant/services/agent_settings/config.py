@@ -136,6 +136,7 @@ class SourceSettings:
     kubepods: bool = False  # the groups of kubelet
     runtime: Path | None = None  # the container runtime's CRI socket
     pod_info: Path | None = None  # kubelet's folder of pods, where each has a pod.info file
+    docker: Path | None = None  # the socket of Docker's API, of dockerd or podman
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

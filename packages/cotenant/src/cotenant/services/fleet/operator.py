@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +14,13 @@ from typing import TypeVar
 
 from cotenant.drivers.nats.client import connect
 from cotenant.drivers.nats.contract import Bus
-from cotenant.model.document import parse
 from cotenant.model.errors import Transient
 from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.refusal import NobodyAnswers, Overdue
 from cotenant.model.fleet.requests import Down, List, Listed, Restart, Up
 from cotenant.services.fleet.places import BusOptions, access_of
 from cotenant.services.fleet.rpc import call, new_key
-from cotenant.services.fleet.templates.group_file import name_of_file
+from cotenant.services.fleet.templates.group_file import named_by_file
 
 T = TypeVar("T")
 _CONNECT_S = 3.0
@@ -101,8 +101,4 @@ def list_all(options: BusOptions, wanted: List) -> Listed:
 def group_name(given: str) -> str:
     """A group's name, where its file was given."""
     path = Path(given)
-    if path.suffix not in (".yml", ".yaml"):
-        return given
-    found = parse(path.read_bytes(), given) if path.exists() else None
-    named = found.get("name") if isinstance(found, Mapping) else None
-    return str(named) if named else name_of_file(path)
+    return named_by_file(path, os.environ) if path.suffix in (".yml", ".yaml") else given

@@ -11,7 +11,7 @@ from cotenant.cli.fleet import showing
 from cotenant.cli.main import main
 from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.host import FunctionHealth, Heartbeat, HostContainer, Registration
-from cotenant.model.fleet.requests import GroupRow, HostRow, Listed, Spread
+from cotenant.model.fleet.requests import GroupRow, HostRow, Listed, Member, Spread
 from cotenant.model.fleet.states import AgentState, ContainerState
 
 WEB = HostContainer(
@@ -61,6 +61,23 @@ def test_containers_and_hosts(capsys: pytest.CaptureFixture[str], monkeypatch: p
         assert word in shown
     showing.show_hosts(listed, True)
     assert json.loads(capsys.readouterr().out)["hosts"][0]["state"] == "away"
+
+
+def test_a_group_with_members_that_are_there_and_not(capsys: pytest.CaptureFixture[str]) -> None:
+    members = (Member("web-1", "agent-a", "web", "web:1"), Member("db-2", "agent-b", "db", "db:1"))
+    listed = Listed((HostRow(HOST, AgentState.ALIVE, 0.1, BEAT),), (GroupRow("shop", "up", True, "", 2, members),))
+    assert showing.show_group(listed, False) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "shop",
+        "  state: up",
+        "  web: web-1, Ready, web:1, on host-a",
+        "  db: db-2, not there, db:1, on agent-b",
+    ]
+    undone = Listed((), (GroupRow("shop", "gone", True, "start of web: no", 2),))
+    showing.show_group(undone, False)
+    assert capsys.readouterr().out == "shop\n  state: undone: start of web: no\n"
+    showing.show_group(listed, True)
+    assert json.loads(capsys.readouterr().out)["members"][1]["guid"] == "db-2"
 
 
 def test_a_configuration_that_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,29 +107,20 @@ def test_numbers_have_at_most_five_digits() -> None:
             values.number("x", wrong, "n")
 
 
-def test_variables_are_replaced_wherever_texts_are() -> None:
-    ours = {"A": "1", "EMPTY": ""}
-    given = {"k": ["$A", {"d": "${A}-$$A"}], "n": 5, "none": None, "plain": "a"}
-    assert values.interpolated(given, ours) == {"k": ["1", {"d": "1-$A"}], "n": 5, "none": None, "plain": "a"}
-    for written, found in (
-        ("${B:-x}", "x"), ("${B-x}", "x"), ("${EMPTY:-x}", "x"), ("${EMPTY-x}", ""), ("${A:-x}", "1"),
-        ("${A:?no}", "1"), ("${EMPTY?no}", ""), ("${B:-}", ""),
-    ):  # fmt: skip
-        assert values.interpolated(written, ours) == found, written
+def test_truth_values_may_be_texts() -> None:
+    assert [values.flag("x", given) for given in (True, False, "yes", "No", "on", "FALSE")] == [
+        True, False, True, False, True, False,
+    ]  # fmt: skip
+    for wrong in ("maybe", None, [], 2):
+        with pytest.raises(InvalidInput, match="expected true or false"):
+            values.flag("x", wrong)
 
 
-@pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        ("${B}", r"k\[1\]\.d: \$B: expected a value; set B in the environment"),
-        ("${B:?say B}", r"k\[1\]\.d: \$B: expected a value; say B"),
-        ("${EMPTY:?say it}", "say it"),
-        ("${B?}", "set B"),
-    ],
-)
-def test_a_variable_without_a_value_is_named_with_its_place(written: str, said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
-        values.interpolated({"k": ["a", {"d": written}]}, {"EMPTY": ""})
+def test_a_single_port_is_refused_where_the_hosts_would_be_chosen() -> None:
+    assert values.ports("x", ["80:80"], are_chosen=True) == (PortMapping(80, 80),)
+    for single in (["3000"], [3000], ["53/udp"]):
+        with pytest.raises(InvalidInput, match=f"x: {single[0]}: expected HOST:CONTAINER; no port of the host is"):
+            values.ports("x", single, are_chosen=True)
 
 
 def test_an_authors_own_keys_are_let_through() -> None:
@@ -190,6 +181,11 @@ def test_other_settings_of_compose() -> None:
         ({"stop_grace_period": "601s"}, "services.web.stop_grace_period: 601s: expected at most 600 seconds"),
         ({"depends_on": {"db": {"condition": "service_completed"}}}, "depends_on.db.condition: service_completed"),
         ({"depends_on": {"db": {"restart": True}}}, "depends_on.db: restart"),
+        ({"depends_on": {"db": {"required": False}}}, "depends_on.db.required: False: expected true; all of a group"),
+        ({"depends_on": {"db": {"required": "no"}}}, "depends_on.db.required: no: expected true"),
+        ({"ports": ["3000"]}, "services.web.ports: 3000: expected HOST:CONTAINER"),
+        ({"command": []}, "services.web.command: []: expected words; what the image says stays"),
+        ({"entrypoint": ""}, "services.web.entrypoint: : expected words"),
         ({"deploy": {"resources": {"pids": 1}}}, "services.web.deploy.resources: pids"),
         ({"deploy": {"resources": {"limits": {"pids": 1}}}}, "services.web.deploy.resources.limits: pids"),
         ({"deploy": {"resources": {"reservations": [1]}}}, "resources.reservations: [1]: expected a mapping"),

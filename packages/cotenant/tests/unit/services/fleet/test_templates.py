@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.template import GroupTemplate, HealthCheck, PortMapping, start_order
-from cotenant.services.fleet.templates.group_file import template_of
+from cotenant.services.fleet.templates.group_file import named_by_file, read_template, template_of
 
 
 def read(text: str, **environment: str) -> GroupTemplate:
@@ -63,6 +65,65 @@ def test_a_compose_file() -> None:
     assert db.health == HealthCheck(("CMD-SHELL", "pg_isready"), interval_s=90.0, retries=5)
 
 
+def test_scalars_are_what_compose_reads() -> None:
+    """By YAML 1.1 these were 1342, true, false, a date, 45045 and 10 million."""
+    group = read(
+        """
+        services:
+          web:
+            image: x
+            ports: [22:22, 53:53/udp]
+            restart: no
+            environment:
+              {DEBUG: yes, OFF: off, DAY: 2024-01-01, TIME: 12:30:45, N: n, REAL: true, TEN: 1e7, TEXT: "007", I: -7}
+            healthcheck: {test: x, disable: "no"}
+        """
+    )
+    (web,) = group.containers
+    assert web.ports == (PortMapping(22, 22), PortMapping(53, 53, "udp"))
+    assert web.restart == "no"
+    assert web.environment == {
+        "DEBUG": "yes", "OFF": "off", "DAY": "2024-01-01", "TIME": "12:30:45", "N": "n", "REAL": "true", "TEN": "1e7",
+        "TEXT": "007", "I": "-7",
+    }  # fmt: skip
+    assert web.health == HealthCheck(("CMD-SHELL", "x"))
+
+
+def test_anchors_and_merged_keys() -> None:
+    group = read(
+        """
+        x-env: &env {LANG: C, ROLE: none}
+        x-app: &app
+          image: app
+          environment: &of_app {<<: *env, ROLE: base}
+        services:
+          web: {<<: *app, environment: {<<: [*env, *of_app], ROLE: web}}
+          job: *app
+        """
+    )
+    assert [dict(container.environment) for container in group.containers] == [
+        {"LANG": "C", "ROLE": "web"},
+        {"LANG": "C", "ROLE": "base"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("{name: '${PROJECT:-front}', services: {web: {image: x}}}", "front"),
+        ("{name: 2024-01-01, services: {web: {image: x}}}", "2024-01-01"),
+        ("{name: back, containers: [{appkey: web, image: x}]}", "back"),
+        ("services: {web: {image: x}}", "my-shop"),
+        ("- {appkey: web, image: x}", "my-shop"),
+    ],
+)
+def test_a_group_goes_down_by_the_file_that_it_came_up_by(tmp_path: Path, text: str, name: str) -> None:
+    file = tmp_path / "My.Shop.yml"
+    file.write_text(text)
+    assert read_template(file, {}).name == named_by_file(file, {}) == name
+    assert named_by_file(tmp_path / "gone.yml", {}) == "gone"
+
+
 def test_restarts_of_compose_may_be_bounded() -> None:
     def restart(policy: str) -> tuple[str, int]:
         (web,) = read(f"services: {{web: {{image: x, restart: {policy}}}}}").containers
@@ -110,8 +171,8 @@ def test_health_checks_of_compose_have_its_defaults() -> None:
         ("services: {web: {image: x, depends_on: [db]}}", "web: starts after: db: expected a container of the group"),
         ("services: {a: {image: x, depends_on: [b]}, b: {image: x, depends_on: [a]}}", "order of starts: a, b"),
         ("services: {web: {image: x, ports: ['80-90:80']}}", "services.web.ports: 80-90: expected a port number"),
-        ("services: {web: {image: x, ports: [70000]}}", "port on the host: 70000"),
-        (f"services: {{web: {{image: x, ports: ['{'9' * 5000}']}}}}", "expected a port number"),
+        ("services: {web: {image: x, ports: ['70000:80']}}", "port on the host: 70000"),
+        (f"services: {{web: {{image: x, ports: ['{'9' * 5000}:80']}}}}", "expected a port number"),
         *(
             (f"services: {{web: {{image: x, healthcheck: {{test: a, retries: {value}}}}}}}", "healthcheck.retries: ")
             for value in ("many", "-1", "1.5", "[1]", "null", "yes", "123456")
@@ -135,6 +196,9 @@ def test_health_checks_of_compose_have_its_defaults() -> None:
         ("- {appkey: a, image: x, child: b}", "child: b"),
         ("- {appkey: a, image: x, envskey: [TOKEN]}", "a.envskey: TOKEN: expected a value"),
         ("- {appkey: a, image: x}\n- {appkey: a, image: y}", "appkey: a: expected a name that no other"),
+        ("services: {web: {image: a, image: b}}", "image stands twice in one mapping, in lines 1 and 1"),
+        ("services:\n  web: {image: a}\n  db: {image: b}\n  web: {image: c}", "web stands twice in one mapping, in li"),
+        ("services: &all {web: {image: x, environment: *all}}", "line 1 is part of itself, by an alias"),
         ("just text", "shop.yml: "),
         ("[]", "containers: 0: expected 1 to 100"),
     ],

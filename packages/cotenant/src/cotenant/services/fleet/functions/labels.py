@@ -10,6 +10,7 @@ from cotenant.model.fleet.requests import Fence
 PREFIX = "cotenant.io/"
 GUID, AGENT, GROUP, APPKEY = f"{PREFIX}guid", f"{PREFIX}agent", f"{PREFIX}group", f"{PREFIX}appkey"
 CREDENTIALS = "COTENANT_CREDENTIALS"
+_ATTRIBUTES = "OTEL_RESOURCE_ATTRIBUTES"
 AFTER, CPU, MEMORY, PORTS = f"{PREFIX}after", f"{PREFIX}cpu-milli", f"{PREFIX}memory-bytes", f"{PREFIX}ports"
 
 
@@ -35,15 +36,22 @@ def labels_of(container: PlannedContainer, fence: Fence) -> dict[str, str]:
 
 
 def environment_of(container: PlannedContainer, ours: Mapping[str, str], credentials: str = "") -> dict[str, str]:
-    """The agent's environment for all containers, the identity of this one, and what the template says, which wins."""
-    identity = {
-        "COTENANT_GUID": container.guid,
-        "OTEL_SERVICE_NAME": container.template.appkey,
-        "OTEL_RESOURCE_ATTRIBUTES": f"service.instance.id={container.guid}",
-    }
+    """The agent's environment for all containers, the identity of this one, and what the template says, which wins.
+
+    Attributes of its telemetry are joined, so that whoever adds one keeps the guid.
+    """
+    identity = {"COTENANT_GUID": container.guid, "OTEL_SERVICE_NAME": container.template.appkey}
     if credentials:
         identity[CREDENTIALS] = credentials
-    return {**ours, **identity, **container.template.environment}
+    said = container.template.environment
+    attributes = _joined(ours.get(_ATTRIBUTES, ""), f"service.instance.id={container.guid}", said.get(_ATTRIBUTES, ""))
+    return {**ours, **identity, **said, _ATTRIBUTES: attributes}
+
+
+def _joined(*given: str) -> str:
+    """KEY=VALUE,... of which the last of a key stands."""
+    pairs = (pair.strip().partition("=") for text in given for pair in text.split(",") if pair.strip())
+    return ",".join(f"{key}={value}" for key, value in {key: value for key, _, value in pairs}.items())
 
 
 def number(labels: Mapping[str, str], name: str) -> int:

@@ -45,11 +45,11 @@ def _service(name: str, given: JsonMapping, ours: Mapping[str, str]) -> Containe
     return ContainerTemplate(
         appkey=name,
         image=values.text(f"services.{name}.image", given["image"]),
-        command=values.words(f"services.{name}.command", given.get("command")),
-        entrypoint=values.words(f"services.{name}.entrypoint", given.get("entrypoint")),
+        command=_words(f"services.{name}.command", given.get("command")),
+        entrypoint=_words(f"services.{name}.entrypoint", given.get("entrypoint")),
         environment=values.environment(f"services.{name}.environment", given.get("environment"), ours),
         labels=values.environment(f"services.{name}.labels", given.get("labels"), {}),
-        ports=values.ports(f"services.{name}.ports", given.get("ports")),
+        ports=values.ports(f"services.{name}.ports", given.get("ports"), are_chosen=True),
         after=_after(name, given.get("depends_on")),
         cpu_milli=requested[0],
         memory_bytes=requested[1],
@@ -64,6 +64,13 @@ def _service(name: str, given: JsonMapping, ours: Mapping[str, str]) -> Containe
         network=network,
         host_tags=values.names(f"services.{name}.x-tags", given.get("x-tags")),
     )
+
+
+def _words(where: str, given: object) -> tuple[str, ...]:
+    found = values.words(where, given)
+    if given is not None and not found:
+        raise InvalidInput(where, given, "words", "what the image says stays where the key is left out")
+    return found
 
 
 def _restart(where: str, given: object) -> tuple[str, int]:
@@ -90,8 +97,11 @@ def _after(name: str, given: object) -> tuple[str, ...]:
     if isinstance(given, Mapping):
         for other, how in given.items():
             where = f"services.{name}.depends_on.{other}"
-            values.refuse_unknown(where, values.mapping(where, how or {}), ("condition", "required"))
-            condition = (how or {}).get("condition", "service_started")
+            said = values.mapping(where, how or {})
+            values.refuse_unknown(where, said, ("condition", "required"))
+            if not values.flag(f"{where}.required", said.get("required", True)):
+                raise InvalidInput(f"{where}.required", said["required"], "true", "all of a group run, or none")
+            condition = said.get("condition", "service_started")
             if condition not in ("service_started", "service_healthy"):
                 raise InvalidInput(f"{where}.condition", condition, "service_started or service_healthy")
         return tuple(str(other) for other in given)
@@ -129,7 +139,7 @@ def _health(name: str, given: object) -> HealthCheck | None:
     where = f"services.{name}.healthcheck"
     check = values.mapping(where, given)
     values.refuse_unknown(where, check, _HEALTH_KEYS)
-    if check.get("disable"):
+    if values.flag(f"{where}.disable", check.get("disable", False)):
         return HealthCheck(("NONE",))
     test = check.get("test")
     if isinstance(test, str):

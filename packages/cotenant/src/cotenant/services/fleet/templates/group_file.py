@@ -10,6 +10,7 @@ from cotenant.model.document import parse
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.services.fleet.templates import compose, notes, values
+from cotenant.services.fleet.templates.variables import interpolated
 
 _OTHER = re.compile(r"[^a-z0-9_-]+")
 
@@ -31,11 +32,20 @@ def name_of_file(path: Path) -> str:
     return _OTHER.sub("-", path.stem.lower()).strip("-_")
 
 
+def named_by_file(path: Path, environment: Mapping[str, str]) -> str:
+    """The group's name as `read_template` has it, whatever else is in the file, which may be gone by now."""
+    given = parse(path.read_bytes(), str(path), with_core_scalars=True) if path.exists() else None
+    if not isinstance(given, Mapping):
+        return name_of_file(path)
+    name = given.get("name", "")
+    return _name({"name": interpolated(name, environment, "name") if "services" in given else name}, name_of_file(path))
+
+
 def template_of(text: bytes, where: str, environment: Mapping[str, str], name: str) -> GroupTemplate:
     """The group of a text. Raises `InvalidInput`."""
-    given = parse(text, where)
+    given = parse(text, where, with_core_scalars=True)
     if isinstance(given, Mapping) and "services" in given:
-        given = values.interpolated(given, environment)
+        given = interpolated(given, environment)
         values.refuse_unknown(where, given, compose.FILE_KEYS)
         services = values.mapping("services", given["services"])
         return GroupTemplate(_name(given, name), _known(compose.containers_of(services, environment)))

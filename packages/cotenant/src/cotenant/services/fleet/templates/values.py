@@ -12,11 +12,11 @@ from decimal import Decimal
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.template import PortMapping
-from cotenant.model.json_object import JsonMapping, JsonValue
+from cotenant.model.json_object import JsonMapping
 from cotenant.model.quantities import milli
 
-_VARIABLE = re.compile(r"\$(?:\$|(\w+)|\{(\w+)(?:(:?[-?])([^}]*))?\})")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)i?b?", re.IGNORECASE)
+_FLAGS = {"true": True, "yes": True, "on": True, "y": True, "false": False, "no": False, "off": False, "n": False}
 _POWERS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _MAX_BYTES = (1 << 63) - 1
 
@@ -46,6 +46,16 @@ def text(where: str, given: object) -> str:
     if not isinstance(given, str | int | float):
         raise InvalidInput(where, given, "text")
     return str(given)
+
+
+def flag(where: str, given: object) -> bool:
+    """A truth value, also as text: variables become texts."""
+    if given in (True, False):
+        return bool(given)
+    said = _FLAGS.get(str(given).lower())
+    if said is None:
+        raise InvalidInput(where, given, "true or false")
+    return said
 
 
 def words(where: str, given: object) -> tuple[str, ...]:
@@ -91,15 +101,18 @@ def environment(where: str, given: object, ours: Mapping[str, str]) -> dict[str,
     return found
 
 
-def ports(where: str, given: object) -> tuple[PortMapping, ...]:
-    """HOST:CONTAINER[/udp], one port for both, a mapping of them, or compose's long form."""
+def ports(where: str, given: object, *, are_chosen: bool = False) -> tuple[PortMapping, ...]:
+    """HOST:CONTAINER[/udp], one port for both, a mapping of them, or compose's long form.
+
+    `are_chosen`: one port alone would be the container's, and the host's any that is free; that is refused.
+    """
     if given is None:
         return ()
     if isinstance(given, Mapping):
         given = [f"{host}:{container}" for host, container in given.items()]
     if not isinstance(given, list):
         given = [given]
-    return tuple(_port(where, value) for value in given)
+    return tuple(_port(where, value, are_chosen) for value in given)
 
 
 def cpu_milli(where: str, given: object) -> int:
@@ -128,33 +141,7 @@ def number(where: str, given: object, expected: str, hint: str = "") -> int:
     return int(digits)
 
 
-def interpolated(given: object, ours: Mapping[str, str], where: str = "") -> JsonValue:
-    """The document with $VAR, ${VAR}, ${VAR:-default} and $$ replaced in its texts.
-
-    Raises `InvalidInput` for a variable without a value.
-    """
-    if isinstance(given, Mapping):
-        return {key: interpolated(value, ours, f"{where}.{key}".lstrip(".")) for key, value in given.items()}
-    if isinstance(given, list):
-        return [interpolated(value, ours, f"{where}[{i}]") for i, value in enumerate(given)]
-    if not isinstance(given, str) or "$" not in given:
-        return given
-
-    def value_of(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        if name is None:
-            return "$"
-        value = ours.get(name)
-        if value is not None and not (value == "" and (match[3] or "").startswith(":")):
-            return value
-        if match[3] is not None and match[3].endswith("-"):
-            return match[4]
-        raise InvalidInput(where, f"${name}", "a value", match[4] or f"set {name} in the environment of this command")
-
-    return _VARIABLE.sub(value_of, given)
-
-
-def _port(where: str, given: object) -> PortMapping:
+def _port(where: str, given: object, is_chosen: bool) -> PortMapping:
     if isinstance(given, Mapping):
         refuse_unknown(where, given, ("target", "published", "protocol", "mode"))
         if "target" not in given or "published" not in given:
@@ -166,6 +153,8 @@ def _port(where: str, given: object) -> PortMapping:
     parts = ports.split(":")
     if len(parts) > 2:
         raise InvalidInput(where, given, "HOST:CONTAINER", "a port is bound on all addresses of its host")
+    if is_chosen and len(parts) == 1:
+        raise InvalidInput(where, given, "HOST:CONTAINER", "no port of the host is chosen here")
     return PortMapping(_number(where, parts[0]), _number(where, parts[-1]), protocol or "tcp")
 
 
