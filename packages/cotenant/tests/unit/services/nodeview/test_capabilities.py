@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from tests.fakes.node.cgroup_trees import CgroupTrees
 
-from cotenant.drivers.nri.state_file import HookState, StateFile
+from cotenant.drivers.nri.state_file import HANGS_AFTER_S, HookState, StateFile
 from cotenant.services.nodeview.capabilities import AgentCapability, capabilities
 
 
@@ -29,3 +30,13 @@ def test_the_runtime_hook_and_what_it_lacks(tmp_path: Path) -> None:
     assert hook_of(tmp_path).is_there
     file.close()
     assert not hook_of(tmp_path).is_there
+
+
+def test_a_runtime_hook_that_hangs_is_not_there(tmp_path: Path) -> None:
+    now_s = time.monotonic()
+    file = StateFile(tmp_path / "nri.json", lambda: now_s)
+    file.write(HookState("containerd 2.1.0", acts=True))
+    assert hook_of(tmp_path).is_there
+    now_s -= HANGS_AFTER_S
+    file.renew()
+    assert "lives and has not come round" in hook_of(tmp_path).needs

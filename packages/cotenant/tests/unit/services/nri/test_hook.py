@@ -5,6 +5,7 @@ is act.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -116,6 +117,31 @@ def test_a_container_starts_with_its_class_and_its_batch_amounts(tmp_path: Path)
     played(tmp_path, made, scenario)
     assert made.counts.containers == {(CREATED, CHANGED): 2, (CREATED, UNCHANGED): 1}
     assert (made.counts.adopted, made.counts.connections) == (1, 1)
+
+
+def test_a_process_that_comes_round_says_so(tmp_path: Path) -> None:
+    """Else a process that hangs would be shown as a hook that is there."""
+
+    async def play() -> None:
+        said = asyncio.Event()
+        times = itertools.count()
+
+        def monotonic() -> float:
+            if (now_s := next(times)) == 100:  # attempts to connect say something every two seconds at most
+                said.set()
+            return float(now_s)
+
+        file = StateFile(tmp_path / "nri.json", monotonic)
+        made = hook(v1_tree(tmp_path / "tree", GROUPS, {}))
+        process = HookProcess(tmp_path / "no.sock", "50", made, 1, lambda: None, file, said_every_s=0.001)
+        running = asyncio.create_task(process.run())
+        async with asyncio.timeout(patience(20)):
+            await said.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        file.close()
+
+    asyncio.run(play())
 
 
 def test_nothing_is_changed_unless_the_mode_is_act(tmp_path: Path) -> None:
