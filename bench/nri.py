@@ -51,11 +51,13 @@ _BY_TURNS = 10
 class HookProcess:
     """`cotenant nri` as a process."""
 
-    def __init__(self, folder: Path, runtime_socket: Path, listen: str = "", **settings: object) -> None:
-        """`listen`: where its agent would be; `settings`: further ones of `runtime_hook`."""
+    def __init__(
+        self, folder: Path, runtime_socket: Path, listen: str = "", pages: str = "", **settings: object
+    ) -> None:
+        """`listen`: where its agent would be; `pages`: its own; `settings`: further ones of `runtime_hook`."""
         self.state = folder / "nri.json"
         self._config = folder / "agent.json"
-        hook = {"socket": str(runtime_socket), "state_file": str(self.state), **settings}
+        hook = {"socket": str(runtime_socket), "state_file": str(self.state), "listen": pages, **settings}
         config = {"mode": "act", "writable": [GROUP], "listen": listen, "runtime_hook": hook}
         self._config.write_text(json.dumps(config))  # which is YAML, too
         self.process: subprocess.Popen[bytes] | None = None

@@ -54,6 +54,7 @@ class StateFile:
         except OSError:
             os.close(self._at)
             raise
+        os.ftruncate(self._at, 0)  # what a killed process left would be taken for this one's
 
     def write(self, state: HookState) -> None:
         """Replace what it says."""

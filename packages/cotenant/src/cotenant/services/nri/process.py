@@ -43,11 +43,11 @@ class HookProcess:
         self._socket, self._index, self._cpu_version = socket, index, cpu_version
         self._read_facts, self._state, self._said_every_s = read_facts, state, said_every_s
         self._said = ""
-        self._was_configured = False
+        self._was_connected = False
 
     def connected(self, runtime: RuntimeVersion) -> None:
-        """The runtime accepted the plugin."""
-        self.runtime, self._was_configured, self._said = runtime, True, ""
+        """The runtime asks the plugin from now on."""
+        self.runtime, self._was_connected, self._said = runtime, True, ""
         _log.info("hooked into %s %s; %s", runtime.name, runtime.version, _does(self.hook.acts))
         self._write(f"{runtime.name} {runtime.version}")
 
@@ -66,16 +66,16 @@ class HookProcess:
         wait_s = FIRST_WAIT_S
         try:
             while True:
-                self._was_configured = False
+                self._was_connected = False
                 said = await self._session()
                 self.runtime = None
                 self._write("")
-                if self._was_configured or said != self._said:
+                if self._was_connected or said != self._said:
                     _log.warning(
                         "%s: %s; containers start as the runtime was told, until it is back", self._socket, said
                     )
                 self._said = said
-                wait_s = FIRST_WAIT_S if self._was_configured else min(LONGEST_WAIT_S, 2 * wait_s)
+                wait_s = FIRST_WAIT_S if self._was_connected else min(LONGEST_WAIT_S, 2 * wait_s)
                 await asyncio.sleep(wait_s)
         finally:
             for task in beside:

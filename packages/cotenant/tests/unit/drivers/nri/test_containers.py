@@ -62,6 +62,8 @@ def test_a_living_hook_is_seen_and_a_dead_one_is_not(tmp_path: Path) -> None:
     assert read_state(path) is None
     path.write_text('{"runtime": "left behind"}')  # as after kill -9
     assert read_state(path) is None
+    StateFile(path)
+    assert read_state(path) == HookState()  # not what another process left
 
 
 def test_a_hook_that_lives_and_hangs_is_seen_as_hanging(tmp_path: Path) -> None:

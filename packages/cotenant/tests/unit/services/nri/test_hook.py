@@ -104,12 +104,9 @@ def test_a_container_starts_with_its_class_and_its_batch_amounts(tmp_path: Path)
     made = hook(v1_tree(tmp_path / "tree", GROUPS, {}))
 
     async def scenario(runtime: FakeHookRuntime, process: HookProcess) -> None:
-        plugin = await runtime.plugin()
-        assert process.unready() != ""
-        await plugin.call("Configure", runtime_name="containerd", runtime_version="1.7.24")
+        plugin = await runtime.plugin(CONTAINER)
         assert process.unready() == ""
-        assert read_state(tmp_path / "nri.json") == HookState("containerd 1.7.24", acts=True)
-        await plugin.call("Synchronize", pods=[POD], containers=[CONTAINER])
+        assert read_state(tmp_path / "nri.json") == HookState("containerd 2.1.9", acts=True)
         assert await create(plugin, POD) == (2, 0)
         assert await create(plugin, BATCH_POD) == (1536, 150_000)
         assert await create(plugin, {**POD, "labels": {}}) == (0, 0)
@@ -159,16 +156,31 @@ def test_it_connects_again_when_the_runtime_is_back(tmp_path: Path) -> None:
 
     async def scenario(runtime: FakeHookRuntime, process: HookProcess) -> None:
         for _ in range(2):
-            plugin = await runtime.plugin()
-            await plugin.call("Configure", runtime_name="containerd", runtime_version="2.1.0")
-            plugin.close()
+            (await runtime.plugin()).close()
         await runtime.stop()  # its socket vanishes
         await runtime.start()
         assert await create(await runtime.plugin(), POD) == (2, 0)
 
-    process = played(tmp_path, made, scenario)
-    assert made.counts.connections == 2
-    assert process.runtime is None
+    played(tmp_path, made, scenario)
+    assert made.counts.connections == 3
+
+
+def test_a_runtime_that_has_not_yet_told_what_runs_does_not_ask(tmp_path: Path) -> None:
+    """A container created in between starts as without a hook: so none is said to be there."""
+    made = hook(v1_tree(tmp_path / "tree", GROUPS, {}))
+
+    async def scenario(runtime: FakeHookRuntime, process: HookProcess) -> None:
+        plugin = await runtime.plugins.get()
+        await plugin.register()
+        await plugin.call("Configure", runtime_name="containerd", runtime_version="2.1.9")
+        await plugin.call("Synchronize", more=True)
+        assert process.unready() != ""
+        assert read_state(tmp_path / "nri.json") == HookState(acts=True)
+        await plugin.call("Synchronize")
+        assert process.unready() == ""
+        assert read_state(tmp_path / "nri.json") == HookState("containerd 2.1.9", acts=True)
+
+    played(tmp_path, made, scenario)
 
 
 @pytest.mark.parametrize(
