@@ -179,8 +179,10 @@ def version_of(containerd: str) -> tuple[int, int]:
 
 
 @contextmanager
-def containerd(folder: Path, hook: Path | None = None) -> Iterator[Runtime]:
-    """A daemon that lives while the block does. `hook`: where it listens for plugins (NRI). Raises `NotHere`."""
+def containerd(folder: Path, hook: Path | None = None, metrics_port: int = 0) -> Iterator[Runtime]:
+    """A daemon that lives while the block does. `hook`: where it listens for plugins (NRI); `metrics_port`: of
+    /v1/metrics on this machine, 0 = none. Raises `NotHere`.
+    """
     found = programs()
     version = version_of(found["containerd"])
     if hook is not None and version < FIRST_WITH_NRI:
@@ -188,7 +190,7 @@ def containerd(folder: Path, hook: Path | None = None) -> Iterator[Runtime]:
             f"containerd {version[0]}.{version[1]} has no NRI; {VARIABLE} may name a folder with 1.7 or later"
         )
     socket = str(folder / "c.sock")
-    (folder / "config.toml").write_text(_config(folder, socket, found["runc"], hook))
+    (folder / "config.toml").write_text(_config(folder, socket, found["runc"], hook, metrics_port))
     command = [found["containerd"], "--config", str(folder / "config.toml"), "--log-level", "warn"]
 
     def prepare() -> None:
@@ -247,7 +249,7 @@ def search(variable: str = VARIABLE) -> str:
     return os.pathsep.join((os.environ.get(variable, ""), os.environ.get("PATH", "")))
 
 
-def _config(folder: Path, socket: str, runc: str, hook: Path | None) -> str:
+def _config(folder: Path, socket: str, runc: str, hook: Path | None, metrics_port: int) -> str:
     cri = 'plugins."io.containerd.grpc.v1.cri"'
     nri = f"""
 [plugins."io.containerd.nri.v1.nri"]
@@ -265,6 +267,8 @@ state = "{folder}/state"
   address = "{socket}"
 [ttrpc]
   address = "{socket}.ttrpc"
+[metrics]
+  address = "{f"127.0.0.1:{metrics_port}" if metrics_port else ""}"
 [{cri}]
   sandbox_image = "{IMAGE}"
   restrict_oom_score_adj = true

@@ -27,7 +27,7 @@ from tests.node.test_agent import AgentProcess
 pytest.importorskip("grpc")
 from bench.containerd import NotHere, Pod, Runtime, containerd, remove_everywhere
 from bench.crio import crio
-from bench.nri import HookProcess
+from bench.hook import HookProcess
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import CgroupLayout
