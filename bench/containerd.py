@@ -32,6 +32,7 @@ PROGRAMS = ("containerd", "ctr", "containerd-shim-runc-v2", "runc", "busybox")
 IMAGE = "cotenant.test/busybox:1"
 MONITORS = ("containerd-shim-runc-v2", "conmon")
 FIRST_WITH_NRI = (1, 7)
+NAMESPACES = {"network": 2, "pid": 1}  # the node's; the container's own, as a kubelet asks for
 SLEEP = ("/busybox", "sleep", "600")
 
 
@@ -105,7 +106,7 @@ class Runtime:
             "log_directory": str(self.folder / "logs"),
             "labels": dict(labels),
             "annotations": dict(annotations),
-            "linux": {"cgroup_parent": f"/{parent}", "security_context": {"namespace_options": {"network": 2}}},
+            "linux": {"cgroup_parent": f"/{parent}", "security_context": {"namespace_options": NAMESPACES}},
         }
         return Pod(self.ask("RunPodSandbox", config=config).pod_sandbox_id, config)
 
@@ -121,7 +122,7 @@ class Runtime:
         """A container of a pod, created and not started: its id. `mounts`: paths inside it, of folders of the host."""
         config = {
             "metadata": {"name": name},
-            "image": {"image": IMAGE},
+            "image": {"image": IMAGE, "user_specified_image": IMAGE},
             "command": list(command),
             "envs": [{"key": key, "value": value} for key, value in (variables or {}).items()],
             "mounts": [
@@ -130,7 +131,7 @@ class Runtime:
             ],
             "labels": {"io.kubernetes.container.name": name},
             "log_path": f"{pod.sandbox}-{name}.log",
-            "linux": {"resources": dict(resources)},
+            "linux": {"resources": dict(resources), "security_context": {"namespace_options": NAMESPACES}},
         }
         made = self.ask("CreateContainer", pod_sandbox_id=pod.sandbox, config=config, sandbox_config=pod.config)
         container: str = made.container_id
@@ -158,8 +159,15 @@ class Runtime:
 
     def remove(self, pod: Pod) -> None:
         """End a pod with its containers."""
-        self.ask("StopPodSandbox", pod_sandbox_id=pod.sandbox)
-        self.ask("RemovePodSandbox", pod_sandbox_id=pod.sandbox)
+        self.end(pod.sandbox)
+
+    def end(self, sandbox: str) -> None:
+        """End a pod by its sandbox. CRI-O would wait for its containers, whose first process ignores SIGTERM."""
+        for container in self.ask("ListContainers").containers:
+            if container.pod_sandbox_id == sandbox:
+                self.ask("StopContainer", container_id=container.id, timeout=0)
+        self.ask("StopPodSandbox", pod_sandbox_id=sandbox)
+        self.ask("RemovePodSandbox", pod_sandbox_id=sandbox)
 
 
 def programs(names: Sequence[str] = PROGRAMS, variable: str = VARIABLE) -> dict[str, str]:
@@ -223,11 +231,11 @@ def running(
             made.ask("Version")
             prepare()
         except (grpc.RpcError, subprocess.SubprocessError) as error:
-            raise NotHere(f"{command[0]} does not start here: {error}\n{daemon.said()}") from error
+            told = getattr(error, "stderr", None) or b""
+            raise NotHere(f"{command[0]} does not start here: {error}\n{told.decode()}\n{daemon.said()}") from error
         yield made
         for sandbox in made.ask("ListPodSandbox").items:
-            made.ask("StopPodSandbox", pod_sandbox_id=sandbox.id)
-            made.ask("RemovePodSandbox", pod_sandbox_id=sandbox.id)
+            made.end(sandbox.id)
     finally:
         channel.close()
         daemon.end()

@@ -9,6 +9,7 @@ Limits: groups by path (cgroupfs); no network of pods' own.
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,9 +30,10 @@ def crio(folder: Path, hook: Path | None = None) -> Iterator[Runtime]:
     write_image(folder / "image.tar", found["busybox"])
 
     def prepare() -> None:
-        stores = ["--root", str(folder / "root"), "--runroot", str(folder / "state"), "--storage-driver", "vfs"]
-        load = [found["podman"], *stores, "load", "--signature-policy", str(folder / "policy.json")]
-        subprocess.run([*load, "-i", str(folder / "image.tar")], capture_output=True, check=True, timeout=60)
+        with tempfile.TemporaryDirectory(prefix="cotenant-") as short:  # podman takes 50 characters at most
+            stores = ["--root", str(folder / "root"), "--runroot", short, "--storage-driver", "vfs"]
+            load = [found["podman"], *stores, "load", "--signature-policy", str(folder / "policy.json")]
+            subprocess.run([*load, "-i", str(folder / "image.tar")], capture_output=True, check=True, timeout=60)
 
     command = [found["crio"], "--config", str(folder / "config.toml"), "--config-dir", ""]
     with running(folder, socket, command, prepare, VARIABLE, prefix="crio-") as made:

@@ -31,14 +31,14 @@ class HookProcess:
     ) -> None:
         """`listen`: where its agent would be; `pages`: its own; `settings`: further ones of `runtime_hook`."""
         self.state = folder / "nri.json"
-        self._config = folder / "agent.json"
+        self.config = folder / "agent.json"
         hook = {"socket": str(runtime_socket), "state_file": str(self.state), "listen": pages, **settings}
         config = {"mode": "act", "writable": [GROUP], "listen": listen, "runtime_hook": hook}
-        self._config.write_text(json.dumps(config))  # which is YAML, too
+        self.config.write_text(json.dumps(config))  # which is YAML, too
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *, wait: bool = True) -> None:
-        self.process = subprocess.Popen([*COMMAND, f"--config={self._config}", "--log-level=error"])
+        self.process = subprocess.Popen([*COMMAND, f"--config={self.config}", "--log-level=error"])
         while wait and not ((state := read_state(self.state)) and state.runtime):
             if self.process.poll() is not None:
                 raise SystemExit("the hook did not start")
