@@ -23,14 +23,14 @@ from cotenant.services.nodeview.capabilities import capabilities
 
 __all__ = ["pytestmark", "real", "runtime"]
 UNLIMITED = "max 100000"
-A_CPU = Container(cpu_request_m=1000, memory_request_bytes=32 * MIB)
+HALF = Container(cpu_request_m=500, memory_request_bytes=32 * MIB)
 # By name: the pod, its labels, its annotations; its container's weight and quota.
 PODS: dict[str, tuple[Pod, dict[str, str], dict[str, str], tuple[str, str]]] = {
     "plain": (Pod(uid(11)), {}, {}, ("1", UNLIMITED)),
-    "job": (Pod(uid(12), (A_CPU,)), BEST_EFFORT, {}, ("1", UNLIMITED)),
+    "job": (Pod(uid(12), (HALF,)), BEST_EFFORT, {}, ("1", UNLIMITED)),
     "lent": (Pod(uid(13), (Container(name="work"),)), BEST_EFFORT, SPEC, ("150", "150000 100000")),
-    "web": (Pod(uid(14), (A_CPU,)), {"koordinator.sh/qosClass": "LS"}, {}, ("100", UNLIMITED)),
-    "again": (Pod(uid(15), (A_CPU,)), BEST_EFFORT, {}, ("1", UNLIMITED)),
+    "web": (Pod(uid(14), (HALF,)), {"koordinator.sh/qosClass": "LS"}, {}, ("50", UNLIMITED)),
+    "again": (Pod(uid(15), (HALF,)), BEST_EFFORT, {}, ("1", UNLIMITED)),
 }
 
 
