@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,12 +30,45 @@ from cotenant.drivers.cri.messages import SERVICE
 VARIABLE = "COTENANT_TEST_CONTAINERD"
 PROGRAMS = ("containerd", "ctr", "containerd-shim-runc-v2", "runc", "busybox")
 IMAGE = "cotenant.test/busybox:1"
+MONITORS = ("containerd-shim-runc-v2", "conmon")
 FIRST_WITH_NRI = (1, 7)
+NAMESPACES = {"network": 2, "pid": 1}  # the node's; the container's own, as a kubelet asks for
 SLEEP = ("/busybox", "sleep", "600")
 
 
 class NotHere(Exception):
     """This machine lacks something that it takes; the text says what."""
+
+
+@dataclass
+class Daemon:
+    """A process that can be ended and started again; what it started lives on."""
+
+    command: Sequence[str]
+    log: Path
+    path: str  # where it looks for programs
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Run it."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, env={**os.environ, "PATH": self.path})
+
+    def end(self, by: signal.Signals = signal.SIGTERM) -> None:
+        """Until it has ended."""
+        if self.process is None:
+            return
+        self.process.send_signal(by)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def said(self) -> str:
+        """Its last words."""
+        return self.log.read_text(errors="replace")[-1000:]
 
 
 @dataclass
@@ -53,7 +86,8 @@ class Runtime:
     socket: str
     folder: Path
     channel: Any
-    version: tuple[int, int]
+    daemon: Daemon
+    prefix: str = ""  # of a container's group, before its id
     kinds: Any = field(default_factory=making_messages)
 
     def ask(self, method: str, **fields: Any) -> Any:
@@ -72,7 +106,7 @@ class Runtime:
             "log_directory": str(self.folder / "logs"),
             "labels": dict(labels),
             "annotations": dict(annotations),
-            "linux": {"cgroup_parent": f"/{parent}", "security_context": {"namespace_options": {"network": 2}}},
+            "linux": {"cgroup_parent": f"/{parent}", "security_context": {"namespace_options": NAMESPACES}},
         }
         return Pod(self.ask("RunPodSandbox", config=config).pod_sandbox_id, config)
 
@@ -88,7 +122,7 @@ class Runtime:
         """A container of a pod, created and not started: its id. `mounts`: paths inside it, of folders of the host."""
         config = {
             "metadata": {"name": name},
-            "image": {"image": IMAGE},
+            "image": {"image": IMAGE, "user_specified_image": IMAGE},
             "command": list(command),
             "envs": [{"key": key, "value": value} for key, value in (variables or {}).items()],
             "mounts": [
@@ -97,7 +131,7 @@ class Runtime:
             ],
             "labels": {"io.kubernetes.container.name": name},
             "log_path": f"{pod.sandbox}-{name}.log",
-            "linux": {"resources": dict(resources)},
+            "linux": {"resources": dict(resources), "security_context": {"namespace_options": NAMESPACES}},
         }
         made = self.ask("CreateContainer", pod_sandbox_id=pod.sandbox, config=config, sandbox_config=pod.config)
         container: str = made.container_id
@@ -113,18 +147,35 @@ class Runtime:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
         return "\n".join(line.split(" ", 3)[-1] for line in lines)
 
+    def group_of(self, pod: Pod, container: str) -> str:
+        """A container's group."""
+        return f"{pod.config['linux']['cgroup_parent'].strip('/')}/{self.prefix}{container}"
+
+    def restart(self) -> None:
+        """The daemon alone, until it answers."""
+        self.daemon.end()
+        self.daemon.start()
+        self.ask("Version")
+
     def remove(self, pod: Pod) -> None:
         """End a pod with its containers."""
-        self.ask("StopPodSandbox", pod_sandbox_id=pod.sandbox)
-        self.ask("RemovePodSandbox", pod_sandbox_id=pod.sandbox)
+        self.end(pod.sandbox)
+
+    def end(self, sandbox: str) -> None:
+        """End a pod by its sandbox. CRI-O would wait for its containers, whose first process ignores SIGTERM."""
+        for container in self.ask("ListContainers").containers:
+            if container.pod_sandbox_id == sandbox:
+                self.ask("StopContainer", container_id=container.id, timeout=0)
+        self.ask("StopPodSandbox", pod_sandbox_id=sandbox)
+        self.ask("RemovePodSandbox", pod_sandbox_id=sandbox)
 
 
-def programs() -> dict[str, str]:
+def programs(names: Sequence[str] = PROGRAMS, variable: str = VARIABLE) -> dict[str, str]:
     """The programs by name. Raises `NotHere`."""
-    found = {name: shutil.which(name, path=_search()) for name in PROGRAMS}
+    found = {name: shutil.which(name, path=search(variable)) for name in names}
     missing = [name for name, path in found.items() if path is None]
     if missing:
-        raise NotHere(f"no {', '.join(missing)}; {VARIABLE} may name their folder")
+        raise NotHere(f"no {', '.join(missing)}; {variable} may name their folder")
     return {name: path for name, path in found.items() if path is not None}
 
 
@@ -136,8 +187,10 @@ def version_of(containerd: str) -> tuple[int, int]:
 
 
 @contextmanager
-def containerd(folder: Path, hook: Path | None = None) -> Iterator[Runtime]:
-    """A daemon that lives while the block does. `hook`: where it listens for plugins (NRI). Raises `NotHere`."""
+def containerd(folder: Path, hook: Path | None = None, metrics_port: int = 0) -> Iterator[Runtime]:
+    """A daemon that lives while the block does. `hook`: where it listens for plugins (NRI); `metrics_port`: of
+    /v1/metrics on this machine, 0 = none. Raises `NotHere`.
+    """
     found = programs()
     version = version_of(found["containerd"])
     if hook is not None and version < FIRST_WITH_NRI:
@@ -145,28 +198,48 @@ def containerd(folder: Path, hook: Path | None = None) -> Iterator[Runtime]:
             f"containerd {version[0]}.{version[1]} has no NRI; {VARIABLE} may name a folder with 1.7 or later"
         )
     socket = str(folder / "c.sock")
-    (folder / "config.toml").write_text(_config(folder, socket, found["runc"], hook))
-    with (folder / "log").open("wb") as log:
-        command = [found["containerd"], "--config", str(folder / "config.toml"), "--log-level", "warn"]
-        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "PATH": _search()})
-        channel = grpc.insecure_channel(f"unix://{socket}", options=(("grpc.use_local_subchannel_pool", 1),))
-        made = Runtime(socket, folder, channel, version)
+    (folder / "config.toml").write_text(_config(folder, socket, found["runc"], hook, metrics_port))
+    command = [found["containerd"], "--config", str(folder / "config.toml"), "--log-level", "warn"]
+
+    def prepare() -> None:
+        write_image(folder / "image.tar", found["busybox"])
+        import_it = [found["ctr"], "-a", socket, "-n", "k8s.io", "images", "import", str(folder / "image.tar")]
+        subprocess.run(import_it, capture_output=True, check=True, timeout=60)
+
+    with running(folder, socket, command, prepare) as made:
+        yield made
+
+
+@contextmanager
+def running(
+    folder: Path,
+    socket: str,
+    command: Sequence[str],
+    prepare: Callable[[], None],
+    variable: str = VARIABLE,
+    prefix: str = "",
+) -> Iterator[Runtime]:
+    """A runtime's daemon while the block lives, once `prepare` is done with it; then no pod, shim or monitor of it is
+    left. Raises `NotHere` where it does not start.
+    """
+    daemon = Daemon(command, folder / "log", search(variable))
+    daemon.start()
+    channel = grpc.insecure_channel(f"unix://{socket}", options=(("grpc.use_local_subchannel_pool", 1),))
+    made = Runtime(socket, folder, channel, daemon, prefix)
+    try:
         try:
-            try:
-                made.ask("Version")
-                write_image(folder / "image.tar", found["busybox"])
-                import_it = [found["ctr"], "-a", socket, "-n", "k8s.io", "images", "import", str(folder / "image.tar")]
-                subprocess.run(import_it, capture_output=True, check=True, timeout=60)
-            except (grpc.RpcError, subprocess.SubprocessError) as error:
-                told = (folder / "log").read_text(errors="replace")[-500:]
-                raise NotHere(f"containerd does not start here: {error}\n{told}") from error
-            yield made
-            for sandbox in made.ask("ListPodSandbox").items:
-                made.ask("StopPodSandbox", pod_sandbox_id=sandbox.id)
-                made.ask("RemovePodSandbox", pod_sandbox_id=sandbox.id)
-        finally:
-            channel.close()
-            _end(process, socket)
+            made.ask("Version")
+            prepare()
+        except (grpc.RpcError, subprocess.SubprocessError) as error:
+            told = getattr(error, "stderr", None) or b""
+            raise NotHere(f"{command[0]} does not start here: {error}\n{told.decode()}\n{daemon.said()}") from error
+        yield made
+        for sandbox in made.ask("ListPodSandbox").items:
+            made.end(sandbox.id)
+    finally:
+        channel.close()
+        daemon.end()
+        _end_left(str(folder))
 
 
 def remove_everywhere(group: str) -> None:
@@ -179,11 +252,12 @@ def remove_everywhere(group: str) -> None:
             os.rmdir(tree / group.partition("/")[0])
 
 
-def _search() -> str:
-    return os.pathsep.join((os.environ.get(VARIABLE, ""), os.environ.get("PATH", "")))
+def search(variable: str = VARIABLE) -> str:
+    """Where programs are looked for: the folder that a variable names, and the path."""
+    return os.pathsep.join((os.environ.get(variable, ""), os.environ.get("PATH", "")))
 
 
-def _config(folder: Path, socket: str, runc: str, hook: Path | None) -> str:
+def _config(folder: Path, socket: str, runc: str, hook: Path | None, metrics_port: int) -> str:
     cri = 'plugins."io.containerd.grpc.v1.cri"'
     nri = f"""
 [plugins."io.containerd.nri.v1.nri"]
@@ -201,6 +275,8 @@ state = "{folder}/state"
   address = "{socket}"
 [ttrpc]
   address = "{socket}.ttrpc"
+[metrics]
+  address = "{f"127.0.0.1:{metrics_port}" if metrics_port else ""}"
 [{cri}]
   sandbox_image = "{IMAGE}"
   restrict_oom_score_adj = true
@@ -244,16 +320,12 @@ def write_image(path: Path, busybox: str) -> None:
             tar.addfile(member, io.BytesIO(data))
 
 
-def _end(process: subprocess.Popen[bytes], socket: str) -> None:
-    """The daemon, and shims of its own that outlived it."""
-    process.terminate()
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def _end_left(folder: str) -> None:
+    """Shims and monitors that outlived a daemon: processes of other programs that have its folder in their command."""
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             with suppress(OSError):
-                if f"{socket}\0".encode() in (path / "cmdline").read_bytes() and int(path.name) != os.getpid():
+                words = (path / "cmdline").read_bytes().split(b"\0")
+                program = os.path.basename(words[0]).decode()
+                if program in MONITORS and any(folder.encode() in word for word in words):
                     os.kill(int(path.name), signal.SIGKILL)

@@ -1,17 +1,18 @@
-"""What the runtime hook costs a container's creation, and what it is worth: a real containerd under load, with
+"""What the runtime hook costs a container's creation, and what it is worth: a real containerd or CRI-O under load, with
 `cotenant nri` and without.
 
 Needs root, cgroups of its own (below cotenant-bench-nri) and containerd 1.7 or later (`COTENANT_TEST_CONTAINERD`,
-bench/containerd.py). The pods are best effort by label and request a whole CPU, so a kubelet would give them 1024
-shares. Three parts:
+bench/containerd.py) or, with `--cri-o`, CRI-O (`COTENANT_TEST_CRIO`, bench/crio.py). Four parts:
 
-    weights     pods one after another with the hook and without, by turns; another process looks at their groups all
-                the time, and counts those that it saw at another weight than the least while a process of the workload
-                ran in them (runc's own start does not count)
-    creation    containers created by turns with the hook connected and not; and the same call sent to the hook alone
-                over a socket, which is all that the runtime waits for (the sender has real-time priority, so that its
-                own waiting is not counted)
+    weights     pods one after another with the hook and without, by turns: the first process of each says its own
+                weight, and another process looks at their groups all the time, and counts those that it saw at another
+                weight than the least while a process of the workload ran in them (runc's own start does not count)
+    creation    containers created and started by turns with the hook connected, not, and not again, which says what
+                the machine itself differs; the call to the hook alone, which is all that the runtime waits for; and how
+                long the runtime itself says that it waited (containerd 2.4)
     killed      kill -9 of the hook, started again each time, while containers are created: all must start
+    hangs       SIGSTOP of the hook: the runtime waits for its own limit once and parts with it; what `cotenant node
+                status` says then, and how soon after SIGCONT it is back
 """
 
 from __future__ import annotations
@@ -19,59 +20,39 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
+import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
-from bench.containerd import NotHere, Pod, Runtime, containerd, remove_everywhere
+from bench.containerd import NotHere, Runtime, containerd, remove_everywhere
+from bench.crio import crio
+from bench.hook import GROUP, LEAST, OF_A_CPU, PODS, HookProcess, cpu_tree, pod_of
+from bench.hook_alone import alone
 from bench.machine import show
-from cotenant.drivers.cgroup.layout import Hierarchy, detect
-from cotenant.drivers.nri.messages import PLUGIN_SERVICE, messages
+from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.nri.state_file import read_state
+from cotenant.services.nodeview.capabilities import capabilities
 
-GROUP = "cotenant-bench-nri"
-BEST_EFFORT = {"koordinator.sh/qosClass": "BE"}
-OF_A_CPU = {"cpu_shares": 1024, "cpu_period": 100_000}
-LEAST = {"cpu.shares": "2", "cpu.weight": "1"}
-_COMMAND = (sys.executable, "-c", "import sys; from cotenant.cli.main import main; sys.exit(main())", "nri")
-PARTS = ("weights", "creation", "killed")
-_BY_TURNS = 10
-
-
-class HookProcess:
-    """`cotenant nri` as a process."""
-
-    def __init__(self, folder: Path, runtime_socket: Path, listen: str = "", **settings: object) -> None:
-        """`listen`: where its agent would be; `settings`: further ones of `runtime_hook`."""
-        self.state = folder / "nri.json"
-        self._config = folder / "agent.json"
-        hook = {"socket": str(runtime_socket), "state_file": str(self.state), **settings}
-        config = {"mode": "act", "writable": [GROUP], "listen": listen, "runtime_hook": hook}
-        self._config.write_text(json.dumps(config))  # which is YAML, too
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self, *, wait: bool = True) -> None:
-        self.process = subprocess.Popen([*_COMMAND, f"--config={self._config}", "--log-level=error"])
-        while wait and not ((state := read_state(self.state)) and state.runtime):
-            if self.process.poll() is not None:
-                raise SystemExit("the hook did not start")
-            time.sleep(0.02)
-
-    def end(self, by: signal.Signals = signal.SIGTERM) -> None:
-        if self.process is not None:
-            self.process.send_signal(by)
-            self.process.wait()
-            self.process = None
+PARTS = ("weights", "creation", "killed", "hangs")
+T = TypeVar("T")
+ON, OFF, AGAIN = "on", "off", "off again"
+_BLOCK = 10
+_WITHIN_S = 0.005
+_LATENCY = re.compile(
+    r'^containerd_nri_plugin_latency_seconds_(count|bucket)\{([^}]*operation="CreateContainer"[^}]*)\} (\S+)$', re.M
+)
 
 
 @contextmanager
@@ -83,12 +64,6 @@ def load(processes: int) -> Iterator[None]:
             stack.callback(spinning.wait)
             stack.callback(spinning.kill)
         yield
-
-
-def cpu_tree() -> tuple[Hierarchy, str]:
-    """The tree of the CPU controller, and its file of the weight."""
-    tree = detect().by_controller["cpu"]
-    return tree, "cpu.shares" if tree.version == 1 else "cpu.weight"
 
 
 def watch() -> None:
@@ -107,7 +82,7 @@ def watch() -> None:
     looks = 0
     while not ended.is_set():
         looks += 1
-        for pod in _folders(f"{tree.path}/{GROUP}/kubepods/burstable"):
+        for pod in _folders(f"{tree.path}/{PODS}"):
             for container in _folders(pod):
                 try:
                     programs = [
@@ -132,93 +107,109 @@ def _folders(path: str) -> list[str]:
 
 
 def weights(runtime: Runtime, hook: HookProcess, pods: int) -> Iterator[dict[str, Any]]:
-    """Part one."""
-    _, name = cpu_tree()
+    """With which weight a workload's first instructions run."""
+    tree, name = cpu_tree()
     looking = subprocess.Popen(
         [sys.executable, "-m", "bench.nri", "--watch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    made: dict[bool, list[str]] = {True: [], False: []}
+    own = r"own=$(/busybox sed -n 's/^[0-9]*:\(.*,\)*cpu\(,.*\)*://p' /proc/self/cgroup)"
+    say = f"{own}; /busybox cat /tree$own/{name} 2>/dev/null || /busybox cat /sys/fs/cgroup/{name}"
+    command = ("/busybox", "sh", "-c", f"{say}; exec /busybox sleep 600")
+    made: dict[str, list[str]] = {ON: [], OFF: []}
+    said: dict[str, list[str]] = {ON: [], OFF: []}
 
-    def one(hooked: bool, number: int) -> None:
-        pod = _pod(runtime, f"w{int(hooked)}", number)
-        container = runtime.container(pod, OF_A_CPU)
+    def one(arm: str, number: int) -> None:
+        pod = pod_of(runtime, f"w-{arm}", number)
+        container = runtime.container(pod, OF_A_CPU, command, mounts={"/tree": tree.path})
         runtime.start(container)
-        made[hooked].append(container)
+        made[arm].append(container)
+        for _ in range(200):
+            if text := runtime.log_of(pod):
+                said[arm].append(text.split()[0])
+                break
+            time.sleep(0.02)
         time.sleep(0.02)  # the watcher looks several times
         runtime.remove(pod)
 
-    _by_turns(hook, pods, one)
+    list(_blocks(hook, pods, (ON, OFF), one))
     told = json.loads(looking.communicate()[0])
-    for hooked, containers in made.items():
-        found = [set(told["seen"].get(container, ())) for container in containers]
+    for arm, containers in made.items():
+        found = [set(told["seen"].get(f"{runtime.prefix}{container}", ())) for container in containers]
         yield {
             "part": "weights",
-            "hook": "on" if hooked else "off",
+            "hook": arm,
             "containers": len(containers),
+            "said_own": len(said[arm]),
+            "said_another_weight": sum(text != LEAST[name] for text in said[arm]),
             "seen": sum(bool(group) for group in found),
-            "at_another_weight": sum(bool(group - {LEAST[name]}) for group in found),
+            "seen_at_another": sum(bool(group - {LEAST[name]}) for group in found),
             "looks": told["looks"],
         }
 
 
-def creation(runtime: Runtime, hook: HookProcess, containers: int) -> Iterator[dict[str, Any]]:
-    """Part two."""
-    taken: dict[bool, list[float]] = {True: [], False: []}
-    pod = _pod(runtime, "c", 0)
+def creation(runtime: Runtime, hook: HookProcess, containers: int, port: int) -> Iterator[dict[str, Any]]:
+    """What it adds to the creation and the start of a container."""
+    pod = pod_of(runtime, "c", 0)
 
-    def one(hooked: bool, number: int) -> None:
+    def one(arm: str, number: int) -> tuple[float, float]:
         began = time.perf_counter()
-        container = runtime.container(pod, OF_A_CPU, name=f"c{int(hooked)}-{number}")
-        taken[hooked].append(1000 * (time.perf_counter() - began))
+        container = runtime.container(pod, OF_A_CPU, name=f"c-{arm.replace(' ', '-')}-{number}")
+        created = time.perf_counter()
+        runtime.start(container)
+        started = time.perf_counter()
+        runtime.ask("StopContainer", container_id=container, timeout=0)
         runtime.ask("RemoveContainer", container_id=container)
+        return 1000 * (created - began), 1000 * (started - began)
 
-    _by_turns(hook, containers, one)
+    blocks = list(_blocks(hook, containers, (ON, OFF, AGAIN), one))
+    waited = _waited(port)
     runtime.remove(pod)
-    for hooked, group in taken.items():
-        yield _times("creation", "on" if hooked else "off", group)
+    for step, what in enumerate(("created", "started")):
+        times = [{arm: [pair[step] for pair in pairs] for arm, pairs in block.items()} for block in blocks]
+        for arm in (ON, OFF, AGAIN):
+            yield {"part": "creation", "until": what, **_times(arm, [ms for block in times for ms in block[arm]])}
+        for arm in (ON, AGAIN):
+            yield {"part": "creation", "until": what, **_added(f"{arm} - {OFF}", times, arm)}
+    if waited is not None:
+        calls, within = waited
+        yield {"part": "creation", "hook": "the runtime says", "containers": calls, "within_5_ms": within}
 
 
-def alone(folder: Path, calls: int) -> dict[str, Any]:
-    """The same call to the hook over a socket, from a stand-in for the runtime."""
-    path = folder / "alone.sock"
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-        listening.listen()
-        (folder / "alone").mkdir()
-        hook = HookProcess(folder / "alone", path)
-        hook.start(wait=False)
-        try:
-            connection = listening.accept()[0]
-            _receive(connection)  # the registration
-            _send(connection, 2, 1, 2, messages()["Response"]())
-            container = {"id": "0" * 64, "pod_sandbox_id": "s", "name": "work", "env": ["PATH=/bin"] * 20}
-            pod = {
-                "id": "s",
-                "uid": _uid(1),
-                "namespace": "shop",
-                "name": "batch-1",
-                "labels": BEST_EFFORT,
-                "linux": {"cgroup_parent": f"/{GROUP}/kubepods/burstable/pod{_uid(1)}"},
-            }
-            request = messages()["CreateContainerRequest"](pod=pod, container=container).SerializeToString()
-            call = messages()["Request"](service=PLUGIN_SERVICE, method="CreateContainer", payload=request)
-            os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-            taken = []
-            for number in range(calls):
-                began = time.perf_counter()
-                _send(connection, 1, 2 * number + 1, 1, call)
-                _receive(connection)
-                taken.append(1000 * (time.perf_counter() - began))
-                time.sleep(0.05)  # as creations come, not while the process is still awake from the last
-            connection.close()
-        finally:
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-            hook.end()
-    return _times("creation", "the call alone", taken)
+def _added(name: str, blocks: Sequence[dict[str, list[float]]], arm: str) -> dict[str, Any]:
+    """What one arm's median and p99 are above another's, and its interval by drawing blocks again."""
+
+    def between(drawn: Sequence[dict[str, list[float]]]) -> tuple[float, float]:
+        one, other = (sorted(ms for block in drawn for ms in block[which]) for which in (arm, OFF))
+        return median(one) - median(other), _p99(one) - _p99(other)
+
+    draws = random.Random(0)
+    again = [between(draws.choices(blocks, k=len(blocks))) for _ in range(2000)]
+    found: dict[str, Any] = {"hook": name}
+    for at, figure in enumerate(("median", "p99")):
+        ordered = sorted(pair[at] for pair in again)
+        low, high = ordered[len(ordered) // 40], ordered[-1 - len(ordered) // 40]
+        found[f"{figure}_ms"] = f"{between(blocks)[at]:.1f} ({low:.1f} to {high:.1f})"
+    return found
+
+
+def _waited(port: int) -> tuple[int, int] | None:
+    """Calls to plugins for a creation, and those that took 5 ms at most; None where the runtime does not say."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/metrics", timeout=5) as answer:
+            page = answer.read().decode()
+    except OSError:
+        return None
+    calls = within = 0
+    for kind, labels, value in _LATENCY.findall(page):
+        if kind == "count":
+            calls += int(float(value))
+        elif f'le="{_WITHIN_S}"' in labels:
+            within += int(float(value))
+    return (calls, within) if calls else None
 
 
 def killed(runtime: Runtime, hook: HookProcess, containers: int) -> dict[str, Any]:
-    """Part three."""
+    """Kill it again and again while containers are created."""
     tree, name = cpu_tree()
     ended = threading.Event()
     kills = 0
@@ -237,14 +228,12 @@ def killed(runtime: Runtime, hook: HookProcess, containers: int) -> dict[str, An
     try:
         for number in range(containers):
             began = time.perf_counter()
-            pod = _pod(runtime, "k", number)
+            pod = pod_of(runtime, "k", number)
             container = runtime.container(pod, OF_A_CPU)
             runtime.start(container)
             longest = max(longest, time.perf_counter() - began)
             started += 1
-            text = Path(
-                tree.path, GROUP, "kubepods/burstable", f"pod{pod.config['metadata']['uid']}", container, name
-            ).read_text()
+            text = Path(tree.path, runtime.group_of(pod, container), name).read_text()
             least += text.strip() == LEAST[name]
             runtime.remove(pod)
     finally:
@@ -260,75 +249,104 @@ def killed(runtime: Runtime, hook: HookProcess, containers: int) -> dict[str, An
     }
 
 
-def _by_turns(hook: HookProcess, count: int, one: Callable[[bool, int], None]) -> None:
-    """`count` with the hook and as many without, in blocks of ten."""
-    for block in range(0, count, _BY_TURNS):
-        for hooked in (True, False) if block // _BY_TURNS % 2 == 0 else (False, True):
-            if hooked:
-                hook.start()
-            time.sleep(0.5)  # what it took to start and to end is over
-            for number in range(block, min(count, block + _BY_TURNS)):
-                one(hooked, number)
-            hook.end()
+def hangs(runtime: Runtime, hook: HookProcess, containers: int) -> dict[str, Any]:
+    """Stop it and let it run again."""
+    hook.start()
+    assert hook.process is not None
+    layout = detect()
 
+    def lacks() -> str:
+        return next(found.needs for found in capabilities(layout, hook.state) if "runtime hook" in found.what)
 
-def _pod(runtime: Runtime, prefix: str, number: int) -> Pod:
-    uid = _uid(number)
-    return runtime.pod(uid, f"{prefix}-{number}", f"{GROUP}/kubepods/burstable/pod{uid}", BEST_EFFORT, {})
-
-
-def _uid(number: int) -> str:
-    return f"00000000-0000-0000-0000-{number:012d}"
-
-
-def _times(part: str, which: str, taken: Sequence[float]) -> dict[str, Any]:
-    ordered = sorted(taken)
+    before = lacks()
+    pod = pod_of(runtime, "h", 0)
+    hook.process.send_signal(signal.SIGSTOP)
+    stopped = time.perf_counter()
+    taken = []
+    for number in range(containers):
+        began = time.perf_counter()
+        runtime.start(runtime.container(pod, OF_A_CPU, name=f"h{number}"))
+        taken.append(1000 * (time.perf_counter() - began))
+    while not ((state := read_state(hook.state)) and state.hangs):
+        time.sleep(0.05)
+    seen_s, said = time.perf_counter() - stopped, lacks()
+    hook.process.send_signal(signal.SIGCONT)
+    went_on = time.perf_counter()
+    while lacks() != before:
+        time.sleep(0.01)
+    back_s = time.perf_counter() - went_on
+    hook.end()
+    runtime.remove(pod)
     return {
-        "part": part,
-        "hook": which,
-        "containers": len(taken),
-        "median_ms": round(median(ordered), 2),
-        "p99_ms": round(ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))], 2),
+        "part": "hangs",
+        "containers": containers,
+        "started": len(taken),
+        "first_ms": round(taken[0], 1),
+        "others_longest_ms": round(max(taken[1:]), 1),
+        "seen_after_s": round(seen_s, 1),
+        "back_after_s": round(back_s, 2),
+        "said_meanwhile": said,
     }
 
 
-def _send(connection: socket.socket, number: int, stream: int, type_: int, message: Any) -> None:
-    body = message.SerializeToString()
-    connection.sendall(struct.pack(">IIIIBB", number, len(body) + 10, len(body), stream, type_, 0) + body)
+def _blocks(
+    hook: HookProcess, count: int, arms: Sequence[str], one: Callable[[str, int], T]
+) -> Iterator[dict[str, list[T]]]:
+    """`count` of each arm in blocks of ten, which begin with another arm each time."""
+    for number, first in enumerate(range(0, count, _BLOCK)):
+        block = {}
+        for arm in (*arms[number % len(arms) :], *arms[: number % len(arms)]):
+            if arm == ON:
+                hook.start()
+            time.sleep(0.5)  # what it took to start and to end is over
+            block[arm] = [one(arm, number) for number in range(first, min(count, first + _BLOCK))]
+            hook.end()
+        yield block
 
 
-def _receive(connection: socket.socket) -> None:
-    _, length = struct.unpack(">II", _exactly(connection, 8))
-    _exactly(connection, length)
+def _times(which: str, taken: Sequence[float]) -> dict[str, Any]:
+    ordered = sorted(taken)
+    return {
+        "hook": which,
+        "containers": len(taken),
+        "median_ms": round(median(ordered), 2),
+        "p99_ms": round(_p99(ordered), 2),
+    }
 
 
-def _exactly(connection: socket.socket, count: int) -> bytes:
-    found = b""
-    while len(found) < count:
-        piece = connection.recv(count - len(found))
-        if not piece:
-            raise SystemExit("the hook closed the connection")
-        found += piece
-    return found
+def _p99(ordered: Sequence[float]) -> float:
+    return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
 
 
-def measure(parts: Sequence[str], pods: int, calls: int, busy: int) -> Iterator[dict[str, Any]]:
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def measure(
+    parts: Sequence[str], pods: int, calls: int, busy: int, with_crio: bool = False
+) -> Iterator[dict[str, Any]]:
     """These parts, in order."""
+    port = _free_port()
     with tempfile.TemporaryDirectory(prefix="cotenant-bench-") as name:
         folder = Path(name)
+        at = folder / "nri.sock"
         try:
-            with containerd(folder, folder / "nri.sock") as runtime, load(busy):
-                hook = HookProcess(folder, folder / "nri.sock")
+            with crio(folder, at) if with_crio else containerd(folder, at, port) as runtime, load(busy):
+                hook = HookProcess(folder, at)
                 try:
                     if "weights" in parts:
                         yield from weights(runtime, hook, pods)
                     if "creation" in parts:
-                        yield from creation(runtime, hook, pods)
-                        yield alone(folder, calls)
+                        yield from creation(runtime, hook, pods, port)
+                        yield {"part": "creation", **_times("the call alone", alone(folder, calls))}
                     if "killed" in parts:
                         yield killed(runtime, hook, pods)
+                    if "hangs" in parts:
+                        yield hangs(runtime, hook, _BLOCK)
                 finally:
-                    hook.end()
+                    hook.end(signal.SIGKILL)
         finally:
             remove_everywhere(GROUP)
 
@@ -341,6 +359,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=500)
     parser.add_argument("--part", action="append", choices=PARTS, help="only this part; may be given several times")
     parser.add_argument("--busy", type=int, default=4, help="busy processes beside it")
+    parser.add_argument("--cri-o", action="store_true", help="CRI-O instead of containerd")
     parser.add_argument("--watch", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     given = parser.parse_args()
@@ -348,7 +367,7 @@ def main() -> None:
         watch()
         return
     try:
-        rows = list(measure(given.part or PARTS, given.pods, given.calls, given.busy))
+        rows = list(measure(given.part or PARTS, given.pods, given.calls, given.busy, given.cri_o))
     except NotHere as error:
         raise SystemExit(str(error)) from None
     show(rows, given.json, (f"{given.busy} busy processes beside it; the weight of best effort is the least.",))

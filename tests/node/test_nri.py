@@ -1,31 +1,38 @@
-"""The runtime hook beside a real containerd 1.7 or later, started for the test with folders of its own
-(`bench/containerd.py` says where its programs are looked for): what a container's group and environment have before its
-first instruction, and that a hook that is late or dead never keeps one from starting.
+"""The runtime hook beside a real containerd 1.7 or later and a real CRI-O, which are started for the test with folders
+of their own (`bench/containerd.py` and `bench/crio.py` say where their programs are looked for): what a container's
+group and environment have before its first instruction, and that a hook that is late or dead never keeps one from
+starting.
 """
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
+import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from tests.e2e.running import metric
 from tests.fakes.node.kubepods import UIDS
+from tests.fakes.waiting import eventually
+from tests.node.test_agent import AgentProcess
 
 pytest.importorskip("grpc")
 from bench.containerd import NotHere, Pod, Runtime, containerd, remove_everywhere
-from bench.nri import HookProcess
+from bench.crio import crio
+from bench.hook import HookProcess
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.drivers.nri.state_file import read_state
+from cotenant.drivers.nri.state_file import HookState, read_state
 from cotenant.model.machine.knob import Knob, KnobTarget
 
 pytestmark = pytest.mark.slow
@@ -47,10 +54,10 @@ SHOW = (
 )
 
 
-@pytest.fixture
-def runtime(tmp_path: Path, group: str, groups: Groups) -> Iterator[Runtime]:
+@pytest.fixture(params=[containerd, crio], ids=["containerd", "cri-o"])
+def runtime(tmp_path: Path, group: str, groups: Groups, request: pytest.FixtureRequest) -> Iterator[Runtime]:
     try:
-        with containerd(tmp_path, tmp_path / "nri.sock") as made:
+        with request.param(tmp_path, tmp_path / "nri.sock") as made:
             yield made
     except NotHere as error:
         pytest.skip(str(error))
@@ -87,8 +94,8 @@ def pod_of(runtime: Runtime, group: str, number: int, qos: str, labels: dict[str
     return runtime.pod(uid, f"pod-{number}", parent, labels, notes)
 
 
-def knobs_of(layout: CgroupLayout, pod: Pod, container: str) -> dict[Knob, str]:
-    group = f"{pod.config['linux']['cgroup_parent'].strip('/')}/{container}"
+def knobs_of(runtime: Runtime, layout: CgroupLayout, pod: Pod, container: str) -> dict[Knob, str]:
+    group = runtime.group_of(pod, container)
     with CgroupKnobs(layout) as knobs:
         return {
             knob: knobs.read(KnobTarget(group, knob))
@@ -101,7 +108,7 @@ def weight(runtime: Runtime, layout: CgroupLayout, pod: Pod, name: str = "work")
     """The weight with which a new container of one CPU runs."""
     made = runtime.container(pod, OF_A_CPU, name=name)
     runtime.start(made)
-    return knobs_of(layout, pod, made)[Knob.CPU_WEIGHT]
+    return knobs_of(runtime, layout, pod, made)[Knob.CPU_WEIGHT]
 
 
 def environment(runtime: Runtime, pod: Pod) -> dict[str, str]:
@@ -124,7 +131,7 @@ def test_values_before_the_first_instruction(
     work = show(runtime, layout, plain, OF_A_CPU, OTEL_EXPORTER_OTLP_ENDPOINT="http://own:4318")
     seen = environment(runtime, plain)
     assert not on_v1 or seen["SHARES"] == "2"
-    held = knobs_of(layout, plain, work)
+    held = knobs_of(runtime, layout, plain, work)
     assert (held[Knob.CPU_WEIGHT], held[Knob.CPU_MAX]) == ("1", "100000 100000")  # its native quota stays the kubelet's
     assert held[Knob.MEMORY_MAX] == str(128 << 20)
     assert held.get(Knob.CPU_IDLE, "0") == "0"
@@ -137,11 +144,11 @@ def test_values_before_the_first_instruction(
     work = show(runtime, layout, batch, {"cpu_shares": 2})
     assert not on_v1 or environment(runtime, batch)["SHARES"] == "1536"
     lent = {Knob.CPU_WEIGHT: "150", Knob.CPU_MAX: "150000 100000", Knob.MEMORY_MAX: str(64 << 20)}
-    assert knobs_of(layout, batch, work).items() >= lent.items()
+    assert knobs_of(runtime, layout, batch, work).items() >= lent.items()
     # A kubelet's resize in place writes native amounts, and knows no others.
     native = {"cpu_shares": 2, "cpu_period": 100_000, "cpu_quota": -1}
     runtime.ask("UpdateContainerResources", container_id=work, linux=native)
-    assert knobs_of(layout, batch, work).items() >= lent.items()
+    assert knobs_of(runtime, layout, batch, work).items() >= lent.items()
 
     service = pod_of(runtime, group, 2, "burstable", {"koordinator.sh/qosClass": "LS"}, {})
     assert weight(runtime, layout, service) == "100"
@@ -203,7 +210,7 @@ def test_a_gpu_and_cpus_that_the_scheduler_chose_reach_the_container(
         pod = pod_of(runtime, group, 0, "", lsr, chosen(0))
         work = show(runtime, layout, pod, OF_A_CPU, NVIDIA_VISIBLE_DEVICES="all")
         assert environment(runtime, pod)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
-        assert knobs_of(layout, pod, work)[Knob.CPUSET_CPUS] == str(last)
+        assert knobs_of(runtime, layout, pod, work)[Knob.CPUSET_CPUS] == str(last)
         ill = pod_of(runtime, group, 1, "", lsr, chosen(1))
         show(runtime, layout, ill, OF_A_CPU)
         assert "NVIDIA_VISIBLE_DEVICES" not in environment(runtime, ill)
@@ -216,13 +223,81 @@ def test_a_hook_that_hangs_or_is_killed_keeps_no_container_from_starting(
     assert made.process is not None
     pod = pod_of(runtime, group, 0, "burstable", BEST_EFFORT, {})
     made.process.send_signal(signal.SIGSTOP)
-    # The runtime waits for as long as it is set to, and goes on without the hook.
+    # The runtime waits for as long as it is set to, goes on without the hook, and parts with it.
     assert weight(runtime, layout, pod, "late") == "100"
+    eventually("it is seen to hang", lambda: state_of(made).hangs, 30.0)
     made.process.send_signal(signal.SIGCONT)
+    eventually("it is back", lambda: state_of(made).runtime and not state_of(made).hangs)
+    assert weight(runtime, layout, pod, "back") == "1"
     made.end(signal.SIGKILL)
     assert read_state(made.state) is None  # as `cotenant node status` sees it
     old = runtime.container(pod, OF_A_CPU, name="alone")
     runtime.start(old)
     made.start()
-    assert knobs_of(layout, pod, old)[Knob.CPU_WEIGHT] == "100"  # what runs is left to the agent's leases
+    assert knobs_of(runtime, layout, pod, old)[Knob.CPU_WEIGHT] == "100"  # what runs is left to the agent's leases
     assert weight(runtime, layout, pod, "again") == "1"
+
+
+def state_of(hook: HookProcess) -> HookState:
+    found = read_state(hook.state)
+    assert found is not None
+    return found
+
+
+def test_a_runtime_that_restarts_gets_the_hook_again_and_tells_it_what_runs(
+    runtime: Runtime, hook: Callable[..., HookProcess], layout: CgroupLayout, group: str
+) -> None:
+    pod = pod_of(runtime, group, 0, "burstable", BEST_EFFORT, {})
+    assert weight(runtime, layout, pod, "before") == "100"
+    pages = runtime.folder / "pages.sock"
+    made = hook(pages=f"unix:{pages}")
+    assert counts(pages) == (1.0, 1.0)
+    assert weight(runtime, layout, pod, "first") == "1"
+    runtime.restart()
+    eventually("it is hooked into the new one", lambda: counts(pages)[0] == 2.0 and state_of(made).runtime)
+    assert counts(pages) == (2.0, 2.0)
+    assert weight(runtime, layout, pod, "second") == "1"
+
+
+def counts(pages: Path) -> tuple[float, float]:
+    """Times that a runtime accepted the hook, and containers that ran when it last did."""
+    connection = http.client.HTTPConnection("hook")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(str(pages))
+    with closing(connection):
+        connection.request("GET", "/metrics")
+        page = connection.getresponse().read().decode()
+    return metric(page, "cotenant_hook_connections_total"), metric(page, "cotenant_hook_adopted_containers")
+
+
+def test_leases_take_over_without_a_step(
+    runtime: Runtime, hook: Callable[..., HookProcess], layout: CgroupLayout, group: str
+) -> None:
+    """From the container's start until the agent holds its knobs they never stand at another value."""
+    hook()
+    folder = runtime.folder / "agent"
+    folder.mkdir(mode=0o1777)
+    sources = {"kubepods": True, "runtime": runtime.socket}
+    agent = AgentProcess(folder, group, "--single", groups=[], sources=sources, discovery_period_s=1)
+    try:
+        agent.start()
+        pod = pod_of(runtime, group, 0, "besteffort", BEST_EFFORT, SPEC)
+        work = runtime.container(pod, {"cpu_shares": 2})
+        runtime.start(work)
+        lent = {Knob.CPU_WEIGHT: "150", Knob.CPU_MAX: "150000 100000", Knob.MEMORY_MAX: str(64 << 20)}
+        seen = set()
+
+        def held() -> bool:
+            now = knobs_of(runtime, layout, pod, work)
+            seen.add(tuple(now[knob] for knob in lent))
+            leases = agent.told("/v1/leases", "leases")
+            assert isinstance(leases, list)
+            targets = {(lease["target"]["group"], lease["target"]["knob"]) for lease in leases}
+            return {(runtime.group_of(pod, work), knob.value) for knob in lent} <= targets
+
+        agent.until(held)
+        until = agent.ticks() + 3
+        agent.until(lambda: held() and agent.ticks() >= until)
+        assert seen == {tuple(lent.values())}
+    finally:
+        agent.stop()

@@ -126,8 +126,11 @@ class FakeHookRuntime:
         await self._server.wait_closed()
         self.socket.unlink(missing_ok=True)
 
-    async def plugin(self) -> PluginOfRuntime:
-        """The next plugin, registered."""
+    async def plugin(self, *containers: dict[str, Any]) -> PluginOfRuntime:
+        """The next plugin as containerd 2.1.9 accepts one: it is asked only once it was told what runs."""
         found = await self.plugins.get()
         await found.register()
+        await found.call("Configure", runtime_name="containerd", runtime_version="2.1.9")
+        pods = [{"id": id_} for id_ in sorted({container["pod_sandbox_id"] for container in containers})]
+        await found.call("Synchronize", pods=pods, containers=containers)
         return found

@@ -67,6 +67,8 @@ class PretendedCri:
     def answer_CreateContainer(self, asked: Any) -> dict[str, Any]:  # noqa: N802
         assert asked.sandbox_config.metadata == self.pods[asked.pod_sandbox_id].metadata
         assert asked.sandbox_config.log_directory == self.pods[asked.pod_sandbox_id].log_directory
+        if not asked.config.image.user_specified_image:  # CRI-O 1.37; containerd takes it without
+            raise Transient("user specified image not specified, cannot verify image signature")
         for found in self.containers.values():
             if (found.pod, found.config.metadata) == (asked.pod_sandbox_id, asked.config.metadata):
                 raise Transient("the name is reserved")

@@ -22,6 +22,7 @@ FILES = {
     "memory": ("memory.limit_in_bytes",),
     "pids": ("pids.max",),
 }
+NONE: Mapping[str, str] = {}
 START_S = 90.0
 RESERVED_M = 500  # the static policy wants some
 READY = b"Starting Kubelet Plugin Manager"  # what it says right after it has set up its groups
@@ -95,9 +96,9 @@ class RealKubelet:
         self.stop()
         subprocess.run(["umount", "--lazy", str(self.folder / "kubelet")], capture_output=True, check=False)
 
-    def add(self, name: str, pod: Pod) -> None:
+    def add(self, name: str, pod: Pod, labels: Mapping[str, str] = NONE, annotations: Mapping[str, str] = NONE) -> None:
         """Until its containers run."""
-        (self.manifests / f"{name}.json").write_text(json.dumps(_manifest(name, pod, self.image)))
+        (self.manifests / f"{name}.json").write_text(json.dumps(_manifest(name, pod, self.image, labels, annotations)))
         wanted = len(pod.containers) + 1
         eventually(
             f"{name} runs", lambda: self._containers(pod) == wanted and self._entered(pod), START_S, interval_s=0.1
@@ -146,11 +147,17 @@ def _values(trees: Mapping[str, Path], group: str) -> tuple[str, ...]:
     )
 
 
-def _manifest(name: str, pod: Pod, image: str) -> object:
+def _manifest(name: str, pod: Pod, image: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> object:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": pod.uid},
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": pod.uid,
+            "labels": labels,
+            "annotations": annotations,
+        },
         "spec": {
             "hostNetwork": True,
             "terminationGracePeriodSeconds": 0,

@@ -133,7 +133,7 @@ class CriContainers:
         pod = _pod(name, template, own, folder)
         container: JsonObject = {
             "metadata": {"name": template.appkey},
-            "image": {"image": template.image},
+            "image": {"image": template.image, "user_specified_image": template.image},  # CRI-O refuses without
             "command": list(template.entrypoint),
             "args": list(template.command),
             "envs": [{"key": key, "value": value} for key, value in environment.items()],

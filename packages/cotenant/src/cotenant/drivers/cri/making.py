@@ -13,10 +13,11 @@ from cotenant.model.json_object import JsonMapping
 IMAGES = f"{PACKAGE}.ImageService"
 MAKING: Fields = {
     **FIELDS,
-    "ImageSpec": {"image": (1, "string")},
+    "ImageSpec": {"image": (1, "string"), "user_specified_image": (18, "string")},
     "KeyValue": {"key": (1, "string"), "value": (2, "string")},
     "Mount": {"container_path": (1, "string"), "host_path": (2, "string"), "readonly": (3, "bool")},
     "PortMapping": {"protocol": (1, "int32"), "container_port": (2, "int32"), "host_port": (3, "int32")},
+    "NamespaceOption": {**FIELDS["NamespaceOption"], "pid": (2, "int32")},
     "LinuxSandboxSecurityContext": {"namespace_options": (1, "NamespaceOption")},
     "LinuxPodSandboxConfig": {"cgroup_parent": (1, "string"), "security_context": (2, "LinuxSandboxSecurityContext")},
     "PodSandboxConfig": {
@@ -29,7 +30,11 @@ MAKING: Fields = {
     },
     "RunPodSandboxRequest": {"config": (1, "PodSandboxConfig")},
     "RunPodSandboxResponse": {"pod_sandbox_id": (1, "string")},
-    "LinuxContainerConfig": {"resources": (1, "LinuxContainerResources")},
+    "LinuxContainerSecurityContext": {"namespace_options": (3, "NamespaceOption")},
+    "LinuxContainerConfig": {
+        "resources": (1, "LinuxContainerResources"),
+        "security_context": (2, "LinuxContainerSecurityContext"),
+    },
     "ContainerConfig": {
         "metadata": (1, "ContainerMetadata"),
         "image": (2, "ImageSpec"),

@@ -47,11 +47,15 @@ class NriPlugin(Protocol):
     """What answers the runtime's calls."""
 
     def configured(self, runtime: RuntimeVersion) -> None:
-        """The runtime accepted this plugin."""
+        """The runtime knows this plugin, and does not ask it yet."""
         ...
 
-    def synchronized(self, pods: Sequence[HookedPod], found: Sequence[tuple[HookedPod, HookedContainer]]) -> None:
-        """What runs already; a large node tells it in several calls."""
+    def synchronized(
+        self, pods: Sequence[HookedPod], found: Sequence[tuple[HookedPod, HookedContainer]], *, more: bool
+    ) -> None:
+        """What runs already; a large node tells it in several calls. After the last, no container is created without
+        this plugin.
+        """
         ...
 
     def creating(self, pod: HookedPod, container: HookedContainer) -> FirstValues:
@@ -186,7 +190,7 @@ class NriSession:
             for container in request.containers
             if container.pod_sandbox_id in pods
         ]
-        self._plugin.synchronized(tuple(pods.values()), found)
+        self._plugin.synchronized(tuple(pods.values()), found, more=request.more)
         return self._kinds["SynchronizeResponse"](more=request.more)
 
     def _create(self, body: bytes) -> Message:

@@ -2,20 +2,25 @@
 
 `cotenant node status` must say whether new containers start with our values, and a process that was killed leaves its
 files behind. The file has the runtime's name and is locked while its process lives; the kernel lifts the lock whatever
-ends the process.
-Limits: whoever cannot open the file sees no hook.
+ends the process. A process that lives and hangs keeps the lock, and its runtime has parted with it: so the file also
+has the time at which the process last came round.
+Limits: whoever cannot open the file sees no hook. Times are of the machine's monotonic clock, which containers share.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 PATH = Path("/run/cotenant/nri.json")
+HANGS_AFTER_S = 10.0
+HANGS = f"an answer from `cotenant nri`: its process lives and has not come round for {HANGS_AFTER_S:g} s"
 _MAX_BYTES = 4096
 
 
@@ -24,6 +29,15 @@ class HookState(msgspec.Struct, frozen=True):
 
     runtime: str = ""
     acts: bool = False  # else it decides, and changes nothing
+    hangs: bool = False  # it has not come round for `HANGS_AFTER_S`, so no creation has its answer
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """The file's content."""
+
+    runtime: str = ""
+    acts: bool = False
+    at_s: float | None = None
 
 
 class StateFile:
@@ -31,7 +45,8 @@ class StateFile:
     has it.
     """
 
-    def __init__(self, path: Path = PATH) -> None:
+    def __init__(self, path: Path = PATH, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic, self._state, self._length = monotonic, HookState(), 0
         path.parent.mkdir(parents=True, exist_ok=True)
         self._at = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
@@ -39,11 +54,18 @@ class StateFile:
         except OSError:
             os.close(self._at)
             raise
+        os.ftruncate(self._at, 0)  # what a killed process left would be taken for this one's
 
     def write(self, state: HookState) -> None:
         """Replace what it says."""
-        os.ftruncate(self._at, 0)
-        os.pwrite(self._at, msgspec.json.encode(state), 0)
+        self._state = state
+        said = msgspec.json.encode(_Said(state.runtime, state.acts, self._monotonic()))
+        self._length = max(self._length, len(said))
+        os.pwrite(self._at, said.ljust(self._length), 0)  # never shorter: a reader finds one state or the other
+
+    def renew(self) -> None:
+        """Say the same again, now."""
+        self.write(self._state)
 
     def close(self) -> None:
         """Give the file up."""
@@ -52,7 +74,7 @@ class StateFile:
         os.close(self._at)
 
 
-def read_state(path: Path = PATH) -> HookState | None:
+def read_state(path: Path = PATH, monotonic: Callable[[], float] = time.monotonic) -> HookState | None:
     """What the node's hook says of itself; None where none lives."""
     try:
         at = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -62,9 +84,10 @@ def read_state(path: Path = PATH) -> HookState | None:
         fcntl.flock(at, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         try:
-            return msgspec.json.decode(os.pread(at, _MAX_BYTES, 0), type=HookState)
-        except msgspec.DecodeError:  # it is being written
+            said = msgspec.json.decode(os.pread(at, _MAX_BYTES, 0), type=_Said)
+        except msgspec.DecodeError:  # it has not said anything yet
             return HookState()
+        return HookState(said.runtime, said.acts, said.at_s is not None and monotonic() - said.at_s > HANGS_AFTER_S)
     except OSError:
         return None
     finally:

@@ -17,8 +17,8 @@ from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.ebpf.runqueue import RunQueue
+from cotenant.drivers.nri.state_file import HANGS, read_state
 from cotenant.drivers.nri.state_file import PATH as HOOK_STATE
-from cotenant.drivers.nri.state_file import read_state
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Knob, KnobScope
 from cotenant.model.machine.run_queue import BLAME
@@ -104,6 +104,8 @@ def _first_values(hook: Path) -> AgentCapability:
         needs = "`cotenant nri` beside a runtime with NRI; without it new containers are limited within one period"
     elif not state.runtime:
         needs = "a runtime that accepts the hook, which runs; until then new containers are limited within one period"
+    elif state.hangs:
+        needs = f"{HANGS}; new containers are limited within one period"
     elif not state.acts:
         needs = f"mode act, for the hook that {state.runtime} has"
     else:

@@ -22,7 +22,7 @@ from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.cgroup.watch import KnobWatch
 from cotenant.drivers.kubelet.configuration import config_of_configz
 from cotenant.drivers.kubelet.roots import roots_here
-from cotenant.drivers.nri.state_file import read_state
+from cotenant.drivers.nri.state_file import HANGS, read_state
 from cotenant.drivers.proc.capabilities import lacking
 from cotenant.drivers.seals.seals import unsealed
 from cotenant.drivers.systemd.manager import SOCKET, SystemdManager
@@ -111,6 +111,8 @@ def _run_queue(layout: CgroupLayout) -> str:
 
 def _runtime_hook(config: AgentConfig) -> str:
     state = read_state(config.runtime_hook.state_file)
+    if state is not None and state.hangs:
+        return HANGS
     if state is not None and state.runtime:
         return "" if state.acts else f"mode act for the hook that {state.runtime} has"
     socket = config.runtime_hook.socket

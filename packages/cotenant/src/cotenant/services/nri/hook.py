@@ -61,20 +61,27 @@ class Hook:
     connected: Callable[[RuntimeVersion], None]
     counts: HookCounts = field(default_factory=HookCounts)
     seals: Seals = NO_SEALS
+    _runtime: RuntimeVersion | None = None
 
     def configured(self, runtime: RuntimeVersion) -> None:
-        """The runtime accepted this plugin."""
-        self.counts.connections += 1
+        """The runtime knows this plugin. It asks it once it has told what runs; containers made until then are not
+        changed.
+        """
         self.counts.adopted = 0
+        self._runtime = runtime
         if self.settings.cdi_kind and runtime.name == "containerd" and runtime.version.lstrip("v").startswith("1."):
             _log.warning(
                 "%s %s takes no CDI names from plugins: devices by environment alone", runtime.name, runtime.version
             )
-        self.connected(runtime)
 
-    def synchronized(self, pods: Sequence[HookedPod], found: Sequence[tuple[HookedPod, HookedContainer]]) -> None:
+    def synchronized(
+        self, pods: Sequence[HookedPod], found: Sequence[tuple[HookedPod, HookedContainer]], *, more: bool
+    ) -> None:
         """Count what runs; the agent's leases hold it."""
         self.counts.adopted += sum(container.is_running for _, container in found)
+        if not more and self._runtime is not None:
+            self.counts.connections += 1
+            self.connected(self._runtime)
 
     def creating(self, pod: HookedPod, container: HookedContainer) -> FirstValues:
         """What a container starts with."""

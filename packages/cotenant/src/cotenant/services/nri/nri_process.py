@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from cotenant.drivers.nri.session import NriSession, RuntimeVersion
@@ -18,7 +19,7 @@ from cotenant.drivers.nri.state_file import HookState, StateFile
 from cotenant.model.errors import CotenantError
 from cotenant.services.nri.hook import Hook
 
-FACTS_EVERY_S = 10.0
+FACTS_EVERY_S, SAID_EVERY_S = 10.0, 2.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
 NAME = "cotenant"
 _log = logging.getLogger(__name__)
@@ -35,17 +36,18 @@ class HookProcess:
         cpu_version: int,
         read_facts: Callable[[], None],
         state: StateFile | None,
+        said_every_s: float = SAID_EVERY_S,
     ) -> None:
         self.hook = hook
         self.runtime: RuntimeVersion | None = None  # while connected
         self._socket, self._index, self._cpu_version = socket, index, cpu_version
-        self._read_facts, self._state = read_facts, state
+        self._read_facts, self._state, self._said_every_s = read_facts, state, said_every_s
         self._said = ""
-        self._was_configured = False
+        self._was_connected = False
 
     def connected(self, runtime: RuntimeVersion) -> None:
-        """The runtime accepted the plugin."""
-        self.runtime, self._was_configured, self._said = runtime, True, ""
+        """The runtime asks the plugin from now on."""
+        self.runtime, self._was_connected, self._said = runtime, True, ""
         _log.info("hooked into %s %s; %s", runtime.name, runtime.version, _does(self.hook.acts))
         self._write(f"{runtime.name} {runtime.version}")
 
@@ -57,23 +59,27 @@ class HookProcess:
         """Until cancelled."""
         self._write("")
         await asyncio.to_thread(self._read_facts)
-        renewing = asyncio.create_task(self._renew(), name="facts")
+        beside = (
+            asyncio.create_task(self._renew(), name="facts"),
+            asyncio.create_task(self._say_again(), name="state file"),
+        )
         wait_s = FIRST_WAIT_S
         try:
             while True:
-                self._was_configured = False
+                self._was_connected = False
                 said = await self._session()
                 self.runtime = None
                 self._write("")
-                if self._was_configured or said != self._said:
+                if self._was_connected or said != self._said:
                     _log.warning(
                         "%s: %s; containers start as the runtime was told, until it is back", self._socket, said
                     )
                 self._said = said
-                wait_s = FIRST_WAIT_S if self._was_configured else min(LONGEST_WAIT_S, 2 * wait_s)
+                wait_s = FIRST_WAIT_S if self._was_connected else min(LONGEST_WAIT_S, 2 * wait_s)
                 await asyncio.sleep(wait_s)
         finally:
-            renewing.cancel()
+            for task in beside:
+                task.cancel()
 
     async def _session(self) -> str:
         """One connection, and why it ended."""
@@ -92,6 +98,13 @@ class HookProcess:
             except Exception:  # the hook goes on with what it knows
                 self.hook.failed("facts")
                 _log.exception("the node's facts could not be read")
+
+    async def _say_again(self) -> None:
+        """So that others see a process that no longer comes round."""
+        while self._state is not None:
+            await asyncio.sleep(self._said_every_s)
+            with suppress(OSError):  # said where what it says changed
+                self._state.renew()
 
     def _write(self, runtime: str) -> None:
         if self._state is not None:

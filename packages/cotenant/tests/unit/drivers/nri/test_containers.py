@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.drivers.nri.containers import container_of, group_of_parent, pod_of
 from cotenant.drivers.nri.messages import messages
-from cotenant.drivers.nri.state_file import HookState, StateFile, read_state
+from cotenant.drivers.nri.state_file import HANGS_AFTER_S, HookState, StateFile, read_state
 from cotenant.model.kubelet.group_names import PodCgroup, read_group
 
 UID = "0b3f7c7e-6d38-4d28-8b0f-6f6c3ad6f8f0"
@@ -54,9 +54,25 @@ def test_a_living_hook_is_seen_and_a_dead_one_is_not(tmp_path: Path) -> None:
     file.write(HookState("containerd 1.7.24", acts=True))
     file.write(HookState("crio 1.32", acts=True))
     assert read_state(path) == HookState("crio 1.32", acts=True)
+    file.write(HookState())
+    assert read_state(path) == HookState()
     with pytest.raises(BlockingIOError):
         StateFile(path)
     file.close()
     assert read_state(path) is None
     path.write_text('{"runtime": "left behind"}')  # as after kill -9
     assert read_state(path) is None
+    StateFile(path)
+    assert read_state(path) == HookState()  # not what another process left
+
+
+def test_a_hook_that_lives_and_hangs_is_seen_as_hanging(tmp_path: Path) -> None:
+    path, now_s = tmp_path / "nri.json", [100.0]
+    file = StateFile(path, lambda: now_s[0])
+    file.write(HookState("containerd 2.1.0", acts=True))
+    now_s[0] += HANGS_AFTER_S
+    assert read_state(path, lambda: now_s[0]) == HookState("containerd 2.1.0", acts=True)
+    now_s[0] += 1
+    assert read_state(path, lambda: now_s[0]) == HookState("containerd 2.1.0", acts=True, hangs=True)
+    file.renew()
+    assert read_state(path, lambda: now_s[0]) == HookState("containerd 2.1.0", acts=True)

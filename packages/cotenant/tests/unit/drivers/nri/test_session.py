@@ -30,12 +30,16 @@ class Recorded:
     runtime: RuntimeVersion | None = None
     seen: list[tuple[HookedPod, HookedContainer]] = field(default_factory=list)
     running: list[str] = field(default_factory=list)
+    is_asked: bool = False
     failures: list[str] = field(default_factory=list)
 
     def configured(self, runtime: RuntimeVersion) -> None:
         self.runtime = runtime
 
-    def synchronized(self, pods: Sequence[HookedPod], found: Sequence[tuple[HookedPod, HookedContainer]]) -> None:
+    def synchronized(
+        self, pods: Sequence[HookedPod], found: Sequence[tuple[HookedPod, HookedContainer]], *, more: bool
+    ) -> None:
+        self.is_asked = not more
         self.running += [f"{pod.name}/{container.name}" for pod, container in found]
 
     def creating(self, pod: HookedPod, container: HookedContainer) -> FirstValues:
@@ -81,12 +85,13 @@ def test_registration_configuration_and_what_runs(tmp_path: Path) -> None:
         answer = await runtime.call("Configure", runtime_name="containerd", runtime_version="1.7.24")
         assert answer.events == (1 << 3) + (1 << 7)  # creations and updates, no other event waits for us
         first = await runtime.call("Synchronize", pods=[POD], containers=[CONTAINER], more=True)
+        assert not plugin.is_asked
         last = await runtime.call("Synchronize", pods=[POD], containers=[{**CONTAINER, "name": "more"}])
         assert (first.more, last.more, list(first.update), list(last.update)) == (True, False, [], [])
 
     assert with_plugin(tmp_path, plugin, scenario) is None
     assert plugin.runtime == RuntimeVersion("containerd", "1.7.24")
-    assert plugin.running == ["batch-1/work", "batch-1/more"]
+    assert (plugin.running, plugin.is_asked) == (["batch-1/work", "batch-1/more"], True)
 
 
 def test_a_container_gets_its_first_values(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from tests.fakes.node.cgroup_trees import CgroupTrees
 
-from cotenant.drivers.nri.state_file import HookState, StateFile
+from cotenant.drivers.nri.state_file import HANGS_AFTER_S, HookState, StateFile
 from cotenant.model.machine.run_queue import BLAME
 from cotenant.services.nodeview.capabilities import MEASURE, AgentCapability, capabilities, of_agent
 
@@ -38,3 +39,13 @@ def test_what_the_agent_has_by_its_keeper_counts_and_not_what_this_process_may()
     assert of_agent(found, {})[0].is_there
     assert of_agent(found, {BLAME: "--waits"})[0].needs == "--waits"
     assert of_agent(found, {"cycles": "x"})[1] == others
+
+
+def test_a_runtime_hook_that_hangs_is_not_there(tmp_path: Path) -> None:
+    now_s = time.monotonic()
+    file = StateFile(tmp_path / "nri.json", lambda: now_s)
+    file.write(HookState("containerd 2.1.0", acts=True))
+    assert hook_of(tmp_path).is_there
+    now_s -= HANGS_AFTER_S
+    file.renew()
+    assert "lives and has not come round" in hook_of(tmp_path).needs

@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import tempfile
+import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from tests.fakes.node import kubepods
 
 from cotenant.cli.main import main
+from cotenant.drivers.nri.state_file import HANGS_AFTER_S, HookState, StateFile
 from cotenant.engine.node.doctor.checks import FindingSeverity, findings
 from cotenant.engine.node.doctor.found import KeeperFound, NodeFound, OtherWriter
 from cotenant.engine.node.mode import AgentMode
@@ -20,6 +23,7 @@ from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import Knob
 from cotenant.services.agent.self_check import checked
 from cotenant.services.agent_settings.config import AgentConfig
+from cotenant.services.agent_settings.runtime_hook import RuntimeHook
 from cotenant.services.knobs.wire import Described
 from cotenant.services.nodeview.doctor import _with_keeper, examine
 from cotenant.services.nodeview.other_writers import other_writers
@@ -73,6 +77,24 @@ def test_the_kubelets_files_are_read(tmp_path: Path) -> None:
     seen = asyncio.run(examine(config(tmp_path, "kubepods"), single=True, checkpoint=checkpoint))
     assert (seen.kubelet.cpu_manager, seen.kubelet.topology_manager) == ("static", "restricted")
     assert seen.keeper is None
+
+
+def test_the_runtime_hook_that_is_there_hangs_or_is_not(tmp_path: Path) -> None:
+    checkpoint = node(tmp_path)
+    hook = RuntimeHook(socket=tmp_path / "nri.sock", state_file=tmp_path / "nri.json")
+    settings = replace(config(tmp_path, "kubepods"), runtime_hook=hook)
+
+    def lacks() -> str:
+        return asyncio.run(look(settings, single=True, checkpoint=checkpoint)).runtime_hook
+
+    assert "a container runtime with NRI" in lacks()
+    now_s = time.monotonic()
+    with closing(StateFile(hook.state_file, lambda: now_s)) as file:
+        file.write(HookState("containerd 2.1.0", acts=True))
+        assert lacks() == ""
+        now_s -= HANGS_AFTER_S
+        file.renew()
+        assert "has not come round" in lacks()
 
 
 def process(proc: Path, pid: int, *command: str) -> None:

@@ -5,6 +5,7 @@ is act.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -103,12 +104,9 @@ def test_a_container_starts_with_its_class_and_its_batch_amounts(tmp_path: Path)
     made = hook(v1_tree(tmp_path / "tree", GROUPS, {}))
 
     async def scenario(runtime: FakeHookRuntime, process: HookProcess) -> None:
-        plugin = await runtime.plugin()
-        assert process.unready() != ""
-        await plugin.call("Configure", runtime_name="containerd", runtime_version="1.7.24")
+        plugin = await runtime.plugin(CONTAINER)
         assert process.unready() == ""
-        assert read_state(tmp_path / "nri.json") == HookState("containerd 1.7.24", acts=True)
-        await plugin.call("Synchronize", pods=[POD], containers=[CONTAINER])
+        assert read_state(tmp_path / "nri.json") == HookState("containerd 2.1.9", acts=True)
         assert await create(plugin, POD) == (2, 0)
         assert await create(plugin, BATCH_POD) == (1536, 150_000)
         assert await create(plugin, {**POD, "labels": {}}) == (0, 0)
@@ -116,6 +114,31 @@ def test_a_container_starts_with_its_class_and_its_batch_amounts(tmp_path: Path)
     played(tmp_path, made, scenario)
     assert made.counts.containers == {(CREATED, CHANGED): 2, (CREATED, UNCHANGED): 1}
     assert (made.counts.adopted, made.counts.connections) == (1, 1)
+
+
+def test_a_process_that_comes_round_says_so(tmp_path: Path) -> None:
+    """Else a process that hangs would be shown as a hook that is there."""
+
+    async def play() -> None:
+        said = asyncio.Event()
+        times = itertools.count()
+
+        def monotonic() -> float:
+            if (now_s := next(times)) == 100:  # attempts to connect say something every two seconds at most
+                said.set()
+            return float(now_s)
+
+        file = StateFile(tmp_path / "nri.json", monotonic)
+        made = hook(v1_tree(tmp_path / "tree", GROUPS, {}))
+        process = HookProcess(tmp_path / "no.sock", "50", made, 1, lambda: None, file, said_every_s=0.001)
+        running = asyncio.create_task(process.run())
+        async with asyncio.timeout(patience(20)):
+            await said.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        file.close()
+
+    asyncio.run(play())
 
 
 def test_nothing_is_changed_unless_the_mode_is_act(tmp_path: Path) -> None:
@@ -133,16 +156,31 @@ def test_it_connects_again_when_the_runtime_is_back(tmp_path: Path) -> None:
 
     async def scenario(runtime: FakeHookRuntime, process: HookProcess) -> None:
         for _ in range(2):
-            plugin = await runtime.plugin()
-            await plugin.call("Configure", runtime_name="containerd", runtime_version="2.1.0")
-            plugin.close()
+            (await runtime.plugin()).close()
         await runtime.stop()  # its socket vanishes
         await runtime.start()
         assert await create(await runtime.plugin(), POD) == (2, 0)
 
-    process = played(tmp_path, made, scenario)
-    assert made.counts.connections == 2
-    assert process.runtime is None
+    played(tmp_path, made, scenario)
+    assert made.counts.connections == 3
+
+
+def test_a_runtime_that_has_not_yet_told_what_runs_does_not_ask(tmp_path: Path) -> None:
+    """A container created in between starts as without a hook: so none is said to be there."""
+    made = hook(v1_tree(tmp_path / "tree", GROUPS, {}))
+
+    async def scenario(runtime: FakeHookRuntime, process: HookProcess) -> None:
+        plugin = await runtime.plugins.get()
+        await plugin.register()
+        await plugin.call("Configure", runtime_name="containerd", runtime_version="2.1.9")
+        await plugin.call("Synchronize", more=True)
+        assert process.unready() != ""
+        assert read_state(tmp_path / "nri.json") == HookState(acts=True)
+        await plugin.call("Synchronize")
+        assert process.unready() == ""
+        assert read_state(tmp_path / "nri.json") == HookState("containerd 2.1.9", acts=True)
+
+    played(tmp_path, made, scenario)
 
 
 @pytest.mark.parametrize(
