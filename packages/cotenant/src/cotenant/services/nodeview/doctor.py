@@ -54,7 +54,9 @@ class Describing(Protocol):
         """End the connection."""
 
 
-async def examine(config: AgentConfig, *, single: bool, probes: bool = False, checkpoint: Path | None = None) -> NodeFound:
+async def examine(
+    config: AgentConfig, *, single: bool, probes: bool = False, checkpoint: Path | None = None
+) -> NodeFound:
     """What is found for an agent with this configuration. `probes`: also whether the eBPF probe can be loaded.
     `checkpoint`: of the kubelet's CPU manager, instead of the configuration's. Raises `Unsupported` without cgroups.
     """

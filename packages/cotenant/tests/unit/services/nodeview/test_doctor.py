@@ -85,7 +85,7 @@ def test_the_runtime_hook_that_is_there_hangs_or_is_not(tmp_path: Path) -> None:
     settings = replace(config(tmp_path, "kubepods"), runtime_hook=hook)
 
     def lacks() -> str:
-        return asyncio.run(look(settings, single=True, checkpoint=checkpoint)).runtime_hook
+        return asyncio.run(examine(settings, single=True, checkpoint=checkpoint)).runtime_hook
 
     assert "a container runtime with NRI" in lacks()
     now_s = time.monotonic()
