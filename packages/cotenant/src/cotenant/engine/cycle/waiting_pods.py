@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.framework.instructions import Evict
+from cotenant.engine.framework.instructions import Bind, Evict, Preempt
 from cotenant.engine.framework.outbox import Outbox
-from cotenant.engine.framework.pod_state import UNSENT, PodInfo, SchedulingState
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.model.decisions.record import DecisionRecord
 
 Send = Callable[[PodInfo, DecisionRecord, int, float], None]  # the int: how many are bound in the same step
@@ -50,18 +50,33 @@ class WaitingPods:
         self._pods.give_back(entry, now_s, event)
 
     def preempted(self, uid: str, now_s: float) -> None:
-        """A pod was selected as a victim: if its bind was not sent yet, it is unassigned instead of evicted."""
+        """A pod was selected as a victim: if it is not bound yet, it is unassigned instead of evicted."""
         entry = self._pods.by_uid.get(uid)
-        if entry is None or entry.state not in UNSENT:
-            return
-        self._outbox.withdraw(uid)
-        self.reject(entry, "Preempted", now_s)
-        self._pods.nominated.wake_preemptors(self._components.nominations.victim_gone(uid), now_s)
+        if entry is not None and entry.state is SchedulingState.WAITING:
+            self._unassign(entry, now_s)
 
     def spare(self, now_s: float) -> None:
-        """As `preempted`, for evictions that plugins have asked for in this round."""
-        for said in [said for said in self._outbox.pending if isinstance(said, Evict)]:
-            self.preempted(said.victim.uid, now_s)
+        """Unassign the victims of this round whose binds are of this round too, instead of evicting them: nobody was
+        told of either. A bind that was fetched may be under way, so its pod is evicted.
+        """
+        pending = self._outbox.pending
+        victims = [victim.uid for said in pending if isinstance(said, Preempt) for victim in said.victims]
+        victims += [said.victim.uid for said in pending if isinstance(said, Evict)]
+        if not victims:
+            return
+        untold = {said.uid for said in pending if isinstance(said, Bind)}
+        for uid in dict.fromkeys(victims):
+            entry = self._pods.by_uid.get(uid)
+            if entry is None:
+                continue
+            if entry.state is SchedulingState.WAITING or (entry.state is SchedulingState.ASSUMED and uid in untold):
+                self._outbox.withdraw(uid)
+                self._components.nominations.forget_asked(uid)
+                self._unassign(entry, now_s)
+
+    def _unassign(self, entry: PodInfo, now_s: float) -> None:
+        self.reject(entry, "Preempted", now_s)
+        self._pods.nominated.wake_preemptors(self._components.nominations.victim_gone(entry.seen.uid), now_s)
 
     def forget_gone(self) -> None:
         """Drop the records of pods that wait for no permit any more."""

@@ -10,7 +10,9 @@ when the message last changed.
 
 from __future__ import annotations
 
-from cotenant.engine.framework.instructions import HELD, UNSCHEDULABLE, Bind, Evict, Instruction, Unschedulable
+from dataclasses import replace
+
+from cotenant.engine.framework.instructions import HELD, UNSCHEDULABLE, Bind, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.decisions.record import DecisionRecord
 
@@ -51,13 +53,17 @@ class Outbox:
             self.say(Unschedulable(entry.seen.uid, entry.seen.pod.key, reason, text, record, nominated))
 
     def withdraw(self, uid: str) -> None:
-        """Drop the bind of a pod, and its eviction: they were not fetched yet."""
-        self.pending = [
-            said
-            for said in self.pending
-            if not (isinstance(said, Bind) and said.uid == uid)
-            if not (isinstance(said, Evict) and said.victim.uid == uid)
-        ]
+        """Drop what was not fetched yet of a pod's bind and of its eviction."""
+        kept: list[Instruction] = []
+        for said in self.pending:
+            if isinstance(said, Preempt):
+                left = tuple(victim for victim in said.victims if victim.uid != uid)
+                kept.append(said if left == said.victims else replace(said, victims=left))
+            elif not (
+                (isinstance(said, Bind) and said.uid == uid) or (isinstance(said, Evict) and said.victim.uid == uid)
+            ):
+                kept.append(said)
+        self.pending = kept
 
     def take(self) -> tuple[Instruction, ...]:
         """All instructions since the last call, oldest first."""

@@ -80,7 +80,6 @@ LEGAL: dict[tuple[SchedulingState, SchedulingState], str] = {
 
 DECIDED = frozenset({SchedulingState.ASSUMED, SchedulingState.BINDING, SchedulingState.BOUND})
 ASSIGNED = DECIDED | {SchedulingState.WAITING}
-UNSENT = frozenset({SchedulingState.ASSUMED, SchedulingState.WAITING})  # has a node of which nobody was told
 
 
 @dataclass(slots=True, eq=False)

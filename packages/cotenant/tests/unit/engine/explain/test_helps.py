@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields, replace
 
+import pytest
 from tests.fakes.cluster import cpu_cluster, gang_world, quota_world, reservation_world
 from tests.fakes.cluster.questions import carry_out, cluster, node, pod
 
@@ -19,16 +20,18 @@ from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.engine.rules.use.rules import PredictedUse
 from cotenant.model.claims.requests import DeviceClass
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm
+from cotenant.model.cluster.demands import Holdings
 from cotenant.model.cluster.extender import Extender
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import Taint
 from cotenant.model.decisions.answers import PodAnswer, WaitExplanation, WhatIf
+from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.machine.node_metric import NodeMetric, Use
-from cotenant.model.resources import BATCH_CPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
+from cotenant.model.resources import BATCH_CPU, GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 
@@ -158,6 +161,32 @@ def test_gpus_get_the_help_that_cpus_get() -> None:
         carry_out(c, c.decide(0.0), 0.0)
     (words,) = helps(c, "default/many")
     assert words.startswith(f"ask for 4 {NVIDIA_GPU} instead of 6: b fits then")
+
+
+@pytest.mark.parametrize(
+    ("held", "asks", "words"),
+    [
+        ((60,), 100, "ask for 40 koordinator.sh/gpu instead of 100: a fits then"),
+        ((60, 30), 100, "ask for 70 koordinator.sh/gpu instead of 100: a fits then"),
+        ((60, 0), 200, "ask for 100 koordinator.sh/gpu instead of 200: a fits then"),
+        ((60, 70), 50, "ask for 40 koordinator.sh/gpu instead of 50: a fits then"),
+    ],
+)
+def test_a_share_of_a_gpu_is_lowered_to_the_largest_that_is_left(held: tuple[int, ...], asks: int, words: str) -> None:
+    c = cluster(node("a", 64000))
+    cards = tuple(Device(DeviceType.GPU, minor, WHOLE, id=f"a-{minor}") for minor in range(len(held)))
+    c.plugins.devices.seen(NodeDevices("a", cards))
+    for minor, share in enumerate(held):
+        if share:
+            part = {GPU_CORE: share, GPU_MEMORY_RATIO: share, GPU_MEMORY: share * (16 << 30) // 100}
+            holds = Holdings(devices=(DeviceAllocation(DeviceType.GPU, minor, Amounts.of(part)),))
+            resident = pod(f"r{minor}", 100, on="a")
+            size = Amounts.of({"cpu": 100, "memory": 1 << 20, GPU: share})
+            c.pod_seen(replace(resident, pod=replace(resident.pod, requests=size), holds=holds), 0.0)
+    size = Amounts.of({"cpu": 1000, "memory": 1 << 30, GPU: asks})
+    c.pod_seen(ObservedPod(Pod("x", requests=size), "uid-x", "cotenant", 0.0), 0.0)
+    carry_out(c, c.decide(0.0), 0.0)
+    assert words in helps(c, "default/x")
 
 
 def test_a_resource_that_no_node_has_is_named_and_gets_no_help() -> None:

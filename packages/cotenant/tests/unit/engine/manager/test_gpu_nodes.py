@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.engine.manager.gpu_nodes import SETTLE_S, GpuNode, GpuNodes
+from cotenant.engine.manager.gpu_nodes import SETTLE_S, GpuNode, GpuNodes, written_names
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import GPU_VENDOR, NodeDevices
@@ -161,3 +161,20 @@ def test_a_node_without_gpus_is_never_written() -> None:
     w.devices(Device(DeviceType.RDMA, 0, Amounts.of({RDMA: 100})))
     w.engine.leads_now(w.now_s)
     assert w.run() == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("", set()),
+        ("{", set()),
+        ('["koordinator.sh/gpu"]', set()),
+        ('"koordinator.sh/gpu"', set()),
+        ("7", set()),
+        ("null", set()),
+        ('{"koordinator.sh/gpu": {}, "koordinator.sh/gpu-core": 1}', {"koordinator.sh/gpu", "koordinator.sh/gpu-core"}),
+        ('{"cpu": {}, "kubernetes.io/batch-cpu": {}, "nvidia.com/gpu": {}}', set()),  # others count these
+    ],
+)
+def test_only_names_that_may_be_totals_of_ours_are_taken_from_an_annotation(written: str, names: set[str]) -> None:
+    assert written_names(written) == names

@@ -118,7 +118,7 @@ def test_a_namespace_that_two_claim_stays_with_the_first() -> None:
 @pytest.mark.parametrize("field", ["maximum", "minimum", "shared_weight"])
 def test_negative_amounts_are_named_before_they_become_a_quota(field: str) -> None:
     good: dict[str, Levels] = {"maximum": (("cpu", 4000),), "minimum": (("cpu", 0),), "shared_weight": ()}
-    assert check_amounts("q", **good) == []
+    assert check_amounts("q", **good | {field: (("cpu", 0), ("memory", 0))}) == []
     (found,) = check_amounts("q", **good | {field: (("cpu", 5), ("memory", -1))})
     assert (found.rule, "memory is negative: -1" in found.text) == ("negative", True)
 

@@ -27,7 +27,7 @@ from cotenant.engine.cycle.eviction.simulated_evictions import trial
 from cotenant.engine.cycle.placing import Placing
 from cotenant.engine.framework.instructions import Preempt, Victim
 from cotenant.engine.framework.jobs import PlacedJob
-from cotenant.engine.framework.pod_state import UNSENT, PodInfo
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
@@ -235,7 +235,8 @@ class Preempting:
         new = tuple(
             Victim(victim.seen.uid, victim.seen.pod.key, victim.node)
             for victim in victims
-            if not self.is_going(victim) and victim.state not in UNSENT  # not bound yet: it is unassigned instead
+            if not self.is_going(victim)
+            and victim.state is not SchedulingState.WAITING  # not bound yet: it is unassigned instead
         )
         rule = "lower priority, and gangs that cannot do without them" if found.rest else "lower priority"
         instruction = Preempt(

@@ -9,7 +9,7 @@ import numpy as np
 
 from cotenant.engine.cycle.access import CycleAccess
 from cotenant.engine.framework.instructions import Preempt, Victim
-from cotenant.engine.framework.pod_state import UNSENT, PodInfo
+from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.plugins.gangs.preemption import PreemptionPlan
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
@@ -89,7 +89,7 @@ class GangNominations:
         lost = ", and gangs that cannot do without them" if plan.fallen else ""
         at: dict[str, list[Victim]] = {}
         for victim in plan.victims:
-            if victim.state not in UNSENT and not components.preempting.is_going(victim):
+            if victim.state is not SchedulingState.WAITING and not components.preempting.is_going(victim):
                 at.setdefault(victim.node, []).append(Victim(victim.seen.uid, victim.seen.pod.key, victim.node))
         nodes = [components.assignments.names[row] for _, row in plan.rows]
         elsewhere = [victim for node in at if node not in nodes for victim in at[node]]
