@@ -23,10 +23,10 @@ def test_a_group_is_refused_for_good_once_all_hosts_had_time_to_be_heard(tmp_pat
     async def play() -> None:
         store, bus, now = FileStore(tmp_path / "store"), MemoryBus(), [100.0]
         up = Asking(FleetController(bus, store, now=lambda: now[0])).verbs()["up"]
-        with pytest.raises(Transient, match="no host of this fleet is alive .*, among those heard since this contr"):
+        with pytest.raises(Transient, match=r"no host of this fleet is alive .*, among those heard since this contr"):
             await up.handle(ASKED, BusMessage("fleet.alice.rpc.up"))
         now[0] += OWNER_AWAY_S
-        with pytest.raises(Permanent, match="no host of this fleet is alive and may be used$"):
+        with pytest.raises(Permanent, match=r"no host of this fleet is alive and may be used$"):
             await up.handle(ASKED, BusMessage("fleet.alice.rpc.up"))
         await bus.close()
         store.close()
