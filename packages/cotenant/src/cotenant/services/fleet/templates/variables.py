@@ -26,7 +26,7 @@ def interpolated(given: object, ours: Mapping[str, str], where: str = "") -> Jso
     if isinstance(given, list):
         return [interpolated(value, ours, f"{where}[{i}]") for i, value in enumerate(given)]
     if not isinstance(given, str) or "$" not in given:
-        return given  # type: ignore[return-value]
+        return given
     return _Text(given, ours, where).replaced()
 
 
