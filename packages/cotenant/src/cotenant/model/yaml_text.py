@@ -17,7 +17,7 @@ _BOOL, _INT, _FLOAT, _TIMESTAMP, _MERGE = (
 )
 
 
-class _CoreLoader(_BASE):  # type: ignore[misc]
+class _CoreLoader(_BASE):  # type: ignore[misc, valid-type]
     """Without the forms that YAML 1.2 dropped."""
 
     yaml_implicit_resolvers: ClassVar[dict[str | None, list[tuple[str, re.Pattern[str]]]]] = {

@@ -42,6 +42,7 @@ def test_each_form(written: str, found: str) -> None:
         ("${A:x}", "expected"),
         ("costs 5$", r"costs 5\$: expected .*\$\$ for a dollar"),
         ("$1", "for a dollar"),
+        pytest.param("${B:-" * 5000, "expected", id="nested without end"),
         ("${B:-${C}}", r"\$C: expected a value"),
     ],
 )

@@ -340,7 +340,12 @@ class Asking:
             raise Permanent("no host can run containers now: " + "; ".join(unfit[:3]))
         if suspect and not rooms:
             raise Transient("no host is alive just now; heartbeats are missed of " + ", ".join(suspect[:3]))
-        return dict(place(template, rooms))
+        try:
+            return dict(place(template, rooms))
+        except Permanent as error:
+            if self._controller.is_young:
+                raise Transient(f"{error}, among those heard since this controller began a moment ago") from None
+            raise
 
     def _epoch(self, last: int) -> int:
         """Above every earlier one, also where the record of an earlier group was deleted or lost."""

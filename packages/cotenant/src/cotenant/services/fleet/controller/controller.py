@@ -84,6 +84,11 @@ class FleetController:
         self._subscriptions: list[Subscription] = []
         self._decode = msgspec.json.Decoder(Heartbeat).decode
 
+    @property
+    def is_young(self) -> bool:
+        """Whether hosts may not have been heard yet, which send a heartbeat each second."""
+        return self.now() - self._started_s < OWNER_AWAY_S
+
     async def run(self, verbs: dict[str, RpcVerb], stop: asyncio.Event) -> None:
         """Until `stop`."""
         tasks = TaskSet()
@@ -176,7 +181,7 @@ class FleetController:
                 del self._drivers[name]
 
     async def _take_over(self, now_s: float) -> None:
-        if not self.settings.is_alone and now_s - self._started_s < OWNER_AWAY_S:
+        if not self.settings.is_alone and self.is_young:
             return
         for found in self.stored.groups():
             record = found.record

@@ -26,8 +26,11 @@ def interpolated(given: object, ours: Mapping[str, str], where: str = "") -> Jso
     if isinstance(given, list):
         return [interpolated(value, ours, f"{where}[{i}]") for i, value in enumerate(given)]
     if not isinstance(given, str) or "$" not in given:
-        return given  # type: ignore[return-value]
-    return _Text(given, ours, where).replaced()
+        return given
+    try:
+        return _Text(given, ours, where).replaced()
+    except RecursionError:
+        raise InvalidInput(where, given, _EXPECTED) from None
 
 
 class _Text:
@@ -65,25 +68,21 @@ class _Text:
         if named is None:
             raise self._refusal()
         name, self._at = named[0], named.end()
-        if not is_braced:
-            return self._value(name, "") if is_used else ""
-        form = _FORM.match(self._text, self._at)
-        if form is None:
-            raise self._refusal()
-        self._at = form.end()
-        value = self._ours.get(name)
-        is_there = value is not None and not (form[0].startswith(":") and not value)
-        is_other = form[0].endswith("+")
-        said = self._until("}", is_used=is_used and is_there == is_other)
-        if is_other:
+        value, form, said = self._ours.get(name), "", ""
+        is_there = value is not None
+        if is_braced:
+            found = _FORM.match(self._text, self._at)
+            if found is None:
+                raise self._refusal()
+            form, self._at = found[0], found.end()
+            is_there = is_there and not (form.startswith(":") and not value)
+            said = self._until("}", is_used=is_used and is_there == form.endswith("+"))
+        if form.endswith("+"):
             return said if is_there else ""
         if is_there or not is_used:
             return value or ""
-        return said if form[0].endswith("-") else self._value(name, said, is_there=False)
-
-    def _value(self, name: str, said: str, *, is_there: bool = True) -> str:
-        if is_there and name in self._ours:
-            return self._ours[name]
+        if form.endswith("-"):
+            return said
         raise InvalidInput(self._where, f"${name}", "a value", said or f"set {name} in the environment of this command")
 
     def _refusal(self) -> InvalidInput:
