@@ -127,9 +127,9 @@ def test_the_servers_of_one_namespace_that_do_not_answer_delay_no_other(world: W
         world.objectives.set(bank, world.now_s)
         servers = ModelServers((), read, world.objectives, lambda: world.now_s)
         many = [ModelServer("shop/llm", f"http://10.0.0.{i}:8000/metrics", f"llm-{i}") for i in range(20)]
-        looks = [asyncio.create_task(servers.look(server)) for server in many]
+        looks = [asyncio.create_task(servers.read_once(server)) for server in many]
         await asyncio.sleep(0)
-        assert await servers.look(ModelServer("bank/llm", "http://10.2.0.1:8000/metrics", "llm-0"))
+        assert await servers.read_once(ModelServer("bank/llm", "http://10.2.0.1:8000/metrics", "llm-0"))
         assert asked == [server.url for server in many[:4]] + ["http://10.2.0.1:8000/metrics"]
         silent.set()
         assert all(await asyncio.gather(*looks))
