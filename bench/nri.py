@@ -85,11 +85,9 @@ def watch() -> None:
         for pod in _folders(f"{tree.path}/{PODS}"):
             for container in _folders(pod):
                 try:
-                    programs = [
-                        Path(f"/proc/{pid}/comm").read_text()
-                        for pid in Path(container, "cgroup.procs").read_text().split()
-                    ]
-                    if any(not program.startswith("runc") for program in programs):
+                    running = Path(container, "cgroup.procs").read_text().split()
+                    # By its file: runc's first process has a name of its own only after a while.
+                    if any(os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "busybox" for pid in running):
                         seen.setdefault(os.path.basename(container), set()).add(
                             Path(container, name).read_text().strip()
                         )
