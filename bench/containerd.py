@@ -157,6 +157,11 @@ class Runtime:
         self.daemon.start()
         self.ask("Version")
 
+    def end_container(self, container: str) -> None:
+        """End and remove it, without a pardon."""
+        self.ask("StopContainer", container_id=container, timeout=0)
+        self.ask("RemoveContainer", container_id=container)
+
     def remove(self, pod: Pod) -> None:
         """End a pod with its containers."""
         self.end(pod.sandbox)

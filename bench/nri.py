@@ -4,7 +4,7 @@
 Needs root, cgroups of its own (below cotenant-bench-nri) and containerd 1.7 or later (`COTENANT_TEST_CONTAINERD`,
 bench/containerd.py) or, with `--cri-o`, CRI-O (`COTENANT_TEST_CRIO`, bench/crio.py). Four parts:
 
-    weights     pods one after another with the hook and without, by turns: the first process of each says its own
+    weights     containers one after another with the hook and without, by turns: the first process of each says its own
                 weight, and another process looks at their groups all the time, and counts those that it saw at another
                 weight than the least while a process of the workload ran in them (runc's own start does not count)
     creation    containers created and started by turns with the hook connected, not, and not again, which says what
@@ -85,11 +85,9 @@ def watch() -> None:
         for pod in _folders(f"{tree.path}/{PODS}"):
             for container in _folders(pod):
                 try:
-                    programs = [
-                        Path(f"/proc/{pid}/comm").read_text()
-                        for pid in Path(container, "cgroup.procs").read_text().split()
-                    ]
-                    if any(not program.startswith("runc") for program in programs):
+                    running = Path(container, "cgroup.procs").read_text().split()
+                    # By its file: runc's first process has a name of its own only after a while.
+                    if any(os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "busybox" for pid in running):
                         seen.setdefault(os.path.basename(container), set()).add(
                             Path(container, name).read_text().strip()
                         )
@@ -118,20 +116,23 @@ def weights(runtime: Runtime, hook: HookProcess, pods: int) -> Iterator[dict[str
     made: dict[str, list[str]] = {ON: [], OFF: []}
     said: dict[str, list[str]] = {ON: [], OFF: []}
 
+    pod = pod_of(runtime, "w", 0)
+
     def one(arm: str, number: int) -> None:
-        pod = pod_of(runtime, f"w-{arm}", number)
-        container = runtime.container(pod, OF_A_CPU, command, mounts={"/tree": tree.path})
+        called = f"{arm}-{number}"
+        container = runtime.container(pod, OF_A_CPU, command, called, mounts={"/tree": tree.path})
         runtime.start(container)
         made[arm].append(container)
-        for _ in range(200):
-            if text := runtime.log_of(pod):
+        for _ in range(500):
+            if text := runtime.log_of(pod, called):
                 said[arm].append(text.split()[0])
                 break
             time.sleep(0.02)
         time.sleep(0.02)  # the watcher looks several times
-        runtime.remove(pod)
+        runtime.end_container(container)
 
     list(_blocks(hook, pods, (ON, OFF), one))
+    runtime.remove(pod)
     told = json.loads(looking.communicate()[0])
     for arm, containers in made.items():
         found = [set(told["seen"].get(f"{runtime.prefix}{container}", ())) for container in containers]
@@ -157,8 +158,7 @@ def creation(runtime: Runtime, hook: HookProcess, containers: int, port: int) ->
         created = time.perf_counter()
         runtime.start(container)
         started = time.perf_counter()
-        runtime.ask("StopContainer", container_id=container, timeout=0)
-        runtime.ask("RemoveContainer", container_id=container)
+        runtime.end_container(container)
         return 1000 * (created - began), 1000 * (started - began)
 
     blocks = list(_blocks(hook, containers, (ON, OFF, AGAIN), one))
@@ -222,23 +222,24 @@ def killed(runtime: Runtime, hook: HookProcess, containers: int) -> dict[str, An
             hook.end(signal.SIGKILL)
             kills += 1
 
+    pod = pod_of(runtime, "k", 0)
     killing = threading.Thread(target=kill)
     killing.start()
     started, least, longest = 0, 0, 0.0
     try:
         for number in range(containers):
             began = time.perf_counter()
-            pod = pod_of(runtime, "k", number)
-            container = runtime.container(pod, OF_A_CPU)
+            container = runtime.container(pod, OF_A_CPU, name=f"k{number}")
             runtime.start(container)
             longest = max(longest, time.perf_counter() - began)
             started += 1
             text = Path(tree.path, runtime.group_of(pod, container), name).read_text()
             least += text.strip() == LEAST[name]
-            runtime.remove(pod)
+            runtime.end_container(container)
     finally:
         ended.set()
         killing.join()
+    runtime.remove(pod)
     return {
         "part": "killed",
         "containers": containers,

@@ -11,6 +11,7 @@ import importlib
 import os
 import platform
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -45,6 +46,11 @@ def _from(variable: str, usual: str) -> str:
     return os.environ.get(variable, "") or usual
 
 
+def _in(variable: str, program: str) -> str:
+    """A program in the folder that a variable names, as the cases look for it; else on the path."""
+    return shutil.which(program, path=os.environ.get(variable, "")) or program
+
+
 def kernel() -> str:
     """The release of this machine's kernel, without what its builder added."""
     return platform.release().split("-")[0]
@@ -65,10 +71,21 @@ PARTS = (
     ),
     Part(
         "kubelet",
-        re.compile(r"^tests/node/kubelet/test_real_kubelet\.py"),
+        re.compile(r"^tests/node/kubelet/test_real_(?:kubelet|hook)\.py"),
         _program(_from("COTENANT_TEST_KUBELET", "kubelet"), "--version"),
     ),
-    Part("containerd", re.compile(r"^tests/node/test_(?:cri|nri)\.py"), _program("containerd", "--version")),
+    Part(
+        "containerd",
+        re.compile(
+            r"^tests/node/(?:test_cri\.py|test_nri\.py.*\[containerd\]|kubelet/test_real_hook\.py.*\[containerd\])"
+        ),
+        _program(_in("COTENANT_TEST_CONTAINERD", "containerd"), "--version"),
+    ),
+    Part(
+        "cri-o",
+        re.compile(r"^tests/node/(?:test_nri|kubelet/test_real_hook)\.py.*\[cri-o\]"),
+        _program(_in("COTENANT_TEST_CRIO", "crio"), "--version"),
+    ),
     Part("docker", re.compile(r"^tests/node/test_fleet_docker\.py"), _program("dockerd", "--version")),
     Part("nats-server", re.compile(r"^tests/fleet/test_nats\.py"), _program("nats-server", "--version")),
     Part("kernel", re.compile(r"^tests/node/(?!guest/)"), kernel),

@@ -67,6 +67,8 @@ def test_pods_of_every_class_start_with_their_values(
     real: tuple[RealKubelet, Trees], runtime: Runtime, layout: CgroupLayout, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kubelet, _ = real
+    if runtime.prefix and layout.unified is not None and "hugetlb" in layout.unified.controllers:
+        pytest.skip("CRI-O limits huge pages at a kubelet's containers, and runc finds them in no v1 tree here")
     hooked = HookProcess(runtime.folder, runtime.folder / "nri.sock")
     assert is_missed(capsys, hooked)
     try:

@@ -32,7 +32,7 @@ class HookState(msgspec.Struct, frozen=True):
     hangs: bool = False  # it has not come round for `HANGS_AFTER_S`, so no creation has its answer
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _HookFile(msgspec.Struct, frozen=True):
     """The file's content."""
 
     runtime: str = ""
@@ -59,7 +59,7 @@ class StateFile:
     def write(self, state: HookState) -> None:
         """Replace what it says."""
         self._state = state
-        said = msgspec.json.encode(_Said(state.runtime, state.acts, self._monotonic()))
+        said = msgspec.json.encode(_HookFile(state.runtime, state.acts, self._monotonic()))
         self._length = max(self._length, len(said))
         os.pwrite(self._at, said.ljust(self._length), 0)  # never shorter: a reader finds one state or the other
 
@@ -84,7 +84,7 @@ def read_state(path: Path = PATH, monotonic: Callable[[], float] = time.monotoni
         fcntl.flock(at, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         try:
-            said = msgspec.json.decode(os.pread(at, _MAX_BYTES, 0), type=_Said)
+            said = msgspec.json.decode(os.pread(at, _MAX_BYTES, 0), type=_HookFile)
         except msgspec.DecodeError:  # it has not said anything yet
             return HookState()
         return HookState(said.runtime, said.acts, said.at_s is not None and monotonic() - said.at_s > HANGS_AFTER_S)
