@@ -47,7 +47,7 @@ def test_a_process_takes_its_arguments_and_declares_no_option_beside_them(words:
     run = command(words).default_command
     assert run is not None
     assert set(get_type_hints(run)) - EVERYWHERE == {"request", "return"}
-    assert arguments_of(words).__module__ == f"cotenant.services.{words[0]}.arguments"
+    assert arguments_of(words).__module__ == f"cotenant.services.{words[0]}.{words[0]}_arguments"
 
 
 @pytest.mark.parametrize("words", PROCESSES, ids=" ".join)

@@ -74,10 +74,10 @@ def test_it_is_repeated_until_cancelled() -> None:
 def test_what_is_there_is_left_out_of_later_collections() -> None:
     code = """
 import gc
-from cotenant.services.heap import settle
+from cotenant.services.heap import freeze_heap
 kept = [[i] for i in range(100_000)]
 before = len(gc.get_objects())
-settle()
+freeze_heap()
 left = len(gc.get_objects())
 assert before > 100_000 and left < 1_000, (before, left)
 assert gc.get_freeze_count() >= before - left - 1_000

@@ -76,7 +76,7 @@ class KeeperArguments:
                 "Tell agents who ran while services waited for a CPU, by an eBPF program; keeps the capabilities to "
                 "load it, BPF and PERFMON."
             ),
-            group=COMMON,
+            group=WORK,
         ),
     ] = False
     state_dir: Annotated[

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
-
 from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.drivers.kube.kinds.pod.by_scheduler import IgnoredResources, PodsOfScheduler
 from cotenant.model.cluster.extender import Extender
@@ -86,7 +84,6 @@ def parse_config(text: bytes, name: str) -> SchedulerConfig:
     if len(text) > MAX_BYTES:
         raise InvalidInput(name, f"{len(text)} bytes", f"at most {MAX_BYTES} bytes")
     given = parse(text, name)
-    _refuse_repeated(text, name)
     try:
         return convert_config(given)
     except InvalidInput as error:
@@ -239,28 +236,3 @@ def _unused(written: forms.SchedulerConfiguration, given: dict[Any, Any], settin
     if written.delay_cache_until_active:
         why = "a replica that does not lead keeps the cluster in memory, so that it takes over at once"
         settings.not_supported("delayCacheUntilActive", why)
-
-
-def _refuse_repeated(text: bytes, name: str) -> None:
-    """Raise `InvalidInput` for a mapping with a key twice, of which a parser would keep one."""
-    open_: list[tuple[yaml.Node, str]] = []
-    met: set[int] = set()  # an alias names a node that was met
-    root = yaml.compose(text, Loader=yaml.CSafeLoader)
-    if root is not None:
-        open_.append((root, ""))
-    while open_:
-        node, path = open_.pop()
-        if id(node) in met:
-            continue
-        met.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            open_ += [(entry, f"{path}[{i}]") for i, entry in enumerate(node.value)]
-        elif isinstance(node, yaml.MappingNode):
-            seen: set[str] = set()
-            for key, value in node.value:
-                where = f"{path}.{key.value}".lstrip(".")
-                if str(key.value) in seen:
-                    line = key.start_mark.line + 1
-                    raise InvalidInput(f"{name}: {where}", f"again in line {line}", "each key once")
-                seen.add(str(key.value))
-                open_.append((value, where))

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cotenant.services.keeper.arguments import KeeperArguments
 from tests.fakes.node.kept_knobs import KeptKnobs
 from tests.fakes.waiting import patience
 
 from cotenant.model.errors import InvalidInput, Unsupported
 from cotenant.model.machine.knob import KnobScope
 from cotenant.model.machine.run_queue import Blame, GroupWaits, NoCulprit, RunQueueReading, WaitHistogram
+from cotenant.services.keeper.keeper_arguments import KeeperArguments
 from cotenant.services.keeper.privileges import KernelCapability, needed
 from cotenant.services.keeper.server import KeeperServer, NoWaits, WaitsReader
 from cotenant.services.keeper.waits import waits_reader

@@ -204,7 +204,7 @@ def test_what_is_said_of_the_api_server_and_the_lease() -> None:
             "profiles: [{schedulerName: a}, {schedulerName: b, plugins: {queueSort: {enabled: [{name: X}]}}}]",
             "profiles[1].plugins.queueSort",
         ),
-        ("parallelism: 1\nparallelism: 2", "parallelism: again in line 4"),
+        ("parallelism: 1\nparallelism: 2", "parallelism stands twice in one mapping, in lines 3 and 4"),
         ("leaderElection: {leaseDuration: 5}", "leaderElection.leaseDuration"),
         ("leaderElection: {leaseDuration: five}", "leaderElection.leaseDuration: five"),
         ("leaderElection: {resourceLock: endpoints}", "leaderElection.resourceLock: endpoints"),
@@ -287,7 +287,7 @@ def test_bad_arguments_name_their_field(name: str, args: str, field: str) -> Non
         ("kind: KubeSchedulerConfiguration\n", "f.yaml: apiVersion: "),
         ("[1]\n", "f.yaml: document: list: "),
         ("a: [\n", "f.yaml: "),
-        ("a: &a [*a]\n", "f.yaml: apiVersion: "),
+        ("a: &a [*a]\n", "f.yaml: line 1 is part of itself"),
         (
             "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: &a [*a]\n",
             "f.yaml: ",

@@ -184,7 +184,8 @@ def _has_started(spec: NodePodSpec, status: NodePodStatus) -> bool:
         for entry in status.container_statuses or ()
         if entry.state is not None and (entry.state.running is not None or entry.state.terminated is not None)
     }
-    return bool(spec.containers) and all(container.name in began for container in spec.containers)
+    containers = spec.containers or ()
+    return bool(containers) and all(container.name in began for container in containers)
 
 
 def _container(spec: NodeContainerSpec, container_id: str) -> DeclaredContainer:
