@@ -89,7 +89,8 @@ class Rounds:
         for plugin in self._roster.grouping:
             if not plugin.is_idle:
                 plugin.end_round(now_s)
-        self._applying.waiting.spare(now_s)
+        if victims := self._outbox.victims():
+            self._applying.waiting.spare(victims, now_s)
         terms = self._components.assignments.narrowing.terms
         if terms.large:
             terms.release_large()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from cotenant.engine.cycle.components import ClusterComponents
 from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.framework.instructions import Bind, Evict, Preempt
+from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.framework.outbox import Outbox
 from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.model.decisions.record import DecisionRecord
@@ -55,17 +55,12 @@ class WaitingPods:
         if entry is not None and entry.state is SchedulingState.WAITING:
             self._unassign(entry, now_s)
 
-    def spare(self, now_s: float) -> None:
+    def spare(self, victims: Sequence[str], now_s: float) -> None:
         """Unassign the victims of this round whose binds are of this round too, instead of evicting them: nobody was
         told of either. A bind that was fetched may be under way, so its pod is evicted.
         """
-        pending = self._outbox.pending
-        victims = [victim.uid for said in pending if isinstance(said, Preempt) for victim in said.victims]
-        victims += [said.victim.uid for said in pending if isinstance(said, Evict)]
-        if not victims:
-            return
-        untold = {said.uid for said in pending if isinstance(said, Bind)}
-        for uid in dict.fromkeys(victims):
+        untold = {said.uid for said in self._outbox.pending if isinstance(said, Bind)}
+        for uid in victims:
             entry = self._pods.by_uid.get(uid)
             if entry is None:
                 continue

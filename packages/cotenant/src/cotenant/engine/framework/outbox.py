@@ -52,6 +52,16 @@ class Outbox:
             reason = HELD if held else UNSCHEDULABLE
             self.say(Unschedulable(entry.seen.uid, entry.seen.pod.key, reason, text, record, nominated))
 
+    def victims(self) -> tuple[str, ...]:
+        """Who is to be evicted, of what was not fetched yet; each once."""
+        found: dict[str, None] = {}
+        for said in self.pending:
+            if isinstance(said, Preempt):
+                found |= dict.fromkeys(victim.uid for victim in said.victims)
+            elif isinstance(said, Evict):
+                found[said.victim.uid] = None
+        return tuple(found)
+
     def withdraw(self, uid: str) -> None:
         """Drop what was not fetched yet of a pod's bind and of its eviction."""
         kept: list[Instruction] = []
