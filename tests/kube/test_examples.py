@@ -15,6 +15,7 @@ NOT_OBJECTS = {
     "14-devices.yaml",
     "15-envoy.yaml",
     "17-model-servers.yaml",
+    "18-fleet.yaml",
 }
 DEPLOYED = [
     entry

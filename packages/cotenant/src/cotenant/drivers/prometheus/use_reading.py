@@ -219,7 +219,9 @@ class _Asker:
             found = await self._first_of(layouts.pods_present(layout, only), now_s)
             if found is not None:
                 count, at_s = found
-                samples = await self.number(layouts.scrapes_present(layout, only), at_s)
+                present = layouts.scrapes_present(layout, only)
+                # the last ten minutes have fewer where scraping ended within them
+                samples = max([await self.number(present, end_s) for end_s in (at_s, at_s - 600.0)])
                 return layout, count, _rounded(600.0 / samples if samples else 60.0)
         return None
 
