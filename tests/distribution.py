@@ -38,6 +38,18 @@ TOGETHER = (
 # tests/fault/drivers/kube has on a server of its own; and limits of a fleet over kills of its processes. Of cases that
 # differ in one value only, the dearer ones are left too.
 LONG = (
+    "tests/e2e/test_helm.py::test_helm_takes_over",
+    "tests/e2e/test_helm.py::test_the_key_of_seals",
+    "tests/node/test_native_stacks.py::test_java_names_its_methods_once_they_were_asked_for",
+    "tests/node/test_native_stacks.py::test_node_names_its_functions_where_it_writes_them",
+    "tests/property/node/test_antagonist.py::test_the_antagonist_among_four_of_equal_mean_is_capped_first[cpu]",
+    "tests/property/node/test_antagonist.py::test_without_interference_at_most_one_cap_in_ten_hours[cpu]",
+    "tests/unit/contributing/test_contributing.py::test_a_recipe_followed_to_the_letter_works[filter]",
+    "tests/unit/test_termination.py::test_what_a_case_started_ends_with_a_run_that_is_told_to_end[with a worker]",
+    "packages/cotenant-lab/tests/lab/test_built_in.py::test_a_built_in_workload_keeps_the_contract[dag]",
+    "packages/cotenant-lab/tests/lab/test_colocation.py::test_every_policy_runs_and_its_engine_adds_up[drf-best-fit]",
+    "packages/cotenant-lab/tests/lab/test_colocation.py::test_every_policy_runs_and_its_engine_adds_up[firmament-quincy]",
+    "packages/cotenant-lab/tests/lab/test_colocation.py::test_every_policy_runs_and_its_engine_adds_up[tetris]",
     "tests/e2e/test_app.py",
     "tests/e2e/test_charts.py",
     "tests/e2e/test_federation.py",
