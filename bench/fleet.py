@@ -185,7 +185,7 @@ async def quiet_requests(url: str, requests: int) -> list[float]:
     bus, there = await connect(BusAccess(url, "asker")), await connect(BusAccess(url, "agent-000000"))
     agent = FleetAgent(Registration("agent-000000", "host", "1"), there, (Pretended(0),))
     await agent.serve()
-    await there.client.flush()
+    await there.flush(30.0)
     times = await timed(bus, requests, 1)
     await bus.close()
     await there.close()

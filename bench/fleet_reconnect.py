@@ -40,7 +40,7 @@ async def measure(command: str, port: int, rounds: int) -> list[float]:
 
     dispatcher = Dispatcher({"logs": RpcVerb(ReadLogs, logs)}, answering)
     await answering.subscribe("fleet.*.rpc.*", dispatcher.received)
-    await answering.client.flush()
+    await answering.flush(30.0)
     times: list[float] = []
     try:
         for _ in range(rounds):

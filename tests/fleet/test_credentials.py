@@ -73,7 +73,7 @@ def test_each_speaks_as_itself_only(fleet: Fleet) -> None:
             beats.append(message.subject)
 
         await controller.subscribe("hb.*", beat)
-        await controller.client.flush()
+        await controller.flush(patience(30))
         for subject in ("hb.agent-b", "guid.agent-b.rpc.stop", "$KV.cotenant-fleet.x", "hb.agent-a"):
             await host.publish(subject, b"{}")
         await soon("its own came", lambda: beats == ["hb.agent-a"])
@@ -137,7 +137,7 @@ def test_a_program_speaks_as_the_random_guid_of_its_container_and_as_no_other(fl
             impostor = await fleet.opened(outcome.guids["web"], given["cart"])
             own = await fleet.opened(outcome.guids["web"], given["web"])
             serving = [asyncio.create_task(program.serve(impostor, stop))]
-            await impostor.client.flush()
+            await impostor.flush(patience(30))
             request = Call(outcome.guids["web"], "warm", msgspec.Raw(b'{"celsius": 21.5}'))
             with pytest.raises(NoSuchGuid):
                 await call(alice, "fleet.alice.rpc.call", request, Called, 60.0)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.fakes.servers.bus_contract import CONTRACT
 from tests.fakes.servers.nats_server import NatsServer
-from tests.fakes.waiting import soon
+from tests.fakes.waiting import patience, soon
 
 from cotenant.drivers.nats.client import BusAccess, connect
 from cotenant.drivers.nats.contract import Bus, BusMessage, BusService, RevisionConflict, StoredValue
@@ -132,7 +132,7 @@ def test_what_was_asked_when_the_server_was_killed_fails_at_once_and_may_be_aske
                 await there.publish(message.reply, b"done")
 
         await there.subscribe("guid.a.rpc.*", received)
-        await there.client.flush()
+        await there.flush(patience(30))
         asked = asyncio.create_task(here.request("guid.a.rpc.logs", b"first", timeout_s=3600.0))
         await soon("it was asked", lambda: came == [b"first"])
         server.kill()

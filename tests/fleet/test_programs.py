@@ -76,7 +76,7 @@ def test_a_program_answers_as_its_own_guid_only(tmp_path: Path) -> None:
         running.append(
             asyncio.create_task(heating("heating-1").serve(impostor, stop))
         )  # the server lets it hear nothing
-        await impostor.client.flush()
+        await impostor.flush(patience(30))
         await soon("the controller answers", lambda: answered(alice))
         assert not await answers(alice, "heating-1")
         running.append(asyncio.create_task(heating("heating-1").serve(own, stop)))

@@ -68,7 +68,7 @@ def test_a_host_speaks_and_hears_as_its_own_guid_only(guarded: tuple[NatsServer,
         await controller.subscribe("hb.*", beat)
         for subject in ("guid.agent-a.rpc.*", "guid.agent-b.rpc.*", "fleet.register.*", "_INBOX.controller.>"):
             await host.subscribe(subject, asked)
-        await host.client.flush()
+        await host.flush(patience(30))
         answer = await heard(controller, "guid.agent-a.rpc.inspect")
         assert answer.data == b"done"
         for subject in (
@@ -98,7 +98,7 @@ def test_an_operator_asks_under_its_own_name_only(guarded: tuple[NatsServer, Mad
             await controller.publish(message.reply, message.subject.encode())
 
         await controller.subscribe("fleet.*.rpc.*", asked)
-        await controller.client.flush()
+        await controller.flush(patience(30))
         assert (await heard(bob, "fleet.bob.rpc.list")).data == b"fleet.bob.rpc.list"
         for subject in ("fleet.alice.rpc.list", "guid.agent-a.rpc.start", "hb.agent-a"):
             with pytest.raises(FleetForbidden, match=subject):

@@ -36,14 +36,14 @@ def test_a_reader_that_reads_nothing_costs_the_others_nothing(tmp_path: Path) ->
             numbers.append(int(message.data[:8]))
 
         await heard.subscribe("hb.*", beat)
-        await heard.client.flush()
+        await heard.flush(patience(30))
         stuck.sendall(b'CONNECT {"verbose":false}\r\nSUB hb.* 1\r\nPING\r\n')
         while b"PONG" not in stuck.recv(4096):
             pass
         for number in range(MESSAGES):
             await said.publish("hb.agent-a", f"{number:08}".encode().ljust(BYTES, b"."))
             if number % 100 == 0:
-                await said.client.flush(patience(30))  # at a pace that a reader can keep
+                await said.flush(patience(30))  # at a pace that a reader can keep
                 await soon("what was said is heard", lambda until=number: len(numbers) > until)
         await soon("all is heard", lambda: len(numbers) == MESSAGES)
         assert numbers == list(range(MESSAGES))

@@ -152,11 +152,19 @@ class NatsBus:
             await group.add_endpoint(name=verb, handler=received, metadata=metadata)
         return _Served(added)
 
+    async def flush(self, timeout_s: float) -> None:
+        """Wait until the server has what was sent and subscribed before; nats-py raises where it does not answer.
+
+        nats-py writes the ping itself before what is pending, so the first answer may come before a subscription.
+        """
+        for _ in range(2):
+            await self._client.flush(timeout_s)
+
     async def close(self) -> None:
         """As the Protocol; what was published is sent first."""
         if self._client.is_connected:
             try:
-                await self._client.flush(1)
+                await self.flush(1.0)
             except Exception as error:  # nats-py has many; the connection ends anyway
                 _log.debug("the last messages were not sent: %s", error)
         await self._client.close()
