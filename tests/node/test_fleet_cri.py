@@ -29,7 +29,7 @@ from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.host import Registration
 from cotenant.model.fleet.requests import Down, Up
 from cotenant.model.fleet.states import ContainerState
-from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate, HealthCheck
+from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate, HealthCheck, Mount
 from cotenant.model.fleet.terminals import WindowSize
 from cotenant.services.fleet.agent.agent import FleetAgent
 from cotenant.services.fleet.controller.asking import Asking
@@ -333,3 +333,30 @@ def commands(guid: str) -> list[str]:
         except OSError:
             continue  # it has ended
     return found
+
+
+def test_folders_of_the_host_are_mounted_and_named_volumes_are_refused(tmp_path: Path) -> None:
+    data = os.path.realpath(tmp_path) + "/data"
+    Path(data).mkdir()
+    Path(data, "in").write_text("hello\n")
+    writes = "/busybox cat /a/in > /b/out; echo no > /a/in; exec /busybox sleep 600"
+    folders = (Mount(data, "/a", is_read_only=True), Mount(f"{data}/made", "/b", is_made=True))
+
+    async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: FleetController) -> None:
+        function.configure(AgentConfiguration(mount_paths=(data,)))
+        outcome = await ask("up", Up(GroupTemplate("shop", (one("web", "sh", "-c", writes, mounts=folders),))))
+        assert set(outcome.guids) == {"web"}, outcome
+        assert Path(data, "made", "out").read_text() == Path(data, "in").read_text() == "hello\n"
+        await ask("down", Down("shop"))
+        volume = one("web", "sleep", "600", mounts=(Mount("shop_data", "/a", is_volume=True),))
+
+        async def refused() -> bool:
+            try:
+                outcome = await ask("up", Up(GroupTemplate("shop", (volume,))))
+            except Transient:  # the controller has just begun
+                return False
+            return "create of web" in outcome.reason and "a runtime by CRI has no volumes of its own" in outcome.reason
+
+        await soon("it is refused", refused)
+
+    played(tmp_path, scene)

@@ -71,6 +71,47 @@ services:
     eventually("a heartbeat says that it failed", lambda: "ended with status 3" in fleet.run("ps", "--json").stdout)
 
 
+def test_folders_and_volumes_are_mounted_and_a_volume_outlives_its_group(
+    docker: Docker, fleet: Fleet, tmp_path: Path
+) -> None:
+    writes = "echo $COTENANT_GUID >> /data/seen; cat /in/greeting > /out/greeting; echo no > /in/greeting"
+    shop = f"""
+name: {fleet.guid}
+services:
+  web:
+    image: "localhost/cotenant-test:latest"
+    network_mode: host
+    entrypoint: [/busybox, sh, -c, "{writes.replace("cat ", "/busybox cat ").replace("$", "$$")}; /busybox sleep 600"]
+    stop_grace_period: 0s
+    volumes:
+      - ./in:/in:ro
+      - {{type: bind, source: ./out, target: /out, bind: {{create_host_path: true}}}}
+      - data:/data
+volumes: {{data: }}
+"""
+    (tmp_path / "shop.yml").write_text(shop)
+    absent = fleet.run("up", str(tmp_path / "shop.yml"))
+    assert absent.returncode == 1
+    assert "reserve of web" in absent.stderr
+    assert f"{tmp_path}/in is not there on this host" in absent.stderr
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "greeting").write_text("hello\n")
+    guids = []
+    volume = f"{fleet.guid}_data"
+    for _ in range(2):
+        up = fleet.run("up", str(tmp_path / "shop.yml"), "--json")
+        assert up.returncode == 0, up.stderr
+        guids.append(json.loads(up.stdout)["guids"]["web"])
+        eventually("it wrote", (tmp_path / "out" / "greeting").exists)
+        mounts = {mount["Destination"]: mount for mount in docker.get(f"/containers/{guids[-1]}/json")["Mounts"]}
+        assert (mounts["/in"]["RW"], mounts["/out"]["RW"], mounts["/data"]["Name"]) == (False, True, volume)
+        assert fleet.run("down", fleet.guid).returncode == 0
+    assert (tmp_path / "in" / "greeting").read_text() == "hello\n"
+    kept = docker.get(f"/volumes/{volume}")
+    assert kept["Labels"] == {"cotenant.io/group": fleet.guid}
+    assert Path(kept["Mountpoint"], "seen").read_text().split() == guids
+
+
 def test_a_limit_is_held_and_given_back(docker: Docker, fleet: Fleet, tmp_path: Path) -> None:
     guids = json.loads(fleet.run("up", str(tmp_path / "chain.yml"), "--json").stdout)["guids"]
     (group,) = group_paths(detect(), {"web": docker.get(f"/containers/{guids['web']}/json")["Id"]}).values()

@@ -28,6 +28,7 @@ class FakeDocker:
         self.starts: Counter[str] = Counter()
         self.fails: set[tuple[str, str]] = set()
         self.unhealthy: set[str] = set()  # appkeys
+        self.volumes: dict[str, dict[str, str]] = {}  # labels by name
         self.lists = 0  # that were asked for
         self._changed = asyncio.Condition()
         self._runner: web.AppRunner | None = None
@@ -45,6 +46,8 @@ class FakeDocker:
                 web.post("/v1.41/containers/{name}/stop", self._stop),
                 web.delete("/v1.41/containers/{name}", self._remove),
                 web.post("/v1.41/images/create", self._pull),
+                web.post("/v1.41/volumes/create", self._create_volume),
+                web.get("/v1.41/volumes/{name}", self._volume),
             ]
         )
         self._runner = web.AppRunner(application, shutdown_timeout=0.1)
@@ -152,6 +155,15 @@ class FakeDocker:
         }
         await self._tell()
         return web.json_response({"Id": self.containers[name]["id"]}, status=201)
+
+    async def _create_volume(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.volumes.setdefault(body["Name"], body["Labels"])
+        return web.json_response({"Name": body["Name"]}, status=201)
+
+    async def _volume(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        return web.json_response({"Name": name}) if name in self.volumes else _error(404, f"get {name}: no such volume")
 
     async def _start(self, request: web.Request) -> web.Response:
         found = self.containers.get(request.match_info["name"])

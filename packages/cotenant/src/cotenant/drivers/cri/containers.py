@@ -124,6 +124,9 @@ class CriContainers:
         self, name: str, template: ContainerTemplate, environment: Mapping[str, str], labels: Mapping[str, str]
     ) -> None:
         """As the Protocol."""
+        volume = next((mount.source for mount in template.mounts if mount.is_volume), "")
+        if volume:
+            raise Permanent(f"volume {volume}: a runtime by CRI has no volumes of its own; mount a folder of the host")
         await self._image(template.image)
         own = {**labels, NAME: name, GRACE: str(template.stop_grace_s)}
         folder = self._logs / name
@@ -137,6 +140,10 @@ class CriContainers:
             "command": list(template.entrypoint),
             "args": list(template.command),
             "envs": [{"key": key, "value": value} for key, value in environment.items()],
+            "mounts": [
+                {"container_path": mount.target, "host_path": mount.source, "readonly": mount.is_read_only}
+                for mount in template.mounts
+            ],
             "labels": own,
             "log_path": f"{template.appkey}/0.log",
             "linux": {"resources": _resources(template)},
@@ -243,7 +250,12 @@ def last_attempts(containers: Sequence[Any]) -> Sequence[Any]:
 def _pod(name: str, template: ContainerTemplate, labels: Mapping[str, str], folder: Path) -> JsonObject:
     network = NETWORK_OF_NODE if template.network == "host" else 0
     ports = [
-        {"protocol": _PROTOCOLS.get(port.protocol, 0), "container_port": port.container, "host_port": port.host}
+        {
+            "protocol": _PROTOCOLS.get(port.protocol, 0),
+            "container_port": port.container,
+            "host_port": port.host,
+            "host_ip": port.address,
+        }
         for port in template.ports
     ]
     return {

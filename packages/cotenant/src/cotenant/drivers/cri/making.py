@@ -16,7 +16,12 @@ MAKING: Fields = {
     "ImageSpec": {"image": (1, "string"), "user_specified_image": (18, "string")},
     "KeyValue": {"key": (1, "string"), "value": (2, "string")},
     "Mount": {"container_path": (1, "string"), "host_path": (2, "string"), "readonly": (3, "bool")},
-    "PortMapping": {"protocol": (1, "int32"), "container_port": (2, "int32"), "host_port": (3, "int32")},
+    "PortMapping": {
+        "protocol": (1, "int32"),
+        "container_port": (2, "int32"),
+        "host_port": (3, "int32"),
+        "host_ip": (4, "string"),
+    },
     "NamespaceOption": {**FIELDS["NamespaceOption"], "pid": (2, "int32")},
     "LinuxSandboxSecurityContext": {"namespace_options": (1, "NamespaceOption")},
     "LinuxPodSandboxConfig": {"cgroup_parent": (1, "string"), "security_context": (2, "LinuxSandboxSecurityContext")},

@@ -16,6 +16,7 @@ from cotenant.model.fleet.template import ContainerTemplate, HealthCheck
 from cotenant.model.json_object import JsonMapping, JsonObject
 
 _EXITED = re.compile(r"Exited \((\d+)\)")
+_GROUP = "cotenant.io/group"  # of a volume: the first group that named it
 _PULL_S, _STOP_S = 600.0, 900.0
 
 
@@ -56,6 +57,7 @@ class DockerContainers:
     ) -> None:
         """Make it, not started. The image is pulled where it is not there. Raises `InUse` where the name is in use."""
         body = _body(template, environment, labels)
+        await self._volumes(template, labels)
         try:
             await self._docker.post("/containers/create", body, {"name": name})
         except NotThere:
@@ -82,6 +84,19 @@ class DockerContainers:
         except InUse as error:
             if "already in progress" not in str(error):
                 raise
+
+    async def _volumes(self, template: ContainerTemplate, labels: Mapping[str, str]) -> None:
+        """Those that are not there yet; one that is there is taken as it is."""
+        for mount in template.mounts:
+            if mount.is_external:
+                try:
+                    await self._docker.get(f"/volumes/{quote(mount.source)}")
+                except NotThere:
+                    raise Permanent(f"volume {mount.source} is external, and is not there on this host") from None
+            elif mount.is_volume:
+                await self._docker.post(
+                    "/volumes/create", {"Name": mount.source, "Labels": {_GROUP: labels.get(_GROUP, "")}}
+                )
 
     async def _pull(self, image: str) -> None:
         name, colon, tag = image.rpartition(":")
@@ -166,9 +181,16 @@ def _body(template: ContainerTemplate, environment: Mapping[str, str], labels: M
     }
     if template.ports and template.network != "host":
         host["PortBindings"] = {
-            f"{port.container}/{port.protocol}": [{"HostPort": str(port.host)}] for port in template.ports
+            f"{port.container}/{port.protocol}": [
+                {"HostIp": other.address, "HostPort": str(other.host)}
+                for other in template.ports
+                if (other.container, other.protocol) == (port.container, port.protocol)
+            ]
+            for port in template.ports
         }
         body["ExposedPorts"] = {f"{port.container}/{port.protocol}": {} for port in template.ports}
+    if template.mounts:
+        host["Binds"] = [f"{mount.source}:{mount.target}" + ":ro" * mount.is_read_only for mount in template.mounts]
     if template.command:
         body["Cmd"] = list(template.command)
     if template.entrypoint:

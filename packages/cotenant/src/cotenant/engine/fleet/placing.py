@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.cluster.pod import HostPort, Pod
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import Permanent
 from cotenant.model.fleet.host import HostContainer
-from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
+from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate, host_port
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts
 
 if TYPE_CHECKING:
@@ -44,6 +44,30 @@ def place(template: GroupTemplate, rooms: Sequence[HostRoom], seed: int = 0) -> 
     if len(rooms) == 1:
         return _on_one(template, rooms[0])
     return _by_engine(template, rooms, seed)
+
+
+def check_volumes(template: GroupTemplate, hosts: Mapping[str, Sequence[str]]) -> None:
+    """A named volume is on one host, so that what is written to it is found again: `hosts` (tags by agent) are all that
+    there are, also those that are away. Raises `Permanent`.
+    """
+    places: dict[str, tuple[str, str]] = {}
+    for container in template.containers:
+        fit = sorted(agent for agent, tags in hosts.items() if set(container.host_tags) <= {*tags})
+        for mount in container.mounts:
+            if not mount.is_volume or not fit:
+                continue
+            if len(fit) > 1:
+                said = f"{len(fit)} hosts may run it ({', '.join(fit[:3])})"
+                raise Permanent(
+                    f"{container.appkey}: volume {mount.source} is on one host, and {said}: name a tag that one has, "
+                    "by `x-tags`"
+                )
+            other, agent = places.setdefault(mount.source, (container.appkey, fit[0]))
+            if agent != fit[0]:
+                raise Permanent(
+                    f"{container.appkey}: volume {mount.source} is that of {other} on {agent}, and this runs on "
+                    f"{fit[0]}: give both the same `x-tags`"
+                )
 
 
 def _by_engine(template: GroupTemplate, rooms: Sequence[HostRoom], seed: int) -> Mapping[str, str]:
@@ -91,17 +115,16 @@ def _pod(container: ContainerTemplate) -> Pod:
         container.appkey,
         requests=_requests(container.cpu_milli, container.memory_bytes),
         node_selector=Labels.of({f"{_TAG}{tag}": "1" for tag in container.host_tags}),
-        host_ports=tuple(HostPort(port.host, port.protocol.upper()) for port in container.ports),
+        host_ports=tuple(host_port(port.taken) for port in container.ports),
     )
 
 
 def _existing(status: HostContainer) -> Pod:
-    ports = [port.partition("/") for port in status.host_ports]
     return Pod(
         status.guid,
         namespace="there",
         requests=_requests(status.cpu_request_milli, status.memory_request_bytes),
-        host_ports=tuple(HostPort(int(number), protocol.upper()) for number, _, protocol in ports),
+        host_ports=tuple(host_port(port) for port in status.host_ports),
     )
 
 

@@ -37,6 +37,7 @@ class AgentConfiguration:
     functions: tuple[str, ...] = USUAL_FUNCTIONS
     heartbeat_s: float = 1.0
     environment: dict[str, str] = field(default_factory=dict)  # of each container that is created from now on
+    mount_paths: tuple[str, ...] | None = None  # what containers may mount lies below these; None: not said
     log_ring_bytes: int = 4 << 20  # of each container's log that is kept in the agent
     log_age_s: float = 3600.0
     pod_logs: str = "/var/log/pods"  # folder of the logs of a Kubernetes node's pods
@@ -60,6 +61,9 @@ class AgentConfiguration:
             raise InvalidInput("log_age_s", self.log_age_s, "1 second or more")
         if self.collector and split_url(self.collector) is None:
             raise InvalidInput("collector", self.collector, "http://HOST:PORT or https://HOST:PORT")
+        for path in self.mount_paths or ():
+            if not path.startswith("/"):
+                raise InvalidInput("mount_paths", path, "an absolute path, as /srv")
         for key in self.environment:
             if not key or "=" in key or "\0" in key:
                 raise InvalidInput("environment", key, "the name of an environment variable")

@@ -60,8 +60,8 @@ def run(options: AgentOptions, bus: BusOptions, log_level: str, log_format: str)
     return 0
 
 
-def made_agent(options: AgentOptions, bus: Bus) -> FleetAgent:
-    """The agent of this host on a bus."""
+def made_agent(options: AgentOptions, bus: Bus, mount_paths: tuple[str, ...] = ()) -> FleetAgent:
+    """The agent of this host on a bus. `mount_paths`: unless its configuration names some."""
     local, overridden = read_agent_file(options.file)
     guid = guid_of(options.guid)
     state_dir = fleet_state_dir(options.state_dir)
@@ -83,7 +83,7 @@ def made_agent(options: AgentOptions, bus: Bus) -> FleetAgent:
         cpu_milli=counters.cpus * 1000,
         memory_bytes=counters.memory_total_bytes,
     )
-    functions = made_functions(guid, options.docker, state_dir, bus, options.cri)
+    functions = made_functions(guid, options.docker, state_dir, bus, options.cri, mount_paths)
     return FleetAgent(registration, bus, functions, local, overridden)
 
 

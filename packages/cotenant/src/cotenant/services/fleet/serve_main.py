@@ -98,7 +98,7 @@ async def serve_embedded(options: EmbeddedOptions, stop: asyncio.Event) -> None:
         controlling = TaskSet()
         controlling.start("controller", _control(bus, store, ControllerSettings(is_alone=True), stop))
         opened.push_async_callback(controlling.cancel)
-        agent = made_agent(options.agent, bus)
+        agent = made_agent(options.agent, bus, mount_paths=("/",))  # who has the token is who runs this
         controlling.start("agent", agent.run(stop))
         await controlling.wait(stop)
 

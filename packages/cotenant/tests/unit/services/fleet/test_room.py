@@ -60,6 +60,26 @@ def test_a_port_of_another_process_is_in_use() -> None:
             RoomReservations(1000, 1 << 30).reserve(planned("a", port=port), "shop", [], 0.0)
 
 
+def test_ports_of_an_address() -> None:
+    def reserve(*ports: PortMapping, there: tuple[str, ...] = ()) -> None:
+        wanted = PlannedContainer("a", "agent-a", ContainerTemplate("web", "image", ports=ports))
+        RoomReservations(1000, 1 << 30).reserve(wanted, "shop", [Taken("old", 0, 0, there)], 0.0)
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        reserve(PortMapping(port, 80, "tcp", "127.0.0.2"))
+        with pytest.raises(Permanent, match=rf"port 127\.0\.0\.1:{port}/tcp is in use on this host"):
+            reserve(PortMapping(port, 80, "tcp", "127.0.0.1"))
+        with pytest.raises(Permanent, match=r"port 127\.0\.0\.2:9/tcp is taken by old"):
+            reserve(PortMapping(9, 80, "tcp", "127.0.0.2"), there=("9/tcp",))
+        with pytest.raises(Permanent, match="port 9/tcp is taken by old"):
+            reserve(PortMapping(9, 80), there=("127.0.0.2:9/tcp",))
+    with pytest.raises(Permanent, match=r"port 203\.0\.113\.1:9/tcp: this host has no address 203\.0"):
+        reserve(PortMapping(9, 80, "tcp", "203.0.113.1"))
+
+
 def test_epochs_only_rise_also_over_a_restart(tmp_path: Path) -> None:
     fences = Fences(tmp_path / "epochs.json")
     fences.check(Fence("shop", 5))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.fleet.template import ContainerTemplate, PortMapping
+from cotenant.model.fleet.template import ContainerTemplate
 from cotenant.model.json_object import JsonMapping
 from cotenant.services.fleet.templates import values
-from cotenant.services.fleet.templates.compose import containers_of
+from cotenant.services.fleet.templates.compose import ComposePlace, containers_of
 
 
 def test_texts_are_texts_numbers_and_truth_values() -> None:
@@ -44,33 +44,6 @@ def test_environments_take_missing_values_from_who_asks() -> None:
         values.environment("x", {"B": None}, ours)
     with pytest.raises(InvalidInput, match=r"x\.A"):
         values.environment("x", {"A": ["b"]}, ours)
-
-
-def test_ports_are_pairs_single_ones_mappings_and_the_long_form() -> None:
-    assert values.ports("x", None) == ()
-    assert values.ports("x", 80) == (PortMapping(80, 80, "tcp"),)
-    assert values.ports("x", ["8080:80", "53/udp"]) == (PortMapping(8080, 80, "tcp"), PortMapping(53, 53, "udp"))
-    assert values.ports("x", {8080: 80, 9090: 90}) == (PortMapping(8080, 80), PortMapping(9090, 90))
-    long_form = {"target": 80, "published": "8080", "protocol": "udp", "mode": "host"}
-    assert values.ports("x", [long_form]) == (PortMapping(8080, 80, "udp"),)
-    assert values.ports("x", [{"target": 80, "published": 81}]) == (PortMapping(81, 80, "tcp"),)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["127.0.0.1:80:80"], "a port is bound on all addresses"),
-        ([{"target": 80}], "target and published"),
-        ([{"published": 80}], "target and published"),
-        ([{"target": 80, "published": 80, "host_ip": "::1"}], "host_ip: expected supported keys"),
-        ([[80]], "expected text"),
-        (["a:80"], "expected a port number"),
-        (["80:b"], "expected a port number"),
-    ],
-)
-def test_a_port_that_cannot_be_had_is_refused(given: object, said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
-        values.ports("x", given)
 
 
 @pytest.mark.parametrize(
@@ -116,13 +89,6 @@ def test_truth_values_may_be_texts() -> None:
             values.flag("x", wrong)
 
 
-def test_a_single_port_is_refused_where_the_hosts_would_be_chosen() -> None:
-    assert values.ports("x", ["80:80"], are_chosen=True) == (PortMapping(80, 80),)
-    for single in (["3000"], [3000], ["53/udp"]):
-        with pytest.raises(InvalidInput, match=f"x: {single[0]}: expected HOST:CONTAINER; no port of the host is"):
-            values.ports("x", single, are_chosen=True)
-
-
 def test_an_authors_own_keys_are_let_through() -> None:
     values.refuse_unknown("x", {"a": 1, "x-own": 2}, ("a",))
     with pytest.raises(InvalidInput, match="x: b, c: expected supported keys; supported are a"):
@@ -133,7 +99,7 @@ def test_an_authors_own_keys_are_let_through() -> None:
 
 
 def service(**given: object) -> ContainerTemplate:
-    (made,) = containers_of({"web": {"image": "x", **given}}, {})
+    (made,) = containers_of({"web": {"image": "x", **given}}, ComposePlace({}))
     return made
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.template import GroupTemplate, HealthCheck, PortMapping, start_order
+from cotenant.services.fleet.templates.compose import ComposePlace
 from cotenant.services.fleet.templates.group_file import named_by_file, read_template, template_of
 
 
 def read(text: str, **environment: str) -> GroupTemplate:
-    return template_of(text.encode(), "shop.yml", environment, "shop")
+    return template_of(text.encode(), "shop.yml", ComposePlace(environment, Path("/src")), "shop")
 
 
 def test_the_notes_form() -> None:
@@ -159,18 +160,22 @@ def test_health_checks_of_compose_have_its_defaults() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("services: {web: {image: x, user: a, tty: b}}", "services.web: user, tty: expected supported"),
         (
-            "services: {web: {image: x, volumes: [a], networks: [b]}}",
-            "services.web: volumes, networks: expected supported",
+            "services: {web: {image: x, networks: [b]}}",
+            "services.web.networks: ['b']: expected no such key; containers",
         ),
+        ("services: {web: {extends: {service: b}}}", "no such key; `docker compose config` writes the file with these"),
+        ("services: {web: {image: x, secrets: [a]}}", "files of this machine are not sent to hosts: mount one"),
         ("services: {web: {image: x, deploy: {replicas: 2}}}", "services.web.deploy: replicas"),
-        ("{services: {web: {image: x}}, networks: {}}", "shop.yml: networks"),
-        ("services: {web: {build: .}}", "services.web: build"),
+        ("{services: {web: {image: x}}, networks: {}}", "networks: {}: expected no such key; containers of a group"),
+        ("{services: {web: {image: x}}, wrong: {}}", "shop.yml: wrong: expected supported keys"),
+        ("services: {web: {build: .}}", "services.web.build: .: expected no such key; images are not built here"),
         ("services: {web: {command: x}}", "services.web.image: missing"),
         ("services: {web: {image: $NOTHING}}", "services.web.image: $NOTHING: expected a value; set NOTHING"),
         ("services: {web: {image: x, depends_on: [db]}}", "web: starts after: db: expected a container of the group"),
         ("services: {a: {image: x, depends_on: [b]}, b: {image: x, depends_on: [a]}}", "order of starts: a, b"),
-        ("services: {web: {image: x, ports: ['80-90:80']}}", "services.web.ports: 80-90: expected a port number"),
+        ("services: {web: {image: x, ports: ['80-90:80']}}", "80-90:80: expected as many ports of the host as of the"),
         ("services: {web: {image: x, ports: ['70000:80']}}", "port on the host: 70000"),
         (f"services: {{web: {{image: x, ports: ['{'9' * 5000}:80']}}}}", "expected a port number"),
         *(
@@ -189,6 +194,10 @@ def test_health_checks_of_compose_have_its_defaults() -> None:
         ("services: {web: {image: x, healthcheck: {test: [pg]}}}", "healthcheck.test: ['pg']: expected a text"),
         ("services: {web: {image: x, healthcheck: {interval: 1s}}}", "healthcheck.test: None: expected a text"),
         ("services: {web: {image: x, network_mode: host, ports: ['80:81']}}", "web: ports: 80:81/tcp"),
+        (
+            "services: {web: {image: x, network_mode: host, ports: ['127.0.0.1:80:80']}}",
+            "web: ports: 127.0.0.1:80:80/tcp: expected no address; its network is the host's",
+        ),
         ("services: {Web: {image: x}}", "appkey: Web: expected a name"),
         ("- {appkey: a, image: x, volumes: [b]}", "a: volumes: expected supported keys; supported are appkey, parent"),
         ("- {image: x}", "[0].appkey: missing"),

@@ -12,7 +12,6 @@ import os
 from dataclasses import replace
 
 from cotenant.drivers.nats.contract import MAX_PAYLOAD, BusMessage, RevisionConflict
-from cotenant.engine.fleet.placing import HostRoom, place
 from cotenant.engine.fleet.registry import RegisteredHost
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.fleet.group import GroupGoal, GroupOutcome, GroupRecord, PlannedContainer
@@ -37,9 +36,10 @@ from cotenant.model.fleet.requests import (
     Up,
 )
 from cotenant.model.fleet.states import AgentState
-from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
+from cotenant.model.fleet.template import ContainerTemplate
 from cotenant.services.fleet.controller.controller import FleetController
 from cotenant.services.fleet.controller.driving import GroupDriver
+from cotenant.services.fleet.controller.hosts import placed_on
 from cotenant.services.fleet.controller.relaying import Relaying
 from cotenant.services.fleet.rpc import KEY_HEADER, RpcVerb, call, encode
 
@@ -177,7 +177,8 @@ class Asking:
         if there:
             known = ", ".join(there)
             raise InvalidInput("name", template.name, "a group that is not up", f"{known} run; down removes them")
-        placed = await asyncio.to_thread(self._place, template, operator)
+        hosts = [host for host in self._registry.hosts() if self._reaches(operator, host.registration.guid)]
+        placed = await asyncio.to_thread(placed_on, template, hosts, is_young=self._controller.is_young)
         record = GroupRecord(
             template.name,
             tuple(
@@ -319,34 +320,6 @@ class Asking:
         keys = found.record.keys
         return GroupRecord(name, containers, GroupGoal.UP, found.record.epoch, "", keys=keys, done=True), found.revision
 
-    def _place(self, template: GroupTemplate, operator: str) -> dict[str, str]:
-        rooms, unfit, suspect, starting = [], [], [], []
-        for host in self._registry.hosts():
-            if host.state is AgentState.AWAY or not self._reaches(operator, host.registration.guid):
-                continue
-            said = host.registration
-            fault = _unfit(host)
-            if host.state is AgentState.SUSPECT:
-                suspect.append(said.guid)
-            elif _is_starting(host):
-                starting.append(said.guid)
-            elif fault:
-                unfit.append(f"{said.guid}: {fault}")
-            else:
-                rooms.append(HostRoom(said.guid, said.cpu_milli, said.memory_bytes, said.tags, host.containers))
-        if starting and not rooms:
-            raise Transient("no host can run containers yet; starting: " + ", ".join(starting[:3]))
-        if unfit and not rooms:
-            raise Permanent("no host can run containers now: " + "; ".join(unfit[:3]))
-        if suspect and not rooms:
-            raise Transient("no host is alive just now; heartbeats are missed of " + ", ".join(suspect[:3]))
-        try:
-            return dict(place(template, rooms))
-        except Permanent as error:
-            if self._controller.is_young:
-                raise Transient(f"{error}, among those heard since this controller began a moment ago") from None
-            raise
-
     def _epoch(self, last: int) -> int:
         """Above every earlier one, also where the record of an earlier group was deleted or lost."""
         return max(last + 1, int(self._controller.wall() * 1000))
@@ -369,20 +342,6 @@ class Asking:
         except FleetForbidden:
             return False
         return True
-
-
-def _is_starting(host: RegisteredHost) -> bool:
-    """Whether its agent has just begun: its first heartbeats are sent before it can run containers."""
-    functions = host.beat.functions if host.beat is not None else ()
-    return any(function.name == "containers" and function.is_starting for function in functions)
-
-
-def _unfit(host: RegisteredHost) -> str:
-    """Why this host's agent can run no container now; empty where it can."""
-    for function in host.beat.functions if host.beat is not None else ():
-        if function.name == "containers" and (function.fault or not function.is_on):
-            return function.fault or "its configuration switches containers off"
-    return ""
 
 
 def _shown_beat(host: RegisteredHost, group: str) -> Heartbeat | None:

@@ -29,6 +29,7 @@ from cotenant.model.fleet.terminals import WindowSize
 from cotenant.services.fleet.functions import labels as names
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.functions.fences import Fences
+from cotenant.services.fleet.functions.mounts import mounted
 from cotenant.services.fleet.functions.room import RoomReservations, Taken
 from cotenant.services.fleet.functions.runtime import ContainerRuntime, DockerRuntime
 from cotenant.services.fleet.rpc import RpcVerb
@@ -53,8 +54,12 @@ class ContainerFunction:
         state_dir: Path,
         now: Callable[[], float] = time.time,
         opened: Callable[[], ContainerRuntime] | None = None,
+        mount_paths: tuple[str, ...] = (),
     ) -> None:
-        """`socket`: of Docker, unless another runtime is `opened`."""
+        """`socket`: of Docker, unless another runtime is `opened`.
+
+        `mount_paths`: where the configuration names none.
+        """
         self._agent = agent
         self._label = names.label_of(agent)
         self._opened = opened or (lambda: DockerRuntime(socket))
@@ -64,6 +69,7 @@ class ContainerFunction:
         self._fences: Fences | None = None
         self._room = RoomReservations(0, 0)
         self._environment: Mapping[str, str] = {}
+        self._usual_mount_paths = self._mount_paths = mount_paths
         self._listed: tuple[ListedContainer, ...] = ()
         self._stopping: set[str] = set()
         self._making: dict[str, str] = {}  # guid -> group: an image may be pulled for longer than room is kept
@@ -86,6 +92,8 @@ class ContainerFunction:
     def configure(self, configuration: AgentConfiguration) -> None:
         """As the Protocol."""
         self._environment = configuration.environment
+        said = configuration.mount_paths
+        self._mount_paths = self._usual_mount_paths if said is None else said
 
     async def start(self) -> None:
         """As the Protocol."""
@@ -163,6 +171,7 @@ class ContainerFunction:
         self._check(request)
         found = await self._found(request.container.guid)
         if found is None:
+            await asyncio.to_thread(mounted, request.container.template, self._mount_paths)
             listed = await self._runtime.list(self._label)
             self._check(request)
             self._keep_room(request, listed)
@@ -176,8 +185,9 @@ class ContainerFunction:
             found = await self._found(guid)
             if found is not None:
                 return Moved(_step(found.status))
+            template = await asyncio.to_thread(mounted, request.container.template, self._mount_paths)
             listed = await self._runtime.list(self._label)
-            appkey = request.container.template.appkey
+            appkey = template.appkey
             for entry in listed:
                 if (entry.labels.get(names.GROUP), entry.labels.get(names.APPKEY)) == (request.fence.group, appkey):
                     raise Permanent(f"{appkey} of group {request.fence.group} is here already, as {entry.name}")
@@ -187,7 +197,7 @@ class ContainerFunction:
             environment = names.environment_of(request.container, self._environment, request.credentials)
             try:
                 await self._runtime.create(
-                    guid, request.container.template, environment, names.labels_of(request.container, request.fence)
+                    guid, template, environment, names.labels_of(request.container, request.fence)
                 )
             except InUse as error:
                 raise Permanent(f"a container that is not of this fleet has the name {guid}") from error

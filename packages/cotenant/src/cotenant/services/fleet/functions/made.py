@@ -24,10 +24,18 @@ from cotenant.services.fleet.functions.terminals.function import TerminalFunctio
 
 
 def made_functions(
-    agent: str, docker: Path, state_dir: Path, bus: Bus, cri: Path | None = None
+    agent: str,
+    docker: Path,
+    state_dir: Path,
+    bus: Bus,
+    cri: Path | None = None,
+    mount_paths: tuple[str, ...] = (),
 ) -> tuple[Function, ...]:
-    """The functions of this agent, all off. `cri`: socket of another runtime than Docker."""
-    containers = ContainerFunction(agent, docker, state_dir, opened=runtime_at(docker, cri, label_of(agent)))
+    """The functions of this agent, all off. `cri`: socket of another runtime than Docker. `mount_paths`: unless the
+    configuration names some.
+    """
+    opened = runtime_at(docker, cri, label_of(agent))
+    containers = ContainerFunction(agent, docker, state_dir, opened=opened, mount_paths=mount_paths)
     figures = FigureFunction(agent, containers)
     limits = LimitFunction(containers, state_dir)
     return (

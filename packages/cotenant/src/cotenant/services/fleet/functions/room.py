@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cotenant.model.errors import Permanent
 from cotenant.model.fleet.group import PlannedContainer
+from cotenant.model.fleet.template import host_port
 from cotenant.model.quantities import format_bytes, format_milli
 
 KEPT_S = 120.0  # a controller that is lost leaves no reservation behind
@@ -64,11 +66,11 @@ class RoomReservations:
                 f"requests {format_bytes(wanted.memory_bytes)} of memory, {format_bytes(max(memory, 0))} are free"
             )
         for port in wanted.ports:
-            holder = next((taken.guid for taken in others if port in taken.ports), "")
+            holder = next((taken.guid for taken in others if _is_among(port, taken.ports)), "")
             if holder:
                 raise Permanent(f"port {port} is taken by {holder}")
-            if check_ports and container.guid not in self._kept and not _is_free(port):
-                raise Permanent(f"port {port} is in use on this host")
+            if check_ports and container.guid not in self._kept:
+                _check_free(port)
         self._kept[container.guid] = _Kept(wanted, group, now_s + KEPT_S)
 
     def release(self, guid: str) -> None:
@@ -86,13 +88,23 @@ class RoomReservations:
                 del self._kept[guid]
 
 
-def _is_free(port: str) -> bool:
-    number, _, protocol = port.partition("/")
-    kind = socket.SOCK_DGRAM if protocol == "udp" else socket.SOCK_STREAM
-    with contextlib.closing(socket.socket(socket.AF_INET, kind)) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind(("0.0.0.0", int(number)))
-        except OSError:
-            return False
-    return True
+def _is_among(port: str, others: Iterable[str]) -> bool:
+    wanted = host_port(port)
+    return any(wanted.conflicts(host_port(other)) for other in others)
+
+
+def _check_free(port: str) -> None:
+    """Raises `Permanent` where this host has no such address, or somebody listens there."""
+    wanted = host_port(port)
+    kind = socket.SOCK_DGRAM if wanted.protocol == "UDP" else socket.SOCK_STREAM
+    family = socket.AF_INET6 if ":" in wanted.address else socket.AF_INET
+    try:
+        with contextlib.closing(socket.socket(family, kind)) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind((wanted.address, wanted.port))
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise Permanent(f"port {port} is in use on this host") from None
+        if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+            raise Permanent(f"port {port}: this host has no address {wanted.address}") from None
+        raise Permanent(f"port {port} cannot be listened on: {error.strerror}") from None

@@ -7,34 +7,85 @@ on.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.durations import duration_s
 from cotenant.model.fleet.template import ContainerTemplate, HealthCheck
 from cotenant.model.json_object import JsonMapping
 from cotenant.services.fleet.templates import values
+from cotenant.services.fleet.templates.mounts import NamedVolume, mounts_of, volumes_of
+from cotenant.services.fleet.templates.ports import ports
 
-FILE_KEYS = ("name", "version", "services")
+FILE_KEYS = ("name", "version", "services", "volumes")
 KEYS = (
     "image", "command", "entrypoint", "environment", "ports", "depends_on", "healthcheck", "deploy", "restart",
-    "labels",
+    "labels", "volumes", "profiles",
     "network_mode", "cpus", "mem_limit", "stop_grace_period", "x-tags",
 )  # fmt: skip
+_ON_ONE_MACHINE = "containers of a group may be on several hosts: publish `ports`, or say `network_mode: host`"
+_WRITTEN_OUT = "`docker compose config` writes the file with these in place"
+REFUSED = {
+    "networks": _ON_ONE_MACHINE, "links": _ON_ONE_MACHINE, "extends": _WRITTEN_OUT, "include": _WRITTEN_OUT,
+    "build": "images are not built here: push one, and name it",
+    "secrets": "files of this machine are not sent to hosts: mount one that is there, by `volumes`",
+    "configs": "files of this machine are not sent to hosts: mount one that is there, by `volumes`",
+}  # fmt: skip
 _HEALTH_KEYS = ("test", "interval", "timeout", "retries", "start_period", "disable")
 _MAX_GRACE_S = 600
 _MAX_RESTARTS_DIGITS = 7
 _RESTART = ("no", "always", "unless-stopped", "on-failure")
 
 
-def containers_of(services: JsonMapping, ours: Mapping[str, str]) -> tuple[ContainerTemplate, ...]:
-    """One container for each service."""
-    return tuple(
-        _service(str(name), values.mapping(f"services.{name}", service), ours) for name, service in services.items()
-    )
+@dataclass(frozen=True, slots=True)
+class ComposePlace:
+    """What a file is read beside: the command's environment, the file's folder, and the profiles that are on."""
+
+    ours: Mapping[str, str]
+    folder: Path = Path()
+    profiles: tuple[str, ...] = ()
 
 
-def _service(name: str, given: JsonMapping, ours: Mapping[str, str]) -> ContainerTemplate:
-    values.refuse_unknown(f"services.{name}", given, KEYS)
+def containers_of(
+    services: JsonMapping, place: ComposePlace, volumes: object = None, group: str = ""
+) -> tuple[ContainerTemplate, ...]:
+    """One container for each service that has no profile, or one that is on. `volumes`: the file's own."""
+    known = volumes_of(volumes, group)
+    given = {str(name): values.mapping(f"services.{name}", service) for name, service in services.items()}
+    made = tuple(_service(name, service, place, known) for name, service in given.items())
+    off = {name: profiles for name, service in given.items() if (profiles := _off(name, service, place.profiles))}
+    on = tuple(container for container in made if container.appkey not in off)
+    if made and not on:
+        known_profiles = ", ".join(sorted({profile for profiles in off.values() for profile in profiles}))
+        raise InvalidInput("services", ", ".join(off), "a service that is on", f"--profile is one of {known_profiles}")
+    for container in on:
+        for other in container.after:
+            if other in off:
+                where = f"services.{container.appkey}.depends_on"
+                raise InvalidInput(where, other, "a service that is on", f"--profile {off[other][0]}, as it says")
+    return on
+
+
+def _off(name: str, given: JsonMapping, on: tuple[str, ...]) -> tuple[str, ...]:
+    """The service's profiles, none of which is on; nothing where it is."""
+    profiles = values.names(f"services.{name}.profiles", given.get("profiles"))
+    return () if "*" in on or set(profiles) & set(on) else profiles
+
+
+def refuse_unsupported(where: str, given: JsonMapping, known: tuple[str, ...], prefix: str = "") -> None:
+    """As `refuse_unknown`; of keys that Compose has and that are not supported, also why and what to do."""
+    for key, why in REFUSED.items():
+        if key in given and key not in known:
+            raise InvalidInput(f"{prefix}{key}", given[key], "no such key", why)
+    values.refuse_unknown(where, given, known)
+
+
+def _service(
+    name: str, given: JsonMapping, place: ComposePlace, volumes: Mapping[str, NamedVolume]
+) -> ContainerTemplate:
+    ours = place.ours
+    refuse_unsupported(f"services.{name}", given, KEYS, f"services.{name}.")
     if not given.get("image"):
         raise InvalidInput(f"services.{name}.image", "missing", "an image", "images are not built here")
     requested, limited = _resources(name, given.get("deploy"))
@@ -49,7 +100,7 @@ def _service(name: str, given: JsonMapping, ours: Mapping[str, str]) -> Containe
         entrypoint=_words(f"services.{name}.entrypoint", given.get("entrypoint")),
         environment=values.environment(f"services.{name}.environment", given.get("environment"), ours),
         labels=values.environment(f"services.{name}.labels", given.get("labels"), {}),
-        ports=values.ports(f"services.{name}.ports", given.get("ports"), are_chosen=True),
+        ports=ports(f"services.{name}.ports", given.get("ports"), are_chosen=True),
         after=_after(name, given.get("depends_on")),
         cpu_milli=requested[0],
         memory_bytes=requested[1],
@@ -63,6 +114,7 @@ def _service(name: str, given: JsonMapping, ours: Mapping[str, str]) -> Containe
         health=_health(name, given.get("healthcheck")),
         network=network,
         host_tags=values.names(f"services.{name}.x-tags", given.get("x-tags")),
+        mounts=mounts_of(f"services.{name}.volumes", given.get("volumes"), volumes, place.folder),
     )
 
 

@@ -10,13 +10,16 @@ from cotenant.model.document import parse
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.services.fleet.templates import compose, notes, values
+from cotenant.services.fleet.templates.compose import ComposePlace
 from cotenant.services.fleet.templates.variables import interpolated
 
 _OTHER = re.compile(r"[^a-z0-9_-]+")
 
 
-def read_template(path: Path, environment: Mapping[str, str], name: str = "") -> GroupTemplate:
-    """The group of a file. `environment` fills its variables.
+def read_template(
+    path: Path, environment: Mapping[str, str], name: str = "", profiles: tuple[str, ...] = ()
+) -> GroupTemplate:
+    """The group of a file. `environment` fills its variables, and its $COMPOSE_PROFILES are on beside `profiles`.
 
     `name` is the group's where the file has none; default: the file's. Raises `InvalidInput`.
     """
@@ -24,7 +27,9 @@ def read_template(path: Path, environment: Mapping[str, str], name: str = "") ->
         text = path.read_bytes()
     except OSError as error:
         raise InvalidInput("FILE", str(path), "a readable file", error.strerror or "") from error
-    return template_of(text, str(path), environment, name or name_of_file(path))
+    named = (word.strip() for word in environment.get("COMPOSE_PROFILES", "").split(","))
+    place = ComposePlace(environment, path.absolute().parent, (*profiles, *(word for word in named if word)))
+    return template_of(text, str(path), place, name or name_of_file(path))
 
 
 def name_of_file(path: Path) -> str:
@@ -41,14 +46,15 @@ def named_by_file(path: Path, environment: Mapping[str, str]) -> str:
     return _name({"name": interpolated(name, environment, "name") if "services" in given else name}, name_of_file(path))
 
 
-def template_of(text: bytes, where: str, environment: Mapping[str, str], name: str) -> GroupTemplate:
+def template_of(text: bytes, where: str, place: ComposePlace, name: str) -> GroupTemplate:
     """The group of a text. Raises `InvalidInput`."""
     given = parse(text, where, with_core_scalars=True)
     if isinstance(given, Mapping) and "services" in given:
-        given = interpolated(given, environment)
-        values.refuse_unknown(where, given, compose.FILE_KEYS)
+        given = values.mapping(where, interpolated(given, place.ours))
+        compose.refuse_unsupported(where, given, compose.FILE_KEYS)
         services = values.mapping("services", given["services"])
-        return GroupTemplate(_name(given, name), _known(compose.containers_of(services, environment)))
+        name = _name(given, name)
+        return GroupTemplate(name, _known(compose.containers_of(services, place, given.get("volumes"), name)))
     if isinstance(given, Mapping) and "containers" in given:
         values.refuse_unknown(where, given, ("name", "containers"))
         name, given = _name(given, name), given["containers"]
@@ -56,7 +62,7 @@ def template_of(text: bytes, where: str, environment: Mapping[str, str], name: s
         raise InvalidInput(
             where, given, "a compose file (services: ...), or a list of containers with appkey and image"
         )
-    return GroupTemplate(name, _known(notes.containers_of(given, environment)))
+    return GroupTemplate(name, _known(notes.containers_of(given, place.ours)))
 
 
 def _name(given: Mapping[str, object], name: str) -> str:
@@ -75,4 +81,7 @@ def _known(containers: tuple[ContainerTemplate, ...]) -> tuple[ContainerTemplate
                         "the same port on both sides",
                         "its network is the host's",
                     )
+                if port.address:
+                    hint = "its network is the host's, and its program chooses where it listens"
+                    raise InvalidInput(f"{container.appkey}: ports", str(port), "no address", hint)
     return containers

@@ -11,6 +11,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.template import ContainerTemplate
 from cotenant.model.json_object import JsonMapping, JsonValue
 from cotenant.services.fleet.templates import values
+from cotenant.services.fleet.templates.ports import ports
 
 KEYS = ("appkey", "parent", "child", "image", "portmap", "envskey", "cmd", "tags", "network")
 
@@ -33,7 +34,7 @@ def containers_of(given: list[JsonValue], ours: Mapping[str, str]) -> tuple[Cont
             image=values.text(f"{appkey}.image", entry["image"]),
             command=values.words(f"{appkey}.cmd", entry.get("cmd")),
             environment=values.environment(f"{appkey}.envskey", entry.get("envskey"), ours),
-            ports=values.ports(f"{appkey}.portmap", entry.get("portmap")),
+            ports=ports(f"{appkey}.portmap", entry.get("portmap")),
             after=tuple(dict.fromkeys(parents[appkey])),
             network=values.text(f"{appkey}.network", entry.get("network", "")),
             host_tags=values.names(f"{appkey}.tags", entry.get("tags")),

@@ -1,6 +1,6 @@
 """Values that both forms of a template have:
 
-Words, environments, ports, amounts, and the refusal of keys that are not supported.
+Words, environments, amounts, and the refusal of keys that are not supported.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.fleet.template import PortMapping
 from cotenant.model.json_object import JsonMapping
 from cotenant.model.quantities import milli
 
@@ -101,20 +100,6 @@ def environment(where: str, given: object, ours: Mapping[str, str]) -> dict[str,
     return found
 
 
-def ports(where: str, given: object, *, are_chosen: bool = False) -> tuple[PortMapping, ...]:
-    """HOST:CONTAINER[/udp], one port for both, a mapping of them, or compose's long form.
-
-    `are_chosen`: one port alone would be the container's, and the host's any that is free; that is refused.
-    """
-    if given is None:
-        return ()
-    if isinstance(given, Mapping):
-        given = [f"{host}:{container}" for host, container in given.items()]
-    if not isinstance(given, list):
-        given = [given]
-    return tuple(_port(where, value, are_chosen) for value in given)
-
-
 def cpu_milli(where: str, given: object) -> int:
     """CPUs as milli-CPU."""
     if not isinstance(given, str | int | float):
@@ -139,24 +124,3 @@ def number(where: str, given: object, expected: str, hint: str = "") -> int:
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= 5):
         raise InvalidInput(where, given, expected, hint)
     return int(digits)
-
-
-def _port(where: str, given: object, is_chosen: bool) -> PortMapping:
-    if isinstance(given, Mapping):
-        refuse_unknown(where, given, ("target", "published", "protocol", "mode"))
-        if "target" not in given or "published" not in given:
-            raise InvalidInput(where, given, "target and published")
-        return PortMapping(
-            _number(where, given["published"]), _number(where, given["target"]), str(given.get("protocol", "tcp"))
-        )
-    ports, _, protocol = text(where, given).partition("/")
-    parts = ports.split(":")
-    if len(parts) > 2:
-        raise InvalidInput(where, given, "HOST:CONTAINER", "a port is bound on all addresses of its host")
-    if is_chosen and len(parts) == 1:
-        raise InvalidInput(where, given, "HOST:CONTAINER", "no port of the host is chosen here")
-    return PortMapping(_number(where, parts[0]), _number(where, parts[-1]), protocol or "tcp")
-
-
-def _number(where: str, given: object) -> int:
-    return number(where, given, "a port number", "ranges are not supported")
