@@ -83,6 +83,10 @@ class HostOptions:
 _BUS, _HOST = BusAddress(), HostOptions()
 Name = Annotated[str, Parameter(help="The group's file or name.")]
 Guid = Annotated[str, Parameter(help="Guid of a container or an agent.")]
+Wait = Annotated[str, Parameter(help="How long to wait for a bus, and for a controller that can do it, to be there.")]
+Timeout = Annotated[
+    str, Parameter(help="How long to wait for the outcome; the group goes on its way also where nobody waits.")
+]
 
 
 @app.command
@@ -151,52 +155,75 @@ def up(
     group: Annotated[
         str, Parameter(help="The group's name; default: the file's `name`, else its file name.", show_default=False)
     ] = "",
+    profile: Annotated[
+        tuple[str, ...],
+        Parameter(help="Services of this profile too; may be given several times. Beside $COMPOSE_PROFILES."),
+    ] = (),
     dry_run: Annotated[
         bool, Parameter(negative=(), help="Read the file and show the order of starts; start nothing.")
     ] = False,
+    wait: Wait = "5s",
+    timeout: Timeout = "15m",
     connection: BusAddress = _BUS,
     json: Json = False,
 ) -> int:
     """Start a group of containers, all or none: a failure of one takes all back and says which.
 
-    Exit status: 0 all ready (also where they were before), 1 none is left or what is, 2 a wrong file.
+    Exit status: 0 all ready (also where they were before), 1 none is left or what is, or nobody answered, 2 a wrong
+    file.
     """
     from cotenant.cli.fleet import showing
     from cotenant.model.fleet.requests import Up
     from cotenant.model.fleet.template import start_order
-    from cotenant.services.fleet.operator import bring_group
+    from cotenant.services.fleet.operator import GroupWait, bring_group
     from cotenant.services.fleet.templates.group_file import read_template
 
-    template = read_template(file, os.environ, group)
+    template = read_template(file, os.environ, group, profile)
     if dry_run:
         print(f"group {template.name}: {' -> '.join(start_order(template.containers))}")
         return 0
-    outcome = bring_group(bus_options(connection), "up", Up(template), 900.0)
+    outcome = bring_group(bus_options(connection), "up", Up(template), GroupWait.read(wait, timeout))
     return showing.show_outcome(outcome, "up", json)
 
 
 @app.command
-def down(name: Name, /, *, connection: BusAddress = _BUS, json: Json = False) -> int:
+def down(
+    name: Name,
+    /,
+    *,
+    wait: Wait = "5s",
+    timeout: Timeout = "5m",
+    connection: BusAddress = _BUS,
+    json: Json = False,
+) -> int:
     """Remove a group's containers, those first that were started last.
 
     Exit status 1 where something is left; it is removed when its host is back.
     """
     from cotenant.cli.fleet import showing
     from cotenant.model.fleet.requests import Down
-    from cotenant.services.fleet.operator import bring_group, group_name
+    from cotenant.services.fleet.operator import GroupWait, bring_group, group_name
 
-    outcome = bring_group(bus_options(connection), "down", Down(group_name(name)), 300.0)
+    outcome = bring_group(bus_options(connection), "down", Down(group_name(name)), GroupWait.read(wait, timeout))
     return showing.show_outcome(outcome, "down", json)
 
 
 @app.command
-def restart(name: Name, /, *, connection: BusAddress = _BUS, json: Json = False) -> int:
+def restart(
+    name: Name,
+    /,
+    *,
+    wait: Wait = "5s",
+    timeout: Timeout = "15m",
+    connection: BusAddress = _BUS,
+    json: Json = False,
+) -> int:
     """Remove a group's containers and make them again, on the same hosts with the same guids. All or none."""
     from cotenant.cli.fleet import showing
     from cotenant.model.fleet.requests import Restart
-    from cotenant.services.fleet.operator import bring_group, group_name
+    from cotenant.services.fleet.operator import GroupWait, bring_group, group_name
 
-    outcome = bring_group(bus_options(connection), "restart", Restart(group_name(name)), 900.0)
+    outcome = bring_group(bus_options(connection), "restart", Restart(group_name(name)), GroupWait.read(wait, timeout))
     return showing.show_outcome(outcome, "up", json)
 
 

@@ -1,0 +1,108 @@
+"""A command that waits for a controller: what it says, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.fakes.virtual_time import run_virtually
+
+from cotenant.drivers.nats.broker import Broker
+from cotenant.drivers.nats.memory import MemoryBus
+from cotenant.model.errors import InvalidInput, Transient
+from cotenant.model.fleet.group import GroupOutcome
+from cotenant.model.fleet.refusal import NobodyAnswers, Overdue
+from cotenant.model.fleet.requests import Down
+from cotenant.services.fleet.operator import GroupWait, Waiting, ask, bring_group
+from cotenant.services.fleet.places import BusOptions, write_bus_file
+from cotenant.services.fleet.rpc import Dispatcher, RpcVerb
+
+
+def test_who_waits_for_a_controller_is_told_once_and_how_long() -> None:
+    said: list[str] = []
+
+    async def play() -> None:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        with pytest.raises(NobodyAnswers):
+            await ask(
+                MemoryBus(),
+                "local",
+                "down",
+                Down("shop"),
+                GroupOutcome,
+                now=loop.time,
+                waiting=Waiting(20.0, said.append),
+            )
+        assert loop.time() - began_s == pytest.approx(20.0)
+
+    run_virtually(play())
+    assert said == ["no controller answers; waiting up to 20 s for that to change"]
+
+
+def test_a_controller_that_cannot_yet_is_asked_again_and_its_reason_is_told() -> None:
+    said: list[str] = []
+    answers = [Transient("no host can run containers yet; starting: agent-a")] * 8
+
+    async def down(_: Down, __: object) -> GroupOutcome:
+        if answers:
+            raise answers.pop()
+        return GroupOutcome("shop", {})
+
+    async def play() -> None:
+        bus, loop = MemoryBus(), asyncio.get_running_loop()
+        dispatcher = Dispatcher({"down": RpcVerb(Down, down)}, bus)
+        await bus.subscribe("fleet.*.rpc.*", dispatcher.received)
+        waiting = Waiting(5.0, said.append)
+        outcome = await ask(bus, "local", "down", Down("shop"), GroupOutcome, now=loop.time, waiting=waiting)
+        assert outcome == GroupOutcome("shop", {})
+        await dispatcher.close()
+
+    run_virtually(play())
+    assert said == ["no host can run containers yet; starting: agent-a; waiting up to 5 s for that to change"]
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_how_a_command_ends_where_nobody_comes(tmp_path: Path, answers: bool) -> None:
+    """A bus without a controller, and with one that does not end."""
+
+    async def down(_: Down, __: object) -> GroupOutcome:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def play() -> None:
+        bus = MemoryBus()
+        broker = Broker(bus, "token", 0)
+        await broker.start()
+        write_bus_file(tmp_path, broker.url, "token")
+        dispatcher = Dispatcher({"down": RpcVerb(Down, down)}, bus)
+        if answers:
+            await bus.subscribe("fleet.*.rpc.*", dispatcher.received)
+        try:
+            await asyncio.to_thread(
+                bring_group, BusOptions(state_dir=tmp_path), "down", Down("shop"), GroupWait(0.0, 0.01)
+            )
+        finally:
+            await dispatcher.close()
+            await broker.close()
+            await bus.close()
+
+    expected = Overdue if answers else Transient
+    with pytest.raises(expected) as error:
+        asyncio.run(play())
+    assert str(error.value) == (
+        "group shop is not where it is to be within 0.01 s, and it goes on; `cotenant fleet inspect shop` says how far "
+        "it is, --timeout waits longer"
+        if answers
+        else "no controller answered within 0 s; start one (`cotenant fleet serve`), or wait longer (--wait 1m)"
+    )
+
+
+def test_waits_are_read_as_people_write_them() -> None:
+    assert GroupWait.read("1m", "90s") == GroupWait(60.0, 90.0)
+    for wrong in ("0s", "16m"):
+        with pytest.raises(InvalidInput, match=r"--timeout: .*: expected 1s to 15m"):
+            GroupWait.read("5s", wrong)
+    with pytest.raises(InvalidInput, match="--wait: soon: expected a duration"):
+        GroupWait.read("soon", "1m")
