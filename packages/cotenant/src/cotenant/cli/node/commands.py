@@ -27,12 +27,16 @@ def status(
     *,
     agent: Annotated[str, _AGENT] = _DEFAULT_AGENT,
     groups: Annotated[int, _GROUPS] = 12,
+    config: Annotated[
+        Path | None,
+        Parameter(help="The agent's configuration, which names the runtime hook's state file, for when no agent runs."),
+    ] = None,
     json: Json = False,
 ) -> int:
     """The machine and its groups over one second, its agent, and what this machine can and cannot do."""
     from cotenant.cli.node import status_commands
 
-    return status_commands.status(agent, groups, json)
+    return status_commands.status(agent, groups, config, json)
 
 
 @app.command

@@ -15,10 +15,12 @@ from time import monotonic, sleep, time
 from cotenant.cli import tables
 from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.leasefile.audit import changes
+from cotenant.drivers.nri.state_file import PATH as HOOK_STATE
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.json_object import JsonMapping
 from cotenant.model.machine.knob import LeaseState
 from cotenant.model.machine.node_state import GroupUse
+from cotenant.services.agent_settings.config import read_config
 from cotenant.services.clients.agent import AgentClient
 from cotenant.services.knobs.host import Left, put_back, read_left
 from cotenant.services.nodeview.capabilities import MEASURE, WRITE, capabilities, of_agent
@@ -29,13 +31,13 @@ _OVER = (LeaseState.RESTORED, LeaseState.YIELDED, LeaseState.GONE)
 _GIB = 1 << 30
 
 
-def status(agent: str, groups: int, as_json: bool) -> int:
+def status(agent: str, groups: int, config: Path | None, as_json: bool) -> int:
     """The machine, its busiest groups, what the agent holds, and what this machine can and cannot do."""
     _check_groups(groups)
     layout = detect()
     answer = _of_agent(agent)
     look = _looked(layout, _INTERVAL_S)
-    found = capabilities(layout)
+    found = capabilities(layout, hook_state(config, answer))
     gaps = _gaps(answer)
     if gaps is not None:
         found = of_agent(found, gaps)
@@ -283,6 +285,21 @@ def _gaps(answer: dict[str, object]) -> dict[str, str] | None:
     if not isinstance(state, dict):
         return None
     return {str(gap["what"]): str(gap["needs"]) for gap in state.get("gaps") or ()}
+
+
+def hook_state(config: Path | None, answer: dict[str, object]) -> Path:
+    """Where the runtime hook says how it is: as the named file has it, else the agent that runs, else as usual.
+
+    Raises `InvalidInput`.
+    """
+    if config is not None:
+        try:
+            return read_config(config).runtime_hook.state_file
+        except InvalidInput as error:
+            raise error.of("--config") from None
+    state = answer.get("state")
+    said = state.get("runtime_hook_state") if isinstance(state, dict) else None
+    return Path(str(said)) if said else HOOK_STATE
 
 
 def _looked(layout: CgroupLayout, seconds: float) -> ObservedInterval:

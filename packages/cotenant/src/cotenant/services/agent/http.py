@@ -93,6 +93,7 @@ class StatePage(msgspec.Struct, frozen=True):
     remark: str = ""  # conflicts that were found at the start
     kubelet: str = ""  # who gives CPUs on this node
     failing: tuple[str, ...] = ()  # policies that failed when they last ran, and how
+    runtime_hook_state: str = ""  # the file in which the node's runtime hook says how it is, by the agent's settings
     holdings: str = ""  # how far pods' holdings are believed, where that is not by the scheduler's seal
 
 

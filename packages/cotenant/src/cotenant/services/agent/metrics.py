@@ -32,6 +32,7 @@ from cotenant.services.agent.replica_signals import ReplicaSignalFeed
 from cotenant.services.agent.reports.incidents import IncidentReporter
 from cotenant.services.agent.reports.outbox import ReportOutbox
 from cotenant.services.agent.reports.writers import ObjectWriters
+from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.reporting.latency import LatencyOutcome as LatencyOutcome
 
 if TYPE_CHECKING:  # an HTTP client comes with it
@@ -45,6 +46,7 @@ _REACTION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 class ScrapedAgent(Protocol):
     """The state read at a scrape."""
 
+    config: AgentConfig
     node: str
     version: str
     mode: str

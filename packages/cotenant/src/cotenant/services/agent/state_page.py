@@ -43,5 +43,6 @@ def state_page(view: ScrapedAgent, state: NodeState) -> StatePage:
         remark=view.remark(),
         kubelet=view.components.kubelet().sentence,
         failing=tuple(str(failure) for failure in view.agent.failing_policies()),
+        runtime_hook_state=str(view.config.runtime_hook.state_file),
         holdings=view.components.holdings,
     )

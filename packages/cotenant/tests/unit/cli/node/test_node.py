@@ -9,11 +9,13 @@ import pytest
 
 from cotenant.cli import tables
 from cotenant.cli.main import main
-from cotenant.cli.node.status_commands import print_agent
+from cotenant.cli.node.status_commands import hook_state, print_agent
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
+from cotenant.drivers.nri.state_file import HookState, StateFile
 from cotenant.drivers.seals.seals import unsealed
 from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseState
 from cotenant.model.machine.node_decision import Reason
+from cotenant.services.agent_settings.runtime_hook import RuntimeHook
 from cotenant.services.knobs.host import boot_id
 from cotenant_lab.cli import node_experiments as experiments
 from cotenant_lab.experiments import page, registry
@@ -260,6 +262,28 @@ def test_nothing_is_put_back_beside_a_living_keeper_nor_made_where_there_was_non
         assert f"process {os.getpid()}" in only_line(capsys)
     finally:
         held.close()
+
+
+def test_status_reads_the_runtime_hooks_state_where_the_agents_settings_have_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "agent.yaml"
+    config.write_text(f"runtime_hook: {{state_file: {tmp_path}/hook.json}}")
+    nobody = {"up": False}
+    asked = {"up": True, "state": {"runtime_hook_state": "/run/other/nri.json"}}
+    earlier: dict[str, object] = {"up": True, "state": {"node": "n"}}
+    assert hook_state(None, nobody) == hook_state(None, earlier) == RuntimeHook().state_file
+    assert hook_state(None, asked) == Path("/run/other/nri.json")
+    assert hook_state(config, asked) == tmp_path / "hook.json"
+    file = StateFile(tmp_path / "hook.json")
+    file.write(HookState("containerd 2.1.0", acts=False))
+    assert main(["node", "status", "--config", str(config), "--agent", f"unix:{tmp_path}/none", "--json"]) == 0
+    said = {found["what"]: found["needs"] for found in json.loads(capsys.readouterr().out)["capabilities"]}
+    assert said["first values of new containers, by a runtime hook"].endswith("the hook that containerd 2.1.0 has")
+    config.write_text("runtime_hook: {state: x}")
+    assert main(["node", "status", "--config", str(config)]) == 2
+    assert "--config" in capsys.readouterr().err
+    file.close()
 
 
 def test_status_says_who_gives_cpus_whose_word_stands_what_fails_and_why_an_agent_observes(

@@ -12,6 +12,7 @@ from tests.fakes.node.agent_world import World, world
 
 from cotenant.engine.node.doctor.checks import DoctorFinding, FindingSeverity
 from cotenant.services.agent.agent_process import AgentProcess
+from cotenant.services.agent_settings.runtime_hook import RuntimeHook
 from cotenant.services.reporting.latency import MAX_BYTES, LatencyOutcome
 
 Ask = Callable[..., Any]
@@ -52,6 +53,7 @@ def test_state_lists_pods_and_their_use(ask: Ask, begun: tuple[World, AgentProce
     web = next(pod for pod in page["pods"] if pod["pod"] == "shop/web")
     assert (web["use"]["cpu_m"], web["objective_p99_us"], web["health"]) == (1500, 5000, None)
     assert page["sources"] == {"groups": ""}
+    assert page["runtime_hook_state"] == str(RuntimeHook().state_file)
 
 
 def test_leases_and_holds(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
