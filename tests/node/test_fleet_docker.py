@@ -20,6 +20,7 @@ from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.services.fleet.functions.group_paths import group_paths
 
 pytestmark = pytest.mark.slow
+FAILING = "depends_on: [web], command: [sh, -c, 'echo first; echo no such luck; exit 1']"
 
 
 def test_a_group_runs_and_goes(docker: Docker, fleet: Fleet, tmp_path: Path) -> None:
@@ -38,11 +39,11 @@ def test_a_group_runs_and_goes(docker: Docker, fleet: Fleet, tmp_path: Path) -> 
 
 
 def test_a_failing_one_is_named_and_nothing_is_left(docker: Docker, fleet: Fleet, tmp_path: Path) -> None:
-    (tmp_path / "bad.yml").write_text(CHAIN.replace("depends_on: [web]", "depends_on: [web], command: ['false']"))
+    (tmp_path / "bad.yml").write_text(CHAIN.replace("depends_on: [web]", FAILING))
     up = fleet.run("up", str(tmp_path / "bad.yml"))
     assert up.returncode == 1
     assert "probe of proxy" in up.stderr
-    assert "ended with status 1" in up.stderr
+    assert "ended with status 1; its log ends: no such luck" in up.stderr
     assert docker.of_agent(fleet.guid) == []
 
 

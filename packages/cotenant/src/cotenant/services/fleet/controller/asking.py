@@ -178,7 +178,8 @@ class Asking:
             known = ", ".join(there)
             raise InvalidInput("name", template.name, "a group that is not up", f"{known} run; down removes them")
         hosts = [host for host in self._registry.hosts() if self._reaches(operator, host.registration.guid)]
-        placed = await asyncio.to_thread(placed_on, template, hosts, is_young=self._controller.is_young)
+        young, alone = self._controller.is_young, self._controller.settings.is_alone
+        placed = await asyncio.to_thread(placed_on, template, hosts, is_young=young, is_alone=alone)
         record = GroupRecord(
             template.name,
             tuple(

@@ -11,8 +11,10 @@ from cotenant.model.fleet.states import AgentState
 from cotenant.model.fleet.template import GroupTemplate
 
 
-def placed_on(template: GroupTemplate, hosts: Sequence[RegisteredHost], *, is_young: bool) -> dict[str, str]:
-    """Agent by appkey. `is_young`: there may be hosts that were not heard yet.
+def placed_on(
+    template: GroupTemplate, hosts: Sequence[RegisteredHost], *, is_young: bool, is_alone: bool
+) -> dict[str, str]:
+    """Agent by appkey. `is_young`: there may be hosts that were not heard yet, unless the fleet is of one (`is_alone`).
 
     Raises `Permanent` that says why none takes it, `Transient` where a moment may change that.
     """
@@ -36,7 +38,11 @@ def placed_on(template: GroupTemplate, hosts: Sequence[RegisteredHost], *, is_yo
         raise Permanent("no host can run containers now: " + "; ".join(unfit[:3]))
     if suspect and not rooms:
         raise Transient("no host is alive just now; heartbeats are missed of " + ", ".join(suspect[:3]))
-    if is_young and any(mount.is_volume for container in template.containers for mount in container.mounts):
+    if (
+        is_young
+        and not is_alone
+        and any(mount.is_volume for container in template.containers for mount in container.mounts)
+    ):
         raise Transient("which host has a volume is said once all hosts were heard; this controller has just begun")
     try:
         check_volumes(template, {host.registration.guid: host.registration.tags for host in hosts})

@@ -24,9 +24,9 @@ from cotenant.model.fleet.group import ContainerStep
 from cotenant.model.fleet.host import HostContainer
 from cotenant.model.fleet.refusal import NoSuchGuid
 from cotenant.model.fleet.requests import Inspect, Inspected, Make, Move, Moved, Survey, Surveyed
-from cotenant.model.fleet.states import ContainerState
 from cotenant.model.fleet.terminals import WindowSize
 from cotenant.services.fleet.functions import labels as names
+from cotenant.services.fleet.functions.container_states import last_words, state_of, step_of, why_ended
 from cotenant.services.fleet.functions.contract import Beat
 from cotenant.services.fleet.functions.fences import Fences
 from cotenant.services.fleet.functions.mounts import mounted
@@ -164,7 +164,7 @@ class ContainerFunction:
         steps = dict.fromkeys((*making, *kept), ContainerStep.RESERVED)
         for entry in listed:
             if entry.labels.get(names.GROUP) == request.fence.group:
-                steps[entry.labels[names.GUID]] = _step(entry.status)
+                steps[entry.labels[names.GUID]] = step_of(entry.status)
         return Surveyed(steps)
 
     async def _reserve(self, request: Make, _: BusMessage) -> Moved:
@@ -176,7 +176,7 @@ class ContainerFunction:
             self._check(request)
             self._keep_room(request, listed)
             return Moved(ContainerStep.RESERVED)
-        return Moved(_step(found.status))
+        return Moved(step_of(found.status))
 
     async def _create(self, request: Make, _: BusMessage) -> Moved:
         guid = request.container.guid
@@ -184,7 +184,7 @@ class ContainerFunction:
             self._check(request)
             found = await self._found(guid)
             if found is not None:
-                return Moved(_step(found.status))
+                return Moved(step_of(found.status))
             template = await asyncio.to_thread(mounted, request.container.template, self._mount_paths)
             listed = await self._runtime.list(self._label)
             appkey = template.appkey
@@ -214,7 +214,7 @@ class ContainerFunction:
             if found is None:
                 raise NoSuchGuid(f"no container of this host has the guid {request.guid}")
             if found.started_s and found.status != "created":
-                return Moved(_step(found.status))
+                return Moved(step_of(found.status))
             await self._runtime.start(request.guid)
             self._stale.set()
             return Moved(ContainerStep.RUNNING)
@@ -225,13 +225,15 @@ class ContainerFunction:
             found = await self._found(request.guid)
             if found is None:
                 raise NoSuchGuid(f"no container of this host has the guid {request.guid}")
-            step = _step(found.status)
+            step = step_of(found.status)
             if step is not ContainerStep.RUNNING:
                 if step is ContainerStep.ENDED:
-                    raise Permanent(_why_ended(found))
+                    raise Permanent(await last_words(found))
                 return Moved(step)
             if found.restarts:
-                raise Permanent(f"it ended and was restarted {found.restarts} times; the last: {_why_ended(found)}")
+                raise Permanent(
+                    f"it ended and was restarted {found.restarts} times; the last: {await last_words(found)}"
+                )
             if found.health == "unhealthy":
                 raise Permanent(f"its health check fails: {found.health_said or 'without a word'}")
             is_steady = found.status != "restarting" and self._now() - found.started_s >= STEADY_S
@@ -247,7 +249,7 @@ class ContainerFunction:
             await self._runtime.stop(request.guid)
             found = await self._found(request.guid)
             self._stale.set()
-            return Moved(_step(found.status) if found is not None else ContainerStep.ABSENT)
+            return Moved(step_of(found.status) if found is not None else ContainerStep.ABSENT)
 
     async def _remove(self, request: Move, _: BusMessage) -> Moved:
         async with self._lock(request.guid):
@@ -276,7 +278,7 @@ class ContainerFunction:
             "process": str(found.pid or "none"),
             "restarts": str(found.restarts),
             **({"health check said": found.health_said} if found.health_said else {}),
-            **({"ended": _why_ended(found)} if found.status in ("exited", "dead") else {}),
+            **({"ended": why_ended(found)} if found.status in ("exited", "dead") else {}),
         }
         return Inspected(status, facts)
 
@@ -347,7 +349,7 @@ class ContainerFunction:
 
     def _status(self, listed: ListedContainer) -> HostContainer:
         guid = listed.labels.get(names.GUID, listed.name)
-        state, detail = _state(listed, guid in self._stopping)
+        state, detail = state_of(listed, guid in self._stopping)
         return HostContainer(
             guid=guid,
             state=state,
@@ -359,35 +361,3 @@ class ContainerFunction:
             memory_request_bytes=names.number(listed.labels, names.MEMORY),
             host_ports=names.ports(listed.labels),
         )
-
-
-def _step(status: str) -> ContainerStep:
-    if status == "created":
-        return ContainerStep.CREATED
-    return ContainerStep.ENDED if status in ("exited", "dead", "removing") else ContainerStep.RUNNING
-
-
-def _state(listed: ListedContainer, is_stopping: bool) -> tuple[ContainerState, str]:
-    match listed.status:
-        case "created":
-            return ContainerState.PENDING, ""
-        case "exited" | "dead":
-            if is_stopping or not listed.exit_code:
-                return ContainerState.TERMINATED, ""
-            return ContainerState.FAILED, f"ended with status {listed.exit_code}"
-        case "restarting":
-            return ContainerState.PENDING, "restarting"
-        case "removing":
-            return ContainerState.STOPPING, ""
-    if is_stopping:
-        return ContainerState.STOPPING, ""
-    if listed.health in ("starting", "unhealthy"):
-        return ContainerState.PENDING, listed.health
-    return ContainerState.READY, ""
-
-
-def _why_ended(found: FleetContainer) -> str:
-    said = f"ended with status {found.exit_code}"
-    if found.out_of_memory:
-        said += ", out of memory"
-    return said + (f": {found.error}" if found.error else "")
