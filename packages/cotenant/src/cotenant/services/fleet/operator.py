@@ -128,18 +128,20 @@ async def ask(
     with what it began. Only for requests whose key controllers share.
     """
     key, began_s, waiting = new_key(), now(), waiting or Waiting()
-    since_s = began_s
+    failing_since_s: float | None = None  # what failed after a while was there until then
     while True:
         try:
             return await call(bus, f"fleet.{operator}.rpc.{verb}", request, form, deadline_s, key, anew_s)
         except Overdue:
             if anew_s is None or now() - began_s >= deadline_s:
                 raise
-            since_s = now()
+            failing_since_s = None
         except (NobodyAnswers, Transient) as error:
-            if now() - since_s >= waiting.wait_s:
+            failing_since_s = now() if failing_since_s is None else failing_since_s
+            waited_s = now() - failing_since_s
+            if waited_s >= waiting.wait_s:
                 raise
-            waiting.hear(error, now() - since_s)
+            waiting.hear(error, waited_s)
             await asyncio.sleep(_AGAIN_S)
 
 

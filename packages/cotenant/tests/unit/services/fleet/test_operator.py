@@ -63,9 +63,32 @@ def test_a_controller_that_cannot_yet_is_asked_again_and_its_reason_is_told() ->
     assert said == ["no host can run containers yet; starting: agent-a; waiting up to 5 s for that to change"]
 
 
+def test_a_bus_that_is_lost_after_a_long_while_is_waited_for_as_any_other() -> None:
+    asked: list[float] = []
+
+    async def down(_: Down, __: object) -> GroupOutcome:
+        asked.append(asyncio.get_running_loop().time())
+        if len(asked) < 2:
+            await asyncio.sleep(60.0)
+            raise Transient("the bus went away before an answer came")
+        return GroupOutcome("shop", {})
+
+    async def play() -> None:
+        bus, loop = MemoryBus(), asyncio.get_running_loop()
+        dispatcher = Dispatcher({"down": RpcVerb(Down, down)}, bus)
+        await bus.subscribe("fleet.*.rpc.*", dispatcher.received)
+        outcome = await ask(bus, "local", "down", Down("shop"), GroupOutcome, 300.0, now=loop.time)
+        assert outcome == GroupOutcome("shop", {})
+        await dispatcher.close()
+
+    run_virtually(play())
+    assert asked[1] - asked[0] < 61.0
+
+
 @pytest.mark.parametrize("answers", [False, True])
-def test_how_a_command_ends_where_nobody_comes(tmp_path: Path, answers: bool) -> None:
+def test_how_a_command_ends_where_nobody_comes(tmp_path: Path, answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bus without a controller, and with one that does not end."""
+    monkeypatch.delenv("COTENANT_BUS", raising=False)
 
     async def down(_: Down, __: object) -> GroupOutcome:
         await asyncio.Event().wait()
