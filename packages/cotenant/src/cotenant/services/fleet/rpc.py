@@ -32,6 +32,7 @@ T = TypeVar("T")
 DEADLINE_HEADER, KEY_HEADER = "Cotenant-Deadline-Ms", "Cotenant-Key"
 USUAL_S = 5.0
 LONGEST_S = 900.0
+_HEADER_BYTES = 4096  # a message's headers count as its payload
 MAX_AT_ONCE = 256  # requests under way in one process
 _ENCODER = msgspec.json.Encoder()
 
@@ -151,8 +152,12 @@ async def call(
     headers = {DEADLINE_HEADER: str(int(deadline_s * 1000))}
     if key:
         headers[KEY_HEADER] = key
+    data = encode(request)
+    if len(data) > MAX_PAYLOAD - _HEADER_BYTES:
+        most = MAX_PAYLOAD - _HEADER_BYTES
+        raise InvalidInput("size of the request", len(data), f"at most {most} bytes", "ask in smaller parts")
     try:
-        answer = await bus.request(subject, encode(request), headers, wait_s or deadline_s + 0.5)
+        answer = await bus.request(subject, data, headers, wait_s or deadline_s + 0.5)
     except NoResponder as error:
         raise NobodyAnswers(f"nobody answers for {_asked(subject)}") from error
     except TimeoutError:

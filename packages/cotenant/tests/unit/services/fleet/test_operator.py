@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.fakes.servers.fleet_world import FleetWorld
 from tests.fakes.virtual_time import run_virtually
 
 from cotenant.drivers.nats.broker import Broker
@@ -13,7 +14,8 @@ from cotenant.drivers.nats.memory import MemoryBus
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.refusal import NobodyAnswers, Overdue
-from cotenant.model.fleet.requests import Down
+from cotenant.model.fleet.requests import Down, Up
+from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.services.fleet.operator import GroupWait, Waiting, ask, bring_group
 from cotenant.services.fleet.places import BusOptions, write_bus_file
 from cotenant.services.fleet.rpc import Dispatcher, RpcVerb
@@ -120,6 +122,29 @@ def test_how_a_command_ends_where_nobody_comes(tmp_path: Path, answers: bool, mo
         if answers
         else "no controller answered within 0 s; start one (`cotenant fleet serve`), or wait longer (--wait 1m)"
     )
+
+
+@pytest.mark.slow
+def test_a_group_that_is_too_large_is_refused_at_once_by_the_command_and_by_the_controller(tmp_path: Path) -> None:
+    def group(kib: int) -> Up:
+        texts = {"TEXT": "x" * (kib << 10)}
+        return Up(
+            GroupTemplate("shop", tuple(ContainerTemplate(f"c{i}", "image", environment=texts) for i in range(4)))
+        )
+
+    async def play() -> None:
+        async with FleetWorld(tmp_path, ("agent-a",)) as world:
+            with pytest.raises(InvalidInput, match=r"size of the request: .*: expected at most 1044480 bytes"):
+                await world.ask("up", group(256), GroupOutcome)
+            with pytest.raises(
+                InvalidInput, match=r"size of the group: .*: expected at most 983040 bytes in all; make t"
+            ):
+                await world.ask("up", group(250), GroupOutcome)
+            outcome = await world.ask("up", group(235), GroupOutcome)
+            assert isinstance(outcome, GroupOutcome)
+            assert len(outcome.guids) == 4
+
+    asyncio.run(play())
 
 
 def test_waits_are_read_as_people_write_them() -> None:

@@ -46,6 +46,7 @@ from cotenant.services.fleet.rpc import KEY_HEADER, RpcVerb, call, encode
 _SPREAD_S = 10.0
 _LOOK_S = 0.2  # between two looks at where another controller has brought a group
 _PAGE_BYTES = MAX_PAYLOAD // 2
+_MAX_RECORD = MAX_PAYLOAD - (64 << 10)  # it is stored as one message, and reasons and keys are added on the way
 
 
 class Asking:
@@ -192,6 +193,9 @@ class Asking:
             digest,
             found.record.keys_with(key) if found is not None else (key,) * bool(key),
         )
+        if len(encode(record)) > _MAX_RECORD:
+            expected, hint = f"at most {_MAX_RECORD} bytes in all", "make two groups of it, or mount files"
+            raise InvalidInput("size of the group", len(encode(record)), expected, hint)
         return await self._begin(record, found.revision if found is not None else 0, is_new=True)
 
     async def _still_there(self, group: str, epoch: int) -> tuple[int, list[str]]:
