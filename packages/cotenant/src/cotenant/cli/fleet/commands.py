@@ -175,7 +175,7 @@ def up(
     from cotenant.cli.fleet import showing
     from cotenant.model.fleet.requests import Up
     from cotenant.model.fleet.template import start_order
-    from cotenant.services.fleet.operator import GroupWait, bring_group
+    from cotenant.services.fleet.bringing import GroupWait, bring_group
     from cotenant.services.fleet.templates.group_file import read_template
 
     template = read_template(file, os.environ, group, profile)
@@ -202,7 +202,8 @@ def down(
     """
     from cotenant.cli.fleet import showing
     from cotenant.model.fleet.requests import Down
-    from cotenant.services.fleet.operator import GroupWait, bring_group, group_name
+    from cotenant.services.fleet.bringing import GroupWait, bring_group
+    from cotenant.services.fleet.operator import group_name
 
     outcome = bring_group(bus_options(connection), "down", Down(group_name(name)), GroupWait.read(wait, timeout))
     return showing.show_outcome(outcome, "down", json)
@@ -221,7 +222,8 @@ def restart(
     """Remove a group's containers and make them again, on the same hosts with the same guids. All or none."""
     from cotenant.cli.fleet import showing
     from cotenant.model.fleet.requests import Restart
-    from cotenant.services.fleet.operator import GroupWait, bring_group, group_name
+    from cotenant.services.fleet.bringing import GroupWait, bring_group
+    from cotenant.services.fleet.operator import group_name
 
     outcome = bring_group(bus_options(connection), "restart", Restart(group_name(name)), GroupWait.read(wait, timeout))
     return showing.show_outcome(outcome, "up", json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,13 @@ from cotenant.drivers.nats.broker import Broker
 from cotenant.drivers.nats.memory import MemoryBus
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.model.fleet.group import GroupOutcome
+from cotenant.model.fleet.host import Heartbeat, HostContainer, Registration
 from cotenant.model.fleet.refusal import NobodyAnswers, Overdue
-from cotenant.model.fleet.requests import Down, Up
+from cotenant.model.fleet.requests import Down, GroupRow, HostRow, List, Listed, Member, Up
+from cotenant.model.fleet.states import AgentState, ContainerState
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
-from cotenant.services.fleet.operator import GroupWait, Waiting, ask, bring_group
+from cotenant.services.fleet.bringing import GroupWait, bring, bring_group
+from cotenant.services.fleet.operator import Waiting, ask
 from cotenant.services.fleet.places import BusOptions, write_bus_file
 from cotenant.services.fleet.rpc import Dispatcher, RpcVerb
 
@@ -85,6 +89,41 @@ def test_a_bus_that_is_lost_after_a_long_while_is_waited_for_as_any_other() -> N
 
     run_virtually(play())
     assert asked[1] - asked[0] < 61.0
+
+
+def test_how_far_a_group_is_is_told_while_it_takes_long() -> None:
+    said: list[str] = []
+    members = (Member("web-1", "agent-a", "web", "web"), Member("db-2", "agent-a", "db", "db"))
+    row = GroupRow("shop", "up", False, "", 2, members)
+    web = HostContainer("web-1", ContainerState.PENDING, group="shop", appkey="web", detail="starting")
+
+    async def play() -> None:
+        bus, loop = MemoryBus(), asyncio.get_running_loop()
+        began_s = loop.time()
+
+        async def up(_: Down, __: object) -> GroupOutcome:
+            await asyncio.sleep(24.0)
+            return GroupOutcome("shop", {"web": "web-1"})
+
+        async def listed(_: List, __: object) -> Listed:
+            beats = (web,) if loop.time() - began_s < 8 else (replace(web, state=ContainerState.READY, detail=""),)
+            beat = Heartbeat("agent-a", 1, 0.0, containers=beats)
+            host = HostRow(Registration("agent-a", "a", "1"), AgentState.ALIVE, 0.1, beat)
+            reason = "" if loop.time() - began_s < 14 else "start of db: no"
+            return Listed((host,), (replace(row, goal="gone" if reason else "up", reason=reason),))
+
+        dispatcher = Dispatcher({"down": RpcVerb(Down, up), "list": RpcVerb(List, listed)}, bus)
+        await bus.subscribe("fleet.*.rpc.*", dispatcher.received)
+        outcome = await bring(bus, "local", "down", Down("shop"), GroupWait(5.0, 60.0), said.append)
+        assert outcome.guids == {"web": "web-1"}
+        await dispatcher.close()
+
+    run_virtually(play())
+    assert said == [
+        "shop is on its way up; web Pending (starting), db not there",
+        "shop is on its way up; web Ready, db not there",
+        "shop is being removed; web Ready, db not there; start of db: no",
+    ]
 
 
 @pytest.mark.parametrize("answers", [False, True])
