@@ -51,6 +51,7 @@ class PretendedRuntime:
         self.there: dict[str, _There] = {}
         self.pull_s = 0.0  # before each container is made
         self.list_s = 0.0  # before each list
+        self.checked_s = 0.0  # for which a container that has started is not healthy yet; 0: it has no check
         self._changed = asyncio.Event()
 
     async def close(self) -> None:
@@ -81,8 +82,11 @@ class PretendedRuntime:
             return None
         pid = 7 if found.status == "running" else 0
         started_s, labels = found.started_s, found.labels
+        health = ""
+        if self.checked_s and pid:
+            health = "starting" if self._world.wall(self._agent) - started_s < self.checked_s else "healthy"
         return FleetContainer(
-            name, name, found.template.image, found.status, "", "", 0, "", pid, started_s, 0, False, labels=labels
+            name, name, found.template.image, found.status, health, "", 0, "", pid, started_s, 0, False, labels=labels
         )
 
     async def create(

@@ -88,8 +88,14 @@ class GroupMachine:
         self.stored = record == self.record
         self._advance()
 
+    def is_awaited(self, instruction: Instruction) -> bool:
+        """Whether its answer still counts: nobody waits for a container to be ready that is to go."""
+        return self._in_flight.get(instruction.container.guid) is instruction.act
+
     def done(self, instruction: Instruction, step: ContainerStep) -> None:
         """The agent did it, and the container is this far."""
+        if not self.is_awaited(instruction):
+            return
         guid = instruction.container.guid
         self._in_flight.pop(guid, None)
         self._steps[guid] = step
@@ -99,11 +105,15 @@ class GroupMachine:
 
     def failed(self, instruction: Instruction, reason: str) -> None:
         """The agent answered that it could not; what it had done of it before is taken back with the rest."""
+        if not self.is_awaited(instruction):
+            return
         self._in_flight.pop(instruction.container.guid, None)
         self._failed(instruction, reason)
 
     def lost(self, instruction: Instruction, reason: str) -> None:
         """No answer: it may have been done."""
+        if not self.is_awaited(instruction):
+            return
         guid = instruction.container.guid
         self._in_flight.pop(guid, None)
         reached = _REACHES.get(instruction.act)
@@ -118,6 +128,7 @@ class GroupMachine:
             self._change(wanted)
             return
         self._change(replace(wanted, goal=GroupGoal.GONE, done=False, reason=reason))
+        self._in_flight = {guid: act for guid, act in self._in_flight.items() if act is not Act.PROBE}
         self._faults.clear()
         self._advance()
 

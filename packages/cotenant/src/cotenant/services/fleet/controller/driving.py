@@ -19,8 +19,9 @@ from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.fleet.group import ContainerStep, GroupOutcome, GroupRecord
 from cotenant.model.fleet.refusal import Fenced, NobodyAnswers, Overdue
 from cotenant.model.fleet.requests import Fence, Make, Move, Moved, Survey, Surveyed
+from cotenant.model.fleet.template import ContainerTemplate
 from cotenant.services.fleet.controller.stored import FleetStore
-from cotenant.services.fleet.rpc import call, new_key
+from cotenant.services.fleet.rpc import LONGEST_S, call, new_key
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -36,6 +37,15 @@ class Deadlines:
 
     step_s: float = 60.0
     create_s: float = 600.0  # an image may have to be pulled
+    ready_s: float = 300.0  # where only the image knows its health check
+
+    def probe_s(self, template: ContainerTemplate) -> float:
+        """Until the runtime itself must have said that it is healthy, or not; it says so at once where it can."""
+        check = template.health
+        if check is None or check.test[:1] == ("NONE",):
+            return self.ready_s
+        tries_s = (max(check.retries, 1) + 1) * (check.interval_s + check.timeout_s)
+        return min(self.step_s + check.start_period_s + tries_s, LONGEST_S)
 
 
 def no_credentials(_: str) -> str:
@@ -131,6 +141,7 @@ class GroupDriver:
                 if self._abandoned:
                     machine.abandon(*self._abandoned)
                     self._abandoned = None
+                await self._drop(machine, tasks)
                 if not machine.stored:
                     await self._store(machine)
                     continue
@@ -150,6 +161,17 @@ class GroupDriver:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    @staticmethod
+    async def _drop(
+        machine: GroupMachine, tasks: dict[asyncio.Task[ContainerStep | CotenantError], Instruction]
+    ) -> None:
+        """End the waiting for answers that count no more."""
+        dropped = [task for task, instruction in tasks.items() if not machine.is_awaited(instruction)]
+        for task in dropped:
+            del tasks[task]
+            task.cancel()
+        await asyncio.gather(*dropped, return_exceptions=True)
 
     async def _wait(self, tasks: dict[asyncio.Task[ContainerStep | CotenantError], Instruction]) -> None:
         poked = asyncio.create_task(self._poked.wait())
@@ -226,7 +248,11 @@ class GroupDriver:
         deadline_s = self._deadlines.create_s if act is Act.CREATE else self._deadlines.step_s
         if act is Act.STOP:
             deadline_s += container.template.stop_grace_s
+        if act is Act.PROBE:
+            deadline_s = self._deadlines.probe_s(container.template)
         answer = await self._asked(f"guid.{container.agent}.rpc.{act}", request, Moved, deadline_s)
+        if act is Act.PROBE and isinstance(answer, Overdue):
+            return Overdue(f"it was not ready within {deadline_s:g} s")
         return answer.step if isinstance(answer, Moved) else answer
 
     async def _asked(self, subject: str, request: object, form: type[T], deadline_s: float) -> T | CotenantError:

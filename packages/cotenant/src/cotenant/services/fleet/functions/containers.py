@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ from cotenant.services.running import cancelled
 
 _log = logging.getLogger(__name__)
 STEADY_S = 0.5  # a container without a health check is ready when it has run for this long
-_POLL_S = 0.1
+_POLL_S, _QUICK_LOOKS, _SLOW_POLL_S = 0.1, 50, 0.5
 _REFRESH_S = 10.0  # the list is read again this often where no event says so
 _AGAIN_S = 1.0  # and this long after an event: a list that is read with it may be from before its end
 
@@ -220,7 +221,7 @@ class ContainerFunction:
             return Moved(ContainerStep.RUNNING)
 
     async def _probe(self, request: Move, _: BusMessage) -> Moved:
-        while True:
+        for look in itertools.count():
             self._check(request)
             found = await self._found(request.guid)
             if found is None:
@@ -239,7 +240,8 @@ class ContainerFunction:
             is_steady = found.status != "restarting" and self._now() - found.started_s >= STEADY_S
             if found.health == "healthy" or (not found.health and is_steady):
                 return Moved(ContainerStep.READY)
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(_POLL_S if look < _QUICK_LOOKS else _SLOW_POLL_S)
+        raise AssertionError
 
     async def _stop(self, request: Move, _: BusMessage) -> Moved:
         async with self._lock(request.guid):
