@@ -7,7 +7,7 @@ Only signatures, help texts and the printing of answers are here; what a command
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -287,7 +287,10 @@ def inspect(
     except NoSuchGuid:
         listed = list_all(bus_options(connection), List(group))
         if not listed.groups:
-            raise
+            found = showing.group_of_labels(group, listed)
+            if found is None:
+                raise
+            listed = replace(listed, groups=(found,))
     return showing.show_group(listed, json)
 
 

@@ -11,7 +11,7 @@ from cotenant.model.fleet.configuration import USUAL_FUNCTIONS
 from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.host import HostContainer
 from cotenant.model.fleet.methods import MethodList
-from cotenant.model.fleet.requests import GroupRow, HostRow, Inspected, Limited, Listed, Spread
+from cotenant.model.fleet.requests import GroupRow, HostRow, Inspected, Limited, Listed, Member, Spread
 from cotenant.model.fleet.states import AgentState
 from cotenant.model.printable import printable
 
@@ -223,7 +223,21 @@ def _host(row: HostRow) -> tuple[str, ...]:
     )
 
 
+def group_of_labels(name: str, listed: Listed) -> GroupRow | None:
+    """A group without a record, as after its store was lost; None where no container names it either."""
+    members = tuple(
+        Member(status.guid, host.registration.guid, status.appkey, status.image)
+        for host in listed.hosts
+        for status in (host.beat.containers if host.beat is not None else ())
+        if status.group == name
+    )
+    said = f"known by its containers' labels only: cotenant fleet down {name} removes it"
+    return GroupRow(name, "", False, said, len(members), members) if members else None
+
+
 def _group(group: GroupRow) -> str:
+    if not group.goal:
+        return f"group {group.name}: {group.reason}"
     if group.goal == "gone":
         return f"group {group.name}: {'undone' if group.done else 'being undone'}: {group.reason}"
     return f"group {group.name}: on its way to {group.goal}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,18 @@ def test_containers_and_hosts(capsys: pytest.CaptureFixture[str], monkeypatch: p
         assert word in shown
     showing.show_hosts(listed, True)
     assert json.loads(capsys.readouterr().out)["hosts"][0]["state"] == "away"
+
+
+def test_a_group_whose_record_is_lost_is_shown_by_its_labels(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = Listed((HostRow(HOST, AgentState.ALIVE, 0.1, BEAT),), ())
+    assert showing.group_of_labels("front", listed) is None
+    found = showing.group_of_labels("shop", listed)
+    assert found is not None
+    assert showing.show_group(replace(listed, groups=(found,)), False) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "shop",
+        "  state: known by its containers' labels only: cotenant fleet down shop removes it",
+    ]
 
 
 def test_a_group_with_members_that_are_there_and_not(capsys: pytest.CaptureFixture[str]) -> None:
