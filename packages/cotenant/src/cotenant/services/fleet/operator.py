@@ -43,7 +43,11 @@ async def connected(options: BusOptions, within_s: float = CONNECT_S) -> AsyncIt
     """The bus, and the operator's name on it. Raises `Transient` where there is none."""
     access = access_of(options)
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of each end of a TLS connection
-    bus = await connect(access, within_s=within_s)
+    try:
+        bus = await connect(access, within_s=within_s)
+    except Transient as error:
+        hint = "start its server (nats-server, or `cotenant fleet serve --embedded`), or name another by --bus"
+        raise Transient(f"{error}; {hint}") from error
     try:
         yield bus, access.name
     finally:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.servers.fleet_world import FleetWorld
+from tests.fakes.servers.ports import free_port
 from tests.fakes.virtual_time import run_virtually
 
 from cotenant.drivers.nats.broker import Broker
@@ -20,7 +21,7 @@ from cotenant.model.fleet.requests import Down, GroupRow, HostRow, List, Listed,
 from cotenant.model.fleet.states import AgentState, ContainerState
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate
 from cotenant.services.fleet.bringing import GroupWait, bring, bring_group
-from cotenant.services.fleet.operator import Waiting, ask
+from cotenant.services.fleet.operator import Waiting, ask, connected
 from cotenant.services.fleet.places import BusOptions, write_bus_file
 from cotenant.services.fleet.rpc import Dispatcher, RpcVerb
 
@@ -184,6 +185,19 @@ def test_a_group_that_is_too_large_is_refused_at_once_by_the_command_and_by_the_
             assert len(outcome.guids) == 4
 
     asyncio.run(play())
+
+
+def test_a_bus_that_is_not_there_is_named_with_what_to_do() -> None:
+    options = BusOptions(f"nats://127.0.0.1:{free_port()}")
+    with pytest.raises(
+        Transient, match=r"no bus answers at nats://127.* within 0\.1 s; start its server \(nats-server, o"
+    ):
+        asyncio.run(connect_to(options))
+
+
+async def connect_to(options: BusOptions) -> None:
+    async with connected(options, 0.1):
+        raise AssertionError
 
 
 def test_waits_are_read_as_people_write_them() -> None:
