@@ -34,6 +34,7 @@ USUAL_S = 5.0
 LONGEST_S = 900.0
 _HEADER_BYTES = 4096  # a message's headers count as its payload
 MAX_AT_ONCE = 256  # requests under way in one process
+_MAX_WAITING = 64  # askers of one of them; those before have given up
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -67,11 +68,20 @@ class Dispatcher:
         self._now = now
         self._may_act = may_act
         self._answered: Answered[tuple[bytes, dict[str, str]]] = Answered()
-        self._under_way: dict[str, asyncio.Task[tuple[bytes, dict[str, str]]]] = {}
+        self._waiting: dict[str, list[BusMessage]] = {}  # by subject and key: who is told once it is done
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def received(self, message: BusMessage) -> None:
-        """Handle a request; returns at once."""
+        """Handle a request; returns at once.
+
+        One that is asked again while it is under way waits for the same answer and takes no room: askers come again
+        every few seconds.
+        """
+        key = message.headers.get(KEY_HEADER, "")
+        key = key and f"{message.subject} {key}"
+        if key in self._waiting:
+            self._waiting[key] = [*self._waiting[key][-_MAX_WAITING:], message]
+            return
         if len(self._tasks) >= MAX_AT_ONCE:
             await self._reply(message, *_refused(Transient(f"{MAX_AT_ONCE} requests are under way here")))
             return
@@ -80,33 +90,31 @@ class Dispatcher:
         except CotenantError as error:
             await self._reply(message, *_refused(error))
             return
-        task = asyncio.create_task(self._answer(message), name=f"answer {message.subject}")
+        if key:
+            self._waiting[key] = [message]
+        task = asyncio.create_task(self._answer(message, key), name=f"answer {message.subject}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
         """Cancel what is under way."""
-        tasks = [*self._tasks, *self._under_way.values()]
+        tasks = [*self._tasks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _answer(self, message: BusMessage) -> None:
-        key = message.headers.get(KEY_HEADER, "")
+    async def _answer(self, message: BusMessage, key: str) -> None:
         if not key:
             await self._reply(message, *await self._judged(message))
             return
-        key = f"{message.subject} {key}"
-        known = self._answered.get(key, self._now())
-        if known is None:
-            task = self._under_way.get(key)
-            if task is None:
-                task = self._under_way[key] = asyncio.create_task(self._judged(message))
-                task.add_done_callback(lambda _: self._under_way.pop(key, None))
-            known = await task
+        try:
+            known = self._answered.get(key, self._now()) or await self._judged(message)
             if not _may_change(known[1]):
                 self._answered.put(key, known, self._now())
-        await self._reply(message, *known)
+        finally:
+            waiting = self._waiting.pop(key)
+        for asked in waiting:
+            await self._reply(asked, *known)
 
     async def _judged(self, message: BusMessage) -> tuple[bytes, dict[str, str]]:
         verb = message.subject.rpartition(".")[2]
