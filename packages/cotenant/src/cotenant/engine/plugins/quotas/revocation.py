@@ -85,6 +85,10 @@ class Revoking:
         """Whether the pod was recently chosen for eviction."""
         return uid in self._leaving
 
+    def left(self, uid: str) -> None:
+        """Record that a pod was unassigned: it has gone, or gave its node back before it was bound."""
+        self._leaving.pop(uid, None)
+
     def clear(self) -> None:
         """Forget all pods."""
         self._leaving.clear()
