@@ -41,9 +41,8 @@ class Pods:
         self.held: list[PodInfo] = []
         self.answers: dict[str, PodInfo] = {}  # binds without a response yet
         self.happened: set[EventKind] = set()  # since groups were last woken
-        self.was_assigned: dict[
-            str, None
-        ] = {}  # UIDs of removed pods that were on a node: later events without a node are stale
+        # UIDs of removed pods that were on a node: later events without a node are stale
+        self.was_assigned: dict[str, None] = {}
         self._components = components
         self._profile = profile
         self._settings = settings
@@ -351,9 +350,7 @@ class Pods:
     def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True, number: int = 0) -> None:
         """See `Cluster`."""
         entry = self.by_uid.get(uid)
-        if entry is None or entry.state not in (SchedulingState.ASSUMED, SchedulingState.BINDING):
-            return
-        if number not in (0, entry.bind):
+        if entry is None or uid not in self.answers or number not in (0, entry.bind):
             return
         self._outbox.count(f"bind failed: {why}")
         self.take_back(entry)
