@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cotenant.cli.interrupted import Interrupted
+from cotenant.model.counted import counted
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.results.forms import METRICS, RESULTS_JSON, RUNS
 from cotenant_lab import experiment, registry, storage
@@ -288,5 +289,5 @@ def _resumable(command: str, folder: Path, total: int) -> Iterator[None]:
     except KeyboardInterrupt as error:
         done = len(list((folder / RUNS).glob("*.json")))
         raise Interrupted(
-            f"interrupted with {done} runs of {total} stored; the same command continues: {command}"
+            f"interrupted with {done} of {counted(total, 'run')} stored; the same command continues: {command}"
         ) from error

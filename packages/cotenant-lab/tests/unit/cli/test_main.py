@@ -191,7 +191,7 @@ def test_an_interrupt_prints_the_command_to_continue(
         == 130
     )
     line = only_line(capsys)
-    assert "interrupted with 1 runs of 3 stored; the same command continues: cotenant lab compare" in line
+    assert "interrupted with 1 of 3 runs stored; the same command continues: cotenant lab compare" in line
     assert f"--out {tmp_path}" in line
 
 
