@@ -208,7 +208,7 @@ def ctrl_c_is_heard() -> Iterator[None]:
 def test_an_interrupt_ends_the_worker_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--workload", "fake", "--policies", "cotenant,interrupts", "--seeds", 50, "--jobs", 2, "--out", tmp_path)
     assert run(*COMPARE, *words) == 130
-    assert "of 100 stored; the same command continues: cotenant lab compare" in only_line(capsys)
+    assert "of 100 runs stored; the same command continues: cotenant lab compare" in only_line(capsys)
     assert multiprocessing.active_children() == []
     assert not list(tmp_path.glob("report.html"))
 
