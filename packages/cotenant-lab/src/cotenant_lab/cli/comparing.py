@@ -106,7 +106,8 @@ def _compared(
     unwritten = _failing(lambda: storage.write_failures(folder, failed))
     if not outcome.records:
         where = unwritten[0] if unwritten else f"{folder / storage.FAILURES} has their tracebacks"
-        raise Permanent(f"all {total} runs failed; {where}")
+        runs = "the only run" if total == 1 else f"all {total} runs"
+        raise Permanent(f"{runs} failed; {where}")
     comparison = gather(plan, scenario, outcome)
     title = read_workload_file(plan.base.file).title if plan.base.file else ""
     if title:

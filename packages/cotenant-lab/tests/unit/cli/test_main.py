@@ -117,7 +117,7 @@ def test_a_failed_run_is_exit_status_one_and_the_rest_is_printed(
     assert (
         run(*COMPARE, "--jobs", 1, "--workload", "fake", "--seeds", 1, "--policies", "raises", "--out", tmp_path) == 1
     )
-    assert "all 1 runs failed" in capsys.readouterr().err
+    assert "the only run failed" in capsys.readouterr().err
 
 
 def test_figures_are_printed_where_nothing_can_be_written_after_the_runs(
