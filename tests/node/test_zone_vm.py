@@ -15,6 +15,8 @@ from cotenant.drivers.ebpf.libbpf import objects_folder
 from cotenant.drivers.qemu.kernel import zone_kernel
 from cotenant.drivers.qemu.machine import missing
 from cotenant.drivers.qemu.packages import GuestUnavailable
+from cotenant.drivers.qemu.processes import find_machines
+from cotenant.engine.vms.cost import machine_cost
 from cotenant.model.errors import Unsupported
 from cotenant.services.zones.host import ZoneHost
 from cotenant.services.zones.log_file import read_log
@@ -55,6 +57,8 @@ def test_a_zone_in_a_virtual_machine(tmp_path: Path) -> None:
             state = await zones.create(BOX, "box.yaml")
             machine = Path(f"/proc/{state['vm']['pid']}")
             assert "qemu" in (machine / "comm").read_text()
+            (seen,) = (found for found in find_machines() if found.pid == state["vm"]["pid"])
+            assert (seen.name, len(seen.vcpus)) == ("zone-box", 1)
             found = await zones.execute(
                 "box",
                 "web",
@@ -70,6 +74,10 @@ def test_a_zone_in_a_virtual_machine(tmp_path: Path) -> None:
                 "Read-only file system" in found["stderr"]
             )  # this host's kernel refuses it, whatever the guest mounts
             assert found["exit"] != 0
+            (after,) = (found for found in find_machines() if found.pid == seen.pid)
+            cost = machine_cost(seen, after, None, 1.0)  # it worked for what was asked of it
+            assert sum(vcpu.cpus for vcpu in cost.vcpus) > 0
+            assert cost.cpus > cost.device_cpus
             if (objects_folder() / "zone_latency.bpf.o").is_file():
                 async with asyncio.timeout(patience(60)):
                     while read_state(tmp_path, "box")["state"] != "active":

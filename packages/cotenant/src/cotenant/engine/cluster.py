@@ -285,8 +285,8 @@ class Cluster(ClusterMeasurements):
             self._measured.correct(now_s)
         self._components.assignments.write()
         self._rounds.round(self.settings.max_pods, now_s, only)
-        self._past.note(self._outbox.pending, now_s)
         given = self._outbox.take()
+        self._past.note(given, now_s)
         for plugin in self._roster.bind:
             if not plugin.is_idle:
                 given = plugin.bind(given, now_s)

@@ -23,7 +23,8 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 PERIOD_S = 60.0
@@ -35,6 +36,18 @@ def freeze_heap() -> None:
     """Collect garbage once; collections look only at what is made from now on."""
     gc.collect()
     gc.freeze()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No collection in here: for making many objects that stay, which each full collection would look at again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def map_large_blocks() -> bool:

@@ -57,6 +57,18 @@ def gpus(
 
 
 @app.command
+def vms(
+    *,
+    seconds: Annotated[float, Parameter(help="How long to look, 0.1 to 3600.")] = 5.0,
+    json: Json = False,
+) -> int:
+    """What each virtual machine of QEMU costs this host: vCPUs, time that they waited, devices, exits and kicks."""
+    from cotenant.cli.node import vms as command
+
+    return command.vms(seconds, json)
+
+
+@app.command
 def watch(
     *,
     agent: Annotated[str, _AGENT] = _DEFAULT_AGENT,

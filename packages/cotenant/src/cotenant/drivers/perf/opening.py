@@ -1,4 +1,4 @@
-"""Opens counters of the kernel's performance events for one cgroup on one CPU, or for one command.
+"""Opens counters of the kernel's performance events for one cgroup on one CPU, one command, or one thread.
 
 Python has no binding for perf_event_open. The system call through ctypes, and of its 128-byte attribute only the fields
 that counting needs.
@@ -27,7 +27,7 @@ _READ_FORMAT = 1 | 2 | 8  # time enabled, time running, group
 _READ_TIMES = 1 | 2
 _BIT_DISABLED, _BIT_INHERIT, _BIT_ENABLE_ON_EXEC = 1 << 0, 1 << 1, 1 << 12
 _FLAG_CGROUP, _FLAG_CLOEXEC = 4, 8
-_HARDWARE, _SOFTWARE = 0, 1
+_HARDWARE, _SOFTWARE, _TRACEPOINT = 0, 1, 2
 
 
 class PerfEvent(Enum):
@@ -91,7 +91,16 @@ def open_for_command(pid: int, event: PerfEvent) -> int:
     Raises as `open_counters`.
     """
     packed = _packed(event, _READ_TIMES, _BIT_DISABLED | _BIT_INHERIT | _BIT_ENABLE_ON_EXEC)
-    return _called(event, packed, pid, -1, -1, _FLAG_CLOEXEC)
+    return _called(_words(event), event.needs, packed, pid, -1, -1, _FLAG_CLOEXEC)
+
+
+def open_tracepoint(thread: int, number: int, name: str) -> int:
+    """A descriptor that counts a tracepoint in one thread on every CPU, from now on; 8 bytes are read from it.
+
+    Raises as `open_counters`.
+    """
+    packed = _ATTRIBUTE.pack(_TRACEPOINT, _ATTRIBUTE_BYTES, number, 0, 0, 0, 0)
+    return _called(f"tracepoint {name}", "CONFIG_PERF_EVENTS", packed, thread, -1, -1, _FLAG_CLOEXEC)
 
 
 def read_counter(descriptor: int) -> CounterReading:
@@ -102,7 +111,7 @@ def read_counter(descriptor: int) -> CounterReading:
 
 def _open(event: PerfEvent, folder: int, cpu: int, leader: int) -> int:
     packed = _packed(event, _READ_FORMAT, 0)
-    return _called(event, packed, folder, cpu, leader, _FLAG_CGROUP | _FLAG_CLOEXEC)
+    return _called(_words(event), event.needs, packed, folder, cpu, leader, _FLAG_CGROUP | _FLAG_CLOEXEC)
 
 
 def _packed(event: PerfEvent, read_format: int, bits: int) -> bytes:
@@ -110,11 +119,14 @@ def _packed(event: PerfEvent, read_format: int, bits: int) -> bytes:
     return _ATTRIBUTE.pack(kind, _ATTRIBUTE_BYTES, config, 0, 0, read_format, bits)
 
 
-def _called(event: PerfEvent, packed: bytes, target: int, cpu: int, leader: int, flags: int) -> int:
+def _words(event: PerfEvent) -> str:
+    return event.name.lower().replace("_", " ")
+
+
+def _called(what: str, needs: str, packed: bytes, target: int, cpu: int, leader: int, flags: int) -> int:
     number = _CALL.get(platform.machine())
     if number is None:
         raise Unsupported("performance events", "x86-64, arm64 or riscv64")
-    needs = event.needs
     attribute = ctypes.create_string_buffer(packed, _ATTRIBUTE_BYTES)
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.syscall(
@@ -128,7 +140,6 @@ def _called(event: PerfEvent, packed: bytes, target: int, cpu: int, leader: int,
     if descriptor >= 0:
         return int(descriptor)
     code = ctypes.get_errno()
-    what = event.name.lower().replace("_", " ")
     if code in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENOSYS):
         raise Unsupported(f"counting {what}", needs)
     if code in (errno.EACCES, errno.EPERM):
@@ -136,5 +147,5 @@ def _called(event: PerfEvent, packed: bytes, target: int, cpu: int, leader: int,
     if code in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EBUSY):
         raise Transient(f"counting {what}: {os.strerror(code)}")
     if code in (errno.EBADF, errno.ESRCH):
-        raise Vanished(f"counting {what}: the group is gone")
+        raise Vanished(f"counting {what}: the group or thread is gone")
     raise Permanent(f"counting {what}: {os.strerror(code)}")

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.drivers.qemu.machine import VirtualMachine
+from cotenant.model.vms.host_machine import ThreadTime
 
 _KICK, _NOTIFICATION = "virtio_queue_notify", "virtio_notify"
 _MAX_TRACE = 8 << 20  # bytes of a sample
@@ -49,26 +50,26 @@ class QueueSample:
 def read_threads(qemu: int, share: int, proc: Path = _PROC) -> ThreadTimes:
     """Of QEMU's and virtiofsd's processes. A thread that ends meanwhile is left out."""
     vcpu, wait, slices, device, vhost = 0, 0, 0, 0, 0
-    for name, (ran, waited, turns) in _threads(proc / str(qemu)):
+    for _, name, times in thread_times(proc / str(qemu)):
         if name.startswith("CPU "):
-            vcpu, wait, slices = vcpu + ran, wait + waited, slices + turns
+            vcpu, wait, slices = vcpu + times.run_us, wait + times.wait_us, slices + times.slices
         elif name.startswith("vhost-"):
-            vhost += ran
+            vhost += times.run_us
         else:
-            device += ran
-    shared = sum(ran for _, (ran, _, _) in _threads(proc / str(share)))
+            device += times.run_us
+    shared = sum(times.run_us for _, _, times in thread_times(proc / str(share)))
     return ThreadTimes(vcpu, wait, slices, device, shared, vhost)
 
 
-def _threads(process: Path) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    """Name and times of each thread: run, waited, turns."""
+def thread_times(process: Path) -> Iterator[tuple[int, str, ThreadTime]]:
+    """Number, name and times of each thread of a process, its folder in /proc."""
     for task in (process / "task").glob("*"):
         try:
             name = (task / "comm").read_text().strip()
             ran, waited, turns = (task / "schedstat").read_text().split()
         except (OSError, ValueError):
             continue
-        yield name, (int(ran) // 1000, int(waited) // 1000, int(turns))
+        yield int(task.name), name, ThreadTime(int(ran) // 1000, int(waited) // 1000, int(turns))
 
 
 async def read_exits(machine: VirtualMachine) -> int | None:

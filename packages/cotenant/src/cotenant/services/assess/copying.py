@@ -48,6 +48,7 @@ from cotenant.model.cluster.namespace_quota import NamespaceQuota
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import NodeMetric
+from cotenant.services.heap import uncollected
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.scheduling.claims import ClaimBinder
 from cotenant.services.scheduling.engine import scheduling_engine
@@ -108,7 +109,8 @@ def copied(snapshot: ClusterSnapshot, profile_name: str = PROFILE) -> ClusterCop
     reader = PodReader(workloads=WorkloadIndex((), (kind.name for kind in _CONTROLLERS)))
     EngineWatches(watches, engine, reader, ClaimBinder(client, reader.volumes), NodeReports(), lambda: now_s)
     kept = _Kept(watches, now_s)
-    watches.replay(lambda kind: snapshot.pages(key_of(kind)))
+    with uncollected():
+        watches.replay(lambda kind: snapshot.pages(key_of(kind)))
     return ClusterCopy(
         engine,
         now_s,

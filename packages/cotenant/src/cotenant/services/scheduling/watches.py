@@ -193,7 +193,7 @@ class EngineWatches:
             names, read = self._reader.depends_on(change.new), self._reader.pod(change.new)
             if names or read.uid in self._dependents.names:
                 self._dependents.put(change.new, names)
-            self._hand_on(read, now_s)
+            self._pods.pod_seen(self._bounded(read) if read.pod.tenant else read, now_s)
         elif change.old is not None and change.old.metadata.uid:
             self._with_claims.pop(change.old.metadata.uid, None)
             self._dependents.drop(change.old.metadata.uid)
@@ -201,14 +201,15 @@ class EngineWatches:
             self._pods.pod_gone(change.old.metadata.uid, now_s)
 
     def _seen(self, pod: PodObject, now_s: float) -> None:
-        self._hand_on(self._reader.pod(pod), now_s)
+        read = self._reader.pod(pod)
+        self._pods.pod_seen(self._bounded(read) if read.pod.tenant else read, now_s)
 
-    def _hand_on(self, read: ObservedPod, now_s: float) -> None:
-        seen = self._tenants.bounded(read) if read.pod.tenant else read
+    def _bounded(self, read: ObservedPod) -> ObservedPod:
+        seen = self._tenants.bounded(read)
         if seen is not read and self._tenants.beyond[seen.pod.namespace] == 1:
             words = "namespace %s names more than %d tenants: pods of further ones count as the namespace's"
             _log.warning(words, seen.pod.namespace, MAX_TENANTS)
-        self._pods.pod_seen(seen, now_s)
+        return seen
 
     def _note_claims(self, pod: PodObject) -> None:
         uid = pod.metadata.uid or ""

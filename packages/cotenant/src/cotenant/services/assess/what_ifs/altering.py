@@ -8,7 +8,7 @@ order drawn from the seed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
@@ -49,6 +49,7 @@ from cotenant.services.assess.what_ifs.objects import (
     zone_of,
 )
 from cotenant.services.assess.what_ifs.writing import OPTION
+from cotenant.services.heap import uncollected
 
 _STREAM = 41  # of the seed
 NODES, PODS = "v1/nodes", "v1/pods"
@@ -80,7 +81,8 @@ class Altered:
 
 def altered(snapshot: ClusterSnapshot, what_if: WhatIfChanges, seed: int) -> Altered:
     """Make the changes. Raises `InvalidInput` where one names what is not there."""
-    draft = _Draft(snapshot, np.random.default_rng([seed, _STREAM]))
+    with uncollected():
+        draft = _Draft(snapshot, np.random.default_rng([seed, _STREAM]))
     for change in what_if.changes:
         if isinstance(change, AddNodes):
             draft.add(change)
@@ -116,12 +118,17 @@ class _Draft:
     profile: str = ""
     above: dict[str, tuple[str, str]] = field(default_factory=dict)  # controller's UID -> kind and name above it
     notes: list[str] = field(default_factory=list)
+    before: tuple[dict[str, Obj], dict[str, Obj]] = ({}, {})  # nodes and pods; never changed in place
+    lines: dict[int, bytes] = field(default_factory=dict)  # of these objects, by identity
 
     def __post_init__(self) -> None:
-        self.nodes = {name_of(obj): obj for obj in _objects(self.snapshot, NODES)}
-        self.pods = {key_of(obj): obj for obj in _objects(self.snapshot, PODS)}
+        for kind, into, key in ((NODES, self.nodes, name_of), (PODS, self.pods, key_of)):
+            for obj, line in _read(self.snapshot, kind):
+                into[key(obj)] = obj
+                self.lines[id(obj)] = line
+        self.before = (self.nodes.copy(), self.pods.copy())
         for kind in ("apps/v1/replicasets", "batch/v1/jobs"):
-            for obj in _objects(self.snapshot, kind):
+            for obj, _ in _read(self.snapshot, kind):
                 owner = owner_of(obj)
                 if owner is not None:
                     self.above[uid_of(obj)] = owner[:2]
@@ -278,7 +285,7 @@ class _Draft:
         self.source[f"{namespace}/{name}"] = self.source.get(key, key)
 
     def _copy_objects(self, kind: str, model: str, name: str) -> None:
-        for obj in _objects(self.snapshot, kind):
+        for obj, _ in _read(self.snapshot, kind):
             spec = obj.get("spec")
             is_on = isinstance(spec, dict) and spec.get("nodeName") == model
             if not (name_of(obj) == model if kind in _OF_NODE else is_on):
@@ -303,30 +310,29 @@ class _Draft:
         known = ", ".join(kind for kind in kinds if kind)[:200]
         return InvalidInput(f"{OPTION} {verb}", value, expected, f"instance types: {known}" if known else "")
 
+    def _line(self, obj: Obj) -> bytes:
+        """As it was read, unless it is another object."""
+        return self.lines.get(id(obj)) or msgspec.json.encode(obj)
+
     def finished(self) -> Altered:
         """The changed copy; the same one where nothing changed."""
-        nodes_before = {name_of(obj): obj for obj in _objects(self.snapshot, NODES)}
-        pods_before = {key_of(obj): obj for obj in _objects(self.snapshot, PODS)}
-        if not self.profile and nodes_before == self.nodes and pods_before == self.pods:
+        if not self.profile and (self.nodes, self.pods) == self.before:
             return Altered(self.snapshot, False, "", {}, {}, frozenset(), tuple(self.notes))
         objects: dict[str, tuple[bytes, ...] | list[bytes]] = {
             kind: list(lines) for kind, lines in self.snapshot.objects.items()
         }
-        encode = msgspec.json.Encoder().encode
-        objects[NODES] = [encode(node) for node in self.nodes.values()]
+        objects[NODES] = [self._line(node) for node in self.nodes.values()]
         order = sorted(key for key in self.anew if key in self.pods)
         self.rng.shuffle(order)
         late = set(order)
         kept = [pod for key, pod in self.pods.items() if key not in late]
-        objects[PODS] = [encode(pod) for pod in (*kept, *(self.pods[key] for key in order))]
+        objects[PODS] = [self._line(pod) for pod in (*kept, *(self.pods[key] for key in order))]
         for kind in (*_OF_NODE, *_ON_NODE):
             if kind in objects:
-                objects[kind] = [
-                    encode(obj) for obj in _objects(self.snapshot, kind) if not self._is_of_lost(kind, obj)
-                ]
+                objects[kind] = [line for obj, line in _read(self.snapshot, kind) if not self._is_of_lost(kind, obj)]
         for copies in self.copies.values():
             for kind, obj in copies:
-                objects[kind] = [*objects.get(kind, ()), encode(obj)]
+                objects[kind] = [*objects.get(kind, ()), msgspec.json.encode(obj)]
         return Altered(
             replace(self.snapshot, objects=objects),
             True,
@@ -343,16 +349,15 @@ class _Draft:
         return node in self.removed
 
 
-def _objects(snapshot: ClusterSnapshot, kind: str) -> list[Obj]:
-    found = []
+def _read(snapshot: ClusterSnapshot, kind: str) -> Iterator[tuple[Obj, bytes]]:
+    """Each readable object, and as it is written."""
     for line in snapshot.objects.get(kind, ()):
         try:
             obj: Json = msgspec.json.decode(line)
         except UNREADABLE:
             continue
         if isinstance(obj, dict) and name_of(obj):
-            found.append(obj)
-    return found
+            yield obj, line
 
 
 def _part(obj: Obj, name: str) -> Obj:
