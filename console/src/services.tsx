@@ -65,7 +65,7 @@ export function Services() {
             {traces.traces.map((row) => (
               <button type="button" key={row.traceId} class={`row plain${param("trace") === row.traceId ? " chosen" : ""}`} onClick={() => set({ trace: param("trace") === row.traceId ? "" : row.traceId })}>
                 <span class={`state s-${row.failed ? "late" : "ok"}`} aria-hidden="true" />
-                <span class="row-name"><b>{row.operation}</b><span class="soft">{row.service} · {clock(row.startNs / 1e9)} · {count(row.spans)} {t("spans")}{row.failed && ` · ${t("failed")}`}</span></span>
+                <span class="row-name"><b>{row.operation}</b><span class="soft">{row.service} · {clock(row.startNs / 1e9)} · {t("spans.n", { n: count(row.spans) })}{row.failed && ` · ${t("failed")}`}</span></span>
                 <span class="row-figures"><span>{milliseconds(row.durationMs)}</span></span>
               </button>
             ))}

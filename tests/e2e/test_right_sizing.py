@@ -108,7 +108,7 @@ def test_a_shrink_that_hurts_is_taken_back_with_a_receipt(up: Up) -> None:
     assert receipt["allowedBy"] == "mode act"
     assert _requests(api, "tight") == ["3"] * 2
     shown = run("receipts", "--kubeconfig", up.kubeconfig).stdout
-    assert "objective fast burns; 1 pods; allowed by mode act" in shown
+    assert "objective fast burns; 1 pod; allowed by mode act" in shown
 
 
 def test_a_freeze_stops_it_and_a_thaw_lets_it_go_on(up: Up) -> None:

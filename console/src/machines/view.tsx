@@ -402,8 +402,8 @@ function ClusterCard({ totals }: { totals: Totals }) {
     <section class="card">
       <h2>{t("cluster")}</h2>
       <div class="tiles">
-        <a class="tile" href={to("machines")}><b>{count(totals.nodes)}</b><span>{t("machines")}</span></a>
-        <a class="tile" href={to("pods")}><b>{count(totals.pods)}</b><span>{t("pods")}</span></a>
+        <a class="tile" href={to("machines")}><b>{count(totals.nodes)}</b><span>{t("tile.machines", { n: totals.nodes })}</span></a>
+        <a class="tile" href={to("pods")}><b>{count(totals.pods)}</b><span>{t("tile.pods", { n: totals.pods })}</span></a>
         <a class={`tile${totals.pending ? " warn" : ""}`} href={to("pods", { state: "pending" })}><b>{count(totals.pending)}</b><span>{t("pending")}</span></a>
         <a class={`tile${totals.burning ? " warn" : ""}`} href={to("machines", { sort: "burning" })}><b>{count(totals.burning)}</b><span>{t("burning")}</span></a>
       </div>

@@ -327,3 +327,11 @@ def test_the_default_parts_fit_a_small_node() -> None:
             milli = int(cpu.removesuffix("m")) if cpu.endswith("m") else round(float(cpu) * 1000)
             asked += milli * entry["spec"].get("replicas", 1)
     assert asked <= 2000 - 950
+
+
+@helm_only
+def test_the_keeper_suspends_nobody_unless_asked() -> None:
+    assert not keeper()["freeze"]
+    asked = parts("--set=node.freeze=true")["keeper"]
+    assert keeper("--set=node.freeze=true")["freeze"] is True
+    assert asked["securityContext"] == parts()["keeper"]["securityContext"]  # it takes no further right

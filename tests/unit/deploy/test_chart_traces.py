@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import yaml
 from tests.unit.deploy.chart import helm_only, objects, refusal
 from tools.manifests import CHART
 
@@ -36,6 +37,24 @@ def test_the_trace_process_may_find_and_reach_the_model_servers_that_it_reads(tm
         egress = made["NetworkPolicy", "cotenant-system", "cotenant-traces"]["spec"]["egress"]
         assert {"ports": [{"port": port}]} in egress
     assert "traces.modelServers.pods needs traces.objectives" in refusal(ENABLED, PODS, "--set=traces.objectives=false")
+
+
+@helm_only
+def test_authorities_and_tokens_of_model_servers_are_files_of_a_secret() -> None:
+    folder = "/etc/cotenant/model-servers-secret"
+    files = f"--set={FIRST}.scheme=https,{FIRST}.caFile={folder}/ca.crt,{FIRST}.tokenFile={folder}/token"
+    for secret in ("", "llm"):
+        made = objects(ENABLED, PODS, files, f"--set=traces.modelServersSecret={secret}")
+        (pods,) = yaml.safe_load(made[MAP]["data"]["servers.yaml"])["pods"]
+        assert (pods["caFile"], pods["tokenFile"]) == (f"{folder}/ca.crt", f"{folder}/token")
+        spec = made["Deployment", "cotenant-system", "cotenant-traces"]["spec"]["template"]["spec"]
+        mounted = [mount for mount in spec["containers"][0]["volumeMounts"] if mount["mountPath"] == folder]
+        assert [mount["readOnly"] for mount in mounted] == [True] * bool(secret)
+        found = [
+            volume["secret"]["secretName"] for volume in spec["volumes"] if volume["name"] == "model-servers-secret"
+        ]
+        assert found == ([secret] if secret else [])
+    assert "caFile" in refusal(ENABLED, PODS, f"--set={FIRST}.caFile=ca.crt")
 
 
 @helm_only

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cotenant.cli.interrupted import Interrupted
+from cotenant.model.counted import counted
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.results.forms import METRICS, RESULTS_JSON, RUNS
 from cotenant_lab import experiment, registry, storage
@@ -105,7 +106,8 @@ def _compared(
     unwritten = _failing(lambda: storage.write_failures(folder, failed))
     if not outcome.records:
         where = unwritten[0] if unwritten else f"{folder / storage.FAILURES} has their tracebacks"
-        raise Permanent(f"all {total} runs failed; {where}")
+        runs = "the only run" if total == 1 else f"all {total} runs"
+        raise Permanent(f"{runs} failed; {where}")
     comparison = gather(plan, scenario, outcome)
     title = read_workload_file(plan.base.file).title if plan.base.file else ""
     if title:
@@ -288,5 +290,5 @@ def _resumable(command: str, folder: Path, total: int) -> Iterator[None]:
     except KeyboardInterrupt as error:
         done = len(list((folder / RUNS).glob("*.json")))
         raise Interrupted(
-            f"interrupted with {done} runs of {total} stored; the same command continues: {command}"
+            f"interrupted with {done} of {counted(total, 'run')} stored; the same command continues: {command}"
         ) from error

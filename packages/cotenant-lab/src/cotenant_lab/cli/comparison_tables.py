@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.cli.tables import GAP, console, width
+from cotenant.model.counted import counted
 from cotenant_lab.derived_metrics import SUSTAINED_LOAD, USED_AT_OBJECTIVE
 from cotenant_lab.metric import Metric, decimals, show
 from cotenant_lab.storage import REPORT
@@ -46,7 +47,8 @@ def print_comparison(comparison: Comparison, folder: Path, outcome: ExperimentOu
     for line in _paired_lines(comparison):
         out.print(line, highlight=False)
     fresh = len(comparison.records) - outcome.reused
-    summary = f"{len(comparison.records)} runs ({fresh} now, {outcome.reused} stored before) in {outcome.wall_s:,.0f} s"
+    runs = counted(len(comparison.records), "run")
+    summary = f"{runs} ({fresh} now, {outcome.reused} stored before) in {outcome.wall_s:,.0f} s"
     if comparison.failures:
         summary += f"; {len(comparison.failures)} failed"
     out.print(summary, highlight=False)

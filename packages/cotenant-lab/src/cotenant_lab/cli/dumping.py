@@ -11,6 +11,7 @@ from cotenant.drivers.kube.snapshot.fields import Json
 from cotenant.drivers.kube.snapshot.kinds import BY_OBJECT, COPIED
 from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading, ObjectCutter, unasked
 from cotenant.model.assess.history import ClusterHistory
+from cotenant.model.counted import counted
 from cotenant.services.assess.assess_arguments import check_output
 from cotenant_lab.cli.naming import COMPARE, as_typed
 from cotenant_lab.traces.clusters import TraceCluster, TraceNode, TracePod, trace_cluster
@@ -27,7 +28,7 @@ def dump_trace(name: str, folder: Path, out: Path) -> int:
         found = trace_cluster(name, folder)
         snapshot, history = copy_of(name, found)
         size = write_archive(out, snapshot, history)
-    print(f"{out}: {len(found.nodes):,} nodes, {len(found.pods):,} pods, {size / 1e6:.1f} MB")
+    print(f"{out}: {counted(len(found.nodes), 'node')}, {counted(len(found.pods), 'pod')}, {size / 1e6:.1f} MB")
     for note in found.notes:
         print(f"  {note}")
     return 0

@@ -270,8 +270,8 @@ class ClusterWorld:
 
     def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
-            case Bind(uid=uid):
-                if self.cluster.sending(uid, self.now_s):
+            case Bind(uid=uid, number=number):
+                if self.cluster.sending(uid, self.now_s, number):
                     self._at(self.now_s + self._rng.uniform(*self._config.bind_s), self._finish_bind(instruction))
             case Preempt(uid=uid, node=node, victims=victims):
                 member = self._members.get(uid)
@@ -298,18 +298,18 @@ class ClusterWorld:
         def finish() -> None:
             member = self._members.get(bind.uid)
             if member is None:
-                self.cluster.bind_failed(bind.uid, "the pod is gone", self.now_s, retry=False)
+                self.cluster.bind_failed(bind.uid, "the pod is gone", self.now_s, retry=False, number=bind.number)
                 return
             job = member.job
             if not self._nodes[bind.node].ready or self._rng.random() < self._config.bind_fails:
                 self.failed_binds += 1
-                self.cluster.bind_failed(bind.uid, "the API server did not answer", self.now_s)
+                self.cluster.bind_failed(bind.uid, "the API server did not answer", self.now_s, number=bind.number)
                 return
             if member.bound:
                 raise Permanent(f"pod {bind.key} is bound twice: to {member.seen.node}, then to {bind.node}")
             self._check.assign(bind.uid, member.seen.pod, bind.node, bind.holds)
             member.seen = replace(member.seen, node=bind.node, nominated_node="", holds=bind.holds)
-            self.cluster.bound(bind.uid, self.now_s)
+            self.cluster.bound(bind.uid, self.now_s, bind.number)
             self.cluster.pod_seen(member.seen, self.now_s)
             self._note(job, f"{bind.key} is bound to {bind.node}")
             attempt = job.attempt

@@ -117,7 +117,7 @@ def test_a_failed_run_is_exit_status_one_and_the_rest_is_printed(
     assert (
         run(*COMPARE, "--jobs", 1, "--workload", "fake", "--seeds", 1, "--policies", "raises", "--out", tmp_path) == 1
     )
-    assert "all 1 runs failed" in capsys.readouterr().err
+    assert "the only run failed" in capsys.readouterr().err
 
 
 def test_figures_are_printed_where_nothing_can_be_written_after_the_runs(
@@ -191,7 +191,7 @@ def test_an_interrupt_prints_the_command_to_continue(
         == 130
     )
     line = only_line(capsys)
-    assert "interrupted with 1 runs of 3 stored; the same command continues: cotenant lab compare" in line
+    assert "interrupted with 1 of 3 runs stored; the same command continues: cotenant lab compare" in line
     assert f"--out {tmp_path}" in line
 
 
@@ -208,7 +208,7 @@ def ctrl_c_is_heard() -> Iterator[None]:
 def test_an_interrupt_ends_the_worker_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--workload", "fake", "--policies", "cotenant,interrupts", "--seeds", 50, "--jobs", 2, "--out", tmp_path)
     assert run(*COMPARE, *words) == 130
-    assert "of 100 stored; the same command continues: cotenant lab compare" in only_line(capsys)
+    assert "of 100 runs stored; the same command continues: cotenant lab compare" in only_line(capsys)
     assert multiprocessing.active_children() == []
     assert not list(tmp_path.glob("report.html"))
 

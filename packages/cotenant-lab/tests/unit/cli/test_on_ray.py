@@ -101,7 +101,7 @@ def test_an_interrupt_prints_the_command_that_continues_on_the_cluster(
     monkeypatch.setitem(sys.modules, "ray", ray)
     assert run("--on", address, "--out", tmp_path) == 130
     said = capsys.readouterr().err
-    assert "interrupted with 2 runs of 4 stored" in said
+    assert "interrupted with 2 of 4 runs stored" in said
     assert f"--on {address}" in said
     assert not ray.connected
     assert run("--on", address, "--out", tmp_path) == 0

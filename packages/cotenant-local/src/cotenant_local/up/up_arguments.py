@@ -134,6 +134,17 @@ class UpArguments:
     usual_gpu_pods: Annotated[
         str, Parameter(help="For fragmentation: typical pods (`cotenant scheduler --help`).", group=_SCHEDULING)
     ] = ""
+    only_enforced_gpu_shares: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help=(
+                "Give shares of a GPU only on nodes whose label cotenant.io/gpu-isolation-provider says what "
+                "enforces them; label one with kubectl."
+            ),
+            group=_SCHEDULING,
+        ),
+    ] = False
     loop: Annotated[
         bool,
         Parameter(
@@ -298,6 +309,7 @@ def configured(given: UpArguments, usual_directory: Path) -> UpConfig:
         load_aware=given.load_aware.expanduser().absolute() if given.load_aware is not None else None,
         device_strategy=given.device_strategy,
         usual_gpu_pods=given.usual_gpu_pods,
+        only_enforced_gpu_shares=given.only_enforced_gpu_shares,
         node_grace_s=given.node_grace_s,
         is_default_scheduler=given.default_scheduler,
         more_names=given.scheduler_name,

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.fakes.command_options import options
 
+from cotenant.cli.main import app
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.overcommit.strategy import KEY, read_config
 from cotenant_local.up.config import NODES_FILE, USUAL_NODES, UpConfig, usual_nodes
 from cotenant_local.up.console import Console
 from cotenant_local.up.lending import POLICIES, config_map
 from cotenant_local.up.node_metrics import period_s
+from cotenant_local.up.up_arguments import UpArguments, configured
 
 
 def test_a_new_cluster_has_nodes_and_an_old_one_as_many_as_before(tmp_path: Path) -> None:
@@ -37,6 +40,13 @@ def test_the_scheduler_serves_pods_that_name_no_scheduler_unless_it_is_turned_of
 def test_bad_scheduler_names_are_refused_before_anything_starts(names: tuple[str, ...], tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--scheduler-name"):
         UpConfig(tmp_path, more_names=names)
+
+
+def test_the_scheduler_is_told_to_give_enforced_shares_only(tmp_path: Path) -> None:
+    for asked in (False, True):
+        given = configured(UpArguments(only_enforced_gpu_shares=asked), tmp_path).scheduler_options()
+        _, bound, _ = app.parse_args(["scheduler", *given], exit_on_error=False, print_error=False)
+        assert options(bound).get("only_enforced_gpu_shares", False) is asked
 
 
 def test_the_console_shows_the_fleet_that_is_named(tmp_path: Path) -> None:

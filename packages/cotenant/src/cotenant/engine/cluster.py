@@ -225,25 +225,26 @@ class Cluster(ClusterMeasurements):
         """A pod was deleted, in any state."""
         self._pods.pod_gone(uid, now_s)
 
-    # ---- results of instructions
+    # ---- results of instructions: `number` is that of the `Bind`, and what is said of an earlier one has no effect;
+    # an owner that ends each bind before it asks for another decision may leave it 0
 
-    def sending(self, uid: str, now_s: float) -> bool:
+    def sending(self, uid: str, now_s: float, number: int = 0) -> bool:
         """The bind is about to be sent. False = do not send it: it was undone meanwhile (its node or the pod is
-        gone).
+        gone, or the pod has another bind by now).
         """
-        return self._pods.sending(uid, now_s)
+        return self._pods.sending(uid, now_s, number)
 
-    def bound(self, uid: str, now_s: float) -> None:
+    def bound(self, uid: str, now_s: float, number: int = 0) -> None:
         """The API server accepted the bind; the watch will confirm it."""
-        self._pods.bound(uid, now_s)
+        self._pods.bound(uid, now_s, number)
 
-    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
+    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True, number: int = 0) -> None:
         """The bind was not carried out. `retry` False = the pod no longer exists."""
-        self._pods.bind_failed(uid, why, now_s, retry)
+        self._pods.bind_failed(uid, why, now_s, retry, number)
 
-    def bound_elsewhere(self, seen: ObservedPod, now_s: float) -> None:
+    def bound_elsewhere(self, seen: ObservedPod, now_s: float, number: int = 0) -> None:
         """A request found the pod on another node than the bind's. Without effect where a watch has told how the
-        bind ended: that is newer, or the same.
+        bind ended: that is newer, or the same. It is true of the pod's next bind as well.
         """
         if self._pods.awaits_answer(seen.uid):
             self.pod_seen(seen, now_s)

@@ -11,6 +11,7 @@ import msgspec
 
 from cotenant.cli.tables import print_line, print_words
 from cotenant.engine.apps.run import ReleaseEnd
+from cotenant.model.counted import counted
 from cotenant.model.errors import InvalidInput
 from cotenant.model.printable import printable
 from cotenant.services.apps.command import AppLocation, Apps, connected
@@ -139,8 +140,8 @@ def _print(found: ReleaseView) -> None:
         )
     if found.class_name and found.without_class:
         print_line(
-            f"class {found.class_name} was asked for, and {len(found.without_class)} pods do not have it: is the "
-            "webhook there?"
+            f"class {found.class_name} was asked for, and {counted(len(found.without_class), 'pod is', 'pods are')} "
+            "without it: is the webhook there?"
         )
     for objective in found.objectives:
         print_line(f"objective {objective.name}: {objective.service} {objective.target} %, {objective.state}")

@@ -16,6 +16,7 @@ from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.assess.report import AssessmentReport
 from cotenant.model.assess.what_if import AskedCases
+from cotenant.model.counted import counted
 from cotenant.model.errors import Permanent
 from cotenant.model.printable import printable
 from cotenant.services.assess.assess_arguments import ReadArguments
@@ -36,7 +37,7 @@ class _Progress:
         self._is_shown = not is_quiet and sys.stderr.isatty()
 
     def objects(self, kind: str, objects: int) -> None:
-        self.say(f"{objects:,} objects read, {kind}")
+        self.say(f"{counted(objects, 'object')} read, {kind}")
 
     def parts(self, what: str, done: int, of: int) -> None:
         self.say(f"{what}: {done:,} of {of:,} parts")
@@ -68,8 +69,9 @@ def dump(request: ReadArguments, out: Path, anonymise: bool) -> int:
     size = write_archive(out, *written)
     progress.end()
     print(
-        f"{printable(str(out))}: {snapshot.count('v1/nodes'):,} nodes, {snapshot.count('v1/pods'):,} pods, "
-        f"{sum(map(len, snapshot.objects.values())):,} objects in all, {size / 1e6:.1f} MB"
+        f"{printable(str(out))}: {counted(snapshot.count('v1/nodes'), 'node')}, "
+        f"{counted(snapshot.count('v1/pods'), 'pod')}, "
+        f"{counted(sum(map(len, snapshot.objects.values())), 'object')} in all, {size / 1e6:.1f} MB"
         f"{', names replaced' if anonymise else ''}"
     )
     for kind in snapshot.lacking:

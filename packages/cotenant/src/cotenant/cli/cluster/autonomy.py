@@ -18,7 +18,8 @@ def freeze(
     why: Annotated[str, Parameter(help="The reason, for those who find it.")],
     namespace: Annotated[tuple[str, ...], Parameter(help="Only there; may be repeated. Default: everywhere.")] = (),
     action: Annotated[
-        tuple[str, ...], Parameter(help="Only sizes, lending, moves or recovery; may be repeated. Default: all.")
+        tuple[str, ...],
+        Parameter(help="Only sizes, lending, moves, recovery or weights; may be repeated. Default: all."),
     ] = (),
     by: Annotated[str, Parameter(help="Default: this user.")] = "",
     kubeconfig: Kubeconfig = None,

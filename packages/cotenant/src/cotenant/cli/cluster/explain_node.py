@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from cotenant.cli import tables
+from cotenant.model.counted import counted
 from cotenant.model.quantities import format_bytes
 from cotenant.model.resources import Unit, kubernetes_name, unit_of
 from cotenant.policy.overcommit.nothing_lent import why_nothing
@@ -71,7 +72,7 @@ def _holders(amount: AmountView, text: Callable[[int], str]) -> list[str]:
     held = sum(holder.amount for holder in amount.holders)
     if not held:
         return ["  no pod on the node holds any"] if amount.on_node else []
-    pods = "1 pod" if len(amount.holders) == 1 else f"{len(amount.holders)} pods"
+    pods = counted(len(amount.holders), "pod")
     found = [f"  {text(held)} held by {pods}"]
     width = max(len(text(holder.amount)) for holder in amount.holders[:_SHOWN])
     found += [f"    {text(holder.amount):>{width}}  {holder.pod}" for holder in amount.holders[:_SHOWN]]

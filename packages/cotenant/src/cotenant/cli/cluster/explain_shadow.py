@@ -10,6 +10,7 @@ import msgspec
 
 from cotenant.cli import tables
 from cotenant.cli.local_directory import default_directory
+from cotenant.model.counted import counted
 from cotenant.model.decisions.shadow import Difference, NodeSignal, ShadowNomination, ShadowOutcome, ShadowReport, Worse
 from cotenant.services.clients import scheduler as asking
 
@@ -63,12 +64,12 @@ def show(report: ShadowReport, as_json: bool) -> None:
         return
     for_s = max(0.0, report.at_s - report.since_s)
     tables.print_folded(
-        f"Beside {', '.join(report.of)}, by profile {report.profile}, on {report.nodes:,} nodes, since "
+        f"Beside {', '.join(report.of)}, by profile {report.profile}, on {counted(report.nodes, 'node')}, since "
         f"{_clock(report.since_s)} ({_lasting(for_s)})."
     )
     if report.extenders_left_out:
         count = report.extenders_left_out
-        tables.print_folded(f"{count} extender{'' if count == 1 else 's'} of the configuration: not asked.")
+        tables.print_folded(f"{counted(count, 'extender')} of the configuration: not asked.")
     _print_compared(report)
     _print_reasons(report)
     _print_pending(report)
@@ -79,11 +80,12 @@ def show(report: ShadowReport, as_json: bool) -> None:
 
 
 def _print_compared(report: ShadowReport) -> None:
-    counts = {counted.what: counted.pods for counted in report.outcomes}
+    counts = {outcome.what: outcome.pods for outcome in report.outcomes}
     if report.compared:
         tables.print_folded(
-            f"{report.agreed:,} of {report.compared:,} pods ({_percent(report.agreed, report.compared)}) are where we "
-            f"would have put them; {report.at_bind:,} were compared with every earlier bind in the picture."
+            f"{report.agreed:,} of {counted(report.compared, 'pod')} ({_percent(report.agreed, report.compared)}) "
+            f"are where we would have put them; {report.at_bind:,} were compared with every earlier bind in the "
+            "picture."
         )
     else:
         tables.print_folded("No bind has been compared yet.")
@@ -127,8 +129,8 @@ def _print_followed(report: ShadowReport) -> None:
     minutes = report.window_s / 60.0
     if not report.followed:
         tables.print_folded(
-            f"What came of both nodes: {report.waiting_to_follow:,} pods are followed, each for {minutes:g} minutes; "
-            "none is done."
+            f"What came of both nodes: {counted(report.waiting_to_follow, 'pod is', 'pods are')} followed, each "
+            f"for {minutes:g} minutes; none is done."
         )
         return
     counts = {(signal, worse): pods for signal, worse, pods in report.followed}
@@ -156,9 +158,9 @@ def _print_cost(report: ShadowReport, for_s: float) -> None:
     mean = f", {report.judging_cpu_s / report.judged * 1000.0:.2g} ms each" if report.judged else ""
     words = f"{report.judged:,} judgements{mean}: {used:.2g} % of a core, of {report.share * 100:g} % allowed"
     if report.put_off:
-        words += f"; {report.put_off:,} binds came when there was none left"
+        words += f"; {counted(report.put_off, 'bind')} came when there was none left"
     if report.forgotten:
-        words += f"; {report.forgotten:,} pods were more than are remembered"
+        words += f"; {counted(report.forgotten, 'pod was', 'pods were')} more than are remembered"
     tables.print_folded(f"{words}. Nothing was written.")
 
 

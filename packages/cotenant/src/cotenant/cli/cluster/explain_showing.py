@@ -14,6 +14,7 @@ import msgspec
 
 from cotenant.cli import tables
 from cotenant.cli.local_directory import default_directory
+from cotenant.model.counted import counted
 from cotenant.model.decisions.answers import NodeVerdict, PodAnswer, PreemptedPods, WaitExplanation, WhatIf
 from cotenant.model.decisions.record import CandidateNode, DecisionRecord
 from cotenant.model.errors import InvalidInput
@@ -214,7 +215,8 @@ def _print_about(verdict: NodeVerdict) -> None:
 
 def _print_record(record: DecisionRecord) -> None:
     print()
-    tables.print_folded(f"decided at {_clock(record.at_s)} by {record.policy}, {record.nodes:,} nodes considered:")
+    nodes = counted(record.nodes, "node")
+    tables.print_folded(f"decided at {_clock(record.at_s)} by {record.policy}, {nodes} considered:")
     if record.gang:
         tables.print_folded(record.gang_words())
     if record.rejections:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from cotenant.model.counted import counted
+
 if TYPE_CHECKING:
     from cotenant.services.lint.manifest_verdicts import LintFinding
 
@@ -52,7 +54,10 @@ def lint(
             for line in _shown(finding):
                 print(line)
         counts = [sum(finding.level == level for finding in findings) for level in (REFUSED, WARNING, CHANGE)]
-        print(f"{len(manifests)} objects: {counts[0]} refusals, {counts[1]} warnings, {counts[2]} changed")
+        print(
+            f"{counted(len(manifests), 'object')}: {counted(counts[0], 'refusal')}, "
+            f"{counted(counts[1], 'warning')}, {counts[2]} changed"
+        )
     return 1 if refused else 0
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
+from cotenant.model.counted import counted
 from cotenant.model.machine.stacks import Frame
 from cotenant.model.printable import printable
 from cotenant.services.profiling.code import CodeProfile
@@ -20,7 +21,8 @@ def show_code(found: CodeProfile, rows: int, as_json: bool) -> int:
         print(msgspec.json.encode(found).decode())
         return 0
     if found.seconds:
-        print(f"{found.samples} samples of {printable(found.target)} (pid {_pids(found.pids)}) in {found.seconds} s")
+        samples = counted(found.samples, "sample")
+        print(f"{samples} of {printable(found.target)} (pid {_pids(found.pids)}) in {found.seconds} s")
     else:
         print(f"{found.samples / found.rate_hz:.3f} s of {printable(found.target)}, as it sent them by cProfile")
     for note in found.notes:
@@ -35,7 +37,7 @@ def show_code(found: CodeProfile, rows: int, as_json: bool) -> int:
         print(f"{own:6.1f}  {total:7.1f}  {_shown(hot.frame)}")
     left = len(found.frames) - rows
     if left > 0:
-        print(f"{left} more frames")
+        print(f"{counted(left, 'more frame')}")
     if found.written:
         print(f"stacks: {found.written}")
     return 0
@@ -48,8 +50,8 @@ def show_slow(profile: SlowProfile, rows: int, as_json: bool) -> int:
         return 0
     found = profile.found
     print(
-        f"{found.requests} requests of {printable(profile.of)} (pid {_pids(profile.pids)}) in {profile.seconds} s; "
-        f"{found.slow} slow ones, from {found.min_slow_ns / 1e6:.1f} ms"
+        f"{counted(found.requests, 'request')} of {printable(profile.of)} (pid {_pids(profile.pids)}) "
+        f"in {profile.seconds} s; {counted(found.slow, 'slow one')}, from {found.min_slow_ns / 1e6:.1f} ms"
     )
     for count, why in (
         (found.unmatched, "slow ones fit no thread, so their time is not in the table"),
@@ -64,7 +66,7 @@ def show_slow(profile: SlowProfile, rows: int, as_json: bool) -> int:
     for hot in found.frames[:rows]:
         print(f"{100 * hot.own:6.1f}  {100 * hot.total:7.1f}  {100 * hot.own_of_others:13.1f}  {_shown(hot.frame)}")
     if len(found.frames) > rows:
-        print(f"{len(found.frames) - rows} more frames")
+        print(f"{counted(len(found.frames) - rows, 'more frame')}")
     if profile.written:
         print(f"stacks: {profile.written}")
     return 0

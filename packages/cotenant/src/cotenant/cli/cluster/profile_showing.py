@@ -25,6 +25,7 @@ from cotenant.model.cluster.workload_profile import (
     WorkloadBound,
     WorkloadProfile,
 )
+from cotenant.model.counted import counted
 from cotenant.policy.interference.bound import bound_by
 from cotenant.services.profiling import radar
 from cotenant.services.profiling.radar import WORDS
@@ -162,7 +163,7 @@ def _value(reading: Reading) -> str:
 
 def _cell(reading: Reading, reasons: list[str]) -> str:
     if isinstance(reading, ProfileFigure):
-        samples = f", {reading.samples} samples" if reading.samples else ""
+        samples = f", {counted(reading.samples, 'sample')}" if reading.samples else ""
         return f"{reading.value} ({reading.low} to {reading.high}{samples}, {reading.source})"
     if reading.because not in reasons:
         reasons.append(reading.because)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from cotenant.cli import tables
 from cotenant.engine.rebalancer.jobs import LOW_NODE_LOAD
 from cotenant.engine.rebalancer.plan import KeptPod, MovePlan, PlannedMove
+from cotenant.model.counted import counted
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.services.rebalancer import planning
 from cotenant.services.rebalancer.rebalancer_arguments import PlanArguments
@@ -46,7 +47,7 @@ def show(found: MovePlan) -> None:
             tables.print_folded(line)
     if found.kept:
         print()
-        tables.print_folded(f"{_count(len(found.kept), 'pod')} considered and not moved:")
+        tables.print_folded(f"{counted(len(found.kept), 'pod')} considered and not moved:")
         for line in kept_lines(found.kept):
             tables.print_folded(line)
     if found.notes:
@@ -60,8 +61,8 @@ def summary(found: MovePlan) -> str:
     """The first line."""
     measured = found.nodes - len(found.unmeasured)
     text = (
-        f"{_count(found.nodes, 'node')}, {measured} with a current NodeMetric; {_count(found.pods, 'pod')}: "
-        f"{_count(len(found.moves), 'move')}. Nothing was evicted."
+        f"{counted(found.nodes, 'node')}, {measured} with a current NodeMetric; {counted(found.pods, 'pod')}: "
+        f"{counted(len(found.moves), 'move')}. Nothing was evicted."
     )
     if found.nodes and not measured:
         text += (
@@ -70,7 +71,7 @@ def summary(found: MovePlan) -> str:
         )
     if found.placed_first:
         text += (
-            f" In the simulation {_count(found.placed_first, 'pending pod')} "
+            f" In the simulation {counted(found.placed_first, 'pending pod')} "
             f"{'was' if found.placed_first == 1 else 'were'} placed first."
         )
     return text
@@ -79,8 +80,9 @@ def summary(found: MovePlan) -> str:
 def pool_lines(found: MovePlan) -> Iterator[str]:
     """What was found in each pool."""
     for pool in found.pools:
+        nodes = counted(pool.nodes, "node")
         if pool.note:
-            yield f"pool {pool.name}: {pool.note}; {len(pool.still_overloaded)} of {pool.nodes} nodes overloaded"
+            yield f"pool {pool.name}: {pool.note}; {len(pool.still_overloaded)} of {nodes} overloaded"
             continue
         left = f", after the moves {len(pool.still_overloaded)}" + (
             f" ({', '.join(pool.still_overloaded[:_MAX_NODES])}"
@@ -88,10 +90,7 @@ def pool_lines(found: MovePlan) -> Iterator[str]:
             if pool.still_overloaded
             else ""
         )
-        yield (
-            f"pool {pool.name}: {len(pool.overloaded)} of {pool.nodes} nodes overloaded{left}; {pool.underused} "
-            "underused"
-        )
+        yield (f"pool {pool.name}: {len(pool.overloaded)} of {nodes} overloaded{left}; {pool.underused} underused")
 
 
 def kind_lines(found: MovePlan) -> Iterator[str]:
@@ -158,14 +157,10 @@ def kept_lines(kept: tuple[KeptPod, ...]) -> Iterator[str]:
     for reason, pods in ordered[:_MAX_REASONS]:
         yield f"  {len(pods)}: {reason} ({pods[0]}{', ...' if len(pods) > 1 else ''})"
     if len(ordered) > _MAX_REASONS:
-        yield f"  and {len(ordered) - _MAX_REASONS} more reasons: --json"
+        yield f"  and {counted(len(ordered) - _MAX_REASONS, 'more reason')}: --json"
 
 
 def _change(name: str, before: Mapping[str, float], after: Mapping[str, float]) -> str:
     if not before and not after:
         return "-"  # not measured
     return f"{name.rpartition('/')[2]} {before.get(name, 0.0):.0f} -> {after.get(name, 0.0):.0f}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

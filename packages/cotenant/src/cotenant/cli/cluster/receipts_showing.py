@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cotenant.cli.tables import print_folded, print_words
+from cotenant.model.counted import counted
 from cotenant.model.groups.migration import JobPhase, JobStep, MigrationJob
 from cotenant.model.quantities import format_bytes, format_milli
 from cotenant.model.sizes.container import ContainerSize
@@ -96,7 +97,8 @@ def _show_sizings(sizings: Sequence[RightSizing]) -> None:
     print_words(("at", "sizing", "id", "outcome", "change"), sorted(rows, reverse=True))
     for sizing in sizings:
         for receipt in sizing.status.receipts:
-            print_folded(f"{receipt.id}: {receipt.why}; {receipt.pods} pods; allowed by {receipt.allowed_by}")
+            pods = counted(receipt.pods, "pod")
+            print_folded(f"{receipt.id}: {receipt.why}; {pods}; allowed by {receipt.allowed_by}")
 
 
 def changed(before: ContainerSize, after: ContainerSize) -> str:

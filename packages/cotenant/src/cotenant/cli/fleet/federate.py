@@ -14,6 +14,7 @@ from cyclopts import App, Parameter
 
 from cotenant.cli.access import check_access
 from cotenant.cli.options import Json
+from cotenant.model.counted import counted
 from cotenant.services.options import Context, Kubeconfig, LogFormat, LogLevel
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def leave(*, kubeconfig: Kubeconfig = None, context: Context = "") -> int:
     check_access(kubeconfig, context)
     from cotenant.services.fleet.federation.joining import leave as give_back
 
-    print(f"{give_back(kubeconfig, context)} weights given back")
+    print(f"{counted(give_back(kubeconfig, context), 'weight')} given back")
     return 0
 
 

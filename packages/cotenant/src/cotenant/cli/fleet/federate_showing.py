@@ -8,6 +8,7 @@ import msgspec
 
 from cotenant.cli import tables
 from cotenant.engine.federation.hub import FederationView
+from cotenant.model.counted import counted
 from cotenant.policy.federation.statement import Vector
 from cotenant.policy.federation.where import JobNeeds, ranked
 
@@ -59,7 +60,7 @@ def show_where(needs: JobNeeds, view: FederationView, as_json: bool) -> int:
         _print_json({"best": best, "clusters": rows})
     else:
         kind = "lent " if needs.is_lent else ""
-        print(f"{needs.pods} pods of {kind}{_text(needs.pod)}")
+        print(f"{counted(needs.pods, 'pod')} of {kind}{_text(needs.pod)}")
         lines = [(one.cluster, "yes" if one.fits else "no", one.why) for one in found]
         tables.print_words(("cluster", "room", "why"), [*lines, *((name, "no", why) for name, why in silent)], (best,))
     return 0 if best else FAILED
@@ -68,7 +69,7 @@ def show_where(needs: JobNeeds, view: FederationView, as_json: bool) -> int:
 def _text(amounts: Vector) -> str:
     cpu, memory, gpus = amounts
     parts = [f"{cpu / 1000:g} cores", f"{memory / _MIB_OF_GIB:.4g} GiB"]
-    return ", ".join(parts + ([f"{gpus} GPUs"] if gpus else []))
+    return ", ".join(parts + ([counted(gpus, "GPU")] if gpus else []))
 
 
 def _print_json(value: object) -> None:

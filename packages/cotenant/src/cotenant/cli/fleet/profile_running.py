@@ -7,6 +7,7 @@ import time
 
 from cotenant.cli.cluster.profile_code_running import requests_by, slow_question, trace_client
 from cotenant.cli.cluster.profile_code_showing import show_code, show_slow
+from cotenant.model.counted import counted
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.fleet.profiles import Profile, Profiled
 from cotenant.services.fleet.operator import ask_controller
@@ -36,7 +37,7 @@ def profile(
     if not slow.slow:
         found = ask_controller(bus, "profile", request, Profiled, seconds + _ANSWER_S)
         if found.left_out:
-            print(f"cotenant: {found.left_out} samples of rare stacks are left out", file=sys.stderr)
+            print(f"cotenant: {counted(found.left_out, 'sample')} of rare stacks left out", file=sys.stderr)
         profiled = merged(guid, found.pids, found.stacks, found.at_s, seconds, rate, output, found.notes)
         return show_code(profiled, rows, as_json)
     if idle:

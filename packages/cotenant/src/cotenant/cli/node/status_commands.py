@@ -16,6 +16,7 @@ from cotenant.cli import tables
 from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.leasefile.audit import changes
 from cotenant.drivers.nri.state_file import PATH as HOOK_STATE
+from cotenant.model.counted import counted
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.json_object import JsonMapping
 from cotenant.model.machine.knob import LeaseState
@@ -338,8 +339,8 @@ def print_agent(agent: str, answer: JsonMapping) -> None:
         None: "it holds nothing",
     }
     tables.print_folded(
-        f"agent: {state['node']}, mode {state['mode']}, {len(state['pods'])} pods, {len(answer['holds'])} knobs; "
-        f"{keeper[state['keeper_up']]}"
+        f"agent: {state['node']}, mode {state['mode']}, {counted(len(state['pods']), 'pod')}, "
+        f"{counted(len(answer['holds']), 'knob')}; {keeper[state['keeper_up']]}"
     )
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from cotenant.cli import tables
+from cotenant.model.counted import counted
 from cotenant.services.traces.channel_pages import ChannelsPage
 from cotenant.services.traces.client import TraceClient
 
@@ -40,7 +41,7 @@ def closed(asked: TraceClient, as_json: bool) -> int:
     if as_json:
         return _json(page)
     if not page.closed:
-        print(f"no channel is closed; {page.spans} spans were left out since the start")
+        print(f"no channel is closed; {counted(page.spans, 'span was', 'spans were')} left out since the start")
         return 0
     rows = [
         (row.channel, _time(row.since_s), _time(row.until_s), str(row.spans), ", ".join(row.services) or "–")

@@ -15,6 +15,7 @@ import yaml  # type: ignore[import-untyped]
 
 from cotenant.cli import tables
 from cotenant.cli.traces.asking import client
+from cotenant.model.counted import counted
 from cotenant.model.errors import InvalidInput
 from cotenant.services.objectives.converting import Converted
 from cotenant.services.objectives.converting import convert as converted
@@ -70,7 +71,7 @@ def objective(name: str, url: str, token_file: Path | None, ca: Path | None, as_
         print(f"no request, {since}")
     else:
         print(
-            f"{100 * view.ratio:.4f} % of {view.requests} requests are good, budget left "
+            f"{100 * view.ratio:.4f} % of {counted(view.requests, 'request')} good, budget left "
             f"{_percent(view.budget_left)}, {since}"
         )
     for condition in view.conditions:

@@ -15,6 +15,7 @@ import msgspec
 
 from cotenant.cli import tables
 from cotenant.cli.traces.asking import client
+from cotenant.model.counted import counted
 from cotenant.model.errors import InvalidInput
 from cotenant.services.traces.page_forms import ServicesPage, SilentRow, SpanRow, TracePage
 from cotenant.services.traces.pages import LIMITS, MIN_MS, SHARES, checked_number
@@ -147,7 +148,7 @@ def trace(trace_id: str, url: str, token_file: Path | None, ca: Path | None, as_
     ]
     tables.print_words(headings, rows, right=("ms", "critical ms"))
     if page.size > len(page.spans):
-        print(f"{page.size - len(page.spans)} of {page.size} spans are not shown: doubled, or beyond the bound")
+        print(f"{page.size - len(page.spans)} of {counted(page.size, 'span')} not shown: doubled, or beyond the bound")
     if page.partial:
         print("partial: a parent is missing, or there is more than one root")
     shifted = max((abs(span.shift_ms) for span in page.spans), default=0.0)
@@ -198,7 +199,8 @@ def critical(service: str, slowest: float, url: str, token_file: Path | None, ca
     tables.print_words(headings, cells, right=headings[3:])
     which = "" if slowest >= 1 else f"slowest {100 * slowest:g} %: "
     stand_for = f", which stand for {page.represented:.0f}" if page.represented > page.requests + 0.5 else ""
-    print(f"{which}{page.requests} requests of {page.service}{stand_for}, {page.mean_ms:.2f} ms each on average")
+    requests = counted(page.requests, "request")
+    print(f"{which}{requests} of {page.service}{stand_for}, {page.mean_ms:.2f} ms each on average")
     return 0
 
 

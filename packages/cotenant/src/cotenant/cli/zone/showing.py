@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import time
 
+from cotenant.model.counted import counted
 from cotenant.model.json_object import JsonObject
 
 
 def summary(state: JsonObject) -> str:
     """One line: state, setting, whether it runs."""
     running = "" if state["running"] or state["state"] == "gone" else " (its process ended)"
-    return f"{state['zone']}: {state['state']}, {state['setting']}, {_groups(len(state['rows']))}{running}"
+    return f"{state['zone']}: {state['state']}, {state['setting']}, {counted(len(state['rows']), 'group')}{running}"
 
 
 def inspected(state: JsonObject) -> list[str]:
@@ -35,7 +36,10 @@ def inspected(state: JsonObject) -> list[str]:
         lines.append("  no pod of this node is selected now")
     for group, row in state["rows"].items():
         seen = (reading or {"groups": {}})["groups"].get(group)
-        use = f"; {seen['late']} late dispatches, {seen['cpuUs'] / 1e6 / reading['seconds']:.2f} CPUs" if seen else ""
+        use = ""
+        if seen:
+            late = counted(int(seen["late"]), "late dispatch", "late dispatches")
+            use = f"; {late}, {seen['cpuUs'] / 1e6 / reading['seconds']:.2f} CPUs"
         lines.append(f"  {group}: {_row(row)}{use}")
     lines += _scenes(state["scenes"]) if "scenes" in state else []
     lines += [f"  not tried again for {left:.0f} s: {setting}" for setting, left in state["banned"].items()]
@@ -87,7 +91,7 @@ def _pod(name: str, pod: JsonObject) -> str:
     else:
         now = "not started" if pod["exit"] is None else f"ended with status {pod['exit']}"
     last = f"; {pod['log'][-1]}" if pod["log"] and not pod["running"] else ""
-    return f"  pod {name}: {now}, started again {pod['restarts']} times{last}"
+    return f"  pod {name}: {now}, started again {counted(int(pod['restarts']), 'time')}{last}"
 
 
 def story(change: JsonObject) -> list[str]:
@@ -116,10 +120,6 @@ def _row(row: dict[str, object]) -> str:
         + (f", memory.low {int(str(row['memoryLowBytes'])) >> 20} MiB" if "memoryLowBytes" in row else "")
         + (f", io.weight {row['ioWeight']}" if "ioWeight" in row else "")
     )
-
-
-def _groups(number: int) -> str:
-    return "1 group" if number == 1 else f"{number} groups"
 
 
 def _clock(at: float) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cotenant.model.apps.standing import ObjectStanding
+from cotenant.model.counted import counted
 from cotenant.model.json_object import JsonMapping
 
 _THERE = ObjectStanding(1, 1, True)
@@ -41,7 +42,7 @@ def _deployment(live: JsonMapping) -> ObjectStanding:
     failed = ""
     if progressing.get("reason") == "ProgressDeadlineExceeded":
         failed = f"no progress within {spec.get('progressDeadlineSeconds', 600)} s"
-    reasons = [f"{old} pods of its former version"] if old > 0 else []
+    reasons = [f"{counted(old, 'pod')} of its former version"] if old > 0 else []
     failure = _condition(live, "ReplicaFailure")
     if failure.get("status") == "True":
         reasons.append(f"pods cannot be made: {failure.get('message')}")
@@ -66,7 +67,7 @@ def _stateful_set(live: JsonMapping) -> ObjectStanding:
     updated = _whole(status.get("updatedReplicas"))
     is_new = status.get("currentRevision") == status.get("updateRevision")
     lacking = 0 if is_new else max(0, to_update - updated)
-    reasons = (f"{lacking} pods of its former version",) if lacking else ()
+    reasons = (f"{counted(lacking, 'pod')} of its former version",) if lacking else ()
     return ObjectStanding(ready, wanted, ready >= wanted and not lacking, reasons=reasons)
 
 

@@ -29,6 +29,7 @@ class Applying:
         self._pods = pods
         self._profile = components.profile
         self._outbox = outbox
+        self._binds = 0  # so far
         self.waiting = WaitingPods(components, pods, outbox, self._send)
 
     def apply(self, outcome: Outcome, now_s: float) -> None:
@@ -89,6 +90,8 @@ class Applying:
         for call in entry.calls.pre_bind:
             record = call(entry, record, together)
         self._pods.answers[seen.uid] = entry
+        self._binds += 1
+        entry.bind = self._binds
         claims = self._choices(entry) if seen.volumes else ()
         waited_s = now_s - entry.queued_s
         self._outbox.say(
@@ -103,6 +106,7 @@ class Applying:
                 entry.holds,
                 seen.written,
                 seen.settled,
+                entry.bind,
             )
         )
 

@@ -41,9 +41,8 @@ class Pods:
         self.held: list[PodInfo] = []
         self.answers: dict[str, PodInfo] = {}  # binds without a response yet
         self.happened: set[EventKind] = set()  # since groups were last woken
-        self.was_assigned: dict[
-            str, None
-        ] = {}  # UIDs of removed pods that were on a node: later events without a node are stale
+        # UIDs of removed pods that were on a node: later events without a node are stale
+        self.was_assigned: dict[str, None] = {}
         self._components = components
         self._profile = profile
         self._settings = settings
@@ -329,12 +328,10 @@ class Pods:
 
     # ---- results of instructions
 
-    def sending(self, uid: str, now_s: float) -> bool:
-        """The bind is about to be sent. False = do not send it: it was undone meanwhile (its node or the pod is
-        gone).
-        """
+    def sending(self, uid: str, now_s: float, number: int = 0) -> bool:
+        """See `Cluster`."""
         entry = self.by_uid.get(uid)
-        if entry is None or entry.state is not SchedulingState.ASSUMED:
+        if entry is None or entry.state is not SchedulingState.ASSUMED or number not in (0, entry.bind):
             return False
         entry.move(SchedulingState.BINDING, now_s)
         return True
@@ -344,16 +341,16 @@ class Pods:
         entry = self.by_uid.get(uid)
         return entry is not None and entry.state is SchedulingState.BINDING
 
-    def bound(self, uid: str, now_s: float) -> None:
-        """The API server accepted the bind; the watch will confirm it."""
+    def bound(self, uid: str, now_s: float, number: int = 0) -> None:
+        """See `Cluster`."""
         entry = self.by_uid.get(uid)
-        if entry is not None and entry.state is SchedulingState.BINDING:
+        if entry is not None and entry.state is SchedulingState.BINDING and number in (0, entry.bind):
             self._confirm(entry, now_s)
 
-    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
-        """The bind was not carried out. `retry` False = the pod no longer exists."""
+    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True, number: int = 0) -> None:
+        """See `Cluster`."""
         entry = self.by_uid.get(uid)
-        if entry is None or entry.state not in (SchedulingState.ASSUMED, SchedulingState.BINDING):
+        if entry is None or uid not in self.answers or number not in (0, entry.bind):
             return
         self._outbox.count(f"bind failed: {why}")
         self.take_back(entry)

@@ -28,7 +28,9 @@ class ClaimChoice:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Put the pod on the node. Answer with `Cluster.sending`, then `bound` or `bind_failed`."""
+    """Put the pod on the node. Answer with `Cluster.sending`, then `bound` or `bind_failed`, with its `number`: the pod
+    may have been given another node meanwhile.
+    """
 
     uid: str
     key: str  # namespace/name
@@ -40,6 +42,7 @@ class Bind:
     holds: Holdings = NO_HOLDINGS  # what was chosen for it on the node, to be written with the bind
     written: tuple[str, ...] = ()  # annotations about holdings that it has already: not written by us
     settled: tuple[tuple[str, str], ...] = ()  # class, quota and tenant by which it was judged
+    number: int = 0  # no other bind of this engine has it; 0 = of none
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,7 @@ class PodInfo:
     queued_s: float = 0.0  # when it could first be judged
     since_s: float = 0.0  # of its state
     last_message: str = ""  # what its owner was last told
+    bind: int = 0  # the number of its last bind
     holds: Holdings = NO_HOLDINGS  # what was chosen for it with its node, until the API server says the same
     story: tuple[tuple[float, SchedulingState], ...] = ()  # replaced with every change of the state
     calls: Calls = field(

@@ -18,6 +18,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.observed import OwnedBy
+from cotenant.model.counted import counted
 from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy
 from cotenant.policy.rebalance.migration.arbitration import BUDGET
 from cotenant.policy.rebalance.migration.evictable import EvictionGate
@@ -123,14 +124,15 @@ class RoundLimits:
             (EvictionGate.PER_NAMESPACE, limits.per_namespace, in_namespace, f"of namespace {namespace}"),
         ):
             if gate not in skip and not admits_one_more(limit, moving):
-                return f"{moving} pods {where} are moving, at most {limit} may at a time"
+                pods = counted(moving, f"pod {where} is", f"pods {where} are")
+                return f"{pods} moving, at most {limit} may at a time"
         for limit, moved, where in (
             (limits.round_total, self._total, ""),
             (limits.round_per_node, on_node, f" of {node}"),
             (limits.round_per_namespace, in_namespace, f" of namespace {namespace}"),
         ):
             if not admits_one_more(limit, moved):
-                return f"{moved} pods{where} move in this round, at most {limit} may"
+                return f"{counted(moved, f'pod{where} moves', f'pods{where} move')} in this round, at most {limit} may"
         return ""
 
     def _by_workload(self, entry: PodInfo) -> str:

@@ -14,6 +14,7 @@ class Action(StrEnum):
     LENDING = "lending"
     MOVES = "moves"
     RECOVERY = "recovery"  # on nodes, by their agents: rungs of recovery, and evictions
+    WEIGHTS = "weights"  # of quotas, by a federation's joiner
 
 
 class AutonomyRung(IntEnum):

@@ -13,6 +13,7 @@ from cotenant.engine.apps.run import ReleaseEnd
 from cotenant.engine.apps.stopping import Stop, how_to_start, how_to_stop
 from cotenant.model.apps.objects import ref_of
 from cotenant.model.apps.standing import Obstacle
+from cotenant.model.counted import counted
 from cotenant.model.json_object import JsonObject
 from cotenant.services.apps.carrying import LOOK_S, Carrier
 from cotenant.services.apps.workloads import pods_of
@@ -55,7 +56,7 @@ async def stop(
         owned = await pods_of(carrier.objects, stopping)
         left = sum(not _has_ended(pod) for one in owned for pod in one.pods)
         if left != last:
-            carrier.say(f"{left} pods run")
+            carrier.say(f"{counted(left, 'pod runs', 'pods run')}")
             last = left
         if not left or not waits or time.monotonic() >= until:
             return Stopped(changed, tuple(unstopped), left)
@@ -104,5 +105,6 @@ def _has_ended(pod: JsonObject) -> bool:
 def finished_of(stopped: Stopped, timeout_s: float) -> ReleaseEnd:
     """A stop's result as a run's."""
     if stopped.left:
-        return ReleaseEnd(f"{stopped.left} pods still run after {timeout_s:g} s", stopped.unstopped)
+        left = counted(stopped.left, "pod still runs", "pods still run")
+        return ReleaseEnd(f"{left} after {timeout_s:g} s", stopped.unstopped)
     return ReleaseEnd("some pods cannot be stopped" if stopped.unstopped else "", stopped.unstopped)

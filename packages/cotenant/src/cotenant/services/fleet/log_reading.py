@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from cotenant.drivers.nats.contract import Bus
+from cotenant.model.counted import counted
 from cotenant.model.errors import Transient
 from cotenant.model.fleet.durations import duration_s
 from cotenant.model.fleet.logs import LogPage, ReadLogs, ShownLine
@@ -53,7 +54,7 @@ async def _show(options: BusOptions, name: str, wanted: LogOptions) -> None:
             for line in page.lines:
                 print(_shown(line, wanted))
             if page.missed:
-                print(f"cotenant: {page.missed} lines were dropped before they could be read", file=sys.stderr)
+                print(f"cotenant: {counted(page.missed, 'line')} dropped before they could be read", file=sys.stderr)
             if page.lost > said_lost:
                 print(f"cotenant: {page.lost} gaps: files were truncated or removed unread", file=sys.stderr)
                 said_lost = page.lost

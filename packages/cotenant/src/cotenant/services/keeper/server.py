@@ -103,8 +103,12 @@ class WaitsReader(Protocol):
 
     needs: str
 
-    def read(self, groups: Sequence[str]) -> RunQueueReading:
-        """Counted from when each was first asked for."""
+    def read(self, asker: int, groups: Sequence[str]) -> RunQueueReading:
+        """Counted from when each was first asked for, by whichever asker."""
+        ...
+
+    def left(self, asker: int) -> None:
+        """Nobody waits for the groups of this one any more, unless another asked for them too."""
         ...
 
 
@@ -116,9 +120,12 @@ class NoWaits:
     def __init__(self, needs: str = WANTED) -> None:
         self.needs = needs
 
-    def read(self, groups: Sequence[str]) -> RunQueueReading:
+    def read(self, asker: int, groups: Sequence[str]) -> RunQueueReading:
         """Raises `Unsupported`."""
         raise Unsupported(BLAME, self.needs)
+
+    def left(self, asker: int) -> None:
+        """Nothing is watched."""
 
 
 class NoTriggers:
@@ -162,6 +169,7 @@ class KeeperServer:
         self._connections: set[asyncio.Task[None]] = set()
         self._refusals = RefusalLog()
         self._grants = TriggerAllowance(MAX_TRIGGERS, TRIGGER_EVERY_S)
+        self._accepted_so_far = 0
         self.counts = ConnectionCounts()
 
     async def start(self) -> None:
@@ -198,9 +206,11 @@ class KeeperServer:
         assert connection is not None
         self._connections.add(connection)
         self.counts.open += 1
+        self._accepted_so_far += 1
+        asker = self._accepted_so_far
         try:
             writer.transport.set_write_buffer_limits(high=0)  # drain returns once the kernel has everything
-            await self._serve(reader, writer, Requester(f"uid {user}, pid {pid}", groups_of(pid)))
+            await self._serve(reader, writer, Requester(f"uid {user}, pid {pid}", groups_of(pid)), asker)
         except (asyncio.IncompleteReadError, TimeoutError, ConnectionError):
             self.counts.malformed += 1
         except asyncio.CancelledError:
@@ -208,9 +218,12 @@ class KeeperServer:
         finally:
             self.counts.open -= 1
             self._connections.discard(connection)
+            self._waits.left(asker)
             writer.transport.abort()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, requester: Requester) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, requester: Requester, asker: int
+    ) -> None:
         while True:
             try:
                 async with asyncio.timeout(IDLE_S):
@@ -235,7 +248,7 @@ class KeeperServer:
                 await self._grant(writer, request, requester)
                 continue
             try:
-                reply = await self._answer(request, requester)
+                reply = await self._answer(request, requester, asker)
             except CotenantError as error:
                 reply = wire.refusal(error)
             await _send(writer, reply)
@@ -244,6 +257,7 @@ class KeeperServer:
         self,
         request: wire.Hold | wire.End | wire.ListLeases | wire.ReadKnobs | wire.DescribeKeeper | wire.ReadWaits,
         requester: Requester,
+        asker: int,
     ) -> wire.Reply:
         match request:
             case wire.Hold(knobs=knobs):
@@ -255,7 +269,7 @@ class KeeperServer:
             case wire.DescribeKeeper():
                 return await self._described()
             case wire.ReadWaits(groups=groups):
-                return wire.Waited.of(self._waits.read(groups))
+                return wire.Waited.of(self._waits.read(asker, groups))
             case _:
                 return wire.LeaseList(await self._keeper.leases())
 

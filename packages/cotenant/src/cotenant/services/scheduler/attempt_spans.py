@@ -46,14 +46,14 @@ class AttemptSpans:
 
     def __init__(self, sink: SpanSink) -> None:
         self._sink = sink
-        self._open: dict[str, _Attempt] = {}  # by UID; as many as binds are under way
+        self._open: dict[tuple[str, int], _Attempt] = {}  # by UID and number; as many as binds are under way
 
     def decided(self, instructions: Sequence[Instruction], begun_s: float, ended_s: float) -> None:
         """A round's instructions, with its begin and end."""
         made = [instruction for instruction in instructions if isinstance(instruction, Bind | Unschedulable)]
         for instruction in made:
             if isinstance(instruction, Bind):
-                self._open[instruction.uid] = _Attempt(instruction, begun_s, ended_s, len(made))
+                self._open[instruction.uid, instruction.number] = _Attempt(instruction, begun_s, ended_s, len(made))
             else:
                 trace = DecisionTrace(ROOT, begun_s, ended_s)
                 trace.phase(JUDGE, begun_s, ended_s, {"cotenant.round.pods": len(made)})
@@ -65,15 +65,15 @@ class AttemptSpans:
                 }
                 self._sink.add(trace.finished("unschedulable", said))
 
-    def sending(self, uid: str, now_s: float) -> None:
-        """The bind of this pod is being sent."""
-        attempt = self._open.get(uid)
+    def sending(self, uid: str, now_s: float, number: int) -> None:
+        """This bind of the pod is being sent."""
+        attempt = self._open.get((uid, number))
         if attempt is not None:
             attempt.sent_s = now_s
 
-    def ended(self, uid: str, now_s: float, error: str = "") -> None:
-        """The bind of this pod is answered; `error` says why it failed. A pod without an open attempt is ignored."""
-        attempt = self._open.pop(uid, None)
+    def ended(self, uid: str, now_s: float, number: int, error: str = "") -> None:
+        """This bind of the pod is answered; `error` says why it failed. What has no open attempt is ignored."""
+        attempt = self._open.pop((uid, number), None)
         if attempt is None:
             return
         bind, record = attempt.bind, attempt.bind.record
@@ -102,26 +102,26 @@ class TracedOutcomes:
     def __init__(self, engine: BindOutcomes, spans: AttemptSpans) -> None:
         self._engine, self._spans = engine, spans
 
-    def sending(self, uid: str, now_s: float) -> bool:
+    def sending(self, uid: str, now_s: float, number: int) -> bool:
         """As the engine says; a withdrawn bind ends its attempt."""
-        sends = self._engine.sending(uid, now_s)
+        sends = self._engine.sending(uid, now_s, number)
         if sends:
-            self._spans.sending(uid, now_s)
+            self._spans.sending(uid, now_s, number)
         else:
-            self._spans.ended(uid, now_s, "withdrawn before it was sent")
+            self._spans.ended(uid, now_s, number, "withdrawn before it was sent")
         return sends
 
-    def bound(self, uid: str, now_s: float) -> None:
+    def bound(self, uid: str, now_s: float, number: int) -> None:
         """The pod is bound."""
-        self._engine.bound(uid, now_s)
-        self._spans.ended(uid, now_s)
+        self._engine.bound(uid, now_s, number)
+        self._spans.ended(uid, now_s, number)
 
-    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
+    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True, number: int = 0) -> None:
         """The pod is not bound."""
-        self._engine.bind_failed(uid, why, now_s, retry)
-        self._spans.ended(uid, now_s, why)
+        self._engine.bind_failed(uid, why, now_s, retry, number)
+        self._spans.ended(uid, now_s, number, why)
 
-    def bound_elsewhere(self, seen: ObservedPod, now_s: float) -> None:
+    def bound_elsewhere(self, seen: ObservedPod, now_s: float, number: int) -> None:
         """Another scheduler has bound the pod."""
-        self._engine.bound_elsewhere(seen, now_s)
-        self._spans.ended(seen.uid, now_s, f"bound to {seen.node} by another scheduler")
+        self._engine.bound_elsewhere(seen, now_s, number)
+        self._spans.ended(seen.uid, now_s, number, f"bound to {seen.node} by another scheduler")

@@ -15,6 +15,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod
 
 STRATEGY, USUAL = "--device-strategy", "--usual-gpu-pods"
+ENFORCED = "--only-enforced-gpu-shares"
 _FORM = re.compile(r"(\d{1,3})(?:x(\d{1,3}))?(?::(\d{1,9}))?", re.ASCII)
 
 

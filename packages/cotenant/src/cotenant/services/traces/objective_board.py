@@ -18,6 +18,7 @@ import msgspec
 
 from cotenant.engine.traces.objectives import Tracked, TrackedObjectives
 from cotenant.engine.traces.replicas import ReplicaFigures
+from cotenant.model.counted import counted
 from cotenant.model.traces.objective import Indicator, ObjectiveState, ServiceObjective
 from cotenant.model.traces.spans import SpanSource
 from cotenant.policy.objective.burn import CountedRequests, ObjectiveStanding, burn_rate, unreachable, window_name
@@ -219,7 +220,8 @@ class ObjectiveBoard:
         what = objective.qualified_service + (f" {objective.operation!r}" if objective.operation else "")
         if (closed := self.objectives.closed(objective)) is not None:
             until = time_text(closed.until_s)
-            words = f"the channel {closed.name} is closed until {until}, {closed.spans} spans left out; nothing acts"
+            spans = counted(closed.spans, "span")
+            words = f"the channel {closed.name} is closed until {until}, {spans} left out; nothing acts"
             return "False", "ChannelClosed", words
         instances = self.objectives.channels.of_instances(objective.service_namespace, objective.service)
         shut = ", ".join(f"{channel.name} until {time_text(channel.until_s)}" for channel in instances[:3])

@@ -59,7 +59,7 @@ def test_the_text_says_every_part_in_a_hundred_columns(
     assert "3 of 4 pods (75.0 %)" in text
     assert "we would let wait, too" in text
     assert "pressure (memory, disk, pids)" in text
-    assert "2 binds came when there was none left; 1 pods were more than are remembered" in " ".join(text.split())
+    assert "2 binds came when there was none left; 1 pod was more than are remembered" in " ".join(text.split())
 
 
 def test_json_is_what_was_answered(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,7 +49,7 @@ def test_a_plan_is_printed_within_100_columns(
     for part in (
         "5 nodes, 4 with a current NodeMetric; 40 pods: 2 moves. Nothing was evicted. In the simulation 3",
         "pool p: 1 of 4 nodes overloaded, after the moves 1 (node-0001); 2 underused",
-        "pool q: no node is overloaded; 0 of 1 nodes overloaded",
+        "pool q: no node is overloaded; 0 of 1 node overloaded",
         "2000m 1.5Gi  node-0001  cpu 80 -> 60  node-0002  cpu 10 -> 30",
         "node-0001: use cpu 80.00 % above 65.00 %",
         "node-0001: use of production pods memory 9 % above 8 %",

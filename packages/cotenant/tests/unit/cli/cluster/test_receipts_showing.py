@@ -38,7 +38,7 @@ def test_what_stands_and_what_was_done(capsys: pytest.CaptureFixture[str]) -> No
     assert "cpu 3->1150m, memory limit 4Gi->3Gi" in " ".join(said.split())
     assert "shop/cart: spec.approved: abcdef12 begins it" in said
     assert said.index("2026-01-02") < said.index("2026-01-01")
-    assert "11111111: objective fast burns; 1 pods; allowed by mode act" in said
+    assert "11111111: objective fast burns; 1 pod; allowed by mode act" in said
 
 
 def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:

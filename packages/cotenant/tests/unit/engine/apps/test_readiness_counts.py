@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from cotenant.engine.apps.readiness import standing_of
+from cotenant.model.counted import counted
 from cotenant.model.json_object import JsonObject
 
 FEW = (0, 1, 2, 3)
@@ -25,7 +26,7 @@ def test_a_deployment_is_ready_when_all_are_new_and_available() -> None:
         assert found.wanted == wanted
         # at least so many of the new ones are available, however the old ones are
         assert found.ready == min(updated, max(0, available - old))
-        assert found.reasons == ((f"{old} pods of its former version",) if old else ())
+        assert found.reasons == ((counted(old, "pod") + " of its former version",) if old else ())
         assert not found.failed
 
 
@@ -50,7 +51,7 @@ def test_a_stateful_set_is_ready_when_all_are_and_what_is_to_be_updated_is() -> 
         lacking = max(0, wanted - partition - updated)
         assert (found.ready, found.wanted) == (ready, wanted)
         assert found.is_ready == (ready >= wanted and lacking == 0)
-        assert found.reasons == ((f"{lacking} pods of its former version",) if lacking else ())
+        assert found.reasons == ((counted(lacking, "pod") + " of its former version",) if lacking else ())
         same = standing_of(live("StatefulSet", spec, currentRevision="2", updateRevision="2", **counts))
         by_hand = {"replicas": wanted, "updateStrategy": {"type": "OnDelete"}}
         hand = standing_of(live("StatefulSet", by_hand, currentRevision="1", updateRevision="2", **counts))

@@ -16,8 +16,9 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.knob import Knob, KnobLease, KnobTarget, LeaseAnswer, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
+from cotenant.model.machine.node_metric import Use
 from cotenant.model.machine.node_pod import NodeContainer, NodePodPhase
-from cotenant.model.machine.node_state import NodeState, ServiceHealth
+from cotenant.model.machine.node_state import Allocatable, NodeState, ServiceHealth
 from cotenant.model.machine.verdict import PolicyVerdict
 
 ROOTS = ("pods",)
@@ -611,3 +612,15 @@ def test_validate_detects_a_value_that_is_not_the_plans() -> None:
     entry.value = "11"
     with pytest.raises(Permanent, match="is held at '11', not '10'"):
         one.agent.validate()
+
+
+def test_room_for_pods_is_what_the_cluster_says_else_the_capacity_less_what_is_reserved() -> None:
+    one = node(settings=AgentSettings(roots=ROOTS, reserved_cpu_m=500, reserved_memory_bytes=1 << 20))
+    assert one.agent.room() is None
+    one.tick()
+    host = one.sample().host
+    assert one.agent.room() == Use(1000 * one.cpus - 500, host.memory_total_bytes - (1 << 20))
+    one.agent.allocatable_seen(Allocatable(cpu_m=3000, memory_bytes=1 << 30))
+    assert one.agent.room() == Use(3000, 1 << 30)
+    one.agent.allocatable_seen(None)
+    assert one.agent.room() == Use(1000 * one.cpus - 500, host.memory_total_bytes - (1 << 20))

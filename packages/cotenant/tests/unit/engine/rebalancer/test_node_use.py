@@ -179,6 +179,28 @@ def test_loads_are_by_the_resources_that_thresholds_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("named", "allocatable", "usage", "prod"),
+    [
+        ("cpu", 8000, 4550, 1000),  # as before amplification
+        ("memory", 500, 355, 100),
+        ("pods", 10, 3, 2),
+    ],
+)
+def test_only_what_thresholds_name_is_in_the_loads(named: str, allocatable: int, usage: int, prod: int) -> None:
+    use, cluster = world(replace(SETTINGS, pools=(NodePool("only", Percentages({}, {named: 5})),)))
+    for name, priority in (("web", PROD), ("also", PROD), ("hog", BATCH)):
+        made = Pod(name, "ns", priority_class=priority)
+        cluster.pod_seen(ObservedPod(made, f"u-{name}", "other", 0.0, node="a"), 0.0)
+    use.metric_seen(metric(), 0.0)
+    use.raw_allocatable("a", Use(8000, 500))
+    loads = use.loads([node("a")])
+    assert loads.resources == tuple(sorted({named, "memory"}))  # which thresholds always have
+    at = loads.resources.index(named)
+    found = [int(table[0, at]) for table in (loads.allocatable, loads.usage, loads.prod)]
+    assert found == [allocatable, usage, prod]
+
+
+@pytest.mark.parametrize(
     ("cpu", "memory", "is_over"), [(6000, 0, False), (6001, 0, True), (0, 400, False), (0, 401, True)]
 )
 def test_where_no_use_is_above_a_threshold_nothing_has_to_be_considered(cpu: int, memory: int, is_over: bool) -> None:

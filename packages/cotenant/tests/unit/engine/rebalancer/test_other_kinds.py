@@ -266,7 +266,7 @@ def test_a_node_of_which_one_pod_has_no_other_place_is_not_begun() -> None:
 def test_a_node_is_emptied_over_several_rounds_where_limits_say_so() -> None:
     found = packed(MoveLimits(per_node=1)).plan()
     assert len(found.moves) == 1
-    assert found.kept[0].reason == "in a later round: 1 pods of a are moving, at most 1 may at a time"
+    assert found.kept[0].reason == "in a later round: 1 pod of a is moving, at most 1 may at a time"
 
 
 LOUD = PodEstimate(2.0, GIB, pressure=3.0)

@@ -183,12 +183,12 @@ def test_a_budget_is_used_up_by_the_moves_of_the_plan() -> None:
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        (MoveLimits(per_node=1), "1 pods of a are moving, at most 1 may at a time"),
-        (MoveLimits(globally=1, per_node=None), "1 pods of the cluster are moving, at most 1 may at a time"),
-        (MoveLimits(per_namespace=1), "1 pods of namespace default are moving, at most 1 may at a time"),
-        (MoveLimits(round_total=1), "1 pods move in this round, at most 1 may"),
-        (MoveLimits(round_per_node=1), "1 pods of a move in this round, at most 1 may"),
-        (MoveLimits(round_per_namespace=1), "1 pods of namespace default move in this round, at most 1 may"),
+        (MoveLimits(per_node=1), "1 pod of a is moving, at most 1 may at a time"),
+        (MoveLimits(globally=1, per_node=None), "1 pod of the cluster is moving, at most 1 may at a time"),
+        (MoveLimits(per_namespace=1), "1 pod of namespace default is moving, at most 1 may at a time"),
+        (MoveLimits(round_total=1), "1 pod moves in this round, at most 1 may"),
+        (MoveLimits(round_per_node=1), "1 pod of a moves in this round, at most 1 may"),
+        (MoveLimits(round_per_namespace=1), "1 pod of namespace default moves in this round, at most 1 may"),
     ],
 )
 def test_limits_count_the_moves_of_the_plan(limits: MoveLimits, reason: str) -> None:

@@ -110,7 +110,7 @@ def test_limits_and_a_recent_move_make_it_wait_or_fail() -> None:
     running = MigrationJob("other", "o", PodRef("default", "x", "u-x"), node="a")
     found = world.requests(MigrationJob("j", "j", PodRef("default", "victim"), what_if=True), (running,), NOW)
     assert not found.final
-    assert found.why == "default/victim: 1 pods of the cluster are moving, at most 1 may at a time"
+    assert found.why == "default/victim: 1 pod of the cluster is moving, at most 1 may at a time"
     world.kept["u-victim"] = "it was moved less than an hour ago"
     assert world.ask().why == "default/victim: it was moved less than an hour ago"
 

@@ -137,6 +137,25 @@ def test_a_profile_that_does_not_learn_changes_no_placement() -> None:
     assert world.param(number, Param.SENSITIVITY) == 0.0
 
 
+def test_a_profile_without_measurements_is_written_for_its_problem_alone() -> None:
+    world = World()
+    shop = WorkloadProfile("default/shop", WorkloadRef("Deployment", "shop"), uid="u")
+    world.engine.workload_profile_seen(shop, 0.0)
+    assert world.round(0, loud=False) == []  # no pod of it was measured
+    world.engine.workload_profile_seen(replace(shop, wrong=("spec.workload: no such kind",)), 60.0)
+    (written,) = world.round(1, loud=False)
+    assert (written.key, written.axes, written.pods) == ("default/shop", {}, 0)
+    assert world.round(2, loud=False) == []  # said once
+
+
+def test_a_measured_profile_has_figures_of_its_pods() -> None:
+    world = World()
+    world.engine.workload_profile_seen(WorkloadProfile("default/shop", WorkloadRef("Deployment", "shop"), uid="u"), 0.0)
+    world.pod("a", "shop", "n0")
+    given = [status for minute in range(25) for status in world.round(minute, loud=minute % 2 == 1)]
+    assert isinstance(given[-1].axes[ProfileAxis.CPU].tendency, ProfileFigure)
+
+
 @pytest.mark.slow
 def test_statuses_appear_when_figures_do_and_then_rarely() -> None:
     world = World()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.interference.settings import InterferenceSettings
+from cotenant.policy.interference.settings import MAX_SLICES, InterferenceSettings
 
 
 def test_the_defaults_are_the_published_ones() -> None:
@@ -33,3 +33,11 @@ def test_the_defaults_are_the_published_ones() -> None:
 def test_what_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         InterferenceSettings(**wrong)
+
+
+def test_a_window_holds_a_hundred_and_twenty_samples_and_no_more() -> None:
+    most = {"sample_us": 1_000_000, "every_us": 1_000_000}
+    assert InterferenceSettings(window_us=MAX_SLICES * 1_000_000, **most).window_us == 120_000_000
+    assert InterferenceSettings(window_us=MAX_SLICES * 1_000_000 + 999_999, **most)  # a part of one more
+    with pytest.raises(InvalidInput, match="at most 120 samples, 120000000 us"):
+        InterferenceSettings(window_us=(MAX_SLICES + 1) * 1_000_000, **most)

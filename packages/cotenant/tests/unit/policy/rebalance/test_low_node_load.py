@@ -172,7 +172,7 @@ def test_a_pool_without_a_selector_leaves_out_nodes_that_an_earlier_pool_acted_o
     [
         (([300], [300]), {}, "no node is overloaded"),
         (([900], [400]), {}, "no node is underused"),
-        (([900], [100]), {"number_of_nodes": 1}, "1 nodes are underused, numberOfNodes is 1"),
+        (([900], [100]), {"number_of_nodes": 1}, "1 node is underused, numberOfNodes is 1"),
     ],
 )
 def test_why_nothing_is_examined(uses: Sequence[list[int]], more: dict[str, int], note: str) -> None:

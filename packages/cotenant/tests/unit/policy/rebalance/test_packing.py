@@ -85,5 +85,5 @@ def test_nothing_is_emptied_where_too_few_nodes_are_underused() -> None:
         raise AssertionError
 
     found = empty_nodes([requests("a", 15), requests("b", 50)], {"cpu": 20}, 1, empties, 2)
-    assert found.note == "1 nodes are underused, numberOfNodes is 1"
+    assert found.note == "1 node is underused, numberOfNodes is 1"
     assert empty_nodes([requests("b", 50)], {"cpu": 20}, 0, empties, 2).note == "no node is underused"

@@ -109,7 +109,7 @@ def test_a_stop_that_is_not_waited_for_does_not_fail_by_pods_that_run(shop: Shop
     pod: JsonObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "ownerReferences": [owner]}}
     shop.objects.put(pod, phase="Running")
     assert run(shop.apps.stop("web", How(0.0, waits=False))).failure == ""
-    assert run(shop.apps.stop("web", HOW)).failure == "1 pods still run after 0 s"
+    assert run(shop.apps.stop("web", HOW)).failure == "1 pod still runs after 0 s"
 
 
 def test_a_failed_first_release_is_shown_with_what_may_be_there(shop: Shop) -> None:

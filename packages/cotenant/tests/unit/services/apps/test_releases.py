@@ -342,7 +342,7 @@ def test_a_stop_waits_for_pods_and_says_how_many_are_left() -> None:
     shop.objects.every = ends  # type: ignore[method-assign]
     shop.said.clear()
     assert shop.run(stop(shop.carrier, documents, True, 60.0, False)) == Stopped(0, (), 0)
-    assert shop.said == ["2 pods run", "1 pods run", "0 pods run"]
+    assert shop.said == ["2 pods run", "1 pod runs", "0 pods run"]
 
 
 def test_a_pod_without_a_controller_cannot_be_stopped() -> None:

@@ -68,3 +68,16 @@ def test_the_tables_of_both_sides_agree() -> None:
     assert int(constants["UNMEASURED"], 16) == fleet.UNMEASURED
     assert (constants["NOT_READY"], constants["CORDONED"]) == ("1 << 16", "1 << 17")
     assert (fleet.NOT_READY, fleet.CORDONED) == (1 << 16, 1 << 17)
+
+
+def test_a_number_that_may_be_one_has_a_noun_for_it() -> None:
+    """`{n} {n|pod|pods}`, not `{n} pods`."""
+    verbs = {"has", "is", "was", "waits", "costs"}
+    wrong = {
+        key: english
+        for key, (english, _) in TEXTS.items()
+        for noun in re.findall(r"\{\w+\} (?:[a-z]+ )?([A-Za-z]+s)\b", english)
+        if noun not in verbs and not re.search(r"\{n\} of its ", english)
+    }
+    assert not wrong
+    assert TEXTS["spans.n"] == ["{n} {n|span|spans}", "{n} 个 span"]

@@ -144,7 +144,7 @@ def test_exit_status_and_output(tmp_path: Path, capsys: pytest.CaptureFixture[st
     good.write_text(PROFILE)
     bad.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {koordinator.sh/qosClass: BE}}\nspec: {}\n")
     assert main(["lint", str(good)]) == 0
-    assert "1 objects: 0 refusals" in capsys.readouterr().out
+    assert "1 object: 0 refusals" in capsys.readouterr().out
     assert main(["lint", str(good), str(bad)]) == 1
     assert f"{bad}:3: refused: Pod p:" in capsys.readouterr().out
     assert main(["lint", "--json", str(bad)]) == 1

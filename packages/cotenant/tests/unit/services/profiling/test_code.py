@@ -61,7 +61,7 @@ def test_processes_are_merged_and_the_table_fits(capsys: pytest.CaptureFixture[s
     show_code(found, 1, False)
     shown = capsys.readouterr().out
     assert "40 samples of web-1 (pid 1, 2) in 5 s" in shown
-    assert "1 more frames" in shown
+    assert "1 more frame\n" in shown
     assert "pid 2 lacks" in shown
     assert "\x1b" not in shown
     assert max(len(line) for line in shown.splitlines()) <= 100

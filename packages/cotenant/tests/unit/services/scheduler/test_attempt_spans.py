@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ from cotenant.services.traces import traces_process as traces
 from cotenant.services.traces.client import TraceClient
 
 RECORD = DecisionRecord(pod="shop/web", at_s=100.0, nodes=2, node="a", policy="p")
-WEB = Bind("uid-web", "shop/web", "a", RECORD, waited_s=3.0, attempts=2)
+WEB = Bind("uid-web", "shop/web", "a", RECORD, waited_s=3.0, attempts=2, number=7)
 
 
 class Sink:
@@ -52,16 +53,16 @@ class Engine:
         self.sends = sends
         self.told: list[str] = []
 
-    def sending(self, uid: str, now_s: float) -> bool:
+    def sending(self, uid: str, now_s: float, number: int) -> bool:
         return self.sends
 
-    def bound(self, uid: str, now_s: float) -> None:
+    def bound(self, uid: str, now_s: float, number: int) -> None:
         self.told.append("bound")
 
-    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
+    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True, number: int = 0) -> None:
         self.told.append(f"{why} {retry}")
 
-    def bound_elsewhere(self, seen: ObservedPod, now_s: float) -> None:
+    def bound_elsewhere(self, seen: ObservedPod, now_s: float, number: int) -> None:
         self.told.append(f"seen {seen.uid} on {seen.node}")
 
 
@@ -70,8 +71,8 @@ def test_a_bound_pod_has_a_trace_of_its_phases() -> None:
     spans = AttemptSpans(sink)  # type: ignore[arg-type]
     outcomes = TracedOutcomes(engine, spans)  # type: ignore[arg-type]
     spans.decided((WEB,), 100.0, 100.5)
-    assert outcomes.sending("uid-web", 101.0)
-    outcomes.bound("uid-web", 101.25)
+    assert outcomes.sending("uid-web", 101.0, 7)
+    outcomes.bound("uid-web", 101.25, 7)
     assert engine.told == ["bound"]
     assert sink.times() == {
         "schedule pod": (97.0, 101.25),
@@ -85,7 +86,7 @@ def test_a_bound_pod_has_a_trace_of_its_phases() -> None:
     assert len({span.span_id for span in sink.spans}) == 5
     said = {"k8s.pod.name": "web", "k8s.namespace.name": "shop", "k8s.node.name": "a", "cotenant.result": "scheduled"}
     assert said.items() <= root.attributes.items()
-    outcomes.bound("uid-web", 102.0)  # unknown by now
+    outcomes.bound("uid-web", 102.0, 7)  # unknown by now
     assert len(sink.spans) == 5
 
 
@@ -95,12 +96,28 @@ def test_a_failed_bind_is_an_error_with_its_reason(sends: bool, why: str) -> Non
     spans = AttemptSpans(sink)  # type: ignore[arg-type]
     outcomes = TracedOutcomes(engine, spans)  # type: ignore[arg-type]
     spans.decided((WEB,), 100.0, 100.5)
-    if outcomes.sending("uid-web", 101.0):
-        outcomes.bind_failed("uid-web", why, 102.0, retry=False)
+    if outcomes.sending("uid-web", 101.0, 7):
+        outcomes.bind_failed("uid-web", why, 102.0, retry=False, number=7)
         assert engine.told == ["Conflict False"]
     root = sink.spans[0]
     assert (root.error, root.attributes["cotenant.reason"], root.attributes["cotenant.result"]) == (why, why, "error")
     assert ("bind" in sink.times()) is sends
+
+
+def test_two_binds_of_one_pod_are_two_attempts() -> None:
+    """The first was withdrawn while it waited for a slot, after the second was decided."""
+    sink, engine = Sink(), Engine()
+    spans = AttemptSpans(sink)  # type: ignore[arg-type]
+    spans.decided((WEB,), 100.0, 100.5)
+    spans.decided((replace(WEB, node="b", number=8),), 101.0, 101.5)
+    engine.sends = False
+    outcomes = TracedOutcomes(engine, spans)
+    assert not outcomes.sending("uid-web", 102.0, 7)
+    engine.sends = True
+    assert outcomes.sending("uid-web", 103.0, 8)
+    outcomes.bound("uid-web", 104.0, 8)
+    roots = [span.attributes for span in sink.spans if span.name == "schedule pod"]
+    assert [(said["k8s.node.name"], said["cotenant.result"]) for said in roots] == [("a", "error"), ("b", "scheduled")]
 
 
 def test_a_pod_that_another_scheduler_bound_is_the_engines_to_know() -> None:
@@ -108,7 +125,7 @@ def test_a_pod_that_another_scheduler_bound_is_the_engines_to_know() -> None:
     spans = AttemptSpans(sink)  # type: ignore[arg-type]
     spans.decided((WEB,), 100.0, 100.5)
     seen = ObservedPod(Pod("web", "shop"), "uid-web", "other", 0.0, node="b")
-    TracedOutcomes(engine, spans).bound_elsewhere(seen, 101.0)  # type: ignore[arg-type]
+    TracedOutcomes(engine, spans).bound_elsewhere(seen, 101.0, 7)  # type: ignore[arg-type]
     assert engine.told == ["seen uid-web on b"]
     assert sink.spans[0].attributes["cotenant.reason"] == "bound to b by another scheduler"
 

@@ -147,6 +147,30 @@ def test_a_quota_that_does_not_leave_enough_is_named() -> None:
     assert len(one.why) == 1  # of memory there is enough
 
 
+@pytest.mark.parametrize(
+    ("hard", "used", "said"),
+    [
+        ({"requests.cpu": "1"}, {"requests.cpu": "500m"}, "leaves 0.5 cores of requests.cpu"),
+        ({"cpu": "1"}, {"cpu": "2"}, "leaves 0 cores of cpu"),  # it is over already
+        ({"cpu": "1"}, {}, "leaves 1 cores of cpu"),
+        ({"requests.memory": "1Gi"}, {"requests.memory": "512Mi"}, "leaves 512 MiB of requests.memory"),
+        ({"memory": "1Gi", "requests.memory": "64Gi"}, {"memory": "1Gi"}, ""),  # the longer name counts
+        ({"limits.cpu": "1m", "limits.memory": "1Mi", "pods": "1"}, {"pods": "1"}, ""),  # no limit is recommended
+        ({}, {}, ""),
+    ],
+)
+def test_what_a_quota_leaves_is_read_in_its_unit(hard: dict[str, str], used: dict[str, str], said: str) -> None:
+    small = ContainerSize(100, None, 100 * MIB, None)
+    quota = limits.ResourceQuotaObject(
+        metadata=ObjectMeta(name="q", namespace="ns"), status=limits._QuotaStatus(hard=hard, used=used)
+    )
+    of = cluster(pod("a", app(size=small)), pod("b", app(size=small)), quotas=(quota,))
+    (one,) = asked(of, history(("ns/a",))).recommendations
+    found = [why for why in one.why if why.startswith("ResourceQuota")]
+    assert len(found) == bool(said)
+    assert all(said in why for why in found)
+
+
 def test_different_sizes_of_one_workload_are_said() -> None:
     of = cluster(pod("a", app()), pod("b", app()), pod("c", app(size=ContainerSize(100))))
     (one,) = asked(of, history(("ns/a",))).recommendations

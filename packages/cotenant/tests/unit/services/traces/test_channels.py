@@ -58,7 +58,7 @@ def test_a_closed_service_is_counted_explained_and_opens_by_itself(
         assert (row["spans"], row["leftS"], row["services"]) == (1, 120.0, ["shop/cart"])
         action, reason, message = receiving(one)
         assert (action, reason) == ("observe", "ChannelClosed")
-        assert "1 spans left out" in message
+        assert "1 span left out" in message
         metrics = one.ask("GET", "/metrics")[1].decode()
         assert "cotenant_traces_spans_closed_total 1.0" in metrics
         assert "cotenant_traces_closed_channels 1.0" in metrics

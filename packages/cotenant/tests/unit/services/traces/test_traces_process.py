@@ -111,7 +111,7 @@ def test_the_command_line_shows_what_was_received(running: Running, capsys: pyte
     assert "web" in shown("graph")
     critical = shown("critical", "shop/web")
     assert "80.0" in critical
-    assert "1 requests of shop/web, 100.00 ms each" in critical
+    assert "1 request of shop/web, 100.00 ms each" in critical
     assert "no kept trace has a request of mail" in shown("critical", "mail")
     assert json.loads(shown("list", "--json"))["traces"][0]["spans"] == 3
     page = json.loads(shown("show", f"{1:032x}", "--json"))

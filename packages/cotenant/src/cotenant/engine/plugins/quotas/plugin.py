@@ -176,6 +176,7 @@ class Quotas(Evicting):
             account.accounting.unassign(account)
             self._totals.unassign(account.node, account.uid)
             self._preempting.left(account.quota)
+            self._revoking.left(account.uid)
             account.node = ""
             self._moved()
 

@@ -7,31 +7,30 @@ lower-priority pod of that quota must not take the freed amount. Victims are cho
 chosen, so no node is nominated (quota is not tied to a node). The freed amount is kept by a promise instead: while it
 stands, pods of that quota with lower priority are refused. Pods that are alike preempt together, as many of them as
 evictions can admit. A quota has at most one promise; it ends when its pods are admitted or leave, or after PROMISED_S.
-Where a victim's disruption budget is spent, nobody is evicted: the promise keeps what comes free and says what it
-awaits, whoever is as important and can be helped takes its place, and it is tried again when the budget has room.
-While a pod of the quota is terminating, no further pod is evicted. Pods of the default and the system quota are never
-victims. A Strict gang is chosen only if other pods do not suffice, and is then evicted whole. Only its spare members
-are evicted if a member has too high a priority, is not preemptible or belongs to another quota, or if the disruption
-budgets do not allow evicting the whole gang (refused evictions would leave a part of it). Members scheduled together
-preempt together: in all of their quotas or in none.
-Limits: free room on nodes is not checked; a victim protected by its disruption budget is chosen last; of several that
-one budget lets go one after another, the rest is evicted when it has room again; gang members that are scheduled one by
-one do not preempt here.
+Whoever can do without a pod whose disruption budget is spent does, if whole gangs go instead. Else nobody is evicted:
+the promise keeps what comes free and says what it awaits, whoever is as important and can be helped takes its place,
+and it is tried again when the budget has room. While a pod of the quota is terminating, no further pod is evicted. Pods
+of the default and the system quota are never victims. A Strict gang is chosen only if other pods do not suffice, and is
+then evicted whole. Only its spare members are evicted if a member has too high a priority, is not preemptible or
+belongs to another quota, or if the disruption budgets do not allow evicting the whole gang (refused evictions would
+leave a part of it). Where they allow several gangs one after another only, or a gang and other pods, some go now and
+the rest with the next attempt. Members scheduled together preempt together: in all of their quotas or in none.
+Limits: free room on nodes is not checked; of several pods that one budget lets go one after another, the rest is
+evicted when it has room again; gang members that are scheduled one by one do not preempt here.
 
 Source: Koordinator's elasticquota/preempt.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cotenant.engine.framework.instructions import Evict, Victim
-from cotenant.engine.framework.jobs import PlacedJob
 from cotenant.engine.framework.plugin import PluginHost
 from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts
+from cotenant.engine.plugins.quotas.victims import VictimUnit, asked_by, borne_at_once, candidates
 from cotenant.model.groups.quota import QuotaPod
-from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.quota.headroom import HeadroomRules, LimitKind, shortages
 from cotenant.policy.quota.preemption import preempt
 from cotenant.policy.quota.tree import QuotaTree
@@ -50,6 +49,7 @@ class Promise:
     priority: int
     until_s: float
     victims: Mapping[str, Account]  # by UID
+    gangs: tuple[tuple[str, ...], ...] = ()  # those of them that go as a whole
     together: bool = False  # a gang: it ends with any of them
     awaited: tuple[str, ...] = ()  # namespace/name of pods whose budgets allow no disruption now; nobody is evicted
 
@@ -131,8 +131,8 @@ class QuotaPreempting:
         for books, accounts in lots:
             if self._must_wait(books, accounts):
                 return ()
-            tree, quota, asked = trees[books.tree_id], accounts[0].quota, _sum(accounts)
-            kept = _sum(account for account in accounts if not account.preemptible)
+            tree, quota, asked = trees[books.tree_id], accounts[0].quota, asked_by(accounts)
+            kept = asked_by(account for account in accounts if not account.preemptible)
             if kept and any(s.limit is LimitKind.MINIMUM for s in shortages(tree, quota, kept, False, self._rules)):
                 return ()
             if shortages(tree, quota, asked, True, self._rules):
@@ -150,6 +150,12 @@ class QuotaPreempting:
                 self._behind.update(dict.fromkeys(promise.uids, promise.quota))
             return ()
         found: list[Evict] = []
+        going = [  # in other quotas, and not seen to go yet: the budgets are as before
+            victim
+            for promise in self._of.values()
+            for victim in promise.victims.values()
+            if victim.node and not victim.entry.seen.terminating
+        ]
         for promise in promises:
             before = self._of.get(promise.quota)
             if before is not None:
@@ -157,7 +163,8 @@ class QuotaPreempting:
             if awaited:
                 self._of[promise.quota] = replace(promise, together=together, victims={}, awaited=awaited)
                 continue
-            self._of[promise.quota] = replace(promise, together=together)
+            promise = self._of[promise.quota] = replace(_now(promise, going, host), together=together)
+            going += promise.victims.values()
             what = (
                 f"{name} of the same quota {promise.quota} is more important ({promise.priority}) and does not fit "
                 "beside it"
@@ -199,10 +206,13 @@ class QuotaPreempting:
     ) -> Promise | None:
         quota = accounts[0].quota
         priority = min(account.entry.seen.pod.priority for account in accounts)
-        pods, whole = _candidates(books.members[quota], accounts, priority, host)
+        pods, whole = candidates(books.members[quota], accounts, priority, host)
         preemptible = all(account.preemptible for account in accounts)
-        newcomer = QuotaPod(accounts[0].uid, _sum(accounts), priority, preemptible=preemptible)
-        found = preempt(tree, quota, newcomer, pods, self._rules)
+        newcomer = QuotaPod(accounts[0].uid, asked_by(accounts), priority, preemptible=preemptible)
+        free = [pod for pod in pods if not pod.breaks_budget]
+        found = preempt(tree, quota, newcomer, free, self._rules)
+        if not found.victims:  # only with pods whose budgets are spent: then nobody goes before they may
+            found = preempt(tree, quota, newcomer, pods, self._rules)
         if not found.victims:
             return None
         chosen = found.victims
@@ -214,8 +224,11 @@ class QuotaPreempting:
             others = [pod for pod in chosen if pod.uid not in uids]
             chosen = preempt(without, quota, newcomer, others, self._rules).victims
         uids |= dict.fromkeys(pod.uid for pod in chosen)
+        gangs = tuple(whole[pod.uid] for pod in found.victims if pod.uid in whole)
         victims = {uid: books.members[quota][uid] for uid in uids}
-        return Promise(frozenset(entry.uid for entry in accounts), name, quota, priority, now_s + PROMISED_S, victims)
+        return Promise(
+            frozenset(entry.uid for entry in accounts), name, quota, priority, now_s + PROMISED_S, victims, gangs
+        )
 
     def may_try(self, account: Account) -> bool:
         """Whether the pod may retry preemption after having waited."""
@@ -288,47 +301,6 @@ class QuotaPreempting:
         self._ready.clear()
 
 
-def _candidates(
-    members: Mapping[str, Account], newcomers: Sequence[Account], priority: int, host: PluginHost
-) -> tuple[list[QuotaPod], dict[str, tuple[str, ...]]]:
-    """The possible victims, with a gang evicted whole as one entry; and for each such entry's UID the UIDs of all
-    gang members.
-    """
-    only_its_like = any(newcomer.entry.seen.pod.is_best_effort for newcomer in newcomers)
-    lower = {
-        uid: account
-        for uid, account in members.items()
-        if account.node
-        and account.preemptible
-        and account.entry.seen.pod.priority < priority
-        and (account.entry.seen.pod.is_best_effort or not only_its_like)
-    }
-    own = host.job_of(newcomers[0].entry)
-    pods: list[QuotaPod] = []
-    whole: dict[str, tuple[str, ...]] = {}
-    visited: set[str] = set()
-    for uid, account in lower.items():
-        if uid in visited:
-            continue
-        job = host.job_of(account.entry)
-        if job is None:
-            pods.append(as_quota_pod(account, host.breaks_budget(account.entry)))
-            continue
-        uids = tuple(entry.seen.uid for entry in job.members)
-        visited.update(uids)
-        if own is not None and own.keys == job.keys:
-            continue
-        pods += [
-            as_quota_pod(lower[name], host.breaks_budget(lower[name].entry))
-            for name in uids[: job.spare]
-            if name in lower
-        ]
-        if job.spare < len(uids) and may_go_whole(job, lower, host):
-            whole[uids[-1]] = uids
-            pods.append(as_one([lower[name] for name in uids[job.spare :]]))
-    return pods, whole
-
-
 def _may_evict(newcomer: Account, other: Account) -> bool:
     """By priority, and as on nodes: best-effort work evicts best-effort work only."""
     new, old = newcomer.entry.seen.pod, other.entry.seen.pod
@@ -353,31 +325,10 @@ def _protected(promise: Promise, host: PluginHost) -> tuple[str, ...]:
     )
 
 
-def may_go_whole(job: PlacedJob, among: Mapping[str, Account], host: PluginHost) -> bool:
-    """Whether every member is in `among`, and the disruption budgets allow evicting all of them."""
-    return all(entry.seen.uid in among for entry in job.members) and host.bears(job.members)
-
-
-def as_one(accounts: Sequence[Account]) -> QuotaPod:
-    """Pods of a gang, lowest priority first, as one entry with the UID of the last."""
-    pods = [as_quota_pod(account) for account in accounts]
-    return QuotaPod(
-        pods[-1].uid,
-        _sum(accounts),
-        max(pod.priority for pod in pods),
-        min(pod.started_us for pod in pods),
-        all(pod.preemptible for pod in pods),
-        is_gang=True,
-    )
-
-
-def _sum(accounts: Iterable[Account]) -> Amounts:
-    return sum((account.asked for account in accounts), NOTHING)
-
-
-def as_quota_pod(account: Account, breaks_budget: bool = False) -> QuotaPod:
-    """A pod as input to the quota arithmetic. A pod that has not started uses its creation time."""
-    seen = account.entry.seen
-    started = seen.started_s if seen.started_s == seen.started_s else seen.created_s
-    started_us = int(started * 1e6) if started == started else 0
-    return QuotaPod(account.uid, account.asked, seen.pod.priority, started_us, account.preemptible, breaks_budget)
+def _now(promise: Promise, going: Sequence[Account], host: PluginHost) -> Promise:
+    """The promise with the victims that may go at once; the others wait for the next attempt."""
+    singles = set(promise.victims).difference(*promise.gangs)
+    units = [VictimUnit([promise.victims[uid] for uid in gang], True) for gang in promise.gangs]
+    units += [VictimUnit([victim]) for uid, victim in promise.victims.items() if uid in singles]
+    found = {account.uid for unit in borne_at_once(units, going, host) for account in unit.accounts}
+    return replace(promise, victims={uid: victim for uid, victim in promise.victims.items() if uid in found})

@@ -24,8 +24,8 @@ from cotenant.engine.framework.instructions import Evict, Victim
 from cotenant.engine.framework.jobs import PlacedJob
 from cotenant.engine.framework.plugin import PluginHost
 from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts, gang_of
-from cotenant.engine.plugins.quotas.preemption import as_quota_pod, may_go_whole
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
+from cotenant.engine.plugins.quotas.victims import VictimUnit, as_quota_pod, borne_at_once, may_go_whole
 from cotenant.engine.plugins.quotas.waiting import fits, jobs_waiting, who_waits
 from cotenant.model.groups.quota import QuotaPod
 from cotenant.model.resources import NOTHING, Amounts, format_amount
@@ -85,6 +85,10 @@ class Revoking:
         """Whether the pod was recently chosen for eviction."""
         return uid in self._leaving
 
+    def left(self, uid: str) -> None:
+        """Record that a pod was unassigned: it has gone, or gave its node back before it was bound."""
+        self._leaving.pop(uid, None)
+
     def clear(self) -> None:
         """Forget all pods."""
         self._leaving.clear()
@@ -131,9 +135,26 @@ class Revoking:
         return tuple(found), max(now_s, min(since_s, default=now_s) + self._settings.revoke_after_s)
 
     def _revoke(self, books: TreeAccounts, due: Sequence[str], now_s: float, host: PluginHost) -> list[Evict]:
-        evictions = []
-        for eviction, accounts in self._planned(books, due, host):
-            for account in accounts:
+        evictions, planned = [], self._planned(books, due, host)
+        units: dict[str, list[Account]] = {}
+        of: dict[str, _Eviction] = {}
+        gangs: set[str] = set()
+        for eviction, accounts in planned:
+            gang = host.job_of(accounts[0].entry)
+            key = gang.name if gang is not None else eviction.job.key
+            units.setdefault(key, []).extend(accounts)
+            of |= {account.uid: eviction for account in accounts}
+            gangs |= {key} if eviction.job.is_gang else set()
+        chosen = [VictimUnit(accounts, key in gangs) for key, accounts in units.items()]
+        going = [
+            account
+            for members in books.members.values()
+            for account in members.values()
+            if account.uid in self._leaving and account.node and not account.entry.seen.terminating
+        ]
+        for unit in borne_at_once(chosen, going, host):
+            for account in unit.accounts:
+                eviction = of[account.uid]
                 self._leaving[account.uid] = now_s + max(LEAVING_S, self._settings.revoke_after_s)
                 message = f"{self._overuse_text(books, eviction.job.quota)}; {eviction.why}"
                 evictions.append(Evict(Victim(account.uid, account.entry.seen.pod.key, account.node), REASON, message))

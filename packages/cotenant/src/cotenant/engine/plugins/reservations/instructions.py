@@ -44,7 +44,7 @@ class ReservationStatus:
 @dataclass(frozen=True, slots=True)
 class ReserveNode:
     """Write the node that was found for a reservation. Report as for a bind: `Cluster.sending`, then `bound` or
-    `bind_failed`.
+    `bind_failed`, with its `number`.
     """
 
     key: str  # the reservation's name
@@ -57,6 +57,7 @@ class ReserveNode:
         NO_HOLDINGS  # what its annotations have; None = unknown, an earlier write may have changed them
     )
     takes: tuple[CurrentOwner, ...] = ()  # running pods that become its owners: to be annotated before the status
+    number: int = 0  # of the bind of its stand-in
     kind: str = KIND
 
 

@@ -77,4 +77,5 @@ def _reserve(record: ReservationRecord, bind: Bind, now_s: float) -> ReserveNode
     has = None if record.decided_before else record.reservation.holds
     record.decided_before = True
     takes = tuple(owner_of(entry) for entry in record.taken.values())
-    return ReserveNode(record.reservation.name, bind.uid, bind.node, granted, bind.record, bind.holds, has, takes)
+    name = record.reservation.name
+    return ReserveNode(name, bind.uid, bind.node, granted, bind.record, bind.holds, has, takes, bind.number)

@@ -23,6 +23,7 @@ from typing import Protocol
 import numpy as np
 
 from cotenant.model.arrays import Int, Mask
+from cotenant.model.counted import counted
 from cotenant.model.resources import PODS_NAME
 from cotenant.policy.rebalance.loads.detector import Detectors
 from cotenant.policy.rebalance.loads.order import LoadPod, node_score, sorted_pods
@@ -208,7 +209,7 @@ class LowNodeLoad:
         ):
             return "no node is underused"
         if low <= self._number_of_nodes:
-            return f"{low} nodes are underused, numberOfNodes is {self._number_of_nodes}"
+            return f"{counted(low, 'node is', 'nodes are')} underused, numberOfNodes is {self._number_of_nodes}"
         return ""
 
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from cotenant.model.counted import counted
+
 
 @dataclass(frozen=True, slots=True)
 class NodeRequests:
@@ -60,7 +62,8 @@ def empty_nodes(
     if not low:
         return EmptyResult((), (), "no node is underused")
     if len(low) <= number_of_nodes:
-        return EmptyResult(names, (), f"{len(low)} nodes are underused, numberOfNodes is {number_of_nodes}")
+        few = counted(len(low), "node is", "nodes are")
+        return EmptyResult(names, (), f"{few} underused, numberOfNodes is {number_of_nodes}")
     kept = {node.name for node in nodes if node.open}
     received: set[str] = set()
     emptied: list[str] = []

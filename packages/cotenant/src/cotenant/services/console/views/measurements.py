@@ -22,6 +22,7 @@ import msgspec
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Forbidden, NotFound, Unavailable
 from cotenant.drivers.kube.kinds.kind import Quantities
+from cotenant.model.counted import counted
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.quantities import parse_quantity
@@ -114,7 +115,8 @@ class FleetMeasurements:
         """What is wrong with NodeMetrics; empty where nothing is."""
         nodes = self._fleet.nodes
         silent = sum(name in nodes and nodes[name].node.ready for name in self._old)
-        return f"the NodeMetrics of {silent} of {len(nodes)} nodes were not renewed in time" if silent else ""
+        all_nodes = counted(len(nodes), "node")
+        return f"the NodeMetrics of {silent} of {all_nodes} were not renewed in time" if silent else ""
 
     def _say(self, why: str) -> None:
         if why:

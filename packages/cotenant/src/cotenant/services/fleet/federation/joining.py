@@ -3,6 +3,8 @@ are in force.
 
 Whatever fails, the next period tries again: no bus, no hub, no API server. Without an answer the weights that stand
 expire, and are given back; so they are when the process ends by a signal. Nothing else of the cluster is written.
+Autonomy objects are read before each write: where they hold weights back, what stands stays, and is still given back
+once it expires. While they cannot be read, those that were read last count; before the first time, nothing is weighed.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import contextlib
 import logging
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +23,16 @@ import numpy as np
 
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
-from cotenant.drivers.kube.client.errors import Conflict, NotFound
+from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound
+from cotenant.drivers.kube.kinds.custom.autonomy import AUTONOMIES, read_autonomy
 from cotenant.drivers.kube.kinds.custom.elastic_quota import place_of, weight_text
 from cotenant.drivers.nats.client import BusAccess, NatsBus, connect
 from cotenant.drivers.nats.contract import Bus
 from cotenant.drivers.nats.keys import kept_seed, public_key
+from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.federation.hub import FederationWeights
 from cotenant.engine.federation.joined import Joined, KeptWeight, WeighedQuota, WriteWeight, writes
+from cotenant.model.autonomy.autonomy import Action, Autonomy
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.groups.quota import FEDERATION, SHARED_WEIGHT
 from cotenant.policy.federation.noise import Stated
@@ -73,6 +79,8 @@ class Joiner:
         self._stated = Stated(self._epsilon_milli, rng)
         self.joined = Joined(options.cluster)
         self.bus: Bus | None = None
+        self._autonomy: Sequence[Autonomy] | None = None  # as last read; None = not yet
+        self._held_back: dict[str, str] = {}  # as last logged
 
     async def step(self) -> None:
         """One period."""
@@ -126,6 +134,7 @@ class Joiner:
 
     async def _apply(self, quotas: tuple[WeighedQuota, ...]) -> None:
         wanted = writes(quotas, self.joined.in_force(_now_ms()))
+        wanted = await self._allowed(wanted)
         try:
             written = await _write(self._client, wanted)
         except CotenantError as error:
@@ -134,6 +143,28 @@ class Joiner:
         if written:
             back = sum(write.weight is None for write in wanted)
             _log.info("%d weights written, %d of them given back", written, back)
+
+    async def _allowed(self, wanted: list[WriteWeight]) -> list[WriteWeight]:
+        """Without those that the cluster's Autonomy objects hold back now; to give back is always allowed."""
+        weighed = {place_of(write.key)[1] for write in wanted if write.weight is not None}
+        held = await self._held(weighed) if weighed else {}
+        if held != self._held_back:
+            self._held_back = held
+            for namespace, why in sorted(held.items()):
+                _log.warning("quotas in namespace %s are not weighed: %s", namespace, why)
+        return [write for write in wanted if write.weight is None or place_of(write.key)[1] not in held]
+
+    async def _held(self, namespaces: set[str]) -> dict[str, str]:
+        try:
+            self._autonomy = [read_autonomy(found) for found in await self._client.all_of(AUTONOMIES)]
+        except (NotFound, Forbidden):
+            self._autonomy = ()  # there are none, or they are not for this process
+        except CotenantError as error:
+            _log.warning("Autonomy objects cannot be read: %s", error)
+        permissions = Permissions(lambda: self._autonomy is not None)
+        for found in self._autonomy or ():
+            permissions.seen(found)
+        return permissions.held(Action.WEIGHTS, namespaces, time.time())
 
 
 def _statable(found: ReadCluster) -> list[TenantSums]:

@@ -55,21 +55,23 @@ _log = logging.getLogger(__name__)
 
 
 class BindOutcomes(Protocol):
-    """The engine, as far as binds are reported to it. Times are those of the process's clock."""
+    """The engine, as far as binds are reported to it, each by its pod's UID and its number. Times are those of the
+    process's clock.
+    """
 
-    def sending(self, uid: str, now_s: float) -> bool:
+    def sending(self, uid: str, now_s: float, number: int) -> bool:
         """The bind is about to be sent. False = it was withdrawn meanwhile, do not send it."""
         ...
 
-    def bound(self, uid: str, now_s: float) -> None:
+    def bound(self, uid: str, now_s: float, number: int) -> None:
         """The pod is bound to the node that the engine chose."""
         ...
 
-    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
+    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True, number: int = 0) -> None:
         """The pod is not bound. `retry` False = that pod no longer exists."""
         ...
 
-    def bound_elsewhere(self, seen: ObservedPod, now_s: float) -> None:
+    def bound_elsewhere(self, seen: ObservedPod, now_s: float, number: int) -> None:
         """A request found the pod on another node."""
         ...
 
@@ -161,7 +163,10 @@ class Binder:
     def withhold(self, why: str) -> None:
         """Report every bind that was not sent as failed."""
         while self._waiting:
-            self._outcomes.bind_failed(self._waiting.popleft().uid, why, self._now())
+            self._not_bound(self._waiting.popleft(), why)
+
+    def _not_bound(self, bind: Bind, why: str, retry: bool = True) -> None:
+        self._outcomes.bind_failed(bind.uid, why, self._now(), retry, bind.number)
 
     async def _work(self) -> None:
         while True:
@@ -170,7 +175,7 @@ class Binder:
                 continue  # withheld meanwhile
             bind = self._waiting.popleft()
             if not self._may_bind():
-                self._outcomes.bind_failed(bind.uid, "not leading", self._now())
+                self._not_bound(bind, "not leading")
                 continue
             if bind.claims or bind.holds.claims:
                 self._beside(self._with_claims(bind))
@@ -178,7 +183,7 @@ class Binder:
             await self._guarded(bind)
 
     async def _with_claims(self, bind: Bind) -> None:
-        if not self._outcomes.sending(bind.uid, self._now()):
+        if not self._outcomes.sending(bind.uid, self._now(), bind.number):
             return
         try:
             if bind.claims:
@@ -203,15 +208,14 @@ class Binder:
         except Exception:  # an error with one pod must not end the others' binds
             self._metrics.loop_errors.inc()
             _log.exception("bind of %s", bind.key)
-            self._outcomes.bind_failed(bind.uid, "unforeseen error", self._now())
+            self._not_bound(bind, "unforeseen error")
         finally:
             self.under_way -= 1
             self._changed()
 
     async def _bind(self, bind: Bind, sent: bool) -> None:
-        outcomes, now = self._outcomes, self._now
-        begun_s = now()
-        if not sent and not outcomes.sending(bind.uid, begun_s):
+        begun_s = self._now()
+        if not sent and not self._outcomes.sending(bind.uid, begun_s, bind.number):
             return  # withdrawn meanwhile
         namespace, _, name = bind.key.partition("/")
         annotations = {DECISION: written(bind.record, bind.waited_s, bind.attempts)}
@@ -225,7 +229,7 @@ class Binder:
         while True:
             if self._version_of is not None:  # no wait between these two: what is sent late has an old version
                 if not self._may_bind():
-                    outcomes.bind_failed(bind.uid, "not leading", now())
+                    self._not_bound(bind, "not leading")
                     return
                 version = version or self._version_of(bind.key, bind.uid)
             try:
@@ -235,7 +239,7 @@ class Binder:
                 else:
                     await self._client.bind(namespace, name, bind.uid, bind.node, annotations, resource_version=version)
             except NotFound:
-                outcomes.bind_failed(bind.uid, "pod not found", now(), retry=False)
+                self._not_bound(bind, "pod not found", retry=False)
                 self._metrics.error.inc()
             except Conflict as error:
                 looks += 1
@@ -247,7 +251,7 @@ class Binder:
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                 if not self._may_bind():
                     raise
-                begun_s = now()
+                begun_s = self._now()
                 continue
             except Unavailable as error:
                 if not error.maybe_done:
@@ -263,7 +267,7 @@ class Binder:
 
     def _done(self, bind: Bind, begun_s: float) -> None:
         metrics, now_s = self._metrics, self._now()
-        self._outcomes.bound(bind.uid, now_s)
+        self._outcomes.bound(bind.uid, now_s, bind.number)
         metrics.scheduled.inc()
         metrics.binding_duration.observe(max(0.0, now_s - begun_s))
         metrics.attempt_duration.observe(max(0.0, now_s - bind.record.at_s))
@@ -284,7 +288,7 @@ class Binder:
                 pod = await self._client.get(PODS, namespace, name)
                 break
             except NotFound:
-                self._outcomes.bind_failed(bind.uid, "pod not found", self._now(), retry=False)
+                self._not_bound(bind, "pod not found", retry=False)
                 return ""
             except Transient as failure:
                 _log.warning("bind of %s to %s: %s; then %s; asking again", bind.key, bind.node, error, failure)
@@ -292,13 +296,13 @@ class Binder:
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         seen = self._reader.pod(pod)
         if seen.uid != bind.uid:
-            self._outcomes.bind_failed(bind.uid, "another pod of that name", self._now(), retry=False)
+            self._not_bound(bind, "another pod of that name", retry=False)
         elif seen.node == bind.node:
-            self._outcomes.bound(bind.uid, self._now())
+            self._outcomes.bound(bind.uid, self._now(), bind.number)
             self._metrics.scheduled.inc()
             self._statuses.scheduled(bind)
         elif seen.node:
-            self._outcomes.bound_elsewhere(seen, self._now())
+            self._outcomes.bound_elsewhere(seen, self._now(), bind.number)
         elif again and not seen.gates and not seen.terminating:
             return pod.metadata.resource_version or ""
         else:
@@ -320,7 +324,7 @@ class Binder:
 
     def _report(self, bind: Bind, why: str, kind: str) -> None:
         self._metrics.error.inc()
-        self._outcomes.bind_failed(bind.uid, kind, self._now())
+        self._not_bound(bind, kind)
         self._statuses.failed(bind.uid, bind.key, f"binding to {bind.node}: {why}")
         _log.warning("bind of %s to %s: %s", bind.key, bind.node, why)
 

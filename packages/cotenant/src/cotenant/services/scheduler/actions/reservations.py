@@ -88,7 +88,7 @@ class Reserver:
         try:
             if not self._may_write():
                 self._failed(reserve, "not leading")
-            elif self._cluster.sending(reserve.uid, self._now()):
+            elif self._cluster.sending(reserve.uid, self._now(), reserve.number):
                 await self._write(reserve)
         except CotenantError as error:
             self._failed(reserve, str(error), type(error).__name__)
@@ -108,13 +108,13 @@ class Reserver:
             await write_status(self._client, reserve.status)
         except (NotFound, Conflict):
             # gone, or another has its name: the watch reports it
-            self._cluster.bind_failed(reserve.uid, "reservation not found", self._now(), retry=False)
+            self._not_reserved(reserve, "reservation not found", retry=False)
         except Unavailable as error:
             if not error.maybe_done:
                 raise
             await self._look(reserve, str(error))
         else:
-            self._cluster.bound(reserve.uid, self._now())
+            self._cluster.bound(reserve.uid, self._now(), reserve.number)
 
     async def _take(self, reserve: ReserveNode, pod: CurrentOwner) -> None:
         """Name the reservation on a running pod that becomes its owner. Raises as `Client.patch`: then the
@@ -136,17 +136,20 @@ class Reserver:
                 found = self._reader.read(await self._client.get(RESERVATIONS, "", reserve.key))
                 break
             except NotFound:
-                self._cluster.bind_failed(reserve.uid, "reservation not found", self._now(), retry=False)
+                self._not_reserved(reserve, "reservation not found", retry=False)
                 return
             except Transient as error:
                 _log.warning("reservation %s on %s: %s; then %s; asking again", reserve.key, reserve.node, why, error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         if found.uid == reserve.uid and found.node == reserve.node:
-            self._cluster.bound(reserve.uid, self._now())
+            self._cluster.bound(reserve.uid, self._now(), reserve.number)
         else:
             self._failed(reserve, why, "Unavailable")
 
     def _failed(self, reserve: ReserveNode, why: str, kind: str = "") -> None:
         _log.warning("reservation %s on %s: %s", reserve.key, reserve.node, why)
-        self._cluster.bind_failed(reserve.uid, kind or why, self._now())
+        self._not_reserved(reserve, kind or why)
+
+    def _not_reserved(self, reserve: ReserveNode, why: str, retry: bool = True) -> None:
+        self._cluster.bind_failed(reserve.uid, why, self._now(), retry, reserve.number)

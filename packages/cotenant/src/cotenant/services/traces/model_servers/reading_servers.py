@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from cotenant.drivers.modelserver.access import ScrapeAccess
 from cotenant.engine.traces.objectives import TrackedObjectives
 from cotenant.engine.traces.server_counts import ServerCounts
 from cotenant.engine.traces.server_objectives import ServerObjectives
@@ -27,7 +28,7 @@ _AT_ONCE = 8  # answers that are read and parsed at one time: each up to 8 MiB
 _AT_ONCE_OF_ONE = 4  # of one namespace
 _log = logging.getLogger(__name__)
 
-Read = Callable[[str], Awaitable[ModelServerReading]]
+Read = Callable[[str, ScrapeAccess], Awaitable[ModelServerReading]]
 
 
 class ModelServers(Collector):
@@ -102,7 +103,7 @@ class ModelServers(Collector):
         outcome, why = "read", ""
         try:
             async with self._room_of(server), self._room:
-                reading = await self._read(server.url)
+                reading = await self._read(server.url, server.access)
             now_s = self._now()
             self._last[server.url] = reading
             new = self._counts.take(server.url, reading, now_s)

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from cotenant.drivers.http.trust import TlsTrust
+from cotenant.drivers.modelserver.access import ScrapeAccess
 from cotenant.model.document import read_struct
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.spans import SpanSource
@@ -24,13 +26,21 @@ OPTION = "--model-servers"
 _MAX_FILE_BYTES = 1 << 20
 
 
-class ModelServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ModelServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """One replica. `service` is NAMESPACE/NAME; without `pod` no node can act for it."""
 
     service: str
     url: str
     pod: str = ""
     node: str = ""
+    ca_file: str = ""
+    token_file: str = ""
+    server_name: str = ""
+
+    @property
+    def access(self) -> ScrapeAccess:
+        """How it is reached."""
+        return _access(self)
 
     @property
     def source(self) -> SpanSource:
@@ -40,7 +50,7 @@ class ModelServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return SpanSource(name, namespace, pod, host=self.node, pod_namespace=namespace, sender=namespace)
 
 
-class ServingPods(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ServingPods(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The pods with all of these labels, in the namespace of `service`, serve it on this port and path."""
 
     service: str
@@ -48,6 +58,9 @@ class ServingPods(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: int
     path: str = "/metrics"
     scheme: Literal["http", "https"] = "http"
+    ca_file: str = ""
+    token_file: str = ""
+    server_name: str = ""
 
     @property
     def namespace(self) -> str:
@@ -62,6 +75,10 @@ class ServingPods(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The URL of a replica with this address."""
         host = f"[{address}]" if ":" in address else address
         return f"{self.scheme}://{host}:{self.port}{self.path}"
+
+    def server(self, address: str, pod: str, node: str) -> ModelServer:
+        """The replica with this address."""
+        return ModelServer(self.service, self.at(address), pod, node, self.ca_file, self.token_file, self.server_name)
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,7 +103,10 @@ def read_model_servers(path: Path) -> ModelServerFile:
         text = path.read_bytes() if path.stat().st_size <= _MAX_FILE_BYTES else b""
     except OSError as error:
         raise InvalidInput(OPTION, str(path), str(error.strerror or error)) from None
-    expected = "servers: a list of service, url, pod and node; pods: one of service, labels, port, path and scheme"
+    expected = (
+        "servers: a list of service, url, pod and node; pods: one of service, labels, port, path and scheme; "
+        "both with caFile, tokenFile and serverName"
+    )
     found = read_struct(_File, text, f"{OPTION} {path}", expected)
     if not 1 <= len(found.servers) + len(found.pods) <= MAX_SERVERS:
         raise InvalidInput(OPTION, f"{len(found.servers)} servers, {len(found.pods)} pods", f"1 to {MAX_SERVERS}")
@@ -106,4 +126,28 @@ def read_model_servers(path: Path) -> ModelServerFile:
             raise InvalidInput(f"{OPTION}: port", pods.port, "1 to 65535")
         if not pods.path.startswith("/") or split_url(pods.at("10.0.0.1")) is None:
             raise InvalidInput(f"{OPTION}: path", pods.path, "a path such as /metrics")
+    for server in found.servers:
+        _check_access(server, server.url)
+    for pods in found.pods:
+        _check_access(pods, pods.at("10.0.0.1"))
     return ModelServerFile(tuple(found.servers), tuple(found.pods))
+
+
+def _access(of: ModelServer | ServingPods) -> ScrapeAccess:
+    return ScrapeAccess(
+        Path(of.ca_file) if of.ca_file else None, Path(of.token_file) if of.token_file else None, of.server_name
+    )
+
+
+def _check_access(of: ModelServer | ServingPods, url: str) -> None:
+    """Raises `InvalidInput` for files that cannot be read, and for what would have no effect or give a token away."""
+    for field, value in (("caFile", of.ca_file), ("serverName", of.server_name), ("tokenFile", of.token_file)):
+        if value and not url.startswith("https://"):
+            hint = "without TLS anybody on the way could read a token" if field == "tokenFile" else ""
+            raise InvalidInput(f"{OPTION}: {field}", value, "with https only", hint)
+    access = _access(of)
+    try:
+        TlsTrust(access.ca_file, "caFile").context()
+        access.token()
+    except InvalidInput as error:
+        raise error.of(OPTION) from None

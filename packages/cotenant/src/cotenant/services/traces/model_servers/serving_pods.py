@@ -119,7 +119,7 @@ class FoundServers(Collector):
 def _served(pod: ServingPod, all_pods: Sequence[ServingPods]) -> Iterator[ModelServer]:
     for pods in all_pods:
         if pods.namespace == pod.namespace and pods.selects(pod.labels):
-            yield ModelServer(pods.service, pods.at(pod.address), pod.name, pod.node)
+            yield pods.server(pod.address, pod.name, pod.node)
 
 
 def _place(server: ModelServer) -> tuple[str, str]:

@@ -153,6 +153,50 @@ def test_a_gang_whose_budget_does_not_bear_all_of_it_is_not_touched() -> None:
         assert evicted(world.go()) == gone
 
 
+def allow(world: World, disruptions: int) -> None:
+    """Of those labelled `train`."""
+    world.cluster.budget_seen(DisruptionBudget("work", "b", LabelSelector.of({"app": "train"}), disruptions))
+
+
+TRAIN = {"labels": {"app": "train"}}
+
+
+def test_a_gang_goes_where_else_only_a_pod_could_whose_budget_is_spent() -> None:
+    world = world_of(*gang("g", 2, "a", cores=1), pod("lone", 2, "a", **TRAIN))
+    allow(world, 0)
+    world.create(pod("vip", 2, "a", priority=9))
+    given = world.go()
+    assert evicted(given) == ["g0", "g1"]
+    world.evict(given)
+    assert bound(world.go(1.0)) == ["vip"]
+
+
+def test_gangs_that_one_budget_lets_go_one_after_another_go_so() -> None:
+    """Both at once would leave a part of one of them."""
+    world = world_of(*gang("g", 2, "a", cores=1, **TRAIN), *gang("h", 2, "a", cores=1, **TRAIN))
+    allow(world, 2)
+    world.create(pod("vip", 4, "a", priority=9))
+    first = world.go()
+    assert len({name[0] for name in evicted(first)}) == 1
+    assert len(evicted(first)) == 2
+    allow(world, 0)
+    world.evict(first)
+    assert evicted(world.go(70.0)) == []
+    allow(world, 2)
+    second = world.go(70.0)
+    assert sorted([*evicted(first), *evicted(second)]) == ["g0", "g1", "h0", "h1"]
+    world.evict(second)
+    assert bound(world.go(30.0)) == ["vip"]
+
+
+def test_gangs_of_two_quotas_under_one_budget_do_not_go_in_one_round() -> None:
+    world = world_of(*gang("g", 2, "a", cores=2, **TRAIN), *gang("h", 2, "b", cores=5, **TRAIN))
+    allow(world, 2)
+    world.create(pod("vip", 4, "a", priority=9), pod("other", 10, "b", priority=9))
+    given = world.go()
+    assert len({name[0] for name in evicted(given)}) == 1
+
+
 # ---- what is taken back between quotas
 
 
@@ -196,3 +240,12 @@ def test_nor_where_its_budget_would_keep_a_part_of_it() -> None:
     world = lent(*gang("g", 2, "a", cores=5, labels={"app": "train"}))
     world.cluster.budget_seen(DisruptionBudget("work", "b", LabelSelector.of({"app": "train"}), 1))
     assert taken_back(world) == []
+
+
+def test_nor_two_that_one_budget_lets_go_one_after_another_only() -> None:
+    world = lent(*gang("g", 2, "a", cores=2, **TRAIN), *gang("h", 2, "a", cores=3, **TRAIN), owed=10)
+    allow(world, 2)
+    first = taken_back(world, 10)
+    assert len({name[0] for name in first}) == 1
+    world.delete(*first)
+    assert sorted([*first, *evicted(world.go(60.0))]) == ["g0", "g1", "h0", "h1"]

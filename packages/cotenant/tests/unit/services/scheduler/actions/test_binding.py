@@ -34,7 +34,9 @@ from cotenant.services.scheduler.metrics import SchedulerMetrics
 
 POD = "/api/v1/namespaces/shop/pods/web"
 BIND, LOOK = ("POST", f"{POD}/binding"), ("GET", POD)
-WEB = Bind("uid-web", "shop/web", "a", DecisionRecord(pod="shop/web", at_s=0.0, nodes=2, node="a", policy="p"))
+WEB = Bind(
+    "uid-web", "shop/web", "a", DecisionRecord(pod="shop/web", at_s=0.0, nodes=2, node="a", policy="p"), number=7
+)
 
 BOUND = ("bound", "uid-web")
 GONE = ("failed", "uid-web", "pod not found", False)
@@ -63,22 +65,26 @@ AWAY = refusal(503, "shutting down", "ServiceUnavailable", "9")
 
 
 class Engine:
-    """Records what it is told."""
+    """Records what it is told, each time of this very bind."""
 
     def __init__(self, is_withdrawn: bool = False) -> None:
         self.told: list[tuple[object, ...]] = []
         self._is_withdrawn = is_withdrawn
 
-    def sending(self, uid: str, now_s: float) -> bool:
+    def sending(self, uid: str, now_s: float, number: int) -> bool:
+        assert number == WEB.number
         return not self._is_withdrawn
 
-    def bound(self, uid: str, now_s: float) -> None:
+    def bound(self, uid: str, now_s: float, number: int) -> None:
+        assert number == WEB.number
         self.told.append(("bound", uid))
 
-    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
+    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True, number: int = 0) -> None:
+        assert number == WEB.number
         self.told.append(("failed", uid, why, retry))
 
-    def bound_elsewhere(self, seen: ObservedPod, now_s: float) -> None:
+    def bound_elsewhere(self, seen: ObservedPod, now_s: float, number: int) -> None:
+        assert number == WEB.number
         self.told.append(("seen", seen.uid, seen.node))
 
 

@@ -16,6 +16,7 @@ from tests.fakes.servers.trace_process import Running
 from tests.fakes.waiting import becomes
 
 from cotenant.cli.main import main
+from cotenant.drivers.modelserver.access import ScrapeAccess
 from cotenant.drivers.modelserver.exposition import read_exposition
 from cotenant.engine.traces.objectives import TrackedObjectives
 from cotenant.engine.traces.operations import Operations
@@ -54,7 +55,7 @@ class World:
         self.board = ObjectiveBoard(self.objectives, lambda: self.now_s)
         self.servers = ModelServers((SERVER,), self.read, self.objectives, lambda: self.now_s, self.sleep)
 
-    async def read(self, url: str) -> ModelServerReading:
+    async def read(self, url: str, access: ScrapeAccess) -> ModelServerReading:
         self.asked.append(url)
         answer = self.answers[url]
         if isinstance(answer, Exception):
@@ -117,7 +118,7 @@ def test_the_servers_of_one_namespace_that_do_not_answer_delay_no_other(world: W
     async def scenario() -> None:
         silent, asked = asyncio.Event(), []
 
-        async def read(url: str) -> ModelServerReading:
+        async def read(url: str, access: ScrapeAccess) -> ModelServerReading:
             asked.append(url)
             if "10.0." in url:
                 await silent.wait()

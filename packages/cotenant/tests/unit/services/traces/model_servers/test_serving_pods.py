@@ -21,6 +21,7 @@ from cotenant.drivers.kube.kinds.pod.serving import (
     ServingPodStatus,
     read_serving_pod,
 )
+from cotenant.drivers.modelserver.access import ScrapeAccess
 from cotenant.drivers.modelserver.exposition import read_exposition
 from cotenant.engine.traces.objectives import TrackedObjectives
 from cotenant.engine.traces.operations import Operations
@@ -224,7 +225,7 @@ class World:
         self.turn = asyncio.Event()
         self.servers = ModelServers((), self.read, self.objectives, lambda: self.now_s, self.sleep)
 
-    async def read(self, url: str) -> ModelServerReading:
+    async def read(self, url: str, access: ScrapeAccess) -> ModelServerReading:
         self.asked.append(url)
         return read_exposition(self.shown)
 
@@ -295,6 +296,40 @@ def test_servers_come_and_go_while_others_are_read_on() -> None:
 def test_pods_that_cannot_be_found_are_refused(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "servers.yaml"
     file.write_text(text)
+    with pytest.raises(InvalidInput, match=said):
+        read_model_servers(file)
+
+
+def test_how_a_pod_is_reached_is_that_of_its_entry(tmp_path: Path) -> None:
+    token, file = tmp_path / "token", tmp_path / "servers.yaml"
+    token.write_text("secret")
+    more = f"scheme: https, tokenFile: {token}, serverName: llm.shop.svc"
+    file.write_text(f"pods: [{{service: shop/llm, labels: {{app: llm}}, port: 8000, {more}}}]")
+    server = read_model_servers(file).pods[0].server("fd00::1", "llm-0", "n")
+    assert (server.url, server.access) == (
+        "https://[fd00::1]:8000/metrics",
+        ScrapeAccess(token_file=token, server_name="llm.shop.svc"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("tokenFile: TOKEN", "tokenFile: .*with https only; without TLS anybody on the way could read a token"),
+        ("caFile: TOKEN", "caFile: .*with https only"),
+        ("scheme: https, caFile: TOKEN", "--model-servers: caFile: .*certificates as PEM"),
+        ("scheme: https, tokenFile: /nowhere", "--model-servers: tokenFile: /nowhere"),
+    ],
+)
+def test_access_that_has_no_effect_or_gives_a_token_away_is_refused(tmp_path: Path, more: str, said: str) -> None:
+    token, file = tmp_path / "token", tmp_path / "servers.yaml"
+    token.write_text("secret")
+    more = more.replace("TOKEN", str(token))
+    file.write_text(f"pods: [{{service: shop/llm, labels: {{app: llm}}, port: 8000, {more}}}]")
+    with pytest.raises(InvalidInput, match=said):
+        read_model_servers(file)
+    url = "https://h/metrics" if "scheme" in more else "http://h/metrics"
+    file.write_text(f"servers: [{{service: shop/llm, url: '{url}', {more.removeprefix('scheme: https, ')}}}]")
     with pytest.raises(InvalidInput, match=said):
         read_model_servers(file)
 
