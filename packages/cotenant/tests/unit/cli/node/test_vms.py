@@ -19,7 +19,10 @@ def looks(*found: tuple[HostMachine, ...]) -> list[tuple[HostMachine, ...]]:
     return list(reversed(found))
 
 
-def test_the_dearest_machine_is_first_and_what_is_not_known_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_dearest_machine_is_first_and_what_is_not_known_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     later = (
         replace(IDLE, vcpus={0: ThreadTime(10, 30, 1)}),
         replace(BUSY, other_us=10**9),
