@@ -76,13 +76,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def root_logger_restored() -> Iterator[None]:
-    """A case may run a command that configures logging in this process: neither its level nor its handler reaches
+def process_restored() -> Iterator[None]:
+    """A case may run a command that configures logging or the collection of garbage in this process: neither reaches
     later cases.
     """
     root = logging.getLogger()
-    level = root.level
+    level, thresholds = root.level, gc.get_threshold()
     yield
+    gc.set_threshold(*thresholds)
     root.setLevel(level)
     for handler in root.handlers[:]:
         if type(handler) is logging.StreamHandler:  # pytest's own are subclasses
