@@ -32,17 +32,17 @@ compare: setup ## the founding comparison in the lab: policies on one co-located
 # Tests start hundreds of Python processes. Without compiled bytecode on disk, each of them and each worker compiles every source again.
 test test-long check: export PYTHONDONTWRITEBYTECODE =
 
-# A worker a core; every second one takes cases that wait for processes first (tests/distribution.py). Each collects 17,000 cases for 30 s of CPU.
+# A worker a core; every second one takes cases that wait for processes first (tests/distribution.py). Each collects 20,000 cases for 20 s of CPU.
 WORKERS ?= 2
 CHECKERS ?= 2
 WITHOUT_SERVERS := packages tests/unit tests/property tests/conformance
 ROUNDS ?= 20
 
-test: setup ## every test but the long ones; prints what was skipped and why
+test: setup ## every test but the long ones, and a third of the cases of each property; prints what was skipped and why
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -rs -m 'not long'
 
-test-long: setup ## the long tests alone: emulated machines, whole experiments, benchmarks
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -rs -m long
+test-long: setup ## the long tests alone: emulated machines, whole clusters, experiments, benchmarks; and all cases of each property
+	COTENANT_ALL_EXAMPLES=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -rs -m 'long or hypothesis'
 
 test-all: test test-long ## every test
 

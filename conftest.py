@@ -40,19 +40,26 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(recording.Recorder(Path(record).absolute()))
     if config.pluginmanager.hasplugin("hypothesispytest"):  # not inside the emulated guest
         from hypothesis import HealthCheck, settings
+        from tests.property.few import examples
 
         # The first example may compile a kernel, and other work may hold the machine's CPUs.
         slow = [HealthCheck.too_slow]
         # The same cases each time; `make properties` looks for new ones, and what it finds is kept as an `example`.
         fixed = not os.environ.get("COTENANT_RANDOM_PROPERTIES")
         settings.register_profile(
-            "cotenant", settings.default, deadline=None, suppress_health_check=slow, derandomize=fixed, database=None
+            "cotenant",
+            settings.default,
+            max_examples=examples(100),
+            deadline=None,
+            suppress_health_check=slow,
+            derandomize=fixed,
+            database=None,
         )
         settings.load_profile("cotenant")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the cases of `distribution.LONG`, which `make test` leaves to `make test-all`; on a worker, sort the
+    """Mark the cases of `distribution.LONG`, which `make test` leaves to `make test-long`; on a worker, sort the
     cases by unit of work.
     """
     if hasattr(config, "workerinput"):
@@ -76,13 +83,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def root_logger_restored() -> Iterator[None]:
-    """A case may run a command that configures logging in this process: neither its level nor its handler reaches
+def process_restored() -> Iterator[None]:
+    """A case may run a command that configures logging or the collection of garbage in this process: neither reaches
     later cases.
     """
     root = logging.getLogger()
-    level = root.level
+    level, thresholds = root.level, gc.get_threshold()
     yield
+    gc.set_threshold(*thresholds)
     root.setLevel(level)
     for handler in root.handlers[:]:
         if type(handler) is logging.StreamHandler:  # pytest's own are subclasses

@@ -1,8 +1,8 @@
 """`python -m bench.fuzz`: random and damaged input for every reader; prints what each made of it.
 
-A nightly run is `python -m bench.fuzz --inputs 1000000`; `make test` gives each reader about a thousandth of that,
-`make test-long` a fiftieth. A failure prints the reader, the seed and the input, and `--reader NAME --seed S --inputs
-1` repeats it.
+A nightly run is `python -m bench.fuzz --inputs 1000000`; `make test` gives each reader about a three-thousandth of
+that, `make test-long` a fiftieth. A failure prints the reader, the seed and the input, and `--reader NAME --seed S
+--inputs 1` repeats it.
 Limit: the readers of Kubernetes objects feed one engine, so a failure that needs what earlier inputs left there is
 repeated only by the whole run.
 """

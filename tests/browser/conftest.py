@@ -247,7 +247,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleWorld]:
         yield running
 
 
-@pytest.fixture(scope="module")  # no longer: while Playwright runs, no other test of this process can use asyncio.run
+# Once for the folder, and no longer: while Playwright runs, no other case of this process can use asyncio.run.
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="Playwright is not installed: pip install playwright"

@@ -21,7 +21,7 @@ from cotenant.model.fleet.requests import GroupRow, Member
 from cotenant.model.fleet.states import AgentState, ContainerState
 
 from .conftest import NARROW, Tab
-from .test_looks import axe, show
+from .test_looks import THEMES, axe, show
 
 REASON = f"create of web (web-9f) on agent-0002: no such image {HOSTILE}"
 
@@ -190,12 +190,9 @@ def test_a_pods_story_has_its_log_where_the_fleet_has_it(tab: Tab) -> None:
     page.wait_for_selector("text=no host of this fleet has a log of shop/none")
 
 
-def test_axe_finds_nothing_serious(tab: Tab) -> None:
-    found = []
-    for address, shown in PLACES.items():
-        found += axe(show(tab, address, shown, "light"))
-        found += axe(show(tab, address, shown, "dark"), "color-contrast")
-    assert found == []
+@pytest.mark.parametrize(("scheme", "rule"), THEMES)
+def test_axe_finds_nothing_serious(tab: Tab, scheme: str, rule: str) -> None:
+    assert [line for address, shown in PLACES.items() for line in axe(show(tab, address, shown, scheme), rule)] == []
 
 
 def test_it_fits_a_phone_in_both_languages_and_themes(tab: Tab) -> None:

@@ -25,19 +25,19 @@ class Dead:
     since: float
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     with Up(tmp_path_factory.mktemp("cluster") / "up", "--nodes", NODES, "--node-grace-s", GRACE_S) as running:
         running.ready()
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(up: Up) -> Client:
     return Client(up.kubeconfig)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def dead(api: Client) -> Dead:
     """A node fails at the start, so that its grace has passed by the time a case needs it. It is cordoned against
     the pods of other cases.

@@ -7,6 +7,7 @@ where they compare or hash `Counted`.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -39,7 +40,8 @@ def work(call: Callable[[], object]) -> int:
         nonlocal steps
         steps += event == "c_call"
 
-    traced, profiled, before = sys.gettrace(), sys.getprofile(), Counted.compared
+    traced, profiled, before, collects = sys.gettrace(), sys.getprofile(), Counted.compared, gc.isenabled()
+    gc.disable()  # what finalizers of other cases' objects execute is not the call's
     sys.settrace(line)
     sys.setprofile(function)
     try:
@@ -47,6 +49,8 @@ def work(call: Callable[[], object]) -> int:
     finally:
         sys.setprofile(profiled)
         sys.settrace(traced)
+        if collects:
+            gc.enable()
     return steps + Counted.compared - before
 
 

@@ -9,22 +9,18 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-import pytest
-from tests.unit.test_help import ALL
+from tests.unit.test_help import ALL, page_of
 
-from cotenant.cli.main import main
 from cotenant.model.fleet.configuration import AgentConfiguration
 from cotenant.services.agent_settings.config import AgentConfig
 
 _LISTENS = re.compile(r"--(?:[a-z]+-)?(?:listen|http|grpc)\s.*?\[default: \S*?:(\d{4,5})\]")
 
 
-def test_default_ports_are_unique(capsys: pytest.CaptureFixture[str]) -> None:
+def test_default_ports_are_unique() -> None:
     holders: dict[str, set[str]] = defaultdict(set)
     for words in ALL:
-        main([*words, "--help"])
-        page = " ".join(capsys.readouterr().out.replace("│", " ").split())
-        for option in re.split(r" (?=--[a-z])", page):
+        for option in re.split(r" (?=--[a-z])", page_of(words)):
             if found := _LISTENS.match(option):
                 holders[found[1]].add(f"{' '.join(words)} {option.split()[0]}")
     fleet = AgentConfiguration()

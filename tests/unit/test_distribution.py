@@ -13,6 +13,13 @@ def test_every_named_unit_exists(unit: str) -> None:
     assert (ROOT / unit).exists()
 
 
+@pytest.mark.parametrize("case", distribution.LONG)
+def test_every_long_case_exists(case: str) -> None:
+    module, _, name = case.partition("::")
+    assert (ROOT / module).exists()
+    assert not name or f"def {name.partition('[')[0]}" in (ROOT / module).read_text()
+
+
 def test_a_unit_is_a_module_or_a_folder_whose_modules_share_something() -> None:
     assert (
         distribution.unit("packages/cotenant-lab/tests/lab/test_dag.py::test_a")
@@ -24,6 +31,13 @@ def test_a_unit_is_a_module_or_a_folder_whose_modules_share_something() -> None:
     )
     assert distribution.unit("tests/e2e/test_use.py::test_a") == distribution.unit("tests/e2e/test_quota.py::test_b")
     assert distribution.unit("tests/node/guest/test_v2_knobs.py::test_a") == "tests/node/guest"
+
+
+def test_what_is_long_is_found_by_the_beginning_of_its_name() -> None:
+    vanish = "tests/fault/keeper/test_kill.py::test_groups_that_vanish_while_no_keeper_runs_are_not_written"
+    assert distribution.is_long("tests/node/guest/test_v2_knobs.py::test_a")
+    assert distribution.is_long(f"{vanish}[v2-vanished]")
+    assert not distribution.is_long(f"{vanish}[v1-vanished]")
 
 
 def test_the_longest_units_start_first_and_the_rest_keeps_its_order() -> None:

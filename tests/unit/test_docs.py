@@ -3,6 +3,8 @@
 import ast
 import re
 import tomllib
+from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,11 +61,21 @@ def test_a_path_on_the_architecture_page_exists(name: str) -> None:
     assert any((place / name).exists() for place in places), f"docs/architecture.md names {name}"
 
 
+@cache
+def holders_by_name() -> dict[str, list[str]]:
+    """The sources that define a class or a constant, by its name."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in (path for package in PACKAGES.values() for path in package.rglob("*.py")):
+        text = path.read_text()
+        for match in re.finditer(r"^(?:class ([A-Z]\w*)|([A-Z]\w*)\b.* = )", text, re.MULTILINE):
+            found[match[1] or match[2]].append(text)
+    return found
+
+
 @pytest.mark.parametrize("name", [name for name in names(ARCHITECTURE) if re.fullmatch(r"[A-Z][a-z]\w*(\.\w+)?", name)])
 def test_a_class_on_the_architecture_page_exists(name: str) -> None:
     owner, _, method = name.partition(".")
-    holders = [path.read_text() for package in PACKAGES.values() for path in package.rglob("*.py")]
-    holders = [text for text in holders if re.search(rf"^(class {owner}\b|{owner}\b.* = )", text, re.MULTILINE)]
+    holders = holders_by_name().get(owner, [])
     assert holders, f"docs/architecture.md names {name}"
     assert not method or any(f"def {method}(" in text for text in holders), f"docs/architecture.md names {name}"
 

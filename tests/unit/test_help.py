@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from functools import cache
+from io import StringIO
 
 import pytest
 from cyclopts import App
@@ -27,10 +30,17 @@ def test_there_are_commands() -> None:
     assert {("up",), ("scheduler",), ("node", "experiment", "sine"), ("lab", "compare")} <= set(ALL)
 
 
+@cache
+def page_of(words: tuple[str, ...]) -> str:
+    """A command's page of help, without the borders and line breaks of its tables."""
+    with redirect_stdout(StringIO()) as out:
+        assert main([*words, "--help"]) == 0
+    return " ".join(out.getvalue().replace("│", " ").split())
+
+
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
-def test_defaults_that_say_nothing_are_left_out(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*words, "--help"]) == 0
-    page = " ".join(capsys.readouterr().out.replace("│", " ").split())
+def test_defaults_that_say_nothing_are_left_out(words: tuple[str, ...]) -> None:
+    page = page_of(words)
     for nothing in ("[default: ()]", '[default: ""]', "[default: False]", "[default: None]", "[default: ]", "--empty-"):
         assert nothing not in page
 

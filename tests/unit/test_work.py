@@ -30,3 +30,20 @@ def test_a_search_of_a_list_in_a_loop_is_not() -> None:
         return [Counted(name + "x") in names for name in names]
 
     assert not is_linear(lambda size: work(lambda: found(numbers(size))), 100)
+
+
+def test_finalizers_of_garbage_are_not_counted() -> None:
+    class Finalized:
+        def __init__(self) -> None:
+            self.cycle = self
+
+        def __del__(self) -> None:
+            self.cycle = None
+
+    def lists() -> int:
+        return work(lambda: [[] for _ in range(5000)])  # as many as start a collection
+
+    alone = lists()
+    for _ in range(100):
+        Finalized()
+    assert lists() == alone

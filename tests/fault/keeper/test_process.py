@@ -16,6 +16,7 @@ from tests.fakes.node.cgroup_trees import CgroupTrees
 from tests.fakes.node.keeper_process import KeeperProcess
 from tests.fakes.waiting import soon
 
+from cotenant.cli.main import main
 from cotenant.drivers.leasefile.audit import changes
 from cotenant.drivers.leasefile.file import NAME
 from cotenant.model.machine.knob import Knob, KnobTarget, LeaseState, SetKnob
@@ -203,23 +204,29 @@ def test_a_keeper_keeps_the_capabilities_that_its_arguments_call_for(
     assert fields["NoNewPrivs"].strip() == "1"
 
 
-def test_bad_arguments_give_a_one_line_error(start: Callable[..., KeeperProcess], tmp_path: Path) -> None:
-    for number, (argument, value, expected) in enumerate(
-        [
-            ("--knob", "cpu.maximum", "--knob: cpu.maximum: expected one of cpu.max"),
-            ("--allow-user", "nobody-at-all", "a user's name or number"),
-            ("--longest-ttl-s", "0", "1 to 86400 seconds"),
-            ("--log-level", "loud", "debug, info"),
-            ("--root", "/", "a group below the tree's root"),
-            ("--interface", "eth0/be", "--interface: eth0/be: expected the name of a network interface"),
-            ("--resctrl-class", "info", "--resctrl-class: info: expected the name of a resctrl group"),
-            ("--socket-group", "nobody-at-all", "a group's name or number on this machine"),
-        ]
-    ):
-        process = start(argument, value, state=tmp_path / f"state-{number}")
-        assert process.ends() == 2
-        assert expected in process.said()
-        assert process.said().count("\n") == 1
+@pytest.mark.parametrize(
+    ("argument", "value", "expected"),
+    [
+        ("--knob", "cpu.maximum", "--knob: cpu.maximum: expected one of cpu.max"),
+        ("--allow-user", "nobody-at-all", "a user's name or number"),
+        ("--longest-ttl-s", "0", "1 to 86400 seconds"),
+        ("--log-level", "loud", "debug, info"),
+        ("--root", "/", "a group below the tree's root"),
+        ("--interface", "eth0/be", "--interface: eth0/be: expected the name of a network interface"),
+        ("--resctrl-class", "info", "--resctrl-class: info: expected the name of a resctrl group"),
+        ("--socket-group", "nobody-at-all", "a group's name or number on this machine"),
+    ],
+)
+def test_bad_arguments_give_a_one_line_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], argument: str, value: str, expected: str
+) -> None:
+    state, tree = tmp_path / "state", CgroupTrees(tmp_path / "tree", "v2")
+    where = ("--root", "be", "--cgroup-root", tree.root, "--state-dir", state, "--socket", state / "keeper.sock")
+    kubelets = f"--cpu-manager-state={tmp_path}/cpu_manager_state"  # not those of this machine
+    assert main(["keeper", *map(str, where), kubelets, argument, value]) == 2
+    said = capfd.readouterr().err
+    assert expected in said
+    assert said.count("\n") == 1
 
 
 @pytest.fixture

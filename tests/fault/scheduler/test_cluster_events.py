@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Preempt
@@ -172,7 +173,7 @@ def play(steps: list[tuple[object, ...]], ordered: bool) -> tuple[Cluster, Truth
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
 def test_late_and_doubled_events_never_bind_twice_and_never_overfill(steps: list[tuple[object, ...]]) -> None:
     cluster, truth = play(steps, ordered=True)
@@ -183,7 +184,7 @@ def test_late_and_doubled_events_never_bind_twice_and_never_overfill(steps: list
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
 def test_in_any_order_the_engine_stays_whole_and_comes_to_the_truth(steps: list[tuple[object, ...]]) -> None:
     cluster, truth = play(steps, ordered=False)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.property.few import examples
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Evict
@@ -252,5 +253,5 @@ class QuotaMachine(RuleBasedStateMachine):
                 self.quotas.describe(name)
 
 
-QuotaMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+QuotaMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)
 TestQuotasUnderLoad = pytest.mark.slow(QuotaMachine.TestCase)

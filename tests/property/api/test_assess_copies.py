@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.assessed import budget, node, node_metric, pod, replica_set, resource_quota, snapshot
+from tests.property.few import examples
 
 from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
 from cotenant.policy.assess.workloads import by_workload
@@ -69,7 +70,7 @@ PLACES = [(at, path) for at, obj in enumerate(CLUSTER) for path in places(obj)]
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(PLACES), ODD), min_size=1, max_size=4))
 def test_anything_may_stand_anywhere(changes: list[tuple[tuple[int, tuple[Any, ...]], Any]]) -> None:
     objects = deepcopy(CLUSTER)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonpatch import JsonPatch
+from tests.property.few import examples
 
 from cotenant.policy.admission.differences import difference
 from cotenant.policy.admission.documents import copied
@@ -26,7 +27,7 @@ def _text(value: object) -> str:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_DOCUMENTS, _DOCUMENTS)
 def test_a_difference_applies_and_gives_the_second_document(before: dict[str, Any], after: dict[str, Any]) -> None:
     kept = _text(before), _text(after)

@@ -12,7 +12,7 @@ from bench.fuzz.__main__ import SLOW_S, fuzz
 from bench.fuzz.reader import Reader
 from bench.fuzz.readers import all_readers
 
-INPUTS = (1000, pytest.param(20_000, marks=pytest.mark.long))
+INPUTS = (300, pytest.param(20_000, marks=pytest.mark.long))
 
 
 @pytest.fixture(autouse=True)

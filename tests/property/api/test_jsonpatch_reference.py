@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonpatch import JsonPatch, JsonPatchException
 from jsonpointer import JsonPointerException
+from tests.property.few import examples
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.patching import json_patch
@@ -46,7 +47,7 @@ def ours(document: Any, operations: list[dict[str, Any]]) -> Any:
         return None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(_DOCUMENTS, st.lists(_OPERATIONS, min_size=1, max_size=4))
 @example({"a": [1]}, [{"op": "copy", "from": "/a", "path": "/a/-"}, {"op": "add", "path": "/a/0", "value": 0}])
 @example({"a": True}, [{"op": "test", "path": "/a", "value": 1}])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.drivers.kube.manifests.document import copied
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
@@ -16,7 +17,7 @@ from cotenant_local.apiserver.patching.fieldsets import changes, difference, int
 from cotenant_local.apiserver.schema.builtin import builtin_schema
 
 SCHEMA = builtin_schema("apps", "v1", "Deployment")
-FAST = settings(max_examples=150, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+FAST = settings(max_examples=examples(150), deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 TREE = SCHEMA.tree
 
 NAMES = st.sampled_from(["a", "b", "c"])

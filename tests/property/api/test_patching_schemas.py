@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.drivers.kube.manifests import tree
 from cotenant.drivers.kube.manifests.document import copied
@@ -82,7 +83,7 @@ def likely(node: SchemaNode, depth: int = 0) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, phases=NO_SHRINKING)
+@settings(max_examples=examples(60), deadline=None, phases=NO_SHRINKING)
 @given(data=st.data())
 def test_decoded_objects_can_be_defaulted_and_validated_twice(data: st.DataObject) -> None:
     schema = data.draw(st.sampled_from(SCHEMAS))
@@ -113,7 +114,7 @@ def _whole(schema: BuiltinSchema, obj: Any) -> Any:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, phases=NO_SHRINKING)
+@settings(max_examples=examples(100), deadline=None, phases=NO_SHRINKING)
 @given(
     st.sampled_from(SCHEMAS),
     st.dictionaries(st.sampled_from(["metadata", "spec", "status", "x"]), ANYTHING, max_size=4),

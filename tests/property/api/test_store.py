@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.contract import ListOptions
@@ -85,7 +86,7 @@ async def replay(watch: WatchStream, state: Model) -> None:
             state[key] = (metadata["labels"]["tier"], int(metadata["resourceVersion"]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps=WRITES, selector=SELECTORS)
 def test_events_from_any_revision_lead_to_the_list(steps: list[tuple[str, str, str, str]], selector: str) -> None:
     async def case() -> None:
@@ -119,7 +120,7 @@ def test_events_from_any_revision_lead_to_the_list(steps: list[tuple[str, str, s
     asyncio.run(case())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(first=WRITES, between=WRITES, limit=st.integers(1, 4))
 def test_pages_are_one_snapshot_whatever_is_written_between(
     first: list[tuple[str, str, str, str]], between: list[tuple[str, str, str, str]], limit: int

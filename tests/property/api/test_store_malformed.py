@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.assembly import assemble
@@ -133,7 +134,7 @@ async def outcome(call: Awaitable[ApiAnswer]) -> tuple[ApiAnswer | None, ApiErro
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     given_=damaged(),
     path=st.sampled_from(["create", "update", "status", "scale", "resize", "ephemeralcontainers", "finalize"]),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.servers.disordered_server import DisorderedServer
+from tests.property.few import examples
 
 from cotenant.drivers.kube.cache.cache import Changed, Notification
 from cotenant.drivers.kube.cache.listwatch import ListWatch
@@ -86,7 +87,7 @@ events = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.booleans(), st.lists(events, max_size=60))
 def test_the_cache_reaches_the_servers_state(streaming: bool, steps: list[tuple[Any, ...]]) -> None:
     server = DisorderedServer(pod_object)
@@ -200,7 +201,7 @@ cluster_events = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(cluster_events, max_size=70))
 def test_the_engine_reaches_the_servers_state_and_binds_each_pod_once(steps: list[tuple[Any, ...]]) -> None:
     world = Scheduling()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonpatch import JsonPatch
+from tests.property.few import examples
 
 from cotenant.model.cluster.colocation_profile import ColocationProfile, PriorityClassValue
 from cotenant.model.cluster.labels import Labels
@@ -61,7 +62,7 @@ PROFILES = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(PODS, PROFILES)
 def test_the_patch_of_any_pod_gives_the_mutated_pod(pod: dict[str, Any], profiles: list[ColocationProfile]) -> None:
     kept = json.dumps(pod)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.fleet_hosts import Fenced, Hosts, Refused, new_record, planned, taken_over
+from tests.property.few import examples
 
 from cotenant.engine.fleet.group import Act, GroupMachine, Instruction
 from cotenant.model.fleet.group import ContainerStep, GroupGoal, GroupRecord, PlannedContainer
@@ -108,7 +109,7 @@ class TestAnyOrder:
     """Answers in any order, some lost, some refused once, controllers that live on beside the one that took over."""
 
     @pytest.mark.slow
-    @settings(max_examples=120)
+    @settings(max_examples=examples(120))
     @given(st.data())
     def test_any_order(self, data: st.DataObject) -> None:
         plan = planned(data.draw(st.sampled_from(SHAPES)))

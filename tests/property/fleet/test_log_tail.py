@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.drivers.logs.tail import Tail
 from cotenant.engine.logs.log_stream import LogStream
@@ -171,7 +172,7 @@ def play(steps: list[tuple[object, ...]], kept: int) -> tuple[Writer, Reader]:
 
 
 @given(st.lists(STEPS, max_size=40))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @example([("write", "stdout", True), ("write", "stderr", False), ("poll",), ("restart", 0), ("write", "stdout", False)])
 def test_with_enough_files_kept_every_line_comes_once_and_in_order(steps: list[tuple[object, ...]]) -> None:
     writer, reader = play(steps, kept=50)
@@ -181,7 +182,7 @@ def test_with_enough_files_kept_every_line_comes_once_and_in_order(steps: list[t
 
 
 @given(st.lists(HARMFUL, max_size=40), st.integers(1, 2))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @example(
     [
         ("write", "stdout", True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.engine.credit.accounts import Accounts, Posting, StoredAccounts
 from cotenant.policy.credit.bounds import CreditRules
@@ -36,7 +37,7 @@ INCIDENTS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(PERIODS | INCIDENTS, max_size=12), st.integers(0, 11))
 def test_any_sequence(facts: list[tuple[int, list[PeriodUse], int] | Interference], restart_at: int) -> None:
     accounts = Accounts(RULES)
@@ -75,7 +76,7 @@ def test_any_sequence(facts: list[tuple[int, list[PeriodUse], int] | Interferenc
     assert all(-1000 <= accounts.standing_of(name) <= 1000 for name in accounts.tenants())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(USES, max_size=8, unique_by=lambda use: (use.tenant, use.resource)), st.integers(0, 7_200_000))
 def test_each_resource_is_priced_by_itself_and_lenders_never_earn_more_than_borrowers_pay(
     uses: list[PeriodUse], lasted_ms: int
@@ -96,7 +97,7 @@ def test_each_resource_is_priced_by_itself_and_lenders_never_earn_more_than_borr
             assert exact - 1 <= entry.milli <= exact * (1 + 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(INCIDENTS, max_size=10))
 def test_a_reversal_returns_exactly_what_its_incident_moved_once(facts: list[Interference]) -> None:
     accounts = Accounts(RULES)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
@@ -90,7 +91,7 @@ def pods(draw: st.DrawFn, name: str, notes: GangNotes | None) -> ObservedPod:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.sampled_from(("least-allocated", "kube-default")), st.integers(0, 5))
 def test_a_gang_that_does_not_fit_changes_nothing(data: st.DataObject, policy: str, seed: int) -> None:
     c = world(policy, seed)
@@ -146,7 +147,7 @@ class Truth:
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.sampled_from(tuple(MatchPolicy)), st.booleans())
 def test_no_strict_gang_is_ever_bound_in_part(data: st.DataObject, policy: MatchPolicy, crashes: bool) -> None:
     c = world("least-allocated", 1)
@@ -198,7 +199,7 @@ def test_no_strict_gang_is_ever_bound_in_part(data: st.DataObject, policy: Match
             truth.c.validate()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
         st.tuples(st.integers(1, 8), st.sampled_from((0, 0, 5)), st.sampled_from(tuple(GangMode))),

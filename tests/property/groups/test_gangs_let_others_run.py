@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.gang_world import node, pod
+from tests.property.few import examples
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
@@ -101,7 +102,7 @@ def gangs(draw: st.DrawFn, number: int, names: list[str]) -> list[ObservedPod]:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_a_plain_pod_that_fits_beside_completed_gangs_is_placed_in_time(data: st.DataObject) -> None:
     nodes = data.draw(st.integers(1, 3), "nodes")

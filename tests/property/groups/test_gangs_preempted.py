@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 from tests.property.groups.test_gangs import arrays, same
 
 from cotenant.engine.cluster import Cluster
@@ -31,7 +32,7 @@ from cotenant.policy.placement.profiles import profile
 NODES, CPU = 4, 3000
 GANGS = ("a", "b", "c")
 _OURS = LabelSelector.of({"app": "x"})
-_SLOW = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_SLOW = settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def cluster(quotas: Quotas | None = None) -> Cluster:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
+from tests.property.few import examples
 
 from cotenant.engine.framework.instructions import Bind, Preempt
 from cotenant.model.cluster.demands import Demands
@@ -20,7 +21,7 @@ from cotenant.model.groups.gang import GangNotes
 
 CPU = 4000
 SIZES = (1000, 2000, 3000)
-_SLOW = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_SLOW = settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.gang_world import RACK, binds, cluster, confirm, group, members, node, see, settle
+from tests.property.few import examples
 
 from cotenant.engine.cluster import Cluster
 
@@ -79,7 +80,7 @@ def test_each_goes_into_the_rack_that_the_rule_names(
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(RACKS, gang_sizes(), INNER)
 def test_so_does_each_of_many(racks: list[int], sizes: dict[str, tuple[int, int]], inner: str) -> None:
     as_the_rule_says(racks, sizes, inner)

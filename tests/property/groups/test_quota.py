@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.model.compiled import njit
 from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaPod
@@ -178,7 +178,7 @@ def lived(draw: st.DrawFn) -> QuotaTree:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(lived())
 def test_the_incremental_tree_equals_the_recomputed_tree(tree: QuotaTree) -> None:
     tree.validate()
@@ -351,7 +351,7 @@ def test_preemption_takes_less_important_pods_only_makes_room_and_takes_no_pod_t
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(quotas(), st.lists(st.tuples(SMALL, AMOUNTS, SMALL, st.booleans()), max_size=10), AMOUNTS, SMALL, AMOUNTS)
 def test_reclaim_takes_whole_jobs_of_borrowers_only_frees_all_that_is_missing_and_takes_no_job_too_many(
     made: tuple[Quota, ...], seeds: list[tuple[int, Amounts, int, bool]], total: Amounts, who: int, request: Amounts

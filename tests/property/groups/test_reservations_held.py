@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.cpu_cluster import tells
 from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
+from tests.property.few import examples
 
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.observed import ObservedPod
@@ -105,7 +106,7 @@ def check_restricted(kept: Holdings, owners: list[ObservedPod]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
 def test_histories(steps: list[tuple]) -> None:  # type: ignore[type-arg]
     w, numbers = begin(), count()

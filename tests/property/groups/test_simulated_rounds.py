@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.mixed_world import NODES, MixedWorld, differences
+from tests.property.few import examples
 
 from cotenant.engine.rebalancer.landing import LandingSimulator, is_copy
 
@@ -71,7 +72,7 @@ def compare(seed: int) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32 - 1))
 def test_an_engine_is_afterwards_as_its_twin(seed: int) -> None:
     compare(seed)

@@ -9,6 +9,7 @@ from itertools import combinations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.model.claims.devices import (
     NOWHERE,
@@ -224,7 +225,7 @@ def only_again(pool: DevicePool, chosen: Chosen, all_pools: tuple[DevicePool, ..
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(pools(), claims())
 def test_the_first_valid_choice_is_found(
     made: tuple[tuple[DevicePool, ...], Held], specs: tuple[ClaimSpec, ...]

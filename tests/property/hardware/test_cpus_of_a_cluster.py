@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.cpu_cluster import EIGHT, Api, cpus, node, pod, tells, zones
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cpus.spec import (
@@ -66,7 +66,7 @@ def worlds(draw: st.DrawFn) -> CpuNode:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(worlds(), SPECS, NUMA, st.integers(1, 8), st.integers(0, 9), st.booleans(), st.integers(0, 7))
 def test_counting_agrees_with_choosing(
     world: CpuNode, spec: ResourceSpec, numa: NumaTopologySpec, count: int, gib: int, own: bool, cards: int
@@ -151,7 +151,7 @@ def _happens(api: Api, event: tuple) -> None:  # type: ignore[type-arg]
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(EVENTS)
 def test_no_cpu_has_two_holders_and_a_restart_restores_the_state(events: list[tuple]) -> None:  # type: ignore[type-arg]
     api = Api(node("a", 16), node("b", 16))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.model.cpus.spec import BindPolicy, ExclusivePolicy, NumaStrategy
 from cotenant.model.cpus.topology import CpuTopology, numbers_in
@@ -47,7 +47,7 @@ def asks(draw: st.DrawFn, topology: CpuTopology) -> CpuAsk:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_a_node_gives_exactly_the_requested_cpus_or_none(data: st.DataObject) -> None:
     topology = data.draw(topologies())

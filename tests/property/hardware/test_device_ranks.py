@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
@@ -46,7 +47,7 @@ def pools(draw: st.DrawFn) -> tuple[DevicesOfType, list[dict[str, int]], dict[st
     return replace(DevicesOfType.empty(inventory), used=tuple(used)), left, asked
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(pools())
 def test_by_what_would_be_left_of_memory_then_of_cores(
     made: tuple[DevicesOfType, list[dict[str, int]], dict[str, int]],
@@ -77,7 +78,7 @@ usual_pods = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(pools(), usual_pods)
 def test_fragmentation_takes_the_device_after_which_least_is_of_no_use(
     made: tuple[DevicesOfType, list[dict[str, int]], dict[str, int]], usual: list[UsualPod]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.devices.allocation import format_allocations, parse_allocations
@@ -102,7 +102,7 @@ def within(ledger: DeviceLedger, choice: DeviceChoice, hint: DeviceHint) -> bool
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_a_node_gives_the_requested_devices_within_capacity_or_none(data: st.DataObject) -> None:
     devices = data.draw(machines())

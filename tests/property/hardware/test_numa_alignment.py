@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.model.cpus.spec import TopologyPolicy
 from cotenant.policy.placement.numa import Alignment, Hint, Hints, NumaRoom, align, alone, alone_of, hints, meet_on_one
@@ -55,7 +55,7 @@ def searched(policy: TopologyPolicy, asked: Hints, every: int) -> tuple[int, boo
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(asks(), POLICIES)
 def test_the_merged_affinity_is_the_best_of_all_combinations(
     case: tuple[tuple[int, ...], Hints], policy: TopologyPolicy
@@ -87,7 +87,7 @@ def test_the_merged_affinity_is_the_best_of_all_combinations(
             assert within == got.nodes
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(1, 8), st.integers(0, 255))
 def test_policy_none_requires_nothing(amount: int, free: int) -> None:
     rooms = [NumaRoom(number, 8, 2 * (free >> number & 3)) for number in range(3)]

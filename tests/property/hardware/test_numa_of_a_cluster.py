@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.cpu_cluster import EIGHT, GIB, cpus, node, tells, zones
+from tests.property.few import examples
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.rules.cpus.rules import Cpus
@@ -184,7 +185,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     STEPS,
     st.lists(st.sampled_from(TOPOLOGIES), min_size=2, max_size=2),

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.node.fake_node import SECOND, FakeKeeper, FakeNode, FixedPolicy, pod, weight
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.evictions import HOUR_US, MINUTE_US
@@ -139,7 +139,7 @@ def run(story: Sequence[Step], turned: bool = False, **more: object) -> FakeNode
 
 @pytest.mark.slow
 @given(steps)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_accounts_agree_after_random_events(story: list[Step]) -> None:
     node = run(story)  # validates after each step
     assert node.agent.counts().stray_answers == 0
@@ -147,7 +147,7 @@ def test_accounts_agree_after_random_events(story: list[Step]) -> None:
 
 @pytest.mark.slow
 @given(steps)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_instructions_do_not_depend_on_the_order_of_collections(story: list[Step]) -> None:
     one, other = run(story), run(story, turned=True)
     assert one.said == other.said
@@ -157,7 +157,7 @@ def test_instructions_do_not_depend_on_the_order_of_collections(story: list[Step
 
 @pytest.mark.slow
 @given(steps)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_one_tick_after_the_faults_end_nothing_unwanted_is_held(story: list[Step]) -> None:
     quiet = replace(story[-1], passes_us=SECOND, here=(), wants=({}, {}), loses=False, refuses=False, fails=False)
     node = run([*story, quiet])
@@ -167,7 +167,7 @@ def test_one_tick_after_the_faults_end_nothing_unwanted_is_held(story: list[Step
 
 @pytest.mark.slow
 @given(steps)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_observe_mode_gives_no_instructions(story: list[Step]) -> None:
     node = run(story, mode=AgentMode.OBSERVE)
     assert not any(node.said)
@@ -176,7 +176,7 @@ def test_observe_mode_gives_no_instructions(story: list[Step]) -> None:
 
 @pytest.mark.slow
 @given(steps)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_limits_of_evictions_hold_over_any_minute_and_hour(story: list[Step]) -> None:
     limits = EvictionLimits(per_minute=2, per_hour=4, outstanding=3)
     asked: list[int] = []
@@ -200,7 +200,7 @@ def test_the_limits_of_evictions_hold_over_any_minute_and_hour(story: list[Step]
 
 @pytest.mark.slow
 @given(st.lists(wishes, min_size=1, max_size=40))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_nothing_is_requested_twice_without_a_cause(story: list[dict[KnobTarget, str]]) -> None:
     policy = FixedPolicy("only")
     node = FakeNode(Agent(AgentSettings(roots=ROOTS), "node-1", [policy.entry()]), ALL)

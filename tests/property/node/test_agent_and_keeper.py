@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.fakes.node.fake_knobs import DEFAULTS
 from tests.fakes.node.fake_node import SECOND, FakeKeeper, FakeNode, FixedPolicy, pod
 from tests.fakes.node.kept_knobs import KeptKnobs
+from tests.property.few import examples
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.instructions import Instructions
@@ -170,7 +171,7 @@ def as_before(keeper: RealKeeper, outside: set[KnobTarget]) -> None:
 
 @pytest.mark.slow
 @given(STORIES, st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_without_desired_values_every_knob_is_restored(story: list[Step], all_policies: bool) -> None:
     node, keeper, outside = play(story, all_policies=all_policies)
     for _ in range(4):
@@ -182,7 +183,7 @@ def test_without_desired_values_every_knob_is_restored(story: list[Step], all_po
 
 @pytest.mark.slow
 @given(STORIES, st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_leases_of_a_dead_agent_expire(story: list[Step], all_policies: bool) -> None:
     node, keeper, outside = play(story, all_policies=all_policies)
     for second in range(1, 61):
@@ -193,7 +194,7 @@ def test_leases_of_a_dead_agent_expire(story: list[Step], all_policies: bool) ->
 
 @pytest.mark.slow
 @given(STORIES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_clean_stop_leaves_nothing(story: list[Step]) -> None:
     node, keeper, outside = play(story, all_policies=True)
     node.carry_out(node.agent.stopping(node.now_us))
@@ -207,7 +208,7 @@ def test_a_clean_stop_leaves_nothing(story: list[Step]) -> None:
 
 @pytest.mark.slow
 @given(STORIES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_what_the_agent_believes_to_be_held_is_held(story: list[Step]) -> None:
     policy, keeper = FixedPolicy("only"), RealKeeper()
     node = RealNode(new_agent(policy, all_policies=False), PODS, cpus=2, keeper=keeper)

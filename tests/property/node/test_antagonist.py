@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.node.shared_node import GUESTS, SharedNode
+from tests.property.few import examples
 
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_state import PPM
@@ -93,7 +94,7 @@ def test_a_score_does_not_depend_on_the_unit_of_activity(
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     guilty=st.none() | st.integers(0, GUESTS - 1),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.node.troubled_node import TroubledNode
+from tests.property.few import examples
 
 from cotenant.policy.interference.attribution.attribute import Attribution, TroubleCause, attribute
 from cotenant.policy.interference.attribution.regression import explained, nonnegative_fit
@@ -164,7 +165,7 @@ def test_a_fit_is_nonnegative_and_no_worse_than_none(given_columns: list[list[fl
 
 
 @given(st.integers(0, 2**32), st.integers(1, 4))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_a_fit_finds_the_coefficients_of_independent_columns(seed: int, count: int) -> None:
     random = Random(seed)
     given_columns = [[random.gauss(0, 1) for _ in range(60)] for _ in range(count)]

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.node.cgroup_trees import CgroupTrees, KernelTree
 from tests.fakes.node.fake_node import SECOND, FakeNode, FixedPolicy
+from tests.property.few import examples
 from tests.property.node.test_agent_and_keeper import NoTrail, RealKeeper
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
@@ -193,7 +194,7 @@ def groups_of(step: Step) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["v1", "v2"])
 @given(STEPS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_what_stands_is_what_the_plain_model_says(kind: str, story: list[Step]) -> None:
     with machine(kind) as (trees, knobs):
         common = FixedPolicy("common")

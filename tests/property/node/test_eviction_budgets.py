@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.node.fake_node import pod
+from tests.property.few import examples
 
 from cotenant.engine.node.evictions import HOUR_US, MINUTE_US, Evictions
 from cotenant.engine.node.instructions import AgentCounts
@@ -32,7 +33,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_accepted_and_requested_evictions_are_bounded(steps: list[tuple[int, list[int], set[int], list[str]]]) -> None:
     limits = EvictionLimits(per_minute=2, per_hour=5, per_tenant_per_hour=5, outstanding=3, refused_per_minute=4)
     evictions = Evictions(limits, AgentCounts())

@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.fakes.node.kept_knobs import FusedMemory, KeptKnobs, Killed
+from tests.property.few import examples
 
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.engine.leases.leases import Leases
@@ -201,4 +202,4 @@ class KeeperMachine(RuleBasedStateMachine):
 
 
 TestKeeperMachine = pytest.mark.slow(KeeperMachine.TestCase)
-TestKeeperMachine.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestKeeperMachine.settings = settings(max_examples=examples(100), stateful_step_count=30, deadline=None)

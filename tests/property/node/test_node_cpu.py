@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 from tests.unit.policy.nodeqos.nodes import SECOND_US, topology
 
 from cotenant.model.cluster.qos import QoSClass
@@ -96,7 +96,7 @@ def histories(draw: st.DrawFn) -> list[NodeState]:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(), st.sampled_from(list(SuppressionForm)), st.none() | st.integers(0, 100))
 def test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_theirs(
     states, form, min_percent
@@ -135,7 +135,7 @@ def test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(histories())
 def test_the_guard_never_grows_while_slack_is_short_and_cuts_at_once(states) -> None:
     config, memory = GuardConfig(), GuardMemory()
@@ -180,7 +180,7 @@ def owed_floor_m(state: NodeState, config: GuardConfig) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(histories())
 def test_pods_without_an_objective_cost_at_most_their_bound_while_no_objective_is_in_danger(states) -> None:
     config, memory = GuardConfig(), GuardMemory()
@@ -196,7 +196,7 @@ def _is_in_danger(memory: GuardMemory, state: NodeState) -> bool:
     return memory.objectives.restless_us == state.at_us
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.integers(0, 100_000),
     st.lists(
@@ -215,7 +215,7 @@ def test_a_division_hands_out_all_and_nothing_beyond_limits(total_m, shares) -> 
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     histories(), st.sampled_from(list(BurstPolicy)), st.sampled_from([-1, 0, 30]), st.sampled_from([800, 1000, 1500])
 )

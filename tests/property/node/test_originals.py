@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from tests.fakes.node.cgroup_trees import DEVICE, CgroupTrees, KernelTree
 from tests.fakes.node.dying_keeper import fused
 from tests.fakes.node.kept_knobs import Fuse, FusedMemory, Killed
+from tests.property.few import examples
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.translation import THROTTLE_FILES
@@ -267,7 +268,7 @@ def test_a_value_of_one_lease_is_never_the_original_of_another(kind: str, name: 
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(owner=owners(V1_FILES), steps=st.lists(steps, min_size=2, max_size=14))
 def test_on_v1_what_stood_before_stands_again(owner: dict[tuple[str, str], str], steps: list[Step]) -> None:
     def exists(what: Sequence[SetKnob] | Sequence[KnobTarget] | int | None) -> bool:
@@ -278,7 +279,7 @@ def test_on_v1_what_stood_before_stands_again(owner: dict[tuple[str, str], str],
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(owner=owners(V2_FILES), steps=st.lists(steps, min_size=2, max_size=14))
 def test_on_v2_what_stood_before_stands_again(owner: dict[tuple[str, str], str], steps: list[Step]) -> None:
     lives("v2", owner, steps)

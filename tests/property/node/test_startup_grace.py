@@ -7,6 +7,7 @@ from itertools import accumulate
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 from tests.unit.policy.nodeqos.nodes import SECOND_US, in_use, node
 
 from cotenant.model.cluster.qos import QoSClass
@@ -46,7 +47,7 @@ CONFIGS = st.builds(
 
 
 @given(CONFIGS, STEPS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_what_is_given_is_bounded_by_the_accounts(config: StartupGraceConfig, steps: list[tuple]) -> None:  # type: ignore[type-arg]
     memory, at_us = StartupGraceMemory(), 1_000 * SECOND_US
     in_force = ""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.property.few import examples
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
@@ -139,4 +140,4 @@ class ZoneMachine(RuleBasedStateMachine):
 
 
 TestZone = pytest.mark.slow(ZoneMachine.TestCase)
-TestZone.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestZone.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.storage.attach_limits import AttachLimits
@@ -45,7 +46,7 @@ class Plain:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(events, max_size=40))
 def test_limits_agree_with_a_plain_count(steps: list[tuple[object, ...]]) -> None:
     encoder = Encoder(half_node_cores=1.0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.model.arrays import (
     CPU,
@@ -113,7 +114,7 @@ def allowed(cluster: Snapshot, requested: np.ndarray, group_count: np.ndarray, r
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.name}-{POLICIES.index(policy)}")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_round_keeps_every_rule(policy: RoundPolicy, seed: int) -> None:
     cluster = random_cluster(seed)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.engine.state.ledger import empty_nodes
 from cotenant.engine.state.verdict_cache import VerdictCache, place_cached
@@ -100,7 +101,7 @@ def test_every_score_equals_its_plain_form_on_one_cluster(score: Score, fit: Fit
 @pytest.mark.parametrize("score", list(Score))
 @pytest.mark.parametrize("fit", list(Fit))
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_every_filter_and_score_equals_its_plain_form(score: Score, fit: Fit, seed: int) -> None:
     forms_agree(score, fit, seed)
 
@@ -123,7 +124,7 @@ def forms_agree(score: Score, fit: Fit, seed: int) -> None:
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_an_overcommitted_resource_does_not_block_pods_that_request_none_of_it(seed: int) -> None:
     """For each resource, as in Kubernetes: requested amounts must be free; other resources are not checked."""
     rng = np.random.default_rng(seed)
@@ -148,7 +149,7 @@ def test_an_overcommitted_resource_does_not_block_pods_that_request_none_of_it(s
 @pytest.mark.slow
 @pytest.mark.parametrize("score", [s for s in Score if s is not Score.INTERFERENCE])
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_the_compiled_queue_places_exactly_as_the_plain_one(score: Score, seed: int) -> None:
     rng = np.random.default_rng(seed)
     nodes, shapes = random_nodes(rng, 25), random_shapes(rng, 10)
@@ -164,7 +165,7 @@ def test_the_compiled_queue_places_exactly_as_the_plain_one(score: Score, seed: 
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1), random_ties=st.booleans(), sample=st.sampled_from([0, 7]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_placements_respect_capacity_and_filters(seed: int, random_ties: bool, sample: int) -> None:
     rng = np.random.default_rng(seed)
     nodes, shapes = random_nodes(rng, 25), random_shapes(rng, 10)

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.narrowing import Narrowing
@@ -49,7 +49,7 @@ def expected(nodes: list[Node], placed: list[tuple[Pod, int, bool]], new: Pod, r
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_scores_are_kube_schedulers(seed: int) -> None:
     rng = Random(seed)
     encoder = Encoder(half_node_cores=1.0)

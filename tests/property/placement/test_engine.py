@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.property.few import examples
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Evict
@@ -151,7 +152,7 @@ class EngineMachine(RuleBasedStateMachine):
             assert self.engine.assigned() == self.on
 
 
-EngineMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+EngineMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=25, deadline=None)
 TestEngine = pytest.mark.slow(EngineMachine.TestCase)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
@@ -122,7 +123,7 @@ class World:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_pods_land_only_where_everybody_agrees_and_wait_only_where_nobody_does(seed: int) -> None:
     world = World(seed)
     for i in range(world.rng.randint(1, 6)):
@@ -154,7 +155,7 @@ def test_pods_land_only_where_everybody_agrees_and_wait_only_where_nobody_does(s
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_points_of_extenders_are_added_to_the_profiles_score(seed: int) -> None:
     world = World(seed, answers=False)
     for i in range(world.rng.randint(1, 6)):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.help_worlds import Run, Stored, a_world
+from tests.property.few import examples
 
 from cotenant.engine.framework.pod_state import SchedulingState
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
@@ -288,6 +289,6 @@ def ask_all(seed: int, counts: dict[str, int] | None = None) -> None:
 @given(st.integers(0, 2**32 - 1))
 @example(1166572295)  # a member of the gang holds a node already and is not a pod before it in the queue
 @example(86620)  # a pod behind it in the queue is tried before the end of its back-off
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(12))
 def test_every_sentence_of_help_comes_true(seed: int) -> None:
     ask_all(seed)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.encoding.encoder import Encoder
@@ -106,7 +106,7 @@ def random_scoring(rng: Random) -> KubeScoring:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_each_pod_lands_on_a_node_with_the_highest_score(seed: int) -> None:
     rng = Random(seed)
     scoring = random_scoring(rng)
@@ -160,7 +160,7 @@ def test_each_pod_lands_on_a_node_with_the_highest_score(seed: int) -> None:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_compiled_is_plain(seed: int) -> None:
     rng = Random(seed)
     scoring = random_scoring(rng)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.cycle.runs import place_in_runs
@@ -212,7 +213,7 @@ class Filled:
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_a_run_of_equal_pods_is_placed_as_one_by_one(seed: int) -> None:
     singly, together = Filled(seed), Filled(seed)
     expected = place_in_runs(singly.narrowing, singly.numbers, singly.compiled)
@@ -238,7 +239,7 @@ def test_room_is_what_rounds_to_the_threshold(allocatable: int, used: int, thres
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(SETTINGS))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_scores_of_rows_are_those_of_one(seed: int, chosen: LoadAwareSettings) -> None:
     rng = np.random.default_rng(seed)
     weighted = replace(

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster import plain_rules, rule_worlds
 from tests.fakes.cluster.plain_rules import Cluster, Resident
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.cycle.runs import place_in_runs
 from cotenant.engine.encoding import label_rows
@@ -198,7 +198,7 @@ def _large_pod(rng: np.random.Generator) -> Pod:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_allowed_rows_and_preferences_are_those_of_the_rules(seed: int) -> None:
     world = run(np.random.default_rng(seed), 25, check=True)
     for number in world.pods:
@@ -224,7 +224,7 @@ def everything_is_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_same_for_pods_with_long_lists(everything_is_many: None, seed: int) -> None:
     world = run(np.random.default_rng(seed), 25, True, _large_pod)
     for number in world.pods:
@@ -234,14 +234,14 @@ def test_the_same_for_pods_with_long_lists(everything_is_many: None, seed: int) 
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_removing_pods_with_long_lists_leaves_no_state(everything_is_many: None, seed: int) -> None:
     _remove_all(run(np.random.default_rng(seed), 15, False, _large_pod))
 
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_removing_all_pods_leaves_no_state(seed: int) -> None:
     _remove_all(run(np.random.default_rng(seed), 15, check=False))
 
@@ -280,7 +280,7 @@ def test_a_queue_is_placed_one_by_one_where_rules_require_it(seed: int) -> None:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_assigning_and_undoing_many_equals_one_by_one(seed: int) -> None:
     rng = np.random.default_rng(seed)
     world = run(rng, 15, check=False)

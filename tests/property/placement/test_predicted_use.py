@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Preempt, Unschedulable
@@ -281,7 +281,7 @@ class World:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.integers(0, 2**32 - 1))
 @example(59954)  # a pod joins a group in back-off, whose verdict is of before a node came
 def test_predicted_sums_equal_those_of_a_plain_reference(seed: int) -> None:
@@ -359,7 +359,7 @@ class Crossed(World):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.integers(0, 2**32 - 1))
 def test_gangs_wait_whole_and_victims_make_room_by_predicted_use(seed: int) -> None:
     world = Crossed(seed)
@@ -402,7 +402,7 @@ class Asked(World):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.integers(0, 2**32 - 1))
 def test_what_would_help_comes_true(seed: int) -> None:
     world = Asked(seed)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster import plain_rules, rule_worlds
 from tests.fakes.cluster.plain_rules import Cluster, Resident
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets, preempt
 from cotenant.engine.encoding.encoder import Encoder
@@ -167,7 +167,7 @@ def plain_preemption(
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_victims_and_node_are_those_of_the_plain_procedure(seed: int) -> None:
     rng = np.random.default_rng(seed)
     world = World([rule_worlds.a_node(rng, i, cpu=1000) for i in range(int(rng.integers(1, 6)))])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.cycle.score_parts import Seen, table
@@ -64,7 +65,7 @@ def a_pod(rng: Random, number: int, scored_by: str) -> Pod:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_each_pod_goes_where_its_own_profile_puts_it(seed: int) -> None:
     rng = Random(seed)
     nodes = some_nodes(rng)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster import plain_rules, rule_worlds
 from tests.fakes.cluster.plain_rules import Cluster, Resident
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.cycle.eviction.required_room import demands
 from cotenant.engine.cycle.rejections import Explanation, Rejector
@@ -59,7 +59,7 @@ class World:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_the_reported_refusals_are_those_of_the_filters(seed: int) -> None:
     rng = np.random.default_rng(seed)
     world = World(rng, int(rng.integers(1, 7)), int(rng.integers(0, 10)))
@@ -88,7 +88,7 @@ def test_the_reported_refusals_are_those_of_the_filters(seed: int) -> None:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["cotenant", "first-fit"]))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_amounts_with_limits_judge_as_the_compiled_filters_do(seed: int, name: str) -> None:
     rng = np.random.default_rng(seed)
     world = World(rng, 6, 0)
@@ -118,7 +118,7 @@ def test_amounts_with_limits_judge_as_the_compiled_filters_do(seed: int, name: s
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["cotenant", "first-fit"]))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_a_node_that_any_filter_rejects_is_explained_and_no_other(seed: int, name: str) -> None:
     rng = np.random.default_rng(seed)
     world = World(rng, 6, 0)

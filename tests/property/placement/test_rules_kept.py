@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.fakes.cluster import plain_rules, rule_worlds
 from tests.fakes.cluster.plain_placement import choose_preferring, place_queue
 from tests.fakes.cluster.plain_rules import Cluster, Resident
+from tests.property.few import examples
 
 from cotenant.engine.cycle.runs import place_in_runs
 from cotenant.engine.encoding.encoder import Encoder
@@ -120,7 +121,7 @@ class World:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["first-fit", "kube-default", "least-allocated"])
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_every_placement_keeps_every_rule_and_pods_wait_only_if_no_node_passes(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     world = World(rng, replace(profile(name), random_ties=False, samples_nodes=False))

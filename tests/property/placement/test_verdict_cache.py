@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.plain_placement import place_queue
+from tests.property.few import examples
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.verdict_cache import (
@@ -56,7 +57,7 @@ def copied(nodes: NodeArrays) -> NodeArrays:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from(list(Score)),
@@ -109,7 +110,7 @@ def test_the_cache_changes_no_choice(seed: int, score: Score, sample: int, rando
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(list(Score)), st.booleans(), st.booleans())
 def test_pods_of_a_run_are_accounted_for_like_pods_judged_alone(
     seed: int, score: Score, is_narrowed: bool, random_ties: bool
@@ -151,7 +152,7 @@ def test_pods_of_a_run_are_accounted_for_like_pods_judged_alone(
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_feasible_on_lists_the_shapes_that_pass_on_changed_rows(seed: int) -> None:
     rng = np.random.default_rng(seed)
     encoder = world(rng, 9, 5)
@@ -162,7 +163,7 @@ def test_feasible_on_lists_the_shapes_that_pass_on_changed_rows(seed: int) -> No
     assert feasible_on(np.arange(5), rows, nodes, shapes, Fit.REQUESTS, KNOBS).tolist() == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 40), st.integers(1, 6))
 def test_the_best_of_some_rows_are_those_that_sorting_puts_first(seed: int, size: int, levels: int) -> None:
     rng = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.cpu_cluster import cpus, node, tells, zones
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets, preempt
 from cotenant.engine.encoding.encoder import Encoder
@@ -205,7 +205,7 @@ class World:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_victims_are_the_cheapest_set_of_all(seed: int) -> None:
     rng = np.random.default_rng(seed)
     world = World(rng)

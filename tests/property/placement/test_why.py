@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster import rule_worlds
 from tests.fakes.cluster.questions import Watching
+from tests.property.few import examples
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
@@ -144,7 +145,7 @@ def ask_everything(world: World, rng: np.random.Generator, max_pods: int = 1000)
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.sampled_from(PROFILES))
-@settings(deadline=None, max_examples=5)
+@settings(deadline=None, max_examples=examples(5))
 def test_a_question_changes_no_bit_and_no_later_decision(seed: int, name: str) -> None:
     asked, left_alone = World(seed, name), World(seed, name)
     rng = np.random.default_rng(seed)
@@ -160,7 +161,7 @@ def test_a_question_changes_no_bit_and_no_later_decision(seed: int, name: str) -
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.sampled_from(PROFILES))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 def test_recording_changes_no_placement_and_lists_the_chosen_node_first(seed: int, name: str) -> None:
     watched, left_alone = World(seed, name), World(seed, name)
     watching = Watching()
@@ -183,7 +184,7 @@ def test_recording_changes_no_placement_and_lists_the_chosen_node_first(seed: in
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_a_what_if_equals_a_pod_with_those_requests_and_that_selector(seed: int) -> None:
     """The nodes that would take the pod by a what-if equal those that pass for a pod that really is so."""
     world = World(seed, "best-fit")

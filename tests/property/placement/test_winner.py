@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.policy.placement.compiled import winner
 
@@ -23,7 +24,7 @@ def offers(draw: st.DrawFn) -> tuple[list[int], list[float], list[bool], int, in
     return verdicts, scores, allowed, draw(st.integers(0, size + 1)), draw(st.integers(0, size - 1))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(offers())
 def test_it_is_the_first_of_the_best_among_those_that_are_looked_at(
     offer: tuple[list[int], list[float], list[bool], int, int],

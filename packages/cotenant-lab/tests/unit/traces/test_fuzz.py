@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.model.errors import InvalidInput
 from cotenant_lab.traces.catalogue import find_format, find_table
@@ -39,7 +40,7 @@ LINES = st.lists(st.one_of(GOOD, GOOD, GOOD, WILD), min_size=1, max_size=25)
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(lines=LINES, block_bytes=st.sampled_from([1, 37, 1 << 20]), compress=st.booleans(), ended=st.booleans())
 def test_every_row_is_kept_or_counted_once(lines: list[str], block_bytes: int, compress: bool, ended: bool) -> None:
     data = ("\n".join(lines) + ("\n" if ended else "")).encode()
@@ -68,7 +69,7 @@ def test_every_row_is_kept_or_counted_once(lines: list[str], block_bytes: int, c
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @example(data=b"\r\x01")
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_refused_in_one_line(data: bytes) -> None:

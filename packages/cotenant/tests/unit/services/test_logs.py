@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from tests.fakes.command_options import options
 
+from cotenant.cli.further import add_further
 from cotenant.cli.main import app
 from cotenant.model.errors import InvalidInput
 from cotenant.services.logs import JsonFormatter, log_to_stderr
@@ -37,6 +38,7 @@ def root_as_before() -> Iterator[None]:
 
 @pytest.mark.parametrize("command", PROCESSES, ids=lambda entry: entry[0])
 def test_every_process_has_the_option(command: tuple[str, ...]) -> None:
+    add_further(app, command)  # `up` is of another package
     _, bound, unused, *_ = app.parse_known_args([*command, "--log-format", "json"])
     assert options(bound)["log_format"] == "json"
     assert not unused

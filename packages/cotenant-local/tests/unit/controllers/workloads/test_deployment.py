@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.processes.plain_cluster import PlainCluster, template
+from tests.property.few import examples
 
 from cotenant_local.controllers.runtime.actions import DEPLOYMENTS, PODS, REPLICA_SETS, Plan
 from cotenant_local.controllers.workloads import replicaset
@@ -211,7 +212,7 @@ amounts = st.one_of(st.integers(0, 5), st.integers(0, 100).map(lambda n: f"{n}%"
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(replicas=st.integers(1, 9), surge=amounts, unavailable=amounts, start=st.lists(st.booleans(), max_size=40))
 def test_a_rollout_completes_within_its_limits(
     replicas: int, surge: int | str, unavailable: int | str, start: list[bool]

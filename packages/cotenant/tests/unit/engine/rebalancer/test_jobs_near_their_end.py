@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.processes.plain_cluster import PlainCluster, template
+from tests.property.few import examples
 
 from cotenant.drivers.kube.kinds.workloads import WorkloadObject, replicas_of
 from cotenant.engine.cluster import Cluster
@@ -108,7 +109,7 @@ def test_a_failed_pod_whose_successor_waits_out_its_back_off_is_lacking() -> Non
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.data())
 def test_what_is_expected_is_what_the_controller_runs(data: st.DataObject) -> None:
     """Whatever has ended, exactly as many pods may move as the limit leaves beside the pods that are not ready."""

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import InvalidInput
@@ -17,7 +18,7 @@ from cotenant.policy.overcommit.mid import MidRules, mid_amounts
 from cotenant.policy.overcommit.writing import Adjustments, adjusted
 
 # Nodes are drawn slowly on a busy machine.
-BUSY = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+BUSY = settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SIZE = Use(100_000, 100 << 30)
 PROD, BATCH = PriorityClass.PROD, PriorityClass.BATCH
 ONE = ActivePod("a/one", PROD, Use(10_000, 8 << 30), QoSClass.LS)

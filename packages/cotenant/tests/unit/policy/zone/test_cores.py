@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.model.errors import InvalidInput, Unsupported
 from cotenant.model.machine.counters import LogicalCpu
@@ -30,7 +31,7 @@ def test_whole_cores_of_the_last_node_come_first() -> None:
 @given(
     st.integers(1, 3), st.integers(1, 5), st.integers(1, 2), st.integers(0, 12), st.floats(0.01, 0.99, allow_nan=False)
 )
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_batch_keeps_a_core_and_no_core_is_shared(
     nodes: int, cores: int, threads: int, cpus: int, share: float
 ) -> None:

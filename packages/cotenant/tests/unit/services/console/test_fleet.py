@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
@@ -90,7 +91,7 @@ EVENTS = st.lists(
 
 @pytest.mark.slow
 @given(EVENTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_viewer_that_follows_changes_sees_what_a_new_one_loads(events: list[tuple[str, int, int]]) -> None:
     fleet, viewer, position = MeasuredFleet(), None, (0, 0)
     for what, which, value in [*events, ("look", 0, 0)]:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 import cotenant
 from cotenant.model.errors import InvalidInput
@@ -235,7 +236,7 @@ CONFIGS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     config=CONFIGS,
     data=st.dictionaries(st.sampled_from([*CONFIG_KEYS, "other"]), VALUES | st.text(max_size=30), max_size=4),
@@ -256,7 +257,7 @@ def test_whatever_is_in_the_objects_is_judged_and_never_an_accident(
     assert yaml.safe_load(made["values.yaml"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(text=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_whatever_is_in_a_file_is_read_or_refused(text: bytes) -> None:
     with contextlib.suppress(InvalidInput):

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.few import examples
 
 from cotenant.drivers.kube.cache.decoding import Bookmark, InvalidLine, ListWatchDecoder, MalformedEvent, WatchEvent
 from cotenant.drivers.kube.client.errors import Unavailable
@@ -197,7 +198,7 @@ def heard(kind: Kind[Any], raw: bytes) -> Any:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(spoilt(POD))
 def test_spoilt_pods(raw: bytes) -> None:
     pod = heard(PODS, raw)

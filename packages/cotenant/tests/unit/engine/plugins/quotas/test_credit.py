@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.quota_world import World, bound, cpu, evicted, node, pod, quota
+from tests.property.few import examples
 
 from cotenant.engine.plugins.quotas.credit import MAX_ADVANCE_S, advance_s, weighted
 from cotenant.model.cluster.demands import Demands
@@ -125,7 +126,7 @@ def test_the_influence_is_bounded(value: int) -> None:
 STANDINGS = st.integers(-1000, 1000)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(0, 300),
     st.lists(st.tuples(st.integers(0, 60), st.integers(0, 200), STANDINGS), min_size=1, max_size=5),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.reservation_world import WEB, World, node, pod, reservation, size, web
-from tests.property.few import first_cases
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.framework.instructions import Bind, Preempt
 from cotenant.engine.plugins.reservations.instructions import ReservationStatus, ReserveNode
@@ -269,7 +269,7 @@ def test_what_is_allocated_by_number_is_refused_with_the_reason() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 4), st.booleans()), max_size=7),
     st.integers(1, 7),
