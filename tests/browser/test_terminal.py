@@ -90,7 +90,8 @@ def test_a_pod_s_terminal_is_behind_a_button_of_its_story(
     page.keyboard.type("bye")
     page.keyboard.press("Enter")
     page.wait_for_selector("[role=status] >> text=Ended with status 3.")
-    assert {request.guid for request in terminals.written[-3:]} == {"shop/web-1"}
+    typed = b"".join(request.data for request in terminals.written if request.guid == "shop/web-1")
+    assert typed.startswith(b"bye")  # another case's terminal may still be hung up
     shot(tab, "terminal-pod")
     page = tab.open("pods?pod=shop/waits")
     page.get_by_role("button", name="Logs").wait_for()
