@@ -23,7 +23,7 @@ def binding(
     /,
     *,
     cpu: Annotated[int, Parameter(help="The CPU that both are bound to.")] = 0,
-    seconds: Annotated[float, Parameter(help="Of each of the three phases.")] = 40.0,
+    seconds: Annotated[float, Parameter(help="Of each of the three phases, in rounds of a period or more.")] = 40.0,
     period: Annotated[float, Parameter(help="Of the service's demand, in seconds of the clock.")] = 20.0,
     connection: BusAddress = _BUS,
     json: Json = False,

@@ -24,10 +24,12 @@ _SETTLE_S = 2.0
 _SAMPLE_S = 0.5
 _SPARE_S = 60.0
 
+_Samples = tuple[list[TrialCpuSample], list[TrialCpuSample], list[TrialCpuSample]]  # of each phase
+
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """Guids of two containers of one host; seconds of each phase; the period of the service's demand."""
+    """Guids of two containers of one host; seconds of each phase in all; the period of the service's demand."""
 
     service: str
     hog: str
@@ -41,6 +43,13 @@ class TrialOptions:
         if self.phase_s < self.period_s or self.phase_s < MIN_SAMPLES:
             raise InvalidInput("--seconds", self.phase_s, f"a period or more, and at least {MIN_SAMPLES}")
 
+    @property
+    def rounds(self) -> int:
+        """How often the phases follow one another, each time for a period or more: what else runs on that CPU comes
+        and goes, and hits all of them alike.
+        """
+        return int(self.phase_s // self.period_s)
+
 
 def run_trial(bus: BusOptions, options: TrialOptions, said: Callable[[str], None]) -> TrialResult:
     """Run it; `said` hears what goes on. Raises what the fleet answers."""
@@ -48,25 +57,30 @@ def run_trial(bus: BusOptions, options: TrialOptions, said: Callable[[str], None
 
 
 async def _run(options: BusOptions, trial: TrialOptions, said: Callable[[str], None]) -> TrialResult:
-    lasts_s = len(PHASES) * (trial.phase_s + _SETTLE_S) + _SPARE_S
+    lasts_s = len(PHASES) * (trial.phase_s + trial.rounds * _SETTLE_S) + _SPARE_S
     async with connected(options) as (bus, operator):
         limits = _Limits(bus, operator, lasts_s)
         host = await _host_of(bus, operator, trial)
         try:
             for guid in (trial.service, trial.hog):
                 await limits.limit(guid, {"cpus": str(trial.cpu)})
-            service, hog = [], []
-            for phase, of_hog in zip(PHASES, _HOG, strict=True):
-                await limits.limit(trial.hog, of_hog)
-                said(f"{phase}: {trial.phase_s:g} s")
-                await asyncio.sleep(_SETTLE_S)
-                found = await _sampled(bus, operator, host, trial)
-                service.append(found[0])
-                hog.append(found[1])
+            service: _Samples = ([], [], [])
+            hog: _Samples = ([], [], [])
+            for number in range(1, trial.rounds + 1):
+                for at, (phase, of_hog) in enumerate(zip(PHASES, _HOG, strict=True)):
+                    await limits.limit(trial.hog, of_hog)
+                    length_s = trial.phase_s / trial.rounds
+                    said(f"round {number} of {trial.rounds}, {phase}: {length_s:g} s")
+                    await asyncio.sleep(_SETTLE_S)
+                    found = await _sampled(bus, operator, host, trial, length_s)
+                    service[at].extend(found[0])
+                    hog[at].extend(found[1])
         finally:
             for guid in (trial.service, trial.hog):
                 await limits.give_back(guid)
-    return judge(PHASES, (service[0], service[1], service[2]), (hog[0], hog[1], hog[2]), trial.period_s)
+    if min(map(len, service)) < MIN_SAMPLES:
+        raise Permanent(f"{trial.service} was measured {min(map(len, service))} times only; does it run?")
+    return judge(PHASES, service, hog, trial.period_s)
 
 
 class _Limits:
@@ -108,11 +122,11 @@ async def _host_of(bus: Bus, operator: str, trial: TrialOptions) -> str:
 
 
 async def _sampled(
-    bus: Bus, operator: str, host: str, trial: TrialOptions
+    bus: Bus, operator: str, host: str, trial: TrialOptions, length_s: float
 ) -> tuple[list[TrialCpuSample], list[TrialCpuSample]]:
     service: dict[float, TrialCpuSample] = {}
     hog: dict[float, TrialCpuSample] = {}
-    until_s = time.monotonic() + trial.phase_s
+    until_s = time.monotonic() + length_s
     while time.monotonic() < until_s:
         page = await ask(bus, operator, "top", Top(host=host), TopPage, 10.0)
         for measured in page.hosts:
@@ -123,6 +137,4 @@ async def _sampled(
                 elif container.cpu_milli is not None and container.guid == trial.hog:
                     hog[measured.at_s] = TrialCpuSample(middle_s, container.cpu_milli)
         await asyncio.sleep(_SAMPLE_S)
-    if len(service) < MIN_SAMPLES:
-        raise Permanent(f"{trial.service} was measured {len(service)} times only; does it run?")
     return [*service.values()], [*hog.values()]
