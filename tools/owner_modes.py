@@ -1,5 +1,5 @@
-"""The table of modes in the guide on the agent, in both languages: what the agent holds beside a kubelet, by what means,
-and what is left to its owner.
+"""The table of modes in the guide on the agent, in both languages: what the agent holds beside a kubelet, by what
+means, and what is left to its owner.
 
     python -m tools.owner_modes docs/guide/agent.md docs/guide/agent.zh-CN.md      (`make docs` does it)
 
