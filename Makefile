@@ -94,7 +94,7 @@ screenshots: setup ## take the pictures of the README and the guides from a runn
 docs: setup ## regenerate the pages that are derived from code
 	$(BIN)/python -m cotenant lab metrics --markdown > docs/metrics.md
 	$(BIN)/python -m tools.rooms > docs/architecture.svg
-	$(BIN)/python -m tools.owner_modes docs/guide/agent.md
+	$(BIN)/python -m tools.owner_modes docs/guide/agent.md docs/guide/agent.zh-CN.md
 	$(BIN)/python -m tools.matrix > docs/matrix.md
 
 manifests: setup ## render the manifests beside the chart from it: needs helm

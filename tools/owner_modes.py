@@ -1,11 +1,11 @@
-"""The table of modes in docs/guide/agent.md: what the agent holds beside a kubelet, by what means, and what is left to
-its owner.
+"""The table of modes in the guide on the agent, in both languages: what the agent holds beside a kubelet, by what
+means, and what is left to its owner.
 
-    python -m tools.owner_modes docs/guide/agent.md      (`make docs` does it)
+    python -m tools.owner_modes docs/guide/agent.md docs/guide/agent.zh-CN.md      (`make docs` does it)
 
 A table of drivers, versions and policies that is written by hand is wrong after the next change of the owner's table.
 It is derived from that table (model/kubelet) and from the knobs that policies write
-(engine/node/doctor/policy_knobs.py), and stands between two marks of the page, where a test compares it. One table for
+(engine/node/doctor/policy_knobs.py), and stands between two marks of a page, where a test compares it. One table for
 the usual kubelet; then, for each other one, the lines that differ.
 Limits: Kubernetes classes of pods of one line are joined; kinds of groups that differ are lines of their own.
 """
@@ -126,5 +126,5 @@ def with_table(page: str) -> str:
 
 
 if __name__ == "__main__":
-    file = Path(sys.argv[1])
-    file.write_text(with_table(file.read_text(encoding="utf-8")), encoding="utf-8")
+    for file in map(Path, sys.argv[1:]):
+        file.write_text(with_table(file.read_text(encoding="utf-8")), encoding="utf-8")

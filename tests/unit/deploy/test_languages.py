@@ -14,7 +14,7 @@ def sections(name: str) -> list[str]:
     return re.split(r"^(?=#+ )", (GUIDES / name).read_text(), flags=re.MULTILINE)[1:]
 
 
-TRANSLATED = ("deploy", "assess", "objectives", "recovery", "manager", "explain", "llm", "sizes", "applications")
+TRANSLATED = tuple(sorted(path.name.removesuffix(".zh-CN.md") for path in GUIDES.glob("*.zh-CN.md")))
 PAIRS = [pair for name in TRANSLATED for pair in zip(sections(f"{name}.md"), sections(f"{name}.zh-CN.md"), strict=True)]
 
 
