@@ -16,6 +16,7 @@ from cotenant.engine.leases.instructions import FailureKind, InstructionFailure,
 from cotenant.engine.leases.round_state import RoundState, value_of
 from cotenant.engine.leases.table import RestoreRetry
 from cotenant.model.machine.knob import KnobLease, LeaseAnswer, LeaseState
+from cotenant.model.machine.knob_values import is_default, is_form_of
 from cotenant.model.machine.node_decision import Reason
 
 NOT_TAKEN = Reason("not-taken", "the kernel did not take the new value as a whole")
@@ -63,7 +64,7 @@ class Settling:
             self._settle_refused(lease, untouched=False)
         else:
             unrestored = self._pinned.failure_after(lease.target)
-            stands = None if unrestored else value_of(seen)
+            stands = None if unrestored else _ours(lease, value_of(seen))
             detail = unrestored or _difference(lease, value_of(seen))
             self._table.deferred_weights.discard(lease.target)
             self._table.retries.pop(lease.target, None)
@@ -104,6 +105,16 @@ class Settling:
             unread = seen.detail if isinstance(seen, InstructionFailure) else ""
             detail = failure.detail if failure is not None else unrestored or f"could not be read back: {unread}"
             state.retry_later(replace(lease, stands=None if unrestored else value_of(seen)), detail, reason)
+
+
+def _ours(lease: KnobLease, stands: str | None) -> str | None:
+    """What stands by our write. A value that no kernel makes of ours is another process's, which wrote between our
+    write and our reading: the next reading finds it.
+    """
+    knob = lease.target.knob
+    if stands is None or stands == lease.before or is_default(knob, stands) or is_form_of(knob, stands, lease.value):
+        return stands  # what was put back is seen by the difference
+    return lease.value
 
 
 def _difference(lease: KnobLease, stands: str | None) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from tests.fakes.node.lease_world import HALF, HIGH, IDLE, QUOTA, WEIGHT, World
 
+from cotenant.engine.leases.instructions import ReadBack, ReadCurrent, Restore, Write
 from cotenant.engine.leases.table import MAX_PUT_BACKS, PUT_BACK_WINDOW_US
 from cotenant.model.machine.knob import KnobTarget, LeaseState
 
@@ -131,4 +132,41 @@ def test_one_that_was_overtaken_between_write_and_reading_is_written_again(world
         **{name: getattr(lease, name) for name in lease.__dataclass_fields__} | {"stands": LIFTED}
     )
     check(world, QUOTA)
+    assert world.knobs.read(QUOTA) == HALF
+
+
+class Overtaken(World):
+    """Another process writes between our write and our reading of it."""
+
+    foreign = ""
+
+    def _read_or_write(self, instruction: ReadCurrent | ReadBack | Write | Restore) -> None:
+        if isinstance(instruction, ReadBack) and self.foreign:
+            self.knobs.set_outside(instruction.target, self.foreign)
+            self.foreign = ""
+        super()._read_or_write(instruction)
+
+
+@pytest.mark.parametrize(("target", "ours", "other"), [(QUOTA, HALF, "70000 100000"), (HIGH, "1048576", "9437184")])
+def test_a_value_of_its_own_that_overtook_ours_is_not_taken_for_ours(target: KnobTarget, ours: str, other: str) -> None:
+    world = Overtaken()
+    world.foreign = other
+    assert world.hold((target, ours)) == [LeaseState.HELD]
+    assert world.hold((target, ours)) == [LeaseState.YIELDED]
+    assert world.knobs.read(target) == other
+
+
+@pytest.mark.parametrize(("target", "ours", "shown"), [(QUOTA, HALF, "50100 100000"), (HIGH, "1050000", "1048576")])
+def test_the_kernels_form_of_our_value_stays_ours(target: KnobTarget, ours: str, shown: str) -> None:
+    world = Overtaken()
+    world.foreign = shown
+    assert world.hold((target, ours)) == [LeaseState.HELD]
+    assert world.hold((target, ours)) == [LeaseState.HELD]
+
+
+def test_what_is_put_back_between_write_and_reading_is_written_again() -> None:
+    world = Overtaken()
+    world.foreign = LIFTED
+    world.hold((QUOTA, HALF))
+    assert world.hold((QUOTA, HALF)) == [LeaseState.HELD]
     assert world.knobs.read(QUOTA) == HALF
