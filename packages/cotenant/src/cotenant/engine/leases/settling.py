@@ -111,10 +111,10 @@ def _ours(lease: KnobLease, stands: str | None) -> str | None:
     """What stands by our write. A value that no kernel makes of ours is another process's, which wrote between our
     write and our reading: the next reading finds it.
     """
+    if stands is None or stands in (lease.value, lease.before):
+        return stands
     knob = lease.target.knob
-    if stands is None or stands == lease.before or is_default(knob, stands) or is_form_of(knob, stands, lease.value):
-        return stands  # what was put back is seen by the difference
-    return lease.value
+    return stands if is_default(knob, stands) or is_form_of(knob, stands, lease.value) else lease.value
 
 
 def _difference(lease: KnobLease, stands: str | None) -> str:

@@ -30,6 +30,7 @@ MAX_POWER_MW = 10_000_000
 MAX_CLOCK_MHZ = 20_000
 MAX_DEVICE_MIB = 1 << 24
 _LARGEST_PAGE_BYTES = 64 << 10
+_OF_MEMORY = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH, Knob.MEMORY_MAX})
 DEVICE_LIMITS = ("rbps", "wbps", "riops", "wiops")  # in the order the kernel prints them
 
 _NUMBER = re.compile(r"[0-9]{1,19}")
@@ -194,20 +195,18 @@ def is_form_of(knob: Knob, stands: str, written: str) -> bool:
     """Whether this canonical value may be how a kernel, or systemd in its place, shows the one that was written: a
     quota of the same CPU within a hundredth, memory in whole pages. True of other knobs: their forms are not known.
     """
-    match knob:
-        case Knob.CPU_MAX:
-            shown, asked = parse_cpu_max(stands), parse_cpu_max(written)
-            if shown.quota_us is None or asked.quota_us is None:
-                return shown.quota_us == asked.quota_us
-            cpu, wanted = shown.quota_us * asked.period_us, asked.quota_us * shown.period_us
-            return abs(cpu - wanted) * 100 <= wanted
-        case Knob.MEMORY_MIN | Knob.MEMORY_LOW | Knob.MEMORY_HIGH | Knob.MEMORY_MAX:
-            bytes_shown, bytes_asked = parse_bytes(knob, stands), parse_bytes(knob, written)
-            if bytes_shown is None or bytes_asked is None:
-                return bytes_shown == bytes_asked
-            return abs(bytes_shown - bytes_asked) < _LARGEST_PAGE_BYTES
-        case _:
-            return True
+    if knob is Knob.CPU_MAX:
+        shown, asked = parse_cpu_max(stands), parse_cpu_max(written)
+        if shown.quota_us is None or asked.quota_us is None:
+            return shown.quota_us == asked.quota_us
+        cpu, wanted = shown.quota_us * asked.period_us, asked.quota_us * shown.period_us
+        return abs(cpu - wanted) * 100 <= wanted
+    if knob in _OF_MEMORY:
+        bytes_shown, bytes_asked = parse_bytes(knob, stands), parse_bytes(knob, written)
+        if bytes_shown is None or bytes_asked is None:
+            return bytes_shown == bytes_asked
+        return abs(bytes_shown - bytes_asked) < _LARGEST_PAGE_BYTES
+    return True
 
 
 def canonical(knob: Knob, text: str) -> str:
