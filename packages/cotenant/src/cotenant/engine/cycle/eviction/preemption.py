@@ -94,7 +94,7 @@ class DisruptionBudgets:
         return any(budget.allowed <= 0 and budget.covers(pod) for budget in self._budgets.values())
 
     def bears_all(self, pods: Sequence[Pod], beside: Sequence[Pod] = ()) -> bool:
-        """Whether all of these may be disrupted at once, beside others that go and that the budgets do not count yet."""
+        """Whether all of these may be disrupted at once, beside others that go and that budgets do not count yet."""
         for budget in self._budgets.values():
             new = sum(map(budget.covers, pods))
             if new and new + sum(map(budget.covers, beside)) > budget.allowed:

@@ -1,8 +1,9 @@
-"""The joiner's process: each period it reads its cluster, states it to the hub, and brings quotas to the weights that
-are in force.
+"""The joiner's process: each period it reads its cluster, states it to the hub, and brings quotas to the weights, and
+shared WorkloadProfiles to the figures, that are in force.
 
 Whatever fails, the next period tries again: no bus, no hub, no API server. Without an answer the weights that stand
-expire, and are given back; so they are when the process ends by a signal. Nothing else of the cluster is written.
+expire, and are given back, and figures of others go; so it is when the process ends by a signal. Nothing else of the
+cluster is written.
 Autonomy objects are read before each write: where they hold weights back, what stands stays, and is still given back
 once it expires. While they cannot be read, those that were read last count; before the first time, nothing is weighed.
 """
@@ -32,7 +33,9 @@ from cotenant.drivers.nats.keys import kept_seed, public_key
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.federation.hub import FederationWeights
 from cotenant.engine.federation.joined import Joined, KeptWeight, WeighedQuota, WriteWeight, writes
+from cotenant.engine.federation.sharing import shared_writes, stated
 from cotenant.model.autonomy.autonomy import Action, Autonomy
+from cotenant.model.cluster.workload_profile import WorkloadProfile
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.groups.quota import FEDERATION, SHARED_WEIGHT
 from cotenant.policy.federation.noise import Stated
@@ -41,6 +44,7 @@ from cotenant.policy.federation.weights import dominant_ppm
 from cotenant.services.fleet.federation.envelopes import STATEMENT_SUBJECT, EnvelopeKind, is_by, opened, sealed
 from cotenant.services.fleet.federation.members import federation_dir, hub_key
 from cotenant.services.fleet.federation.own_statement import ReadCluster, read_cluster, read_quotas
+from cotenant.services.fleet.federation.profile_objects import read_profiles, write_shared
 from cotenant.services.fleet.places import BusOptions, access_of
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import run_until_signal
@@ -88,24 +92,26 @@ class Joiner:
             found = await read_cluster(
                 self._client, round(self._options.price * 1e6), is_clamped=bool(self._epsilon_milli)
             )
+            profiles = await read_profiles(self._client)
         except CotenantError as error:
             _log.warning("the cluster cannot be read: %s", error)
             return  # without it nothing can be given back either
-        await self._state(found)
+        await self._state(found, profiles)
         await self._apply(found.quotas)
+        await self._share(profiles)
 
     async def give_back(self) -> int:
-        """Original weights everywhere; how many were given back. Raises `CotenantError`."""
-        return await _write(self._client, writes(await read_quotas(self._client), {}))
+        """Original weights everywhere, and no figures of others; how many weights. Raises `CotenantError`."""
+        return await _give_back(self._client)
 
-    async def _state(self, found: ReadCluster) -> None:
+    async def _state(self, found: ReadCluster, profiles: Sequence[WorkloadProfile]) -> None:
         bus = self.bus
         if bus is None:
             _log.warning("no bus yet: nothing is stated")
             return
         wait_s = min(_ANSWER_S, self._options.period_s)  # so that waiting delays no giving back by more than a period
         sent_ms, epoch = _now_ms(), self.joined.next_epoch(int(time.time() * 1000))
-        statement = self._statement(found, epoch)
+        statement = self._statement(found, profiles, epoch)
         try:
             data = sealed(EnvelopeKind.STATEMENT, statement, self._seed)
             answer = (await bus.request(STATEMENT_SUBJECT, data, timeout_s=wait_s)).data
@@ -119,7 +125,7 @@ class Joiner:
         if why:
             _log.warning("the hub's weights are not renewed: %s", why)
 
-    def _statement(self, found: ReadCluster, epoch: int) -> Statement:
+    def _statement(self, found: ReadCluster, profiles: Sequence[WorkloadProfile], epoch: int) -> Statement:
         tenants = _statable(found)
         return Statement(
             self._options.cluster,
@@ -130,6 +136,7 @@ class Joiner:
             self._epsilon_milli,
             found.room,
             fit_to(found.room.capacity, self._stated.of(tenants)),
+            stated(profiles),
         )
 
     async def _apply(self, quotas: tuple[WeighedQuota, ...]) -> None:
@@ -143,6 +150,17 @@ class Joiner:
         if written:
             back = sum(write.weight is None for write in wanted)
             _log.info("%d weights written, %d of them given back", written, back)
+
+    async def _share(self, profiles: Sequence[WorkloadProfile]) -> None:
+        try:
+            written = await write_shared(
+                self._client, shared_writes(profiles, self.joined.profiles_in_force(_now_ms()))
+            )
+        except CotenantError as error:
+            _log.warning("what others learned is not all written: %s", error)
+            return
+        if written:
+            _log.info("%d workload profiles have what other clusters learned of them", written)
 
     async def _allowed(self, wanted: list[WriteWeight]) -> list[WriteWeight]:
         """Without those that the cluster's Autonomy objects hold back now; to give back is always allowed."""
@@ -199,6 +217,12 @@ async def _write(client: Client, wanted: list[WriteWeight]) -> int:
         except (Conflict, NotFound):
             continue  # it changed since it was read: next period
     return written
+
+
+async def _give_back(client: Client) -> int:
+    given_back = await _write(client, writes(await read_quotas(client), {}))
+    await write_shared(client, shared_writes(await read_profiles(client), {}))
+    return given_back
 
 
 def lasts_ms(period_s: float) -> int:
@@ -259,7 +283,7 @@ def leave(kubeconfig: Path | None, context: str) -> int:
 
     async def given_back() -> int:
         async with Client(access, qps=20.0, burst=50, in_flight=4, user_agent="cotenant-federate") as client:
-            return await _write(client, writes(await read_quotas(client), {}))
+            return await _give_back(client)
 
     return asyncio.run(given_back())
 
