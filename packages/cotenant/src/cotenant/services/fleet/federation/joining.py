@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -28,7 +29,7 @@ from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound
 from cotenant.drivers.kube.kinds.custom.autonomy import AUTONOMIES, read_autonomy
 from cotenant.drivers.kube.kinds.custom.elastic_quota import place_of, weight_text
 from cotenant.drivers.nats.client import BusAccess, NatsBus, connect
-from cotenant.drivers.nats.contract import Bus
+from cotenant.drivers.nats.contract import MAX_PAYLOAD, Bus
 from cotenant.drivers.nats.keys import kept_seed, public_key
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.federation.hub import FederationWeights
@@ -52,6 +53,10 @@ from cotenant.services.running import run_until_signal
 _log = logging.getLogger(__name__)
 _ANSWER_S = 5.0
 _PERIODS = 3  # a statement counts, and weights stand, for so many periods
+_PROFILE_BYTES = 128 * 1024  # of a message
+_TENANT_BYTES = MAX_PAYLOAD - _PROFILE_BYTES - 8 * 1024
+_NOISE_BYTES = 32  # by which a part may grow once noise is added
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +141,7 @@ class Joiner:
             self._epsilon_milli,
             found.room,
             fit_to(found.room.capacity, self._stated.of(tenants)),
-            stated(profiles),
+            _fitting(stated(profiles), _PROFILE_BYTES),
         )
 
     async def _apply(self, quotas: tuple[WeighedQuota, ...]) -> None:
@@ -192,12 +197,21 @@ def _statable(found: ReadCluster) -> list[TenantSums]:
         with contextlib.suppress(InvalidInput):
             check_name("tenant", sums.tenant)
             named.append(sums)
-    if len(named) > MAX_TENANTS:
-        named.sort(key=lambda sums: (-dominant_ppm(sums.used, found.room.capacity), sums.tenant))
-        del named[MAX_TENANTS:]
-    if len(named) < len(found.tenants):
-        _log.warning("%d tenants are not stated, and keep their weights", len(found.tenants) - len(named))
-    return sorted(named, key=lambda sums: sums.tenant)
+    named.sort(key=lambda sums: (-dominant_ppm(sums.used, found.room.capacity), sums.tenant))
+    fitting = _fitting(named[:MAX_TENANTS], _TENANT_BYTES)
+    if len(fitting) < len(found.tenants):
+        _log.warning("%d tenants are not stated, and keep their weights", len(found.tenants) - len(fitting))
+    return sorted(fitting, key=lambda sums: sums.tenant)
+
+
+def _fitting(parts: Sequence[T], max_bytes: int) -> tuple[T, ...]:
+    """The first of these that a message has room for."""
+    size = 0
+    for count, part in enumerate(parts):
+        size += len(msgspec.json.encode(part)) + _NOISE_BYTES
+        if size > max_bytes:
+            return tuple(parts[:count])
+    return tuple(parts)
 
 
 async def _write(client: Client, wanted: list[WriteWeight]) -> int:
