@@ -1,5 +1,5 @@
-"""Three whole clusters under one hub: quotas are weighed by the share of all three, and the hub's end takes that back
-everywhere, and nothing else.
+"""Three whole clusters under one hub: quotas are weighed by the share of all three, what one learned of a workload
+reaches the others, and the hub's end takes that back everywhere, and nothing else.
 
 Bare clusters: API server and store, whose pods are on their nodes from the start, since no scheduler is asked here.
 """
@@ -24,12 +24,14 @@ from tests.fakes.waiting import patience
 pytest.importorskip("nats", reason="nats-py is not installed")
 pytestmark = pytest.mark.slow
 
-KIND = "ElasticQuota"
+KINDS = ("ElasticQuota", "WorkloadProfile")
 PREFIX = "quota.scheduling.koordinator.sh/"
 WEIGHT, OURS = PREFIX + "shared-weight", "cotenant.io/federation"
 CLUSTERS = ("east", "north", "west")
 QUOTAS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/elasticquotas"
 PODS = "/api/v1/namespaces/default/pods"
+PROFILES = "/apis/slo.cotenant.io/v1alpha1/namespaces/default/workloadprofiles"
+LEARNED = {"value": 300, "low": 290, "high": 310, "samples": 50, "source": "learned"}
 
 
 @contextmanager
@@ -74,8 +76,29 @@ def has_none(api: Client, name: str, *annotations: str) -> bool:
     return not set(annotations) & set(notes(api, name))
 
 
-def serves_quotas(api: Client) -> bool:
-    return api.exchange("GET", QUOTAS)[0] == 200
+def serves_kinds(api: Client) -> bool:
+    return all(api.exchange("GET", path)[0] == 200 for path in (QUOTAS, PROFILES))
+
+
+def profile() -> dict[str, Any]:
+    spec = {"workload": {"name": "cart"}, "sharedAs": "web"}
+    return {
+        "apiVersion": "slo.cotenant.io/v1alpha1",
+        "kind": "WorkloadProfile",
+        "metadata": {"name": "cart"},
+        "spec": spec,
+    }
+
+
+def shared(api: Client) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = api.get(f"{PROFILES}/cart").get("status", {}).get("shared")
+    return found
+
+
+def has_learned_elsewhere(api: Client) -> bool:
+    found = shared(api) or {}
+    figure = found.get("overall", {}).get("sensitivity", {})
+    return found.get("clusters") == 1 and (figure.get("value"), figure.get("source")) == (300, "shared")
 
 
 def stored(api: Client) -> dict[str, Any]:
@@ -89,11 +112,12 @@ def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path) -> None:
     with ExitStack() as opened:
         ups = {name: opened.enter_context(Up(tmp_path / name / "up", "--bare")) for name in made(tmp_path)}
         apis = {name: up.ready() for name, up in ups.items()}
-        definitions = [one for one in yaml.safe_load_all(run("crds").stdout) if one["spec"]["names"]["kind"] == KIND]
+        definitions = [one for one in yaml.safe_load_all(run("crds").stdout) if one["spec"]["names"]["kind"] in KINDS]
         for name, api in apis.items():
             for definition in definitions:
                 api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-            eventually("quotas are served", partial(serves_quotas, api))
+            eventually("the kinds are served", partial(serves_kinds, api))
+            api.create(PROFILES, profile())
             api.create("/api/v1/nodes", node("n1", 16))
             api.create(QUOTAS, quota("rich", '{"cpu":"8"}'))
             api.create(QUOTAS, quota("poor", None))
@@ -104,6 +128,7 @@ def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path) -> None:
             poor = pod("poor", "1", nodeName="n1")
             poor["metadata"]["labels"] = {PREFIX + "name": "poor"}
             api.create(PODS, poor)
+        apis["east"].patch(f"{PROFILES}/cart/status", {"status": {"overall": {"sensitivity": LEARNED}}})
         state = tmp_path / "federation"
         members = "clusters:\n"
         for name in CLUSTERS:
@@ -127,6 +152,9 @@ def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path) -> None:
             eventually(f"rich weighs less in {name}", partial(weighs, api, "rich", 0, 8), 60.0)
             eventually(f"poor weighs more in {name}", partial(weighs, api, "poor", 40, 81), 60.0)
             assert json.loads(notes(api, "rich")[OURS])["before"] == '{"cpu":"8"}'
+        for name in ("north", "west"):
+            eventually(f"{name} has what east learned", partial(has_learned_elsewhere, apis[name]), 60.0)
+        assert shared(apis["east"]) is None
         shown = run("federate", "show", "--state-dir", state, "--json")
         assert {found["cluster"] for found in json.loads(shown.stdout)["clusters"] if found["room"]} == set(CLUSTERS)
         job = tmp_path / "job.yaml"
@@ -140,8 +168,14 @@ def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path) -> None:
             eventually(f"{name} has its own weights", partial(has_none, api, "rich", OURS), 60.0)
             eventually(f"{name} has none again", partial(has_none, api, "poor", OURS, WEIGHT), 60.0)
             assert notes(api, "rich")[WEIGHT] == '{"cpu":"8"}'
+        for name in ("north", "west"):
+            eventually(f"{name} has nothing of others", partial(has_nothing_of_others, apis[name]), 60.0)
         assert {name: stored(api) for name, api in apis.items()} == before
         assert all(joiner.poll() is None for joiner in joiners.values())
+
+
+def has_nothing_of_others(api: Client) -> bool:
+    return shared(api) == {}
 
 
 def made(folder: Path) -> tuple[str, ...]:

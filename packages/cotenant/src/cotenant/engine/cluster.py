@@ -103,7 +103,7 @@ class Cluster(ClusterMeasurements):
             self._reconsidered.setdefault,
             self._outbox.count,
             lambda entry: self._budgets.is_spent(entry.seen.pod),
-            lambda entries: self._budgets.bears_all([entry.seen.pod for entry in entries]),
+            lambda entries, going: self._components.preempting.bears(entries, going, self._pods.by_uid),
             self._components.losses.job_of,
             lambda entry: max([grouping.together(entry).lacks for grouping in self._roster.grouping], default=1),
             self._may_go,

@@ -1,4 +1,4 @@
-"""The hub's memory: one live statement a cluster, and the factors of tenants.
+"""The hub's memory: one live statement a cluster, the factors of tenants, and what others learned of a workload.
 
 A statement is taken when its sums are possible, its clock is within `MAX_SKEW_MS` of ours, its epoch is above the last
 one of its cluster (so a recorded one is worth nothing), and no other process speaks for the cluster at the time. It
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.federation.shared_profiles import SharedProfile, is_empty, together
 from cotenant.policy.federation.statement import ClusterRoom, Statement, Vector, check_statement
 from cotenant.policy.federation.weights import NEUTRAL, factors, global_shares_ppm
 
@@ -32,6 +33,7 @@ class FederationWeights(msgspec.Struct, frozen=True):
     lasts_ms: int = 0
     factors: tuple[tuple[str, int], ...] = ()  # tenant and permille, where that is not 1000
     refused: str = ""
+    profiles: tuple[SharedProfile, ...] = ()  # of the names that it stated: what the other clusters learned
 
 
 class SeenCluster(msgspec.Struct, frozen=True):
@@ -67,6 +69,7 @@ class _Member:
     registered: Vector
     epoch: int = 0
     statement: Statement | None = None
+    profiles: dict[str, SharedProfile] = field(default_factory=dict)  # its statement's, by name
     came_ms: int = 0
     until_ms: int = 0
     refused: str = ""
@@ -99,6 +102,7 @@ class Hub:
             return FederationWeights(statement.cluster, statement.epoch, refused=why)
         member.epoch, member.statement, member.refused = statement.epoch, statement, ""
         member.came_ms, member.until_ms = now_ms, now_ms + statement.lasts_ms
+        member.profiles = {profile.name: profile for profile in statement.profiles}
         self._round(now_ms)
         return FederationWeights(
             statement.cluster,
@@ -109,6 +113,7 @@ class Hub:
                 for sums in statement.tenants
                 if self._factors.get(sums.tenant, NEUTRAL) != NEUTRAL
             ),
+            profiles=self._learned_elsewhere(member),
         )
 
     def view(self, now_ms: int) -> FederationView:
@@ -129,6 +134,14 @@ class Hub:
             ),
             len(shares),
         )
+
+    def _learned_elsewhere(self, member: _Member) -> tuple[SharedProfile, ...]:
+        others = [other for other in self._known.values() if other is not member and other.statement is not None]
+        found = (
+            together(name, [other.profiles[name] for other in others if name in other.profiles])
+            for name in member.profiles
+        )
+        return tuple(profile for profile in found if not is_empty(profile))
 
     def _refusal(self, member: _Member, statement: Statement, wall_ms: int) -> str:
         try:

@@ -20,6 +20,7 @@ import msgspec
 from cotenant.engine.federation.hub import FederationWeights
 from cotenant.model.groups.quota import NO_LIMIT
 from cotenant.model.resources import Amounts
+from cotenant.policy.federation.shared_profiles import Evidence, SharedProfile, is_possible
 from cotenant.policy.federation.weights import MAX_PERMILLE, MIN_PERMILLE, NEUTRAL, weighted_permille
 
 
@@ -65,6 +66,7 @@ class Joined:
     epoch: int = 0
     _until_ms: int = 0
     _factors: dict[str, int] = field(default_factory=dict)
+    _profiles: dict[str, SharedProfile] = field(default_factory=dict)
 
     def next_epoch(self, wall_ms: int) -> int:
         """Above all before, those of earlier processes too, as long as this machine's clock went on."""
@@ -73,7 +75,7 @@ class Joined:
 
     def answered(self, weights: FederationWeights, epoch: int, sent_ms: int) -> str:
         """Take the hub's answer to the statement with this epoch; why not, where it is not taken. Factors beyond the
-        bounds are cut: a hub is believed within them only.
+        bounds are cut, and figures beyond them left out: a hub is believed within them only.
         """
         if weights.cluster != self.cluster or weights.epoch != epoch:
             return "the answer is to another statement"
@@ -81,13 +83,31 @@ class Joined:
             return weights.refused
         self._until_ms = sent_ms + max(0, weights.lasts_ms)
         self._factors = {tenant: max(MIN_PERMILLE, min(MAX_PERMILLE, permille)) for tenant, permille in weights.factors}
+        self._profiles = {profile.name: _possible(profile) for profile in weights.profiles}
         return ""
 
     def in_force(self, now_ms: int) -> Mapping[str, int]:
         """Factors by tenant; none once they expired."""
-        if now_ms >= self._until_ms:
-            self._factors = {}
+        self._drop_expired(now_ms)
         return self._factors
+
+    def profiles_in_force(self, now_ms: int) -> Mapping[str, SharedProfile]:
+        """What others learned, by shared name; nothing once it expired."""
+        self._drop_expired(now_ms)
+        return self._profiles
+
+    def _drop_expired(self, now_ms: int) -> None:
+        if now_ms >= self._until_ms:
+            self._factors, self._profiles = {}, {}
+
+
+def _possible(profile: SharedProfile) -> SharedProfile:
+    def kept(found: Evidence | None) -> Evidence | None:
+        return found if found is not None and is_possible(found) else None
+
+    return SharedProfile(
+        profile.name, kept(profile.sensitivity), kept(profile.pressure), kept(profile.tolerates), profile.clusters
+    )
 
 
 def writes(quotas: Iterable[WeighedQuota], in_force: Mapping[str, int]) -> list[WriteWeight]:

@@ -60,9 +60,8 @@ class PluginHost:
     reconsider: Callable[[str], None]  # by UID: the gate or the queue key of the pod may have changed
     count: Callable[[str], None]  # counts an anomaly, by name
     breaks_budget: Callable[[PodInfo], bool] = lambda entry: False  # whether a disruption budget forbids its eviction
-    bears: Callable[[Sequence[PodInfo]], bool] = lambda entries: (
-        True
-    )  # whether budgets allow that all of these are evicted
+    # whether budgets allow that all of the first are evicted, beside the second that go already
+    bears: Callable[[Sequence[PodInfo], Sequence[PodInfo]], bool] = lambda entries, going: True
     job_of: Callable[[PodInfo], PlacedJob | None] = lambda entry: None  # the job that loses this pod
     lacks: Callable[[PodInfo], int] = lambda entry: 1  # how many pods must be placed together with it, itself counted
     may_go: Callable[[Iterable[PodInfo]], None] = lambda entries: None  # reports placed pods that may be evictable now

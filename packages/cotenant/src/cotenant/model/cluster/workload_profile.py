@@ -3,7 +3,8 @@
 Placement, people and the console need one form of what is known of a workload, from three sources of different quality,
 and must tell a low value from an unknown one. Eight axes, each with a tendency and a sensitivity; a figure is an
 integer in [0, 1000] with its interval, its number of samples and its source, or it is absent with the reason. A
-measured sensitivity (`cotenant profile run`) counts before a learned one, and that before a declared one.
+measured sensitivity (`cotenant profile run`) counts before a learned one, that before a declared one, and all before
+what other clusters of a federation learned.
 Limits: a sensitivity of 1000 means twice the time or more, so beyond that axes are not told apart.
 
 Units: tendency is the mean use of one pod, in thousandths of its node's capacity (start-up: CPU use in the first two
@@ -53,6 +54,7 @@ class FigureSource(StrEnum):
     DECLARED = "declared"
     LEARNED = "learned"
     MEASURED = "measured"
+    SHARED = "shared"  # learned by other clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,9 @@ class WorkloadProfile:
     learned_overall: Overall = NO_OVERALL
     bound: Mapping[WorkloadBound, Reading] = field(default_factory=dict)  # learned: shares of its time by what holds it
     measured: Mapping[ProfileAxis, AxisReading] = field(default_factory=dict)
+    shared_as: str = ""  # the name under which clusters of a federation share it; empty: they do not
+    shared: Overall = NO_OVERALL
+    shared_by: int = 0  # how many other clusters
     measured_on: str = ""  # the node of the last run
     measured_at: str = ""  # RFC 3339
     updated_at: str = ""
@@ -171,7 +176,9 @@ class WorkloadProfile:
 
     @property
     def overall(self) -> Overall:
-        """Learned before declared; where neither says it, the sensitivity is the largest one measured on an axis."""
+        """Learned before declared before shared; where neither of the first two says it, the sensitivity is the largest
+        one measured on an axis.
+        """
         sensitivity = best(self.learned_overall.sensitivity, self.declared_overall.sensitivity)
         if isinstance(sensitivity, Unknown):
             found = [
@@ -180,9 +187,11 @@ class WorkloadProfile:
                 if isinstance(axis_reading.sensitivity, ProfileFigure)
             ]
             sensitivity = max(found, key=lambda figure: figure.value, default=sensitivity)
-        learned, declared = self.learned_overall, self.declared_overall
+        learned, declared, shared = self.learned_overall, self.declared_overall, self.shared
         return Overall(
-            sensitivity, best(learned.pressure, declared.pressure), best(learned.tolerates, declared.tolerates)
+            best(sensitivity, shared.sensitivity),
+            best(learned.pressure, declared.pressure, shared.pressure),
+            best(learned.tolerates, declared.tolerates, shared.tolerates),
         )
 
 

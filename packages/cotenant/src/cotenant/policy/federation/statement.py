@@ -13,10 +13,12 @@ from collections.abc import Sequence
 import msgspec
 
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.federation.shared_profiles import SharedProfile, is_possible
 
 RESOURCES = ("cpu_milli", "memory_mib", "gpus")
 MAX_AMOUNT = 2**53
 MAX_TENANTS = 10_000
+MAX_PROFILES = 1000
 MAX_LASTS_MS = 3_600_000
 MAX_STANDING = 1000
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -59,10 +61,11 @@ class Statement(msgspec.Struct, frozen=True):
     epsilon_milli: int  # of the noise on `used` and `violations`; 0: exact
     room: ClusterRoom
     tenants: tuple[TenantSums, ...] = ()
+    profiles: tuple[SharedProfile, ...] = ()
 
 
 def check_name(field: str, name: str) -> None:
-    """Raises `InvalidInput` unless it can be a cluster's or a tenant's."""
+    """Raises `InvalidInput` unless it can be a cluster's, a tenant's or a shared profile's."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(field, name[:100], "at most 253 lower-case letters, digits, '-' and '.'")
 
@@ -94,6 +97,25 @@ def check_statement(statement: Statement, registered: Vector) -> None:
     for name, total, most in zip(RESOURCES, used, statement.room.capacity, strict=True):
         if total > most:
             raise InvalidInput(f"sum of used {name}", total, f"at most the stated capacity, {most}")
+    _check_profiles(statement.profiles)
+
+
+def _check_profiles(profiles: Sequence[SharedProfile]) -> None:
+    if len(profiles) > MAX_PROFILES:
+        raise InvalidInput("profiles", len(profiles), f"at most {MAX_PROFILES}")
+    seen: set[str] = set()
+    for profile in profiles:
+        check_name("profile", profile.name)
+        if profile.name in seen:
+            raise InvalidInput("profiles", profile.name, "each name once")
+        seen.add(profile.name)
+        for found in (profile.sensitivity, profile.pressure, profile.tolerates):
+            if found is not None and not is_possible(found):
+                raise InvalidInput(
+                    f"profile {profile.name}",
+                    repr(found)[:100],
+                    "0 <= low <= value <= high <= 1000, and at least one window",
+                )
 
 
 def _check_room(room: ClusterRoom, registered: Vector) -> None:

@@ -213,6 +213,16 @@ class Preempting:
         covered = covered[group]
         return int((covered & (covered.cumsum(axis=0) > bears)).any(axis=1).sum())
 
+    def bears(self, entries: Sequence[PodInfo], going: Sequence[PodInfo], by_uid: Mapping[str, PodInfo]) -> bool:
+        """Whether budgets allow evicting all of these beside those that go: `going`, and victims whose eviction was
+        asked for and that are not seen to end yet.
+        """
+        asked = (by_uid[uid] for uid in self._nominations.asked if uid in by_uid)
+        beside = {entry.seen.uid: entry.seen.pod for entry in (*going, *asked)}
+        for entry in entries:
+            beside.pop(entry.seen.uid, None)
+        return self._budgets.bears_all([entry.seen.pod for entry in entries], list(beside.values()))
+
     def is_going(self, entry: PodInfo) -> bool:
         """Whether a pod is terminating, or a preemptor waits for its end, so it need not be evicted."""
         return entry.seen.terminating or self._nominations.is_doomed(entry.seen.uid)

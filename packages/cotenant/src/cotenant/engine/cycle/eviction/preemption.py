@@ -93,9 +93,13 @@ class DisruptionBudgets:
         """Whether a budget that covers the pod allows no disruption now."""
         return any(budget.allowed <= 0 and budget.covers(pod) for budget in self._budgets.values())
 
-    def bears_all(self, pods: Sequence[Pod]) -> bool:
-        """Whether all of these may be disrupted at once."""
-        return all(sum(map(budget.covers, pods)) <= budget.allowed for budget in self._budgets.values())
+    def bears_all(self, pods: Sequence[Pod], beside: Sequence[Pod] = ()) -> bool:
+        """Whether all of these may be disrupted at once, beside others that go and that budgets do not count yet."""
+        for budget in self._budgets.values():
+            new = sum(map(budget.covers, pods))
+            if new and new + sum(map(budget.covers, beside)) > budget.allowed:
+                return False
+        return True
 
     def covering(self, encoder: Encoder, narrowing: Narrowing, pods: Int) -> tuple[Int, Mask, Int]:
         """`Candidates.group`, `covered` and `bears` for these pods."""

@@ -33,13 +33,13 @@ def borne_at_once(units: Sequence[VictimUnit], going: Sequence[Account], host: P
     if not any(unit.is_gang for unit in units):
         return list(units)
     found: list[VictimUnit] = []
-    entries = [account.entry for account in going]
+    gone = [account.entry for account in going]
     for unit in sorted(units, key=lambda unit: not unit.is_gang):
         if not unit.is_gang and not found:
             break  # none of the gangs may go yet: the others need not go before them
         more = [account.entry for account in unit.accounts]
-        if host.bears([*entries, *more]):
-            entries += more
+        if host.bears(more, gone):
+            gone += more
             found.append(unit)
     return found
 
@@ -87,7 +87,7 @@ def candidates(
 
 def may_go_whole(job: PlacedJob, among: Mapping[str, Account], host: PluginHost) -> bool:
     """Whether every member is in `among`, and the disruption budgets allow evicting all of them."""
-    return all(entry.seen.uid in among for entry in job.members) and host.bears(job.members)
+    return all(entry.seen.uid in among for entry in job.members) and host.bears(job.members, ())
 
 
 def as_one(accounts: Sequence[Account]) -> QuotaPod:

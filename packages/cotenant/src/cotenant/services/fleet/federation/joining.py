@@ -1,8 +1,9 @@
-"""The joiner's process: each period it reads its cluster, states it to the hub, and brings quotas to the weights that
-are in force.
+"""The joiner's process: each period it reads its cluster, states it to the hub, and brings quotas to the weights, and
+shared WorkloadProfiles to the figures, that are in force.
 
 Whatever fails, the next period tries again: no bus, no hub, no API server. Without an answer the weights that stand
-expire, and are given back; so they are when the process ends by a signal. Nothing else of the cluster is written.
+expire, and are given back, and figures of others go; so it is when the process ends by a signal. Nothing else of the
+cluster is written.
 Autonomy objects are read before each write: where they hold weights back, what stands stays, and is still given back
 once it expires. While they cannot be read, those that were read last count; before the first time, nothing is weighed.
 """
@@ -17,6 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -27,12 +29,14 @@ from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound
 from cotenant.drivers.kube.kinds.custom.autonomy import AUTONOMIES, read_autonomy
 from cotenant.drivers.kube.kinds.custom.elastic_quota import place_of, weight_text
 from cotenant.drivers.nats.client import BusAccess, NatsBus, connect
-from cotenant.drivers.nats.contract import Bus
+from cotenant.drivers.nats.contract import MAX_PAYLOAD, Bus
 from cotenant.drivers.nats.keys import kept_seed, public_key
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.federation.hub import FederationWeights
 from cotenant.engine.federation.joined import Joined, KeptWeight, WeighedQuota, WriteWeight, writes
+from cotenant.engine.federation.sharing import shared_writes, stated
 from cotenant.model.autonomy.autonomy import Action, Autonomy
+from cotenant.model.cluster.workload_profile import WorkloadProfile
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.groups.quota import FEDERATION, SHARED_WEIGHT
 from cotenant.policy.federation.noise import Stated
@@ -41,6 +45,7 @@ from cotenant.policy.federation.weights import dominant_ppm
 from cotenant.services.fleet.federation.envelopes import STATEMENT_SUBJECT, EnvelopeKind, is_by, opened, sealed
 from cotenant.services.fleet.federation.members import federation_dir, hub_key
 from cotenant.services.fleet.federation.own_statement import ReadCluster, read_cluster, read_quotas
+from cotenant.services.fleet.federation.profile_objects import read_profiles, write_shared
 from cotenant.services.fleet.places import BusOptions, access_of
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import run_until_signal
@@ -48,6 +53,10 @@ from cotenant.services.running import run_until_signal
 _log = logging.getLogger(__name__)
 _ANSWER_S = 5.0
 _PERIODS = 3  # a statement counts, and weights stand, for so many periods
+_PROFILE_BYTES = 128 * 1024  # of a message
+_TENANT_BYTES = MAX_PAYLOAD - _PROFILE_BYTES - 8 * 1024
+_NOISE_BYTES = 32  # by which a part may grow once noise is added
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +97,26 @@ class Joiner:
             found = await read_cluster(
                 self._client, round(self._options.price * 1e6), is_clamped=bool(self._epsilon_milli)
             )
+            profiles = await read_profiles(self._client)
         except CotenantError as error:
             _log.warning("the cluster cannot be read: %s", error)
             return  # without it nothing can be given back either
-        await self._state(found)
+        await self._state(found, profiles)
         await self._apply(found.quotas)
+        await self._share(profiles)
 
     async def give_back(self) -> int:
-        """Original weights everywhere; how many were given back. Raises `CotenantError`."""
-        return await _write(self._client, writes(await read_quotas(self._client), {}))
+        """Original weights everywhere, and no figures of others; how many weights. Raises `CotenantError`."""
+        return await _give_back(self._client)
 
-    async def _state(self, found: ReadCluster) -> None:
+    async def _state(self, found: ReadCluster, profiles: Sequence[WorkloadProfile]) -> None:
         bus = self.bus
         if bus is None:
             _log.warning("no bus yet: nothing is stated")
             return
         wait_s = min(_ANSWER_S, self._options.period_s)  # so that waiting delays no giving back by more than a period
         sent_ms, epoch = _now_ms(), self.joined.next_epoch(int(time.time() * 1000))
-        statement = self._statement(found, epoch)
+        statement = self._statement(found, profiles, epoch)
         try:
             data = sealed(EnvelopeKind.STATEMENT, statement, self._seed)
             answer = (await bus.request(STATEMENT_SUBJECT, data, timeout_s=wait_s)).data
@@ -119,7 +130,7 @@ class Joiner:
         if why:
             _log.warning("the hub's weights are not renewed: %s", why)
 
-    def _statement(self, found: ReadCluster, epoch: int) -> Statement:
+    def _statement(self, found: ReadCluster, profiles: Sequence[WorkloadProfile], epoch: int) -> Statement:
         tenants = _statable(found)
         return Statement(
             self._options.cluster,
@@ -130,6 +141,7 @@ class Joiner:
             self._epsilon_milli,
             found.room,
             fit_to(found.room.capacity, self._stated.of(tenants)),
+            _fitting(stated(profiles), _PROFILE_BYTES),
         )
 
     async def _apply(self, quotas: tuple[WeighedQuota, ...]) -> None:
@@ -143,6 +155,17 @@ class Joiner:
         if written:
             back = sum(write.weight is None for write in wanted)
             _log.info("%d weights written, %d of them given back", written, back)
+
+    async def _share(self, profiles: Sequence[WorkloadProfile]) -> None:
+        try:
+            written = await write_shared(
+                self._client, shared_writes(profiles, self.joined.profiles_in_force(_now_ms()))
+            )
+        except CotenantError as error:
+            _log.warning("what others learned is not all written: %s", error)
+            return
+        if written:
+            _log.info("%d workload profiles have what other clusters learned of them", written)
 
     async def _allowed(self, wanted: list[WriteWeight]) -> list[WriteWeight]:
         """Without those that the cluster's Autonomy objects hold back now; to give back is always allowed."""
@@ -174,12 +197,21 @@ def _statable(found: ReadCluster) -> list[TenantSums]:
         with contextlib.suppress(InvalidInput):
             check_name("tenant", sums.tenant)
             named.append(sums)
-    if len(named) > MAX_TENANTS:
-        named.sort(key=lambda sums: (-dominant_ppm(sums.used, found.room.capacity), sums.tenant))
-        del named[MAX_TENANTS:]
-    if len(named) < len(found.tenants):
-        _log.warning("%d tenants are not stated, and keep their weights", len(found.tenants) - len(named))
-    return sorted(named, key=lambda sums: sums.tenant)
+    named.sort(key=lambda sums: (-dominant_ppm(sums.used, found.room.capacity), sums.tenant))
+    fitting = _fitting(named[:MAX_TENANTS], _TENANT_BYTES)
+    if len(fitting) < len(found.tenants):
+        _log.warning("%d tenants are not stated, and keep their weights", len(found.tenants) - len(fitting))
+    return sorted(fitting, key=lambda sums: sums.tenant)
+
+
+def _fitting(parts: Sequence[T], max_bytes: int) -> tuple[T, ...]:
+    """The first of these that a message has room for."""
+    size = 0
+    for count, part in enumerate(parts):
+        size += len(msgspec.json.encode(part)) + _NOISE_BYTES
+        if size > max_bytes:
+            return tuple(parts[:count])
+    return tuple(parts)
 
 
 async def _write(client: Client, wanted: list[WriteWeight]) -> int:
@@ -199,6 +231,12 @@ async def _write(client: Client, wanted: list[WriteWeight]) -> int:
         except (Conflict, NotFound):
             continue  # it changed since it was read: next period
     return written
+
+
+async def _give_back(client: Client) -> int:
+    given_back = await _write(client, writes(await read_quotas(client), {}))
+    await write_shared(client, shared_writes(await read_profiles(client), {}))
+    return given_back
 
 
 def lasts_ms(period_s: float) -> int:
@@ -259,7 +297,7 @@ def leave(kubeconfig: Path | None, context: str) -> int:
 
     async def given_back() -> int:
         async with Client(access, qps=20.0, burst=50, in_flight=4, user_agent="cotenant-federate") as client:
-            return await _write(client, writes(await read_quotas(client), {}))
+            return await _give_back(client)
 
     return asyncio.run(given_back())
 

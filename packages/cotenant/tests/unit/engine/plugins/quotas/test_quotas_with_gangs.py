@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from tests.fakes.cluster.quota_world import World, bound, cpu, evicted, node, pod, quota, told
 
-from cotenant.engine.framework.instructions import Evict, Instruction
+from cotenant.engine.framework.instructions import Evict, Instruction, Preempt
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod
 from cotenant.model.groups.gang import LIGHT_MIN_AVAILABLE, LIGHT_NAME
 from cotenant.model.groups.quota import PREEMPTIBLE
+from cotenant.model.resources import Amounts
 
 
 def gang(name: str, count: int, of: str, cores: int = 2, least: int | None = None, **more: object) -> list[ObservedPod]:
@@ -169,6 +170,20 @@ def test_a_gang_goes_where_else_only_a_pod_could_whose_budget_is_spent() -> None
     assert evicted(given) == ["g0", "g1"]
     world.evict(given)
     assert bound(world.go(1.0)) == ["vip"]
+
+
+def test_a_victim_of_a_node_whose_end_is_not_seen_yet_counts_in_the_budget_of_a_gang() -> None:
+    """The API would evict one member and keep the other."""
+    cards = Amounts.of({"cpu": 1000, "nvidia.com/gpu": 8})
+    world = world_of(*gang("g", 2, "a", **TRAIN), pod("low", 1, requests=cards, **TRAIN))
+    allow(world, 2)
+    world.create(pod("pressing", 1, requests=cards, priority=9))
+    plans = [instruction for instruction in world.go() if isinstance(instruction, Preempt)]
+    assert [victim.uid for plan in plans for victim in plan.victims] == ["uid-low"]
+    world.create(pod("vip", 2, "a", priority=9))
+    assert evicted(world.go()) == []
+    world.delete("low")
+    assert evicted(world.go(200.0)) == ["g0", "g1"]
 
 
 def test_gangs_that_one_budget_lets_go_one_after_another_go_so() -> None:

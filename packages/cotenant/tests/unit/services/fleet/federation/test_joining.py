@@ -12,12 +12,17 @@ import pytest
 from cotenant.drivers.kube.client.errors import Forbidden, NotFound, Unavailable
 from cotenant.drivers.kube.kinds.custom.autonomy import AutonomyObject
 from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.nats.keys import made_seed
 from cotenant.engine.federation.hub import FederationWeights
 from cotenant.engine.federation.joined import KeptWeight, WeighedQuota
+from cotenant.model.cluster.workload_profile import WorkloadProfile, WorkloadRef
 from cotenant.model.errors import CotenantError
 from cotenant.model.groups.quota import SHARED_WEIGHT
 from cotenant.model.resources import Amounts
+from cotenant.policy.federation.statement import ClusterRoom, TenantSums, check_statement
+from cotenant.services.fleet.federation.envelopes import EnvelopeKind, sealed
 from cotenant.services.fleet.federation.joining import Joiner, JoinOptions
+from cotenant.services.fleet.federation.own_statement import ReadCluster
 from cotenant.services.fleet.places import BusOptions
 
 FREEZE = {"freeze": {"why": "sale"}}
@@ -118,3 +123,19 @@ def test_while_nothing_can_be_read_what_was_read_last_counts() -> None:
     world.period(quota(1000))
     world.api.autonomy = Unavailable("away")
     assert world.period(quota(1000)) == []
+
+
+def test_a_statement_of_many_long_names_fits_into_a_message_and_leaves_the_smallest_out() -> None:
+    world = World()
+    capacity = (10**9, 10**9, 0)
+    tenants = tuple(TenantSums(f"{i:0>253}", (i, i, 0), (10**6, 10**6, 0)) for i in range(9000))
+    millionths = [i // 1000 for i in range(9000)]  # of the capacity
+    profiles = [
+        WorkloadProfile(f"shop/{i}", WorkloadRef("Deployment", "a"), shared_as=f"{i:0>253}") for i in range(900)
+    ]
+    statement = world.joiner._statement(ReadCluster(ClusterRoom(capacity, (0, 0, 0)), tenants, ()), profiles, 1)
+    sealed(EnvelopeKind.STATEMENT, statement, made_seed())
+    check_statement(statement, capacity)
+    stated = {int(sums.tenant) for sums in statement.tenants}
+    assert min(millionths[i] for i in stated) >= max(millionths[i] for i in range(9000) if i not in stated)
+    assert (len(stated) > 2000, len(statement.profiles) > 400) == (True, True)

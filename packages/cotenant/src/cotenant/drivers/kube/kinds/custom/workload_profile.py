@@ -1,8 +1,8 @@
 """WorkloadProfile as manifests have it, read into the model's value, and its status as fields.
 
-A profile is written by people (spec), a scheduler (learned) and a command (measured), and an absurd part must not
-become a prior. Read part by part; what cannot be read is a sentence in `wrong` and counts as not said. Statuses are
-written field by field, so that the scheduler and the command keep each other's.
+A profile is written by people (spec), a scheduler (learned), a command (measured) and a federation's joiner (shared),
+and an absurd part must not become a prior. Read part by part; what cannot be read is a sentence in `wrong` and counts
+as not said. Statuses are written field by field, so that these keep each other's.
 Limits: fields beyond these are ignored.
 """
 
@@ -63,6 +63,7 @@ def read_workload_profile(obj: WorkloadProfileObject) -> WorkloadProfile:
     workload = attempt(none, lambda: _mapping(spec.get("workload"), "spec.workload"))
     declared = attempt(none, lambda: _mapping(spec.get("declared"), "spec.declared"))
     measured = attempt(none, lambda: _mapping(status.get("measured"), "status.measured"))
+    shared = attempt(none, lambda: _mapping(status.get("shared"), "status.shared"))
     return WorkloadProfile(
         key=f"{meta.namespace or 'default'}/{meta.name or ''}",
         workload=WorkloadRef(
@@ -75,6 +76,9 @@ def read_workload_profile(obj: WorkloadProfileObject) -> WorkloadProfile:
         learned_overall=_overall(status.get("overall"), "status.overall", attempt, _reading),
         bound=_bound(status.get("boundBy"), attempt),
         measured=_axes(measured.get("axes"), "status.measured.axes", attempt),
+        shared_as=attempt("", lambda: _text(spec, "sharedAs", "spec.sharedAs", "")),
+        shared=_overall(shared.get("overall"), "status.shared.overall", attempt, _reading),
+        shared_by=attempt(0, lambda: _count(shared.get("clusters", 0), "status.shared.clusters")),
         measured_on=attempt("", lambda: _text(measured, "node", "status.measured.node", "")),
         measured_at=attempt("", lambda: _text(measured, "at", "status.measured.at", "")),
         updated_at=attempt("", lambda: _text(status, "updatedAt", "status.updatedAt", "")),
@@ -186,16 +190,19 @@ def _reading(value: object, where: str) -> Reading:
     source = fields.get("source", FigureSource.LEARNED.value)
     if not isinstance(source, str) or source not in set(FigureSource):
         raise InvalidInput(f"{where}.source", source, "one of " + ", ".join(FigureSource))
-    samples = fields.get("samples", 0)
-    if not isinstance(samples, int) or isinstance(samples, bool) or samples < 0:
-        raise InvalidInput(f"{where}.samples", samples, "a number of samples")
     return ProfileFigure(
         found,
         min(found, _thousandths(fields.get("low", found), f"{where}.low")),
         max(found, _thousandths(fields.get("high", found), f"{where}.high")),
-        samples,
+        _count(fields.get("samples", 0), f"{where}.samples"),
         FigureSource(source),
     )
+
+
+def _count(value: object, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InvalidInput(where, value, "a whole number")
+    return value
 
 
 def _thousandths(value: object, where: str) -> int:
