@@ -61,7 +61,9 @@ def _plain(config: GpuWorldConfig, name: str) -> dict[str, Rule]:
             return {f"{count} jobs a card": partial(FgdRule, jobs_per_card=count, usual=usual) for count in (1, 2, 3)}
 
 
-def _ours(config: GpuWorldConfig, risks: Mapping[str, float]) -> dict[str, Rule]:
+def _ours(
+    config: GpuWorldConfig, risks: Mapping[str, float], guards: Mapping[str, GuardConfig] = _GUARDS
+) -> dict[str, Rule]:
     def rule(strategy: DeviceStrategy, guard: GuardConfig, risk: float) -> SharingRule:
         return CotenantRule(
             config.cards, config.cards_per_root, config.server_memory_pct, usual_pods(config), guard,
@@ -71,7 +73,7 @@ def _ours(config: GpuWorldConfig, risks: Mapping[str, float]) -> dict[str, Rule]
     return {
         ", ".join(filter(None, (strategy.value, text, words))): partial(rule, strategy, guard, risk)
         for strategy in (DeviceStrategy.FRAGMENTATION, DeviceStrategy.SPREAD)
-        for text, guard in _GUARDS.items()
+        for text, guard in guards.items()
         for words, risk in risks.items()
     }
 
@@ -82,7 +84,7 @@ def settings_of(config: GpuWorldConfig, policy: str) -> dict[str, Rule]:
         case "cotenant":
             return _ours(config, {"": 0.0})
         case "cotenant-at-risk":
-            return _ours(config, {"risk 30 %": 0.3, "risk 80 %": 0.8})
+            return _ours(config, {"risk 30 %": 0.3, "risk 80 %": 0.8}, {"guard": GuardConfig()})
         case _:
             return _plain(config, policy)
 

@@ -56,12 +56,12 @@ class CotenantRule:
     usual: tuple[UsualPod, ...]
     guard: GuardConfig
     peak: PeakSettings
-    guarded: bool = True
     lends_at_risk: bool = True
     strategy: DeviceStrategy = DeviceStrategy.FRAGMENTATION
     permanent: bool = False
     sliced: bool = False
     alone: bool = False
+    reads_signals: bool = True
     _memories: dict[int, GuardMemory] = field(default_factory=dict)
     _history: PeakHistory = field(init=False)
     _pool: LearntPool = field(init=False)
@@ -114,7 +114,7 @@ class CotenantRule:
 
     def ceiling_milli(self, card: Card, signal: ServerSignal | None) -> int:
         """The guard's ceiling of the card."""
-        if signal is None or not self.guarded:
+        if signal is None:
             self._memories.pop(card.number, None)
             return WHOLE_MILLI
         before = self._memories.get(card.number, GuardMemory())

@@ -81,6 +81,7 @@ class SharingRule(Protocol):
     permanent: bool  # the peak's replicas are always there
     sliced: bool
     alone: bool  # no job beside a replica
+    reads_signals: bool  # of replicas, to set ceilings
 
     def replica_card(self, cards: Sequence[Card]) -> int:
         """The card for a new replica, one without a replica; jobs in its way are evicted."""
@@ -89,7 +90,7 @@ class SharingRule(Protocol):
         """The card for a job, or None: it waits."""
 
     def ceiling_milli(self, card: Card, signal: ServerSignal | None) -> int:
-        """What the jobs on a card may have of its multiprocessors. Without a replica there is no signal."""
+        """What the jobs on a card may have of its multiprocessors. No signal: no replica with jobs beside it."""
 
     def measured(self, now_s: float, wanted: int, peak: int) -> None:
         """Every ten minutes: the most replicas that were wanted since, and how many the service may ask for."""
@@ -105,7 +106,7 @@ class PlainRule:
     jobs_per_card: int = 1
     reserve: int = 0  # cards that stay idle
     fixed_milli: int = WHOLE_MILLI  # beside a replica
-    first_of_jobs: int = 0  # the first card that jobs may have
+    reads_signals: bool = False
 
     def replica_card(self, cards: Sequence[Card]) -> int:
         """An idle card, the first on which it fits, else the card of the youngest job."""
@@ -120,7 +121,7 @@ class PlainRule:
         idle = sum(1 for card in cards if not card.jobs and card.replica is Replica.NONE)
         return [
             card.number
-            for card in cards[self.first_of_jobs :]
+            for card in cards
             if job.memory_pct <= card.free_pct
             and len(card.jobs) < self.jobs_per_card
             and not (self.alone and card.replica is not Replica.NONE)
@@ -175,8 +176,8 @@ class FgdRule(PlainRule):
         return card.replica is Replica.NONE and card.free_pct >= 50
 
     def _scored(self, cards: Sequence[Card], allowed: list[int], memory_pct: int) -> int | None:
-        if not allowed:
-            return None
+        if len(allowed) < 2:
+            return allowed[0] if allowed else None
         free = np.zeros((1, len(cards)), np.int64)
         for number in allowed:
             free[0, number] = cards[number].free_pct * 10

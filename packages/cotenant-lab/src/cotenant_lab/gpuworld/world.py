@@ -203,7 +203,7 @@ class GpuWorld:
 
     def _ceilings(self) -> None:
         for card in self.cards:
-            if card.replica is Replica.NONE or not card.jobs:
+            if card.replica is Replica.NONE or not card.jobs or not self.rule.reads_signals:
                 ceiling = self.rule.ceiling_milli(card, None)
             else:
                 ceiling = self.rule.ceiling_milli(card, self._signal(card.number))
@@ -213,7 +213,7 @@ class GpuWorld:
         now_us = self.now_s * SECOND_US
         known = min(int(self.replicas.logged[at]), LOGGED)
         recent = self.replicas.log_ppm[at, :known][self.replicas.log_at_us[at, :known] > now_us - _WINDOW_US]
-        p99 = int(np.quantile(recent, 0.99)) if len(recent) else 0
+        p99 = int(np.sort(recent)[(99 * len(recent) - 1) // 100]) if len(recent) else 0
         used = round(float(self.rates.granted_sm[at]) * WHOLE_MILLI)
         return ServerSignal(now_us, _WINDOW_US, len(recent), p99, int((recent > PPM).sum()), used)
 
