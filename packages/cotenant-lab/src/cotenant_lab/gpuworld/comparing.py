@@ -147,13 +147,14 @@ def compare(
     grids = [(policy, setting) for policy in policies for setting in settings_of(config, policy)]
     tuned = _run_all(config, [(*one, seed) for one in grids for seed in tuning_seeds], jobs)
     chosen = {
-        policy: _best(config, {one[1]: tuned[index] for index, one in enumerate(grids) if one[0] == policy})
+        policy: best(config, {one[1]: tuned[index] for index, one in enumerate(grids) if one[0] == policy})
         for policy in policies
     }
     shown = [(policy, chosen[policy]) for policy in policies]
     reported = _run_all(config, [(*one, seed) for one in shown for seed in seeds], jobs)
     results = tuple(
-        _result(config, policy, setting, outcomes) for (policy, setting), outcomes in zip(shown, reported, strict=True)
+        result_of(config, policy, setting, outcomes)
+        for (policy, setting), outcomes in zip(shown, reported, strict=True)
     )
     return GpuComparison(tuple(seeds), tuple(tuning_seeds), results)
 
@@ -177,7 +178,9 @@ def _run_all(config: GpuWorldConfig, runs: Sequence[tuple[str, str, int]], jobs:
     return list(grouped.values())
 
 
-def _best(config: GpuWorldConfig, tried: Mapping[str, Sequence[GpuOutcome]]) -> str:
+def best(config: GpuWorldConfig, tried: Mapping[str, Sequence[GpuOutcome]]) -> str:
+    """The setting with the most offline work within the budget, else the one that misses least."""
+
     def missed(setting: str) -> float:
         return float(np.mean([one.missed for one in tried[setting]]))
 
@@ -188,7 +191,9 @@ def _best(config: GpuWorldConfig, tried: Mapping[str, Sequence[GpuOutcome]]) -> 
     return max(kept, key=offline) if kept else min(tried, key=missed)
 
 
-def _result(config: GpuWorldConfig, policy: str, setting: str, outcomes: Sequence[GpuOutcome]) -> PolicyResult:
+def result_of(config: GpuWorldConfig, policy: str, setting: str, outcomes: Sequence[GpuOutcome]) -> PolicyResult:
+    """Means and intervals of one setting's outcomes."""
+
     def mean(figure: str) -> Interval:
         return interval([getattr(one, figure) for one in outcomes])
 
