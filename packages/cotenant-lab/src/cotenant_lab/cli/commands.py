@@ -310,3 +310,22 @@ def scenes(
     from cotenant_lab.cli import scene_day
 
     return scene_day.report(seed, readings, scenes=not rules, as_json=json)
+
+
+@app.command
+def gpus(
+    *,
+    policies: Annotated[str, Parameter(help="Rules of sharing with commas, or all.")] = "all",
+    seeds: Annotated[str, Parameter(help="Seeds that are reported: a number of them, or such as 20-29.")] = "20-29",
+    tuning_seeds: Annotated[str, Parameter(help="Seeds on which each rule is tuned; none of --seeds.")] = "100-102",
+    jobs: Annotated[int, Parameter(help="Parallel runs, each in a process of its own.")] = 1,
+    json: Json = False,
+) -> int:
+    """Model servers with continuous batching beside offline jobs on one simulated machine of 16 GPUs: dedicated cards,
+    spot, MPS, time-slices, FGD and ours at the same objectives of first token and time per token.
+
+    Each rule is tuned on --tuning-seeds: the most offline work with at most 1 % of the requests over their objective.
+    """
+    from cotenant_lab.cli import gpus as gpus_command
+
+    return gpus_command.report(seeds, tuning_seeds, policies, jobs, as_json=json)

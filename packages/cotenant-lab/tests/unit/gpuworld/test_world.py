@@ -1,0 +1,124 @@
+"""Short days of the world of GPUs: what holds under every rule, what an eviction costs, what ours takes and leaves."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from cotenant.policy.nodeqos.guard.config import GuardConfig
+from cotenant.policy.overcommit.peak import PeakSettings
+from cotenant_lab.gpuworld.arrivals import OfflineJob
+from cotenant_lab.gpuworld.comparing import POLICIES, best, compare, run_one, settings_of
+from cotenant_lab.gpuworld.config import GpuWorldConfig
+from cotenant_lab.gpuworld.product import CotenantRule
+from cotenant_lab.gpuworld.sharing import Card, PlainRule, Replica, ServerSignal, plain_replica_card, usual_pods
+from cotenant_lab.gpuworld.world import GpuOutcome, GpuWorld
+
+SHORT = GpuWorldConfig(cards=6, peak_replicas=3, day_s=600, backlog=12, max_batch=16)
+
+
+def job(number: int = 0, memory_pct: int = 30, **fields: float) -> OfflineJob:
+    return replace(OfflineJob(number, 0.0, 900.0, memory_pct, 0.5, 0.3, 0.1), **fields)  # type: ignore[arg-type]
+
+
+def ours(cards: int = 2, risk: float = 0.5, lends_at_risk: bool = False) -> CotenantRule:
+    usual = usual_pods(SHORT)
+    return CotenantRule(cards, 2, 50, usual, GuardConfig(), PeakSettings(risk=risk), lends_at_risk)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_holds_every_second(policy: str) -> None:
+    setting, rule = list(settings_of(SHORT, policy).items())[-1]
+    world = GpuWorld(SHORT, 3, rule)
+    while world.now_s < SHORT.day_s:
+        world.step()
+        serving = sum(card.replica is Replica.SERVING for card in world.cards)
+        assert serving >= 1
+        assert sum(card.replica is not Replica.NONE for card in world.cards) <= SHORT.cards
+        for card in world.cards:
+            assert card.free_pct >= 0
+            assert not (world.rule.alone and card.replica is not Replica.NONE and card.jobs)
+        assert (world.replicas.batch <= SHORT.max_batch).all()
+        assert (world.replicas.reserved <= SHORT.kv_tokens).all()
+        running = [one.number for card in world.cards for one in card.jobs]
+        assert len(running) == len(set(running))
+        assert not set(running) & {one.number for one in world.queue}
+        assert all(0.0 <= one.done_s <= one.work_s for one in world.jobs)
+    assert asdict(world._outcome()) == asdict(run_one(SHORT, policy, setting, 3))
+
+
+def test_an_eviction_costs_the_work_since_the_last_checkpoint() -> None:
+    world = GpuWorld(SHORT, 1, lambda: PlainRule(alone=True))
+    card, victim = world.cards[0], job(done_s=700.0, started_s=1.0)
+    card.jobs.append(victim)
+    world._evict(card, victim)
+    assert (victim.done_s, victim.started_s, world.lost_s, world.evictions) == (600.0, -1.0, 100.0, 1)
+    assert world.queue == [victim]
+    assert not card.jobs
+
+
+def test_a_replica_takes_an_idle_card_then_one_beside_jobs_then_the_youngest_jobs() -> None:
+    old, young = job(1, 60, started_s=1.0), job(2, 60, started_s=5.0)
+    cards = [Card(0, jobs=[old]), Card(1, jobs=[young]), Card(2, jobs=[job(3, 20)]), Card(3)]
+    assert plain_replica_card(cards, alone=False) == 3
+    assert plain_replica_card(cards[:3], alone=False) == 2
+    assert plain_replica_card(cards[:2], alone=False) == 1
+    assert ours(4).replica_card(cards) == 2
+    assert ours(2).replica_card(cards[:2]) == 1
+
+
+def test_ours_places_by_the_ledger_and_frees_what_ended() -> None:
+    rule, cards = ours(), [Card(0, Replica.SERVING, 50), Card(1)]
+    assert rule.job_card(cards, job(1, 60)) == 1
+    cards[1].jobs.append(job(1, 60))
+    assert rule.job_card(cards, job(2, 60)) is None
+    assert rule.job_card(cards, job(2, 45)) == 0
+    cards[1].jobs.clear()
+    assert rule.job_card(cards, job(2, 60)) == 1
+
+
+def test_ours_lends_no_card_beyond_the_risk() -> None:
+    rule, cards = ours(4, lends_at_risk=True), [Card(number) for number in range(4)]
+    rule.measured(0.0, 1, 3)  # nothing is known yet: by what the service may ask for, one card of four
+    assert rule.job_card(cards, job(1, 60)) is not None
+    cards[0].jobs.append(job(1, 60))
+    assert rule.job_card(cards, job(2, 60)) is None
+    assert rule.job_card(cards, job(2, 30)) is not None  # leaves room for a replica
+
+
+def test_the_guard_cuts_a_card_whose_replica_misses_and_no_other() -> None:
+    rule = ours()
+    cards = [Card(number, Replica.SERVING, 50, [job(number)]) for number in range(2)]
+    ceilings = {0: 1000, 1: 1000}
+    for second in range(5, 40, 5):
+        for number, p99_ppm in ((0, 1_500_000), (1, 300_000)):
+            over = 20 if p99_ppm > 1_000_000 else 0
+            signal = ServerSignal(second * 1_000_000, 20_000_000, 50, p99_ppm, over, ceilings[number] // 2)
+            ceilings[number] = rule.ceiling_milli(cards[number], signal)
+    assert ceilings[0] < 100
+    assert ceilings[1] == 1000
+    assert rule.ceiling_milli(cards[0], None) == 1000  # no replica: the whole card
+
+
+def outcome(missed: float, offline_cards: float) -> GpuOutcome:
+    return GpuOutcome(100, missed, 500.0, 50.0, offline_cards, 0.0, 10, 1)
+
+
+def test_tuned_is_who_does_most_within_the_budget_else_who_misses_least() -> None:
+    tried = {
+        "bold": [outcome(0.03, 9.0)],
+        "even": [outcome(0.012, 7.0), outcome(0.006, 8.0)],
+        "shy": [outcome(0.0, 5.0)],
+    }
+    assert best(SHORT, tried) == "even"
+    assert best(replace(SHORT, budget=0.001), tried) == "shy"
+    assert best(SHORT, {name: tried[name] for name in ("bold",)} | {"bolder": [outcome(0.02, 1.0)]}) == "bolder"
+
+
+def test_a_comparison_tunes_and_reports_and_repeats() -> None:
+    config = replace(SHORT, day_s=600, peak_replicas=1, cards=3)
+    found = compare(config, ("spot",), (5,), (8,))
+    assert found == compare(config, ("spot",), (5,), (8,))
+    assert found.of("spot").setting in settings_of(config, "spot")
+    assert found.of("spot").outcomes == (run_one(config, "spot", found.of("spot").setting, 5),)
