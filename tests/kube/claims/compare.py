@@ -63,7 +63,8 @@ def compared(kube: Kube, found: World, schedulers: tuple[str, str]) -> Outcome:
             bound += left.is_bound
             if why := difference(left, right):
                 upstream, ours = (copy.last for copy in copies)
-                assert upstream is not None and ours is not None
+                assert upstream is not None
+                assert ours is not None
                 return Outcome(found.seed, pods, bound, why, explained(upstream, ours))
         return Outcome(found.seed, pods, bound)
     except AssertionError as error:
