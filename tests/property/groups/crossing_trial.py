@@ -23,12 +23,12 @@ _ROUNDS = 600
 class CrossingTrial:
     """One world, run until nothing more happens."""
 
-    def __init__(self, seed: int, events: int = 3) -> None:
-        """`events`: so many things happen once it has come to rest."""
+    def __init__(self, seed: int, events: int = 3, tight: bool = False) -> None:
+        """`events`: so many things happen once it has come to rest. `tight`: quotas bind, see `CrossingWorld`."""
         self.seed, self.events = seed, events
         self.wrong: list[str] = []
         self.counts: Counter[str] = Counter()
-        self.world = CrossingWorld(seed)
+        self.world = CrossingWorld(seed, tight)
         self.world.engine.queue._flush_s = 1e12  # a pod that no event woke must not be found by the flush
         self.plain = PlainEvictions(self.world.facts)
         self.waiting = self.world.preemptors()
