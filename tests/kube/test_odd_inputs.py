@@ -117,7 +117,9 @@ def test_owners_in_a_circle(kube: Any, pods: str, namespace: str, node: str) -> 
                 **head,
                 "name": name,
                 "controller": True,
-                "uid": kube.create(ovens, {**head, "metadata": {"name": name}, "spec": {"loaves": 2}})["metadata"]["uid"],
+                "uid": kube.create(ovens, {**head, "metadata": {"name": name}, "spec": {"loaves": 2}})["metadata"][
+                    "uid"
+                ],
             }
             for name in ("a", "b")
         }
@@ -193,9 +195,7 @@ def test_a_group_that_changes_while_its_pods_are_decided(kube: Any, place: Place
     place.others_go_on()
     for member in members:
         words = f"gang {place.namespace}/g{member[-3]} has 2 of 3 members"
-        kube.eventually(
-            member, lambda obj, said=words: said in waits(obj) or obj["spec"].get("nodeName"), NAMED_S
-        )
+        kube.eventually(member, lambda obj, said=words: said in waits(obj) or obj["spec"].get("nodeName"), NAMED_S)
     for at in range(6):
         put(f"g{at}", 2)
     for member in members:
