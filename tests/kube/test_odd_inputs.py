@@ -112,17 +112,10 @@ def test_owners_in_a_circle(kube: Any, pods: str, namespace: str, node: str) -> 
         ovens = f"/apis/{group}/v1/namespaces/{namespace}/ovens"
         kube.eventually(ovens, lambda found: "items" in found)
         head = {"apiVersion": f"{group}/v1", "kind": "Oven"}
-        refer = {
-            name: {
-                **head,
-                "name": name,
-                "controller": True,
-                "uid": kube.create(ovens, {**head, "metadata": {"name": name}, "spec": {"loaves": 2}})["metadata"][
-                    "uid"
-                ],
-            }
-            for name in ("a", "b")
-        }
+        refer = {}
+        for name in ("a", "b"):
+            made = kube.create(ovens, {**head, "metadata": {"name": name}, "spec": {"loaves": 2}})
+            refer[name] = {**head, "name": name, "controller": True, "uid": made["metadata"]["uid"]}
         for name, owner in (("a", "b"), ("b", "a")):
             kube.patch(f"{ovens}/{name}", {"metadata": {"ownerReferences": [refer[owner]]}})
         with Scheduler(kube, (read_kind(lines, "oven.yaml"),)) as scheduler:
