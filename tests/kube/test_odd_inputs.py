@@ -1,5 +1,5 @@
-"""`cotenant scheduler` and objects that somebody got wrong, or made very large: each is named on the pod that it concerns
-within five seconds, and other pods go on meanwhile.
+"""`cotenant scheduler` and objects that somebody got wrong, or made very large: each is named on the pod that it
+concerns within five seconds, and other pods go on meanwhile.
 """
 
 from __future__ import annotations
