@@ -6,12 +6,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.kube.test_scheduler_kinds import Scheduler, pod, waits
 
 from cotenant.drivers.kube.kinds.pod import coverage
 
 pytestmark = pytest.mark.slow  # a scheduler
+
+
+def test_the_table_has_every_field_of_the_server(kube: Any) -> None:
+    document = kube.get("/openapi/v3/api/v1")["components"]["schemas"]
+    found = coverage.unknown_fields(msgspec.convert(document, dict[str, coverage.Definition], strict=False))
+    assert [str(one) for one in found] == []
 
 
 def test_a_field_about_scheduling_that_is_not_known(

@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from cotenant.drivers.kube.snapshot.kinds import BY_OBJECT, COPIED
+from cotenant.drivers.kube.snapshot.declared import PACKAGED, as_copied
+from cotenant.drivers.kube.snapshot.kinds import BY_OBJECT, COPIED, copied_workloads
 from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading, ObjectCutter
+from cotenant.model.groups.workload_kind import WorkloadKind
 
 Obj = dict[str, Any]
 NOW_S = 1_767_225_600.0
@@ -94,16 +96,21 @@ def node_metric(name: str, pods: dict[str, int], cpu_m: int, **pod_more: Any) ->
     }
 
 
-def snapshot(objects: Iterable[Any]) -> ClusterSnapshot:
-    """A copy with these objects, cut down as a reader does."""
-    cutters = {key: ObjectCutter(copied) for key, copied in COPIED.items()}
-    found: dict[str, list[bytes]] = {key: [] for key in COPIED}
+def snapshot(objects: Iterable[Any], own: Iterable[WorkloadKind] = ()) -> ClusterSnapshot:
+    """A copy with these objects, cut down as a reader does. `own`: declared kinds beside those of the package."""
+    declared = copied_workloads(own)
+    every = COPIED | declared
+    by_object = BY_OBJECT | {(copied.kind.api_version, copied.kind.name): copied for copied in declared.values()}
+    cutters = {key: ObjectCutter(copied) for key, copied in every.items()}
+    found: dict[str, list[bytes]] = {key: [] for key in every}
     for obj in objects:
-        key = BY_OBJECT[obj["apiVersion"], obj["kind"]].key
+        key = by_object[obj["apiVersion"], obj["kind"]].key
         line = cutters[key].cut(json.loads(json.dumps(obj)))
         if line is not None:
             found[key].append(line)
-    return ClusterSnapshot(NOW_S, found, tuple(KindRead(key, KindReading.READ) for key in COPIED), "v1.36.2", "a test")
+    kinds = tuple(KindRead(key, KindReading.READ) for key in every)
+    workloads = (*PACKAGED, *(as_copied(copied.declared) for copied in declared.values() if copied.declared))
+    return ClusterSnapshot(NOW_S, found, kinds, "v1.36.2", "a test", workloads=workloads)
 
 
 def resource_quota(hard: dict[str, str], used: dict[str, str], **spec: Any) -> Obj:

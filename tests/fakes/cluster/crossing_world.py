@@ -43,7 +43,9 @@ COVERED = LabelSelector.of({"app": "x"})
 class CrossingWorld:
     """One random world. Running pods have their nodes and devices; what waits arrives with `arrive`."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, tight: bool = False) -> None:
+        """`tight`: every pod has a quota, and each of the two may use half of the cluster, whatever the other does."""
+        self._tight = tight
         self.rng = Random(seed)
         self.facts = Facts()
         self.rules = ClaimRules(ByModel())
@@ -91,7 +93,11 @@ class CrossingWorld:
     def _rules(self) -> None:
         rng, facts = self.rng, self.facts
         total = sum(facts.cpu.values())
-        if rng.random() < 0.6:
+        if self._tight:
+            for name in ("q0", "q1"):
+                facts.quotas[name] = 0, total // 1000 * 500
+                self.set_quota(name)
+        elif rng.random() < 0.6:
             for name in ("q0", "q1"):
                 least = rng.choice((0, 1000, total // 2000 * 1000))
                 facts.quotas[name] = (least, max(least, rng.choice((3000, total, total))))

@@ -128,8 +128,11 @@ class PlainEvictions:
     # ---- quotas
 
     def quota_is_sure(self, pods: Sequence[Member], least: int) -> bool:
-        """Whether so many of these must be admitted: within the minimum, beside what cannot be evicted in the quota."""
+        """Whether so many of these must be admitted, beside what cannot be evicted in the quota: within the minimum, or
+        within the maximum where the cluster has room for the maxima of all.
+        """
         facts = self._facts
+        limit = int(sum(most for _, most in facts.quotas.values()) <= sum(facts.cpu.values()))
         for quota in {pod.quota for pod in pods if pod.quota}:
             asked = sorted((pod.cpu for pod in pods if pod.quota == quota), reverse=True)[:least]
             priority = min(pod.priority for pod in pods)
@@ -138,11 +141,14 @@ class PlainEvictions:
                 for pod in facts.pods.values()
                 if pod.node
                 and pod.quota == quota
-                and (pod.priority >= priority or not pod.preemptible or pod.covered or pod.gang)
+                and not all(
+                    other.quota == quota and self._is_lower(other, priority) and not other.covered
+                    for other in ([mate for mate in facts.members(pod.gang) if mate.node] if pod.gang else [pod])
+                )
             )
             if not all(pod.preempts for pod in pods):
                 stay = facts.used(quota)
-            if stay + sum(asked) > facts.quotas[quota][0]:
+            if stay + sum(asked) > facts.quotas[quota][limit]:
                 return False
         return True
 

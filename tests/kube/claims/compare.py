@@ -1,8 +1,8 @@
 """`python -m tests.kube.claims.compare --seeds 0:200`: random worlds, each placed by kube-scheduler and by
 `cotenant scheduler` on one real API server; prints every difference, and how many worlds and pods were the same.
 
-`--wide` adds what features.py adds, `--lists` also attributes that are lists. The first difference of a world that has
-what kube-scheduler's search loses track of is counted apart (`World.may_differ`): nothing here tells whose it is.
+`--wide` adds what features.py adds, `--lists` also attributes that are lists. A difference is counted apart, as known,
+where explained.py shows that kube-scheduler's search loses track there.
 
 `--other default-scheduler` lets kube-scheduler place both copies: what then differs is not decided by its inputs.
 """
@@ -27,6 +27,7 @@ from urllib.request import urlopen
 from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import eventually
 from tests.kube.claims.compared import Copy, Decision, clear_common, make_common
+from tests.kube.claims.explained import explained
 from tests.kube.claims.features import tainted, wide_world
 from tests.kube.claims.upstream import GATES, LISTS, Upstream, running, upstream, why_not
 from tests.kube.claims.worlds import World, world
@@ -61,7 +62,10 @@ def compared(kube: Kube, found: World, schedulers: tuple[str, str]) -> Outcome:
             pods += 1
             bound += left.is_bound
             if why := difference(left, right):
-                return Outcome(found.seed, pods, bound, why, bool(found.may_differ))
+                upstream, ours = (copy.last for copy in copies)
+                assert upstream is not None
+                assert ours is not None
+                return Outcome(found.seed, pods, bound, why, explained(upstream, ours))
         return Outcome(found.seed, pods, bound)
     except AssertionError as error:
         return Outcome(found.seed, 0, 0, f"stopped: {error}"[:600])

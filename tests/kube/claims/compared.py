@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.fakes.waiting import eventually
+from tests.kube.claims.explained import Case
 from tests.kube.claims.worlds import Manifest, Release, Submit, World, for_copy
 from tests.kube.conftest import Kube
 
 RESOURCE = "/apis/resource.k8s.io/v1"
 RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
 DECIDED_S = 20.0
+_ADMIN = {"resource.kubernetes.io/admin-access": "true"}
 _VOLATILE = ("allocationTimestamp",)
 _REFUSED = ("Unschedulable", "SchedulerError", "AwaitsAdmission")  # the last is ours of what no node can help
 _PASSING = (  # said of a pod that is tried again at once
@@ -50,14 +52,14 @@ class Copy:
         self._pods = f"/api/v1/namespaces/{self.name}/pods"
         self._claims = f"{RESOURCE}/namespaces/{self.name}/resourceclaims"
         self._bound: set[str] = set()
+        self.last: Case | None = None  # the pod that was decided last
         self._has_conditions = any(
             "bindingConditions" in device for one in world.slices for device in one["spec"].get("devices", ())
         )
 
     def build(self) -> None:
         """Make the nodes, the slices and the namespace."""
-        labels = {"resource.kubernetes.io/admin-access": "true"}
-        self._kube.create("/api/v1/namespaces", {"metadata": {"name": self.name, "labels": labels}})
+        self._kube.create("/api/v1/namespaces", {"metadata": {"name": self.name, "labels": _ADMIN}})
         for obj in self._world.rules:
             self._kube.create(RULES, self._own(obj))
         for obj in self._world.slices:
@@ -95,6 +97,7 @@ class Copy:
         pod = self._own(step.pod)
         pod["spec"]["schedulerName"] = self._scheduler
         name = pod["metadata"]["name"]
+        before = self._kube.get(self._claims)["items"]
         self._kube.create(self._pods, pod)
 
         def decided() -> Any:
@@ -107,12 +110,27 @@ class Copy:
             return found if found["spec"].get("nodeName") or (refusal and not is_of_another) else None
 
         found = eventually(f"{self.name}/{name} is decided", decided, within_s=DECIDED_S, interval_s=0.1)
+        self.last = self._case(found, before)
         if found["spec"].get("nodeName"):
             self._bound.add(name)
             return Decision(name, True, json.dumps(self._allocations(found), sort_keys=True))
         message = _refusal(found)
         self._kube.request("DELETE", f"{self._pods}/{name}", gracePeriodSeconds="0")
         return Decision(name, False, message=message)
+
+    def _case(self, pod: Manifest, before: list[Manifest]) -> Case:
+        world = self._world
+        return Case(
+            namespace={"metadata": {"name": self.name, "labels": _ADMIN}},
+            nodes=[self._own(obj) for obj in world.nodes],
+            classes=world.classes,
+            slices=[self._own(obj) for obj in world.slices],
+            rules=[self._own(obj) for obj in world.rules],
+            pods=[one for one in self._kube.get(self._pods)["items"] if one["metadata"]["name"] in self._bound],
+            before=before,
+            pod=pod,
+            after=self._kube.get(self._claims)["items"],
+        )
 
     def _report(self) -> None:
         """What drivers do: say of allocated devices that they are ready."""

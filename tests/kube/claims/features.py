@@ -4,8 +4,8 @@ which kube-scheduler's search loses track.
 Taint rules: kube-scheduler 1.36.2 panics on the first that it sees, so its copy has the same taints in the slices, and
 only the other copy has the rules. Binding conditions are reported by `Copy`, in place of a driver.
 
-Combinations that kube-scheduler corrects nowhere (`World.may_differ`): counters of devices that it rejects or takes
-back, and several devices of one request under distinctAttribute; docs/adr/0048 says what we do instead.
+Those combinations are counters of devices that it rejects or takes back, and several devices of one request under
+distinctAttribute; docs/adr/0048 says what we do instead, explained.py whether a difference is due to them.
 """
 
 from __future__ import annotations
@@ -25,22 +25,18 @@ def wide_world(seed: int, *, has_lists: bool) -> World:
     rng = random.Random(f"features {seed}")
     found = copied(world(seed))
     has_counters = any("sharedCounters" in one["spec"] for one in found.slices)
-    kinds: set[str] = set()
     rules: tuple[Manifest, ...] = ()
     if not has_counters or rng.random() < 0.4:
         rules = tuple(_rules(rng, found))
-        if has_counters and rules:
-            kinds.add("counters")
     if rng.random() < 0.5:
         _conditions(rng, found)
     if has_lists:
         _lists(rng, found)
     if has_counters and rng.random() < 0.4:
         _with_counters(rng, found)
-        kinds.add("counters")
-    if rng.random() < 0.25 and _distinct(rng, found):
-        kinds.add("distinctAttribute")
-    return replace(found, rules=rules, may_differ=frozenset(kinds))
+    if rng.random() < 0.25:
+        _distinct(rng, found)
+    return replace(found, rules=rules)
 
 
 def tainted(found: World) -> World:
@@ -158,12 +154,9 @@ def _with_counters(rng: random.Random, found: World) -> None:
             devices["constraints"] = [{"matchAttribute": "rack.example.com/switch"}]
 
 
-def _distinct(rng: random.Random, found: World) -> bool:
-    """Whether some claim has several devices of one request that have to differ."""
-    done = False
+def _distinct(rng: random.Random, found: World) -> None:
+    """Claims have several devices of one request that have to differ."""
     for devices in _specs(found):
         several: list[Any] = [exact for exact in _exacts(devices) if "count" in exact]
         if several and rng.random() < 0.6:
             devices["constraints"] = [{"distinctAttribute": "rack.example.com/switch"}]
-            done = True
-    return done

@@ -47,7 +47,6 @@ class World:
     classes: tuple[Manifest, ...]  # the same for all copies
     steps: tuple[Submit | Release, ...]
     rules: tuple[Manifest, ...] = ()  # DeviceTaintRules
-    may_differ: frozenset[str] = frozenset()  # what it has of that in which kube-scheduler's search loses track
 
 
 def copied(found: World) -> World:

@@ -23,12 +23,12 @@ _ROUNDS = 600
 class CrossingTrial:
     """One world, run until nothing more happens."""
 
-    def __init__(self, seed: int, events: int = 3) -> None:
-        """`events`: so many things happen once it has come to rest."""
+    def __init__(self, seed: int, events: int = 3, tight: bool = False) -> None:
+        """`events`: so many things happen once it has come to rest. `tight`: quotas bind, see `CrossingWorld`."""
         self.seed, self.events = seed, events
         self.wrong: list[str] = []
         self.counts: Counter[str] = Counter()
-        self.world = CrossingWorld(seed)
+        self.world = CrossingWorld(seed, tight)
         self.world.engine.queue._flush_s = 1e12  # a pod that no event woke must not be found by the flush
         self.plain = PlainEvictions(self.world.facts)
         self.waiting = self.world.preemptors()
@@ -84,8 +84,9 @@ class CrossingTrial:
         for instruction in told:
             if isinstance(instruction, Bind):
                 world.carry_out(instruction)
-        self._check_evictions([i for i in told if isinstance(i, Preempt)])
-        self._check_of_quotas([i for i in told if isinstance(i, Evict)])
+        of_quotas = [i for i in told if isinstance(i, Evict)]
+        self._check_evictions([i for i in told if isinstance(i, Preempt)], victims_of(of_quotas))
+        self._check_of_quotas(of_quotas)
         for instruction in told:
             if not isinstance(instruction, Bind):
                 world.carry_out(instruction)
@@ -99,10 +100,10 @@ class CrossingTrial:
             world.free_claims()
         return told
 
-    def _check_evictions(self, given: Sequence[Preempt]) -> None:
-        """Whom preemptions evict: allowed, and needed."""
+    def _check_evictions(self, given: Sequence[Preempt], by_quotas: frozenset[str]) -> None:
+        """Whom preemptions evict: allowed, and needed. `by_quotas`: who goes in the same round, as they know."""
         facts, plain = self.world.facts, self.plain
-        going = frozenset(self.world.ending)
+        going = frozenset(self.world.ending) | by_quotas
         by_job: dict[str, list[Preempt]] = {}
         for preempt in given:
             pod = facts.pods[preempt.key.partition("/")[2]]
@@ -157,7 +158,7 @@ class CrossingTrial:
 
     def _check_of_quotas(self, given: Sequence[Evict]) -> None:
         facts, plain = self.world.facts, self.plain
-        victims = frozenset(evict.victim.key.partition("/")[2] for evict in given)
+        victims = victims_of(given)
         going = frozenset(self.world.ending)
         for evict in given:
             pod = facts.pods[evict.victim.key.partition("/")[2]]
@@ -238,3 +239,8 @@ class CrossingTrial:
         claims = {(wanted[key].count, wanted[key].model) for pod in left for key in pod.claims}
         keys = [key for pod in left for key in pod.claims]
         return len({pod.cpu for pod in left}) == 1 and len(claims) <= 1 and len(set(keys)) == len(keys)
+
+
+def victims_of(given: Sequence[Evict]) -> frozenset[str]:
+    """Whom they evict."""
+    return frozenset(evict.victim.key.partition("/")[2] for evict in given)

@@ -14,7 +14,7 @@ from cyclopts import App, Parameter
 from cotenant.cli.access import check_access
 from cotenant.cli.options import Json
 from cotenant.services.assess.assess_arguments import ReadArguments, check, check_output, check_risk
-from cotenant.services.options import GIVEN
+from cotenant.services.options import GIVEN, WorkloadKinds
 
 if TYPE_CHECKING:
     from cotenant.model.assess.what_if import AskedCases
@@ -99,19 +99,20 @@ def report(
     risk_percent: Risk = 1.0,
     what_if: WhatIf = (),
     seeds: Seeds = 5,
+    workload_kinds: Annotated[WorkloadKinds, Parameter(group=None)] = None,
     quiet: Annotated[bool, Parameter(negative=(), help="Print no progress.")] = False,
     json: Json = False,
 ) -> int:
     """Report on a copy: FILE is one of `cotenant assess dump`, or files of `kubectl get nodes,pods,... -A -o json`.
 
-    No cluster is asked. Exit status: 0 reported, 2 bad input, 3 reported, but the copy lacks kinds that could not be
-    read.
+    `--workload-kinds` counts for kubectl's files. No cluster is asked. Exit status: 0 reported, 2 bad input, 3
+    reported, but the copy lacks kinds that could not be read.
     """
     _check(ReadArguments(), html, risk_percent)
     asked = _what_ifs(what_if, seeds)
     from cotenant.cli.cluster import assess_showing
 
-    return assess_showing.report(files, html, prices, risk_percent / 100, asked, quiet, json)
+    return assess_showing.report(files, workload_kinds, html, prices, risk_percent / 100, asked, quiet, json)
 
 
 def _what_ifs(written: tuple[str, ...], seeds: int) -> AskedCases:

@@ -82,6 +82,7 @@ def dump(request: ReadArguments, out: Path, anonymise: bool) -> int:
 
 def report(
     files: Sequence[Path],
+    workload_kinds: Path | None,
     html: Path | None,
     prices: Path | None,
     risk: float,
@@ -91,7 +92,7 @@ def report(
 ) -> int:
     """Report on a copy; returns the exit status."""
     table = price_table(prices)
-    snapshot, history = read_files(files)
+    snapshot, history = read_files(files, workload_kinds)
     return _report(CaseInputs(snapshot, history, risk, table), html, asked, as_json, _Progress(is_quiet))
 
 

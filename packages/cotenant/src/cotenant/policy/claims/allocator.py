@@ -91,12 +91,13 @@ def allocate(
     usage: DeviceUsage,
     matches: Matches,
     steps: Steps | None = None,
+    made: type[DeviceSearch] | None = None,
 ) -> tuple[tuple[Pick, ...], ...] | ClaimRefusal:
     """The devices for each claim, or why there are none. `matches`: whether class and selectors permit a device; it
-    may raise `CannotAllocate`.
+    may raise `CannotAllocate`. `made`: another search, where one is compared with this.
     """
     try:
-        search = _Search(claims, pools, usage, matches, steps or Steps())
+        search = (made or DeviceSearch)(claims, pools, usage, matches, steps or Steps())
         if search.solve():
             return tuple(tuple(picks) for picks in search.picks)
     except CannotAllocate as error:
@@ -108,7 +109,7 @@ def allocate(
     return ClaimRefusal(UNAVAILABLE, True)
 
 
-class _Search:
+class DeviceSearch:
     """One search."""
 
     def __init__(

@@ -24,7 +24,8 @@ def attribute_of(device: PoolDevice, name: str) -> AttributeValue | None:
     return None
 
 
-def _set_of(value: AttributeValue) -> frozenset[tuple[type, AttributeValue]]:
+def values_of(value: AttributeValue) -> frozenset[tuple[type, AttributeValue]]:
+    """The values that a device has under an attribute, with their types."""
     return frozenset((type(one), one) for one in (value.all if isinstance(value, AttributeValues) else (value,)))
 
 
@@ -44,7 +45,7 @@ class ChosenValues:
         value = attribute_of(device, self.constraint.attribute)
         if value is None:
             return False
-        found = _set_of(value)
+        found = values_of(value)
         if self.constraint.is_distinct:
             if any(not found.isdisjoint(other) for other in self.values):
                 return False

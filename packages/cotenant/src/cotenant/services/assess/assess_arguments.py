@@ -12,7 +12,7 @@ from cyclopts import Group, Parameter
 
 from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.model.errors import InvalidInput
-from cotenant.services.options import CLUSTER, COMMON, Context, Kubeconfig
+from cotenant.services.options import CLUSTER, COMMON, Context, Kubeconfig, WorkloadKinds
 
 USE = Group("Use over time", sort_key=1)
 
@@ -25,6 +25,7 @@ class ReadArguments:
     context: Context = ""
     limit_qps: Annotated[float, Parameter(help="Requests a second to the API server, at most.", group=CLUSTER)] = 20.0
     timeout_s: Annotated[float, Parameter(help="Seconds that one request may take.", group=CLUSTER)] = 60.0
+    workload_kinds: Annotated[WorkloadKinds, Parameter(group=CLUSTER)] = None
     quiet: Annotated[bool, Parameter(negative=(), help="Print no progress.", group=COMMON)] = False
     prometheus: Annotated[
         str,

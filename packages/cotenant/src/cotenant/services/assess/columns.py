@@ -77,7 +77,9 @@ def pod_columns(copy: ClusterCopy) -> RunningColumns:
 
 def workload_of(copy: ClusterCopy, info: PodInfo) -> str:
     """namespace/kind/name of what controls the pod, by the highest controller that the copy knows."""
-    pod = info.seen.pod
+    pod, workload = info.seen.pod, info.seen.workload
+    if workload is not None:
+        return f"{pod.namespace}/{workload.owner.kind}/{workload.owner.name}"
     for owner in info.seen.owned_by:
         if owner.controller:
             above = copy.owners.get(owner.uid)

@@ -12,6 +12,7 @@ from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Unavailable
 from cotenant.drivers.kube.kinds.durations import duration_s
+from cotenant.drivers.kube.kinds.workload.declarations import workload_kinds
 from cotenant.drivers.kube.snapshot.anonymise import Words, anonymised
 from cotenant.drivers.kube.snapshot.archive import read_archive, renamed_history
 from cotenant.drivers.kube.snapshot.exported import read_exported
@@ -24,6 +25,7 @@ from cotenant.drivers.prometheus.use_reading import HistoryRequest, read_history
 from cotenant.drivers.prometheus.use_reading import Progress as HistoryProgress
 from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.errors import InvalidInput, Transient
+from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.services.assess.assess_arguments import ReadArguments, pairs_of
 
 AGENT = "cotenant-assess"
@@ -32,13 +34,14 @@ BURST = 1  # so that no second has more requests than the limit
 
 def read_cluster(request: ReadArguments, progress: Progress) -> ClusterSnapshot:
     """Read a cluster with lists. Raises `CotenantError` where nodes or pods cannot be read."""
+    own = _own(request.workload_kinds)
     access = load_access(request.kubeconfig, request.context)
 
     async def read() -> ClusterSnapshot:
         async with Client(
             access, qps=request.limit_qps, burst=BURST, in_flight=1, timeout_s=request.timeout_s, user_agent=AGENT
         ) as client:
-            return await read_snapshot(client, time.time(), progress)
+            return await read_snapshot(client, time.time(), progress, own=own)
 
     try:
         return asyncio.run(read())
@@ -94,13 +97,20 @@ def _line(path: Path) -> str:
         raise InvalidInput("--prometheus-header", f"@{path}", "a file with NAME: VALUE", str(error)) from None
 
 
-def read_files(paths: Sequence[Path]) -> tuple[ClusterSnapshot, ClusterHistory | None]:
-    """Read one file of `cotenant assess dump`, or any number of kubectl's. Raises `InvalidInput`."""
+def _own(folder: Path | None) -> tuple[WorkloadKind, ...]:
+    """The kinds that a user declares. Raises `InvalidInput`."""
+    return workload_kinds(folder) if folder is not None else ()
+
+
+def read_files(paths: Sequence[Path], folder: Path | None = None) -> tuple[ClusterSnapshot, ClusterHistory | None]:
+    """Read one file of `cotenant assess dump`, or any number of kubectl's, with what `folder` declares. Raises
+    `InvalidInput`.
+    """
     if not paths:
         raise InvalidInput("FILE", "none", "a file of `cotenant assess dump`, or files of kubectl get -o json")
     archives = [path for path in paths if _is_zip(path)]
     if not archives:
-        return read_exported(paths), None
+        return read_exported(paths, _own(folder)), None
     if len(paths) > 1:
         raise InvalidInput("FILE", ", ".join(map(str, paths)), "one file of `cotenant assess dump`, alone")
     return read_archive(archives[0])

@@ -2,8 +2,8 @@
 
 Nothing runs: lists are handed to the watches of a scheduler as if a server had sent them, and the time is that of the
 copy. Pods of every scheduler name are the engine's, since the question is where it would place them.
-Limits: volumes are counted as the copy has them and nothing is provisioned; workloads of declared kinds, load
-thresholds and quotas that a cluster's scheduler was started with are not known.
+Limits: volumes are counted as the copy has them and nothing is provisioned; load thresholds and quotas that a
+cluster's scheduler was started with are not known.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.namespace_quota import NamespaceQuota
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.errors import InvalidInput
+from cotenant.model.groups.workload_kind import WorkloadState
 from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.services.heap import uncollected
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
@@ -55,6 +56,7 @@ from cotenant.services.scheduling.engine import scheduling_engine
 from cotenant.services.scheduling.names import DEFAULT_SCHEDULER, by_requests, cluster_profile
 from cotenant.services.scheduling.options import Options
 from cotenant.services.scheduling.watches import EngineWatches
+from cotenant.services.scheduling.workload_watches import WorkloadWatches
 
 PROFILE = "cotenant"
 _NOWHERE = Access("http://copy.invalid", FixedCredential(Credential("")))  # of a client that is never used
@@ -91,6 +93,7 @@ class ClusterCopy:
     notes: Mapping[str, EvictionNotes]  # by namespace/name of the pod
     controllers: Mapping[str, CopiedController]  # by UID
     owners: Mapping[str, CopiedOwner]  # controller's UID -> what controls it
+    workloads: Mapping[str, int]  # of declared kinds, by UID: pods that they want at a time
     quotas: tuple[NamespaceQuota, ...]
     unusable: tuple[str, ...]  # why nodes, or parts of objects, are not used
 
@@ -106,9 +109,11 @@ def copied(snapshot: ClusterSnapshot, profile_name: str = PROFILE) -> ClusterCop
     engine = scheduling_engine(profile, Options(schedulers=_schedulers(snapshot)))
     client = Client(_NOWHERE, qps=1.0, burst=1, in_flight=1)
     watches = Watches(client)
-    reader = PodReader(workloads=WorkloadIndex((), (kind.name for kind in _CONTROLLERS)))
-    EngineWatches(watches, engine, reader, ClaimBinder(client, reader.volumes), NodeReports(), lambda: now_s)
-    kept = _Kept(watches, now_s)
+    reader = PodReader(workloads=WorkloadIndex(snapshot.workloads, (kind.name for kind in _CONTROLLERS)))
+    kept = _Kept(now_s)
+    binder = ClaimBinder(client, reader.volumes)
+    engine_watches = EngineWatches(watches, engine, reader, binder, NodeReports(), lambda: now_s, kept.declared_seen)
+    kept.watch(watches, engine_watches.workloads)
     with uncollected():
         watches.replay(lambda kind: snapshot.pages(key_of(kind)))
     return ClusterCopy(
@@ -120,6 +125,7 @@ def copied(snapshot: ClusterSnapshot, profile_name: str = PROFILE) -> ClusterCop
         kept.notes,
         kept.controllers,
         kept.owners,
+        kept.workloads,
         tuple(kept.quotas),
         (*(f"{count:,} of {kind}" for kind, count in sorted(watches.malformed.items())), *kept.unreadable[:5]),
     )
@@ -128,7 +134,8 @@ def copied(snapshot: ClusterSnapshot, profile_name: str = PROFILE) -> ClusterCop
 class _Kept:
     """What the figures read and the engine does not keep."""
 
-    def __init__(self, watches: Watches, now_s: float) -> None:
+    def __init__(self, now_s: float) -> None:
+        self._now_s = now_s
         self.managed: dict[str, ManagedNode] = {}
         self.metrics: dict[str, NodeMetric] = {}
         self.devices: dict[str, NodeDevices] = {}
@@ -137,16 +144,20 @@ class _Kept:
         self.quotas: list[NamespaceQuota] = []
         self.unreadable: list[str] = []
         self.owners: dict[str, CopiedOwner] = {}
+        self.workloads: dict[str, int] = {}
+
+    def watch(self, watches: Watches, workloads: WorkloadWatches) -> None:
+        """Add what is read here, and tell who owns controllers."""
         kinds: tuple[tuple[AnyKind, Callable[[Any], None]], ...] = (
             (NODES, self._node),
             (DEVICES, self._device),
             (EVICTION_PODS, self._pod),
             (RESOURCE_QUOTAS, self._quota),
-            *((kind, partial(self._controller, kind.name)) for kind in _CONTROLLERS),
+            *((kind, partial(self._controller, workloads, kind.name)) for kind in _CONTROLLERS),
         )
         for kind, take in kinds:
             watches.handle(kind, ObjectHandler(_itself, take, _nothing, _nothing), optional=True)
-        read = partial(read_node_metric, wall=lambda: now_s)
+        read = partial(read_node_metric, wall=lambda: self._now_s)
         watches.handle(NODE_METRICS, ObjectHandler(read, self._metric, _nothing, _nothing), optional=True)
 
     def _node(self, obj: NodeObject) -> None:
@@ -175,11 +186,17 @@ class _Kept:
         except InvalidInput as error:
             self.unreadable.append(str(error))
 
-    def _controller(self, kind: str, obj: WorkloadObject) -> None:
+    def declared_seen(self, state: WorkloadState) -> None:
+        """A workload of a declared kind."""
+        if state.replicas is not None:
+            self.workloads[state.uid] = state.replicas
+
+    def _controller(self, workloads: WorkloadWatches, kind: str, obj: WorkloadObject) -> None:
         meta = obj.metadata
         uid = meta.uid
         if not uid:
             return
+        workloads.owner_seen(kind, meta)
         self.controllers[uid] = CopiedController(meta.namespace or "default", kind, meta.name or "", replicas_of(obj))
         for reference in meta.owner_references or ():
             if reference.controller:

@@ -124,6 +124,8 @@ def _plan(copy: ClusterCopy, settings: RebalancerSettings) -> MovePlan:
     planner = Planner(copy.engine, replace(settings, not_applied=()), copy.notes_of)
     for uid, controller in copy.controllers.items():
         planner.workload_seen(uid, controller.replicas)
+    for uid, replicas in copy.workloads.items():
+        planner.workload_seen(uid, replicas)
     for metric in copy.metrics.values():
         planner.metric_seen(metric, copy.now_s)
     return planner.plan_beside(copy.now_s)

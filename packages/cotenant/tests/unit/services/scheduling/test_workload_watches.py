@@ -182,6 +182,17 @@ def test_owners_in_a_circle_are_refused() -> None:
     assert "its owners are not walked further: Oven o is among its own owners" in lines
 
 
+def test_a_gang_that_waits_says_that_its_owners_are_in_a_circle() -> None:
+    s = Scheduler()
+    for name, of in (("o", "x"), ("x", "o")):
+        s.seen(OVENS, an_object(name, ("bake.example.com/v1", "Oven", of), spec={"loaves": 2}))
+    s.seen(PODS, a_pod("p0", OF_OVEN), a_pod("other"))
+    bound, why = s.decided(1.0)
+    assert bound == {"other"}
+    said = "the owners of its pods are not walked further: Oven o is among its own owners"
+    assert why == {f"gang ml/Oven:o has 1 of 2 members; waits for 1 more; {said}"}
+
+
 def test_the_quota_of_a_workload_is_that_of_its_pods() -> None:
     s = Scheduler()
     label = "quota.scheduling.koordinator.sh/name"

@@ -17,8 +17,10 @@ from dataclasses import replace
 import msgspec
 
 from cotenant.drivers.kube.client.errors import UNREADABLE
+from cotenant.drivers.kube.kinds.workload.objects import kind_of
+from cotenant.drivers.kube.snapshot.declared import PACKAGED
 from cotenant.drivers.kube.snapshot.fields import Every, Fields, Json, NamedKeys
-from cotenant.drivers.kube.snapshot.kinds import COPIED
+from cotenant.drivers.kube.snapshot.kinds import key_of
 from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot
 from cotenant.drivers.kube.snapshot.vocabulary import (
     AMOUNTS,
@@ -34,6 +36,7 @@ from cotenant.drivers.kube.snapshot.vocabulary import (
     TIMES,
     WORDS,
 )
+from cotenant.model.groups.workload_kind import WorkloadKind
 
 _FIRST_WORDS = (
     "amber ash autumn bay bold brass brisk bronze calm cedar clear cloud coral crisp dawn deep dune dusk early elm "
@@ -97,19 +100,42 @@ class Words:
 def anonymised(snapshot: ClusterSnapshot, words: Words) -> ClusterSnapshot:
     """The copy with words for names. Sentences that may have names in them are left out."""
     objects = {}
+    own = {kind: _renamed(kind, words) for kind in snapshot.workloads if kind not in PACKAGED}
+    keys = {key_of(kind_of(kind)): key_of(kind_of(made)) for kind, made in own.items()}
     for key, lines in snapshot.objects.items():
-        fields = COPIED[key].fields
-        objects[key] = tuple(
+        fields = snapshot.copied(key).fields
+        objects[keys.get(key, key)] = tuple(
             msgspec.json.encode(_replaced(msgspec.json.decode(line), fields, "", words)) for line in lines
         )
     return replace(
         snapshot,
         objects=objects,
-        kinds=tuple(replace(kind, why=kind.reading.value if kind.why else "") for kind in snapshot.kinds),
+        kinds=tuple(
+            replace(kind, key=keys.get(kind.key, kind.key), why=kind.reading.value if kind.why else "")
+            for kind in snapshot.kinds
+        ),
+        workloads=tuple(_labelled(own.get(kind, kind), words) for kind in snapshot.workloads),
         source="an anonymised copy",
         is_anonymised=True,
         notes=(),
     )
+
+
+def _renamed(kind: WorkloadKind, words: Words) -> WorkloadKind:
+    """A kind that the package does not declare, as references to its objects name it in the copy."""
+    return replace(kind, kind=words.of(kind.kind), api=_version(kind.api, words), plural=words.of(kind.plural))
+
+
+def _labelled(kind: WorkloadKind, words: Words) -> WorkloadKind:
+    """With its labels as pods of the copy have them."""
+    name, group, role = (words.key(label) for label in (kind.name_label, kind.group_label, kind.role_label))
+    return replace(kind, name_label=name, group_label=group, role_label=role)
+
+
+def _version(value: str, words: Words) -> str:
+    """Group and version of a kind."""
+    group, slash, version = value.rpartition("/")
+    return f"{words.key(f'{group}/')[:-1]}/{version}" if slash and value not in WORDS else words.of(value)
 
 
 def _replaced(value: Json, fields: Fields, name: str, words: Words) -> Json:
@@ -160,8 +186,7 @@ def _leaf(value: Json, name: str, words: Words) -> Json:
     if name in KEYS:
         return words.key(value)
     if name == "apiVersion":
-        group, slash, version = value.rpartition("/")
-        return f"{words.key(f'{group}/')[:-1]}/{version}" if slash and value not in WORDS else words.of(value)
+        return _version(value, words)
     return words.of(value)
 
 

@@ -21,18 +21,22 @@ import numpy as np
 from cotenant import __version__
 from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.drivers.kube.snapshot.archived_meters import ArchivedMeters, archived, of_archive, renamed_meters
+from cotenant.drivers.kube.snapshot.declared import PACKAGED
 from cotenant.drivers.kube.snapshot.fields import Json
-from cotenant.drivers.kube.snapshot.kinds import COPIED
+from cotenant.drivers.kube.snapshot.kinds import COPIED, copied_workloads
 from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading, ObjectCutter
 from cotenant.model.assess.history import AssessedHistory, ClusterHistory, Float32, PodHistory
 from cotenant.model.assess.meters import NO_METERS
 from cotenant.model.errors import InvalidInput, Permanent
+from cotenant.model.groups.object_number import ObjectNumber
+from cotenant.model.groups.workload_kind import WorkloadKind
 
 FORMAT, VERSION = "cotenant-assess", 1
 MANIFEST = "manifest.json"
 MAX_BYTES = 8 << 30  # unpacked, of all files together
 MAX_MANIFEST_BYTES = 256 << 20  # names of series are in it
 _LEVEL = 4
+_NUMBERS = ("minimum", "paused", "ready")  # that a declared kind may have beside its replicas
 
 
 class _Kind(msgspec.Struct, omit_defaults=True):
@@ -41,6 +45,16 @@ class _Kind(msgspec.Struct, omit_defaults=True):
     why: str = ""
     malformed: int = 0
     objects: int = 0
+
+
+class _Workload(msgspec.Struct, omit_defaults=True):
+    """A declared kind. `numbers`: which of its numbers the objects have."""
+
+    kind: str
+    api: str
+    plural: str
+    labels: list[str]  # of its pods: its name, the gang, the role
+    numbers: list[str]
 
 
 class _Series(msgspec.Struct, omit_defaults=True):
@@ -84,6 +98,7 @@ class _Manifest(msgspec.Struct, omit_defaults=True, kw_only=True):
     notes: list[str] = []
     kinds: list[_Kind] = []
     history: _History | None = None
+    workloads: list[_Workload] | None = None
 
 
 def write_archive(path: Path, snapshot: ClusterSnapshot, history: ClusterHistory | None = None) -> int:
@@ -102,6 +117,7 @@ def write_archive(path: Path, snapshot: ClusterSnapshot, history: ClusterHistory
             for kind in snapshot.kinds
         ],
         history=_history_of(history) if history is not None else None,
+        workloads=[_written(kind) for kind in snapshot.workloads],
     )
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
@@ -169,8 +185,10 @@ def _snapshot(path: Path, file: zipfile.ZipFile, manifest: _Manifest) -> Cluster
     names = set(file.namelist())
     objects: dict[str, list[bytes]] = {}
     kinds: list[KindRead] = []
+    workloads = PACKAGED if manifest.workloads is None else tuple(map(_declared, manifest.workloads))
+    known = COPIED | copied_workloads(workloads)
     for kind in manifest.kinds:
-        copied = COPIED.get(kind.key)
+        copied = known.get(kind.key)
         try:
             reading = KindReading(kind.reading)
         except ValueError:
@@ -196,6 +214,31 @@ def _snapshot(path: Path, file: zipfile.ZipFile, manifest: _Manifest) -> Cluster
         manifest.source,
         manifest.is_anonymised,
         tuple(manifest.notes),
+        workloads,
+    )
+
+
+def _written(kind: WorkloadKind) -> _Workload:
+    numbers = [name for name in _NUMBERS if getattr(kind, name) is not None]
+    return _Workload(kind.kind, kind.api, kind.plural, [kind.name_label, kind.group_label, kind.role_label], numbers)
+
+
+def _declared(found: _Workload) -> WorkloadKind:
+    name, group, role, *_ = (*found.labels, "", "", "")
+    minimum, paused, ready = (
+        ObjectNumber(f"status.{number}") if number in found.numbers else None for number in _NUMBERS
+    )
+    return WorkloadKind(
+        found.kind,
+        found.api,
+        found.plural,
+        ObjectNumber("status.replicas"),
+        name,
+        group,
+        role,
+        minimum=minimum,
+        paused=paused,
+        ready=ready,
     )
 
 

@@ -14,21 +14,28 @@ from pathlib import Path
 import msgspec
 
 from cotenant.drivers.kube.client.errors import UNREADABLE
+from cotenant.drivers.kube.kinds.workload.declarations import joined
+from cotenant.drivers.kube.snapshot.declared import PACKAGED, as_copied
 from cotenant.drivers.kube.snapshot.fields import Json
-from cotenant.drivers.kube.snapshot.kinds import BY_OBJECT, COPIED
+from cotenant.drivers.kube.snapshot.kinds import BY_OBJECT, COPIED, copied_workloads
 from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading, ObjectCutter, unasked
 from cotenant.model.errors import InvalidInput
+from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.model.printable import printable
 
 _DEEPEST = 4  # lists of lists
 
 
-def read_exported(paths: Sequence[Path]) -> ClusterSnapshot:
-    """Read all files as one cluster. Raises `InvalidInput` where a file is no JSON, or none has nodes."""
+def read_exported(paths: Sequence[Path], own: Sequence[WorkloadKind] = ()) -> ClusterSnapshot:
+    """Read all files as one cluster. `own`: declared kinds beside those of the package. Raises `InvalidInput` where a
+    file is no JSON, or none has nodes.
+    """
     objects: dict[str, dict[str, bytes]] = {}
     cutters: dict[str, ObjectCutter] = {}
     others: Counter[str] = Counter()
     taken_s = 0.0
+    workloads = copied_workloads(own)
+    by_object = BY_OBJECT | {(copied.kind.api_version, copied.kind.name): copied for copied in workloads.values()}
     for path in paths:
         try:
             text, taken_s = path.read_bytes(), max(taken_s, path.stat().st_mtime)
@@ -40,7 +47,7 @@ def read_exported(paths: Sequence[Path]) -> ClusterSnapshot:
             raise InvalidInput(str(path), str(error), "the output of kubectl get -o json") from None
         for obj in _objects(whole, 0):
             api_version, kind = obj.get("apiVersion"), obj.get("kind")
-            copied = BY_OBJECT.get((str(api_version), str(kind)))
+            copied = by_object.get((str(api_version), str(kind)))
             if copied is None:
                 others[str(kind)] += 1
                 continue
@@ -50,7 +57,11 @@ def read_exported(paths: Sequence[Path]) -> ClusterSnapshot:
                 objects.setdefault(copied.key, {})[_name(obj)] = line  # of one that is in two files, the last
     if not objects.get("v1/nodes"):
         raise InvalidInput("files", ", ".join(map(str, paths)), "nodes among the objects", "kubectl get nodes,pods -A")
-    read = tuple(KindRead(key, KindReading.READ, malformed=cutters[key].malformed) for key in COPIED if key in cutters)
+    read = tuple(
+        KindRead(key, KindReading.READ, malformed=cutters[key].malformed)
+        for key in (COPIED | workloads)
+        if key in cutters
+    )
     notes: tuple[str, ...] = ()
     if others:
         named = ", ".join(f"{count} {printable(kind[:60])}" for kind, count in sorted(others.items())[:10])
@@ -61,6 +72,7 @@ def read_exported(paths: Sequence[Path]) -> ClusterSnapshot:
         (*read, *unasked(cutters)),
         source=f"{len(paths)} files of kubectl get" if len(paths) > 1 else "a file of kubectl get",
         notes=notes,
+        workloads=joined(PACKAGED, map(as_copied, own)),
     )
 
 

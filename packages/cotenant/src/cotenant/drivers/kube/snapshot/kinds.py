@@ -1,7 +1,7 @@
 """The kinds that a copy of a cluster has, and what is kept of each.
 
-Those that a scheduler and a rebalancer read, and the quotas of namespaces, without the custom workloads of
-declarations, whose specs are read whole.
+Those that a scheduler and a rebalancer read, and the quotas of namespaces. Of workloads of declared kinds numbers are
+kept (declared.py).
 `deploy/assess/rbac.yaml` grants exactly these; a test compares both with the requests that are sent.
 """
 
@@ -45,17 +45,24 @@ from cotenant.drivers.kube.kinds.storage.csi import (
 from cotenant.drivers.kube.kinds.storage.persistent_volume import PERSISTENT_VOLUMES
 from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import PERSISTENT_VOLUME_CLAIMS
 from cotenant.drivers.kube.kinds.storage.storage_class import STORAGE_CLASSES
+from cotenant.drivers.kube.kinds.workload.declarations import packaged
+from cotenant.drivers.kube.kinds.workload.objects import kind_of
 from cotenant.drivers.kube.kinds.workloads import JOBS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
+from cotenant.drivers.kube.snapshot.declared import CopiedNumbers
 from cotenant.drivers.kube.snapshot.fields import Fields, fields_of
+from cotenant.model.groups.workload_kind import WorkloadKind
 
 
 @dataclass(frozen=True)
 class CopiedKind:
-    """A kind with every struct that its objects are decoded into. `needed`: nothing can be said without it."""
+    """A kind with every struct that its objects are decoded into. `needed`: nothing can be said without it.
+    `declared`: how it was declared as a kind of workload.
+    """
 
     kind: AnyKind
     also: tuple[AnyKind, ...] = ()
     needed: bool = False
+    declared: WorkloadKind | None = None
 
     @property
     def key(self) -> str:
@@ -66,12 +73,20 @@ class CopiedKind:
     def fields(self) -> Fields:
         """What is kept of its objects."""
         forms = [self.kind.form, *(kind.form for kind in self.also)]
+        if self.declared is not None:
+            return fields_of(*forms, instead={"status": CopiedNumbers})
         return fields_of(*forms, instead=PARTS if self.kind is RESERVATIONS else None)
 
 
 def key_of(kind: AnyKind) -> str:
     """The place of a kind in the API, as text."""
     return f"{kind.api_version}/{kind.plural}"
+
+
+def copied_workloads(kinds: Iterable[WorkloadKind]) -> dict[str, CopiedKind]:
+    """Declared kinds, by key."""
+    found = [CopiedKind(kind_of(kind), declared=kind) for kind in kinds]
+    return {copied.key: copied for copied in found}
 
 
 def _kinds() -> Iterable[CopiedKind]:
@@ -118,6 +133,7 @@ def _kinds() -> Iterable[CopiedKind]:
         yield CopiedKind(schema.slices(version))
     for version in ("v1beta2", "v1alpha3"):
         yield CopiedKind(schema.taint_rules(version))
+    yield from copied_workloads(packaged()).values()
 
 
 COPIED: dict[str, CopiedKind] = {copied.key: copied for copied in _kinds()}

@@ -8,8 +8,10 @@ from enum import StrEnum
 
 import msgspec
 
+from cotenant.drivers.kube.snapshot.declared import PACKAGED, numbered
 from cotenant.drivers.kube.snapshot.fields import Json, kept
-from cotenant.drivers.kube.snapshot.kinds import COPIED, CopiedKind
+from cotenant.drivers.kube.snapshot.kinds import COPIED, CopiedKind, copied_workloads
+from cotenant.model.groups.workload_kind import WorkloadKind
 
 PAGE = 2000  # objects that a reader is given at a time
 
@@ -45,6 +47,11 @@ class ClusterSnapshot:
     source: str = ""  # where from, in words
     is_anonymised: bool = False
     notes: tuple[str, ...] = field(default=())  # what a reader of the figures must know
+    workloads: tuple[WorkloadKind, ...] = PACKAGED  # declared kinds, as the copy has them
+
+    def copied(self, key: str) -> CopiedKind:
+        """The kind of objects of the copy."""
+        return copied_workloads(self.workloads).get(key) or COPIED[key]
 
     def count(self, key: str) -> int:
         """Objects of a kind."""
@@ -69,12 +76,14 @@ class ObjectCutter:
     """Makes of the objects of one kind what a copy keeps of them."""
 
     def __init__(self, copied: CopiedKind) -> None:
-        self._fields = copied.fields
+        self._fields, self._declared = copied.fields, copied.declared
         self._encoder = msgspec.json.Encoder()
         self.malformed = 0
 
     def cut(self, obj: Json) -> bytes | None:
         """JSON of what is kept; None for what is no object, which is counted."""
+        if self._declared is not None and isinstance(obj, dict):
+            obj = numbered(self._declared, obj)
         found = kept(obj, self._fields) if isinstance(obj, dict) else None
         meta = found.get("metadata") if isinstance(found, dict) else None
         if not (isinstance(meta, dict) and isinstance(meta.get("name"), str)):

@@ -12,15 +12,18 @@ Limits: pages of different kinds are of different moments, a few seconds apart.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import UNREADABLE, Forbidden, Gone, NotFound, Refused, Unavailable
-from cotenant.drivers.kube.snapshot.kinds import COPIED, CopiedKind
+from cotenant.drivers.kube.kinds.workload.declarations import joined
+from cotenant.drivers.kube.snapshot.declared import PACKAGED, as_copied
+from cotenant.drivers.kube.snapshot.kinds import COPIED, CopiedKind, copied_workloads
 from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading, ObjectCutter
 from cotenant.model.errors import CotenantError, Transient
+from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.model.json_object import JsonValue
 
 ITEMS = 500  # of a page
@@ -50,11 +53,14 @@ async def read_snapshot(
     now_s: float,
     progress: Progress = lambda kind, objects: None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    own: Sequence[WorkloadKind] = (),
 ) -> ClusterSnapshot:
-    """Read every kind. Raises the client's errors for nodes and pods only."""
+    """Read every kind. `own`: declared kinds beside those of the package. Raises the client's errors for nodes and pods
+    only.
+    """
     objects: dict[str, list[bytes]] = {}
     kinds: list[KindRead] = []
-    for key, copied in COPIED.items():
+    for key, copied in {**COPIED, **copied_workloads(own)}.items():
         before = sum(map(len, objects.values()))
         progress(copied.kind.plural, before)
         try:
@@ -73,7 +79,8 @@ async def read_snapshot(
             objects[key] = found
             kinds.append(KindRead(key, KindReading.READ, malformed=malformed))
     source = f"the API server {client.access.server}"
-    return ClusterSnapshot(now_s, objects, tuple(kinds), await _server_version(client), source)
+    workloads = joined(PACKAGED, map(as_copied, own))
+    return ClusterSnapshot(now_s, objects, tuple(kinds), await _server_version(client), source, workloads=workloads)
 
 
 async def _listed(

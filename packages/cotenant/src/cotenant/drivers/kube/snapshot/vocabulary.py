@@ -76,6 +76,7 @@ _WORDS = """
     PersistentVolumeClaim PersistentVolume StorageClass ElasticQuota Reservation Device NodeMetric
     NodeResourceTopology ResourceClaim ResourceSlice DeviceClass ServiceObjective WorkloadProfile CloneSet JobSet
     PyTorchJob MPIJob RayCluster RayJob SparkApplication LeaderWorkerSet VirtualMachineInstance TrainJob Rollout
+    BroadcastJob VirtualMachine
     v1 apps/v1 batch/v1 policy/v1 node-0 node-1 node-2 node-3 node-4 node-5 node-6 node-7
     SingleNUMANode Restricted BestEffort None percentage default reserved
 """

@@ -42,4 +42,13 @@ def why_closed(gang: Gang, gangs: Mapping[str, Gang], links: Mapping[str, tuple[
         why = "; ".join(other.problems) if other is not None else ""
         return f"{bound_to}gang {which.key} cannot be judged: {why or 'no PodGroup and no pod of it exists'}"
     least = which.spec.min_available if which.spec is not None else 0
-    return f"{bound_to}gang {which.key} has {which.members} of {least} members; waits for {least - which.members} more"
+    lacks = f"gang {which.key} has {which.members} of {least} members; waits for {least - which.members} more"
+    return f"{bound_to}{lacks}{_unwalked(gang)}"
+
+
+def _unwalked(gang: Gang) -> str:
+    """What is said of a gang by declaration whose pods have owners in a circle, or too many."""
+    workload = next((entry.seen.workload for entry in gang.members.values()), None)
+    if workload is None or not workload.refused:
+        return ""
+    return f"; the owners of its pods are not walked further: {workload.refused}"

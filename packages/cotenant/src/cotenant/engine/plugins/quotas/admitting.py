@@ -29,12 +29,14 @@ class Admitting:
         self._preempting = preempting
         self._revoking = revoking
         self._refused_classes: set[tuple[object, ...]] = set()  # classes of pods refused since the last turn
+        self._has_let_through = False  # since the last turn: pods for which quota was kept
         self._now_s = 0.0  # of the last turn
 
     def start_turn(self, now_s: float) -> None:
         """A turn of the plugin begins."""
         self._now_s = now_s
         self._refused_classes.clear()
+        self._has_let_through = False
 
     def admit(self, world: QuotaWorld, pods: Sequence[PodInfo], host: PluginHost) -> dict[int, PodRefused]:
         """Admit the pods that fit their quota, and count them from then on; the refusals by position."""
@@ -52,6 +54,7 @@ class Admitting:
             fit_flags = accounting.admit([account for _, account in lot])
             words: dict[tuple[object, ...], PodRefused] = {}
             if self._preempting.let_through([a for (_, a), fits in zip(lot, fit_flags, strict=True) if fits]):
+                self._has_let_through = True
                 host.happened(EventKind.QUOTA)
             for (position, account), fits in zip(lot, fit_flags, strict=True):
                 if fits:
@@ -96,8 +99,8 @@ class Admitting:
     def withdraw(self, account: Account, host: PluginHost) -> None:
         """Undo the admission of a pod that found no node."""
         account.accounting.withdraw(account)
-        if self._refused_classes - {_class_of(account)}:
-            host.happened(EventKind.QUOTA)  # other pods were refused because this one was counted
+        if self._has_let_through or self._refused_classes - {_class_of(account)}:
+            host.happened(EventKind.QUOTA)  # other pods were refused because this one was counted, or not asked again
 
     def _preempt(self, alike: tuple[Account, ...], host: PluginHost) -> None:
         """Evict for as many of these pods of one class as evictions can admit."""

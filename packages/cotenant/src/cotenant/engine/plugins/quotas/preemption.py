@@ -263,7 +263,8 @@ class QuotaPreempting:
             self._of[account.quota] = replace(promise, uids=left)
             return False
         del self._of[account.quota]
-        return self._free(self._behind, account.quota)
+        self._free(self._behind, account.quota)
+        return True  # and what it kept quota from may fit now
 
     def _free(self, waiting: dict[str, str], quota: str) -> bool:
         found = [uid for uid, of in waiting.items() if of == quota]

@@ -41,6 +41,7 @@ class ClaimGate(Plugin):
         self._rules = rules
         self._until_judged: dict[tuple[ClaimSpec, ...], dict[str, None]] = {}  # UIDs of pods that are kept back
         self._untold: dict[str, float] = {}  # UIDs of pods that were not told yet why they wait -> when they are
+        self._told: set[str] = set()
         self._released: dict[str, int] = {}  # claim -> its version when it was to be given back
         self.is_idle = not (rules.verdicts.left_over or rules.facts.waiting)  # until a claim or a pod with one is seen
 
@@ -49,6 +50,7 @@ class ClaimGate(Plugin):
         super().attach(host)
         self._until_judged.clear()
         self._untold.clear()
+        self._told.clear()
         facts = self._rules.facts
         facts.freed = lambda: host.happened(EventKind.CLAIM)
         facts.devices = lambda: host.happened(EventKind.DEVICES)
@@ -67,14 +69,24 @@ class ClaimGate(Plugin):
             made = rules.facts.made_for.get((entry.seen.pod.namespace, entry.seen.uid))
             if made is not None and made.allocation is None and not made.is_ending and entry.seen.demands.claims:
                 self._release(made, entry.seen.uid)
-            self._untold.setdefault(entry.seen.uid, inf)
+            self._tell(entry.seen.uid)
             return resolved.obstacle
-        self._untold.pop(entry.seen.uid, None)
         for _, specs, _ in rules.asks(entry.number, resolved):
             if specs and not rules.verdicts.is_judged(specs, rules.judging):
                 self._until_judged.setdefault(specs, {})[entry.seen.uid] = None
+                self._tell(entry.seen.uid)
                 return JUDGING
+        self._forget(entry.seen.uid)
         return ""
+
+    def _tell(self, uid: str) -> None:
+        """Have the pod told in a moment why it waits, unless it was."""
+        if uid not in self._told:
+            self._untold.setdefault(uid, inf)
+
+    def _forget(self, uid: str) -> None:
+        self._untold.pop(uid, None)
+        self._told.discard(uid)
 
     def sign(self, entry: PodInfo) -> Hashable:
         """Pods whose claims are satisfied alike are judged together."""
@@ -116,7 +128,7 @@ class ClaimGate(Plugin):
 
     def pod_left(self, entry: PodInfo) -> None:
         """Its claims are used no longer; whatever controls them frees their devices."""
-        self._untold.pop(entry.seen.uid, None)
+        self._forget(entry.seen.uid)
         self._rules.facts.pod_left(entry.seen.uid)
 
     def turn(self, now_s: float) -> None:
@@ -127,6 +139,7 @@ class ClaimGate(Plugin):
                 self._untold[uid] = now_s + TOLD_AFTER_S
             elif at_s <= now_s:
                 del self._untold[uid]
+                self._told.add(uid)
                 self.host.reconsider(uid)
         verdicts, work = self._rules.verdicts, Work()
         for claims in list(verdicts.left_over):
@@ -146,13 +159,13 @@ class ClaimGate(Plugin):
     def snapshot(self) -> Callable[[], None]:
         """See `Plugin`."""
         put_back, released = self._rules.snapshot(), dict(self._released)
-        untold = dict(self._untold)
+        untold, told = dict(self._untold), set(self._told)
         waiting = {claims: dict(uids) for claims, uids in self._until_judged.items()}
 
         def restore() -> None:
             put_back()
             self._released = dict(released)
-            self._untold = dict(untold)
+            self._untold, self._told = dict(untold), set(told)
             self._until_judged = {claims: dict(uids) for claims, uids in waiting.items()}
 
         return restore

@@ -39,6 +39,7 @@ from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.labels import NO_LABELS
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import Permanent
+from cotenant.policy.claims.allocator import DeviceSearch
 from cotenant.policy.claims.extended import ExtendedClaim
 from cotenant.policy.claims.results import allocation_of
 from cotenant.policy.placement.preference import PreferencePart
@@ -52,7 +53,8 @@ class ClaimRules:
 
     name = PLUGIN
 
-    def __init__(self, selectors: Selectors | None = None) -> None:
+    def __init__(self, selectors: Selectors | None = None, search: type[DeviceSearch] = DeviceSearch) -> None:
+        self._search = search
         self.facts = ClaimFacts(selectors or NoSelectors())
         self.extended = ExtendedResources()
         self.readiness = Readiness()
@@ -69,10 +71,10 @@ class ClaimRules:
 
     def capture(self) -> Callable[[], ClaimRules]:
         """A maker of rules with the same slices, classes and claims, and no pods; it reads nothing of these later."""
-        selectors, fill = self.facts.selectors, self.facts.capture()
+        selectors, search, fill = self.facts.selectors, self._search, self.facts.capture()
 
         def make() -> ClaimRules:
-            made = ClaimRules(selectors)
+            made = ClaimRules(selectors, search)
             fill(made.facts)
             return made
 
@@ -98,7 +100,7 @@ class ClaimRules:
     def judging(self) -> VerdictFacts:
         """What verdicts are made of."""
         facts = self.facts
-        return VerdictFacts(facts.inventories, facts.ledger, facts.selectors, facts.classes)
+        return VerdictFacts(facts.inventories, facts.ledger, facts.selectors, facts.classes, self._search)
 
     # ---- NodeRules
 

@@ -24,6 +24,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.claims.allocator import (
     CannotAllocate,
     ClaimRefusal,
+    DeviceSearch,
     DeviceUsage,
     Matches,
     Pick,
@@ -55,6 +56,7 @@ class VerdictFacts:
     usage: DeviceUsage
     selectors: Selectors
     classes: dict[str, DeviceClass]
+    search: type[DeviceSearch] = DeviceSearch
 
 
 @dataclass(slots=True)
@@ -165,7 +167,7 @@ class ClaimVerdicts:
     ) -> tuple[Choice | None, Why | None]:
         """One search, whatever is known."""
         matches = matches or _Matching(facts)
-        found = allocate(self.claims, inventory.pools, usage, matches, steps)
+        found = allocate(self.claims, inventory.pools, usage, matches, steps, facts.search)
         if not isinstance(found, ClaimRefusal):
             return found, None
         try:

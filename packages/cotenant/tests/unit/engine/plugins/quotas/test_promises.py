@@ -94,3 +94,16 @@ def test_only_the_quota_that_changed_is_told_its_status() -> None:
     assert set(statuses(world.go(10.0))) == {"quotas/a", "quotas/b"}
     world.create(pod("z", 4, "a"))
     assert set(statuses(world.go(10.0))) == {"quotas/a"}
+
+
+def test_who_was_kept_waiting_goes_when_the_promised_pod_finds_no_node() -> None:
+    """It is admitted, which ends the promise, and withdrawn again: its quota is free for others."""
+    world = World(node("n", 2), node("m", 1), revoke=False)
+    world.write(quota("q", 0, 2), quota("r", 0, 1))
+    world.create(pod("fixed", 1, "r", on="n", priority=9), pod("low", 1, "q", on="n"))
+    world.create(pod("high", 2, "q", priority=5), pod("small", 1, "q", priority=1))
+    given = world.go()
+    assert evicted(given) == ["low"]
+    assert "keeps what comes free for work/high" in told(given)["small"]
+    world.evict(given)
+    assert bound(world.go(10.0)) == ["small"]
