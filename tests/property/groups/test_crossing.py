@@ -19,6 +19,7 @@ KEPT = (34, 43, 2295, 2765, 2770, 2953, 3127, 3169)
 # Nobody woke who waited behind a gang for which quota was kept, and which found no node (349).
 KEPT_WITH_QUOTAS = (349,)
 
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(20), *KEPT])
 def test_evictions_are_allowed_and_needed_and_help(seed: int) -> None:

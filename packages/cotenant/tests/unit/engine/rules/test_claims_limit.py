@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.fakes.cluster.claims_world import DRIVER, ClaimsWorld, request, spec
 
+from cotenant.engine.framework.instructions import Unschedulable
 from cotenant.engine.rules.claims.verdicts import WORK, ClaimVerdicts, Work
 from cotenant.model.claims.devices import OfferedDevice, Reach, ResourceSlice
 
@@ -96,6 +97,23 @@ def test_a_pod_is_placed_when_its_node_was_judged() -> None:
     made, _ = world()
     made.own("a", spec(request("gpu", 1, "m5-99")))
     assert made.settle()["a"] == "n0"
+
+
+def test_a_pod_is_told_once_that_its_node_is_still_judged() -> None:
+    made, _ = world(20)
+    made.own("a", spec(request("gpu", 1, "m19-99")))
+    said: list[tuple[float, str]] = []
+    for tenth in range(200):
+        made.now_s = tenth / 10
+        bound = made.decide()
+        said += [(made.now_s, one.message) for one in made.told if isinstance(one, Unschedulable)]
+        made.told.clear()
+        if bound:
+            break
+    assert [one.node for one in bound] == ["n0"]
+    assert [message for _, message in said] == ["nodes are being judged for the claims of the pod"]
+    assert said[0][0] <= 1.2
+    assert made.now_s > said[0][0]
 
 
 @pytest.mark.slow
