@@ -316,7 +316,7 @@ def scenes(
 def gpus(
     *,
     policies: Annotated[str, Parameter(help="Rules of sharing with commas, or all.")] = "all",
-    seeds: Annotated[str, Parameter(help="Seeds that are reported: a number of them, or such as 20-29.")] = "20-29",
+    seeds: Annotated[str, Parameter(help="Seeds that are reported: a number of them, or such as 20-29.")] = "40-49",
     tuning_seeds: Annotated[str, Parameter(help="Seeds on which each rule is tuned; none of --seeds.")] = "100-102",
     jobs: Annotated[int, Parameter(help="Parallel runs, each in a process of its own.")] = 1,
     json: Json = False,

@@ -25,7 +25,11 @@ from cotenant_lab.gpuworld.world import GpuOutcome, GpuWorld
 from cotenant_lab.statistics import Interval, interval, paired_ratio
 
 DEDICATED, SPOT, BLIND, OURS = "dedicated", "spot", "mps-blind", "cotenant"
-_GUARDS = {"guard": GuardConfig(), "guard, twice the slack": GuardConfig(cut_below_ppm=100_000, grow_from_ppm=200_000)}
+_GUARDS = {
+    "guard": GuardConfig(),
+    "guard, twice the slack": GuardConfig(cut_below_ppm=100_000, grow_from_ppm=200_000),
+    "guard, cool-down of 60 s": GuardConfig(cool_down_us=60_000_000),  # of 300 s, in a day that is squeezed
+}
 
 Rule = Callable[[], SharingRule]
 

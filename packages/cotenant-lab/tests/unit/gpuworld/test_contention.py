@@ -73,7 +73,7 @@ def test_turns_are_equal_whatever_is_wanted() -> None:
     st.integers(0, 200), st.floats(0.05, 3.0), st.floats(0.0, 2.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0),
     st.floats(0.02, 1.0),
 )  # fmt: skip
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(200), deadline=None)
 def test_server_and_jobs_never_have_more_than_the_card(
     seed: int, sm: float, bandwidth: float, prefill: float, busy: float, ceiling: float
 ) -> None:

@@ -88,7 +88,7 @@ streams = st.lists(
 
 
 @given(streams, st.integers(1, 4), st.integers(72, 200))
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(60), deadline=None)
 def test_limits_hold_at_every_tick_and_all_work_is_done(
     stream: list[tuple[int, int, int]], max_batch: int, kv_tokens: int
 ) -> None:
@@ -112,3 +112,20 @@ def test_limits_hold_at_every_tick_and_all_work_is_done(
         idle_us += max(0, arrive_us - until_us)
         until_us = max(until_us, end_us)
     assert busy_us == int(asked.end_us.max() - asked.arrive_us[0]) - idle_us
+
+
+@given(streams, st.floats(1.0, 3.0), st.floats(1.0, 3.0))
+@settings(max_examples=examples(20), deadline=None)
+def test_the_compiled_form_equals_the_plain_one(
+    stream: list[tuple[int, int, int]], slow_prefill: float, slow_decode: float
+) -> None:
+    found = []
+    for form in (advance, advance.py_func):
+        asked = requests(*stream)
+        replicas = serving(asked, LAW)
+        for tick in range(1, 40):
+            form(replicas, asked, LAW, tick * 20_000, ALONE * slow_prefill, ALONE * slow_decode)
+        found.append((asked, replicas))
+    for compiled, plain in zip(*found, strict=True):
+        for column, same in zip(compiled, plain, strict=True):
+            np.testing.assert_array_equal(column, same)
