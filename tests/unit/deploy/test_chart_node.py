@@ -358,11 +358,13 @@ def test_knobs_of_cards_are_the_keepers_where_they_are_named() -> None:
 def test_the_hook_reaches_the_daemon_that_holds_shares(tmp_path: Path) -> None:
     hook = "node.config.runtime_hook"
     values = f"--set=node.nri.enabled=true,{hook}.devices=true,{hook}.mps_pipe=/run/mps,node.gpu.runtimeClass=nvidia"
-    both = (values, f"--set={hook}.believed_namespaces={{ml}}")
+    both = (values, f"--set={hook}.believed_namespaces={{ml}},{hook}.mps_shared_memory=/run/mps-shm")
     assert str(taken(tmp_path, *both).runtime_hook.mps_pipe) == "/run/mps"
     spec = pod(*NAME, *both)
     (nri,) = (part for part in spec["containers"] if part["name"] == "nri")
     assert {"name": "mps-shares", "mountPath": "/run/mps"} in nri["volumeMounts"]
+    assert {"name": "mps-memory", "mountPath": "/run/mps-shm", "readOnly": True} in nri["volumeMounts"]
+    assert {volume["name"] for volume in spec["volumes"]} >= {mount["name"] for mount in nri["volumeMounts"]}
     (volume,) = (volume for volume in spec["volumes"] if volume["name"] == "mps-shares")
     assert volume["hostPath"] == {"path": "/run/mps", "type": "DirectoryOrCreate"}
     assert "NVIDIA_DRIVER_CAPABILITIES" in {entry["name"] for entry in nri["env"]}

@@ -31,6 +31,9 @@
     {{- with include "cotenant.sharesPipe" . }}
     - {name: mps-shares, mountPath: {{ . }}} # of the MPS daemon that holds shares of GPUs: it is asked whether it runs
     {{- end }}
+    {{- with include "cotenant.sharesMemory" . }}
+    - {name: mps-memory, mountPath: {{ . }}, readOnly: true} # containers get it as /dev/shm, where it is there
+    {{- end }}
     {{- if include "cotenant.seals" . }}
     - {name: seal, mountPath: /etc/cotenant-seal, readOnly: true}
     {{- end }}
@@ -43,11 +46,19 @@
 - name: mps-shares
   hostPath: {path: {{ . }}, type: DirectoryOrCreate} # a node without the daemon has an empty folder, and holds no shares
 {{- end }}
+{{- with include "cotenant.sharesMemory" . }}
+- name: mps-memory
+  hostPath: {path: {{ . }}, type: DirectoryOrCreate}
+{{- end }}
 {{- end }}
 
 {{/* The pipe directory of config.runtime_hook, the same path on the host and here. */}}
 {{- define "cotenant.sharesPipe" -}}
 {{- (.Values.node.config.runtime_hook | default dict).mps_pipe | default "" -}}
+{{- end }}
+
+{{- define "cotenant.sharesMemory" -}}
+{{- (.Values.node.config.runtime_hook | default dict).mps_shared_memory | default "" -}}
 {{- end }}
 
 {{/* What NVIDIA's runtime brings into a container (node.gpu.runtimeClass): library and nvidia-smi, MPS's program. */}}

@@ -52,6 +52,7 @@ class FactsOfNode:
     resctrl: ResctrlTree
     monotonic: Callable[[], float]
     mps: MpsControl | None = None  # the daemon by whose limits shares of GPUs are held
+    shared_memory: Path | None = None  # of that daemon: a folder that is not there would end a container's creation
     now: FirstValueFacts = field(init=False)
     _told_s: float | None = None
 
@@ -79,7 +80,7 @@ class FactsOfNode:
         self.now = replace(self.now, cpu_manager=policy, cache_classes=classes, mps_answers=self._mps_answers())
 
     def _mps_answers(self) -> bool:
-        if self.mps is None:
+        if self.mps is None or (self.shared_memory is not None and not self.shared_memory.is_dir()):
             return False
         try:
             self.mps.servers()

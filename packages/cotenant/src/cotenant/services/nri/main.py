@@ -93,6 +93,7 @@ async def _live(config: AgentConfig) -> None:
             ResctrlTree(str(config.resctrl_root)),
             time.monotonic,
             None if hook_config.mps_pipe is None else MpsControl(hook_config.mps_pipe),
+            hook_config.mps_shared_memory,
         )
         metrics = HookMetrics()
         above = GroupsAbove(stack.enter_context(CgroupKnobs(layout)))

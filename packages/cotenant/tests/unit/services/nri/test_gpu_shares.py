@@ -127,6 +127,10 @@ def test_the_daemon_is_asked(tmp_path: Path) -> None:
     assert not answers()
     mps.start()
     assert answers()
+    facts.shared_memory = tmp_path / "shm"  # the mount of a folder that is not there ends a container's creation
+    assert not answers()
+    facts.shared_memory.mkdir()
+    assert answers()
     mps.quit()
     assert not answers()
 
