@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.running import metric
 from tests.fakes.node.kubepods import UIDS
+from tests.fakes.node.mps_control import FakeMps
 from tests.fakes.waiting import eventually
 from tests.node.test_agent import AgentProcess
 
@@ -214,6 +215,55 @@ def test_a_gpu_and_cpus_that_the_scheduler_chose_reach_the_container(
         ill = pod_of(runtime, group, 1, "", lsr, chosen(1))
         show(runtime, layout, ill, OF_A_CPU)
         assert "NVIDIA_VISIBLE_DEVICES" not in environment(runtime, ill)
+
+
+def test_a_share_of_a_gpu_starts_with_its_limits_and_the_daemons_pipe(
+    runtime: Runtime,
+    hook: Callable[..., HookProcess],
+    layout: CgroupLayout,
+    group: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mps, memory = FakeMps(tmp_path), tmp_path / "mps-memory"
+    mps.start()
+    memory.mkdir()
+    (memory / "of-the-daemon").touch()
+    monkeypatch.setenv("PATH", f"{mps.program.parent}{os.pathsep}{os.environ['PATH']}")
+    gpu = {
+        "index": 0, "uuid": "GPU-0", "name": "H100", "healthy": True,
+        "utilisation_percent": 0, "memory_total_bytes": 80 << 30, "memory_used_bytes": 0,
+    }  # fmt: skip
+    half = {"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "50"}
+    notes = {"scheduling.koordinator.sh/device-allocated": json.dumps({"gpu": [{"minor": 0, "resources": half}]})}
+    sees = f"/busybox env; echo PIPE=$(/busybox ls {mps.pipe}); echo SHM=$(/busybox ls /dev/shm); echo SHARES=0"
+    command = ("/busybox", "sh", "-c", f"{sees}; /busybox sleep 600")
+    with agent(tmp_path, {"gpus": [gpu]}) as listen:
+        told = {"mps_pipe": str(mps.pipe), "mps_shared_memory": str(memory)}
+        process = hook(listen, believed_namespaces=["shop"], devices=True, **told)
+        pod = pod_of(runtime, group, 0, "", {}, notes)
+        made = runtime.container(pod, OF_A_CPU, command)
+        runtime.start(made)
+        seen = environment(runtime, pod)
+        assert seen["CUDA_MPS_PIPE_DIRECTORY"] == str(mps.pipe)
+        assert seen["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "50"
+        assert seen["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == f"0={40 << 10}M"
+        assert "control" in seen["PIPE"].split()
+        assert seen["SHM"] == "of-the-daemon"
+        own = pod_of(runtime, group, 1, "", {}, notes)
+        left = runtime.container(own, OF_A_CPU, command, variables={"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "100"})
+        runtime.start(left)
+        assert environment(runtime, own)["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "100"
+        assert "CUDA_MPS_PIPE_DIRECTORY" not in environment(runtime, own)
+
+        def unlimited() -> tuple[str, ...]:
+            state = read_state(process.state)
+            return () if state is None else state.shares.unlimited
+
+        eventually("what runs beside its limits is named", lambda: unlimited() == ("shop/pod-1/work",))
+        runtime.ask("StopContainer", container_id=left)
+        runtime.ask("RemoveContainer", container_id=left)
+        eventually("a container that is removed is forgotten", lambda: unlimited() == ())
 
 
 def test_a_hook_that_hangs_or_is_killed_keeps_no_container_from_starting(

@@ -28,6 +28,7 @@ class Gpu:
     bus: str = "00000000:17:00.0"
     power_mw: int = 700_000
     power_range_mw: tuple[int, int] = (200_000, 700_000)
+    compute_mode: int = 0
     clocks_mhz: tuple[int, int] | None = None
     fails: dict[str, int] = field(default_factory=dict)  # function's name without the prefix -> error
 
@@ -94,6 +95,10 @@ class FakeNvml:
     def nvmlDeviceGetUtilizationRates(self, gpu: Gpu) -> Any:  # noqa: N802
         self._said(gpu, "UtilizationRates")
         return SimpleNamespace(gpu=gpu.percent, memory=0)
+
+    def nvmlDeviceGetComputeMode(self, gpu: Gpu) -> int:  # noqa: N802
+        self._said(gpu, "ComputeMode")
+        return gpu.compute_mode
 
     def nvmlDeviceGetTotalEccErrors(self, gpu: Gpu, kind: int, counter: int) -> int:  # noqa: N802
         self._said(gpu, "TotalEccErrors")

@@ -335,3 +335,36 @@ def test_the_keeper_suspends_nobody_unless_asked() -> None:
     asked = parts("--set=node.freeze=true")["keeper"]
     assert keeper("--set=node.freeze=true")["freeze"] is True
     assert asked["securityContext"] == parts()["keeper"]["securityContext"]  # it takes no further right
+
+
+@helm_only
+def test_knobs_of_cards_are_the_keepers_where_they_are_named() -> None:
+    pipe = "/run/offline-mps"
+    values = f"--set=node.gpu.cards={{GPU-5ce1ab00}},node.gpu.mpsPipe={pipe},node.gpu.runtimeClass=nvidia"
+    plain, asked = parts()["keeper"], parts(values)["keeper"]
+    assert keeper(values)["gpu"] == ("GPU-5ce1ab00",)
+    assert str(keeper(values)["mps"]) == pipe
+    rights = [part["securityContext"]["capabilities"]["add"] for part in (plain, asked)]
+    assert rights[1] == [*rights[0], "SYS_ADMIN"]
+    assert {"name": "mps", "mountPath": pipe} in asked["volumeMounts"]
+    whole = pod(*NAME, values)
+    assert whole["runtimeClassName"] == "nvidia"
+    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"} in asked["env"]
+    assert "runtimeClassName" not in pod(*NAME)
+    assert "node.gpu.cards.0: Does not match pattern" in refusal("--set=node.gpu.cards={card-0}")
+
+
+@helm_only
+def test_the_hook_reaches_the_daemon_that_holds_shares(tmp_path: Path) -> None:
+    hook = "node.config.runtime_hook"
+    values = f"--set=node.nri.enabled=true,{hook}.devices=true,{hook}.mps_pipe=/run/mps,node.gpu.runtimeClass=nvidia"
+    both = (values, f"--set={hook}.believed_namespaces={{ml}},{hook}.mps_shared_memory=/run/mps-shm")
+    assert str(taken(tmp_path, *both).runtime_hook.mps_pipe) == "/run/mps"
+    spec = pod(*NAME, *both)
+    (nri,) = (part for part in spec["containers"] if part["name"] == "nri")
+    assert {"name": "mps-shares", "mountPath": "/run/mps"} in nri["volumeMounts"]
+    assert {"name": "mps-memory", "mountPath": "/run/mps-shm", "readOnly": True} in nri["volumeMounts"]
+    assert {volume["name"] for volume in spec["volumes"]} >= {mount["name"] for mount in nri["volumeMounts"]}
+    (volume,) = (volume for volume in spec["volumes"] if volume["name"] == "mps-shares")
+    assert volume["hostPath"] == {"path": "/run/mps", "type": "DirectoryOrCreate"}
+    assert "NVIDIA_DRIVER_CAPABILITIES" in {entry["name"] for entry in nri["env"]}

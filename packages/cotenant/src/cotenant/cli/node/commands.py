@@ -52,12 +52,39 @@ def gpus(
         bool,
         Parameter(negative=(), help="The recordings are of this machine and now: name pods by their processes too."),
     ] = False,
+    pmon: Annotated[
+        Path | None, Parameter(help="Output of `nvidia-smi pmon -c 1 -s u`: the use of each process.")
+    ] = None,
+    append: Annotated[
+        Path | None,
+        Parameter(help="Add one reading of a service and its neighbours to this file, for `node gpu-culprit`."),
+    ] = None,
+    service: Annotated[str, Parameter(help="With --append: the pod, NAMESPACE/NAME.")] = "",
+    level: Annotated[float | None, Parameter(help="With --append: its latency now over its objective.")] = None,
+    agent: Annotated[str, _AGENT] = _DEFAULT_AGENT,
     json: Json = False,
 ) -> int:
     """Who holds each GPU, how much of it is used, and how many are held and idle: from recordings."""
     from cotenant.cli.node import gpus as command
 
-    return command.gpus(dcgm, nvidia_smi, amd_smi, pod_resources, of_this_machine, json)
+    reading = None if append is None else command.CardReading(append, service, level)
+    return command.gpus(
+        dcgm, nvidia_smi, amd_smi, pod_resources, of_this_machine, json, pmon=pmon, agent=agent, reading=reading
+    )
+
+
+@app.command(name="gpu-culprit")
+def gpu_culprit(
+    file: Annotated[Path, Parameter(help="Readings, as `node gpus --append` writes them.")],
+    /,
+    *,
+    service: Annotated[str, Parameter(help="The pod that is slow, NAMESPACE/NAME.")],
+    json: Json = False,
+) -> int:
+    """Who disturbs a service on its GPU, and on which path; status 3 where that cannot be said."""
+    from cotenant.cli.node import gpu_culprit as command
+
+    return command.culprit(file, service, json)
 
 
 @app.command

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import msgspec
 
 from cotenant.cli import tables
+from cotenant.cli.node.gpu_culprit import append, pod_names
 from cotenant.drivers.gpu.amd_smi import read_amd_smi
 from cotenant.drivers.gpu.dcgm import read_dcgm
 from cotenant.drivers.gpu.nvidia_smi import read_nvidia_smi
+from cotenant.drivers.gpu.pmon import read_pmon, with_processes
 from cotenant.drivers.gpu.recorded_values import MAX_BYTES
 from cotenant.drivers.kubelet.pod_of_process import uid_of_pod
 from cotenant.drivers.kubelet.pod_resources import read_pod_resources
 from cotenant.engine.node.gpu_holding import IDLE_BELOW_PERMILLE, attributed, idle_gpus
 from cotenant.model.devices.gpu_use import GpuHolder, GpuUse, whole_or_instances
 from cotenant.model.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class CardReading:
+    """A reading that is appended to a file."""
+
+    file: Path
+    service: str
+    level: float | None
 
 
 def gpus(
@@ -28,9 +39,13 @@ def gpus(
     of_this_machine: bool,
     as_json: bool,
     proc: Path = Path("/proc"),
+    *,
+    pmon: Path | None = None,
+    agent: str = "",
+    reading: CardReading | None = None,
 ) -> int:
-    """Read the recordings that are given. `of_this_machine`: and of this moment, so process ids can be looked up.
-    Raises `InvalidInput`.
+    """Read the recordings that are given. `of_this_machine`: and of this moment, so process ids can be looked up, and
+    named by the `agent`. `reading`: append what a service and its neighbours take. Raises `InvalidInput`.
     """
     sources: list[tuple[str, Path | None, Callable[[str], tuple[GpuUse, ...]]]] = [
         ("--dcgm", dcgm, read_dcgm),
@@ -44,11 +59,17 @@ def gpus(
     if pod_resources is not None:
         given = read_pod_resources(_text("--pod-resources", pod_resources))
     uses = [use for option, path, read in sources if path is not None for use in read(_text(option, path))]
+    if pmon is not None:
+        uses = with_processes(uses, read_pmon(_text("--pmon", pmon)))
+    names = pod_names(agent) if agent and of_this_machine else {}
     pods: dict[int, GpuHolder] = {}
     for process in (process for use in uses if of_this_machine for process in use.processes):
         if uid := uid_of_pod(process.pid, proc):
-            pods[process.pid] = GpuHolder(uid)
+            pods[process.pid] = GpuHolder(names.get(uid, uid))
     found = attributed(uses, given, pods)
+    if reading is not None:
+        append(reading.file, reading.service, reading.level, found, pods, of_this_machine)
+        return 0
     idle = idle_gpus(found)
     if as_json:
         page = {"gpus": [asdict(use) for use in found], "idle": asdict(idle)}

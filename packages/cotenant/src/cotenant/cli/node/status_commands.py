@@ -330,7 +330,8 @@ def print_agent(agent: str, answer: JsonMapping) -> None:
         tables.print_folded(answer["said"])
         return
     state = answer["state"]
-    for line in (state.get("remark"), *state.get("failing", ()), state.get("kubelet"), state.get("holdings")):
+    shares = state.get("gpu_shares")
+    for line in (state.get("remark"), *state.get("failing", ()), state.get("kubelet"), state.get("holdings"), shares):
         if line:
             tables.print_folded(line)
     keeper = {

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from cotenant.drivers.gpu.places import short_address
 from cotenant.model.errors import Permanent, Transient, Unsupported
-from cotenant.model.machine.counters import Gap, GpuCounters, NodeSample
+from cotenant.model.machine.counters import COMPUTE_MODES, Gap, GpuCounters, NodeSample
 
 NEEDS = "an NVIDIA GPU with its driver, and nvidia-ml-py"
 # Caused by programs: illegal access, stopped or preempted work, their own page faults and time-outs.
@@ -156,7 +156,12 @@ class GpuReader:
             memory_used_bytes=0 if memory is None else int(memory.used),
             processes=self._processes(device),
             bus=device.bus,
+            compute_mode=self._compute_mode(device),
         )
+
+    def _compute_mode(self, device: _Device) -> str:
+        mode = self._query(device, "compute mode", lambda: self._nvml.nvmlDeviceGetComputeMode(device.handle))
+        return "" if mode is None or not 0 <= mode < len(COMPUTE_MODES) else COMPUTE_MODES[mode]
 
     def _check_health(self, device: _Device) -> None:
         nvml, handle = self._nvml, device.handle

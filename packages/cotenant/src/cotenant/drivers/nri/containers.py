@@ -18,12 +18,14 @@ from cotenant.drivers.cgroup.translation import shares_of
 from cotenant.drivers.nri.messages import RUNNING, messages
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cpus.cpulist import format_cpus
+from cotenant.model.devices.shares import MPS_VARIABLES
 from cotenant.model.machine.first_values import FirstValues
 from cotenant.model.machine.knob import Knob
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+_BIND = ("rbind", "rw", "nosuid", "nodev")
 _IMAGES = ("io.kubernetes.cri.image-name", "io.kubernetes.cri-o.ImageName")
 
 
@@ -47,6 +49,7 @@ class HookedContainer:
     name: str
     image: str
     variables: frozenset[str]  # names of its environment
+    mps: tuple[tuple[str, str], ...] = ()  # of these, MPS's own with their values, by name
     is_running: bool = False
 
 
@@ -65,11 +68,13 @@ def pod_of(message: Message) -> HookedPod:
 
 def container_of(message: Message) -> HookedContainer:
     """From a `Container`."""
+    pairs = [entry.partition("=") for entry in message.env]
     return HookedContainer(
         id=message.id,
         name=message.name,
         image=next((message.annotations[key] for key in _IMAGES if key in message.annotations), ""),
-        variables=frozenset(entry.partition("=")[0] for entry in message.env),
+        variables=frozenset(name for name, _, _ in pairs),
+        mps=tuple(sorted((name, value) for name, _, value in pairs if name in MPS_VARIABLES)),
         is_running=message.state == RUNNING,
     )
 
@@ -93,6 +98,9 @@ def adjustment(values: FirstValues, cpu_version: int) -> Message:
         made.env.add(key=name, value=value)
     for device in values.devices:
         made.CDI_devices.add(name=device)
+    for mount in values.mounts:
+        # A mount that the runtime has at this place already is replaced.
+        made.mounts.add(destination=mount.destination, type="bind", source=mount.source, options=_BIND)
     resources = _resources(values, cpu_version)
     if resources is not None:
         made.linux.resources.CopyFrom(resources)

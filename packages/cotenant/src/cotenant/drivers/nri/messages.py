@@ -55,6 +55,12 @@ FIELDS: Fields = {
     "OptionalUInt64": {"value": (1, "uint64")},
     "KeyValue": {"key": (1, "string"), "value": (2, "string")},
     "CDIDevice": {"name": (1, "string")},
+    "Mount": {
+        "destination": (1, "string"),
+        "type": (2, "string"),
+        "source": (3, "string"),
+        "options": (4, "*string"),
+    },
     "LinuxMemory": {"limit": (1, "OptionalInt64")},
     "LinuxCPU": {
         "shares": (1, "OptionalUInt64"),
@@ -92,6 +98,7 @@ FIELDS: Fields = {
     # answers
     "LinuxContainerAdjustment": {"resources": (2, "LinuxResources")},
     "ContainerAdjustment": {
+        "mounts": (3, "*Mount"),
         "env": (4, "*KeyValue"),
         "linux": (6, "LinuxContainerAdjustment"),
         "CDI_devices": (8, "*CDIDevice"),

@@ -2,8 +2,9 @@
 
 A container's creation waits for every answer, and an error in one fails the creation. Every call is answered in the
 order in which it came, at once, from values at hand; whatever goes wrong in a decision is an empty answer, with which
-the container starts as the runtime was told. Only creations and updates are subscribed to: each carries its pod and
-container whole, so that nothing has to be remembered, and no other event waits for this process.
+the container starts as the runtime was told. Creations and updates carry their pod and container whole, so that nothing
+has to be remembered; removals are subscribed to only by a plugin that says what of containers runs, and decide nothing.
+No other event waits for this process.
 Limits: a runtime that does not configure a plugin within its own time closes the connection; reconnecting is the
 caller's. Two plugins that change the same field of a container make its creation fail: that is the interface's rule.
 
@@ -66,22 +67,35 @@ class NriPlugin(Protocol):
         """What an update of a container is changed to."""
         ...
 
+    def removed(self, container_id: str) -> None:
+        """A container is no more."""
+        ...
+
     def failed(self, method: str) -> None:
         """A call could not be decided, and was answered without a change."""
         ...
 
 
 class NriSession:
-    """One connection. `cpu_version`: 1 or 2, of the tree with the CPU controller."""
+    """One connection. `cpu_version`: 1 or 2, of the tree with the CPU controller. `removals`: the plugin is told what
+    is no more.
+    """
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, plugin: NriPlugin, cpu_version: int
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        plugin: NriPlugin,
+        cpu_version: int,
+        *,
+        removals: bool = False,
     ) -> None:
         try:
             self._kinds = messages()
         except ImportError as error:
             raise Unsupported("a runtime hook", NEEDS) from error
         self._reader, self._writer, self._plugin, self._cpu_version = reader, writer, plugin, cpu_version
+        self._events = (*EVENTS, NriEvent.REMOVE_CONTAINER) if removals else EVENTS
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._next_stream = 1
         self._methods: dict[str, Callable[[bytes], Message]] = {
@@ -90,7 +104,8 @@ class NriSession:
             "CreateContainer": self._create,
             "UpdateContainer": self._update,
             "StopContainer": lambda body: self._kinds["StopContainerResponse"](),
-            "StateChange": lambda body: self._kinds["Empty"](),
+            "StateChange": self._state_changed,
+            "RemoveContainer": self._remove,
             "Shutdown": lambda body: self._kinds["Empty"](),
         }
         self._empty = {
@@ -170,7 +185,7 @@ class NriSession:
     def _without_change(self, method: str) -> Message:
         made = self._kinds[self._empty[method]]()
         if method == "Configure":
-            made.events = sum(event.bit for event in EVENTS)
+            made.events = sum(event.bit for event in self._events)
         return made
 
     def _refuse(self, response: Message, code: int, text: str) -> None:
@@ -206,6 +221,17 @@ class NriSession:
         values = self._plugin.updating(containers.pod_of(request.pod), containers.container_of(request.container))
         changed = containers.update(request.container.id, values, self._cpu_version)
         return self._kinds["UpdateContainerResponse"](update=[] if changed is None else [changed])
+
+    def _state_changed(self, body: bytes) -> Message:
+        event = self._kinds["StateChangeEvent"].FromString(body)
+        if event.event == NriEvent.REMOVE_CONTAINER:
+            self._plugin.removed(event.container.id)
+        return self._kinds["Empty"]()
+
+    def _remove(self, body: bytes) -> Message:
+        """As runtimes with NRI 0.11 tell it; earlier ones do by `StateChange`."""
+        self._plugin.removed(self._kinds["RemoveContainerRequest"].FromString(body).container.id)
+        return self._kinds["Empty"]()
 
     async def _call(self, method: str, kind: str, **fields: object) -> bytes:
         stream, self._next_stream = self._next_stream, self._next_stream + 2

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import msgspec
 
+from cotenant.model.devices.shares import HookedShares
+
 PATH = Path("/run/cotenant/nri.json")
 HANGS_AFTER_S = 10.0
 HANGS = f"an answer from `cotenant nri`: its process lives and has not come round for {HANGS_AFTER_S:g} s"
@@ -29,6 +31,7 @@ class HookState(msgspec.Struct, frozen=True):
 
     runtime: str = ""
     acts: bool = False  # else it decides, and changes nothing
+    shares: HookedShares = HookedShares()  # of GPUs
     hangs: bool = False  # it has not come round for `HANGS_AFTER_S`, so no creation has its answer
 
 
@@ -37,6 +40,7 @@ class _HookFile(msgspec.Struct, frozen=True):
 
     runtime: str = ""
     acts: bool = False
+    shares: HookedShares = HookedShares()
     at_s: float | None = None
 
 
@@ -46,7 +50,7 @@ class StateFile:
     """
 
     def __init__(self, path: Path = PATH, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic, self._state, self._length = monotonic, HookState(), 0
+        self._monotonic, self._length = monotonic, 0
         path.parent.mkdir(parents=True, exist_ok=True)
         self._at = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
@@ -57,15 +61,10 @@ class StateFile:
         os.ftruncate(self._at, 0)  # what a killed process left would be taken for this one's
 
     def write(self, state: HookState) -> None:
-        """Replace what it says."""
-        self._state = state
-        said = msgspec.json.encode(_HookFile(state.runtime, state.acts, self._monotonic()))
+        """Replace what it says, or say it again: a process that comes round does."""
+        said = msgspec.json.encode(_HookFile(state.runtime, state.acts, state.shares, self._monotonic()))
         self._length = max(self._length, len(said))
         os.pwrite(self._at, said.ljust(self._length), 0)  # never shorter: a reader finds one state or the other
-
-    def renew(self) -> None:
-        """Say the same again, now."""
-        self.write(self._state)
 
     def close(self) -> None:
         """Give the file up."""
@@ -87,7 +86,8 @@ def read_state(path: Path = PATH, monotonic: Callable[[], float] = time.monotoni
             said = msgspec.json.decode(os.pread(at, _MAX_BYTES, 0), type=_HookFile)
         except msgspec.DecodeError:  # it has not said anything yet
             return HookState()
-        return HookState(said.runtime, said.acts, said.at_s is not None and monotonic() - said.at_s > HANGS_AFTER_S)
+        hangs = said.at_s is not None and monotonic() - said.at_s > HANGS_AFTER_S
+        return HookState(said.runtime, said.acts, said.shares, hangs)
     except OSError:
         return None
     finally:

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
+from cotenant.engine.node.gpu_limits import limited
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.seal import SealStanding
 from cotenant.model.cpus.cpulist import format_cpus
@@ -60,6 +61,8 @@ class FirstValueSettings:
     cpus: bool = False
     devices: bool = False
     cdi_kind: str = ""  # as nvidia.com/gpu; "": by the environment alone
+    mps_pipe: str = ""  # with devices: the MPS daemon that holds shares of GPUs; "": none does
+    mps_shared_memory: str = ""  # the host's folder that its clients have as /dev/shm; "": their own
     names: bool = False  # the guid, and OpenTelemetry's names
     otlp_endpoint: str = ""
 
@@ -73,6 +76,7 @@ class FirstValueFacts:
     gpus: tuple[GpuCounters, ...] | None = None
     cpu_manager: str = ""  # the kubelet's policy
     cache_classes: frozenset[str] = frozenset()  # that exist
+    mps_answers: bool = False  # the daemon at `mps_pipe`
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def first_values(
     made = _limits(pod, container, node, settings, starting=True)
     made = _cpus(made, pod, container, node, settings)
     made = _cache_class(made, pod, node, settings)
-    made = _gpus(made, pod, node, settings)
+    made = _gpus(made, pod, container, node, settings)
     return _names(made, pod, container, node, settings) if settings.names else made
 
 
@@ -199,7 +203,9 @@ def _cache_class(made: FirstValues, pod: NodePod, node: FirstValueFacts, setting
     return replace(made, cache_class=name, reasons=(*made.reasons, reason))
 
 
-def _gpus(made: FirstValues, pod: NodePod, node: FirstValueFacts, settings: FirstValueSettings) -> FirstValues:
+def _gpus(
+    made: FirstValues, pod: NodePod, container: StartingContainer, node: FirstValueFacts, settings: FirstValueSettings
+) -> FirstValues:
     written = pod.annotations.get(DEVICE_ALLOCATED)
     if not settings.devices or written is None:
         return made
@@ -226,11 +232,22 @@ def _gpus(made: FirstValues, pod: NodePod, node: FirstValueFacts, settings: Firs
             return _without(made, FirstValueRefusal.ILL_DEVICE, f"{what}, which is not in good health")
     visible = ",".join(known[minor].uuid or str(minor) for minor in minors)
     reason = Reason(RULE, f"{pod.key} was given GPU {', '.join(map(str, minors))}")
-    return replace(
+    made = replace(
         made,
         environment=(*made.environment, (VISIBLE_GPUS, visible)),
         devices=tuple(f"{settings.cdi_kind}={minor}" for minor in minors) if settings.cdi_kind else (),
         reasons=(*made.reasons, reason),
+    )
+    if not settings.mps_pipe:
+        return made
+    return limited(
+        made,
+        pod,
+        node.gpus or (),
+        container.variables,
+        pipe=settings.mps_pipe,
+        shared_memory=settings.mps_shared_memory,
+        answers=node.mps_answers,
     )
 
 

@@ -18,6 +18,8 @@ class GpuProcess:
     pid: int
     memory_bytes: int | None = None
     mps: bool = False  # a client of the Multi-Process Service: it shares the GPU's time
+    sm_permille: int | None = None  # its part of the multiprocessors, and of the memory's bandwidth
+    memory_permille: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

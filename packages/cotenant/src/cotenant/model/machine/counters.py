@@ -78,6 +78,10 @@ class HostCounters:
     pressure: Pressure = NO_PRESSURE
 
 
+EXCLUSIVE_PROCESS = "exclusive-process"
+COMPUTE_MODES = ("default", "exclusive-thread", "prohibited", EXCLUSIVE_PROCESS)  # by NVML's number
+
+
 @dataclass(frozen=True, slots=True)
 class GpuCounters:
     """One accelerator; levels."""
@@ -91,6 +95,7 @@ class GpuCounters:
     memory_used_bytes: int
     processes: tuple[tuple[int, int], ...] = ()  # pid, bytes
     bus: str = ""  # PCI address, as the kernel writes it; empty where it is not known
+    compute_mode: str = ""  # who may use it, one of `COMPUTE_MODES`; empty where it is not known
 
 
 @dataclass(frozen=True, slots=True)

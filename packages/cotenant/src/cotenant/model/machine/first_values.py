@@ -27,6 +27,16 @@ class FirstValueRefusal(StrEnum):
     OUTSIDE = "outside"  # CPUs that the pod's group may not use
     TOO_SMALL = "too-small"  # a container could hardly start with it; its lease sets it
     NO_CLASS = "no-class"  # a class of the cache that does not exist
+    NO_DAEMON = "no-daemon"  # of MPS: a program that is sent to one that does not answer runs without limits
+    OWN_LIMITS = "own-limits"  # the image or the pod sets a variable of MPS itself
+
+
+@dataclass(frozen=True, slots=True)
+class BindMount:
+    """A folder of the host in a container."""
+
+    source: str
+    destination: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,7 @@ class FirstValues:
     cache_class: str = ""  # a group of resctrl
     environment: tuple[tuple[str, str], ...] = ()
     devices: tuple[str, ...] = ()  # by their CDI names
+    mounts: tuple[BindMount, ...] = ()
     reasons: tuple[Reason, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
@@ -59,6 +70,7 @@ class FirstValues:
             or self.cache_class
             or self.environment
             or self.devices
+            or self.mounts
             or any(value is not None for value in (self.weight, self.quota, self.memory_bytes))
         )
 

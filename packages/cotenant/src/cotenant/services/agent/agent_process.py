@@ -56,6 +56,7 @@ from cotenant.services.agent.loop.ticker import FAILING, Ticker
 from cotenant.services.agent.metrics import AgentMetrics
 from cotenant.services.agent.reloading import changeable
 from cotenant.services.agent.replica_signals import ReplicaSignalFeed, traced
+from cotenant.services.agent.reports.gpu_shares import shares_of_node
 from cotenant.services.agent.reports.incidents import incident_reporter
 from cotenant.services.agent.reports.outbox import ReportOutbox
 from cotenant.services.agent.reports.writers import writers_of
@@ -144,6 +145,7 @@ class AgentProcess:
             allocatable=lambda: self.agent.room(),
             monotonic=components.clocks.monotonic,
             kubelet=components.kubelet,
+            shares=lambda gpus: shares_of_node(self.config.runtime_hook, gpus),
             network=components.network,
             uplink_bps=components.uplink_bps,
         )

@@ -94,6 +94,7 @@ class StatePage(msgspec.Struct, frozen=True):
     kubelet: str = ""  # who gives CPUs on this node
     failing: tuple[str, ...] = ()  # policies that failed when they last ran, and how
     runtime_hook_state: str = ""  # the file in which the node's runtime hook says how it is, by the agent's settings
+    gpu_shares: str = ""  # what holds shares of the node's GPUs, or why nothing does; "" where nothing is to
     holdings: str = ""  # how far pods' holdings are believed, where that is not by the scheduler's seal
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cotenant.model.machine.node_state import NodeState
 from cotenant.services.agent.http import PodPage, StatePage
 from cotenant.services.agent.metrics import ScrapedAgent
+from cotenant.services.agent.reports.gpu_shares import shares_of_node
 
 
 def state_page(view: ScrapedAgent, state: NodeState) -> StatePage:
@@ -44,5 +45,13 @@ def state_page(view: ScrapedAgent, state: NodeState) -> StatePage:
         kubelet=view.components.kubelet().sentence,
         failing=tuple(str(failure) for failure in view.agent.failing_policies()),
         runtime_hook_state=str(view.config.runtime_hook.state_file),
+        gpu_shares=_shares(view),
         holdings=view.components.holdings,
     )
+
+
+def _shares(view: ScrapedAgent) -> str:
+    gpus = view.ticker.last.gpus if view.ticker.last is not None else ()
+    verdict = shares_of_node(view.config.runtime_hook, gpus)
+    said = "shares of this node's GPUs are"
+    return f"{said} held: {verdict.by}" if verdict.by else f"{said} not held: {verdict.why}" if verdict.why else ""

@@ -35,6 +35,8 @@ class RuntimeHook:
     cpu_manager_state: Path = CPU_MANAGER_STATE  # the kubelet's checkpoint; CPU sets need its policy "none" there
     devices: bool = False  # NVIDIA_VISIBLE_DEVICES, by device-allocated
     cdi_kind: str = ""  # with devices: CDI names of this kind too, as nvidia.com/gpu
+    mps_pipe: Path | None = None  # with devices: of the MPS daemon by whose limits shares of GPUs are held
+    mps_shared_memory: Path | None = None  # the host's folder that its clients have as /dev/shm
     cache_class: str = ""  # of best-effort containers: a class that the runtime and resctrl have
     names: bool = False  # COTENANT_GUID and OpenTelemetry's names
     otlp_endpoint: str = ""  # with names: OTEL_EXPORTER_OTLP_ENDPOINT
@@ -55,5 +57,12 @@ class RuntimeHook:
             raise InvalidInput("cdi_kind", self.cdi_kind, "vendor/class, as nvidia.com/gpu")
         if self.cdi_kind and not self.devices:
             raise InvalidInput("cdi_kind", self.cdi_kind, "devices: true with it")
+        if self.mps_pipe is not None and not self.devices:
+            raise InvalidInput("mps_pipe", str(self.mps_pipe), "devices: true with it")
+        if self.mps_shared_memory is not None and self.mps_pipe is None:
+            raise InvalidInput("mps_shared_memory", str(self.mps_shared_memory), "mps_pipe with it")
+        for name, folder in (("mps_pipe", self.mps_pipe), ("mps_shared_memory", self.mps_shared_memory)):
+            if folder is not None and (not folder.is_absolute() or folder == Path("/")):
+                raise InvalidInput(name, str(folder), "the absolute path of a folder, of the host and of this process")
         if self.otlp_endpoint and not self.names:
             raise InvalidInput("otlp_endpoint", self.otlp_endpoint, "names: true with it")

@@ -11,6 +11,7 @@ Source: kernel/sched/core.c (`__cfs_schedulable_v1`, cgroup v1 alone) and cpuset
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
+from cotenant.drivers.gpu.mps import MpsControl
 from cotenant.drivers.kubelet.cpu_manager import read_cpu_manager
 from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.engine.node.first_values import FirstValueFacts
@@ -28,6 +30,7 @@ from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant.services.clients.agent import AgentClient
 
+_log = logging.getLogger(__name__)
 KNOWN_FOR_S = 60.0
 _ONLINE = "/sys/devices/system/cpu/online"
 
@@ -48,6 +51,8 @@ class FactsOfNode:
     cpu_manager_state: Path
     resctrl: ResctrlTree
     monotonic: Callable[[], float]
+    mps: MpsControl | None = None  # the daemon by whose limits shares of GPUs are held
+    shared_memory: Path | None = None  # of that daemon: a folder that is not there would end a container's creation
     now: FirstValueFacts = field(init=False)
     _told_s: float | None = None
 
@@ -72,7 +77,17 @@ class FactsOfNode:
         except CotenantError:
             classes = frozenset()
         policy = read_cpu_manager(self.cpu_manager_state).policy
-        self.now = replace(self.now, cpu_manager=policy, cache_classes=classes)
+        self.now = replace(self.now, cpu_manager=policy, cache_classes=classes, mps_answers=self._mps_answers())
+
+    def _mps_answers(self) -> bool:
+        if self.mps is None or (self.shared_memory is not None and not self.shared_memory.is_dir()):
+            return False
+        try:
+            self.mps.servers()
+        except CotenantError as error:
+            _log.debug("MPS: %s", error)
+            return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)

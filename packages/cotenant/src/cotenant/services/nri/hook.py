@@ -26,7 +26,10 @@ from cotenant.engine.node.first_values import (
     sentences,
     updated_values,
 )
+from cotenant.engine.node.gpu_limits import ShareContainer, shares_now
 from cotenant.model.cluster.qos import KubernetesQoS
+from cotenant.model.devices.allocation import DEVICE_ALLOCATED
+from cotenant.model.devices.shares import MPS_VARIABLES, HookedShares
 from cotenant.model.kubelet.group_names import PodCgroup, read_group
 from cotenant.model.machine.first_values import NOTHING, FirstValues
 from cotenant.model.machine.node_pod import NOT_EXTENDED, NodeContainer, NodePod
@@ -61,6 +64,7 @@ class Hook:
     connected: Callable[[RuntimeVersion], None]
     counts: HookCounts = field(default_factory=HookCounts)
     seals: Seals = NO_SEALS
+    _shares: dict[str, ShareContainer] = field(default_factory=dict)  # by the container's id, until it is removed
     _runtime: RuntimeVersion | None = None
 
     def configured(self, runtime: RuntimeVersion) -> None:
@@ -69,6 +73,7 @@ class Hook:
         """
         self.counts.adopted = 0
         self._runtime = runtime
+        self._shares.clear()  # what ended meanwhile was not told
         if self.settings.cdi_kind and runtime.name == "containerd" and runtime.version.lstrip("v").startswith("1."):
             _log.warning(
                 "%s %s takes no CDI names from plugins: devices by environment alone", runtime.name, runtime.version
@@ -77,7 +82,10 @@ class Hook:
     def synchronized(
         self, pods: Sequence[HookedPod], found: Sequence[tuple[HookedPod, HookedContainer]], *, more: bool
     ) -> None:
-        """Count what runs; the agent's leases hold it."""
+        """Count what runs; the agent's leases hold it, and shares of GPUs their limits from the start."""
+        for pod, container in found:
+            if container.is_running:
+                self._share(pod, container, container.mps)
         self.counts.adopted += sum(container.is_running for _, container in found)
         if not more and self._runtime is not None:
             self.counts.connections += 1
@@ -85,11 +93,30 @@ class Hook:
 
     def creating(self, pod: HookedPod, container: HookedContainer) -> FirstValues:
         """What a container starts with."""
-        return self._decided(CREATED, pod, container, first_values)
+        values = self._decided(CREATED, pod, container, first_values)
+        given = tuple(pair for pair in values.environment if pair[0] in MPS_VARIABLES)
+        self._share(pod, container, given or container.mps)
+        return values
 
     def updating(self, pod: HookedPod, container: HookedContainer) -> FirstValues:
         """What an update of a container is changed to."""
         return self._decided(UPDATED, pod, container, updated_values)
+
+    def removed(self, container_id: str) -> None:
+        """A container is no more."""
+        self._shares.pop(container_id, None)
+
+    def shares(self) -> HookedShares:
+        """What is known of shares of GPUs."""
+        facts = self.facts()
+        containers = tuple(self._shares.values())
+        return shares_now(containers, facts.gpus, pipe=self.settings.mps_pipe, answers=facts.mps_answers)
+
+    def _share(self, pod: HookedPod, container: HookedContainer, variables: tuple[tuple[str, str], ...]) -> None:
+        """Remember a container of a pod with a share."""
+        if self.settings.mps_pipe and pod.annotations.get(DEVICE_ALLOCATED) is not None:
+            known = node_pod(pod, container, self.seals, self.facts().node)
+            self._shares[container.id] = ShareContainer(known, container.name, variables)
 
     def failed(self, method: str) -> None:
         """Count a call that could not be decided."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import detect
+from cotenant.drivers.gpu.mps import MpsControl
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.messages import HttpAnswer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.pages import HealthPages
@@ -72,6 +73,8 @@ def settings_of(config: AgentConfig) -> FirstValueSettings:
         cpus=hook.cpus,
         devices=hook.devices,
         cdi_kind=hook.cdi_kind,
+        mps_pipe=str(hook.mps_pipe or ""),
+        mps_shared_memory=str(hook.mps_shared_memory or ""),
         names=hook.names,
         otlp_endpoint=hook.otlp_endpoint,
     )
@@ -89,6 +92,8 @@ async def _live(config: AgentConfig) -> None:
             hook_config.cpu_manager_state,
             ResctrlTree(str(config.resctrl_root)),
             time.monotonic,
+            None if hook_config.mps_pipe is None else MpsControl(hook_config.mps_pipe),
+            hook_config.mps_shared_memory,
         )
         metrics = HookMetrics()
         above = GroupsAbove(stack.enter_context(CgroupKnobs(layout)))

@@ -42,7 +42,7 @@ class HookProcess:
         self.runtime: RuntimeVersion | None = None  # while connected
         self._socket, self._index, self._cpu_version = socket, index, cpu_version
         self._read_facts, self._state, self._said_every_s = read_facts, state, said_every_s
-        self._said = ""
+        self._said = self._runtime_said = ""
         self._was_connected = False
 
     def connected(self, runtime: RuntimeVersion) -> None:
@@ -85,7 +85,9 @@ class HookProcess:
         """One connection, and why it ended."""
         try:
             reader, writer = await asyncio.open_unix_connection(str(self._socket))
-            await NriSession(reader, writer, self.hook, self._cpu_version).run(NAME, self._index)
+            holds_shares = bool(self.hook.settings.mps_pipe)
+            session = NriSession(reader, writer, self.hook, self._cpu_version, removals=holds_shares)
+            await session.run(NAME, self._index)
         except (CotenantError, OSError) as error:
             return str(error)
         return "the runtime closed the connection"
@@ -104,12 +106,13 @@ class HookProcess:
         while self._state is not None:
             await asyncio.sleep(self._said_every_s)
             with suppress(OSError):  # said where what it says changed
-                self._state.renew()
+                self._state.write(HookState(self._runtime_said, self.hook.acts, self.hook.shares()))
 
     def _write(self, runtime: str) -> None:
+        self._runtime_said = runtime
         if self._state is not None:
             try:
-                self._state.write(HookState(runtime, self.hook.acts))
+                self._state.write(HookState(runtime, self.hook.acts, self.hook.shares()))
             except OSError as error:
                 _log.warning("the state file cannot be written: %s", error)
 

@@ -29,6 +29,17 @@ def test_use_memory_and_processes() -> None:
     assert reader.read()[0].utilisation_percent == 90
 
 
+@pytest.mark.parametrize(("number", "mode"), [(0, "default"), (3, "exclusive-process"), (9, "")])
+def test_who_may_use_a_card(number: int, mode: str) -> None:
+    assert GpuReader(FakeNvml(Gpu("GPU-a", compute_mode=number))).read()[0].compute_mode == mode
+
+
+def test_a_card_that_does_not_say_who_may_use_it() -> None:
+    reader = GpuReader(FakeNvml(Gpu("GPU-a", fails={"ComputeMode": FakeNvml.NVML_ERROR_NOT_SUPPORTED})))
+    assert reader.read()[0].compute_mode == ""
+    assert [gap.what for gap in reader.gaps()] == ["compute mode of GPUs"]
+
+
 @pytest.mark.parametrize(
     ("turned", "why"),
     [({"uncorrected": 2}, "2 uncorrected"), ({"rows": (0, 1, 1, 0)}, "reset"), ({"rows": (0, 1, 0, 1)}, "failed")],

@@ -32,6 +32,7 @@ class Recorded:
     running: list[str] = field(default_factory=list)
     is_asked: bool = False
     failures: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
 
     def configured(self, runtime: RuntimeVersion) -> None:
         self.runtime = runtime
@@ -50,6 +51,9 @@ class Recorded:
 
     def updating(self, pod: HookedPod, container: HookedContainer) -> FirstValues:
         return self.creating(pod, container)
+
+    def removed(self, container_id: str) -> None:
+        self.gone.append(container_id)
 
     def failed(self, method: str) -> None:
         self.failures.append(method)

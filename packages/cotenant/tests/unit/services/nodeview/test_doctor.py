@@ -93,7 +93,7 @@ def test_the_runtime_hook_that_is_there_hangs_or_is_not(tmp_path: Path) -> None:
         file.write(HookState("containerd 2.1.0", acts=True))
         assert lacks() == ""
         now_s -= HANGS_AFTER_S
-        file.renew()
+        file.write(HookState("containerd 2.1.0", acts=True))
         assert "has not come round" in lacks()
 
 

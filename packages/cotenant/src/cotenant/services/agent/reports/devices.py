@@ -2,7 +2,8 @@
 
 A scheduler assigns parts of GPUs only where a node reports them, a GPU may become unhealthy at any time, and another
 agent may report the same ones. The GPUs of the last sample are written where they differ from the object; an object
-with our mark is ours, any other is left alone, which is logged once.
+with our mark is ours, any other is left alone, which is logged once. A label says what holds shares of the GPUs while
+it is seen to; a value of somebody else's stays.
 Limits: GPUs through NVML only; network cards and link domains are not reported; a machine that never had a GPU writes
 nothing.
 
@@ -11,6 +12,7 @@ Source: Koordinator, koordlet's Device report.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -19,15 +21,18 @@ from cotenant.drivers.gpu.places import place_of
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
 from cotenant.drivers.kube.kinds.custom.device import DEVICES, DeviceObject, read_devices, written_devices
+from cotenant.engine.node.gpu_limits import ShareVerdict
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.devices.device import Device, DeviceType
-from cotenant.model.devices.inventory import NodeDevices
+from cotenant.model.devices.inventory import NODE_ISOLATION, NodeDevices
 from cotenant.model.devices.partition import GPU_MODEL, table_of_model
+from cotenant.model.devices.shares import HELD_BY_MPS
 from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
 from cotenant.services.agent.reports.object_writer import ObjectWriter
 
 PERIOD_S = 15.0
+_log = logging.getLogger(__name__)
 MARK = ("app.kubernetes.io/managed-by", "cotenant-agent")
 
 
@@ -40,10 +45,14 @@ class DeviceWriter(ObjectWriter):
         node: str,
         gpus: Callable[[], Sequence[GpuCounters]],
         place: Callable[[str], tuple[int | None, str | None]] = place_of,
+        shares: Callable[[Sequence[GpuCounters]], ShareVerdict] = lambda gpus: ShareVerdict(),
     ) -> None:
+        """`shares`: whether shares of these GPUs are held."""
         super().__init__(DEVICES.name, client, node, PERIOD_S)
         self._gpus = gpus
         self._place = place
+        self._shares = shares
+        self._verdict = ShareVerdict()
         self._had_any = False
 
     async def _update(self) -> bool | None:
@@ -51,7 +60,8 @@ class DeviceWriter(ObjectWriter):
         self._had_any = self._had_any or bool(gpus)
         if not self._had_any:
             return None
-        wanted = device_object_of(self._node, gpus, self._place)
+        by = self._held_by(gpus)
+        wanted = device_object_of(self._node, gpus, self._place, by)
         body = msgspec.json.decode(msgspec.json.encode(written_devices(wanted)))
         try:
             found: DeviceObject = await self._client.get(DEVICES, "", self._node)
@@ -65,17 +75,35 @@ class DeviceWriter(ObjectWriter):
         if current.labels.get(MARK[0]) != MARK[1]:
             self._leave_alone(f"Device {self._node} is written by another agent and left alone")
             return None
-        if current.devices == wanted.devices and current.labels.contains(wanted.labels):
+        stands = current.labels.get(NODE_ISOLATION)
+        labels: dict[str, str | None] = dict(body["metadata"]["labels"])
+        if stands and stands != HELD_BY_MPS:
+            labels.pop(NODE_ISOLATION, None)
+        elif stands and not by:
+            labels[NODE_ISOLATION] = None
+        if current.devices == wanted.devices and all(current.labels.get(key) == labels[key] for key in labels):
             return False
-        patch = {"metadata": {"labels": body["metadata"]["labels"]}, "spec": body["spec"]}
+        patch = {"metadata": {"labels": labels}, "spec": body["spec"]}
         await self._client.patch(DEVICES, "", self._node, patch, content_type=MERGE_PATCH)
         return True
 
+    def _held_by(self, gpus: Sequence[GpuCounters]) -> str:
+        """What holds shares, said where it changes."""
+        verdict, before = self._shares(gpus), self._verdict
+        self._verdict = verdict
+        if verdict.by and not before.by:
+            _log.info("shares of this node's GPUs are held: %s", verdict.by)
+        elif verdict.why and verdict.why != before.why:
+            _log.warning("shares of this node's GPUs are not held: %s", verdict.why)
+        return verdict.by
+
 
 def device_object_of(
-    node: str, gpus: Sequence[GpuCounters], place: Callable[[str], tuple[int | None, str | None]]
+    node: str, gpus: Sequence[GpuCounters], place: Callable[[str], tuple[int | None, str | None]], held_by: str = ""
 ) -> NodeDevices:
-    """The GPUs in the scheduler's form; one of unknown memory is reported as unhealthy."""
+    """The GPUs in the scheduler's form; one of unknown memory is reported as unhealthy. `held_by`: what holds their
+    shares.
+    """
     found = []
     for gpu in gpus:
         numa, pcie = place(gpu.bus)
@@ -85,6 +113,8 @@ def device_object_of(
     labels = dict([MARK])
     if gpus:
         labels[GPU_MODEL] = model_of(gpus[0].name)
+        if held_by:
+            labels[NODE_ISOLATION] = held_by
     return NodeDevices(node, tuple(found), labels=Labels.of(labels))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cotenant.engine.node.gpu_limits import ShareVerdict
 from cotenant.engine.node.report import NodeUsage
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import GpuCounters
@@ -64,6 +65,7 @@ def writers_of(
     allocatable: Callable[[], Use | None],
     monotonic: Callable[[], float],
     kubelet: Callable[[], KubeletFacts],
+    shares: Callable[[Sequence[GpuCounters]], ShareVerdict],
     network: Callable[[NodePod], tuple[int, int] | None] = lambda pod: None,
     uplink_bps: int | None = None,
 ) -> ObjectWriters:
@@ -92,7 +94,7 @@ def writers_of(
     if cluster.devices:
         from cotenant.services.agent.reports.devices import DeviceWriter
 
-        devices = DeviceWriter(client, node, gpus)
+        devices = DeviceWriter(client, node, gpus, shares=shares)
     return ObjectWriters(node_metric, node_topology, devices, prediction)
 
 

@@ -8,12 +8,18 @@ from typing import Any
 
 import msgspec
 from tests.fakes.node.fake_nvml import FakeNvml, Gpu
+from tests.unit.engine.rules.test_devices import cluster, decided, pod
 
 from cotenant.drivers.gpu.nvml import GpuReader
 from cotenant.drivers.gpu.places import place_of, short_address
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.device import DeviceObject, read_devices
+from cotenant.engine.node.gpu_limits import ShareVerdict
+from cotenant.engine.rules.devices.requests import DeviceSettings
+from cotenant.model.devices.inventory import NODE_ISOLATION
 from cotenant.model.devices.partition import GPU_MODEL
+from cotenant.model.devices.shares import HELD_BY_MPS
+from cotenant.model.resources import GPU
 from cotenant.services.agent.reports.devices import MARK, DeviceWriter, device_object_of, model_of
 
 
@@ -35,7 +41,9 @@ class OneObject:
 
     async def patch(self, kind: Any, namespace: str, name: str, body: dict[str, Any], **_: str) -> None:
         assert self.obj is not None
-        self.obj = {**self.obj, "spec": body["spec"], "metadata": {**self.obj["metadata"], **body["metadata"]}}
+        merged = {**self.obj["metadata"].get("labels", {}), **body["metadata"]["labels"]}
+        labels = {key: value for key, value in merged.items() if value is not None}
+        self.obj = {**self.obj, "spec": body["spec"], "metadata": {**self.obj["metadata"], "labels": labels}}
         self.writes += 1
 
 
@@ -80,6 +88,39 @@ def test_gpus_are_reported_and_updated_when_one_becomes_unhealthy() -> None:
     again = read_devices(msgspec.convert(client.obj, DeviceObject))
     assert [device.healthy for device in again.devices] == [True, False]
     assert (writer.written, writer.failures) == (2, 0)
+
+
+def test_what_holds_shares_is_a_label_while_it_is_seen() -> None:
+    client, seen = OneObject(), [ShareVerdict(why="no daemon")]
+    reader = GpuReader(FakeNvml(Gpu("GPU-a")))
+    writer = DeviceWriter(client, "n", reader.read, lambda bus: (None, None), lambda gpus: seen[0])  # type: ignore[arg-type]
+
+    def label() -> str | None:
+        asyncio.run(writer.write())
+        return read_devices(msgspec.convert(client.obj, DeviceObject)).labels.get(NODE_ISOLATION)
+
+    assert label() is None
+    seen[0] = ShareVerdict(HELD_BY_MPS)
+    assert (label(), client.writes) == (HELD_BY_MPS, 2)
+    assert (label(), client.writes) == (HELD_BY_MPS, 2)
+    seen[0] = ShareVerdict(why="a/b/c: a share, and not its limits")
+    assert (label(), client.writes) == (None, 3)
+    assert (label(), client.writes) == (None, 3)
+    assert client.obj is not None
+    client.obj["metadata"]["labels"][NODE_ISOLATION] = "HAMi-core"  # by hand
+    for seen[0] in (ShareVerdict(HELD_BY_MPS), ShareVerdict()):
+        assert (label(), client.writes) == ("HAMi-core", 3)
+
+
+def test_the_scheduler_follows_what_the_agent_saw() -> None:
+    """From the object that the agent writes to the engine's rule."""
+    gpus = GpuReader(FakeNvml(Gpu("GPU-a"))).read()
+    engine = cluster("n", settings=DeviceSettings(only_isolated=True))
+    engine.plugins.devices.seen(device_object_of("n", gpus, lambda bus: (None, None)))
+    engine.pod_seen(pod("x", {GPU: 50}), 0.0)
+    assert not decided(engine, 0.0)
+    engine.plugins.devices.seen(device_object_of("n", gpus, lambda bus: (None, None), HELD_BY_MPS))
+    assert decided(engine, 400.0)["x"].holds.gpu_share == HELD_BY_MPS
 
 
 def test_an_object_of_another_agent_is_left_alone() -> None:
