@@ -145,7 +145,12 @@ function Parts({ page }: { page: Release }) {
       {page.objectives.length > 0 && (
         <section>
           <h2>{t("app.objectives")}</h2>
-          <dl class="facts">{page.objectives.map((each) => <Fact key={each.name} name={each.name}><a href={to("services", { objective: each.name })}>{each.service}</a> {each.target} %, {each.state}</Fact>)}</dl>
+          <Wide>
+            <table>
+              <thead><tr><th scope="col">{t("app.objective")}</th><th scope="col">{t("app.service")}</th><th scope="col" class="number">{t("app.target")}</th><th scope="col">{t("state")}</th></tr></thead>
+              <tbody>{page.objectives.map((each) => <tr key={each.name}><th scope="row"><a href={to("services", { objective: `${page.namespace}/${each.name}` })}>{each.name}</a></th><td>{each.service}</td><td class="number">{each.target} %</td><td>{each.state}</td></tr>)}</tbody>
+            </table>
+          </Wide>
         </section>
       )}
       {page.quotas.length > 0 && (
