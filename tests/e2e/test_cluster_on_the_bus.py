@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import pytest
 from tests.e2e.manifests import deployment
 from tests.e2e.running import ENVIRONMENT, Client, Up, eventually, run
 from tests.fakes.waiting import patience
+
+from cotenant.services.fleet.places import BUS_FILE
 
 pytestmark = pytest.mark.slow
 GUID = "local-cluster"
@@ -34,11 +36,12 @@ def process(folder: Path, *words: object) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.fixture
 def folder(up: Up, tmp_path: Path) -> Iterator[Path]:
     docker = ("--docker", tmp_path / "no-docker.sock", "--guid", "agent-bus")
-    with (
-        process(tmp_path, "serve", "--embedded", *docker),
-        process(tmp_path, "cluster", "--guid", GUID, "--kubeconfig", up.kubeconfig),
-    ):
-        eventually("the cluster answers", lambda: not run("fleet", "methods", GUID, "--state-dir", tmp_path).returncode)
+    with process(tmp_path, "serve", "--embedded", *docker), ExitStack() as started:
+        eventually("there is a bus", (tmp_path / BUS_FILE).exists, 60.0)
+        started.enter_context(process(tmp_path, "cluster", "--guid", GUID, "--kubeconfig", up.kubeconfig))
+        eventually(
+            "the cluster answers", lambda: not run("fleet", "methods", GUID, "--state-dir", tmp_path).returncode, 60.0
+        )
         yield tmp_path
 
 

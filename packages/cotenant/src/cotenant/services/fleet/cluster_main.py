@@ -54,24 +54,26 @@ class ServedCluster:
 
     def register(self, program: Program) -> None:
         """Make all of them the program's."""
-        for name, question in (
-            ("app-list", self.app_list),
-            ("app-show", self.app_show),
-            ("vm-list", self.vm_list),
-            ("vm-show", self.vm_show),
-        ):
+        questions: dict[str, Callable[..., object]] = {
+            "app-list": self.app_list,
+            "app-show": self.app_show,
+            "vm-list": self.vm_list,
+            "vm-show": self.vm_show,
+        }
+        for name, question in questions.items():
             program.method(name, deadline_s=_LOOK_S)(question)
         program.method("change", deadline_s=MAX_WAIT_S + 5.0)(self.change)
-        for name, change in (
-            ("app-install", self.app_install),
-            ("app-upgrade", self.app_upgrade),
-            ("app-rollback", self.app_rollback),
-            ("app-stop", self.app_stop),
-            ("app-start", self.app_start),
-            ("app-uninstall", self.app_uninstall),
-            ("vm-resize", self.vm_resize),
-            *((f"vm-{verb.value}", self._verb(verb)) for verb in _TOLD),
-        ):
+        changes: dict[str, Callable[..., object]] = {
+            "app-install": self.app_install,
+            "app-upgrade": self.app_upgrade,
+            "app-rollback": self.app_rollback,
+            "app-stop": self.app_stop,
+            "app-start": self.app_start,
+            "app-uninstall": self.app_uninstall,
+            "vm-resize": self.vm_resize,
+            **{f"vm-{verb.value}": self._verb(verb) for verb in _TOLD},
+        }
+        for name, change in changes.items():
             program.method(name, deadline_s=_BEGIN_S)(change)
 
     async def app_list(self, namespace: str = "") -> list[ListedRelease]:
