@@ -75,8 +75,8 @@ def why_nova_not(verb: MachineVerb, server: JsonMapping) -> str:
 
 
 def action_of(verb: MachineVerb, flavor: str, status: str = "ACTIVE") -> JsonMapping:
-    """The body of the action. `flavor`: the id, of a resize. `status`: only a server that is ACTIVE can be asked to shut
-    itself down for a restart.
+    """The body of the action. `flavor`: the id, of a resize. `status`: of the server, for a restart: only one that is
+    ACTIVE can be asked to shut itself down.
     """
     match verb:
         case MachineVerb.START:
