@@ -38,6 +38,7 @@ from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import Amounts
 from cotenant.services.console.access import Sessions, ViewerSession
 from cotenant.services.console.app import ConsoleApp
+from cotenant.services.console.applications.changing import Changing
 from cotenant.services.console.encoding import snapshot
 from cotenant.services.console.fleet import MeasuredFleet
 from cotenant.services.console.history import SnapshotHistory
@@ -111,7 +112,8 @@ def served(fleet: MeasuredFleet) -> tuple[Live, HttpServer]:
     sources = ConsoleSources(monotonic)
     live = Live(fleet, sources, monotonic)
     sessions = _Anyone(monotonic, link=None)  # type: ignore[arg-type]
-    app = ConsoleApp(sessions, live, SnapshotHistory(), _NoQuestions(), HealthPages(lambda: b""), Terminals(None))  # type: ignore[arg-type]
+    health, off = HealthPages(lambda: b""), (Terminals(None), Changing())
+    app = ConsoleApp(sessions, live, SnapshotHistory(), _NoQuestions(), health, *off)  # type: ignore[arg-type]
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/favicon.ico":

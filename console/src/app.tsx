@@ -1,6 +1,7 @@
 // The shell: navigation, what is out of date, language, theme, and the keys that work everywhere.
 import { useEffect, useState } from "preact/hooks";
 import type { Zone } from "./answers";
+import { Applications } from "./apps/view";
 import { useAsked } from "./ask";
 import { isDark, setTheme, theme, type Theme } from "./colours";
 import { Credit } from "./credit";
@@ -23,7 +24,7 @@ import { Zones } from "./zones";
 
 const THEMES: readonly Theme[] = ["auto", "light", "dark"];
 const GROUPS = ["", "zone", "pool", "numa", "tenant"];
-const CHOSEN = ["pod", "name", "machine", "quota", "move", "zone", "objective", "service", "of", "host", "container", "group"]; // what the title of the tab names
+const CHOSEN = ["pod", "name", "machine", "quota", "move", "zone", "objective", "service", "of", "host", "container", "group", "release", "vm"]; // what the title of the tab names
 
 export function App() {
   const [hasHelp, setHelp] = useState(false);
@@ -79,6 +80,7 @@ export function App() {
         {shown === "profiles" && <Profiles />}
         {shown === "zones" && <Zones />}
         {shown === "fleet" && <FleetView />}
+        {shown === "apps" && <Applications />}
       </main>
     </>
   );
@@ -151,6 +153,7 @@ function escape(event: KeyboardEvent): boolean {
     document.querySelector<HTMLElement>("[data-map]")?.focus();
   } else if (view.value === "node") go("machines", { machine: param("name") });
   else if (view.value === "fleet") set({ host: "", container: "", group: "", tab: "", grep: "" });
+  else if (view.value === "apps") set({ release: "", vm: "" });
   else if (param("pod")) set({ pod: "", if: "", tab: "", grep: "" });
   else set({ machine: "", quota: "", trace: "", move: "", zone: "", a: "", b: "", ...(view.value === "credit" ? { of: "" } : {}) });
   return true;

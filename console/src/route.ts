@@ -3,9 +3,9 @@ import { computed, signal } from "@preact/signals";
 
 export type View =
   | "machines" | "pods" | "node" | "quotas" | "services"
-  | "credit" | "moves" | "profiles" | "lab" | "zones" | "fleet";
+  | "credit" | "moves" | "profiles" | "lab" | "zones" | "fleet" | "apps";
 export const VIEWS: readonly View[] = [
-  "machines", "pods", "quotas", "credit", "services", "moves", "profiles", "lab", "zones", "fleet",
+  "machines", "pods", "quotas", "credit", "services", "moves", "profiles", "lab", "zones", "fleet", "apps",
 ];
 const KNOWN: readonly string[] = [...VIEWS, "node"];
 

@@ -1,7 +1,7 @@
 """Charts in the shape of much used public ones, written for this test: Helm itself installs each on a local
 cluster, and everything in it becomes ready. What they bring, by kind, is what those bring.
 
-Left out, since it is not served: HorizontalPodAutoscalers and APIServices. Needs helm.
+Left out, since it is not served: APIServices. Needs helm.
 """
 
 from __future__ import annotations
@@ -144,6 +144,31 @@ def bounds() -> list[Object]:
     return [named("ResourceQuota", spec={"hard": hard}), named("LimitRange", spec={"limits": [limit]})]
 
 
+def scaler(part: str) -> Object:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"{RELEASE}-{part}"}
+    use = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+    spec = {"scaleTargetRef": target, "maxReplicas": 3, "metrics": [{"type": "Resource", "resource": use}]}
+    return named("HorizontalPodAutoscaler", f"-{part}", "autoscaling/v2", spec=spec)
+
+
+def claim(part: str) -> Object:
+    size = {"requests": {"storage": "1Gi"}}
+    spec = {"storageClassName": "charts", "accessModes": ["ReadWriteOnce"], "resources": size}
+    return named("PersistentVolumeClaim", f"-{part}", spec=spec)
+
+
+def keeping(part: str) -> Object:
+    """A pod with a claim of the chart's."""
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": f"{RELEASE}-{part}"}}
+    return pod(part, volumes=[volume])
+
+
+def backup() -> Object:
+    template = pod("backup", restartPolicy="OnFailure")
+    spec = {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": template}}}
+    return named("CronJob", "-backup", "batch/v1", spec=spec)
+
+
 CHARTS: dict[str, Callable[[], list[Object]]] = {
     "ingress-controller": lambda: [
         *rights(["get", "list", "watch"], "services", "endpoints", "secrets"), *settings(), ingress_class(),
@@ -159,6 +184,23 @@ CHARTS: dict[str, Callable[[], list[Object]]] = {
     "web": lambda: [workload("Deployment", "web", replicas=2), service("web"), ingress("web"), policy()],
     "external-dns": lambda: [
         definition("Endpoint"), *rights(["get", "list"], "services", "nodes"), workload("Deployment", "dns"),
+    ],
+    "prometheus": lambda: [
+        *settings(), *rights(["get", "list", "watch"], "nodes", "pods", "services", "endpoints"), claim("server"),
+        workload("Deployment", "server", keeping("server")), service("server"), workload("DaemonSet", "exporter"),
+        service("exporter", clusterIP="None"), workload("Deployment", "state"), service("state"),
+        *stateful("alerts", 1),
+    ],
+    "postgresql": lambda: [*settings(), policy(), *stateful("primary", 1), *stateful("read", 1), backup()],
+    "argo": lambda: [
+        definition("Application"), *rights(["*"], "secrets", "configmaps", "events"), *settings(),
+        workload("StatefulSet", "controller", serviceName=f"{RELEASE}-controller"), workload("Deployment", "server"),
+        service("server"), scaler("server"), workload("Deployment", "repo"), service("repo"), scaler("repo"), policy(),
+        hooked(named("Secret", "-init", stringData={"auth": "x"}), "pre-install,pre-upgrade"),
+    ],
+    "grafana": lambda: [
+        *settings(), claim("web"), workload("Deployment", "web", keeping("web")), service("web"), ingress("web"),
+        scaler("web"), hooked(named("Pod", "-test", spec={"containers": [{"name": "t", "image": "t:1"}]}), "test"),
     ],
     "tenant": lambda: [*bounds(), workload("Deployment", "agent"), policy()],
 }  # fmt: skip

@@ -5,6 +5,7 @@ The guest is a boot sector that jumps to itself, so nothing needs to be installe
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -17,10 +18,15 @@ import pytest
 from tests.fakes.node.keeper_process import KeeperProcess
 from tests.fakes.waiting import eventually
 
+from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
+from cotenant.drivers.qemu.backend import thread_times
 from cotenant.drivers.qemu.processes import find_machines
 from cotenant.engine.vms.cost import MachineCost, machine_cost
+from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
+from cotenant.model.machine.node_decision import Reason
 from cotenant.model.vms.host_machine import HostMachine
+from cotenant.services.knobs.client import KeeperClient
 
 from .test_keeper_waits import SPIN, keeper, read
 
@@ -49,6 +55,11 @@ def machine(groups: Groups, group: str, tmp_path: Path) -> Iterator[int]:
     finally:
         process.kill()
         process.wait()
+
+
+def vcpu_of(pid: int) -> int:
+    """The thread of the first vCPU; 0 while none has that name."""
+    return next((thread for thread, name, _ in thread_times(Path(f"/proc/{pid}")) if name.startswith("CPU 0/")), 0)
 
 
 def found(pid: int) -> HostMachine:
@@ -84,3 +95,36 @@ def test_a_busy_machine_is_the_culprit_and_its_vcpu_costs_it(
     assert paid.group.endswith(hog)
     assert paid.vcpus[0].cpus > paid.device_cpus
     assert paid.vcpus[0].stolen > 0.0  # it shares its CPU with the service
+
+
+def test_a_vcpu_in_a_group_of_its_own_is_held_there_and_its_devices_are_not(
+    groups: Groups, group: str, layout: CgroupLayout, keeper: KeeperProcess, machine: int
+) -> None:
+    """The group per vCPU is made as libvirt makes it (version 1); version 2 is of `guest/`."""
+    cpu = layout.by_controller["cpu"]
+    if cpu.version != 1:
+        pytest.skip("threads have groups of their own in version 1 only, unless a subtree is threaded")
+    vcpu = f"{group}/hog/vcpu0"
+    groups.make(vcpu)
+    thread = eventually("its vCPU has its thread's name", lambda: vcpu_of(machine))
+    folder = Path(cpu.path) / group / "hog"
+    (folder / "vcpu0" / "tasks").write_text(str(thread))
+    assert found(machine).group.endswith(f"{group}/hog")  # the machine's group is its process's
+
+    async def hold() -> str:
+        client = KeeperClient(keeper.path)
+        try:
+            wish = SetKnob(KnobTarget(vcpu, Knob.CPU_MAX), "10000 100000", Reason("test", "a tenth"), 60_000_000)
+            (answer,) = await client.hold([wish])
+            return answer.state.value
+        finally:
+            await client.close()
+
+    def throttled(where: Path) -> int:
+        return int(dict(line.split() for line in (where / "cpu.stat").read_text().splitlines())["nr_throttled"])
+
+    assert asyncio.run(hold()) == "held"
+    eventually("the vCPU is throttled", lambda: throttled(folder / "vcpu0") >= 5)
+    assert throttled(folder) == 0
+    assert groups.threads(vcpu) == (thread,)
+    assert len(groups.threads(f"{group}/hog")) == len(found(machine).threads) - 1

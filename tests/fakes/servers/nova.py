@@ -91,6 +91,8 @@ class Nova:
             needs, task, change = _ENDS[action]
             if server["status"] != needs:
                 return 409, self._conflict(action, server)
+        elif action == "reboot" and value["type"] == "SOFT" and server["status"] != "ACTIVE":
+            return 409, self._conflict(action, server)
         elif action == "reboot":
             task, change = "rebooting", {"status": "ACTIVE"}
             server["status"] = "REBOOT"

@@ -73,17 +73,30 @@ class Autoscalers(ResourceController):
         return autoscaler.reconcile(found, target, use, history, now_s)
 
     def _target(self, found: Autoscaler) -> autoscaler.ScaledTarget | None:
-        reference = found.spec.scale_target_ref
-        resource = _KINDS.get((reference.api_version.rpartition("/")[0], reference.kind))
-        seen = self._targets[resource].get(found.metadata.namespace, reference.name) if resource is not None else None
+        resource, seen = self._scaled(found)
         if seen is None or resource is None:
             return None
-        pods = [
-            pod
-            for pod in self._pods.by("namespace", found.metadata.namespace)
-            if seen.spec.selector.matches(pod.metadata.labels)
+        namespace = found.metadata.namespace
+        selector = seen.spec.selector
+        pods = [pod for pod in self._pods.by("namespace", namespace) if selector.matches(pod.metadata.labels)]
+        scalers = [
+            other.metadata.name for other in self._own.store.by("namespace", namespace) if self._selects(other, pods)
         ]
-        return autoscaler.ScaledTarget(resource, seen.spec.replicas, seen.status.replicas, pods)
+        return autoscaler.ScaledTarget(resource, seen.spec.replicas, seen.status.replicas, pods, selector.text, scalers)
+
+    def _scaled(
+        self, found: Autoscaler
+    ) -> tuple[ResourceName | None, DeploymentView | ReplicaSet | StatefulSet | None]:
+        """What an autoscaler names, as far as it is there."""
+        reference = found.spec.scale_target_ref
+        resource = _KINDS.get((reference.api_version.rpartition("/")[0], reference.kind))
+        if resource is None:
+            return None, None
+        return resource, self._targets[resource].get(found.metadata.namespace, reference.name)
+
+    def _selects(self, other: Autoscaler, pods: Sequence[PodObjectView]) -> bool:
+        _, seen = self._scaled(other)
+        return seen is not None and any(seen.spec.selector.matches(pod.metadata.labels) for pod in pods)
 
     def _changed(self, old: NamedObject | None, new: NamedObject | None) -> None:
         """Only a new specification is judged before the period is over: a status is what it wrote itself."""

@@ -103,6 +103,20 @@ class SelectorView(View, frozen=True):
                 return False
         return all(_holds(e, labels.get(e.key)) for e in self.match_expressions)
 
+    @property
+    def text(self) -> str:
+        """As a query has it, by key: `app=web,tier in (a,b)`."""
+        parts = [(key, f"{key}={value}") for key, value in self.match_labels.items()]
+        parts += [(one.key, _written(one)) for one in self.match_expressions]
+        return ",".join(part for _, part in sorted(parts))
+
+
+def _written(expression: ExpressionView) -> str:
+    key, values = expression.key, ",".join(sorted(expression.values))
+    return {"Exists": key, "DoesNotExist": f"!{key}"}.get(
+        expression.operator, f"{key} {expression.operator.lower()} ({values})"
+    )
+
 
 def _holds(expression: ExpressionView, value: str | None) -> bool:
     match expression.operator:

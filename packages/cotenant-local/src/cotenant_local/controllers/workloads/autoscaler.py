@@ -3,7 +3,7 @@
 A pure function over the autoscaler, its target, the target's pods and their use. Every metric is asked; the largest
 answer counts, and where one cannot be had the number does not shrink.
 Limits: metrics of resources alone, since nothing here serves those of objects, pods and external systems: they are
-named in the condition. Two autoscalers of one target are not noticed.
+named in the condition.
 Source: Kubernetes documentation "Horizontal Pod Autoscaling"; conditions, reasons and events as upstream.
 """
 
@@ -34,12 +34,16 @@ _Reason = tuple[str, str, str]  # status, reason, message
 
 @dataclass(frozen=True, slots=True)
 class ScaledTarget:
-    """What is scaled: its replicas as wanted and as they are, and the pods that it selects."""
+    """What is scaled: its replicas as wanted and as they are, and the pods that it selects. `scalers`: names of the
+    autoscalers whose targets select one of these pods, this one among them.
+    """
 
     resource: ResourceName
     wanted: int
     replicas: int
     pods: Sequence[PodObjectView]
+    selector: str = ""
+    scalers: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -108,6 +112,12 @@ def _ask(
     now_s: float,
 ) -> tuple[int, str] | None:
     """The largest number that a metric asks for, with the metric's name; None where none may be acted on."""
+    if len(target.scalers) > 1:
+        rivals = " ".join(f"{{{name} {scaler.metadata.namespace}}}" for name in sorted(target.scalers))
+        why = f"pods by selector {target.selector} are controlled by multiple HPAs: [{rivals}]"
+        status.conditions["ScalingActive"] = ("False", "AmbiguousSelector", why)
+        _tell(draft, scaler, "Warning", "AmbiguousSelector", why)
+        return None
     best: tuple[int, str] | None = None
     failed: tuple[str, SilentMetric] | None = None
     found: list[Manifest] = []

@@ -14,7 +14,7 @@ from cotenant.engine.apps.run import ReleaseEnd
 from cotenant.model.counted import counted
 from cotenant.model.errors import InvalidInput
 from cotenant.model.printable import printable
-from cotenant.services.apps.command import AppLocation, Apps, connected
+from cotenant.services.apps.command import AppLocation, Apps, connected, said_of
 from cotenant.services.apps.releases import How
 from cotenant.services.apps.viewing import ReleaseView
 from cotenant.services.prices import price_table
@@ -105,17 +105,9 @@ def _change(where: AppLocation, name: str, done: str, change: Callable[[Apps], A
     async def run() -> int:
         async with connected(where, _say) as apps:
             finished = await change(apps)
-        for ref in finished.kept:
-            _say(f"{ref} stays")
-        for obstacle in finished.obstacles:
-            _say(str(obstacle))
-        if not finished.failure:
-            _say(f"{name} {done}")
-            return 0
-        _say(f"{name}: {finished.failure}")
-        if finished.is_rolled_back:
-            _say(f"{name} rolled back")
-        return 1
+        for line in said_of(name, done, finished):
+            _say(line)
+        return 1 if finished.failure else 0
 
     return asyncio.run(run())
 

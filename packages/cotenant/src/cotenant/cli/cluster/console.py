@@ -21,7 +21,7 @@ Flag = Annotated[bool, Parameter(negative=())]
 
 def console(*, request: Annotated[ConsoleArguments, GIVEN] = ConsoleArguments()) -> int:
     """Serve a web page about a cluster: machines, pods and why they are where they are, quotas, services. It reads and
-    changes nothing, but for terminals into containers (--terminals).
+    changes nothing, but for terminals into containers (--terminals), and releases and virtual machines (--changes).
 
     Prints a link that logs in once. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """

@@ -74,15 +74,17 @@ def why_nova_not(verb: MachineVerb, server: JsonMapping) -> str:
     return ""
 
 
-def action_of(verb: MachineVerb, flavor: str) -> JsonMapping:
-    """The body of the action. `flavor`: the id, of a resize."""
+def action_of(verb: MachineVerb, flavor: str, status: str = "ACTIVE") -> JsonMapping:
+    """The body of the action. `flavor`: the id, of a resize. `status`: of the server, for a restart: only one that is
+    ACTIVE can be asked to shut itself down.
+    """
     match verb:
         case MachineVerb.START:
             return {"os-start": None}
         case MachineVerb.STOP:
             return {"os-stop": None}
         case MachineVerb.RESTART:
-            return {"reboot": {"type": "SOFT"}}
+            return {"reboot": {"type": "SOFT" if status == "ACTIVE" else "HARD"}}
         case MachineVerb.PAUSE | MachineVerb.UNPAUSE:
             return {verb.value: None}
         case MachineVerb.MIGRATE:

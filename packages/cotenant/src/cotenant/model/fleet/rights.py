@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.fleet.identity import check_guid, check_name
+from cotenant.model.fleet.methods import check_method
 from cotenant.model.fleet.refusal import FleetForbidden
 from cotenant.model.fleet.terminals import EXEC
 
@@ -18,6 +19,7 @@ ALL = "*"
 READING = ("list", "inspect", "top", "methods")
 CHANGING = ("up", "down", "restart", "limit", "experiment", "configure", "call", EXEC)
 VERBS = (*READING, "logs", "profile", *CHANGING)
+ONE_METHOD = "call:"  # and a method's name: that one method of programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,15 @@ class FleetOperator:
     def __post_init__(self) -> None:
         check_name("operators.name", self.name)
         for verb in self.verbs:
-            if verb not in (*VERBS, ALL):
-                raise InvalidInput(f"operators.{self.name}.verbs", verb, "one of " + ", ".join((*VERBS, ALL)))
+            if verb.startswith(ONE_METHOD):
+                check_method(verb.removeprefix(ONE_METHOD))
+            elif verb not in (*VERBS, ALL):
+                known = ", ".join((*VERBS, f"{ONE_METHOD}METHOD", ALL))
+                raise InvalidInput(f"operators.{self.name}.verbs", verb, f"one of {known}")
+
+    def may(self, verb: str) -> bool:
+        """Whether this verb is granted; `call` is all methods."""
+        return not {verb, verb.partition(":")[0], ALL}.isdisjoint(self.verbs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,7 @@ class FleetFile:
         entry = next((element for element in self.operators if element.name == operator), None)
         if entry is None:
             raise FleetForbidden(f"{operator} is no operator of this fleet")
-        if verb not in entry.verbs and ALL not in entry.verbs:
+        if not entry.may(verb):
             raise FleetForbidden(f"{operator} may not {verb}; granted are {', '.join(entry.verbs) or 'no verbs'}")
         for guid in agents:
             if not self.reaches(entry, guid):

@@ -24,7 +24,7 @@ from cotenant.services.apps.charts import HelmChart
 from cotenant.services.apps.classes import profiles_of
 from cotenant.services.apps.records import ReleaseRecords
 from cotenant.services.apps.releases import How
-from cotenant.services.apps.sources import AppSource, placed, read_source, source_of
+from cotenant.services.apps.sources import AppSource, ManifestText, placed, read_source, source_of
 from cotenant.services.apps.viewing import KnownRelease, ReleaseView, view
 
 MANAGER = "cotenant-app"
@@ -76,7 +76,13 @@ class Apps:
         return bool(find_helm()) and await self.helm().find(name) is not None
 
     async def install(
-        self, name: str, source: str, options: Sequence[str], how: How, class_name: str, creates_namespace: bool
+        self,
+        name: str,
+        source: str | ManifestText,
+        options: Sequence[str],
+        how: How,
+        class_name: str,
+        creates_namespace: bool,
     ) -> ReleaseEnd:
         """A new release."""
         carrier, form = self.carrier(name, class_name), source_of(source)
@@ -87,21 +93,23 @@ class Apps:
         if form is AppSource.CHART:
             if not class_name and await carrier.records.history(name):
                 raise InvalidInput("NAME", name, "a new name", "a release of manifests has it")
-            return await charts.install(carrier, self.helm(), HelmChart(source, options), how)
+            return await charts.install(carrier, self.helm(), HelmChart(str(source), options), how)
         if await self.is_chart(name):
             raise InvalidInput("NAME", name, "a new name", "a release of Helm has it")
         return await releases.install(carrier, await self._documents(carrier, source, form), how)
 
-    async def upgrade(self, name: str, source: str, options: Sequence[str], how: How, class_name: str) -> ReleaseEnd:
+    async def upgrade(
+        self, name: str, source: str | ManifestText, options: Sequence[str], how: How, class_name: str
+    ) -> ReleaseEnd:
         """The next revision of a release."""
         carrier, form = self.carrier(name, class_name), source_of(source)
         _check_options(form, options)
         await self._check_profiles(class_name)
         is_chart = await self.is_chart(name)
         if is_chart != (form is AppSource.CHART):
-            raise InvalidInput("SOURCE", source, "a chart" if is_chart else "what the release was installed from")
+            raise InvalidInput("SOURCE", str(source), "a chart" if is_chart else "what the release was installed from")
         if is_chart:
-            return await charts.upgrade(carrier, self.helm(), HelmChart(source, options), how)
+            return await charts.upgrade(carrier, self.helm(), HelmChart(str(source), options), how)
         return await releases.upgrade(carrier, await self._documents(carrier, source, form), how)
 
     async def roll_back(self, name: str, number: int, how: How) -> ReleaseEnd:
@@ -174,10 +182,10 @@ class Apps:
         documents = list(standing.documents if standing is not None else possibly_there(history))
         return documents, KnownRelease("manifests", last.number, last.state.value, last.message, last.class_name)
 
-    async def _documents(self, carrier: Carrier, source: str, form: AppSource) -> list[JsonObject]:
+    async def _documents(self, carrier: Carrier, source: str | ManifestText, form: AppSource) -> list[JsonObject]:
         found = await read_source(source, form)
         if not found:
-            raise InvalidInput("SOURCE", source, "at least one object")
+            raise InvalidInput("SOURCE", str(source), "at least one object")
         found = [*profiles_of(found, carrier.release, carrier.class_name), *found]
         return await placed(self.objects, found, carrier.release)
 
@@ -195,6 +203,15 @@ class Apps:
             raise InvalidInput(
                 "--class", class_name, "a server with ClusterColocationProfiles", "`cotenant crds` prints them"
             )
+
+
+def said_of(name: str, done: str, finished: ReleaseEnd) -> list[str]:
+    """The lines that tell how a change ended; the last says whether it came about."""
+    lines = [f"{ref} stays" for ref in finished.kept] + [str(obstacle) for obstacle in finished.obstacles]
+    if not finished.failure:
+        return [*lines, f"{name} {done}"]
+    lines.append(f"{name}: {finished.failure}")
+    return [*lines, f"{name} rolled back"] if finished.is_rolled_back else lines
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -28,6 +29,16 @@ class AppSource(Enum):
     MANIFESTS = "manifests"
 
 
+@dataclass(frozen=True, slots=True)
+class ManifestText:
+    """YAML that was handed over as it is, by somebody who may name no file of this machine."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return "manifests"
+
+
 class _Loader(yaml.CSafeLoader):  # type: ignore[misc]
     """Values as JSON has them: dates stay text."""
 
@@ -35,8 +46,10 @@ class _Loader(yaml.CSafeLoader):  # type: ignore[misc]
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: loader.construct_scalar(node))
 
 
-def source_of(given: str) -> AppSource:
+def source_of(given: str | ManifestText) -> AppSource:
     """What an argument names. Raises `InvalidInput` for what is none of the forms."""
+    if isinstance(given, ManifestText):
+        return AppSource.MANIFESTS
     path = Path(given)
     if given == "-":
         return AppSource.MANIFESTS
@@ -53,8 +66,10 @@ def source_of(given: str) -> AppSource:
     raise InvalidInput("SOURCE", given, "a file or folder of YAML, a kustomization, or a chart", "- is standard input")
 
 
-async def read_source(given: str, source: AppSource) -> list[JsonObject]:
+async def read_source(given: str | ManifestText, source: AppSource) -> list[JsonObject]:
     """The documents of YAML or of a kustomization. Raises `InvalidInput`."""
+    if isinstance(given, ManifestText):
+        return documents_of(given.text, str(given))
     if source is AppSource.KUSTOMIZATION:
         return documents_of(await _kustomized(given), given)
     if given == "-":

@@ -12,8 +12,9 @@ token may be in a file, which is removed when it is used, so a parent process ca
 showing it in the process list. With `TokenReviewer`, a viewer logs in with a token of the cluster, and must be
 allowed to list nodes and pods in all namespaces: the page shows no less. That right is asked for again every
 `REVIEW_S`, and parts of the page about other kinds (`RIGHTS`) need the right to list those.
-Limits: sessions end after `SESSION_S`, and at a restart unless a file keeps them (kept_sessions.py); everything but
-terminals, which are switched on apart, is read-only, so there are no roles.
+Terminals and changes, which are switched on apart, need the right of each verb; all else is read-only.
+Limits: sessions end after `SESSION_S`, and at a restart unless a file keeps them (kept_sessions.py); who logs in
+without a token of the cluster may do what the console may.
 """
 
 from __future__ import annotations
@@ -72,6 +73,11 @@ class Right:
         )
         return {name: value for name, value in named if value}
 
+    @property
+    def words(self) -> str:
+        """`VERB RESOURCE`, for a person."""
+        return f"{self.verb} {self.resource}" + (f"/{self.subresource}" if self.subresource else "")
+
 
 _MOVES = Right(MIGRATION_JOBS.group, MIGRATION_JOBS.plural)
 # What a viewer's own token must be allowed to do beside listing nodes and pods, by the part of the page.
@@ -80,6 +86,8 @@ RIGHTS = {
     "timeline": _MOVES,
     "profiles": Right(WORKLOAD_PROFILES.group, WORKLOAD_PROFILES.plural),
     "zones": Right(CONTROL_ZONES.group, CONTROL_ZONES.plural),
+    "releases": Right("", "secrets"),  # of releases, whose records are Secrets
+    "vms": Right("kubevirt.io", "virtualmachines"),
     "logs": Right("", "pods", "get", "log"),
     "terminal": Right("", "pods", "create", "exec"),
 }

@@ -6,6 +6,7 @@
     GET  /api/machines/at/UNIX   the same as it was
     GET  /api/events             live changes (live.py)
          /api/terminal/...       terminals into containers, where they are switched on (hosts/terminals.py)
+    POST /api/releases/..., vms  changes, where they are switched on (applications/changing.py)
     GET  /api/...                questions.py
     GET  /healthz, /readyz, /metrics
 
@@ -38,6 +39,7 @@ from cotenant.drivers.http.messages import (
 )
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.services.console.access import RIGHTS, Sessions, ViewerSession
+from cotenant.services.console.applications.changing import Asker, Changing
 from cotenant.services.console.history import SnapshotHistory
 from cotenant.services.console.hosts.terminals import TERMINAL, Seat, Terminals
 from cotenant.services.console.live import Live
@@ -102,9 +104,10 @@ class ConsoleApp:
         questions: Questions,
         health: HealthPages,
         terminals: Terminals,
+        changing: Changing,
     ) -> None:
         self._sessions, self._live, self._history, self._questions = sessions, live, history, questions
-        self._health, self._terminals = health, terminals
+        self._health, self._terminals, self._changing = health, terminals, changing
         self._files = page_files()
         self._packed: tuple[str, bytes] = ("", b"")
 
@@ -116,7 +119,7 @@ class ConsoleApp:
             answer = await self._form(scope, receive, path)
             if answer is None:
                 return
-        elif answer is None and method not in ("GET", "HEAD") and not path.startswith(TERMINAL):
+        elif answer is None and method not in ("GET", "HEAD") and not self._is_sent(method, path):
             answer = HttpAnswer(405, b"only GET: the console changes nothing\n", TEXT, ((b"allow", b"GET, HEAD"),))
         elif answer is None and path in _OPEN:
             answer = await self._log_in_page(scope) if path == "/login" else self._file(scope, path)
@@ -128,6 +131,11 @@ class ConsoleApp:
                 position = header(scope, b"last-event-id").decode("latin-1") or _field(scope, "since")
                 await self._live.stream(position, receive, send, lambda: self._sessions.is_open(session))
                 return
+            elif self._changing.takes(method, path):
+                answer = await self._permitted(session, path)
+                answer = answer or await self._changing.answer(scope, receive, self._asker(session))
+                if answer is None:
+                    return
             elif path.startswith(TERMINAL):
                 answer = await self._permitted(session, path)
                 if answer is None:
@@ -143,8 +151,13 @@ class ConsoleApp:
         right = RIGHTS.get(path.removeprefix(API).partition("/")[0]) if path.startswith(API) else None
         if right is None or await self._sessions.may_list(session, right):
             return None
-        what = f"{right.resource}/{right.subresource}" if right.subresource else right.resource
-        return wrong(403, f"your token may not {right.verb} {what} in all namespaces", "cluster")
+        return wrong(403, f"your token may not {right.words} in all namespaces", "cluster")
+
+    def _is_sent(self, method: str, path: str) -> bool:
+        return path.startswith(TERMINAL) or self._changing.takes(method, path)
+
+    def _asker(self, session: ViewerSession) -> Asker:
+        return Asker(session.viewer or "console", lambda right: self._sessions.may_list(session, right))
 
     def _seat(self, session: ViewerSession, path: str) -> Seat:
         async def may_stay() -> bool:

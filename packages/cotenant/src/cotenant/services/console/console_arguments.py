@@ -139,6 +139,18 @@ class ConsoleArguments:
             group=WORK,
         ),
     ] = False
+    changes: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Viewers may stop, start and roll back releases, and tell virtual machines what to do, with what the "
+            "console's kubeconfig may; a viewer's Kubernetes token needs the right of each verb.",
+            group=WORK,
+        ),
+    ] = False
+    prices: Annotated[
+        Path | None, Parameter(help="A file of prices: what the running pods of a release cost.", group=WORK)
+    ] = None
     fleet_key: Annotated[
         Path | None,
         Parameter(

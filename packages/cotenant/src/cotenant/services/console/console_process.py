@@ -1,8 +1,8 @@
 """The console process: watches, polls, and the server, joined.
 
 It must never disturb what it shows, and must come up before the cluster's lists are complete. It only reads, but for
-terminals where they are switched on; every source may be absent. Changes are collected and settled once a `SETTLE_S`,
-a few hundred nodes at a time, so that the server answers meanwhile.
+terminals and changes where they are switched on; every source may be absent. Changes of the cluster are collected and
+settled once a `SETTLE_S`, a few hundred nodes at a time, so that the server answers meanwhile.
 Limits: one process, one core; each replica watches by itself, and sessions are of one replica.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from prometheus_client.core import GaugeMetricFamily
@@ -35,10 +35,17 @@ from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
+from cotenant.model.assess.prices import PriceTable
 from cotenant.model.cluster.node import Node
+from cotenant.services.changes.book import ChangeBook
+from cotenant.services.changes.machines import Machines
+from cotenant.services.changes.place import ClusterPlace
+from cotenant.services.changes.releases import Releases
 from cotenant.services.console.access import OneTimeToken, Sessions, TokenReviewer
 from cotenant.services.console.agents import Agents
 from cotenant.services.console.app import ConsoleApp
+from cotenant.services.console.applications.answers import ApplicationAnswers, Section
+from cotenant.services.console.applications.changing import Changing
 from cotenant.services.console.fleet import MeasuredFleet
 from cotenant.services.console.history import SnapshotHistory
 from cotenant.services.console.hosts.answers import HostAnswers
@@ -94,6 +101,9 @@ class ConsoleOptions:
     agents: str = ""  # pattern of the addresses of nodes' agents (agents.py); empty = none
     fleet: FleetReader | None = None  # of hosts with the fleet's agents
     terminals: TerminalHost | None = None  # into their containers; None = switched off
+    place: ClusterPlace = field(default_factory=ClusterPlace)  # whose releases and virtual machines are shown
+    changes: bool = False  # by viewers; False = switched off
+    prices: PriceTable | None = None
     results: Path | None = None  # folder of the lab's experiments
     token: BearerToken | None = None
     login: OneTimeToken | None = None
@@ -166,6 +176,12 @@ class ConsoleProcess:
             is_secure=options.tls is not None,
             kept=options.kept_sessions,
         )
+        self.book = ChangeBook()
+        releases, machines = Releases(options.place, self.book), Machines(options.place, self.book)
+        applications = ApplicationAnswers(
+            releases, machines, self.book, may_change=options.changes, prices=options.prices
+        )
+        changing = Changing(releases, machines) if options.changes else Changing()
         facts = {
             "title": options.title or access.server,
             "kubernetesLogin": options.kubernetes_login,
@@ -180,6 +196,9 @@ class ConsoleProcess:
             "hosts": HostAnswers(
                 self.hosts, lambda name: name in self.fleet.nodes, has_terminals=options.terminals is not None
             ),
+            "releases": Section(applications.releases),
+            "vms": Section(applications.vms),
+            "changes": Section(applications.changes),
             "logs": LogAnswers(options.fleet),
             "agent": NodeAgents(self.agents, self.now),
             "timeline": Timelines(self.fleet, self.agents, self.traces, self.moves, self.latencies, self.now),
@@ -204,7 +223,7 @@ class ConsoleProcess:
         self._count()
         health = HealthPages(self.metrics.page, unready=self._unready)
         terminals = Terminals(options.terminals)
-        self.app = ConsoleApp(self.sessions, self.live, self.history, questions, health, terminals)
+        self.app = ConsoleApp(self.sessions, self.live, self.history, questions, health, terminals, changing)
         self.server = HttpServer(self.app, listening or options.listen, limits=LIMITS, tls=options.tls, traffic=traffic)
 
     def _count(self) -> None:
@@ -239,6 +258,7 @@ class ConsoleProcess:
             end.set()
             await asyncio.wait([serving])
             await tasks.cancel()
+            await self.book.close()
             for upstream in (self.scheduler, self.traces, self.credit, self.agents, self.client):
                 if upstream is not None:
                     await upstream.close()

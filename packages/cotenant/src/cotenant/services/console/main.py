@@ -13,6 +13,7 @@ from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.kube.client.access import SERVICE_ACCOUNT, Access, load_access
 from cotenant.drivers.seals.seals import read_seals
 from cotenant.model.errors import InvalidInput
+from cotenant.services.changes.place import ClusterPlace
 from cotenant.services.clients.scheduler_address import DEFAULT_URL, URL_FILE
 from cotenant.services.console.access import OneTimeToken
 from cotenant.services.console.console_arguments import ConsoleArguments, check
@@ -23,6 +24,7 @@ from cotenant.services.console.login_link import link
 from cotenant.services.console.proxy_login import ProxyLogin
 from cotenant.services.console.upstream import address_in
 from cotenant.services.logs import log_to_stderr
+from cotenant.services.prices import price_table
 from cotenant.services.running import raise_descriptors, run_until_signal
 
 
@@ -55,6 +57,9 @@ def options_of(asked: ConsoleArguments, fleet: FleetAccess | None = None) -> Con
         agents=asked.agents,
         fleet=fleet,
         terminals=fleet if asked.terminals else None,
+        place=ClusterPlace(asked.kubeconfig, asked.context),
+        changes=asked.changes,
+        prices=price_table(asked.prices),
         results=asked.results,
         token=BearerToken(asked.token_file, "--token-file") if asked.token_file is not None else None,
         login=OneTimeToken(asked.login_file),

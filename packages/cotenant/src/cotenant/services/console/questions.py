@@ -12,6 +12,7 @@
     /api/agent/NODE                    knobs with leases, pressure and run delay, from the node's agent (node_agent.py)
     /api/timeline/...                  what happened to a service (timeline.py)
     /api/lab/...                       experiments of the lab (results.py)
+    /api/releases/..., vms, changes    applications and virtual machines (applications/)
     /api/hosts/..., /api/logs/...      the fleet's hosts, containers and groups; logs (hosts/)
     /api/scheduler/PAGE/...            a page of the scheduler's debug API, as it is (`PAGES`)
     /api/traces/PAGE                   a page of the trace process, as it is

@@ -30,11 +30,12 @@ class OpenStack:
 
     async def tell(self, verb: MachineVerb, machine: Machine, to: MachineSize) -> None:
         """One action."""
-        why = why_nova_not(verb, await self._server(machine.uid))
+        server = await self._server(machine.uid)
+        why = why_nova_not(verb, server)
         if why:
             raise Permanent(f"{machine.key}: {why}")
         flavor = await self._flavor(to.flavor) if verb is MachineVerb.RESIZE else ""
-        await self._compute.act(machine.uid, action_of(verb, flavor))
+        await self._compute.act(machine.uid, action_of(verb, flavor, str(server.get("status"))))
 
     async def confirm(self, machine: Machine) -> None:
         """Keep the new size."""

@@ -64,3 +64,10 @@ def test_what_nova_has_against_a_verb() -> None:
     assert why_nova_not(MachineVerb.RESIZE, server()) == ""
     assert action_of(MachineVerb.RESIZE, "f2") == {"resize": {"flavorRef": "f2"}}
     assert action_of(MachineVerb.PAUSE, "") == {"pause": None}
+
+
+@pytest.mark.parametrize(
+    ("status", "how"), [("ACTIVE", "SOFT"), ("PAUSED", "HARD"), ("SUSPENDED", "HARD"), ("ERROR", "HARD")]
+)
+def test_only_a_server_that_runs_is_asked_to_restart_itself(status: str, how: str) -> None:
+    assert action_of(MachineVerb.RESTART, "", status) == {"reboot": {"type": how}}

@@ -15,34 +15,22 @@ import asyncio
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import msgspec
 
-from cotenant.drivers.http.messages import (
-    JSON,
-    BodyRefused,
-    Disconnected,
-    HttpAnswer,
-    Receive,
-    Scope,
-    Send,
-    header,
-    read_body,
-)
+from cotenant.drivers.http.messages import BodyRefused, Disconnected, HttpAnswer, Receive, Scope, Send, header
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.fleet.refusal import FleetForbidden, NobodyAnswers, NoSuchGuid
 from cotenant.model.fleet.terminals import USUAL_COMMAND, OpenTerminal, ReadTerminal, WindowSize, WriteTerminal
 from cotenant.services.console.hosts.contract import TerminalHost
+from cotenant.services.console.posted import posted
 from cotenant.services.console.questions import wrong
 from cotenant.services.console.sources import FLEET
 
-T = TypeVar("T")
 TERMINAL = "/api/terminal/"
 _WAIT_S = 5.0  # of one question for output; then a comment keeps the stream alive
 _AWAY_S = 20.0  # without an answer of the fleet
 _AGAIN_S = 0.5
-_BODY_BYTES = 256 << 10
 _SLASH = "~"  # in the page's addresses; neither a guid nor a name of Kubernetes has one
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -92,12 +80,12 @@ class Terminals:
                     request = ReadTerminal(guid, session, position, _WAIT_S)
                     return await self._stream(self._host, request, receive, send, seat)
                 case "POST", [guid] if guid:
-                    asked = await _body(scope, receive, _Opening)
+                    asked = await posted(scope, receive, _Opening)
                     size = WindowSize(asked.columns, asked.rows)
                     opened = await self._host.open_terminal(OpenTerminal(guid, asked.command, size, seat.viewer))
                     return HttpAnswer(200, msgspec.json.encode(opened))
                 case "POST", [guid, session]:
-                    typed = await _body(scope, receive, _Typed)
+                    typed = await posted(scope, receive, _Typed)
                     new = WindowSize(typed.columns, typed.rows) if typed.columns or typed.rows else None
                     data = typed.text.encode(errors="replace")
                     await self._host.write_terminal(WriteTerminal(guid, session, data, new, typed.ends))
@@ -155,17 +143,6 @@ class Terminals:
         finally:
             gone.cancel()
         return None
-
-
-async def _body(scope: Scope, receive: Receive, form: type[T]) -> T:
-    if header(scope, b"sec-fetch-site") not in (b"", b"same-origin", b"none"):
-        raise BodyRefused(wrong(403, "this was sent by another site", FLEET))
-    if header(scope, b"content-type").partition(b";")[0].strip() != JSON:
-        raise BodyRefused(wrong(415, "application/json is expected", FLEET))
-    try:
-        return msgspec.json.decode(await read_body(scope, receive, _BODY_BYTES), type=form)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput("body", str(error), "JSON as the page sends it") from error
 
 
 async def _say(send: Send, data: bytes, more: bool = True) -> None:

@@ -19,6 +19,7 @@ from cotenant.model.fleet.methods import METHODS, Call, Called, MethodList, Meth
 from cotenant.model.fleet.profiles import Profile, Profiled
 from cotenant.model.fleet.refusal import FleetForbidden, NobodyAnswers, NoSuchGuid
 from cotenant.model.fleet.requests import Limit, Limited
+from cotenant.model.fleet.rights import ONE_METHOD
 from cotenant.model.fleet.states import AgentState
 from cotenant.model.fleet.terminals import (
     EXEC,
@@ -134,8 +135,9 @@ class Relaying:
 
     async def _call(self, request: Call, message: BusMessage) -> Called:
         deadline_s = check_deadline("deadline_s", request.deadline_s)
-        program = self._program(request.guid, "call", message)
-        subject = f"{program}.{check_method(request.method)}"
+        method = check_method(request.method)
+        program = self._program(request.guid, f"{ONE_METHOD}{method}", message)
+        subject = f"{program}.{method}"
         key = message.headers.get(KEY_HEADER, "")
         try:
             answer = await call(self._controller.bus, subject, request.arguments, msgspec.Raw, deadline_s, key)

@@ -1,0 +1,106 @@
+"""Changes that viewers ask for, where they are switched on.
+
+    POST /api/releases/NAMESPACE/NAME   {"verb": "stop" | "start" | "rollback", "to": 0}: {"id"} of the change
+    POST /api/vms/NAMESPACE/NAME        {"verb": "start" | "stop" | "restart" | "pause" | "unpause" | "migrate"}
+
+Only JSON of the page's own origin is taken. A viewer with a Kubernetes token needs, for each verb, the right that
+Kubernetes asks for when it is done by hand (`RIGHTS_BY_VERB`); the change itself is made by the console's kubeconfig.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from cotenant.drivers.http.messages import BodyRefused, Disconnected, HttpAnswer, Receive, Scope
+from cotenant.drivers.kube.client.errors import Forbidden
+from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.vms.machine import MachineVerb
+from cotenant.services.changes.machines import Machines
+from cotenant.services.changes.releases import Releases, how_of
+from cotenant.services.console.access import Right
+from cotenant.services.console.posted import posted
+from cotenant.services.console.questions import API, wrong
+
+OFF = "changes are switched off: cotenant console --changes"
+TIMEOUT_S = 300.0
+_KUBEVIRT, _SUBRESOURCES = "kubevirt.io", "subresources.kubevirt.io"
+_DEPLOYMENTS, _RECORDS = Right("apps", "deployments", "patch"), Right("", "secrets", "create")
+RIGHTS_BY_VERB: dict[tuple[str, str], tuple[Right, ...]] = {
+    ("releases", "stop"): (_DEPLOYMENTS,),
+    ("releases", "start"): (_DEPLOYMENTS,),
+    ("releases", "rollback"): (_DEPLOYMENTS, _RECORDS),
+    ("vms", "migrate"): (Right(_KUBEVIRT, "virtualmachineinstancemigrations", "create"),),
+    **{
+        ("vms", verb): (Right(_SUBRESOURCES, "virtualmachines", "update", verb),)
+        for verb in ("start", "stop", "restart")
+    },
+    ("vms", "pause"): (Right(_SUBRESOURCES, "virtualmachineinstances", "update", "pause"),),
+    ("vms", "unpause"): (Right(_SUBRESOURCES, "virtualmachineinstances", "update", "unpause"),),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks, and whether they have a right."""
+
+    viewer: str
+    has: Callable[[Right], Awaitable[bool]]
+
+
+class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+    verb: str
+    to: int = 0
+
+
+class Changing:
+    """Takes changes; with no releases and machines they are switched off."""
+
+    def __init__(self, releases: Releases | None = None, machines: Machines | None = None) -> None:
+        self._releases, self._machines = releases, machines
+
+    def takes(self, method: str, path: str) -> bool:
+        """Whether this is a change, be it switched on or not."""
+        return method == "POST" and path.removeprefix(API).partition("/")[0] in ("releases", "vms")
+
+    async def answer(self, scope: Scope, receive: Receive, asker: Asker) -> HttpAnswer | None:
+        """The name of the change that was begun; None where the viewer is gone."""
+        if self._releases is None or self._machines is None:
+            return wrong(403, OFF, "console")
+        try:
+            section, *names = str(scope["path"]).removeprefix(API).split("/")
+            if len(names) != 2 or not all(names):
+                return wrong(404, "there is no such page", "console")
+            asked = await posted(scope, receive, _Asked)
+            needed = RIGHTS_BY_VERB.get((section, asked.verb))
+            if needed is None:
+                known = ", ".join(verb for of, verb in RIGHTS_BY_VERB if of == section)
+                raise InvalidInput("verb", asked.verb[:64], f"one of {known}")
+            for right in needed:
+                if not await asker.has(right):
+                    raise Forbidden(f"your token may not {right.words} in all namespaces")
+            namespace, name = names
+            if section == "releases":
+                change = self._release(self._releases, asked, namespace, name, asker.viewer)
+            else:
+                verb = MachineVerb(asked.verb)
+                change = self._machines.tell(verb, namespace, name, TIMEOUT_S, by=asker.viewer)
+            return HttpAnswer(202, msgspec.json.encode({"id": change}))
+        except BodyRefused as refused:
+            return refused.answer
+        except Disconnected:
+            return None
+        except InvalidInput as error:
+            return wrong(400, str(error), "console")
+        except Forbidden as error:
+            return wrong(403, str(error), "cluster")
+        except CotenantError as error:
+            return wrong(409, str(error), "console")
+
+    def _release(self, releases: Releases, asked: _Asked, namespace: str, name: str, by: str) -> str:
+        how = how_of(TIMEOUT_S)
+        if asked.verb == "rollback":
+            return releases.roll_back(namespace, name, asked.to, how, by)
+        return (releases.stop if asked.verb == "stop" else releases.start)(namespace, name, how, by)
