@@ -141,7 +141,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--slow",
         action="store_true",
-        help="where no fast test fails, the slow ones (not the long, nor those of real clusters and nodes) and all "
+        help="where no fast test fails, the slow ones (not the long, nor those of whole clusters and nodes) and all "
         f"cases of the properties of the {MAX_SLOW_FILES} nearest files that have some",
     )
     parser.add_argument("--sample", type=int, default=200, help="how many changes are tried")

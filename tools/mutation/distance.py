@@ -13,6 +13,8 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.distribution import LONGEST, unit
+
 from cotenant.model.compiled_sources import imports
 from tools.tree import PACKAGES, ROOT
 
@@ -21,7 +23,8 @@ _TESTS = ("tests", *(str(folder.relative_to(ROOT).parents[1] / "tests") for fold
 _LATER = re.compile(rb'"([\w.]+):\w+"')
 _COMMANDS = "cotenant.cli"
 
-_REAL = tuple(f"tests/{folder}/" for folder in ("browser", "e2e", "fleet", "kube", "node"))
+_REAL = tuple(f"tests/{folder}/" for folder in ("browser", "e2e", "node"))
+_SERVERS = tuple(f"tests/{folder}/" for folder in ("fleet", "kube"))
 
 
 def import_graph(root: Path) -> Mapping[str, frozenset[str]]:
@@ -65,11 +68,13 @@ def nearest_files(graph: Mapping[str, frozenset[str]], file: str) -> list[str]:
 
 
 def has_slow_cases(root: Path, test: str) -> bool:
-    """Whether a file has slow cases, or properties with more cases than the fast tests try, that are no real cluster's
-    or node's: those take minutes.
+    """Whether a file has slow cases, or properties with more cases than the fast tests try. Those of whole clusters and
+    real nodes take minutes; of those with a server, only units that `tests/distribution.py` does not list as long.
     """
+    if test.startswith(_REAL) or (test.startswith(_SERVERS) and unit(test) in LONGEST):
+        return False
     text = (root / test).read_text()
-    return not test.startswith(_REAL) and ("pytest.mark.slow" in text or "@given" in text)
+    return "pytest.mark.slow" in text or "@given" in text
 
 
 def stages(tests: Sequence[str], sizes: Sequence[int]) -> list[list[str]]:

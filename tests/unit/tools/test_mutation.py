@@ -129,6 +129,11 @@ def test_slow_cases_are_run_where_they_need_no_real_cluster_or_node(tmp_path: Pa
     assert found == {"tests/property/test_a.py": True, "tests/property/test_b.py": False}
     assert not has_slow_cases(tmp_path, "tests/e2e/test_c.py")
     assert has_slow_cases(tmp_path, "tests/property/test_d.py")  # all of its cases
+    (tmp_path / "tests/kube/claims").mkdir(parents=True)
+    for name in ("tests/kube/test_e.py", "tests/kube/claims/test_same_as_upstream.py"):
+        (tmp_path / name).write_text("pytestmark = pytest.mark.slow\n")
+    assert has_slow_cases(tmp_path, "tests/kube/test_e.py")
+    assert not has_slow_cases(tmp_path, "tests/kube/claims/test_same_as_upstream.py")  # half a minute
 
 
 def test_the_files_that_come_to_import_a_module_are_tried_in_the_order_of_their_distance(tmp_path: Path) -> None:
