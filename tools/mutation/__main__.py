@@ -169,7 +169,8 @@ def arguments() -> argparse.ArgumentParser:
         "--max-s",
         type=float,
         default=300.0,
-        help="a run that takes longer counts as dead where the tree as it is takes less",
+        help="a run that takes longer, without what it waited for a CPU, counts as dead where the tree as it is takes "
+        "less",
     )
     parser.add_argument(
         "--trees",
