@@ -141,8 +141,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--slow",
         action="store_true",
-        help="where no fast test fails, the slow ones (not the long, nor those of real clusters and nodes) of the "
-        f"{MAX_SLOW_FILES} nearest files that have some",
+        help="where no fast test fails, the slow ones (not the long, nor those of whole clusters and nodes) and all "
+        f"cases of the properties of the {MAX_SLOW_FILES} nearest files that have some",
     )
     parser.add_argument("--sample", type=int, default=200, help="how many changes are tried")
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
@@ -169,7 +169,8 @@ def arguments() -> argparse.ArgumentParser:
         "--max-s",
         type=float,
         default=300.0,
-        help="a run that takes longer counts as dead where the tree as it is takes less",
+        help="a run that takes longer, without what it waited for a CPU, counts as dead where the tree as it is takes "
+        "less",
     )
     parser.add_argument(
         "--trees",

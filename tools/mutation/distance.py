@@ -1,22 +1,30 @@
 """Which test files could notice a change, from the imports alone: the nearest first.
 
 A recording of which test reaches which line costs a run of the whole suite; most mistakes are noticed by the first few
-files that import the module. A file is as far as the number of imports between it and the module. What a test starts
-as a process, or names in a text, is not seen.
+files that import the module. A file is as far as the number of imports between it and the module. A command that is
+imported when it runs (a text `module:name`, as of the packages' entry points) counts as imported; what a test starts as
+a process, or names in another text, is not seen.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from tests.distribution import LONGEST, unit
 
 from cotenant.model.compiled_sources import imports
 from tools.tree import PACKAGES, ROOT
 
 _TESTS = ("tests", *(str(folder.relative_to(ROOT).parents[1] / "tests") for folder in PACKAGES.values()))
 
-_REAL = tuple(f"tests/{folder}/" for folder in ("browser", "e2e", "fleet", "kube", "node"))
+_LATER = re.compile(rb'"([\w.]+):\w+"')
+_COMMANDS = "cotenant.cli"
+
+_REAL = tuple(f"tests/{folder}/" for folder in ("browser", "e2e", "node"))
+_SERVERS = tuple(f"tests/{folder}/" for folder in ("fleet", "kube"))
 
 
 def import_graph(root: Path) -> Mapping[str, frozenset[str]]:
@@ -33,7 +41,8 @@ def import_graph(root: Path) -> Mapping[str, frozenset[str]]:
         }
     found: defaultdict[str, set[str]] = defaultdict(set)
     for file in modules.values():
-        for name in imports((root / file).read_bytes()):
+        source = (root / file).read_bytes()
+        for name in (*imports(source), *_named(source, modules)):
             while name and name not in modules:
                 name = name.rpartition(".")[0]
             if name and modules[name] != file:
@@ -59,8 +68,13 @@ def nearest_files(graph: Mapping[str, frozenset[str]], file: str) -> list[str]:
 
 
 def has_slow_cases(root: Path, test: str) -> bool:
-    """Whether a file has slow cases that are no real cluster's or node's: those take minutes."""
-    return not test.startswith(_REAL) and "pytest.mark.slow" in (root / test).read_text()
+    """Whether a file has slow cases, or properties with more cases than the fast tests try. Those of whole clusters and
+    real nodes take minutes; of those with a server, only units that `tests/distribution.py` does not list as long.
+    """
+    if test.startswith(_REAL) or (test.startswith(_SERVERS) and unit(test) in LONGEST):
+        return False
+    text = (root / test).read_text()
+    return "pytest.mark.slow" in text or "@given" in text
 
 
 def stages(tests: Sequence[str], sizes: Sequence[int]) -> list[list[str]]:
@@ -81,6 +95,12 @@ def _farness(file: str, test: str, distance: int) -> tuple[bool, int, str]:
     is_named = Path(test).stem in (f"test_{Path(file).stem}", f"test_{folder[-1]}")
     is_beside = alike == len(parts) or test.startswith("tests/property/")
     return not (is_named and is_beside), distance - alike, test
+
+
+def _named(source: bytes, modules: Mapping[str, str]) -> set[str]:
+    """Modules of commands that are imported later, by their whole names or as `cotenant.cli` names its own."""
+    found = {match.decode() for match in _LATER.findall(source)}
+    return (found | {f"{_COMMANDS}.{name}" for name in found}) & set(modules)
 
 
 def _add_conftests(found: Mapping[str, set[str]], files: Sequence[str]) -> None:

@@ -1,8 +1,9 @@
 """The changes of one source file: each is a small mistake that a person could make.
 
 A change is made in the text, so that the rest of the file keeps its lines. What no test should notice is left out:
-docstrings, annotations, messages of errors and logs, imports, `__all__`, decorators, default time-outs in signatures of
-nothing but constants.
+docstrings, annotations, texts, what is raised, logged or asserted, imports, `__all__`, decorators (so `slots=True`),
+`strict=` of `zip` (an assertion, too), conditions under which something is only logged, and `TYPE_CHECKING`. That is
+decided by the kind of text alone: what merely happens to make no difference counts as not noticed.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ class _Finder:
             yield Change(left.end_lineno or left.lineno, begin, end, kind, f" {sign} ")
 
     def _statement(self, node: ast.stmt) -> Iterator[Change]:
+        if isinstance(node, ast.If) and _only_says(node):
+            return
         match node:
             case ast.Import() | ast.ImportFrom() | ast.Raise() | ast.Assert() | ast.Global() | ast.Nonlocal():
                 return
@@ -114,8 +117,6 @@ class _Finder:
                 return
             case _:
                 pass
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            return
         for name, value in ast.iter_fields(node):
             if name in ("decorator_list", "annotation", "returns", "type_params", "bases", "keywords"):
                 continue
@@ -161,7 +162,10 @@ class _Finder:
                 return
             case _:
                 pass
-        for _, value in ast.iter_fields(node):
+        is_zip = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip"
+        for name, value in ast.iter_fields(node):
+            if is_zip and name == "keywords":
+                continue
             for child in value if isinstance(value, list) else (value,):
                 yield from self._child(child)
 
@@ -171,6 +175,15 @@ def _text(node: ast.BinOp) -> bool:
     return any(
         isinstance(side, ast.JoinedStr) or (isinstance(side, ast.Constant) and not isinstance(side.value, int | float))
         for side in (node.left, node.right)
+    )
+
+
+def _only_says(node: ast.If) -> bool:
+    """Whether a condition decides on nothing but a log's line, or what a type checker reads."""
+    if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        return True
+    return not node.orelse and all(
+        isinstance(below, ast.Expr) and isinstance(below.value, ast.Call) and _says(below.value) for below in node.body
     )
 
 

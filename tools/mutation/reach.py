@@ -18,7 +18,7 @@ from coverage.numbits import numbits_to_nums
 
 SOURCES = "packages/cotenant/src"  # whose changes are tried
 FAST = "-m", "not slow and not long"
-SLOW = "-m", "slow and not long"
+SLOW = "-p", "tools.mutation.all_cases", "-m", "(slow or hypothesis) and not long"
 # These bound the size of files in their own process, which would cut the recording.
 LEFT_OUT = ("tests/fault/local/test_load.py", "packages/cotenant-lab/tests/lab/report/test_page.py")
 

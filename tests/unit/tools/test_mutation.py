@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 import ast
+import os
 import shutil
 import sqlite3
 from dataclasses import replace
@@ -17,6 +18,7 @@ from tools.mutation.distance import has_slow_cases, import_graph, nearest_files,
 from tools.mutation.operators import Change, changes
 from tools.mutation.reach import SOURCES, nearest, read
 from tools.mutation.trials import Interpreter, Mutant, Outcome, copied, failing, try_one
+from tools.mutation.warm import ends_in
 from tools.tree import ROOT
 
 SOURCE = '''"""Doc 1."""
@@ -63,6 +65,24 @@ def test_each_kind_of_mistake_is_made_where_a_person_could_make_it_and_nowhere_e
     }
 
 
+def test_what_only_checks_or_says_is_left_out() -> None:
+    source = (
+        "if TYPE_CHECKING:\n    import os\n"
+        "def pairs(a, b):\n    if len(a) > 3:\n        log.info('many')\n        print(1 + 1)\n"
+        "    for _ in zip(a, b[1:], strict=True):\n        Path(a).resolve(strict=True)\n"
+        "    if b:\n        log.info('some')\n    else:\n        b.clear()\n"
+    )
+    found = [(source[change.begin : change.end], change.kind) for change in changes(source)]
+    assert found == [
+        ("1", "constant"),
+        ("Path(a).resolve(strict=True)", "call left out"),
+        ("True", "constant"),
+        ("b", "condition false"),
+        ("b", "condition true"),
+        ("b.clear()", "call left out"),
+    ]
+
+
 def test_every_change_of_a_real_file_is_a_program_that_differs() -> None:
     source = Path(ast.__file__).read_text()[:60_000].rpartition("\ndef ")[0]
     plain = ast.dump(ast.parse(source))
@@ -101,12 +121,19 @@ def test_slow_cases_are_run_where_they_need_no_real_cluster_or_node(tmp_path: Pa
         "tests/property/test_a.py": "@pytest.mark.slow\ndef test_it():\n    pass\n",
         "tests/property/test_b.py": "def test_it():\n    pass\n",
         "tests/e2e/test_c.py": "pytestmark = pytest.mark.slow\n",
+        "tests/property/test_d.py": "@given(integers())\ndef test_it(number):\n    pass\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     found = {path: has_slow_cases(tmp_path, path) for path in ("tests/property/test_a.py", "tests/property/test_b.py")}
     assert found == {"tests/property/test_a.py": True, "tests/property/test_b.py": False}
     assert not has_slow_cases(tmp_path, "tests/e2e/test_c.py")
+    assert has_slow_cases(tmp_path, "tests/property/test_d.py")  # all of its cases
+    (tmp_path / "tests/kube/claims").mkdir(parents=True)
+    for name in ("tests/kube/test_e.py", "tests/kube/claims/test_same_as_upstream.py"):
+        (tmp_path / name).write_text("pytestmark = pytest.mark.slow\n")
+    assert has_slow_cases(tmp_path, "tests/kube/test_e.py")
+    assert not has_slow_cases(tmp_path, "tests/kube/claims/test_same_as_upstream.py")  # half a minute
 
 
 def test_the_files_that_come_to_import_a_module_are_tried_in_the_order_of_their_distance(tmp_path: Path) -> None:
@@ -116,6 +143,10 @@ def test_the_files_that_come_to_import_a_module_are_tried_in_the_order_of_their_
         f"{inside}/gang.py": "",
         f"{inside}/rounds.py": "from cotenant.engine import gang\n",
         f"{inside}/other.py": "import json\n",
+        f"{SOURCES}/cotenant/cli/late.py": "from cotenant.engine import late\n",
+        f"{SOURCES}/cotenant/cli/main.py": 'COMMANDS = {"late": "late:app", "none": "none:app"}\n',
+        f"{inside}/late.py": "",
+        f"{unit}/test_commands.py": "from cotenant.cli.main import main\n",
         f"{unit}/test_rounds.py": "def test_it():\n    from cotenant.engine.rounds import play\n",
         f"{unit}/test_gang.py": "from cotenant.engine.gang import Gang\n",
         f"{unit}/test_other.py": "import cotenant.engine.other\n",
@@ -135,6 +166,7 @@ def test_the_files_that_come_to_import_a_module_are_tried_in_the_order_of_their_
     ]
     assert nearest_files(graph, f"{inside}/other.py") == [f"{unit}/test_other.py"]
     assert nearest_files(graph, f"{inside}/absent.py") == []
+    assert nearest_files(graph, f"{inside}/late.py") == [f"{unit}/test_commands.py"]
 
 
 def test_files_are_run_in_stages_and_those_beyond_the_last_are_left_out() -> None:
@@ -220,6 +252,18 @@ def test_trials_in_children_of_one_process_see_each_change_and_leave_nothing(tmp
         interpreter.close()
 
 
+def test_seconds_without_a_cpu_are_no_hang() -> None:
+    read, write = os.pipe()
+    try:
+        waited_s = iter([100.0, 100.0, 0.0])
+        assert not ends_in(read, 0.01, lambda: next(waited_s))
+        assert next(waited_s, None) is None
+        os.close(write)
+        assert ends_in(read, 60.0, lambda: 0.0)  # readable, as of a process that has ended
+    finally:
+        os.close(read)
+
+
 @pytest.mark.slow
 def test_a_change_that_a_test_notices_is_dead_and_the_file_is_as_before(tmp_path: Path) -> None:
     (tmp_path / SOURCES).mkdir(parents=True)
@@ -267,6 +311,7 @@ def test_a_mistake_lives_only_where_tests_were_run(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_death_by_a_test_that_fails_without_the_change_is_not_believed(tmp_path: Path) -> None:
+    (tmp_path / "tools").symlink_to(ROOT / "tools")
     (tmp_path / "test_it.py").write_text(
         "import pytest\n"
         "@pytest.mark.parametrize('a', [1, 2])\ndef test_red(a):\n    assert a == 1\n"

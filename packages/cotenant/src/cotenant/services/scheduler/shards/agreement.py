@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.client.errors import Conflict, NotFound
+from cotenant.drivers.kube.client.errors import AlreadyExists, Conflict, NotFound
 from cotenant.drivers.kube.kinds.lease import LEASES, Lease, LeaseSpec
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.drivers.kube.kinds.shard_table import read_table, written_table
@@ -58,7 +58,7 @@ class Agreement:
                 stored = await self._client.update(LEASES, self._namespace, self._meta.name or "", lease)
             else:
                 stored = await self._client.create(LEASES, self._namespace, lease)
-        except (Conflict, NotFound):
+        except (AlreadyExists, Conflict, NotFound):
             self.conflicts += 1
             return None
         return self._taken(stored)

@@ -1,0 +1,160 @@
+"""The table of shards is replaced on its version alone, and a Lease that stands still is taken from its holder."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import msgspec
+import pytest
+from tests.fakes.servers.kept_leases import Leases
+
+from cotenant.drivers.kube.leaderelection.election import Timing
+from cotenant.model.shards.table import Loan, ShardRing, ShardTable, SlotMember
+from cotenant.services.scheduler.shards.agreement import Agreement
+
+TABLE = ShardTable(
+    (ShardRing(3, (0, 2)),),
+    (SlotMember(0, "a", "t", 3), SlotMember(2, "b", "u", 2)),
+    (SlotMember(1, "c", "v", 1),),
+    {"n1": Loan(2), "n2": Loan(0, is_lent=True)},
+)
+OTHER = ShardTable((ShardRing(4, (0,)),))
+MEMBER = SlotMember(1, "a", "t", 0)
+LEASE = "s-shard-1"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def agreement(leases: Leases, clock: Clock | None = None) -> Agreement:
+    return Agreement(
+        cast(Any, leases), "ns", "s", clock or Clock(), Timing(lease_s=15.0, renew_deadline_s=10.0, retry_s=2.0)
+    )
+
+
+def run(work: Any) -> Any:
+    return asyncio.run(work)
+
+
+def test_a_table_is_created_read_and_replaced_with_the_version_that_was_read() -> None:
+    leases = Leases()
+    one, other = agreement(leases), agreement(leases)
+    assert run(one.read()) == (ShardTable(), 0)
+    assert run(one.replace(TABLE, 0)) == (TABLE, 7)
+    assert list(leases.objects) == ["s-shards"]
+    assert leases.objects["s-shards"].metadata.namespace == "ns"
+    assert run(other.read()) == (TABLE, 7)
+    assert run(other.replace(OTHER, 7)) == (OTHER, 8)
+    assert run(other.replace(TABLE, 8)) == (TABLE, 9)  # its own write counts as read
+    assert (one.conflicts, other.conflicts) == (0, 0)
+
+
+def test_of_two_that_replace_one_version_the_second_is_told_to_read_again() -> None:
+    leases = Leases()
+    one, other = agreement(leases), agreement(leases)
+    run(one.replace(TABLE, 0))
+    assert run(other.read()) == (TABLE, 7)
+    assert run(one.replace(OTHER, 7)) == (OTHER, 8)
+    assert run(other.replace(TABLE, 7)) is None
+    assert other.conflicts == 1
+    assert run(other.replace(TABLE, 6)) is None  # not what it has read last: the server need not be asked
+    assert (leases.writes, other.conflicts) == (2, 1)
+    assert run(other.read()) == (OTHER, 8)
+
+
+def test_of_two_that_create_the_table_the_second_is_told_to_read_again() -> None:
+    leases = Leases()
+    one, other = agreement(leases), agreement(leases)
+    run(one.read())
+    run(other.read())
+    run(one.replace(TABLE, 0))
+    assert run(other.replace(OTHER, 0)) is None
+    assert other.conflicts == 1
+    assert run(other.read()) == (TABLE, 7)
+    del leases.objects["s-shards"]
+    assert run(other.replace(OTHER, 7)) is None  # deleted meanwhile
+    assert other.conflicts == 2
+
+
+def holder(one: Agreement) -> str:
+    return str(run(one.holder(MEMBER)))
+
+
+def test_a_lease_without_a_holder_is_nobodys() -> None:
+    leases = Leases()
+    one = agreement(leases)
+    assert holder(one) == ""
+    leases.put(LEASE, None)
+    assert holder(one) == ""
+    leases.put(LEASE, "", spec=False)
+    assert holder(one) == ""
+    leases.put(LEASE, "a")
+    assert holder(one) == "a"
+    assert leases.writes == 0
+
+
+@pytest.mark.parametrize(("duration_s", "within_s"), [(None, 15.0), (9, 9.0)])
+def test_one_that_stands_for_its_duration_is_taken_from_its_holder(duration_s: int | None, within_s: float) -> None:
+    leases, clock = Leases(), Clock()
+    leases.put(LEASE, "a", duration_s)
+    one = agreement(leases, clock)
+    seen = []
+    while not seen or seen[-1] == "a":
+        seen.append(holder(one))
+        clock.now_s += 1.0
+    assert seen == ["a"] * int(within_s) + [""]
+    spec = leases.objects[LEASE].spec
+    assert spec is not None
+    assert (spec.holder_identity, spec.lease_duration_seconds) == ("", duration_s)
+    assert leases.writes == 1
+    assert holder(one) == ""
+    assert leases.writes == 1
+
+
+def test_a_renewal_begins_anew() -> None:
+    leases, clock = Leases(), Clock()
+    leases.put(LEASE, "a")
+    one = agreement(leases, clock)
+    for second in range(40):
+        clock.now_s += 1.0
+        if second % 14 == 13:
+            leases.put(LEASE, "a")
+        assert holder(one) == "a"
+    assert leases.writes == 0
+
+
+def test_a_jump_of_the_clock_is_no_lost_lease() -> None:
+    leases, clock = Leases(), Clock()
+    leases.put(LEASE, "a")
+    one = agreement(leases, clock)
+    assert holder(one) == "a"
+    for step_s in (1000.0, -500.0, 1000.0, 1000.0):  # each counts as twice the time between tries: 4 s, 0, 4, 4
+        clock.now_s += step_s
+        assert holder(one) == "a"
+    clock.now_s += 2.9
+    assert holder(one) == "a"
+    clock.now_s += 0.1
+    assert holder(one) == ""
+
+
+def test_a_lease_that_was_renewed_meanwhile_or_cannot_be_written_stays_its_holders() -> None:
+    leases, clock = Leases(), Clock()
+    leases.put(LEASE, "a", 3)
+    one = agreement(leases, clock)
+    assert holder(one) == "a"
+    clock.now_s += 3.0
+    leases.before_write = lambda: leases.put(LEASE, "a", 3)
+    assert holder(one) == "a"
+    leases.before_write = lambda: None
+    assert holder(one) == "a"  # the renewed one is young
+    clock.now_s += 3.0
+    leases.before_write = lambda: leases.broken.add(LEASE)
+    assert holder(one) == "a"
+    assert leases.writes == 0
+    assert msgspec.structs.asdict(leases.objects[LEASE])["spec"].holder_identity == "a"
