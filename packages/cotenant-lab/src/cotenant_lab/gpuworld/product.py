@@ -9,7 +9,8 @@
   place of a node's CPU, its signal the replica's latencies over their objectives.
 
 Limits: on nodes the product's guard moves CPU; no policy moves a GPU's share there yet, so what is measured here is the
-rule on a knob that is held by hand today (`cotenant node hold`).
+rule on a knob that is held by hand today (`cotenant node hold`). Running jobs follow a ceiling at once; MPS takes a new
+percentage only for clients that start from then on.
 """
 
 from __future__ import annotations
