@@ -272,7 +272,7 @@ def test_moves_and_profiles_by_keyboard(tab: Tab) -> None:
 
 def test_zones_are_a_view_when_there_are_any(tab: Tab) -> None:
     page, zones = tab.page, tab.world.process.zones
-    tab.counts("nav a", 9)
+    tab.counts("nav a", 10)
     spec = {"applications": [{"namespace": "shop", "labels": {"app": HOSTILE}}], "rules": [{"kind": "batch"}]}
     nodes = {
         "node-1": {"state": "active", "setting": "root/latency", "groups": 4, "lastChange": f"switched: {HOSTILE}"},
