@@ -47,6 +47,7 @@ class StateFile:
 
     def __init__(self, path: Path = PATH, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic, self._state, self._length = monotonic, HookState(), 0
+        self._said_s, self._hung = monotonic(), False
         path.parent.mkdir(parents=True, exist_ok=True)
         self._at = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
@@ -58,14 +59,19 @@ class StateFile:
 
     def write(self, state: HookState) -> None:
         """Replace what it says."""
-        self._state = state
-        said = msgspec.json.encode(_HookFile(state.runtime, state.acts, self._monotonic()))
+        self._state, self._said_s, self._hung = state, self._monotonic(), False
+        said = msgspec.json.encode(_HookFile(state.runtime, state.acts, self._said_s))
         self._length = max(self._length, len(said))
         os.pwrite(self._at, said.ljust(self._length), 0)  # never shorter: a reader finds one state or the other
 
     def renew(self) -> None:
-        """Say the same again, now."""
-        self.write(self._state)
+        """Say the same again, now; but not at the first time after the process hung. Its runtime has parted with it,
+        which it may not have read yet.
+        """
+        if not self._hung and self._monotonic() - self._said_s > HANGS_AFTER_S:
+            self._hung = True
+        else:
+            self.write(self._state)
 
     def close(self) -> None:
         """Give the file up."""
