@@ -26,6 +26,7 @@ import grpc
 
 from cotenant.drivers.cri.making import making_messages
 from cotenant.drivers.cri.messages import SERVICE
+from cotenant.drivers.nri.containers import group_of_parent
 
 VARIABLE = "COTENANT_TEST_CONTAINERD"
 PROGRAMS = ("containerd", "ctr", "containerd-shim-runc-v2", "runc", "busybox")
@@ -88,6 +89,7 @@ class Runtime:
     channel: Any
     daemon: Daemon
     prefix: str = ""  # of a container's group, before its id
+    systemd: bool = False  # pods' groups are slices
     kinds: Any = field(default_factory=making_messages)
 
     def ask(self, method: str, **fields: Any) -> Any:
@@ -149,6 +151,9 @@ class Runtime:
 
     def group_of(self, pod: Pod, container: str) -> str:
         """A container's group."""
+        if self.systemd:
+            slice_ = group_of_parent(pod.config["linux"]["cgroup_parent"])
+            return f"{slice_}/{self.prefix or 'cri-containerd-'}{container}.scope"
         return f"{pod.config['linux']['cgroup_parent'].strip('/')}/{self.prefix}{container}"
 
     def restart(self) -> None:
@@ -192,9 +197,12 @@ def version_of(containerd: str) -> tuple[int, int]:
 
 
 @contextmanager
-def containerd(folder: Path, hook: Path | None = None, metrics_port: int = 0) -> Iterator[Runtime]:
+def containerd(
+    folder: Path, hook: Path | None = None, metrics_port: int = 0, systemd: bool = False
+) -> Iterator[Runtime]:
     """A daemon that lives while the block does. `hook`: where it listens for plugins (NRI); `metrics_port`: of
-    /v1/metrics on this machine, 0 = none. Raises `NotHere`.
+    /v1/metrics on this machine, 0 = none; `systemd`: groups are made by systemd, and pods' are slices. Raises
+    `NotHere`.
     """
     found = programs()
     version = version_of(found["containerd"])
@@ -203,7 +211,7 @@ def containerd(folder: Path, hook: Path | None = None, metrics_port: int = 0) ->
             f"containerd {version[0]}.{version[1]} has no NRI; {VARIABLE} may name a folder with 1.7 or later"
         )
     socket = str(folder / "c.sock")
-    (folder / "config.toml").write_text(_config(folder, socket, found["runc"], hook, metrics_port))
+    (folder / "config.toml").write_text(_config(folder, socket, found["runc"], hook, metrics_port, systemd))
     command = [found["containerd"], "--config", str(folder / "config.toml"), "--log-level", "warn"]
 
     def prepare() -> None:
@@ -212,6 +220,7 @@ def containerd(folder: Path, hook: Path | None = None, metrics_port: int = 0) ->
         subprocess.run(import_it, capture_output=True, check=True, timeout=60)
 
     with running(folder, socket, command, prepare) as made:
+        made.systemd = systemd
         yield made
 
 
@@ -262,7 +271,7 @@ def search(variable: str = VARIABLE) -> str:
     return os.pathsep.join((os.environ.get(variable, ""), os.environ.get("PATH", "")))
 
 
-def _config(folder: Path, socket: str, runc: str, hook: Path | None, metrics_port: int) -> str:
+def _config(folder: Path, socket: str, runc: str, hook: Path | None, metrics_port: int, systemd: bool) -> str:
     cri = 'plugins."io.containerd.grpc.v1.cri"'
     nri = f"""
 [plugins."io.containerd.nri.v1.nri"]
@@ -295,6 +304,7 @@ state = "{folder}/state"
     runtime_type = "io.containerd.runc.v2"
   [{cri}.containerd.runtimes.runc.options]
     BinaryName = "{runc}"
+    SystemdCgroup = {str(systemd).lower()}
 {"" if hook is None else nri}"""
 
 

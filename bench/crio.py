@@ -3,7 +3,7 @@
 Its programs are looked for in the folder that COTENANT_TEST_CRIO names and on the path: crio, pinns, conmon, runc,
 podman (which puts the image into its storage, since CRI-O only pulls), and a static busybox for the containers to run.
 Nothing is installed and nothing is fetched.
-Limits: groups by path (cgroupfs); no network of pods' own.
+Limits: no network of pods' own.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ PROGRAMS = ("crio", "pinns", "conmon", "runc", "podman", "busybox")
 
 
 @contextmanager
-def crio(folder: Path, hook: Path | None = None) -> Iterator[Runtime]:
-    """A daemon that lives while the block does. `hook`: where it listens for plugins (NRI). Raises `NotHere`."""
+def crio(folder: Path, hook: Path | None = None, systemd: bool = False) -> Iterator[Runtime]:
+    """A daemon that lives while the block does. `hook`: where it listens for plugins (NRI); `systemd`: groups are made
+    by systemd, and pods' are slices. Raises `NotHere`.
+    """
     found = programs(PROGRAMS, VARIABLE)
     socket = str(folder / "c.sock")
-    (folder / "config.toml").write_text(_config(folder, socket, found, hook))
+    (folder / "config.toml").write_text(_config(folder, socket, found, hook, systemd))
     (folder / "policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
     write_image(folder / "image.tar", found["busybox"])
 
@@ -37,10 +39,11 @@ def crio(folder: Path, hook: Path | None = None) -> Iterator[Runtime]:
 
     command = [found["crio"], "--config", str(folder / "config.toml"), "--config-dir", ""]
     with running(folder, socket, command, prepare, VARIABLE, prefix="crio-") as made:
+        made.systemd = systemd
         yield made
 
 
-def _config(folder: Path, socket: str, found: dict[str, str], hook: Path | None) -> str:
+def _config(folder: Path, socket: str, found: dict[str, str], hook: Path | None, systemd: bool) -> str:
     return f"""
 [crio]
 root = "{folder}/root"
@@ -56,7 +59,7 @@ listen = "{socket}"
 stream_address = "127.0.0.1"
 stream_port = "0"
 [crio.runtime]
-cgroup_manager = "cgroupfs"
+cgroup_manager = "{"systemd" if systemd else "cgroupfs"}"
 conmon_cgroup = "pod"
 apparmor_profile = "unconfined"
 log_level = "warn"

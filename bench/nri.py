@@ -7,9 +7,11 @@ bench/containerd.py) or, with `--cri-o`, CRI-O (`COTENANT_TEST_CRIO`, bench/crio
     weights     containers one after another with the hook and without, by turns: the first process of each says its own
                 weight, and another process looks at their groups all the time, and counts those that it saw at another
                 weight than the least while a process of the workload ran in them (runc's own start does not count)
-    creation    containers created and started by turns with the hook connected, not, and not again, which says what
-                the machine itself differs; the call to the hook alone, which is all that the runtime waits for; and how
-                long the runtime itself says that it waited (containerd 2.4)
+    creation    containers created and started by turns with the hook connected, with a plugin that does nothing, with
+                none, with none again, which says what the machine itself differs, and with none where the least weight
+                is asked for, which is the weight's own part of a start; then with the hook between two plugins that do
+                nothing, and what the runtime says that it waited for each (containerd 2.4); and the call to the hook
+                alone
     killed      kill -9 of the hook, started again each time, while containers are created: all must start
     hangs       SIGSTOP of the hook: the runtime waits for its own limit once and parts with it; what `cotenant node
                 status` says then, and how soon after SIGCONT it is back
@@ -20,8 +22,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
-import re
 import signal
 import socket
 import subprocess
@@ -29,30 +29,23 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 from bench.containerd import NotHere, Runtime, containerd, remove_everywhere
 from bench.crio import crio
 from bench.hook import GROUP, LEAST, OF_A_CPU, PODS, HookProcess, cpu_tree, pod_of
 from bench.hook_alone import alone
 from bench.machine import show
+from bench.nri_creation import OFF, ON, creation, in_blocks, times_of
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.nri.state_file import read_state
 from cotenant.services.nodeview.capabilities import capabilities
 
 PARTS = ("weights", "creation", "killed", "hangs")
-T = TypeVar("T")
-ON, OFF, AGAIN = "on", "off", "off again"
-_BLOCK = 10
-_WITHIN_S = 0.005
-_LATENCY = re.compile(
-    r'^containerd_nri_plugin_latency_seconds_(count|bucket)\{([^}]*operation="CreateContainer"[^}]*)\} (\S+)$', re.M
-)
+_HANGING = 10  # containers while it hangs
 
 
 @contextmanager
@@ -131,7 +124,7 @@ def weights(runtime: Runtime, hook: HookProcess, pods: int) -> Iterator[dict[str
         time.sleep(0.02)  # the watcher looks several times
         runtime.end_container(container)
 
-    list(_blocks(hook, pods, (ON, OFF), one))
+    list(in_blocks({ON: hook}, pods, (ON, OFF), one))
     runtime.remove(pod)
     told = json.loads(looking.communicate()[0])
     for arm, containers in made.items():
@@ -146,66 +139,6 @@ def weights(runtime: Runtime, hook: HookProcess, pods: int) -> Iterator[dict[str
             "seen_at_another": sum(bool(group - {LEAST[name]}) for group in found),
             "looks": told["looks"],
         }
-
-
-def creation(runtime: Runtime, hook: HookProcess, containers: int, port: int) -> Iterator[dict[str, Any]]:
-    """What it adds to the creation and the start of a container."""
-    pod = pod_of(runtime, "c", 0)
-
-    def one(arm: str, number: int) -> tuple[float, float]:
-        began = time.perf_counter()
-        container = runtime.container(pod, OF_A_CPU, name=f"c-{arm.replace(' ', '-')}-{number}")
-        created = time.perf_counter()
-        runtime.start(container)
-        started = time.perf_counter()
-        runtime.end_container(container)
-        return 1000 * (created - began), 1000 * (started - began)
-
-    blocks = list(_blocks(hook, containers, (ON, OFF, AGAIN), one))
-    waited = _waited(port)
-    runtime.remove(pod)
-    for step, what in enumerate(("created", "started")):
-        times = [{arm: [pair[step] for pair in pairs] for arm, pairs in block.items()} for block in blocks]
-        for arm in (ON, OFF, AGAIN):
-            yield {"part": "creation", "until": what, **_times(arm, [ms for block in times for ms in block[arm]])}
-        for arm in (ON, AGAIN):
-            yield {"part": "creation", "until": what, **_added(f"{arm} - {OFF}", times, arm)}
-    if waited is not None:
-        calls, within = waited
-        yield {"part": "creation", "hook": "the runtime says", "containers": calls, "within_5_ms": within}
-
-
-def _added(name: str, blocks: Sequence[dict[str, list[float]]], arm: str) -> dict[str, Any]:
-    """What one arm's median and p99 are above another's, and its interval by drawing blocks again."""
-
-    def between(drawn: Sequence[dict[str, list[float]]]) -> tuple[float, float]:
-        one, other = (sorted(ms for block in drawn for ms in block[which]) for which in (arm, OFF))
-        return median(one) - median(other), _p99(one) - _p99(other)
-
-    draws = random.Random(0)
-    again = [between(draws.choices(blocks, k=len(blocks))) for _ in range(2000)]
-    found: dict[str, Any] = {"hook": name}
-    for at, figure in enumerate(("median", "p99")):
-        ordered = sorted(pair[at] for pair in again)
-        low, high = ordered[len(ordered) // 40], ordered[-1 - len(ordered) // 40]
-        found[f"{figure}_ms"] = f"{between(blocks)[at]:.1f} ({low:.1f} to {high:.1f})"
-    return found
-
-
-def _waited(port: int) -> tuple[int, int] | None:
-    """Calls to plugins for a creation, and those that took 5 ms at most; None where the runtime does not say."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/metrics", timeout=5) as answer:
-            page = answer.read().decode()
-    except OSError:
-        return None
-    calls = within = 0
-    for kind, labels, value in _LATENCY.findall(page):
-        if kind == "count":
-            calls += int(float(value))
-        elif f'le="{_WITHIN_S}"' in labels:
-            within += int(float(value))
-    return (calls, within) if calls else None
 
 
 def killed(runtime: Runtime, hook: HookProcess, containers: int) -> dict[str, Any]:
@@ -290,35 +223,6 @@ def hangs(runtime: Runtime, hook: HookProcess, containers: int) -> dict[str, Any
     }
 
 
-def _blocks(
-    hook: HookProcess, count: int, arms: Sequence[str], one: Callable[[str, int], T]
-) -> Iterator[dict[str, list[T]]]:
-    """`count` of each arm in blocks of ten, which begin with another arm each time."""
-    for number, first in enumerate(range(0, count, _BLOCK)):
-        block = {}
-        for arm in (*arms[number % len(arms) :], *arms[: number % len(arms)]):
-            if arm == ON:
-                hook.start()
-            time.sleep(0.5)  # what it took to start and to end is over
-            block[arm] = [one(arm, number) for number in range(first, min(count, first + _BLOCK))]
-            hook.end()
-        yield block
-
-
-def _times(which: str, taken: Sequence[float]) -> dict[str, Any]:
-    ordered = sorted(taken)
-    return {
-        "hook": which,
-        "containers": len(taken),
-        "median_ms": round(median(ordered), 2),
-        "p99_ms": round(_p99(ordered), 2),
-    }
-
-
-def _p99(ordered: Sequence[float]) -> float:
-    return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
-
-
 def _free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -340,12 +244,12 @@ def measure(
                     if "weights" in parts:
                         yield from weights(runtime, hook, pods)
                     if "creation" in parts:
-                        yield from creation(runtime, hook, pods, port)
-                        yield {"part": "creation", **_times("the call alone", alone(folder, calls))}
+                        yield from creation(runtime, hook, at, pods, port)
+                        yield {"part": "creation", **times_of("the call alone", alone(folder, calls))}
                     if "killed" in parts:
                         yield killed(runtime, hook, pods)
                     if "hangs" in parts:
-                        yield hangs(runtime, hook, _BLOCK)
+                        yield hangs(runtime, hook, _HANGING)
                 finally:
                     hook.end(signal.SIGKILL)
         finally:

@@ -100,7 +100,7 @@ def test_a_busy_machine_is_the_culprit_and_its_vcpu_costs_it(
 def test_a_vcpu_in_a_group_of_its_own_is_held_there_and_its_devices_are_not(
     groups: Groups, group: str, layout: CgroupLayout, keeper: KeeperProcess, machine: int
 ) -> None:
-    """The group per vCPU is made as libvirt makes it (version 1); version 2 is of `guest/`."""
+    """The group per vCPU is made as libvirt makes it (version 1)."""
     cpu = layout.by_controller["cpu"]
     if cpu.version != 1:
         pytest.skip("threads have groups of their own in version 1 only, unless a subtree is threaded")

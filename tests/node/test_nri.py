@@ -45,6 +45,8 @@ SPEC = {
     )
 }
 OF_A_CPU = {"cpu_shares": 1024, "cpu_period": 100_000, "cpu_quota": 100_000, "memory_limit_in_bytes": 128 << 20}
+# The weight of a container of one CPU without the hook: on cgroup v2 runtimes have one of two formulas.
+UNTOUCHED = {"100", "39"}
 # What a container sees when its first instructions run: its environment and, on cgroup v1, the weight of its own group.
 SHOW = (
     "/busybox",
@@ -152,7 +154,7 @@ def test_values_before_the_first_instruction(
     assert knobs_of(runtime, layout, batch, work).items() >= lent.items()
 
     service = pod_of(runtime, group, 2, "burstable", {"koordinator.sh/qosClass": "LS"}, {})
-    assert weight(runtime, layout, service) == "100"
+    assert weight(runtime, layout, service) in UNTOUCHED
 
 
 @contextmanager
@@ -211,7 +213,8 @@ def test_a_gpu_and_cpus_that_the_scheduler_chose_reach_the_container(
         pod = pod_of(runtime, group, 0, "", lsr, chosen(0))
         work = show(runtime, layout, pod, OF_A_CPU, NVIDIA_VISIBLE_DEVICES="all")
         assert environment(runtime, pod)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
-        assert knobs_of(runtime, layout, pod, work)[Knob.CPUSET_CPUS] == str(last)
+        if layout.version("cpuset") is not None:
+            assert knobs_of(runtime, layout, pod, work)[Knob.CPUSET_CPUS] == str(last)
         ill = pod_of(runtime, group, 1, "", lsr, chosen(1))
         show(runtime, layout, ill, OF_A_CPU)
         assert "NVIDIA_VISIBLE_DEVICES" not in environment(runtime, ill)
@@ -274,7 +277,7 @@ def test_a_hook_that_hangs_or_is_killed_keeps_no_container_from_starting(
     pod = pod_of(runtime, group, 0, "burstable", BEST_EFFORT, {})
     made.process.send_signal(signal.SIGSTOP)
     # The runtime waits for as long as it is set to, goes on without the hook, and parts with it.
-    assert weight(runtime, layout, pod, "late") == "100"
+    assert weight(runtime, layout, pod, "late") in UNTOUCHED
     eventually("it is seen to hang", lambda: state_of(made).hangs, 30.0)
     made.process.send_signal(signal.SIGCONT)
     eventually("it is back", lambda: state_of(made).runtime and not state_of(made).hangs)
@@ -284,7 +287,7 @@ def test_a_hook_that_hangs_or_is_killed_keeps_no_container_from_starting(
     old = runtime.container(pod, OF_A_CPU, name="alone")
     runtime.start(old)
     made.start()
-    assert knobs_of(runtime, layout, pod, old)[Knob.CPU_WEIGHT] == "100"  # what runs is left to the agent's leases
+    assert knobs_of(runtime, layout, pod, old)[Knob.CPU_WEIGHT] in UNTOUCHED  # what runs is left to the agent's leases
     assert weight(runtime, layout, pod, "again") == "1"
 
 
@@ -298,7 +301,7 @@ def test_a_runtime_that_restarts_gets_the_hook_again_and_tells_it_what_runs(
     runtime: Runtime, hook: Callable[..., HookProcess], layout: CgroupLayout, group: str
 ) -> None:
     pod = pod_of(runtime, group, 0, "burstable", BEST_EFFORT, {})
-    assert weight(runtime, layout, pod, "before") == "100"
+    assert weight(runtime, layout, pod, "before") in UNTOUCHED
     pages = runtime.folder / "pages.sock"
     made = hook(pages=f"unix:{pages}")
     assert counts(pages) == (1.0, 1.0)

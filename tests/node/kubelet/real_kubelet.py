@@ -1,6 +1,7 @@
-"""A real kubelet on this machine's v1 trees, by itself: static pods, no API server, a containerd of the test's own.
+"""A real kubelet by itself, on this machine's v1 trees, or with systemd's slices on cgroup v2: static pods, no API
+server, a containerd of the test's own.
 
-Limits: cgroupfs on cgroup v1 only. It sets the kernel's tunables (panic, overcommit) as every kubelet does, on the
+Limits: no cgroupfs on cgroup v2. It sets the kernel's tunables (panic, overcommit) as every kubelet does, on the
 machine that it runs on.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.fakes.node.kubelet.pods import Container, Pod
+from tests.fakes.node.kubelet.systemd import slice_path
 from tests.fakes.waiting import eventually, patience
 
 NAMED = "COTENANT_TEST_KUBELET"
@@ -29,20 +31,29 @@ READY = b"Starting Kubelet Plugin Manager"  # what it says right after it has se
 
 
 class RealKubelet:
-    """`top`: the group that is its whole machine (`cgroupRoot`)."""
+    """`top`: the group that is its whole machine (`cgroupRoot`). `systemd`: its groups are slices instead, and it has
+    the machine.
+    """
 
     def __init__(
-        self, program: str, folder: Path, top: str, socket: str, image: str, static_cpus: bool = False
+        self,
+        program: str,
+        folder: Path,
+        top: str,
+        socket: str,
+        image: str,
+        static_cpus: bool = False,
+        systemd: bool = False,
     ) -> None:
-        self.folder, self.top, self.image = folder, top, image
+        self.folder, self.top, self.image, self.systemd = folder, top, image, systemd
         self.manifests = folder / "manifests"
         self.manifests.mkdir()
         config = {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
-            "cgroupRoot": f"/{top}",
-            "cgroupDriver": "cgroupfs",
-            "failCgroupV1": False,
+            "cgroupRoot": "" if systemd else f"/{top}",
+            "cgroupDriver": "systemd" if systemd else "cgroupfs",
+            "failCgroupV1": systemd,
             "containerRuntimeEndpoint": f"unix://{socket}",
             "staticPodPath": str(self.manifests),
             "fileCheckFrequency": "1s",
@@ -111,13 +122,15 @@ class RealKubelet:
 
     def pod_path(self, pod: Pod) -> str:
         """Below its machine's root."""
-        return os.path.relpath(self._group(pod), f"/sys/fs/cgroup/cpu/{self.top}")
+        return os.path.relpath(self._group(pod), "/sys/fs/cgroup" if self.systemd else f"/sys/fs/cgroup/cpu/{self.top}")
 
     def said(self) -> str:
         """Its last words."""
         return self.log.read_text(errors="replace")[-3000:]
 
     def _group(self, pod: Pod) -> Path:
+        if self.systemd:
+            return Path("/sys/fs/cgroup", slice_path(["kubepods", *filter(None, [pod.qos.value]), f"pod{pod.uid}"]))
         return Path("/sys/fs/cgroup/cpu", self.top, "kubepods", pod.qos.value, f"pod{pod.uid}")
 
     def _containers(self, pod: Pod) -> int:

@@ -25,7 +25,7 @@ class Running:
     pod: tuple[str, ...]
     container_id: str
     resources: Resources
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | None = None  # None: a real runtime's
 
 
 @dataclass(slots=True)
@@ -73,6 +73,7 @@ class Runtime:
             self.stop(uid)
 
     def _end(self, container: Running) -> None:
+        assert container.process is not None
         container.process.kill()
         container.process.wait()
         self.groups.remove_container(container.pod, container.container_id)

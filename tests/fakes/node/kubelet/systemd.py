@@ -88,12 +88,17 @@ def properties_of(resources: Resources) -> list[Property]:
     return found
 
 
+def slice_path(name: Sequence[str]) -> str:
+    """A group's folder below the tree's root, by its names from the top."""
+    parts = [part.replace("-", "_") for part in name]
+    return "/".join(f"{'-'.join(parts[: depth + 1])}.slice" for depth in range(len(parts)))
+
+
 class SystemdGroups(V2Groups):
     """Slices for the kubelet's groups and pods, scopes for containers."""
 
     def path(self, name: Sequence[str]) -> str:
-        parts = [part.replace("-", "_") for part in name]
-        return "/".join(f"{'-'.join(parts[: depth + 1])}.slice" for depth in range(len(parts)))
+        return slice_path(name)
 
     def container_path(self, pod: Sequence[str], container_id: str) -> str:
         return f"{self.path(pod)}/{self.scope(container_id)}"

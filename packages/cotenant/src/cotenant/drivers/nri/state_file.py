@@ -51,6 +51,7 @@ class StateFile:
 
     def __init__(self, path: Path = PATH, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic, self._length = monotonic, 0
+        self._runtime, self._said_s, self._hung = "", monotonic(), False
         path.parent.mkdir(parents=True, exist_ok=True)
         self._at = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
@@ -61,8 +62,16 @@ class StateFile:
         os.ftruncate(self._at, 0)  # what a killed process left would be taken for this one's
 
     def write(self, state: HookState) -> None:
-        """Replace what it says, or say it again: a process that comes round does."""
-        said = msgspec.json.encode(_HookFile(state.runtime, state.acts, state.shares, self._monotonic()))
+        """Replace what it says, or say it again: a process that comes round does. A runtime that parted with the process
+        while it hung is not said to be connected the first time after: that may not have been read yet.
+        """
+        now_s = self._monotonic()
+        is_first = not self._hung and now_s - self._said_s > HANGS_AFTER_S
+        if is_first and state.runtime and state.runtime == self._runtime:
+            self._hung = True
+            return
+        self._runtime, self._said_s, self._hung = state.runtime, now_s, False
+        said = msgspec.json.encode(_HookFile(state.runtime, state.acts, state.shares, now_s))
         self._length = max(self._length, len(said))
         os.pwrite(self._at, said.ljust(self._length), 0)  # never shorter: a reader finds one state or the other
 

@@ -74,5 +74,7 @@ def test_a_hook_that_lives_and_hangs_is_seen_as_hanging(tmp_path: Path) -> None:
     assert read_state(path, lambda: now_s[0]) == HookState("containerd 2.1.0", acts=True)
     now_s[0] += 1
     assert read_state(path, lambda: now_s[0]) == HookState("containerd 2.1.0", acts=True, hangs=True)
+    file.write(HookState("containerd 2.1.0", acts=True))  # it has yet to read that its runtime has parted with it
+    assert read_state(path, lambda: now_s[0]) == HookState("containerd 2.1.0", acts=True, hangs=True)
     file.write(HookState("containerd 2.1.0", acts=True))
     assert read_state(path, lambda: now_s[0]) == HookState("containerd 2.1.0", acts=True)
