@@ -76,7 +76,9 @@ class Right:
     @property
     def words(self) -> str:
         """`VERB RESOURCE`, for a person."""
-        return f"{self.verb} {self.resource}" + (f"/{self.subresource}" if self.subresource else "")
+        verb = "do everything to" if self.verb == "*" else self.verb
+        resource = "all kinds" if self.resource == "*" else self.resource
+        return f"{verb} {resource}" + (f"/{self.subresource}" if self.subresource else "")
 
 
 _MOVES = Right(MIGRATION_JOBS.group, MIGRATION_JOBS.plural)
