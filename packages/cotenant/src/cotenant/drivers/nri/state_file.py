@@ -62,8 +62,8 @@ class StateFile:
         os.ftruncate(self._at, 0)  # what a killed process left would be taken for this one's
 
     def write(self, state: HookState) -> None:
-        """Replace what it says, or say it again: a process that comes round does. A runtime that parted with the process
-        while it hung is not said to be connected the first time after: that may not have been read yet.
+        """Replace what it says, or say it again: a process that comes round does. A runtime that parted with the
+        process while it hung is not said to be connected the first time after: that may not have been read yet.
         """
         now_s = self._monotonic()
         is_first = not self._hung and now_s - self._said_s > HANGS_AFTER_S
