@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.fakes.processes.console_world import HOSTILE, TOKEN, ConsoleWorld
 from tests.fakes.processes.kept_objects import KeptObjects
-from tests.fakes.processes.shop_cluster import ShopCluster, ShopMachines
+from tests.fakes.processes.shop_cluster import ShopCluster, ShopMachines, deployment_text
 from tests.fakes.waiting import becomes
 
 from cotenant.model.apps.objects import RELEASE
@@ -135,6 +135,23 @@ def test_from_the_list_to_a_release_that_is_stopped(tab: Tab, world: ConsoleWorl
     page.wait_for_selector("text=2 pods run")  # the stand-in's pods do not end
     page.keyboard.press("Escape")
     page.wait_for_selector("h2:has-text('Releases')")
+
+
+def test_a_release_is_installed_from_the_page(tab: Tab, world: ConsoleWorld, place: ShopCluster) -> None:
+    page = tab.open("apps")
+    page.get_by_text("Install", exact=True).first.click()
+    page.get_by_label("Namespace").fill("shop")
+    page.get_by_label("Name", exact=True).fill("mail")
+    page.get_by_label("Or manifests, YAML").fill("a: [")
+    page.get_by_role("button", name="Install", exact=True).click()
+    page.get_by_role("button", name="Install shop/mail?").click()
+    page.wait_for_selector(".error >> text=manifests")
+    page.get_by_label("Or manifests, YAML").fill(deployment_text("mail", 1))
+    tab.counts("button.burning", 0)  # what was changed is asked for again
+    page.get_by_role("button", name="Install", exact=True).click()
+    page.get_by_role("button", name="Install shop/mail?").click()
+    page.wait_for_selector("text=install of release shop/mail")
+    becomes("the object", lambda: world.do(lambda: place.objects.named("deployments", "mail")["kind"]), "Deployment")
 
 
 def test_a_machine_is_moved_and_its_change_told(tab: Tab) -> None:

@@ -7,6 +7,7 @@ import { Empty, Wide } from "../parts";
 import { param, set, to } from "../route";
 import { named, t } from "../words";
 import type { ListedRelease, Machine, MachineList, Release, ReleaseList, ReleasePage } from "./answers";
+import { GivenForm } from "./given";
 import { Verbs } from "./verbs";
 
 const EVERY_S = 5;
@@ -37,6 +38,7 @@ function Overview() {
         {!releases.value && (releases.error ? <p class="error" role="alert">{releases.error}</p> : <p class="soft">{t("loading")}</p>)}
         {shown?.length === 0 && <Empty text={t(q ? "app.no-match" : "app.no-releases")} />}
         {shown !== undefined && shown.length > 0 && <Releases rows={shown} />}
+        {releases.value?.mayChange && <GivenForm />}
       </section>
       <section>
         <h2>{t("app.vms")} {machines && <span class="soft">{count(machines.length)}</span>}</h2>
@@ -114,6 +116,7 @@ function ReleaseDetail({ name }: { name: string }) {
             {page.cost.per_hour !== null && <Fact name={t("app.cost")}>{t("app.per-hour", { amount: `${page.cost.per_hour.toFixed(4)} ${page.cost.currency}`.trim() })}</Fact>}
           </dl>
           {asked.value?.mayChange && <Verbs path={path} name={name} verbs={page.state === "stopped" ? ["start"] : ["stop", "rollback"]} />}
+          {asked.value?.mayChange && <GivenForm release={name} />}
           <Parts page={page} />
         </>
       )}

@@ -1,11 +1,13 @@
 """Changes that viewers ask for, where they are switched on.
 
     POST /api/releases/NAMESPACE/NAME   {"verb": "stop" | "start" | "rollback", "to": 0}: {"id"} of the change
+                                        {"verb": "install" | "upgrade", "manifests" or "chart", "values", "version",
+                                        "class_name"}
     POST /api/vms/NAMESPACE/NAME        {"verb": "start" | "stop" | "restart" | "pause" | "unpause" | "migrate"}
 
 Only JSON of the page's own origin is taken. The change itself is made by the console's kubeconfig, so a viewer with a
 Kubernetes token needs every right that it may take: a release has objects of any kind, so all kinds' (`patch` to stop
-and start, everything to roll back); a machine's verb the one that KubeVirt asks for.
+and start, everything for the rest); a machine's verb the one that KubeVirt asks for.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from cotenant.drivers.kube.client.errors import Forbidden
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.vms.machine import MachineVerb
 from cotenant.services.changes.machines import Machines
-from cotenant.services.changes.releases import Releases, how_of
+from cotenant.services.changes.releases import GivenApplication, Releases, how_of
 from cotenant.services.console.access import Right
 from cotenant.services.console.posted import posted
 from cotenant.services.console.questions import API, wrong
@@ -32,7 +34,7 @@ _PATCH_ALL, _ALL = Right("*", "*", "patch"), Right("*", "*", "*")
 RIGHTS_BY_VERB: dict[tuple[str, str], tuple[Right, ...]] = {
     ("releases", "stop"): (_PATCH_ALL,),
     ("releases", "start"): (_PATCH_ALL,),
-    ("releases", "rollback"): (_ALL,),
+    **{("releases", verb): (_ALL,) for verb in ("rollback", "install", "upgrade")},
     ("vms", "migrate"): (Right(_KUBEVIRT, "virtualmachineinstancemigrations", "create"),),
     **{
         ("vms", verb): (Right(_SUBRESOURCES, "virtualmachines", "update", verb),)
@@ -54,6 +56,11 @@ class Asker:
 class _Asked(msgspec.Struct, forbid_unknown_fields=True):
     verb: str
     to: int = 0
+    manifests: str = ""
+    chart: str = ""
+    values: str = ""
+    version: str = ""
+    class_name: str = ""
 
 
 class Changing:
@@ -104,4 +111,7 @@ class Changing:
         how = how_of(TIMEOUT_S)
         if asked.verb == "rollback":
             return releases.roll_back(namespace, name, asked.to, how, by)
+        if asked.verb in ("install", "upgrade"):
+            given = GivenApplication(asked.manifests, asked.chart, asked.values, asked.version, asked.class_name)
+            return (releases.install if asked.verb == "install" else releases.upgrade)(namespace, name, given, how, by)
         return (releases.stop if asked.verb == "stop" else releases.start)(namespace, name, how, by)
