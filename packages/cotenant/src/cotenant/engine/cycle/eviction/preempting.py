@@ -31,6 +31,7 @@ from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
+from cotenant.model.cluster.pod import Pod
 from cotenant.policy.placement.preemption import Preemption, ineligible
 from cotenant.policy.placement.profiles import PlacementProfile
 
@@ -217,11 +218,15 @@ class Preempting:
         """Whether budgets allow evicting all of these beside those that go: `going`, and victims whose eviction was
         asked for and that are not seen to end yet.
         """
-        asked = (by_uid[uid] for uid in self._nominations.asked if uid in by_uid)
-        beside = {entry.seen.uid: entry.seen.pod for entry in (*going, *asked)}
-        for entry in entries:
-            beside.pop(entry.seen.uid, None)
-        return self._budgets.bears_all([entry.seen.pod for entry in entries], list(beside.values()))
+
+        def beside() -> list[Pod]:
+            asked = (by_uid[uid] for uid in self._nominations.asked if uid in by_uid)
+            found = {entry.seen.uid: entry.seen.pod for entry in (*going, *asked)}
+            for entry in entries:
+                found.pop(entry.seen.uid, None)
+            return list(found.values())
+
+        return self._budgets.bears_all([entry.seen.pod for entry in entries], beside)
 
     def is_going(self, entry: PodInfo) -> bool:
         """Whether a pod is terminating, or a preemptor waits for its end, so it need not be evicted."""

@@ -14,7 +14,7 @@ spread of nominated pods are not counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -93,13 +93,13 @@ class DisruptionBudgets:
         """Whether a budget that covers the pod allows no disruption now."""
         return any(budget.allowed <= 0 and budget.covers(pod) for budget in self._budgets.values())
 
-    def bears_all(self, pods: Sequence[Pod], beside: Sequence[Pod] = ()) -> bool:
-        """Whether all of these may be disrupted at once, beside others that go and that budgets do not count yet."""
-        for budget in self._budgets.values():
-            new = sum(map(budget.covers, pods))
-            if new and new + sum(map(budget.covers, beside)) > budget.allowed:
-                return False
-        return True
+    def bears_all(self, pods: Sequence[Pod], beside: Callable[[], Sequence[Pod]] = tuple) -> bool:
+        """Whether all of these may be disrupted at once, beside others that go and that budgets do not count yet; who
+        those are is asked only where a budget covers any of these.
+        """
+        covering = [budget for budget in self._budgets.values() if any(map(budget.covers, pods))]
+        gone = (*pods, *beside()) if covering else ()
+        return all(sum(map(budget.covers, gone)) <= budget.allowed for budget in covering)
 
     def covering(self, encoder: Encoder, narrowing: Narrowing, pods: Int) -> tuple[Int, Mask, Int]:
         """`Candidates.group`, `covered` and `bears` for these pods."""
