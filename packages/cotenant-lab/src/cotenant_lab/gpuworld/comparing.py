@@ -15,6 +15,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
+from cotenant.model.counted import counted
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.overcommit.peak import PeakSettings
 from cotenant.policy.placement.devices.strategy import DeviceStrategy
@@ -37,7 +38,7 @@ Rule = Callable[[], SharingRule]
 def _plain(config: GpuWorldConfig, name: str) -> dict[str, Rule]:
     def per_card(counts: Iterable[int], alone: bool = False, **more: bool | int) -> dict[str, Rule]:
         return {
-            f"{count} jobs a card": partial(PlainRule, jobs_per_card=count, alone=alone, **more)  # type: ignore[arg-type]
+            f"{counted(count, 'job')} a card": partial(PlainRule, jobs_per_card=count, alone=alone, **more)  # type: ignore[arg-type]
             for count in counts
         }
 
@@ -48,7 +49,7 @@ def _plain(config: GpuWorldConfig, name: str) -> dict[str, Rule]:
             return per_card((1, 2, 3), alone=True)
         case "spot-reserve":
             return {
-                f"{idle} cards idle": partial(PlainRule, jobs_per_card=2, alone=True, reserve=idle)
+                f"{counted(idle, 'card')} idle": partial(PlainRule, jobs_per_card=2, alone=True, reserve=idle)
                 for idle in (1, 2, 3)
             }
         case "mps-blind":
@@ -62,7 +63,10 @@ def _plain(config: GpuWorldConfig, name: str) -> dict[str, Rule]:
             return per_card((1, 2), sliced=True)
         case _:
             usual = usual_pods(config)
-            return {f"{count} jobs a card": partial(FgdRule, jobs_per_card=count, usual=usual) for count in (1, 2, 3)}
+            return {
+                f"{counted(count, 'job')} a card": partial(FgdRule, jobs_per_card=count, usual=usual)
+                for count in (1, 2, 3)
+            }
 
 
 def _ours(
