@@ -14,6 +14,7 @@ from tests.e2e.running import Client, Up, eventually, metric
 pytestmark = pytest.mark.slow
 
 METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -22,16 +23,27 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("loads")
     lasts = "nodeMetricExpirationSeconds: 86400\n"  # what the case says holds for as long as it takes
     (folder / "load.yaml").write_text(f"usageThresholds: {{cpu: 65, memory: 95}}\n{lasts}")
-    with Up(folder / "up", "--nodes", 3, "--ephemeral", "--load-aware", folder / "load.yaml") as running:
+    # The cases say what nodes use. No simulated nodes, whose own measurements would be written over that.
+    with Up(folder / "up", "--nodes", 0, "--ephemeral", "--load-aware", folder / "load.yaml") as running:
         running.ready()
+        for number in range(3):
+            Client(running.kubeconfig).create(NODES, node(f"node-{number}"))
         yield running
+
+
+def node(name: str) -> dict[str, Any]:
+    amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+    # No kubelet renews it, so the last heartbeat is one that never grows old.
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2099-01-01T00:00:00Z"}
+    return {
+        "metadata": {"name": name},
+        "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]},
+    }
 
 
 def tell(api: Client, node: Any, share: float) -> None:
     """Its agent says that so much of its CPU is in use now."""
-    name, cores = node["metadata"]["name"], float(node["status"]["allocatable"]["cpu"].removesuffix("m"))
-    if node["status"]["allocatable"]["cpu"].endswith("m"):
-        cores /= 1000.0
+    name, cores = node["metadata"]["name"], float(node["status"]["allocatable"]["cpu"])
     status = {
         "updateTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "nodeMetric": {"nodeUsage": {"resources": {"cpu": f"{cores * share:.3f}", "memory": "1Gi"}}},
@@ -54,9 +66,7 @@ def condition(pod: Any) -> Any:
 
 def test_a_hot_node_is_skipped_and_a_pending_pod_is_placed_once_a_node_has_cooled_down(up: Up) -> None:
     api = Client(up.kubeconfig)
-    nodes = eventually(
-        "the nodes are registered", lambda: found if len(found := api.items("/api/v1/nodes")) == 3 else []
-    )
+    nodes = eventually("the nodes are registered", lambda: found if len(found := api.items(NODES)) == 3 else [])
     for node, share in zip(nodes, (0.9, 0.2, 0.9), strict=True):
         tell(api, node, share)
     eventually(
