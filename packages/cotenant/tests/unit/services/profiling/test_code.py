@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.cli.cluster.profile_code_showing import show_code
+from cotenant.cli.ask.profile_code_showing import show_code
 from cotenant.drivers.stacks.programs import Language, RunningProgram
 from cotenant.drivers.stacks.py_spy import py_spy_path
 from cotenant.drivers.stacks.sampling import SampledStacks

@@ -62,7 +62,7 @@ def assess(
     _check(request, html, risk_percent)
     asked = _what_ifs(what_if, seeds)
     check_access(request.kubeconfig, request.context)
-    from cotenant.cli.cluster import assess_showing
+    from cotenant.cli.assess import assess_showing
 
     return assess_showing.assess(request, html, prices, risk_percent / 100, asked, json)
 
@@ -86,7 +86,7 @@ def dump(
     check(request)
     check_output("OUT", out)
     check_access(request.kubeconfig, request.context)
-    from cotenant.cli.cluster import assess_showing
+    from cotenant.cli.assess import assess_showing
 
     return assess_showing.dump(request, out, anonymise)
 
@@ -110,7 +110,7 @@ def report(
     """
     _check(ReadArguments(), html, risk_percent)
     asked = _what_ifs(what_if, seeds)
-    from cotenant.cli.cluster import assess_showing
+    from cotenant.cli.assess import assess_showing
 
     return assess_showing.report(files, workload_kinds, html, prices, risk_percent / 100, asked, quiet, json)
 

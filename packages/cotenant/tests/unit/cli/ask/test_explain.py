@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from tests.fakes.cluster.questions import carry_out, cluster, node, pod
 
-from cotenant.cli.cluster import explain_showing
+from cotenant.cli.ask import explain_showing
 from cotenant.cli.main import main
 from cotenant.engine.cluster import Cluster
 from cotenant.model.decisions.answers import Concern, PodAnswer, WhatIf

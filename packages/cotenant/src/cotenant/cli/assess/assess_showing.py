@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from cotenant import __version__
-from cotenant.cli.cluster.assess_tables import show
+from cotenant.cli.assess.assess_tables import show
 from cotenant.drivers.kube.snapshot.archive import write_archive
 from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot
 from cotenant.model.assess.history import ClusterHistory

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cotenant.cli.cluster.receipts_showing import changed, show
+from cotenant.cli.ask.receipts_showing import changed, show
 from cotenant.model.groups.migration import JobCondition, JobPhase, JobStep, MigrationJob, MoveNote, PodRef
 from cotenant.model.sizes.container import ContainerSize
 from cotenant.model.sizes.right_sizing import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from cotenant.cli.cluster.profile_code_showing import show_code, show_slow
+from cotenant.cli.ask.profile_code_showing import show_code, show_slow
 from cotenant.cli.traces.asking import client
 from cotenant.drivers.stacks.pstats import read_pstats
 from cotenant.engine.profiling.slow_frames import RequestSpan

@@ -7,7 +7,7 @@ from math import nan
 import msgspec
 import pytest
 
-from cotenant.cli.cluster import explain_shadow
+from cotenant.cli.ask import explain_shadow
 from cotenant.model.decisions.shadow import (
     CountedPods,
     Difference,

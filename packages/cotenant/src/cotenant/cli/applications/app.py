@@ -103,7 +103,7 @@ _CHART, _WAITING, _FAILING, _CLUSTER = ChartOptions(), WaitOptions(), Failing(),
 
 
 def _how(waiting: WaitOptions, failing: Failing = _FAILING) -> How:
-    from cotenant.cli.cluster import app_running
+    from cotenant.cli.applications import app_running
 
     return app_running.how(waiting.timeout_s, waiting.wait, failing.rollback_on_failure, failing.adopt)
 
@@ -124,7 +124,7 @@ def install(
 
     Exit status: 0 ready, 1 not ready or refused, with the objects and why, 2 bad input.
     """
-    from cotenant.cli.cluster import app_running
+    from cotenant.cli.applications import app_running
 
     return app_running.install(
         cluster.where(), name, source, chart.helm_options(), _how(waiting, failing), chart.class_, create_namespace
@@ -146,7 +146,7 @@ def upgrade(
 
     Exit status: as of install.
     """
-    from cotenant.cli.cluster import app_running
+    from cotenant.cli.applications import app_running
 
     return app_running.upgrade(
         cluster.where(), name, source, chart.helm_options(), _how(waiting, failing), chart.class_
@@ -166,7 +166,7 @@ def rollback(
 
     Exit status: as of install.
     """
-    from cotenant.cli.cluster import app_running
+    from cotenant.cli.applications import app_running
 
     return app_running.roll_back(cluster.where(), name, to, _how(waiting))
 
@@ -186,7 +186,7 @@ def uninstall(
 
     Exit status: as of install.
     """
-    from cotenant.cli.cluster import app_running
+    from cotenant.cli.applications import app_running
 
     return app_running.uninstall(cluster.where(), name, _how(waiting), data)
 
@@ -203,7 +203,7 @@ def stop(
 
     Exit status: 0 stopped, 1 pods still run, 2 bad input.
     """
-    from cotenant.cli.cluster import app_running
+    from cotenant.cli.applications import app_running
 
     return app_running.stop(cluster.where(), name, _how(waiting))
 
@@ -220,7 +220,7 @@ def start(
 
     Exit status: as of install.
     """
-    from cotenant.cli.cluster import app_running
+    from cotenant.cli.applications import app_running
 
     return app_running.start(cluster.where(), name, _how(waiting))
 
@@ -238,7 +238,7 @@ def list_(
 
     Exit status: 0 printed, 1 the server refuses, 2 bad input.
     """
-    from cotenant.cli.cluster import app_running
+    from cotenant.cli.applications import app_running
 
     return app_running.every(cluster.where(), everywhere, json)
 
@@ -256,6 +256,6 @@ def show(
 
     Exit status: 0 printed, 1 the server refuses, 2 bad input.
     """
-    from cotenant.cli.cluster import app_running
+    from cotenant.cli.applications import app_running
 
     return app_running.show(cluster.where(), name, prices, json)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.fakes.seal_keys import keys
 
-from cotenant.cli.cluster.explain_node import lines
+from cotenant.cli.ask.explain_node import lines
 from cotenant.drivers.kube.client.errors import Forbidden
 from cotenant.drivers.kube.kinds.custom.cpu_report import CPU_REPORTS
 from cotenant.drivers.kube.kinds.custom.device import DEVICES

@@ -36,7 +36,7 @@ def list_(
     json: Json = False,
 ) -> int:
     """Every WorkloadProfile: overall sensitivity, pressure and tolerance, and how many axes are known."""
-    from cotenant.cli.cluster import profile_showing
+    from cotenant.cli.ask import profile_showing
     from cotenant.services.profiling.cluster import ProfileClient
 
     return profile_showing.profiles(ProfileClient(kubeconfig, context).all(namespace), json)
@@ -54,7 +54,7 @@ def show(
     json: Json = False,
 ) -> int:
     """One profile by axis, with reasons for what is not known; or two, and what each suffers from the other."""
-    from cotenant.cli.cluster import profile_showing
+    from cotenant.cli.ask import profile_showing
     from cotenant.services.profiling.cluster import ProfileClient
 
     client = ProfileClient(kubeconfig, context)
@@ -106,7 +106,7 @@ def run(
     Needs root and cgroups. The replica suffers meanwhile, within the limit of --abort-factor or --abort-ratio. All
     loads are removed at the end, also after kill -9. Exit status: 0 measured, 1 aborted, 2 not possible here.
     """
-    from cotenant.cli.cluster import profile_running
+    from cotenant.cli.ask import profile_running
 
     request = profile_running.RunRequest(
         profile=profile,
@@ -176,7 +176,7 @@ def recommend(
         check_access(request.kubeconfig, request.context)
     elif request.prometheus or request.watch:
         raise InvalidInput("--file", str(file), "no --prometheus or --watch beside it: one source of use")
-    from cotenant.cli.cluster import recommend_showing
+    from cotenant.cli.ask import recommend_showing
     from cotenant.services.sizes.recommending import SizeQuery
 
     wanted = SizeQuery(workload, risk_percent / 100, min_hours * 3600)
@@ -215,7 +215,7 @@ def code(
     from cotenant.services.profiling.code import check_sampling
 
     check_sampling(seconds, rate)  # before what joins stacks and spans is loaded
-    from cotenant.cli.cluster.profile_code_running import code as run_code
+    from cotenant.cli.ask.profile_code_running import code as run_code
     from cotenant.services.profiling.output import Output
 
     return run_code(target, seconds, rate, Output(out, otlp), idle, sent, slow, rows, json)
@@ -239,7 +239,7 @@ def perf(
     import os
     import sys
 
-    from cotenant.cli.cluster.profile_perf_showing import show_command
+    from cotenant.cli.ask.profile_perf_showing import show_command
     from cotenant.model.errors import CotenantError, InvalidInput
     from cotenant.services.profiling.command import labels_of, measured, send
 

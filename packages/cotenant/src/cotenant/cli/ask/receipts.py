@@ -30,7 +30,7 @@ def receipts(
     json: Json = False,
 ) -> int:
     """List RightSizings with what stands, and the receipts of their changes and of moves, the newest first."""
-    from cotenant.cli.cluster import receipts_showing
+    from cotenant.cli.ask import receipts_showing
     from cotenant.services.autonomy.moves import MoveReceipts
     from cotenant.services.sizes.receipts import SizingClient
 

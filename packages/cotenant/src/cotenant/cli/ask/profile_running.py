@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 
-from cotenant.cli.cluster import profile_showing
+from cotenant.cli.ask import profile_showing
 from cotenant.cli.interrupted import Interrupted
 from cotenant.drivers.kube.kinds.custom.workload_profile import USUAL_KIND
 from cotenant.model.cluster.workload_profile import ProfileAxis, WorkloadProfile, WorkloadRef

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cotenant.cli.cluster.what_if_tables import show_emptying, show_sizes, show_what_ifs
+from cotenant.cli.assess.what_if_tables import show_emptying, show_sizes, show_what_ifs
 from cotenant.cli.tables import print_folded, print_line, print_words
 from cotenant.model.assess.report import AssessmentReport, WorkloadUse
 from cotenant.services.assess import words

@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from cotenant.cli.cluster import profile_showing
+from cotenant.cli.ask import profile_showing
 from cotenant.cli.main import main
 from cotenant.model.cluster.workload_profile import (
     AxisReading,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from cotenant.cli.cluster.app import WaitOptions
+from cotenant.cli.applications.app import WaitOptions
 from cotenant.cli.options import Json
 from cotenant.services.options import Context, Kubeconfig
 
@@ -26,7 +26,7 @@ app = App(
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
-class Machines:
+class MachineOptions:
     """Where the machines are."""
 
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"], help="Default: the kubeconfig's.")] = ""
@@ -41,7 +41,7 @@ class Machines:
         return MachineLocation(self.kubeconfig, self.context, self.namespace, self.cloud)
 
 
-_MACHINES, _WAITING = Machines(), WaitOptions()
+_MACHINES, _WAITING = MachineOptions(), WaitOptions()
 
 
 @app.command(name="list")
@@ -50,70 +50,70 @@ def list_(
     all_: Annotated[
         bool, Parameter(name=["--all", "-A"], negative=(), help="Of all namespaces, or with --cloud all projects.")
     ] = False,
-    machines: Machines = _MACHINES,
+    machines: MachineOptions = _MACHINES,
     json: Json = False,
 ) -> int:
     """All machines with state, node, size and class."""
-    from cotenant.cli.cluster import vm_running
+    from cotenant.cli.applications import vm_running
 
     return vm_running.every(machines.where(), all_, json)
 
 
 @app.command
-def show(name: str, /, *, machines: Machines = _MACHINES, json: Json = False) -> int:
+def show(name: str, /, *, machines: MachineOptions = _MACHINES, json: Json = False) -> int:
     """One machine: its state and why, its node and pod, what has not taken hold."""
-    from cotenant.cli.cluster import vm_running
+    from cotenant.cli.applications import vm_running
 
     return vm_running.show(machines.where(), name, json)
 
 
 @app.command
-def start(name: str, /, *, waiting: WaitOptions = _WAITING, machines: Machines = _MACHINES) -> int:
+def start(name: str, /, *, waiting: WaitOptions = _WAITING, machines: MachineOptions = _MACHINES) -> int:
     """Start a machine that is stopped.
 
     Exit status, here and below: 0 it came about, 1 it did not, with the reason, 2 bad input.
     """
-    from cotenant.cli.cluster import vm_running
+    from cotenant.cli.applications import vm_running
 
     return vm_running.change(machines.where(), "start", name, waiting.wait, waiting.timeout_s)
 
 
 @app.command
-def stop(name: str, /, *, waiting: WaitOptions = _WAITING, machines: Machines = _MACHINES) -> int:
+def stop(name: str, /, *, waiting: WaitOptions = _WAITING, machines: MachineOptions = _MACHINES) -> int:
     """Stop a machine."""
-    from cotenant.cli.cluster import vm_running
+    from cotenant.cli.applications import vm_running
 
     return vm_running.change(machines.where(), "stop", name, waiting.wait, waiting.timeout_s)
 
 
 @app.command
-def restart(name: str, /, *, waiting: WaitOptions = _WAITING, machines: Machines = _MACHINES) -> int:
+def restart(name: str, /, *, waiting: WaitOptions = _WAITING, machines: MachineOptions = _MACHINES) -> int:
     """Stop it and start it again; changes that wait for a start take hold."""
-    from cotenant.cli.cluster import vm_running
+    from cotenant.cli.applications import vm_running
 
     return vm_running.change(machines.where(), "restart", name, waiting.wait, waiting.timeout_s)
 
 
 @app.command
-def pause(name: str, /, *, waiting: WaitOptions = _WAITING, machines: Machines = _MACHINES) -> int:
+def pause(name: str, /, *, waiting: WaitOptions = _WAITING, machines: MachineOptions = _MACHINES) -> int:
     """Freeze its vCPUs; it keeps its memory and its node."""
-    from cotenant.cli.cluster import vm_running
+    from cotenant.cli.applications import vm_running
 
     return vm_running.change(machines.where(), "pause", name, waiting.wait, waiting.timeout_s)
 
 
 @app.command
-def unpause(name: str, /, *, waiting: WaitOptions = _WAITING, machines: Machines = _MACHINES) -> int:
+def unpause(name: str, /, *, waiting: WaitOptions = _WAITING, machines: MachineOptions = _MACHINES) -> int:
     """Let it go on."""
-    from cotenant.cli.cluster import vm_running
+    from cotenant.cli.applications import vm_running
 
     return vm_running.change(machines.where(), "unpause", name, waiting.wait, waiting.timeout_s)
 
 
 @app.command
-def migrate(name: str, /, *, waiting: WaitOptions = _WAITING, machines: Machines = _MACHINES) -> int:
+def migrate(name: str, /, *, waiting: WaitOptions = _WAITING, machines: MachineOptions = _MACHINES) -> int:
     """Move it to another node while it runs."""
-    from cotenant.cli.cluster import vm_running
+    from cotenant.cli.applications import vm_running
 
     return vm_running.change(machines.where(), "migrate", name, waiting.wait, waiting.timeout_s)
 
@@ -127,10 +127,10 @@ def resize(
     vcpus: Annotated[int, Parameter(help="vCPUs of a KubeVirt machine without an instance type.")] = 0,
     memory: Annotated[str, Parameter(help="Its memory, such as 4Gi.")] = "",
     waiting: WaitOptions = _WAITING,
-    machines: Machines = _MACHINES,
+    machines: MachineOptions = _MACHINES,
 ) -> int:
     """Give it another size, and say when that takes hold."""
-    from cotenant.cli.cluster import vm_running
+    from cotenant.cli.applications import vm_running
 
     return vm_running.resize(machines.where(), name, flavor, vcpus, memory, waiting.wait, waiting.timeout_s)
 
@@ -141,9 +141,9 @@ def class_(
     class_name: Annotated[str, Parameter(name="CLASS", help="prod, mid, batch, free, or none.")],
     /,
     *,
-    machines: Machines = _MACHINES,
+    machines: MachineOptions = _MACHINES,
 ) -> int:
     """Give it a class: KubeVirt's launcher pods by a profile, OpenStack's servers in their metadata."""
-    from cotenant.cli.cluster import vm_running
+    from cotenant.cli.applications import vm_running
 
     return vm_running.set_class(machines.where(), name, class_name)

@@ -65,7 +65,7 @@ def pod(
 
     Exit status: 0 answered, 1 no scheduler, or the pod is not known, 2 bad input.
     """
-    from cotenant.cli.cluster import explain_showing
+    from cotenant.cli.ask import explain_showing
 
     return explain_showing.pod(name, what_if, scheduler, token_file, kubeconfig, context, json)
 
@@ -80,7 +80,7 @@ def quota(
     json: Json = False,
 ) -> int:
     """What a quota may use now, and the terms of that value."""
-    from cotenant.cli.cluster import explain_showing
+    from cotenant.cli.ask import explain_showing
 
     return explain_showing.quota(name, scheduler, token_file, json)
 
@@ -95,7 +95,7 @@ def gang(
     json: Json = False,
 ) -> int:
     """The state of a gang: its members, its minimum, and what it waits for."""
-    from cotenant.cli.cluster import explain_showing
+    from cotenant.cli.ask import explain_showing
 
     return explain_showing.gang(name, scheduler, token_file, json)
 
@@ -113,7 +113,7 @@ def shadow(
 
     Exit status: 0 answered, 1 nothing answers, or what answers is no shadow, 2 bad input.
     """
-    from cotenant.cli.cluster import explain_shadow
+    from cotenant.cli.ask import explain_shadow
 
     if not 0 <= last <= 256:
         raise InvalidInput("--last", last, "0 to 256")
@@ -137,7 +137,7 @@ def node(
 
     Exit status: 0 answered, 1 no answer or no such node, 2 bad input.
     """
-    from cotenant.cli.cluster import explain_node
+    from cotenant.cli.ask import explain_node
 
     return explain_node.node(name, kubeconfig, context, config_namespace, config_name, seal_certificate, json)
 
@@ -171,7 +171,7 @@ def service(
 
     Exit status: 0 answered, 1 nothing answers, or no incident of the service is known, 2 bad input.
     """
-    from cotenant.cli.cluster import explain_service
+    from cotenant.cli.ask import explain_service
 
     if not traces and not agent:
         from cotenant.cli.local_directory import default_directory
