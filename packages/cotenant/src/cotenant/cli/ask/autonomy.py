@@ -44,7 +44,9 @@ def thaw(*, kubeconfig: Kubeconfig = None, context: Context = "") -> int:
 
 
 def autonomy(*, kubeconfig: Kubeconfig = None, context: Context = "", json: Json = False) -> int:
-    """How far the movers may go, when, what is frozen, and what sizes and moves have earned, by namespace."""
+    """How far the movers may go, when, what is frozen, and what sizes and moves have earned by namespace,
+    and lending by pool.
+    """
     from cotenant.cli.ask import autonomy_showing
     from cotenant.services.autonomy.freezing import AutonomyClient
     from cotenant.services.autonomy.standing import earned_by_namespace

@@ -30,7 +30,12 @@ def show(objects: Sequence[Autonomy], earned: Mapping[Action, Mapping[str, Earne
         found_by = {action: {name: _fields(one) for name, one in found.items()} for action, found in earned.items()}
         print(
             msgspec.json.encode(
-                {"objects": rows, "earned": found_by[Action.SIZES], "earnedMoves": found_by[Action.MOVES]}
+                {
+                    "objects": rows,
+                    "earned": found_by[Action.SIZES],
+                    "earnedMoves": found_by[Action.MOVES],
+                    "earnedLending": found_by[Action.LENDING],
+                }
             ).decode()
         )
         return 0

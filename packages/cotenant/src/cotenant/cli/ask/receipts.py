@@ -1,5 +1,5 @@
-"""`cotenant receipts`: what was suggested and done to sizes and by moves, by whose leave, and what came of it; approve
-and undo.
+"""`cotenant receipts`: what was suggested and done to sizes, by moves and by lending, by whose leave, and what came of
+it; approve and undo.
 
 Only signatures and help texts are here; what a command does is imported when it runs, so that `--help` stays fast.
 """
@@ -15,10 +15,14 @@ from cotenant.services.options import Context, Kubeconfig
 
 app = App(
     name="receipts",
-    help="What was suggested and done to sizes of containers and by moves of pods, by whose leave, what came of it.",
+    help="What was suggested and done to sizes, by moves and by lending, by whose leave, what came of it.",
     help_format="plaintext",
 )
-Sizing = Annotated[str, Parameter(help="NAMESPACE/NAME of a RightSizing, or the name of a move (a PodMigrationJob).")]
+Sizing = Annotated[
+    str,
+    Parameter(help="NAMESPACE/NAME of a RightSizing, name of a move (a PodMigrationJob), or a pool with --lending."),
+]
+Lending = Annotated[bool, Parameter(help="NAME is a pool that lends: `cluster`, or one of the nodeConfigs.")]
 
 
 @app.default
@@ -29,13 +33,15 @@ def receipts(
     context: Context = "",
     json: Json = False,
 ) -> int:
-    """List RightSizings with what stands, and the receipts of their changes and of moves, the newest first."""
+    """List RightSizings and pools that lend with what stands, and the receipts of all and of moves, newest first."""
     from cotenant.cli.ask import receipts_showing
+    from cotenant.services.autonomy.lending import LendingReceipts
     from cotenant.services.autonomy.moves import MoveReceipts
     from cotenant.services.sizes.receipts import SizingClient
 
     moves = MoveReceipts(kubeconfig, context).all(namespace)
-    return receipts_showing.show(SizingClient(kubeconfig, context).all(namespace), moves, json)
+    lending = () if namespace else LendingReceipts(kubeconfig, context).all()
+    return receipts_showing.show(SizingClient(kubeconfig, context).all(namespace), moves, lending, json)
 
 
 @app.command
@@ -44,6 +50,7 @@ def approve(
     suggestion: Annotated[str, Parameter(name="ID", help="Of the suggestion. Default: the one that stands.")] = "",
     /,
     *,
+    lending: Lending = False,
     by: Annotated[str, Parameter(help="Who allows it, for the receipt. Default: this user.")] = "",
     kubeconfig: Kubeconfig = None,
     context: Context = "",
@@ -51,9 +58,14 @@ def approve(
     """Allow what is suggested to be carried out (mode approve, or earned)."""
     from getpass import getuser
 
+    from cotenant.services.autonomy.lending import LendingReceipts
     from cotenant.services.autonomy.moves import MoveReceipts
     from cotenant.services.sizes.receipts import SizingClient
 
+    if lending:
+        approved = LendingReceipts(kubeconfig, context).approve(sizing, suggestion, by or getuser())
+        print(f"pool {sizing}: {approved} is approved")
+        return 0
     if "/" not in sizing:
         MoveReceipts(kubeconfig, context).approve(sizing, by or getuser())
         print(f"{sizing} is approved")
@@ -67,18 +79,24 @@ def approve(
 @app.command
 def undo(
     sizing: Sizing,
-    change: Annotated[str, Parameter(name="ID", help="Of the receipt.")] = "",
+    change: Annotated[str, Parameter(name="ID", help="Of the receipt. Default with --lending: today.")] = "",
     /,
     *,
+    lending: Lending = False,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
 ) -> int:
-    """Take the last change back: every pod gets the size that it had. A move has no undo: that would be another move,
-    and the scheduler places pods.
+    """Take the last change back: every pod gets the size that it had, and a pool lends nothing until that is approved
+    anew. A move has no undo: that would be another move, and the scheduler places pods.
     """
     from cotenant.model.errors import InvalidInput
+    from cotenant.services.autonomy.lending import LendingReceipts
     from cotenant.services.sizes.receipts import SizingClient
 
+    if lending:
+        day = LendingReceipts(kubeconfig, context).undo(sizing, change)
+        print(f"pool {sizing}: {day} is taken back; nothing is lent there until it is approved")
+        return 0
     if "/" not in sizing:
         hint = "a move has no undo: to bring the pod back is another eviction, and the scheduler says where it goes"
         raise InvalidInput("NAMESPACE/NAME", sizing, "a RightSizing", hint)

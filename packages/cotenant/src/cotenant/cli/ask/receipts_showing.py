@@ -1,4 +1,4 @@
-"""Prints RightSizings, moves and their receipts, as tables or as one JSON document."""
+"""Prints RightSizings, moves, pools that lend and their receipts, as tables or as one JSON document."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cotenant.cli.tables import print_folded, print_words
+from cotenant.model.autonomy.pool_lending import LendingDay, LendingSuggestion, PoolLending
 from cotenant.model.counted import counted
 from cotenant.model.groups.migration import JobPhase, JobStep, MigrationJob
 from cotenant.model.quantities import format_bytes, format_milli
@@ -41,10 +42,28 @@ class _MoveRow(msgspec.Struct, rename="camel"):
     undo: str
 
 
-def show(sizings: Sequence[RightSizing], moves: Sequence[MigrationJob], as_json: bool) -> int:
+class _PoolRow(msgspec.Struct, rename="camel"):
+    """One pool that lends, for `--json`."""
+
+    pool: str
+    mode: str
+    rung: str
+    state: str
+    message: str
+    suggestion: object
+    receipts: object
+
+
+def show(
+    sizings: Sequence[RightSizing], moves: Sequence[MigrationJob], lending: Sequence[PoolLending], as_json: bool
+) -> int:
     """Print; returns the exit status."""
     if as_json:
-        rows = [*(_row(sizing) for sizing in sizings), *(_move_row(job) for job in moves)]
+        rows = [
+            *(_row(sizing) for sizing in sizings),
+            *(_move_row(job) for job in moves),
+            *(_pool_row(pool) for pool in lending),
+        ]
         print(msgspec.json.encode(rows).decode())
         return 0
     if sizings:
@@ -63,7 +82,62 @@ def show(sizings: Sequence[RightSizing], moves: Sequence[MigrationJob], as_json:
             if row.result:
                 print_folded(f"{row.move}: {row.result}")
         print_folded("a move has no undo: to bring a pod back is another eviction")
+    if lending:
+        print()
+        _show_lending(lending)
     return 0
+
+
+def _show_lending(pools: Sequence[PoolLending]) -> None:
+    print_words(
+        ("pool", "lendMode", "rung", "state", "offers", "id"),
+        [
+            (
+                pool.name,
+                pool.status.mode or "-",
+                pool.status.rung or "-",
+                pool.status.state or "not seen",
+                _offered(pool.status.suggestion),
+                pool.status.suggestion.id if pool.status.suggestion else "-",
+            )
+            for pool in pools
+        ],
+    )
+    for pool in pools:
+        if pool.status.message:
+            print_folded(f"{pool.name}: {pool.status.message}")
+        if pool.status.suggestion is not None:
+            print_folded(f"{pool.status.suggestion.id}: {pool.status.suggestion.rules}")
+    rows = [
+        (receipt.id, pool.name, receipt.outcome.value, _mean(receipt.day), receipt.why, receipt.allowed_by or "-")
+        for pool in pools
+        for receipt in pool.status.receipts
+    ]
+    if rows:
+        print()
+        print_words(("day", "pool", "outcome", "offered", "because", "allowed by"), sorted(rows, reverse=True))
+
+
+def _offered(suggestion: LendingSuggestion | None) -> str:
+    if suggestion is None:
+        return "-"
+    nodes = counted(suggestion.nodes, "node")
+    return f"{format_milli(suggestion.cpu_m)} CPU, {format_bytes(suggestion.memory_mib << 20)} on {nodes}"
+
+
+def _mean(day: LendingDay) -> str:
+    """What a node offered in the mean, and whether it stood there."""
+    if not day.hours:
+        return "-"
+    cpu, memory = format_milli(day.cpu_m_hours // day.hours), format_bytes((day.memory_mib_hours // day.hours) << 20)
+    return f"{cpu} CPU, {memory} a node{'' if day.lent else ', not lent'}"
+
+
+def _pool_row(pool: PoolLending) -> _PoolRow:
+    status = pool.status
+    return _PoolRow(
+        pool.name, status.mode, status.rung, status.state, status.message, status.suggestion, status.receipts
+    )
 
 
 def _show_sizings(sizings: Sequence[RightSizing]) -> None:

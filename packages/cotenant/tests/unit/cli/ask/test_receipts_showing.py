@@ -5,6 +5,14 @@ import json
 import pytest
 
 from cotenant.cli.ask.receipts_showing import changed, show
+from cotenant.model.autonomy.pool_lending import (
+    LendingDay,
+    LendingOutcome,
+    LendingReceipt,
+    LendingStatus,
+    LendingSuggestion,
+    PoolLending,
+)
 from cotenant.model.groups.migration import JobCondition, JobPhase, JobStep, MigrationJob, MoveNote, PodRef
 from cotenant.model.sizes.container import ContainerSize
 from cotenant.model.sizes.right_sizing import (
@@ -32,7 +40,7 @@ SIZING = RightSizing("shop/cart", "u", 1, "Deployment", "cart", SizingMode.APPRO
 
 
 def test_what_stands_and_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:
-    assert show([SIZING], [], False) == 0
+    assert show([SIZING], [], [], False) == 0
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 100
     assert "cpu 3->1150m, memory limit 4Gi->3Gi" in " ".join(said.split())
@@ -42,13 +50,13 @@ def test_what_stands_and_what_was_done(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
-    assert show([SIZING], [], True) == 0
+    assert show([SIZING], [], [], True) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["sizing"], row["mode"], row["receipts"][0]["outcome"]) == ("shop/cart", "approve", "undone")
 
 
 def test_nothing_is_said_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    assert show([], [], False) == 0
+    assert show([], [], [], False) == 0
     assert capsys.readouterr().out == "no RightSizings\n"
     assert changed(A, A) == "nothing"
     assert changed(ContainerSize(), ContainerSize(100)) == "cpu -->100m"
@@ -71,16 +79,44 @@ def test_moves_have_receipts_too_without_an_undo(capsys: pytest.CaptureFixture[s
         phase=JobPhase.SUCCEEDED,
         conditions=helped,
     )
-    assert show([], [waits, ended], False) == 0
+    assert show([], [waits, ended], [], False) == 0
     said = capsys.readouterr().out
     assert "waits: too hot; allowed by nobody yet" in said
     assert "ended: hot; allowed by ada" in said
     assert "ended: ServiceObjective shop/fast burns" in said
     assert "no undo" in said
-    assert show([SIZING], [waits, ended], True) == 0
+    assert show([SIZING], [waits, ended], [], True) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row.get("move", row.get("sizing")) for row in rows] == ["shop/cart", "waits", "ended"]
     assert [(row["state"], row["before"], row["after"], row["undo"]) for row in rows[1:]] == [
         ("suggested", "old", "new", "none"),
         ("did not help", "old", "new", "none"),
     ]
+
+
+def test_pools_that_lend_are_shown_with_their_days(capsys: pytest.CaptureFixture[str]) -> None:
+    day = LendingDay(20_785, 48, 1, 48, 48 * 40_000, 48 * 65_536)
+    status = LendingStatus(
+        "lent",
+        "lendMode earned: begins at suggest",
+        "earned",
+        "act",
+        LendingSuggestion("0a1b2c3d-1", "cpu by peak at 1 % risk", 2, 80_000, 131_072),
+        (
+            LendingReceipt("2026-11-28", LendingOutcome.HELD, day, "act", "ada", "1 of 48 node-hours exceeded"),
+            LendingReceipt("2026-11-27", LendingOutcome.OBJECTIVE, LendingDay(20_784), "act", "ada", "web burns"),
+        ),
+    )
+    pools = [PoolLending("cluster", status=status), PoolLending("big")]
+    assert show([], [], pools, False) == 0
+    said = capsys.readouterr().out
+    words = " ".join(said.split())
+    assert "cluster earned act lent 80 CPU, 128Gi on 2 nodes 0a1b2c3d-1" in words
+    assert "big - - not seen" in words
+    assert "0a1b2c3d-1: cpu by peak at 1 % risk" in said
+    assert "2026-11-28 cluster held 40 CPU, 64Gi a node 1 of 48 node-hours exceeded ada" in words
+    assert said.index("2026-11-28") < said.index("2026-11-27")
+    assert show([], [], pools, True) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["pool"], first["rung"], first["receipts"][0]["outcome"]) == ("cluster", "act", "held")
+    assert second["suggestion"] is None
