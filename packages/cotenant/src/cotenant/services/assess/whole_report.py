@@ -41,10 +41,14 @@ def assess(
     risk: float,
     stage: Stage = lambda words: None,
     prices: PriceTable | None = None,
+    copy: ClusterCopy | None = None,
 ) -> AssessmentReport:
-    """Everything that is said of a cluster. Raises `CotenantError`."""
-    stage("building the engine")
-    copy = copied(snapshot)
+    """Everything that is said of a cluster. `copy`: its engine, where it is built already; it is as before afterwards.
+    Raises `CotenantError`.
+    """
+    if copy is None:
+        stage("building the engine")
+        copy = copied(snapshot)
     nodes, pods = columns.node_columns(copy), columns.pod_columns(copy)
     use = _use(history, copy, pods)
     if history is not None:
