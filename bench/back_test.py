@@ -20,7 +20,8 @@ above 5 % there says that a machine's days are too unlike for any reserve of one
 amount for a day, as a workload's size (`cotenant.policy.assess.sizes`), decided every twelve hours, with the rivals'
 settings chosen by that. `HeldMaximum`: one amount for 24 h of all machines, as `cotenant assess` states it, decided
 every twelve hours, with its error, and how often its range (`cotenant.policy.assess.lent_range`) had what would have
-met the risk exactly; `not stated`: where the range says too little.
+met the risk exactly; `not stated`: where the range says too little. The second table is of consolidation
+(`bench.back_test_emptying`).
 """
 
 from __future__ import annotations
@@ -33,15 +34,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bench.back_test_emptying import CELL_NODES, CELL_PODS, MACHINE_PODS, VM_HOSTS, alike, emptying_rows, machines
 from bench.lending import TRACES, is_reported
 from bench.lending import machines as machines_of_lending
 from bench.machine import show
-from cotenant.model.arrays import Float
+from cotenant.model.arrays import Float, Int
 from cotenant.model.assess.history import Float32
 from cotenant.policy.assess.back_test import BackTest, back_test, origins_of, outcome, score, verdict_of
 from cotenant.policy.assess.day_profile import DayProfile, DayProfileSettings
 from cotenant.policy.assess.lent_range import COVERAGE_PERCENT, lent_range
 from cotenant.policy.assess.predictor import OneByOne, Past, Predictor, flat
+from cotenant.policy.assess.recorded_pods import RecordedPods
 from cotenant.policy.assess.rivals import BorgPeak, LastDayPeak, NSigma, VpaHistogram
 from cotenant.policy.assess.rows import quantiles
 from cotenant.policy.assess.size_blend import SizeBlend
@@ -159,14 +162,20 @@ def google2019() -> Halves:
     return Halves(past(share[:, : 10 * DAY]), past(share), 0.5, "one cell, days 1-10 tuned, 11-20 reported")
 
 
-def azure_hosts() -> tuple[Float, int, int]:
-    """The share of each host's cores that is allocated in each step; VMs that fitted nowhere; VMs."""
+def azure_machines() -> tuple[Float, Float, Float]:
+    """When each virtual machine came and left, in hours, and its cores."""
     path = table_file(TRACES / "azure-vm", "azure_vms")
     if path is None:
         raise SystemExit("no table of azure-vm in COTENANT_TRACES")
     table = read_table("azure-vm", "vms", path)[0]
     arrivals, lasts = table["arrival_hours"].to_numpy(), table["duration_hours"].to_numpy()
-    return *_allocated(arrivals, arrivals + lasts, table["cpus"].to_numpy()), len(lasts)
+    return arrivals, arrivals + lasts, table["cpus"].to_numpy()
+
+
+def azure_hosts() -> tuple[Float, int, int]:
+    """The share of each host's cores that is allocated in each step; VMs that fitted nowhere; VMs."""
+    arrivals, departures, cpus = azure_machines()
+    return *_allocated(arrivals, departures, cpus), len(cpus)
 
 
 def azure_vm() -> Halves:
@@ -179,28 +188,60 @@ def azure_vm() -> Halves:
     return Halves(past(halves[0]), past(halves[1]), 1 / 3, note)
 
 
+def placed(arrival_h: Float, departure_h: Float, cpus: Float, hosts: int) -> Int:
+    """The host of each machine, the emptiest when it came; -1 = none had room."""
+    free = [float(CORES)] * hosts
+    leaving: list[tuple[float, int, float]] = []
+    on = np.full(len(cpus), -1)
+    for at, (hour, until, cores) in enumerate(
+        zip(arrival_h.tolist(), departure_h.tolist(), cpus.tolist(), strict=True)
+    ):
+        gone = [entry for entry in leaving if entry[0] <= hour]
+        leaving = [entry for entry in leaving if entry[0] > hour]
+        for _, host, held in gone:
+            free[host] += held
+        host = max(range(hosts), key=free.__getitem__)
+        if free[host] < cores:
+            continue
+        free[host] -= cores
+        leaving.append((until, host, cores))
+        on[at] = host
+    return on
+
+
 def _allocated(arrival_h: Float, departure_h: Float, cpus: Float) -> tuple[Float, int]:
     """Mean share of each host's cores that is allocated in each step, and how many found no host."""
     steps = int(arrival_h.max() * 3600 / STEP_S)
     change = np.zeros((HOSTS, steps + 1))
-    free = [float(CORES)] * HOSTS
-    leaving: list[tuple[float, int, float]] = []
-    refused = 0
-    for at, until, cores in zip(arrival_h.tolist(), departure_h.tolist(), cpus.tolist(), strict=True):
-        gone = [entry for entry in leaving if entry[0] <= at]
-        leaving = [entry for entry in leaving if entry[0] > at]
-        for _, host, held in gone:
-            free[host] += held
-        host = max(range(HOSTS), key=free.__getitem__)
-        if free[host] < cores:
-            refused += 1
-            continue
-        free[host] -= cores
-        leaving.append((until, host, cores))
-        first, last = round(at * 3600 / STEP_S), round(until * 3600 / STEP_S)
-        change[host, min(first, steps)] += cores
-        change[host, min(last, steps)] -= cores
-    return np.cumsum(change, axis=1)[:, :steps] / CORES, refused
+    on = placed(arrival_h, departure_h, cpus, HOSTS)
+    kept = on >= 0
+    for hours, sign in ((arrival_h, 1.0), (departure_h, -1.0)):
+        column = np.minimum(np.round(hours[kept] * 3600 / STEP_S).astype(np.int64), steps)
+        np.add.at(change, (on[kept], column), sign * cpus[kept])
+    return np.cumsum(change, axis=1)[:, :steps] / CORES, int((~kept).sum())
+
+
+def azure_parts(half: int = 1) -> list[RecordedPods]:
+    """The reported spans with the machines themselves, on hosts that are half full; with `half` 0 the others."""
+    arrivals, departures, cpus = azure_machines()
+    on = placed(arrivals, departures, cpus, VM_HOSTS)
+    width = SPAN_DAYS * DAY
+    spans = int(arrivals.max() * 3600 / STEP_S) // width
+    return [
+        machines(
+            on, arrivals * 3600, departures * 3600, cpus * 1000.0, VM_HOSTS,
+            range(span * width, (span + 1) * width), STEP_S, CORES * 1000.0,
+        )
+        for span in range(half, spans, 2)
+    ]  # fmt: skip
+
+
+def parts_of(name: str, reported: Past) -> list[RecordedPods]:
+    """A set's reported half as nodes with pods."""
+    if name == "azure-vm":
+        return azure_parts()
+    nodes, pods = (CELL_NODES, CELL_PODS) if name == "google2019" else (1, MACHINE_PODS)
+    return [alike(reported, nodes, pods)]
 
 
 def chosen(tuned: Past, settings: Sequence[Predictor]) -> Predictor:
@@ -221,9 +262,8 @@ def size_rivals(tuned: Past) -> list[Predictor]:
     return found
 
 
-def rows_of(name: str, load: Callable[[], Halves]) -> tuple[list[dict[str, Any]], str]:
+def rows_of(name: str, halves: Halves) -> tuple[list[dict[str, Any]], str]:
     """A row a rule: ours as it is shipped, ours and rivals tuned, rivals as published."""
-    halves = load()
     shipped: list[tuple[str, Predictor]] = [("day profile (ours), as shipped", DayProfile())]
     shipped.append(("day profile (ours), tuned", chosen(halves.tuned, list(ours()))))
     for text, settings in RULES.items():
@@ -326,13 +366,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """A row a rule, and a sentence a set."""
     parser = argparse.ArgumentParser(prog="python -m bench.back_test", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--set", choices=SETS, action="append", dest="sets")
+    parser.add_argument("--of", choices=("use", "emptying", "all"), default="all")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
     for name in asked.sets or SETS:
-        rows, said = rows_of(name, LOADERS[name])
-        show(rows, asked.json)
-        if not asked.json:
-            print(said)
+        halves = LOADERS[name]()
+        if asked.of in ("use", "all"):
+            rows, said = rows_of(name, halves)
+            show(rows, asked.json)
+            if not asked.json:
+                print(said)
+        if asked.of in ("emptying", "all"):
+            tuned = size_rivals(halves.tuned)[len(RULES) :]
+            show(emptying_rows(name, parts_of(name, halves.reported), tuned, _setting), asked.json)
     return 0
 
 

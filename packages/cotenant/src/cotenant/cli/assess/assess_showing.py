@@ -21,9 +21,10 @@ from cotenant.model.errors import Permanent
 from cotenant.model.printable import printable
 from cotenant.services.assess.assess_arguments import ReadArguments
 from cotenant.services.assess.copy_reading import read_cluster, read_files, read_use, without_names
+from cotenant.services.assess.copying import copied
 from cotenant.services.assess.page import page
 from cotenant.services.assess.what_ifs.comparing import compared
-from cotenant.services.assess.what_ifs.outcomes import CaseInputs
+from cotenant.services.assess.what_ifs.outcomes import CaseInputs, as_it_is
 from cotenant.services.assess.whole_report import assess as judge
 from cotenant.services.prices import price_table
 
@@ -105,9 +106,14 @@ def _read(request: ReadArguments, progress: _Progress) -> tuple[ClusterSnapshot,
 
 def _report(given: CaseInputs, html: Path | None, asked: AskedCases, as_json: bool, progress: _Progress) -> int:
     try:
-        found = judge(given.snapshot, given.history, given.risk, progress.say, given.prices)
+        progress.say("building the engine")
+        copy = copied(given.snapshot)
+        before = as_it_is(given, copy) if asked.cases else None  # one engine serves both
+        found = judge(given.snapshot, given.history, given.risk, progress.say, given.prices, copy)
         if asked.cases:
-            found = replace(found, what_ifs=compared(given, asked.cases, asked.seeds, progress.say))
+            del copy  # each case has an engine of its own
+            cases = compared(given, asked.cases, asked.seeds, progress.say, before=before)
+            found = replace(found, what_ifs=cases)
     finally:
         progress.end()
     if html is not None:

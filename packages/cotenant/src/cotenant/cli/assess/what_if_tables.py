@@ -7,6 +7,8 @@ from cotenant.model.assess.report import EmptyingTrial, SizeTrial
 from cotenant.model.assess.what_if import WhatIfs
 from cotenant.services.assess import words
 
+_NAMES = 10
+
 
 def show_what_ifs(what_ifs: WhatIfs) -> None:
     """All cases beside what is; the difference of two."""
@@ -39,3 +41,7 @@ def show_emptying(trial: EmptyingTrial) -> None:
     print_line("Nodes that one would have emptied", strong=True)
     print_folded(trial.verdict)
     print_words(words.EMPTYING_HEADS, words.emptying_rows(trial), right=words.EMPTYING_HEADS[1:])
+    print_folded(f"  Interval: {trial.rules[0].squeezed.interval}.")
+    which = words.emptied_by(trial, _NAMES)
+    if which:
+        print_folded(f"  The nodes: {which}.")

@@ -53,6 +53,7 @@ class RoundChoice:
         self.effects: dict[str, PredictedEffect | None] = {}  # of moves, by UID
         self._limits, self._replicas, self._rate = limits, replicas, rate
         self._moved: Counter[str] = Counter()  # by UID of the controller
+        self._landed: list[PodInfo] = []  # in order
 
     def admit(self, pod: LoadPod, node: str) -> str:
         """Why the pod may not move now; empty = it may."""
@@ -91,6 +92,7 @@ class RoundChoice:
                 break  # refused for another reason
         if not found.node:
             return Landing("", "; ".join(harmed.values())) if harmed else found
+        self._landed.append(entry)
         self._limits.moved(entry, node)
         owner = controller(entry)
         self._moved[owner.uid if owner is not None else ""] += 1
@@ -98,15 +100,37 @@ class RoundChoice:
         return found
 
     @contextmanager
+    def landings(self) -> Iterator[MoveTrial]:
+        """Take back what lands in it, unless its `kept` is set. It costs what moved, where `trial` costs a look at
+        every pod of the cluster; so pods that go back are as if they had been seen anew, and a pod that waited and was
+        placed in between stays placed.
+        """
+        restore, moved, landed = self._limits.saved(), self._moved.copy(), len(self._landed)
+        trial = MoveTrial()
+        yield trial
+        if trial.kept:
+            return
+        while len(self._landed) > landed:
+            seen = self._landed.pop().seen
+            self.simulator.take_back(seen)
+            again = self.cluster.find(seen.pod.key)
+            if again is not None:
+                self.entries[seen.uid] = again
+        restore()
+        self._moved = moved
+
+    @contextmanager
     def trial(self) -> Iterator[MoveTrial]:
         """Take back what is simulated in it, unless its `kept` is set."""
         undo, restore, moved = self.cluster.checkpoint(), self._limits.saved(), self._moved.copy()
+        landed = len(self._landed)
         trial = MoveTrial()
         yield trial
         if not trial.kept:
             undo.restore()
             restore()
             self._moved = moved
+            del self._landed[landed:]
 
 
 class UnharmedChoice:

@@ -43,6 +43,7 @@ class LandingSimulator:
         self._offered: frozenset[str] = frozenset()
         self._tried = 0
         self._copy = ""  # UID of the last pod that arrived for a moved one
+        self._copies: dict[str, str] = {}  # of pods that landed, by their own UID
 
     def nodes(self) -> Collection[Node]:
         """The nodes as they are; in the engine those that are not offered are cordoned."""
@@ -90,10 +91,15 @@ class LandingSimulator:
         refused = refuses(found.node) if found.node and refuses is not None else ""
         if refused:
             found = Landing("", refused)
+        self._copies[seen.uid] = self._copy
         if not found.node:
-            self._cluster.pod_gone(self._copy, self._now_s)
-            self._cluster.pod_seen(seen, self._now_s)
+            self.take_back(seen)
         return found
+
+    def take_back(self, seen: ObservedPod) -> None:
+        """The pod is where it was again."""
+        self._cluster.pod_gone(self._copies.pop(seen.uid), self._now_s)
+        self._cluster.pod_seen(seen, self._now_s)
 
     def reopen(self) -> None:
         """Offer every node again."""

@@ -295,13 +295,21 @@ def pack(context: KindContext, settings: Packing) -> None:
                 assert stuck is not None
                 context.kept.append(KeptPod(stuck.key, node, stuck.refused or "it is not in scope", PACKING))
             return None
-        with context.choice.trial():  # everything must fit, whatever the limits of this round
+        is_whole, moves = True, []
+        with context.choice.landings() as whole:  # everything must fit, whatever the limits of this round
             for pod in sorted_pods(pods, {}, {}):
+                is_whole = is_whole and not context.admit(pod, node)
                 landing = context.choice.land(pod, node, targets, unharmed=True)
                 if not landing.node:
                     context.kept.append(KeptPod(pod.key, node, landing.reason, PACKING))
                     return None
-        return _begin(node, pods, targets)
+                moves.append((pod, landing.node))
+            whole.kept = is_whole
+        if not is_whole:
+            return _begin(node, pods, targets)
+        context.moved |= {pod.uid for pod in pods}
+        context.moves += [_found(pod, node, target, len(pods)) for pod, target in moves]
+        return {target for _, target in moves}
 
     def _begin(node: str, pods: Sequence[LoadPod], targets: Sequence[str]) -> Collection[str] | None:
         reached = set()
@@ -313,10 +321,15 @@ def pack(context: KindContext, settings: Packing) -> None:
                 context.kept.append(KeptPod(pod.key, node, f"in a later round: {why}", PACKING))
                 continue
             reached.add(landing.node)
-            why = f"{node} is underused, and all of its {len(pods)} pods fit elsewhere"
-            context.moves.append(FoundMove(pod, node, landing.node, PACKING, why, node, MoveAim(len(pods))))
+            context.moves.append(_found(pod, node, landing.node, len(pods)))
         return reached or None
 
     found = empty_nodes(given, settings.thresholds, settings.number_of_nodes, empties, settings.most)
     notes = (found.note,) if found.note else ()
     context.kinds.append(KindPlan(PACKING, len(found.underused), len(found.emptied), notes))
+
+
+def _found(pod: LoadPod, node: str, target: str, of: int) -> FoundMove:
+    whole = "its only pod fits" if of == 1 else f"all of its {of} pods fit"
+    why = f"{node} is underused, and {whole} elsewhere"
+    return FoundMove(pod, node, target, PACKING, why, node, MoveAim(of))

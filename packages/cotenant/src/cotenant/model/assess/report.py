@@ -116,6 +116,7 @@ class Consolidation:
     cpu_m: int  # allocatable of the emptied nodes
     memory_mib: int
     note: str = ""
+    basis: str = "by requests alone"  # what the pods must fit by
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,16 +190,19 @@ class EmptyingTried:
     """What one rule would have emptied by the first half of the history, and what came of it in the second."""
 
     rule: str
-    nodes: int
+    nodes: tuple[str, ...]  # in the order in which they would have been emptied
     moved: int  # pods
-    squeezed_pct: float  # of pod-steps
+    squeezed: AssessedFigure  # percent of pod-steps
     before_pct: float  # the same without any move
-    overflowed: int  # nodes
+    overflowed: int  # nodes whose use was above their capacity at some time
+    peak_pct: float | None  # highest use of a node that took pods in, of its capacity; None = there is none
+    late: int  # pods that came later
+    unplaced: int  # of those, found no place
 
 
 @dataclass(frozen=True, slots=True)
 class EmptyingTrial:
-    """A consolidation tried on the past; `rules[0]` is ours."""
+    """A consolidation tried on the past; `rules[0]` is the plan's."""
 
     resource: str
     rules: tuple[EmptyingTried, ...]

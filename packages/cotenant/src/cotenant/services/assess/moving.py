@@ -1,6 +1,7 @@
 """What the rebalancer's planner would do on the copy: nodes that could be emptied, and the moves of a first hour.
 
 The planner, its policies and its filters are those of `cotenant rebalancer`; a plan is simulated and nothing moves.
+Where use of two days is known, a node stays where what its pods will use would not fit (`used_room`).
 Limits: a node is emptied only where everything on it may move and fits elsewhere by requests, now; budgets are those of
 the copy's moment. A round looks at the least requested nodes first, and stops after `MAX_EMPTIED` of them.
 """
@@ -15,6 +16,7 @@ from cotenant.engine.rebalancer.plan import KeptPod, MovePlan
 from cotenant.engine.rebalancer.planner import Planner
 from cotenant.engine.rebalancer.room import PACKING
 from cotenant.engine.rebalancer.settings import MoveKinds, MoveLimits, Packing, RebalancerSettings
+from cotenant.model.assess.history import ClusterHistory
 from cotenant.model.assess.report import AdvisedMove, Consolidation, EmptiedNode, RefusedNodes
 from cotenant.model.machine.use_targets import BEST_EFFORT_TARGET_PERCENT, OVERLOAD_BAND_PERCENT
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
@@ -24,6 +26,7 @@ from cotenant.policy.rebalance.migration.evictable import EvictionFilter, Evicti
 from cotenant.services.assess.asking import without_counts
 from cotenant.services.assess.columns import MAX_AGE_S, MIB
 from cotenant.services.assess.copying import ClusterCopy
+from cotenant.services.assess.used_room import EmptyingMove, is_judged, overfull
 
 UNDERUSED_PERCENT = 50.0  # of requests, of CPU and of memory: more than that fits nowhere in one piece
 MAX_EMPTIED = 100
@@ -44,7 +47,7 @@ _OVER_ROUNDS = EvictionFilter(
 )  # these only spread moves in time
 
 
-def consolidation(copy: ClusterCopy) -> Consolidation:
+def consolidation(copy: ClusterCopy, history: ClusterHistory | None = None, risk: float = 0.01) -> Consolidation:
     """Nodes that could be emptied, under budgets, spread and whatever else keeps pods where they are."""
     thresholds = {CPU_NAME: UNDERUSED_PERCENT, MEMORY_NAME: UNDERUSED_PERCENT}
     most = min(MAX_EMPTIED, max(1, len(copy.engine.nodes()) - 1))
@@ -53,14 +56,20 @@ def consolidation(copy: ClusterCopy) -> Consolidation:
     packed = next((kind for kind in plan.kinds if kind.trigger == PACKING), None)
     targets: dict[str, set[str]] = defaultdict(set)
     pods: Counter[str] = Counter()
-    for move in plan.moves:
-        if move.trigger == PACKING:
-            pods[move.about] += 1
-            targets[move.about].add(move.target)
+    moves = [EmptyingMove(move.pod, move.about, move.target) for move in plan.moves if move.trigger == PACKING]
+    basis, full = "by requests alone, as use over two days is not known", dict[str, tuple[str, str]]()
+    if history is not None and is_judged(history):
+        basis = f"by requests, and by what use will stay below on the next day but for {100 * risk:g} % of the time"
+        full = overfull(copy, history, risk, moves)
+    for move in moves:
+        if move.node not in full:
+            pods[move.node] += 1
+            targets[move.node].add(move.target)
     later = {kept.node for kept in plan.kept if kept.trigger == PACKING and kept.node in pods}
     emptied = tuple(EmptiedNode(node, pods[node], len(targets[node])) for node in pods)
     nodes = [node for node in map(copy.engine.node, pods) if node is not None]
-    kept = [kept for kept in plan.kept if kept.trigger == PACKING and kept.node not in pods]
+    kept = [kept for kept in plan.kept if kept.trigger == PACKING and kept.node not in {*pods, *full}]
+    kept += [KeptPod(pod, node, why, PACKING) for node, (why, pod) in full.items()]
     empty = tuple(sorted(node.name for node in copy.engine.nodes() if _is_empty(copy, node.name)))
     considered = max(0, packed.considered - len(empty)) if packed is not None else 0
     notes = [*(packed.notes if packed is not None else ())]
@@ -79,6 +88,7 @@ def consolidation(copy: ClusterCopy) -> Consolidation:
         sum(node.allocatable.get(CPU_NAME) for node in nodes),
         sum(node.allocatable.get(MEMORY_NAME) for node in nodes) // MIB,
         "; ".join(notes),
+        basis,
     )
 
 

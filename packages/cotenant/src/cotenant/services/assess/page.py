@@ -18,6 +18,7 @@ from cotenant.services.assess.what_ifs.drawing import what_if_section
 
 _COLOURS = {"allocatable": BOUND, "allocated": rival(0), "used": rival(1), "ours": OURS, "Koordinator": rival(2)}
 _SHOWN = 15
+_NAMES = 30  # of nodes in a sentence
 
 
 def page(report: AssessmentReport, written_by: str) -> str:
@@ -299,6 +300,11 @@ def _past(report: AssessmentReport) -> str:
     if report.emptying is not None:
         text += f"<h3>Nodes that one would have emptied</h3><p>{escape(report.emptying.verdict)}</p>"
         text += _table(words.EMPTYING_HEADS, words.emptying_rows(report.emptying))
+        of_ours = report.emptying.rules[0].squeezed
+        note = f"Squeezed: {of_ours.definition}. Interval: {of_ours.interval}."
+        which = words.emptied_by(report.emptying, _NAMES)
+        note += f" The nodes of the plan: {which}." if which else ""
+        text += f"<p class=soft>{escape(note)}</p>"
     return text
 
 

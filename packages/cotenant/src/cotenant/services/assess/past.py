@@ -1,4 +1,4 @@
-"""What a cluster's own past says of our predictions: lendable CPU, sizes, and nodes that one would have emptied."""
+"""What a cluster's own past says of our predictions: lendable CPU, and sizes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,9 @@ import numpy as np
 
 from cotenant.engine.assess.lending import RecordedNodes, replay
 from cotenant.model.assess.history import ClusterHistory
-from cotenant.model.assess.report import (
-    EmptyingTrial,
-    EmptyingTried,
-    PastTrial,
-    SizeTrial,
-    SizeTried,
-    Tried,
-    WorkloadUse,
-)
+from cotenant.model.assess.report import PastTrial, SizeTrial, SizeTried, Tried, WorkloadUse
 from cotenant.model.resources import CPU_NAME
 from cotenant.policy.assess.back_test import back_test, origins_of, past_of
-from cotenant.policy.assess.emptying import Emptied, RecordedPods, try_emptying
 from cotenant.policy.assess.predictor import DAY_S
 from cotenant.policy.assess.sizes import size_test
 from cotenant.services.assess.copying import ClusterCopy
@@ -55,34 +46,6 @@ def past_trial(copy: ClusterCopy, history: ClusterHistory, risk: float) -> PastT
     return PastTrial("CPU of nodes", scores, tried.verdict, told)
 
 
-def emptying_trial(copy: ClusterCopy, history: ClusterHistory, risk: float) -> EmptyingTrial | None:
-    """Which nodes one would have emptied by the first half of the history, and whether the second still fitted."""
-    pods, nodes = history.pods, history.nodes
-    rows = [row for row, name in enumerate(nodes.names) if name in copy.managed]
-    is_aligned = (pods.use.steps, pods.use.start_s) == (nodes.steps, nodes.start_s)
-    if not pods.use.names or len(rows) < 2 or not is_aligned or nodes.steps * nodes.step_s < MIN_DAYS * DAY_S:
-        return None
-    kept = nodes.of_rows(np.array(rows, np.int64))
-    at = {name: row for row, name in enumerate(kept.names)}
-    tried = try_emptying(
-        RecordedPods(
-            kept.cpu_m,
-            pods.use.cpu_m,
-            np.array([at.get(name, -1) for name in pods.node], np.int64),
-            pods.cpu_request_m.astype(np.float64),
-            np.array([copy.managed[name].capacity.cpu_m for name in kept.names], np.float64),
-            np.array([_moves(copy, name) for name in pods.use.names], np.bool_),
-            kept.step_s,
-        ),
-        risk=risk,
-    )
-    rules = tuple(
-        EmptyingTried(one.rule, len(one.nodes), one.moved, one.squeezed_pct, one.before_pct, one.overflowed)
-        for one in tried
-    )
-    return EmptyingTrial("CPU of nodes", rules, _verdict(tried)) if rules else None
-
-
 def size_trial(history: ClusterHistory, workloads: Sequence[WorkloadUse], risk: float) -> SizeTrial | None:
     """What workloads would have been given by what was known, against the peaks of the day after."""
     pods = history.pods
@@ -103,27 +66,6 @@ def size_trial(history: ClusterHistory, workloads: Sequence[WorkloadUse], risk: 
     left = len(workloads) - len(some)
     more = f" The {left} that request least, or have no use that is known, were not tried." if left else ""
     return SizeTrial("CPU of workloads", len(some), rules, f"{tried.verdict}{more}")
-
-
-def _moves(copy: ClusterCopy, key: str) -> bool:
-    """Daemons and static pods stay with their node; of a pod that is gone nothing is known, so it could move."""
-    info = copy.engine.find(key)
-    return info is None or not (info.seen.pod.is_daemon or copy.notes_of(key).is_static)
-
-
-def _verdict(tried: tuple[Emptied, ...]) -> str:
-    ours, rivals = tried[0], tried[1:]
-    said = (
-        f"By the first half of the history {len(ours.nodes)} nodes would have been emptied; in the second half "
-        f"{ours.squeezed_pct:.2g} % of pod time would have been on a node with more use than it has, "
-        f"{ours.before_pct:.2g} % without any move"
-    )
-    better = [one for one in rivals if len(one.nodes) >= len(ours.nodes) and one.squeezed_pct < ours.squeezed_pct]
-    better += [one for one in rivals if len(one.nodes) > len(ours.nodes) and one.squeezed_pct == ours.squeezed_pct]
-    if better:
-        best = max(better, key=lambda one: (len(one.nodes), -one.squeezed_pct))
-        return f"{said}; {best.rule} was better: {len(best.nodes)} nodes and {best.squeezed_pct:.2g} %."
-    return f"{said}; no other rule emptied as many nodes with less."
 
 
 def _known(value: float) -> float | None:

@@ -18,11 +18,12 @@ from cotenant.services.assess import columns
 from cotenant.services.assess.asking import placement, waiting
 from cotenant.services.assess.cards import cards
 from cotenant.services.assess.copying import ClusterCopy, copied
+from cotenant.services.assess.emptied_past import emptying_trial
 from cotenant.services.assess.energy import energy_figures, energy_groups
 from cotenant.services.assess.lending import lending
 from cotenant.services.assess.measured import with_measured
 from cotenant.services.assess.moving import consolidation, first_hour
-from cotenant.services.assess.past import emptying_trial, past_trial, size_trial
+from cotenant.services.assess.past import past_trial, size_trial
 from cotenant.services.assess.spending import spending
 from cotenant.services.assess.steps import next_steps
 from cotenant.services.assess.totals import totals
@@ -40,10 +41,14 @@ def assess(
     risk: float,
     stage: Stage = lambda words: None,
     prices: PriceTable | None = None,
+    copy: ClusterCopy | None = None,
 ) -> AssessmentReport:
-    """Everything that is said of a cluster. Raises `CotenantError`."""
-    stage("building the engine")
-    copy = copied(snapshot)
+    """Everything that is said of a cluster. `copy`: its engine, where it is built already; it is as before afterwards.
+    Raises `CotenantError`.
+    """
+    if copy is None:
+        stage("building the engine")
+        copy = copied(snapshot)
     nodes, pods = columns.node_columns(copy), columns.pod_columns(copy)
     use = _use(history, copy, pods)
     if history is not None:
@@ -59,7 +64,7 @@ def assess(
     stage("running pods")
     placed = placement(copy, pods.entries)
     stage("nodes that could be emptied")
-    emptied = consolidation(copy)
+    emptied = consolidation(copy, use, risk)
     stage("moves of a first hour")
     moves, moves_note = first_hour(copy)
     stage("trying predictions on the past")

@@ -153,7 +153,8 @@ def consolidated(report: AssessmentReport) -> str:
     tail = f" ({found.note})" if found.note else ""
     return (
         f"{text}Of {count(found.considered, 'other node')} at most half requested, {len(found.emptied):,} could be "
-        f"emptied one by one: {cores(found.cpu_m)} cores and {gib(found.memory_mib)} GiB{tail}."
+        f"emptied one by one: {cores(found.cpu_m)} cores and {gib(found.memory_mib)} GiB{tail}. Their pods fit "
+        f"elsewhere {found.basis}."
     )
 
 
@@ -201,7 +202,16 @@ def _signed(given: AssessedFigure) -> str:
     return f"+{_plain(given)}" if given.value is not None and given.value > 0 else _plain(given)
 
 
-EMPTYING_HEADS = ("rule", "nodes emptied", "pods moved", "pod time squeezed, %", "without a move, %", "nodes overfull")
+EMPTYING_HEADS = (
+    "rule",
+    "nodes emptied",
+    "pods moved",
+    "pod time squeezed, %",
+    "without a move, %",
+    "nodes overfull",
+    "fullest, %",
+    "no place, later pods",
+)
 
 
 def emptying_rows(trial: EmptyingTrial) -> list[tuple[str, ...]]:
@@ -209,14 +219,30 @@ def emptying_rows(trial: EmptyingTrial) -> list[tuple[str, ...]]:
     return [
         (
             one.rule,
-            f"{one.nodes:,}",
+            f"{len(one.nodes):,}",
             f"{one.moved:,}",
-            f"{one.squeezed_pct:.2f}",
+            _squeezed(one.squeezed),
             f"{one.before_pct:.2f}",
             f"{one.overflowed:,}",
+            UNKNOWN if one.peak_pct is None else f"{one.peak_pct:.0f}",
+            f"{one.unplaced:,} of {one.late:,}",
         )
         for one in trial.rules
     ]
+
+
+def emptied_by(trial: EmptyingTrial, shown: int) -> str:
+    """Which nodes the plan would have emptied; "" = none."""
+    names = trial.rules[0].nodes
+    if not names:
+        return ""
+    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+    return f"{', '.join(names[:shown])}{more}"
+
+
+def _squeezed(given: AssessedFigure) -> str:
+    between = f" ({given.low:.2f} to {given.high:.2f})" if given.low is not None and given.high is not None else ""
+    return UNKNOWN if given.value is None else f"{given.value:.2f}{between}"
 
 
 SIZES_HEADS = ("rule", "workloads short, %", "beyond the peaks, %", "loss, %")

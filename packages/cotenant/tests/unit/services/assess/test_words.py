@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cotenant.model.assess.figure import AssessedFigure, counted, unknown
@@ -202,13 +204,20 @@ def test_what_could_be_emptied() -> None:
     assert found(0, 0) == none
     assert found(1, 0) == f"1 node has no pods to move already. {none}"
     could = "Of 3 other nodes at most half requested, 1 could be emptied one by one: 8 cores and 2 GiB"
-    assert found(2, 3, "quick") == f"2 nodes have no pods to move already. {could} (quick)."
-    assert found(0, 3) == f"{could}."
+    fits = " Their pods fit elsewhere by requests alone."
+    assert found(2, 3, "quick") == f"2 nodes have no pods to move already. {could} (quick).{fits}"
+    assert found(0, 3) == f"{could}.{fits}"
 
 
 def test_rows_of_trials() -> None:
-    tried = EmptyingTried("r", 1234, 5, 0.126, 0.1, 2)
-    assert words.emptying_rows(EmptyingTrial("cpu", (tried,), "v")) == [("r", "1,234", "5", "0.13", "0.10", "2")]
+    squeezed = AssessedFigure("s", "s", 0.126, "%", "d", "i")
+    tried = EmptyingTried("r", ("a", "b", "c"), 5, squeezed, 0.1, 2, None, 1234, 7)
+    trial = EmptyingTrial("cpu", (tried,), "v")
+    assert words.emptying_rows(trial) == [("r", "3", "5", "0.13", "0.10", "2", "?", "7 of 1,234")]
+    assert (words.emptied_by(trial, 2), words.emptied_by(trial, 3)) == ("a, b and 1 more", "a, b, c")
+    known = replace(tried, nodes=(), squeezed=replace(squeezed, low=0.05, high=0.2), peak_pct=99.6)
+    (row,) = words.emptying_rows(replace(trial, rules=(known,)))
+    assert (row[3], row[6], words.emptied_by(replace(trial, rules=(known,)), 2)) == ("0.13 (0.05 to 0.20)", "100", "")
     sizes = SizeTried("r", None, 12.345, 0.0)
     assert words.sizes_rows(SizeTrial("cpu", 3, (sizes,), "v")) == [("r", "?", "12.3", "0")]
     assert counted("k", "t", 1.0, "u", "d").interval

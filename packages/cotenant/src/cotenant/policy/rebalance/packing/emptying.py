@@ -72,7 +72,7 @@ def empty_nodes(
             break
         if node_requests.name in received:
             continue
-        targets = sorted(kept - {node_requests.name} - set(emptied))
+        targets = tuple(sorted(kept - {node_requests.name} - set(emptied)))
         reached = empties(node_requests.name, targets)
         if reached is not None:
             emptied.append(node_requests.name)

@@ -9,6 +9,7 @@ from statistics import median
 
 from cotenant.model.assess.figure import AssessedFigure, unknown
 from cotenant.model.assess.what_if import Compared, UnplacedPods, WhatIfCase, WhatIfChanges, WhatIfs
+from cotenant.services.assess.copying import copied
 from cotenant.services.assess.what_ifs.outcomes import CaseInputs, CaseOutcome, as_it_is, outcome
 
 Stage = Callable[[str], None]
@@ -25,10 +26,14 @@ def compared(
     seeds: Sequence[int],
     stage: Stage,
     more: More = lambda outcome, seed: (),
+    before: CaseOutcome | None = None,
 ) -> WhatIfs:
-    """Run every case under every seed. Raises `InvalidInput` where a change names what is not there."""
-    stage("the cluster as it is")
-    before = as_it_is(given)
+    """Run every case under every seed. `before`: the cluster as it is, where that is known already. Raises
+    `InvalidInput` where a change names what is not there.
+    """
+    if before is None:
+        stage("the cluster as it is")
+        before = as_it_is(given, copied(given.snapshot))
     bases = [(*before.figures, *more(before, seed)) for seed in seeds]
     ran: list[list[CaseOutcome]] = []
     for case in cases:

@@ -62,9 +62,8 @@ class CaseOutcome:
     notes: tuple[str, ...] = ()
 
 
-def as_it_is(given: CaseInputs) -> CaseOutcome:
-    """The copy without a change."""
-    copy = copied(given.snapshot)
+def as_it_is(given: CaseInputs, copy: ClusterCopy) -> CaseOutcome:
+    """The copy without a change; `copy` is read and not changed."""
     pods = columns.pod_columns(copy)
     history = given.history
     known = history is not None and history.nodes.steps
