@@ -145,7 +145,7 @@ class VirtualMachine:
             (folder / name).unlink(missing_ok=True)
         (folder / "initrd").write_bytes(self._initrd)
         try:
-            binds = await asyncio.to_thread(self._build, root)
+            binds = await self._built(root)
             script = _WHOLE if WHOLE in self.spec.shared else _READ_ONLY
             words = [str(root), str(len(binds)), *map(str, binds), *self._virtiofsd(root)]
             self._share = await self._run(["unshare", "--mount", "sh", "-c", script, "sh", *words])
@@ -204,6 +204,15 @@ class VirtualMachine:
                 await asyncio.wait_for(task, 5)
         self._reading = []
         shutil.rmtree(self.spec.folder, ignore_errors=True)
+
+    async def _built(self, root: Path) -> tuple[Path, ...]:
+        """The root's binds. A start that is cancelled waits: a thread that goes on would make files anew."""
+        building = asyncio.ensure_future(asyncio.to_thread(self._build, root))
+        try:
+            return await asyncio.shield(building)
+        except asyncio.CancelledError:
+            await asyncio.wait({building})
+            raise
 
     def _build(self, root: Path) -> tuple[Path, ...]:
         if WHOLE in self.spec.shared:

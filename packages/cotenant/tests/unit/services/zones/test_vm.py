@@ -172,6 +172,7 @@ async def memory_vm(
     host: ZoneSupport,
     folder: Path,
     source: str,
+    agent: str | None,
     changed: Callable[[ZoneChange], None],
     log: Callable[[str], None],
 ) -> AsyncIterator[ZoneRunner]:
