@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.drivers.qemu.kernel import kept_kernel
+from cotenant.drivers.qemu.kernel_build import built_kernel
 from cotenant.drivers.qemu.machine import Forward, MachineSpec, VirtualMachine, missing
 from cotenant.drivers.qemu.packages import Kernel
 from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
@@ -59,7 +60,8 @@ def check_vm(definition: ZoneDefinition, source: str) -> Kernel:
         image = checked(beside(wanted.file, source), wanted.sha256, "vm.kernel.file")
         return Kernel(image.name, image, ())
     package = wanted.package or PACKAGE
-    kernel = kept_kernel(package)
+    built = built_kernel(wanted.hz) if wanted.hz and not wanted.package else None
+    kernel = built or kept_kernel(package)
     if kernel is None:
         option = f" --package {package}" if wanted.package else ""
         raise Unsupported("a zone in a virtual machine", f"its kernel: `cotenant zone kernel{option}` fetches it")
@@ -171,7 +173,10 @@ def _check_kernel(wanted: KernelDefinition, hello: JsonObject) -> None:
             f"{hello['kernel']} does not know it"
         )
     if wanted.hz and hello["hz"] != wanted.hz:
-        raise Permanent(f"the guest's kernel has {hello['hz']} ticks a second and not {wanted.hz}: another kernel.file")
+        raise Permanent(
+            f"the guest's kernel has {hello['hz']} ticks a second and not {wanted.hz}: `cotenant zone "
+            f"kernel --hz {wanted.hz}` builds one that has"
+        )
 
 
 def _accelerators(outcome: Path) -> tuple[str, ...]:
