@@ -37,6 +37,7 @@ NEEDS_ITS_DEFINITION = ROOT / "examples/08-custom-object.yaml"
 NEED_DEFINITIONS = (
     NEEDS_ITS_DEFINITION,
     ROOT / "examples/13-control-zone.yaml",
+    ROOT / "examples/13-control-zone-machine.yaml",
     ROOT / "examples/16-right-sizing.yaml",
     ROOT / "examples/17-model-server.yaml",
 )  # but for the first: test_our_kinds has their kinds

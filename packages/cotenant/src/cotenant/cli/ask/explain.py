@@ -193,12 +193,22 @@ def zone(
     state_dir: Annotated[Path, Parameter(help="Folder with the state of this host's zones.")] = Path(
         "/run/cotenant/zones"
     ),
+    kubeconfig: Annotated[
+        Path | None,
+        Parameter(help="Of a ControlZone: how it stands on each node, from the API server of this file, instead."),
+    ] = None,
+    context: Annotated[str, Parameter(help="With --kubeconfig; default: the file's current context.")] = "",
     json: Json = False,
 ) -> int:
-    """A Control Zone of this host: what runs its groups now, and each change with its event, rule and result.
+    """A Control Zone of this host: what runs its groups and pods now, and each change with its event, rule and result.
+    With --kubeconfig a ControlZone on its nodes: state, machine, pods with their ports, conditions.
 
-    Exit status: 0 answered, 2 no such zone.
+    Exit status: 0 answered, 1 no answer, 2 no such zone.
     """
     from cotenant.cli.zone.commands import explain_zone
 
-    return explain_zone(name, state_dir, json)
+    if kubeconfig is None:
+        return explain_zone(name, state_dir, json)
+    from cotenant.cli.cluster.explain_zone import zone_of_cluster
+
+    return zone_of_cluster(name, kubeconfig, context, json)
