@@ -252,8 +252,8 @@ def _load(plugins: PluginRegistry, entry: PodInfo) -> Iterator[Concern]:
 
 
 def node_concerns(plugins: PluginRegistry, entry: PodInfo) -> tuple[Concern, ...]:
-    """What concerns a pod on its node: neighbours on its GPUs that want the same; what is lent there, by whom, and which
-    pods hold it; and what the pods there are predicted to use. The pod counts on its node.
+    """What concerns a pod on its node: neighbours on its GPUs that want the same; what is lent there, by whom, and
+    which pods hold it; and what the pods there are predicted to use. The pod counts on its node.
 
     Pending changes must be written to the arrays.
     """

@@ -57,7 +57,7 @@ def neighbours(needs: Iterable[CardNeed]) -> CardNeighbours:
 
 
 def points(need: CardNeed, beside: CardNeighbours, memory_left: int) -> int:
-    """How ill a pod fits on a card; 0: nothing speaks against it. `memory_left`: percent after the pod has its share."""
+    """How ill a pod fits on a card; 0: nothing speaks against it. `memory_left`: percent, beside its share."""
     return sum(part for part, _ in _reasons(need, beside, memory_left))
 
 

@@ -9,8 +9,8 @@ from tests.unit.policy.placement.devices.machines import ask, gpus, placed
 
 from cotenant.model.devices.card_need import NO_NEED, CardNeed, ServingPhase, parse_card_need
 from cotenant.model.devices.device import DeviceType
-from cotenant.model.errors import InvalidInput
 from cotenant.model.devices.hints import DeviceHint, DeviceScope
+from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import GPU, GPU_MEMORY_RATIO, GPU_SHARED
 from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, allocate, crowding
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
