@@ -105,8 +105,8 @@ def _difference(now: Buckets, before: Buckets) -> Buckets | None:
     """What is new; None where the series began anew without saying so."""
     if isinstance(now, ExponentialBuckets) and isinstance(before, ExponentialBuckets):
         exponential = since(now, before)
-        counts = (count for _, count in exponential.counts)
-        return exponential if min(counts, default=0) >= 0 and exponential.zero >= 0 else None
+        least = min((count for _, count in exponential.counts), default=0)
+        return exponential if min(least, exponential.zero) >= 0 else None
     if isinstance(now, ExplicitBuckets) and isinstance(before, ExplicitBuckets) and now.edges_us == before.edges_us:
         counts = tuple(later - earlier for later, earlier in zip(now.counts, before.counts, strict=True))
         return ExplicitBuckets(now.edges_us, counts) if min(counts) >= 0 else None

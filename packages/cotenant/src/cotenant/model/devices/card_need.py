@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from json import dumps
 
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import InvalidInput
@@ -55,6 +56,12 @@ def parse_card_need(text: str) -> CardNeed:
         raise InvalidInput(f"{GPU_NEED}: {_PHASE}", phase, " or ".join(ServingPhase))
     sm, bandwidth, growth = (_percent(data.get(name), f"{GPU_NEED}: {name}") for name in (_SM, _BANDWIDTH, _GROWTH))
     return CardNeed(sm, bandwidth, ServingPhase(phase) if phase is not None else None, growth)
+
+
+def format_card_need(need: CardNeed) -> str:
+    """The annotation's text, without what is not known."""
+    parts = {_SM: need.sm, _BANDWIDTH: need.bandwidth, _PHASE: need.phase and need.phase.value, _GROWTH: need.growth}
+    return dumps({name: value for name, value in parts.items() if value})
 
 
 def phase_of(labels: Labels) -> ServingPhase | None:

@@ -96,7 +96,7 @@ class ModelServerFile:
     @property
     def services(self) -> frozenset[str]:
         """NAMESPACE/NAME of all that it names."""
-        return frozenset(of.service for of in (*self.servers, *self.pods))
+        return frozenset(server.service for server in self.servers) | {pods.service for pods in self.pods}
 
     def __bool__(self) -> bool:
         return bool(self.servers or self.pods)
