@@ -34,10 +34,10 @@ def measured_need(samples: Sequence[CardSample], pod: str, cards: int = 1) -> Me
     if max(len(sm), len(bandwidth)) < MIN_READINGS:
         why = next((reason for sample in samples for reason in sample.gaps.values()), "")
         raise InvalidInput("FILE", f"{len(sm)} readings of {pod}", f"{MIN_READINGS} in which it is measured", why)
-    percent = [_percent(found, cards) if len(found) >= MIN_READINGS else 0 for found in (sm, bandwidth)]
-    if max(percent) > PERCENT:
-        raise InvalidInput("--cards", cards, f"as many cards as {pod} has", f"it takes {max(percent)} % of one")
-    return MeasuredNeed(CardNeed(*percent), len(sm), len(bandwidth))
+    need = CardNeed(_percent(sm, cards), _percent(bandwidth, cards))
+    if (most := max(need.sm, need.bandwidth)) > PERCENT:
+        raise InvalidInput("--cards", cards, f"as many cards as {pod} has", f"it takes {most} % of one")
+    return MeasuredNeed(need, len(sm), len(bandwidth))
 
 
 def _used(samples: Sequence[CardSample], pod: str, path: CardPath) -> list[int]:
@@ -45,4 +45,4 @@ def _used(samples: Sequence[CardSample], pod: str, path: CardPath) -> list[int]:
 
 
 def _percent(found: Sequence[int], cards: int) -> int:
-    return round(fmean(found) / 10 / cards)
+    return round(fmean(found) / 10 / cards) if len(found) >= MIN_READINGS else 0
