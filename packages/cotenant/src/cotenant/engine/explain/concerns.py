@@ -242,17 +242,19 @@ def _load(plugins: PluginRegistry, entry: PodInfo) -> Iterator[Concern]:
         yield Concern("load", entry.node, False, state.sentence())
 
 
-def lent_concerns(plugins: PluginRegistry, entry: PodInfo) -> tuple[Concern, ...]:
-    """What is lent on the pod's node, by whom, and which pods hold it; and what the pods there are predicted to use.
-    The pod counts on its node.
+def node_concerns(plugins: PluginRegistry, entry: PodInfo) -> tuple[Concern, ...]:
+    """What concerns a pod on its node: neighbours on its GPUs that want the same; what is lent there, by whom, and
+    which pods hold it; and what the pods there are predicted to use. The pod counts on its node.
 
     Pending changes must be written to the arrays.
     """
     use = plugins.predicted_use
     view = use.describe(entry.node) if use.is_on and entry.node else None
+    beside = plugins.devices.beside(entry.number)
+    found = [Concern("GPU neighbours", entry.node, False, "; ".join(beside))] if beside else []
     if view is None:
-        return ()
-    found = [
+        return tuple(found)
+    found += [
         Concern(
             "lent",
             resource,

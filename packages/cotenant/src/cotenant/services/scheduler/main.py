@@ -51,7 +51,9 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
     written_names, flag = names_of(request)
     names = read_names(written_names, profile, flag) if config is None else profiles_of(config)
     spans_to = span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca)
-    devices = device_settings(request.device_strategy, request.usual_gpu_pods, request.only_enforced_gpu_shares)
+    devices = device_settings(
+        request.device_strategy, request.usual_gpu_pods, request.only_enforced_gpu_shares, request.gpu_neighbours
+    )
     plugins = others_plugins(request.plugins)
     sealer, seals = read_seal(request.seal)
     kinds = workload_kinds(request.workload_kinds)
