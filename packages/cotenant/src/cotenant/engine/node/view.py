@@ -246,7 +246,9 @@ def _protected(pods: Sequence[NodePod]) -> list[str]:
     A pod of the node itself without requests stands in the kubelet's best-effort group, on most nodes: it has to bear
     the group's limits, not to lift them.
     """
-    return [group for pod in pods if not pod.best_effort and pod.qos is not QoSClass.SYSTEM for group in _groups_of(pod)]
+    return [
+        group for pod in pods if not pod.best_effort and pod.qos is not QoSClass.SYSTEM for group in _groups_of(pod)
+    ]
 
 
 def _is_exclusive(group: str, others: Sequence[str], roots: Sequence[str]) -> bool:

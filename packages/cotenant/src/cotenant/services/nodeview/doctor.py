@@ -122,7 +122,7 @@ def _runtime_hook(config: AgentConfig) -> str:
     return (
         HOOK
         if socket.exists()
-        else f"{HOOK} beside a runtime with NRI, whose socket {socket} is not seen here (in a container: unless mounted)"
+        else f"{HOOK} beside a runtime with NRI, whose socket {socket} is not seen here (as in a pod)"
     )
 
 
