@@ -49,6 +49,7 @@ from cotenant.policy.overcommit.strategy import (
 from cotenant.policy.overcommit.writing import LENT, MID, Adjustments, adjusted, is_degraded
 
 RESERVE_TERM = "reserve against rises"
+NEVER = "its agent has written no measurement yet; the first comes a minute after the agent's start"
 _AT_RISK = tuple(policy for policy in Policy if policy.is_at_risk)
 
 
@@ -73,7 +74,7 @@ class Lending:
             return Computed("withdrawn", "colocation is off", view=view)
         degrade = strategy.degrade_time_minutes or 0
         if is_degraded(now_s - record.updated_s, degrade):
-            is_measured = not isnan(record.updated_s)  # a NodeMetric without a status: no agent has written it yet
+            is_measured = not isnan(record.updated_s)
             if is_measured and now_s - record.seen_s < min(self.settings.first_look_s, 60.0 * degrade):
                 # An agent's clock may be behind: after a restart of this process its next report shows whether it is
                 # measured.
@@ -82,7 +83,8 @@ class Lending:
                     f"the measurement was {age} s old when it was first seen: what is lent stays until the next is due"
                 )
                 return Computed("unknown", why, failed=LENT, view=view)
-            return Computed("withdrawn", f"no measurement for {degrade} minutes", view=view)
+            why = f"no measurement for {degrade} minutes" if is_measured else NEVER
+            return Computed("withdrawn", why, view=view)
         amounts: list[Amount] = []
         failed: list[str] = []
         reasons: list[str] = []
