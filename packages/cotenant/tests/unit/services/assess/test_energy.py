@@ -57,7 +57,13 @@ def running(*pods: tuple[str, str, str]) -> RunningColumns:
 
 def test_energy_of_pods_is_the_sum_over_pods_and_the_mean_of_the_days_with_their_range() -> None:
     pods, nodes = energy_figures(history({"a/p": (1.0, 2.0, nan, 3.0), "b/q": (1.0, nan, nan, 0.0)}, (4.0, 8.0, 9.0)))
-    assert (pods.key, pods.unit, pods.value, pods.low, pods.high) == ("energy_pods", "kWh a day", pytest.approx(7 / 3), 2.0, 3.0)
+    assert (pods.key, pods.unit, pods.value, pods.low, pods.high) == (
+        "energy_pods",
+        "kWh a day",
+        pytest.approx(7 / 3),
+        2.0,
+        3.0,
+    )
     assert pods.interval == "the smallest and the largest of 3 days"
     assert (nodes.key, nodes.value, nodes.low, nodes.high) == ("energy_nodes", pytest.approx(7.0), 4.0, 9.0)
     assert pods.definition == "what Kepler counted for all pods, mean of the days; by a meter"
