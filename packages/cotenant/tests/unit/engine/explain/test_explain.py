@@ -124,10 +124,16 @@ def test_help_names_labels_taints_and_cordons() -> None:
             [node("a", taints=(Taint("gpu"), Taint("team", "b")))],
             {"tolerate the taints {gpu: }, {team: b}: a fits then"},
         ),
-        ([node(f"n{i}", unschedulable=True) for i in range(10)], {"uncordon: 3 nodes fit (n0, n1, n2) then; 7 more are like them"}),
-        ([node(f"n{i}", unschedulable=True) for i in range(4)], {"uncordon: 3 nodes fit (n0, n1, n2) then; 1 more is like them"}),
+        (
+            [node(f"n{i}", unschedulable=True) for i in range(10)],
+            {"uncordon: 3 nodes fit (n0, n1, n2) then; 7 more are like them"},
+        ),
+        (
+            [node(f"n{i}", unschedulable=True) for i in range(4)],
+            {"uncordon: 3 nodes fit (n0, n1, n2) then; 1 more is like them"},
+        ),
     ],
-)  # fmt: skip
+)
 def test_help_says_what_nodes_have_to_become(nodes: list[Node], words: set[str]) -> None:
     c = cluster(*nodes)
     c.pod_seen(pod("x"), 0.0)
