@@ -58,6 +58,7 @@ class PretendedAgent:
         self.faults: dict[str, CotenantError] = {}
         self.slow: dict[str, float] = {}  # verb -> seconds that it takes
         self.configurations: list[int] = []
+        self.refuses: tuple[str, ...] = ()  # why it takes no configuration
         self._did = did
         forms: dict[str, tuple[type, Callable[[Any, str], object]]] = {
             verb: (Make if verb in ("reserve", "create") else Move, self._moved) for verb in _REACHES
@@ -104,7 +105,7 @@ class PretendedAgent:
 
     def _configured(self, request: Configure, _: str) -> Configured:
         self.configurations.append(request.revision)
-        return Configured(request.revision)
+        return Configured(request.revision, self.refuses)
 
     async def close(self) -> None:
         await self._subscription.unsubscribe()
@@ -114,18 +115,16 @@ class PretendedAgent:
 class AskedFleet:
     """A controller that answers, and agents; `did`: what agents were told, in order."""
 
-    def __init__(self, folder: Path, rights: FleetFile | None = None) -> None:
+    def __init__(self, folder: Path, rights: FleetFile | None = None, is_alone: bool = True) -> None:
         self._loop = asyncio.get_running_loop()
         self.bus = MemoryBus()
         self.store = FileStore(folder / "store")
         self.did: list[str] = []
         self.agents: dict[str, PretendedAgent] = {}
-        settings = ControllerSettings(rights, is_alone=True)
+        settings = ControllerSettings(rights, is_alone=is_alone)
         self.controller = FleetController(
             self.bus, self.store, settings, now=self._loop.time, wall=lambda: WALL_S + self._loop.time()
         )
-        self._dispatcher = Dispatcher(Asking(self.controller).verbs(), self.bus, self._loop.time)
-        self.bus.attach("fleet.*.rpc.*", self._dispatcher.received)
 
     @property
     def now_s(self) -> float:
@@ -163,8 +162,10 @@ class AskedFleet:
         done, self.did[:] = list(self.did), []
         return done
 
+    async def serve(self) -> None:
+        await self.controller.serve(Asking(self.controller).verbs())
+
     async def close(self) -> None:
-        await self._dispatcher.close()
         await self.controller.close()
         for agent in self.agents.values():
             await agent.close()
@@ -172,12 +173,18 @@ class AskedFleet:
         self.store.close()
 
 
-def played(folder: Path, scene: Callable[[AskedFleet], Awaitable[None]], rights: FleetFile | None = None) -> None:
+def played(
+    folder: Path,
+    scene: Callable[[AskedFleet], Awaitable[None]],
+    rights: FleetFile | None = None,
+    is_alone: bool = True,
+) -> None:
     """One scene, from the beginning to its end."""
 
     async def play() -> None:
-        fleet = AskedFleet(folder, rights)
+        fleet = AskedFleet(folder, rights, is_alone)
         try:
+            await fleet.serve()
             await scene(fleet)
         finally:
             await fleet.close()

@@ -187,7 +187,6 @@ def test_what_cannot_be_undone_is_named_and_tried_again(tmp_path: Path) -> None:
 def test_containers_of_a_group_without_a_record_are_in_the_way_until_they_are_removed(tmp_path: Path) -> None:
     async def scene(fleet: AskedFleet) -> None:
         agent = fleet.add("a")
-        fleet.add("b")
         agent.steps["web-1"] = ContainerStep.READY
         agent.epochs["shop"] = 10**15  # of a controller whose clock was ahead
         fleet.beat("a", "shop", "web-1")
