@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.fakes.processes.console_world import HOSTILE, TOKEN, ConsoleWorld
 from tests.fakes.processes.fake_fleet import FakeFleet, FakeTerminals, container, host
+from tests.fakes.waiting import eventually
 
 from cotenant.model.fleet.refusal import FleetForbidden
 
@@ -135,14 +136,18 @@ def test_the_window_s_size_goes_there_and_leaving_hangs_up(
 ) -> None:
     session = begin(tab, terminals)
     wide = terminals.opened[-1].size
+
+    def narrower() -> list[str]:
+        """The sizes that the window has had since, as the command says them; a page may settle in several steps."""
+        sizes = [request.size for request in terminals.written if request.session == session and request.size]
+        return [f"{size.rows} {size.columns}" for size in sizes if size.columns < wide.columns]
+
     tab.size(NARROW)
-    world.wait(lambda: any(request.size is not None for request in terminals.written if request.session == session))
+    world.wait(lambda: bool(narrower()))
     tab.page.locator(".terminal .screen").click()
     tab.page.keyboard.type("size")
     tab.page.keyboard.press("Enter")
-    size = next(request.size for request in reversed(terminals.written) if request.size is not None)
-    assert size.columns < wide.columns
-    tab.page.locator(f".terminal .screen >> text={size.rows} {size.columns}").wait_for()
+    eventually("the command says the size", lambda: any(size in shown(tab) for size in narrower()))
     tab.open("fleet")
     world.wait(lambda: (terminals.written[-1].session, terminals.written[-1].ends) == (session, True))
 

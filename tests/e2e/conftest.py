@@ -38,7 +38,7 @@ def api(up: Up) -> Client:
 
 
 @pytest.fixture(scope="package")
-def dead(api: Client) -> Dead:
+def dead(up: Up, api: Client) -> Dead:
     """A node fails at the start, so that its grace has passed by the time a case needs it. It is cordoned against
     the pods of other cases.
     """
@@ -51,6 +51,7 @@ def dead(api: Client) -> Dead:
     victim = eventually("the pod runs", lambda: [p for p in api.items(pods) if is_running(p)])[0]
     name = victim["spec"]["nodeName"]
     api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
+    eventually("the scheduler has heard of it", lambda: up.heard_of_cordon(name))
     api.patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {"cotenant.io/fail": "true"}}})
     return Dead(name, victim, pods, time.monotonic())
 

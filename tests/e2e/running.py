@@ -137,6 +137,23 @@ class Client:
         return [json.loads(line) for line in text.splitlines()]
 
 
+class Story:
+    """All watch events of a path since a resourceVersion. The server keeps those of some minutes: a case that may take
+    longer looks at each of its steps.
+    """
+
+    def __init__(self, api: Client, path: str, since: str) -> None:
+        self._api, self._path, self._since = api, path, since
+        self._told: list[Any] = []
+
+    def so_far(self) -> list[Any]:
+        """Those until now."""
+        self._told += (news := self._api.changes(self._path, self._since))
+        if news:
+            self._since = news[-1]["object"]["metadata"]["resourceVersion"]
+        return self._told
+
+
 class Up:
     """One `cotenant up`."""
 
@@ -227,6 +244,11 @@ class Up:
             return answer.status, answer.read().decode()
         finally:
             connection.close()
+
+    def heard_of_cordon(self, node: str) -> bool:
+        """Whether the scheduler knows that a node is cordoned. It hears of nodes and of pods by different watches."""
+        status, text = self.asked("GET", f"/apis/v1/nodes/{node}")
+        return status == 200 and bool(json.loads(text)["unschedulable"])
 
     def end(self, number: int = signal.SIGTERM, within_s: float = 30.0) -> int:
         """Signal it and return its exit status. Fails, and kills it, where it does not end in time or leaves

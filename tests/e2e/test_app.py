@@ -16,6 +16,7 @@ from cotenant.services.apps.records import LABEL, TYPE, encoded
 
 pytestmark = pytest.mark.slow
 WITHIN = ("--timeout-s", 90)
+TOLD_S = 20  # what cannot be ready is given up after this long: until then the scheduler has said why
 
 
 class Releases:
@@ -99,7 +100,7 @@ def test_a_failed_upgrade_says_why_in_the_scheduler_s_words_and_goes_back(releas
     good = releases.source("good", workload("web", 1))
     huge = releases.source("huge", workload("web", 1, cpu="9000"))
     releases.said("install", "shop", good, *WITHIN)
-    said = releases.said("upgrade", "shop", huge, "--timeout-s", 8, "--rollback-on-failure", status=1)
+    said = releases.said("upgrade", "shop", huge, "--timeout-s", TOLD_S, "--rollback-on-failure", status=1)
     assert f"Deployment {releases.namespace}/web: 0/1 ready" in said
     assert "Insufficient cpu" in said
     assert "shop rolled back" in said
@@ -109,7 +110,7 @@ def test_a_failed_upgrade_says_why_in_the_scheduler_s_words_and_goes_back(releas
 
 def test_a_new_release_that_fails_leaves_nothing(releases: Releases) -> None:
     huge = releases.source("huge", settings("a"), workload("web", 1, cpu="9000"))
-    releases.said("install", "shop", huge, "--timeout-s", 5, "--rollback-on-failure", status=1)
+    releases.said("install", "shop", huge, "--timeout-s", TOLD_S, "--rollback-on-failure", status=1)
     base = f"/api/v1/namespaces/{releases.namespace}"
     assert releases.api.items(f"{base}/secrets") == []
     assert not releases.has(f"{base}/configmaps/a")
@@ -167,7 +168,7 @@ def test_a_chart_is_helm_s_and_lives_the_same_way(releases: Releases, tmp_path: 
     assert "start it first" in releases.said("upgrade", "shop", source, status=2)
     releases.said("start", "shop", *WITHIN)
     assert releases.spec("web")["replicas"] == 2
-    failing = ("--set", "cpu=9000", "--timeout-s", 8, "--rollback-on-failure")
+    failing = ("--set", "cpu=9000", "--timeout-s", TOLD_S, "--rollback-on-failure")
     said = releases.said("upgrade", "shop", source, *failing, status=1)
     assert "Insufficient cpu" in said
     assert releases.spec("web")["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "100m"

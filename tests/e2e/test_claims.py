@@ -4,6 +4,7 @@ kill of the scheduler; never a device for two.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections.abc import Iterator
@@ -129,7 +130,7 @@ def test_an_unhealthy_device_is_given_to_nobody(api: Client) -> None:
         return sum(bool(one.get("taints")) for one in found)
 
     eventually("the driver says so", lambda: tainted() == 3)
-    names = (f"p{i}" for i in range(1000))
+    names = (f"p{i}" for i in itertools.count())
 
     def gets_the_healthy_one() -> bool:
         """Whether a new pod gets it; a pod that came before the scheduler heard of the taints may get another."""

@@ -76,9 +76,9 @@ def test_a_cluster_s_releases_are_changed_by_its_guid(api: Client, namespace: st
     listed = asked(folder, "app-list", f"namespace={namespace}")
     assert [(one["name"], one["state"]) for one in listed] == [("shop", "deployed")]
 
-    upgrade = ("app-upgrade", *of, f"manifests=@{folder / 'huge.json'}", "timeout_s=8", "rollback_on_failure=true")
+    upgrade = ("app-upgrade", *of, f"manifests=@{folder / 'huge.json'}", "timeout_s=20", "rollback_on_failure=true")
     failed = done(folder, asked(folder, *upgrade))
-    assert failed["failure"] == "not ready within 8 s"
+    assert failed["failure"] == "not ready within 20 s"
     assert any("Insufficient cpu" in line for line in failed["lines"])
     assert failed["lines"][-1] == "shop rolled back"
 

@@ -32,11 +32,11 @@ def own(name: str, cpu: str, **annotations: str) -> dict[str, Any]:
     return made
 
 
-def cpus_of(api: Client, path: str) -> set[int]:
+def cpus_of(api: Client, path: str, within_s: float = 30.0) -> set[int]:
     def held() -> str:
         return str(api.get(path)["metadata"].get("annotations", {}).get(STATUS, ""))
 
-    text = json.loads(eventually(f"{path} has CPUs", held))["cpuset"]
+    text = json.loads(eventually(f"{path} has CPUs", held, within_s))["cpuset"]
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -73,7 +73,7 @@ def test_pods_get_exclusive_cpus_and_keep_them_over_a_restart(telling: Up) -> No
     assert "2 Insufficient cpu" in message or "2 not enough free CPUs" in message
     os.kill(telling.children()["scheduler"], signal.SIGKILL)
     api.delete(f"{pods}/one")
-    got = cpus_of(api, f"{pods}/waits")
+    got = cpus_of(api, f"{pods}/waits", 120.0)  # by a scheduler that is started anew
     where = api.get(f"{pods}/waits")["spec"]["nodeName"]
     others = [
         cpus_of(api, f"{pods}/{name}")

@@ -72,6 +72,11 @@ def weighs(api: Client, name: str, above: float, below: float) -> bool:
     return above < cpu_of(api, name) < below
 
 
+def keeps(api: Client, name: str, weight: str) -> bool:
+    """Whether it is noted what its own weight is."""
+    return bool(json.loads(notes(api, name).get(OURS, "{}")).get("before") == weight)
+
+
 def has_none(api: Client, name: str, *annotations: str) -> bool:
     return not set(annotations) & set(notes(api, name))
 
@@ -151,16 +156,25 @@ def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path) -> None:
         for name, api in apis.items():
             eventually(f"rich weighs less in {name}", partial(weighs, api, "rich", 0, 8), 60.0)
             eventually(f"poor weighs more in {name}", partial(weighs, api, "poor", 40, 81), 60.0)
-            assert json.loads(notes(api, "rich")[OURS])["before"] == '{"cpu":"8"}'
+            eventually(f"{name} keeps what it had", partial(keeps, api, "rich", '{"cpu":"8"}'))
         for name in ("north", "west"):
             eventually(f"{name} has what east learned", partial(has_learned_elsewhere, apis[name]), 60.0)
         assert shared(apis["east"]) is None
-        shown = run("federate", "show", "--state-dir", state, "--json")
-        assert {found["cluster"] for found in json.loads(shown.stdout)["clusters"] if found["room"]} == set(CLUSTERS)
+
+        # What a cluster says holds for three seconds here: one that is late on a busy machine is left out for a while.
+        def rooms() -> set[str]:
+            shown = run("federate", "show", "--state-dir", state, "--json")
+            return {found["cluster"] for found in json.loads(shown.stdout)["clusters"] if found["room"]}
+
+        eventually("the hub knows the room of each", lambda: rooms() == set(CLUSTERS), 60.0)
         job = tmp_path / "job.yaml"
         job.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", **pod("new", "1")}))
-        asked = run("federate", "where", job, "--state-dir", state, "--json")
-        assert json.loads(asked.stdout)["best"] == "west"  # the emptiest
+
+        def best() -> str:
+            asked = run("federate", "where", job, "--state-dir", state, "--json")
+            return json.loads(asked.stdout)["best"] if asked.returncode == 0 else asked.stderr
+
+        eventually("the emptiest is the best", lambda: best() == "west", 60.0)
         before = {name: stored(api) for name, api in apis.items()}
 
         hub.kill()

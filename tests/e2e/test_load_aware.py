@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any
 
 import pytest
@@ -89,7 +90,7 @@ def test_a_hot_node_is_skipped_and_a_pending_pod_is_placed_once_a_node_has_coole
     assert eventually("it is placed", lambda: api.get(second)["spec"].get("nodeName"), 60.0) == cool
 
 
-_names = iter(f"second-{i}" for i in range(100))
+_names = (f"second-{i}" for i in count())
 
 
 def _waits(api: Client) -> str:

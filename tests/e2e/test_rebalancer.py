@@ -68,6 +68,7 @@ def test_pods_move_while_the_rebalancer_is_killed_again_and_again(up: Up, tmp_pa
     names = [node["metadata"]["name"] for node in api.items(NODES)]
     for name in names[1:]:
         api.patch(f"{NODES}/{name}", {"spec": {"unschedulable": True}})
+    eventually("the scheduler has heard of it", lambda: all(map(up.heard_of_cordon, names[1:])))
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "4", "memory": "1Gi"}}}
     labels = {"app": "web", "koordinator.sh/qosClass": "LS"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}

@@ -102,7 +102,7 @@ def test_its_requests_count_for_an_objective(service: int, tmp_path: Path) -> No
             assert (objective["requests"], objective["bad"]) == (REQUESTS, FAILED)
         finally:
             running.terminate()
-            running.wait(60)
+            running.wait(patience(60))
 
 
 def asked(port: int, path: str) -> int:

@@ -24,7 +24,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from tests.fakes.servers.ports import free_port
 from tests.fakes.servers.trace_process import Clock, Running
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import eventually, patience
 
 from cotenant.services.traces.traces_arguments import TraceSettings
 
@@ -118,7 +118,7 @@ def sidecars(folder: Path, inbound: int, outbound: int, service: int, traces: in
         yield
     finally:
         running.terminate()
-        running.wait(60)
+        running.wait(patience(60))
 
 
 def by_service(traces: Running) -> dict[tuple[str, str], dict[str, Any]]:

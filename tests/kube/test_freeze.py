@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.fakes.servers.fake_api import FakeApi
-from tests.fakes.waiting import soon
+from tests.fakes.waiting import Bound, crowding, soon
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.client.access import Access, load_access
@@ -85,12 +85,12 @@ def test_a_freeze_is_in_force_in_the_agent_the_manager_and_the_rebalancer_within
             assert not any(frozen())
             took_s = []
             for _ in range(FREEZES):
-                begun_s = time.monotonic()
+                begun_s, bound = time.monotonic(), Bound(60.0)
                 await asyncio.to_thread(user.freeze, "test", "eve")
                 while not all(frozen()):
-                    assert time.monotonic() - begun_s < 60.0, "never"
+                    assert not bound.reached(), "never"
                     await asyncio.sleep(0.001)
-                took_s.append(time.monotonic() - begun_s)
+                took_s.append((time.monotonic() - begun_s) / crowding())  # seconds of a quiet machine
                 await asyncio.to_thread(user.thaw)
                 await soon("thawed", lambda: not any(frozen()))
             stop.set()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.servers.spans import EPOCH_S, Given, batch_of
-from tests.fakes.waiting import soon
+from tests.fakes.waiting import patience, soon
 from tests.kube.definitions import collection, installed
 
 from cotenant.drivers.kube.client.access import load_access
@@ -52,7 +52,7 @@ def test_a_status_follows_the_spans_and_a_deleted_objective_is_forgotten(kube: A
 
             async def status() -> Any:
                 cluster.put_due()
-                assert await cluster.writer.flush(20)
+                assert await cluster.writer.flush(patience(20))
                 return (await asyncio.to_thread(kube.get, f"{path}/{name}"))["status"]
 
             first = await status()

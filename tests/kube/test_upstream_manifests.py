@@ -215,6 +215,9 @@ def test_the_config_map_lends_and_renders(kube: Any, configured: None, node: str
             20.0,
         )
         slo = kube.eventually(f"{collection('nodeslos')}/{node}", lambda found: "spec" in found, 20.0)
+        metric = f"{collection('nodemetrics')}/{node}"
+        measuring = kube.eventually(metric, lambda found: "metricCollectPolicy" in found.get("spec", {}), 20.0)
+        policy = measuring["spec"]["metricCollectPolicy"]
         assert manager.manager.config_errors == ()
     lent = json.loads(found["metadata"]["annotations"]["cotenant.io/lent"])["amounts"]["batch-cpu"]
     assert sum(amount for _, amount in lent["terms"]) == 2280  # (4000 - 40 % - 500) x 1.2
@@ -226,7 +229,6 @@ def test_the_config_map_lends_and_renders(kube: Any, configured: None, node: str
     assert taken.best_effort_cpu.idle
     assert taken.memory is not None
     assert taken.memory.best_effort.throttling_percent == 80
-    policy = kube.get(f"{collection('nodemetrics')}/{node}")["spec"]["metricCollectPolicy"]
     assert policy["reportIntervalSeconds"] == 60
     kube.request("DELETE", f"{topologies}/{node}")
     kube.request("DELETE", f"{collection('nodemetrics')}/{node}")

@@ -52,6 +52,7 @@ print("done", flush=True)
 sys.stdin.readline()
 """
 FOR_EVER = 1_000_000_000
+MOST_WEIGHT = "10000"
 
 
 class Worker:
@@ -84,7 +85,8 @@ class Worker:
 
 class Plant:
     """Two groups, and what runs in them on the last CPU. Other programs may run there too, so nothing is said of
-    how long a wait is.
+    how long a wait is; together the groups have far more weight than those, so that who runs while the victim waits is
+    the hog also on a busy machine.
     """
 
     def __init__(self, groups: Groups, top: str, started: ExitStack) -> None:
@@ -94,6 +96,9 @@ class Plant:
         self._started = started
         for group in (self.victim, self.hog):
             groups.make(group)
+        with CgroupKnobs(groups.layout) as knobs:
+            if knobs.supported(Knob.CPU_WEIGHT) is None:
+                knobs.write(KnobTarget(top.partition("/")[0], Knob.CPU_WEIGHT), MOST_WEIGHT)
 
     def worker(
         self, group: str, threads: int = 1, bursts: int = 60, work_s: float = 0.002, rest_s: float = 0.004

@@ -130,17 +130,20 @@ def test_the_lateness_monitor_records_a_stall_in_its_windows() -> None:
         pid = watching.child.process.pid
         assert os.sched_getscheduler(pid) == os.SCHED_FIFO
         assert os.sched_getaffinity(pid) == {site.plant_cpu}
-        site.wait_until(now_us() + 3 * WINDOW_US)
         began = now_us()
-        os.kill(pid, signal.SIGSTOP)
-        site.wait_until(began + WINDOW_US)
-        os.kill(pid, signal.SIGCONT)
         site.wait_until(began + 3 * WINDOW_US)
+        stopped = now_us()
+        os.kill(pid, signal.SIGSTOP)
+        site.wait_until(now_us() + WINDOW_US)
+        os.kill(pid, signal.SIGCONT)
+        site.wait_until(now_us() + 3 * WINDOW_US)
+        ended = now_us()
         seen = watching.end()
         assert not site.children
-    first = began // WINDOW_US
-    assert seen.at(first - 1) is not None
-    assert max(seen.at(first) or 0, seen.at(first + 1) or 0) > LATE_US
+    # The machine may have held this process up between any two of these lines.
+    first, then, last = (at // WINDOW_US for at in (began, stopped, ended))
+    assert any(seen.at(window) is not None for window in range(first, then))
+    assert max(seen.at(window) or 0 for window in range(then, last + 1)) > LATE_US
 
 
 def test_a_real_time_share_does_not_depend_on_just_removed_groups() -> None:
@@ -183,7 +186,7 @@ def test_a_second_experiment_is_refused_while_one_runs() -> None:
         ExperimentCgroups(top="cotenant-experiment-0", wait_s=0.0),
     ):
         pass
-    with ExperimentCgroups(wait_s=0.0):  # and not afterwards
+    with ExperimentCgroups():  # and not afterwards, once no other process has its own
         pass
 
 
@@ -200,7 +203,7 @@ def test_nothing_is_left_after_any_end_once_another_has_started(
         until("its service to run", lambda: any(proc.exists() and proc.read_text() for proc in procs))
         inside = [int(pid) for proc in procs if proc.exists() for pid in proc.read_text().split()]
         process.send_signal(number)
-        said = process.communicate(timeout=LONGEST_S)[1]
+        said = process.communicate(timeout=patience(LONGEST_S))[1]
         assert process.returncode == status
         if number is not signal.SIGKILL:
             assert said.splitlines()[-1] == "cotenant: interrupted; the experiment's groups are removed"

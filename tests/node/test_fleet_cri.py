@@ -110,8 +110,8 @@ def test_a_group_runs_writes_its_logs_and_goes(tmp_path: Path) -> None:
         found = await runtime.inspect(outcome.guids["web"])
         assert found is not None
         assert (found.status, found.pid > 0, found.image) == ("running", True, IMAGE)
-        written = Path(found.log_path).read_text()
-        assert written.rstrip().endswith(f"stdout F {outcome.guids['web']} fast")
+        said = f"stdout F {outcome.guids['web']} fast"
+        await soon("it has written", lambda: Path(found.log_path).read_text().rstrip().endswith(said))
 
         def states() -> dict[str, ContainerState]:
             beats = [host.beat for host in controller.registry.hosts() if host.beat is not None]
@@ -203,7 +203,9 @@ def test_one_that_ends_is_started_again_and_not_once_it_was_asked_to_stop(tmp_pa
             await soon("it runs again", partial(restarted, function, guid, turn))
         found = await function.process_of(guid)
         assert (found.restarts, found.exit_code) == (3, 128 + signal.SIGKILL)
-        assert len(commands(guid)) == 1
+        # A runtime says that it runs before the command has taken the place of what started it.
+        await soon("its command runs, once", lambda: len(commands(guid)) == 1)
+        await soon("each start has written", lambda: len(Path(found.log_path).read_text().splitlines()) == 4)
         lines = Path(found.log_path).read_text().splitlines()
         assert [line.split()[-1] for line in lines] == [guid] * 4
         variables = (Path("/proc") / str(found.pid) / "environ").read_bytes().split(b"\0")
@@ -339,13 +341,15 @@ def test_folders_of_the_host_are_mounted_and_named_volumes_are_refused(tmp_path:
     data = os.path.realpath(tmp_path) + "/data"
     Path(data).mkdir()
     Path(data, "in").write_text("hello\n")
-    writes = "/busybox cat /a/in > /b/out; echo no > /a/in; exec /busybox sleep 600"
+    writes = "/busybox cat /a/in > /b/out; echo no > /a/in; echo > /b/ended; exec /busybox sleep 600"
     folders = (Mount(data, "/a", is_read_only=True), Mount(f"{data}/made", "/b", is_made=True))
 
     async def scene(ask: Ask, function: ContainerFunction, runtime: CriContainers, controller: FleetController) -> None:
         function.configure(AgentConfiguration(mount_paths=(data,)))
         outcome = await ask("up", Up(GroupTemplate("shop", (one("web", "sh", "-c", writes, mounts=folders),))))
         assert set(outcome.guids) == {"web"}, outcome
+        ended = Path(data, "made", "ended")
+        await soon("it has tried both", ended.exists)
         assert Path(data, "made", "out").read_text() == Path(data, "in").read_text() == "hello\n"
         await ask("down", Down("shop"))
         volume = one("web", "sleep", "600", mounts=(Mount("shop_data", "/a", is_volume=True),))

@@ -75,7 +75,9 @@ services:
 def test_folders_and_volumes_are_mounted_and_a_volume_outlives_its_group(
     docker: Docker, fleet: Fleet, tmp_path: Path
 ) -> None:
-    writes = "echo $COTENANT_GUID >> /data/seen; cat /in/greeting > /out/greeting; echo no > /in/greeting"
+    writes = (
+        "echo $COTENANT_GUID >> /data/seen; cat /in/greeting > /out/greeting; echo no > /in/greeting; echo > /out/ended"
+    )
     shop = f"""
 name: {fleet.guid}
 services:
@@ -103,7 +105,8 @@ volumes: {{data: }}
         up = fleet.run("up", str(tmp_path / "shop.yml"), "--json")
         assert up.returncode == 0, up.stderr
         guids.append(json.loads(up.stdout)["guids"]["web"])
-        eventually("it wrote", (tmp_path / "out" / "greeting").exists)
+        eventually("it wrote", (tmp_path / "out" / "ended").exists)
+        (tmp_path / "out" / "ended").unlink()
         mounts = {mount["Destination"]: mount for mount in docker.get(f"/containers/{guids[-1]}/json")["Mounts"]}
         assert (mounts["/in"]["RW"], mounts["/out"]["RW"], mounts["/data"]["Name"]) == (False, True, volume)
         assert fleet.run("down", fleet.guid).returncode == 0

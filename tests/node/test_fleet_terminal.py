@@ -92,7 +92,9 @@ def test_a_shell_with_its_window_and_its_exit_code_is_recorded(fleet: Fleet, gui
     finally:
         screen.close()
     folder = tmp_path / "state" / "terminals"
-    opened, ended = (json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines())
+    journal = folder / "journal.jsonl"  # the agent's, which is another process
+    eventually("its end is recorded", lambda: len(journal.read_text().splitlines()) == 2)
+    opened, ended = (json.loads(line) for line in journal.read_text().splitlines())
     assert (opened["what"], opened["operator"], opened["guid"], opened["command"]) == (
         "opened",
         "local",

@@ -22,7 +22,7 @@ import pytest
 from tests.e2e.running import metric
 from tests.fakes.node.kubepods import UIDS
 from tests.fakes.node.mps_control import FakeMps
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import becomes, eventually
 from tests.node.test_agent import AgentProcess
 
 pytest.importorskip("grpc")
@@ -116,13 +116,13 @@ def weight(runtime: Runtime, layout: CgroupLayout, pod: Pod, name: str = "work")
 
 def environment(runtime: Runtime, pod: Pod) -> dict[str, str]:
     """What a started container printed."""
-    waiting = threading.Event()
-    for _ in range(600):
+
+    def printed() -> dict[str, str]:
         lines = runtime.log_of(pod).splitlines()
-        if any(line.startswith("SHARES=") for line in lines):
-            return dict(line.split("=", 1) for line in lines if "=" in line)
-        waiting.wait(0.05)
-    pytest.fail(f"the container never printed what it sees: {runtime.log_of(pod)}")
+        is_whole = any(line.startswith("SHARES=") for line in lines)
+        return dict(line.split("=", 1) for line in lines if "=" in line) if is_whole else {}
+
+    return eventually("the container printed what it sees", printed)
 
 
 def test_values_before_the_first_instruction(
@@ -304,11 +304,11 @@ def test_a_runtime_that_restarts_gets_the_hook_again_and_tells_it_what_runs(
     assert weight(runtime, layout, pod, "before") in UNTOUCHED
     pages = runtime.folder / "pages.sock"
     made = hook(pages=f"unix:{pages}")
-    assert counts(pages) == (1.0, 1.0)
+    becomes("it has adopted what runs", lambda: counts(pages), (1.0, 1.0))
     assert weight(runtime, layout, pod, "first") == "1"
     runtime.restart()
     eventually("it is hooked into the new one", lambda: counts(pages)[0] == 2.0 and state_of(made).runtime)
-    assert counts(pages) == (2.0, 2.0)
+    becomes("it has adopted what runs", lambda: counts(pages), (2.0, 2.0))
     assert weight(runtime, layout, pod, "second") == "1"
 
 

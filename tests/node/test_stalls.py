@@ -151,14 +151,18 @@ def test_a_group_at_its_memory_limit_is_found_by_its_reclaim(
             folder.rmdir()
 
 
-# Two processes wake each other 10,000 times.
+# Two processes wake each other 10,000 times: one writes only what the other has answered, so that each must sleep.
 SWITCHER = """
 import os
 here, there = os.pipe(), os.pipe()
-reads, writes = (here[0], there[1]) if os.fork() else (there[0], here[1])
+asks = os.fork()
+reads, writes = (here[0], there[1]) if asks else (there[0], here[1])
 for _ in range(10_000):
-    os.write(writes, b"x")
+    if asks:
+        os.write(writes, b"x")
     os.read(reads, 1)
+    if not asks:
+        os.write(writes, b"x")
 """
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.servers.http_servers import SERVERS, Raw, head, serving
-from tests.fakes.waiting import patience
+from tests.fakes.waiting import crowding, patience
 
 from cotenant.cli.main import main
 from cotenant.drivers.http.address import Address
@@ -169,7 +169,8 @@ def test_an_idle_connection_is_closed_and_a_busy_one_is_not(name: str) -> None:
         assert await client.rest() == b""
         client.close()
 
-    against(name, case, BRIEF)
+    # Between an answer and the next request a connection is idle too, for as long as this process has no CPU.
+    against(name, case, replace(BRIEF, idle_s=BRIEF.idle_s * crowding()))
 
 
 @EVERY

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.fakes.processes.plain_cluster import template
+from tests.fakes.waiting import soon
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.assembly import assemble
@@ -322,10 +323,7 @@ def test_an_informer_relists_after_an_error_and_delivers_the_difference(
 
         jobs._list = counting  # type: ignore[method-assign]
         await c.informers.start()
-        for _ in range(50):
-            await asyncio.sleep(0)
-            if lists[0] == 2 and "a>-" in seen:
-                break
+        await soon("the second list was told", lambda: "a>-" in seen)
         assert seen == ["->a", "a>-"]
         assert lists[0] == 2
 

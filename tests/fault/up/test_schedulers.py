@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.manifests import bound_once, node, pod
-from tests.e2e.running import AWAY, ENVIRONMENT, Client, Up, eventually
+from tests.e2e.running import AWAY, ENVIRONMENT, Client, Story, Up, eventually
 from tests.fakes.waiting import patience
 
 pytestmark = pytest.mark.slow
@@ -147,6 +147,7 @@ def test_leadership_is_handed_over(tmp_path: Path, scheduler: Callable[..., Sche
     with up:
         pods = api.namespace("work")
         since = api.get(pods)["metadata"]["resourceVersion"]
+        story = Story(api, pods, since)
         both = [scheduler(), scheduler()]
         for entry in both:
             entry.listed()
@@ -164,6 +165,7 @@ def test_leadership_is_handed_over(tmp_path: Path, scheduler: Callable[..., Sche
         assert holders(api, since, both) == [first, None, second]
         eventually("it places the rest", lambda: placed(api, pods) == 60)
         assert "gave up the lease" in first.log.read_text()
+        story.so_far()
 
         # Killed: another one waits until the lease expires.
         third = scheduler()
@@ -175,7 +177,7 @@ def test_leadership_is_handed_over(tmp_path: Path, scheduler: Callable[..., Sche
         eventually("the third leads", lambda: leader(api, [third]))
         assert _seconds(api.get(LEASE)["spec"]["acquireTime"]) >= renewed + LEASE_S
         eventually("it places the rest", lambda: placed(api, pods) == 90)
-        assert len(bound_once(api.changes(pods, since))) == 90
+        assert len(bound_once(story.so_far())) == 90
         scheduled_once(api, "work")
 
 

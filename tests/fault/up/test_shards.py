@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.manifests import bound_once, node, pod
-from tests.e2e.running import Client, eventually
+from tests.e2e.running import Client, Story, eventually
 from tests.fault.up.test_schedulers import LEASES, Scheduler, new_cluster
 
 pytestmark = pytest.mark.long
@@ -103,7 +103,7 @@ def test_killed_and_stopped_shards_of_a_real_api_server(shards: Start) -> None:
 
 def trouble(api: Client, kubeconfig: Path, start: Start) -> None:
     """Three shards; one is killed and one stopped while pods arrive; both come back; then room is scarce."""
-    since = api.get(PODS)["metadata"]["resourceVersion"]
+    story = Story(api, PODS, api.get(PODS)["metadata"]["resourceVersion"])
     running = [start(kubeconfig) for _ in range(3)]
     for one in running:
         one.listed()
@@ -112,6 +112,7 @@ def trouble(api: Client, kubeconfig: Path, start: Start) -> None:
     for number in range(room // 2):
         api.create(PODS, shard_pod(f"first-{number}"))
     eventually("the first half is placed", lambda: sum(full_nodes(api).values()) == room // 2, 120)
+    story.so_far()
 
     running[0].process.kill()
     running[1].process.send_signal(signal.SIGSTOP)
@@ -122,10 +123,12 @@ def trouble(api: Client, kubeconfig: Path, start: Start) -> None:
         api.create(PODS, shard_pod(f"second-{number}"))
     eventually("one shard is left in the ring", lambda: is_settled(api, 1), 120)
     eventually("the only shard fills every node", lambda: sum(full_nodes(api).values()) == room, 120)
+    story.so_far()
     running[1].process.send_signal(signal.SIGCONT)
     eventually("the stopped shard is in the ring again", lambda: is_settled(api, 2), 120)
     running.append(start(kubeconfig))
     eventually("a third joins", lambda: is_settled(api, 3), 300)
+    story.so_far()
     within_room(api)
 
     for number in range(40):  # all nodes are full: what becomes free is used by whoever's pod waits
@@ -134,7 +137,7 @@ def trouble(api: Client, kubeconfig: Path, start: Start) -> None:
         api.delete(f"{PODS}/first-{number}?gracePeriodSeconds=0")
     eventually("all of the third are placed", lambda: sum(full_nodes(api).values()) == room, 180)
     within_room(api)
-    assert len(bound_once(api.changes(PODS, since))) == room + 40
+    assert len(bound_once(story.so_far())) == room + 40
 
 
 def within_room(api: Client) -> None:

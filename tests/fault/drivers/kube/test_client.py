@@ -292,7 +292,7 @@ async def only_good(exchange: Any) -> None:
 def test_a_refused_token_is_renewed_once(talking: Any, streams: bool) -> None:
     async def question(client: Client) -> None:
         if streams:
-            async with client.stream("/api/v1/pods", silence_s=1) as chunks:
+            async with client.stream("/api/v1/pods", silence_s=patience(5)) as chunks:
                 async for _ in chunks:
                     pass
         else:
@@ -378,7 +378,7 @@ def test_impersonation_sends_every_group(talking: Any) -> None:
         access = dataclasses.replace(client.access, headers=groups)
         async with Client(access, qps=1e6, burst=9, in_flight=1) as other:
             await other.request("GET", "/version")
-            async with other.stream("/x", silence_s=1) as chunks:
+            async with other.stream("/x", silence_s=patience(5)) as chunks:
                 async for _ in chunks:
                     pass
 
@@ -540,7 +540,7 @@ def test_a_server_below_a_path(talking: Any) -> None:
         access = dataclasses.replace(client.access, server=f"{client.access.server}/k8s/clusters/c1")
         async with Client(access, qps=1e6, burst=9, in_flight=1) as other:
             await other.bind("d", "p", "u", "n")
-            async with other.stream("/api/v1/pods", silence_s=1) as chunks:
+            async with other.stream("/api/v1/pods", silence_s=patience(5)) as chunks:
                 async for _ in chunks:
                     pass
 

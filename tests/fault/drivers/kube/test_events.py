@@ -6,6 +6,8 @@ import asyncio
 import json
 from typing import Any
 
+from tests.fakes.waiting import patience
+
 from cotenant.drivers.kube.kinds.parts import ObjectReference
 from cotenant.drivers.kube.record.writer import TRIES, EventWriter
 
@@ -27,8 +29,8 @@ def write(talking: Any, handler: Any, *said: tuple[str, str], capacity: int = 10
             for name, message in said:
                 writer.record(pod(name), "Normal", "Scheduled", message)
                 if message.startswith("wait"):
-                    assert await writer.flush(5)
-            assert await writer.flush(5)
+                    assert await writer.flush(patience(5))
+            assert await writer.flush(patience(5))
             task.cancel()
             await asyncio.wait((task,))
             return server, writer

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from tests.fakes.seal_keys import keys
 from tests.fakes.servers.scripted_server import CUT, SILENT, Reply, ScriptedServer, refusal
-from tests.fakes.waiting import patience
+from tests.fakes.waiting import crowding, patience
 
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
@@ -232,7 +232,8 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_what_an_answer_leads_to(case: Case) -> None:
-    outcome = carried_out(case.posts, case.gets, timeout_s=case.timeout_s)
+    # A look within the time-out of a quiet machine may come too late on a busy one, and is then asked for again.
+    outcome = carried_out(case.posts, case.gets, timeout_s=case.timeout_s * crowding())
     assert outcome.told == [case.told]
     assert outcome.asked == [{"B": BIND, "L": LOOK}[name] for name in case.asked]
     assert outcome.slept == case.slept
