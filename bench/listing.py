@@ -3,9 +3,10 @@ the engine, until the first decision.
 
 Pages of 500 objects, as JSON with what a Deployment's pod of one container carries (labels, tolerations, owner, a
 volume of its token, conditions, container statuses); ten pods of one owner. Garbage collection is as in the process
-(`spare_filling` before the list, `freeze_heap` after it). Goals: at 100,000 nodes and 1,000,000 pods 6 GiB, and 60 s from the list. `cpu_s`: CPU
-time of a core, writing the pages not counted; `bytes_a_pod`: resident growth by the pods. The network and the server's
-time come on top. `--types N` prints what the memory is made of, by number and shallow size of Python objects.
+(`spare_filling` before the list, `freeze_heap` after it). Goals: at 100,000 nodes and 1,000,000 pods 6 GiB, and 60 s
+from the list. `cpu_s`: CPU time of a core, writing the pages not counted; `bytes_a_pod`: resident growth by the pods.
+The network and the server's time come on top. `--types N` prints what the memory is made of, by number and shallow size
+of Python objects.
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ class Pods:
         return self._components.queue.add(seen.uid, kind, seen.pod.priority, entry.shape, order, event, is_large)
 
     def _surcharge(self, seen: ObservedPod) -> float:
-        return max([plugin.pre_score(seen) for plugin in self._roster.pre_score if not plugin.is_idle], default=0.0)
+        return max([plugin.pre_score(seen) for plugin in self._roster.pre_score if not plugin.is_idle] or [0.0])
 
     def kind_of(self, entry: PodInfo) -> Hashable:
         """What makes pods in the queue interchangeable."""

@@ -16,7 +16,7 @@ Limits: groups and resources keep their columns for good.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from copy import copy
 from math import inf
 
@@ -32,6 +32,7 @@ from cotenant.model.cluster.taints import first_repelling
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.contribution import contribution
 
+_REMEMBERED = 16384  # keys of shapes, all forgotten when there are more
 _NO_TERMS = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
@@ -53,6 +54,7 @@ class Encoder(NodeEncoder):
         self.groups: dict[str, int] = {}
         self._pods = PodNumbers()
         self._shape_rows: dict[Shape, int] = {}
+        self._rows_by_key: dict[Hashable, int] = {}  # of pods seen lately, by `Pod.shape_key`
         self._free_shapes: list[int] = []
         self._shape_users: list[int] = []
         self._unused_shapes = 0
@@ -91,8 +93,16 @@ class Encoder(NodeEncoder):
     def add_pod(self, pod: Pod, violation_surcharge: float = 0.0) -> tuple[int, int]:
         """The new pod's number and its shape's row. `InvalidInput` if the name is taken."""
         self._pods.check(pod.key)
-        shape = self._use_shape(pod.shape(violation_surcharge))
-        return self._pods.add(pod.key, shape), shape
+        key = pod.shape_key(violation_surcharge)
+        row = self._rows_by_key.get(key)
+        if row is None:
+            row = self._use_shape(pod.shape(violation_surcharge))
+            if len(self._rows_by_key) >= _REMEMBERED:
+                self._rows_by_key.clear()
+            self._rows_by_key[key] = row
+        else:
+            self._use_row(row)
+        return self._pods.add(pod.key, row), row
 
     def remove_pod(self, key: str) -> int:
         """Remove a pod's name, `namespace/name`, and return its number, which stays taken until `release_pod`."""
@@ -192,6 +202,7 @@ class Encoder(NodeEncoder):
             self._demands.drop_shape(k)
             self._shape_preferred[k] = _NO_TERMS
             self.preferring.discard(k)
+        self._rows_by_key.clear()
         self._free_shapes.extend(reversed(rows))
         kept = {shape.tenant for shape in self._arrays.row_shapes if shape is not None}
         for name in [name for name in self._tenants if name not in kept]:
@@ -232,10 +243,14 @@ class Encoder(NodeEncoder):
         row = self._shape_rows.get(shape)
         if row is None:
             row = self._new_shape(shape)
-        elif self._shape_users[row] == 0:
+            self._unused_shapes += 1
+        self._use_row(row)
+        return row
+
+    def _use_row(self, row: int) -> None:
+        if self._shape_users[row] == 0:
             self._unused_shapes -= 1
         self._shape_users[row] += 1
-        return row
 
     def _new_shape(self, shape: Shape) -> int:
         self._extend_axis(shape.requests.names())

@@ -8,6 +8,7 @@ Limits: resource claims are not modelled; volumes are kept beside the pod (model
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from math import inf, isfinite, isnan
 
@@ -176,6 +177,28 @@ class Pod:
     def pinned(self) -> str | None:
         """The one node that the pod requires by name (as a DaemonSet's pods do); None = any."""
         return self.node_affinity.pinned if self.node_affinity is not None else None
+
+    def shape_key(self, violation_surcharge: float = 0.0) -> Hashable:
+        """Pods with equal keys have equal shapes; made in a third of the time. The reverse need not hold: the node that
+        a pod names is in its key.
+        """
+        return (
+            self.requests,
+            self.tenant or self.namespace,
+            self.effective_class,
+            self.is_service,
+            self.node_selector,
+            self.node_affinity,
+            self.tolerations,
+            self.group,
+            self.group_limit,
+            self.estimate,
+            self.load_limit,
+            self.scored_by,
+            self.profile,
+            violation_surcharge,
+            self.unfiltered,
+        )
 
     def shape(self, violation_surcharge: float = 0.0) -> Shape:
         """The part of this pod that is evaluated on a node's own row; pods with equal shapes are interchangeable

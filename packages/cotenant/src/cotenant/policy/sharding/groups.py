@@ -8,13 +8,12 @@ decisions by the watch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _NODE = "node:"
 
 
-@dataclass(frozen=True, slots=True)
-class Belonging:
+class Belonging(NamedTuple):
     """What a pod belongs to; empty = nothing of that kind. `gangs`: those that are placed together."""
 
     uid: str

@@ -22,7 +22,7 @@ from cotenant.drivers.kube.kinds.kueue_workload import (
 )
 from cotenant.drivers.kube.kinds.namespace import NAMESPACES, read_namespace
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject, read_node
-from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.reader import PodReader, reads_alike
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.drivers.kube.kinds.pod_disruption_budget import POD_DISRUPTION_BUDGETS, read_budget
 from cotenant.drivers.kube.kinds.storage.csi import (
@@ -188,6 +188,8 @@ class EngineWatches:
 
     def _pod(self, change: Changed[PodObject], now_s: float) -> None:
         if change.new is not None:
+            if change.old is not None and reads_alike(change.old, change.new):
+                return
             if change.new.spec is not None and change.new.spec.volumes:
                 self._note_claims(change.new)
             names, read = self._reader.depends_on(change.new), self._reader.pod(change.new)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from math import inf, nan
 
 import numpy as np
@@ -7,9 +8,10 @@ import pytest
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.model.arrays import MICRO, Param, Sum
-from cotenant.model.cluster.labels import Labels
+from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
+from cotenant.model.cluster.labels import Labels, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.pod import Pod, PodEstimate
+from cotenant.model.cluster.pod import NODE_AFFINITY, Pod, PodEstimate, Shape
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.cluster.taints import Match, Taint, TaintEffect, Toleration
 from cotenant.model.errors import InvalidInput
@@ -257,3 +259,59 @@ def test_only_label_changes_increase_the_labels_revision() -> None:
     assert encoder.labels_revision == before
     encoder.update_node(Node("n", SIZE, Labels.of({"a": "b"})))
     assert encoder.labels_revision == before + 1
+
+
+def test_a_pod_like_one_of_a_reclaimed_shape_gets_a_shape_of_its_own() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    small, large = Amounts.of({"cpu": 1000}), Amounts.of({"cpu": 2000})
+    number, row = encoder.add_pod(Pod("p", requests=small))
+    encoder.remove_pod("default/p")
+    encoder.release_pod(number)
+    assert encoder.reclaim().tolist() == [row]
+    assert encoder.add_pod(Pod("q", requests=large))[1] == row
+    again = encoder.add_pod(Pod("p", requests=small))[1]
+    assert again != row
+    assert encoder.shape(again).requests == small
+    assert encoder.reclaimable == 0
+    number, same = encoder.add_pod(Pod("r", requests=small))
+    assert same == again
+    encoder.remove_pod("default/r")
+    encoder.release_pod(number)
+    assert encoder.reclaimable == 0  # the pod before uses it
+
+
+def test_pods_of_equal_keys_have_equal_shapes() -> None:
+    here = NodeSelectorTerm(expressions=(Requirement("a", SelectorOperator.EXISTS),))
+    changes: dict[str, object] = {
+        "namespace": "other",
+        "requests": Amounts.of({"cpu": 3}),
+        "qos": QoSClass.BE,
+        "priority_class": PriorityClass.PROD,
+        "priority": 7,
+        "labels": Labels.of({"a": "b"}),
+        "node_selector": Labels.of({"a": "b"}),
+        "node_affinity": NodeAffinity(required=NodeSelector((here,))),
+        "tolerations": (Toleration(key="k"),),
+        "tenant": "t",
+        "group": "g",
+        "group_limit": 2,
+        "estimate": PodEstimate(1.0, 1),
+        "objective_p99_ms": 5.0,
+        "load_limit": 0.5,
+        "scored_by": "other",
+        "is_daemon": True,
+        "profile": "ns/p",
+        "unfiltered": frozenset({NODE_AFFINITY}),
+    }
+    known = {field.name for field in fields(Pod) if field.init}
+    assert changes.keys() <= known
+    base = Pod("p", group="h")
+    pods = [base, *(replace(base, **{name: value}) for name, value in changes.items())]  # type: ignore[arg-type]
+    shaped = {field.name for field in fields(Shape)}
+    assert shaped & known <= changes.keys()  # a field more of a shape has a case here
+    for surcharge in (0.0, 0.5):
+        for one in pods:
+            for other in pods:
+                if one.shape_key() == other.shape_key(surcharge):
+                    assert one.shape() == other.shape(surcharge)
+    assert base.shape_key() == replace(base, name="q", priority=3).shape_key()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from tests.fakes.servers.told_watches import ToldWatches, nobody
 
+from cotenant.drivers.kube.cache.cache import Cache
+from cotenant.drivers.kube.cache.decoding import ListWatchDecoder, WatchEvent
 from cotenant.drivers.kube.kinds.kueue_workload import KUEUE_BETA1, KUEUE_BETA2
 from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
-from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.drivers.kube.kinds.spread_selectors import (
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
@@ -120,3 +123,38 @@ def test_what_kueue_says_reaches_the_pod(kind: Any) -> None:
     held = world.engine.last["u"].in_queue
     assert held is not None
     assert held.workload is None
+
+
+def test_an_update_of_what_is_not_read_is_not_handed_on() -> None:
+    class Counting(Cluster):
+        heard = 0
+
+        def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
+            self.heard += 1
+            super().pod_seen(seen, now_s)
+
+    engine, reader = Counting(profile("first-fit"), np.random.default_rng(0)), PodReader()
+    claims = ClaimBinder(nobody(), reader.volumes)
+    watching = EngineWatches(ToldWatches(), engine, reader, claims, NodeReports(), lambda: 0.0)
+    decoder, cache = ListWatchDecoder(PODS), Cache[PodObject]("Pod")
+
+    def event(version: int, annotations: dict[str, str], ready: str, **status: str) -> None:
+        meta = {"name": "p", "namespace": "d", "uid": "u", "resourceVersion": str(version), "annotations": annotations}
+        spec = {"schedulerName": "cotenant", "nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+        told = {"conditions": [{"type": "Ready", "status": ready}], **status}
+        pod = {"metadata": meta, "spec": spec, "status": told}
+        line = decoder.line(msgspec.json.encode({"type": "MODIFIED" if version > 2 else "ADDED", "object": pod}))
+        assert isinstance(line, WatchEvent)
+        watching.pods_delivered(cache.put(line.obj))
+
+    event(2, {}, "False", phase="Pending")
+    assert engine.heard == 1
+    event(3, {}, "True", phase="Pending")
+    event(4, {"of.others/note": "x"}, "True", phase="Pending")
+    assert engine.heard == 1
+    held = cache.get("d/p")
+    assert held is not None
+    assert held.metadata.resource_version == "4"  # which a bind names
+    event(5, {}, "True", phase="Running")
+    event(6, {"cotenant.io/tenant": "t"}, "True", phase="Running")
+    assert engine.heard == 3

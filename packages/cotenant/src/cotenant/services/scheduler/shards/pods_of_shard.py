@@ -17,6 +17,8 @@ from cotenant.model.groups.reservation import Reservation
 from cotenant.policy.placement.gangs.spec import gang_key
 from cotenant.policy.sharding.groups import Belonging, group_of
 
+_REMEMBERED = 65536  # groups, all forgotten when there are more
+
 
 class PodsOfShard:
     """Stands between the watches and the engine (`PodEvents`)."""
@@ -26,6 +28,7 @@ class PodsOfShard:
         self._schedulers = schedulers
         self.now = now
         self._territory = Territory(-1)
+        self._owned: dict[str, bool] = {}  # by group, in this territory
         self.others: dict[str, ObservedPod] = {}  # pending, by UID
         self.by_key: dict[str, str] = {}  # of these
         self._late: dict[str, ObservedPod] = {}  # of others by now, with a bind that was decided before
@@ -40,7 +43,11 @@ class PodsOfShard:
         plugins, pod = self._cluster.plugins, seen.pod
         gang = gang_key(pod, seen.demands.gang)
         tree = plugins.quotas.tree_of(pod.namespace, pod.labels.get(QUOTA_LABEL) or "")
-        controller = next((owner.uid for owner in seen.owned_by if owner.controller), "")
+        controller = ""
+        for owner in seen.owned_by:
+            if owner.controller:
+                controller = owner.uid
+                break
         pinned = pod.node_affinity.pinned if pod.node_affinity is not None else None
         gangs = (gang, *plugins.gangs.tied_to(gang)) if gang else ()
         return group_of(Belonging(seen.uid, tree, gangs, pinned or "", controller))
@@ -63,7 +70,16 @@ class PodsOfShard:
     def _is_handed_on(self, seen: ObservedPod) -> bool:
         if seen.node or seen.has_ended or seen.terminating or seen.scheduler not in self._schedulers:
             return True
-        return self._territory.owns_group(self.group(seen))
+        return self._owns(self.group(seen))
+
+    def _owns(self, group: str) -> bool:
+        """Whether a group is ours; its hash is computed once in a territory, not for each event of its pods."""
+        known = self._owned.get(group)
+        if known is None:
+            if len(self._owned) >= _REMEMBERED:
+                self._owned.clear()
+            known = self._owned[group] = self._territory.owns_group(group)
+        return known
 
     def give_up_late(self) -> None:
         """Give up pods of others whose binds are answered by now."""
@@ -93,7 +109,7 @@ class PodsOfShard:
     def reservation_seen(self, reservation: Reservation, now_s: float) -> None:
         """A reservation: one without a node is handed on by its shard only."""
         key = f"reservation:{reservation.name}"
-        if reservation.node or reservation.phase.is_final or self._territory.owns_group(key):
+        if reservation.node or reservation.phase.is_final or self._owns(key):
             self._reservations.pop(reservation.name, None)
             self._cluster.plugins.reservations.seen(reservation, now_s)
         else:
@@ -110,6 +126,7 @@ class PodsOfShard:
     def occupy(self, territory: Territory) -> None:
         """From now on these groups are ours: give up pods of others, and take those that were kept aside."""
         self._territory = territory
+        self._owned.clear()
         self.sort()
 
     def sort(self) -> None:
@@ -120,12 +137,12 @@ class PodsOfShard:
             if not seen.node and not seen.reservation and not self._is_handed_on(seen):
                 self.pod_seen(seen, now_s)
         for seen in list(self.others.values()):
-            if self._territory.owns_group(self.group(seen)):
+            if self._owns(self.group(seen)):
                 self.pod_seen(seen, now_s)
         for reservation in list(self._reservations.values()):
             self.reservation_seen(reservation, now_s)
         for pending in self._cluster.plugins.reservations.without_node():
-            if not self._territory.owns_group(f"reservation:{pending.name}"):
+            if not self._owns(f"reservation:{pending.name}"):
                 self.reservation_seen(pending, now_s)
 
     def in_flight(self) -> tuple[frozenset[str], frozenset[str]]:

@@ -127,3 +127,13 @@ def test_the_memory_of_deletions_is_bounded() -> None:
 
 def test_number() -> None:
     assert [number(text) for text in ("12", "", None, "-1", "1.5", "x", "٣", "9" * 50)] == [12, *[None] * 7]
+
+
+def test_of_an_object_on_two_pages_the_newer_one_is_gathered() -> None:
+    cache: Cache[PodObject] = Cache("Pod")
+    old, new = pod("a", 3), pod("a", 5)
+    for obj in (new, pod("b", 4), old, new):
+        cache.gather(obj)
+    assert cache.get("d/a") is new
+    assert len(cache) == 2
+    assert cache.stale == 1

@@ -9,6 +9,7 @@ from bench.shards import One, OneOf, Server, Table, violating, world
 
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.plugins.quotas.status import QuotaStatus
+from cotenant.engine.sharding.territory import Territory
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy
@@ -132,3 +133,17 @@ def test_the_bench_counts_services_beyond_their_tolerance() -> None:
     assert violating(given, {}) == 0.0
     crowded = {seen.uid: "n0" for seen in given.arrivals}
     assert violating(given, crowded) > 0.0
+
+
+def test_what_is_ours_follows_the_territory() -> None:
+    shards = Together(1)
+    pods, waiting = shards.all[0].pods, [pod(f"p{i}", f"w{i}") for i in range(20)]
+    shards.submit(*waiting)
+    assert len(shards.deciding_for("p3")) == 1
+    assert not pods.others
+    for _ in range(2):  # what was remembered of the territory before does not count
+        pods.occupy(Territory(0, ((0, 1),)))
+        theirs = set(pods.others)
+        assert 0 < len(theirs) < 20
+        pods.occupy(Territory(1, ((0, 1),)))
+        assert set(pods.others) == {one.uid for one in waiting} - theirs

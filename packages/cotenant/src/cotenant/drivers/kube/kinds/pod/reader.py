@@ -309,6 +309,12 @@ class PodReader:
         return self._templates.get(key) or _remember(self._templates, key, read_template(spec, status, labels))
 
 
+def reads_alike(old: PodObject, new: PodObject) -> bool:
+    """Whether nothing that is read of a pod has changed: most updates are of conditions, or of others' annotations."""
+    before = replace_fields(old.metadata, resource_version=new.metadata.resource_version)
+    return before == new.metadata and old.spec == new.spec and old.status == new.status
+
+
 def _settled(labels: Mapping[str, str], annotations: PodAnnotations | None) -> Mapping[str, str]:
     if annotations is None:
         return settled_values(labels, {}) if labels else {}
