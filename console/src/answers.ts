@@ -505,3 +505,30 @@ export interface LatencyPage {
   factor: number;
   slots: LatencySlot[];
 }
+
+/** A pool of nodes that lends by leave. */
+export interface LendingPool {
+  pool: string;
+  mode: string;
+  rung: string;
+  state: string;
+  message: string;
+  suggestion: { id: string; rules: string; nodes: number; cpu_m: number; memory_mib: number } | null;
+  earned: string;
+  hits: number;
+  trials: number;
+  low: number;
+  days: LendingDay[];
+  wrong: string[];
+}
+
+interface LendingDay {
+  day: string;
+  outcome: string;
+  why: string;
+  rung: string;
+  allowed_by: string;
+  is_lent: boolean;
+  cpu_m: number;
+  memory_bytes: number;
+}

@@ -15,6 +15,7 @@ import { Machines, zoom } from "./machines/view";
 import { Moves } from "./moves";
 import { NodeView } from "./node";
 import { Pods } from "./pods";
+import { Lending } from "./lending";
 import { Profiles } from "./profiles";
 import { Quotas } from "./quotas";
 import { go, param, route, set, to, view, VIEWS, type View } from "./route";
@@ -77,6 +78,7 @@ export function App() {
         {shown === "services" && <Services />}
         {shown === "moves" && <Moves />}
         {shown === "lab" && <Lab />}
+        {shown === "lending" && <Lending />}
         {shown === "profiles" && <Profiles />}
         {shown === "zones" && <Zones />}
         {shown === "fleet" && <FleetView />}

@@ -22,6 +22,7 @@ from tests.fakes.processes.console_objects import (
     credit_pages,
     gang,
     lab_folder,
+    lending_pool,
     move,
     profile,
     reservations,
@@ -128,6 +129,7 @@ def _fill(world: ConsoleWorld) -> None:
     for k in range(180):
         bump = 26.0 if 80 <= k <= 100 else 0.0
         world.process.latencies.seen(now_s - 1800 + 10 * k, {"shop/web-1-0": 8.0 + k % 7 + bump, HOSTILE: 1.0})
+    api.put("poollendings", lending_pool("cluster", HOSTILE))
     for name, values in (("web", WEB), ("sort", SORT), (HOSTILE, {})):
         api.put("workloadprofiles", profile("shop", name, values))
 

@@ -37,6 +37,7 @@ APART = {
     "lending",
     "listing",  # memory
     "load_forecast",
+    "adapting",  # minutes
     "looks",  # needs root
     "machine",
     "move_kinds",

@@ -9,8 +9,9 @@ from zlib import crc32
 from cotenant.engine.manager.offered import NodeHour
 from cotenant.engine.manager.record import NodeRecord
 from cotenant.model.autonomy.autonomy import AutonomyRung
-from cotenant.model.autonomy.pool_lending import LendingStatus, LendMode, PoolLending
+from cotenant.model.autonomy.pool_lending import LendingReceipt, LendingStatus, LendMode, PoolLending
 from cotenant.model.traces.objective import ObjectiveStatus
+from cotenant.policy.autonomy.lending import rung_of
 from cotenant.policy.overcommit.batch import LOW
 from cotenant.policy.overcommit.strategy import DEFAULTS, ColocationStrategy, batch_rules, merge
 
@@ -43,6 +44,15 @@ class Pool:
     sent: LendingStatus | None = None
     sent_s: float = -inf
     tries: int = 0
+    replayed: tuple[LendMode, tuple[LendingReceipt, ...], tuple[AutonomyRung, str]] | None = None
+
+    def own(self) -> tuple[AutonomyRung, str]:
+        """How far it may go by its mode and days, and why. The replay is kept until either is another."""
+        assert self.mode is not None
+        known, receipts = self.replayed, self.status.receipts
+        if known is None or known[0] is not self.mode or known[1] is not receipts:
+            known = self.replayed = (self.mode, receipts, rung_of(self.mode, receipts))
+        return known[2]
 
     @property
     def risk(self) -> float:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 from math import inf
 
 from cotenant.engine.autonomy.permissions import Permissions
@@ -35,7 +36,7 @@ from cotenant.model.autonomy.pool_lending import (
     PoolLending,
 )
 from cotenant.model.traces.objective import ObjectiveStatus
-from cotenant.policy.autonomy.lending import id_of, judged, rung_of, standing, taken_back
+from cotenant.policy.autonomy.lending import id_of, judged, standing, taken_back
 from cotenant.policy.overcommit.batch import BATCH_CPU, BATCH_MEMORY
 from cotenant.policy.overcommit.strategy import DEFAULTS, ColocationConfig, merge, pools_of
 from cotenant.policy.rebalance.standings import Standings
@@ -182,7 +183,7 @@ class PoolLedger:
 
     def _leave(self, pool: Pool, now_s: float) -> LendLeave:
         assert pool.mode is not None
-        own, why = rung_of(pool.mode, pool.status.receipts)
+        own, why = pool.own()
         allowed = self._permissions.of(Action.LENDING, "", now_s)
         rung = min(own, allowed.rung)
         if allowed.rung < own:
@@ -280,7 +281,7 @@ class PoolLedger:
                 return []
             wanted = replace(pool.status, state="off", message=_OFF)
         else:
-            wanted = self._wanted(pool, now_s)
+            wanted = self._wanted(pool, now_s, is_whole=self._is_new_hour)
         if stored is not None and (
             wanted == stored.status or (not self._is_new_hour and lasting(wanted) == lasting(stored.status))
         ):
@@ -290,23 +291,22 @@ class PoolLedger:
         if is_again and now_s - pool.sent_s < self._waits_s(pool):
             return []  # on its way
         pool.tries = pool.tries + 1 if is_again else 1
+        if pool.mode is not None:
+            wanted = self._wanted(pool, now_s, is_whole=True)
         pool.sent, pool.sent_s = wanted, now_s
         return [WritePool(pool.name, stored.uid if stored is not None else "", wanted)]
 
     def _waits_s(self, pool: Pool) -> float:
         return self._confirm_s * 2.0 ** min(max(0, pool.tries - 1), 7)
 
-    def _wanted(self, pool: Pool, now_s: float) -> LendingStatus:
+    def _wanted(self, pool: Pool, now_s: float, is_whole: bool) -> LendingStatus:
+        """The status that should stand; unless whole, without sums over all nodes."""
         assert pool.mode is not None
         leave = self._leave(pool, now_s)
         suggestion = None
         if leave.rung >= AutonomyRung.SUGGEST:
-            offers = [
-                record.suggested or (record.node.lent if record.node is not None else {})
-                for record in self._records()
-                if record.pool == pool.name
-            ]
-            offers = [offer for offer in offers if offer]
+            found = (record.standing for record in self._records() if record.pool == pool.name and record.standing)
+            offers = list(found if is_whole else islice(found, 1))
             suggestion = LendingSuggestion(
                 pool.id,
                 rules(pool.strategy),

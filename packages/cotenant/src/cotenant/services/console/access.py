@@ -38,6 +38,7 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.client.errors import Unavailable
 from cotenant.drivers.kube.kinds.custom.control_zone import CONTROL_ZONES
 from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS
+from cotenant.drivers.kube.kinds.custom.pool_lending import POOL_LENDINGS
 from cotenant.drivers.kube.kinds.custom.workload_profile import WORKLOAD_PROFILES
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.services.console.kept_sessions import KeptSessions
@@ -86,6 +87,7 @@ _MOVES = Right(MIGRATION_JOBS.group, MIGRATION_JOBS.plural)
 RIGHTS = {
     "moves": _MOVES,
     "timeline": _MOVES,
+    "lending": Right(POOL_LENDINGS.group, POOL_LENDINGS.plural),
     "profiles": Right(WORKLOAD_PROFILES.group, WORKLOAD_PROFILES.plural),
     "zones": Right(CONTROL_ZONES.group, CONTROL_ZONES.plural),
     "releases": Right("", "secrets"),  # of releases, whose records are Secrets

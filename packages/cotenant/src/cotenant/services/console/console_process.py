@@ -29,6 +29,7 @@ from cotenant.drivers.kube.kinds.custom.control_zone import CONTROL_ZONES
 from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS, read_migration_job
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES
+from cotenant.drivers.kube.kinds.custom.pool_lending import POOL_LENDINGS, read_pool_lending
 from cotenant.drivers.kube.kinds.custom.workload_profile import WORKLOAD_PROFILES, read_workload_profile
 from cotenant.drivers.kube.kinds.node import NODES, internal_address, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
@@ -62,6 +63,7 @@ from cotenant.services.console.sources import CLUSTER, CREDIT, SCHEDULER, TRACES
 from cotenant.services.console.upstream import Upstream
 from cotenant.services.console.views.credit import Credit
 from cotenant.services.console.views.latencies import Latencies
+from cotenant.services.console.views.lending import LendingPools
 from cotenant.services.console.views.measurements import FleetMeasurements
 from cotenant.services.console.views.moves import MoveBoard
 from cotenant.services.console.views.node_agent import NodeAgents
@@ -133,6 +135,7 @@ class ConsoleProcess:
         self._seals = options.seals
         self.fleet, self.history = MeasuredFleet(), SnapshotHistory()
         self.moves, self.profiles, self.zones = MoveBoard(self.fleet), Profiles(), Zones()
+        self.lending = LendingPools()
         self.sources = ConsoleSources(self.now)
         self.live = Live(self.fleet, self.sources, self.now)
         self.sources.changed = self.live.wake
@@ -202,6 +205,7 @@ class ConsoleProcess:
         }
         sections: dict[str, QuestionSection] = {
             "moves": self.moves,
+            "lending": self.lending,
             "profiles": self.profiles,
             "zones": self.zones,
             "credit": Credit(self.credit, self.sources),
@@ -297,6 +301,9 @@ class ConsoleProcess:
             WORKLOAD_PROFILES,
             ObjectHandler(read_workload_profile, self.profiles.seen, self.profiles.gone),
             optional=True,
+        )
+        watches.handle(
+            POOL_LENDINGS, ObjectHandler(read_pool_lending, self.lending.seen, self.lending.gone), optional=True
         )
         watches.handle(
             NODE_TOPOLOGIES,

@@ -8,6 +8,7 @@
     /api/nodes/NAME/lent               what it offers as batch and mid resources, with every term
     /api/moves, /api/profiles, /api/zones  PodMigrationJobs, WorkloadProfiles and ControlZones (moves.py, profiles.py,
     zones.py)
+    /api/lending                       PoolLendings (lending.py)
     /api/credit/...                    the credit process's account book (credit.py)
     /api/agent/NODE                    knobs with leases, pressure and run delay, from the node's agent (node_agent.py)
     /api/timeline/...                  what happened to a service (timeline.py)

@@ -19,6 +19,7 @@ from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
+from cotenant.model.autonomy.pool_lending import PoolLending
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS
 from cotenant.model.cluster.seal import SETTLED
 from cotenant.services.offers.explaining import NodeOfferView, answer, node_view
@@ -51,6 +52,7 @@ def _view(
     data: dict[str, str] | None = CONFIG,
     pods: tuple[Any, ...] = (),
     seals: Seals = NO_SEALS,
+    earned: tuple[PoolLending, ...] = (),
     **allocatable: str,
 ) -> NodeOfferView:
     sizes = {
@@ -76,7 +78,16 @@ def _view(
         read(json.dumps(metric), type=NODE_METRICS.form),
         data,
         seals=seals,
+        earned=earned,
     )
+
+
+def test_a_pool_that_may_not_lend_says_what_it_waits_for_until_it_is_approved() -> None:
+    data = {"colocation-config": json.dumps({"enable": True, "lendMode": "approve"})}
+    view = _view(None, data)
+    assert (view.state, view.reason) == ("suggested", "waits for approval of 94c7f133-0; lendMode approve")
+    approved = PoolLending("cluster", "u", approved="94c7f133-0", approved_by="ada")
+    assert _view(None, data, earned=(approved,)).state == "lent"
 
 
 def test_a_pod_is_of_the_class_that_it_was_bound_with() -> None:

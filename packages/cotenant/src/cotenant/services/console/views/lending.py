@@ -1,0 +1,101 @@
+"""Pools that lend by leave, for the page.
+
+    /api/lending   every pool: how far it may go, what it offers, what it has earned, and its days
+
+The objects are watched; what was earned is replayed from their days, as the manager does it. Approvals and undos are
+not asked for here: the page says the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cotenant.drivers.kube.client.errors import NotFound
+from cotenant.model.autonomy.pool_lending import LendingReceipt, LendingSuggestion, PoolLending
+from cotenant.policy.autonomy.lending import standing
+
+
+@dataclass(frozen=True, slots=True)
+class LendingDayView:
+    """One day that was judged. Offers are of a node in the mean."""
+
+    day: str
+    outcome: str
+    why: str
+    rung: str
+    allowed_by: str
+    is_lent: bool
+    cpu_m: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LendingView:
+    """One pool. `earned` is the rung that its days lead to, whatever its mode allows."""
+
+    pool: str
+    mode: str
+    rung: str
+    state: str
+    message: str
+    suggestion: LendingSuggestion | None
+    earned: str
+    hits: int
+    trials: int
+    low: float  # of the interval of its hit rate
+    days: tuple[LendingDayView, ...]
+    wrong: tuple[str, ...]
+
+
+class LendingPools:
+    """The pools of the cluster."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, PoolLending] = {}
+
+    def seen(self, pool: PoolLending) -> None:
+        """A pool was added or changed."""
+        self._by_name[pool.name] = pool
+
+    def gone(self, name: str) -> None:
+        """A pool was deleted."""
+        self._by_name.pop(name, None)
+
+    async def answer(self, names: Sequence[str], query: Mapping[str, str]) -> object:
+        """The answer to `/api/lending`. Raises `NotFound`."""
+        if names:
+            raise NotFound("there is no such page")
+        return [_view(self._by_name[name]) for name in sorted(self._by_name)]
+
+
+def _view(pool: PoolLending) -> LendingView:
+    status, stands = pool.status, standing(pool.status.receipts)
+    return LendingView(
+        pool.name,
+        status.mode,
+        status.rung,
+        status.state,
+        status.message,
+        status.suggestion,
+        stands.rung.name.lower(),
+        stands.hits,
+        stands.trials,
+        stands.low,
+        tuple(map(_day, status.receipts)),
+        pool.wrong,
+    )
+
+
+def _day(receipt: LendingReceipt) -> LendingDayView:
+    day, hours = receipt.day, max(1, receipt.day.hours)
+    return LendingDayView(
+        receipt.id,
+        receipt.outcome.value,
+        receipt.why,
+        receipt.rung,
+        receipt.allowed_by,
+        day.lent > 0,
+        day.cpu_m_hours // hours,
+        (day.memory_mib_hours // hours) << 20,
+    )
