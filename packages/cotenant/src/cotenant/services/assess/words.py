@@ -41,6 +41,15 @@ def figure(given: AssessedFigure) -> str:
     return f"{amount(given.value)}{between} {given.unit}"
 
 
+def lent(given: AssessedFigure) -> str:
+    """As `figure`; where the amount is beside its range, what the range is of."""
+    is_beside = given.value is not None and given.low is not None and given.high is not None
+    if not is_beside or (given.low or 0.0) <= (given.value or 0.0) <= (given.high or 0.0):
+        return figure(given)
+    between = f"{amount(given.low or 0.0)} to {amount(given.high or 0.0)} would just keep the risk"
+    return f"{amount(given.value or 0.0)} ({between}) {given.unit}"
+
+
 def cores(milli: float | None) -> str:
     """Cores of milli-CPU."""
     return UNKNOWN if milli is None else amount(milli / 1000.0)
@@ -70,7 +79,7 @@ def headline(report: AssessmentReport) -> str:
         text += f"; {figure(idle)} are requested and not used"
     batch = report.lendable[0] if report.lendable else None
     if batch is not None and batch.ours.value is not None:
-        text += f"; {figure(batch.ours)} could be lent at {report.risk * 100:g} % risk"
+        text += f"; {lent(batch.ours)} could be lent at {report.risk * 100:g} % risk"
         if batch.in_use:
             text += f", {amount(batch.in_use)} of which batch work uses already"
     waiting = sum(entry.pods for entry in report.waiting)

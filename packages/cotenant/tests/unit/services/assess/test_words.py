@@ -194,6 +194,13 @@ def test_what_a_month_costs() -> None:
     assert words.spent(money(0, spending(unmeasured=1))) == f"{whole} 1 pod whose use is unknown count as wholly used."
 
 
+def test_an_amount_beside_its_range_says_what_the_range_is_of() -> None:
+    assert words.lent(figure("a", 516.0, low=517.0, high=521.0)) == "516 (517 to 521 would just keep the risk) cores"
+    assert words.lent(figure("a", 6.0, low=5.0, high=7.0)) == "6 (5 to 7) cores"
+    assert words.lent(figure("a", 6.0)) == "6 cores"
+    assert words.lent(figure("a", None)) == "?"
+
+
 def test_what_could_be_emptied() -> None:
     def found(empty: int, considered: int, note: str = "") -> str:
         nodes = tuple(f"n{i}" for i in range(empty))
