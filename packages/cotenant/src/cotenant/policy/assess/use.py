@@ -67,7 +67,11 @@ def used(
             )
             label = f"{key}_p{share * 100:g}_{period}"
             if period == "week" and hours < 3 * 24:
-                found.append(unknown(label, name, unit, definition, f"the history has {hours:.0f} h, a week needs 72"))
+                found.append(
+                    unknown(
+                        label, name, unit, definition, f"the history has {hours:.0f} h, and figures of the week need 72"
+                    )
+                )
             elif spread is None:
                 found.append(unknown(label, name, unit, definition, history.source or "use over time is not known"))
             else:

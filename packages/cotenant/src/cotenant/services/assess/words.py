@@ -158,10 +158,10 @@ def consolidated(report: AssessmentReport) -> str:
     already = f"{count(empty, 'node')} {'has' if empty == 1 else 'have'} no pods to move already. "
     text = already if empty else ""
     if not found.considered:
-        return f"{text}No other node has requests of at most half of its CPU and memory."
-    tail = f" ({found.note})" if found.note else ""
+        return f"{text}No {'other ' if empty else ''}node has requests of at most half of its CPU and memory."
+    tail, other = f" ({found.note})" if found.note else "", "other node" if empty else "node"
     return (
-        f"{text}Of {count(found.considered, 'other node')} at most half requested, {len(found.emptied):,} could be "
+        f"{text}Of {count(found.considered, other)} at most half requested, {len(found.emptied):,} could be "
         f"emptied one by one: {cores(found.cpu_m)} cores and {gib(found.memory_mib)} GiB{tail}. Their pods fit "
         f"elsewhere {found.basis}."
     )
@@ -254,7 +254,7 @@ def _squeezed(given: AssessedFigure) -> str:
     return UNKNOWN if given.value is None else f"{given.value:.2f}{between}"
 
 
-SIZES_HEADS = ("rule", "workloads short, %", "beyond the peaks, %", "loss, %")
+SIZES_HEADS = ("rule", "sizes too small, %", "beyond the peaks, %", "loss, %")
 
 
 def sizes_rows(trial: SizeTrial) -> list[tuple[str, ...]]:
