@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 import pytest
-from tests.fakes.cluster.assessed import node, pod, replica_set, snapshot
+from tests.fakes.cluster.assessed import NOW_S, node, pod, replica_set, snapshot
+from tests.property.api.test_assess_copies import DEVICE, places
 
 from cotenant.drivers.kube.snapshot.archive import MANIFEST, read_archive, write_archive
 from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
+from cotenant.model.assess.meters import CardUse, CardUses, Energy, Meters
 from cotenant.model.errors import InvalidInput
 from cotenant.services.assess.page import page
 from cotenant.services.assess.what_ifs.comparing import compared
@@ -95,6 +97,61 @@ def test_series_of_another_shape_are_refused_or_read(written: Path, path: str, v
     rewritten(written, lambda manifest: manifest["history"]["nodes"].__setitem__(path, value))
     report = or_refused(lambda: assess(*read_archive(written), 0.01))
     assert report is None or report.nodes == 2
+
+
+ODD: tuple[Any, ...] = (
+    None, True, -1, 1.5, 2**70, -(2**70), 1e308, "", "x", "9999-12-31T23:59:59-23:00", "0001-01-01T00:00:00+23:00",
+    [], {}, [None], {"a": 1}, "\u0000",
+)  # fmt: skip
+
+
+def whole(path: Path) -> Path:
+    """A copy with everything that a manifest may have."""
+    values = np.random.default_rng(1).random((2, 60)).astype(np.float32) * 1000
+    start_s, few = NOW_S - 60 * 3600.0, np.full(2, 1000, np.float32)
+    use = AssessedHistory(start_s, 3600.0, ("shop/p", "shop/q"), values, values, "made up")
+    pods = PodHistory(use, ("a", "b"), ("shop/Deployment/web",) * 2, few, few)
+    cards = CardUses((CardUse("a", "gpu-0", (1.0, 2.0), (3.0, 4.0), 5.0, "shop/p"),), "DCGM", "", True)
+    meters = Meters(cards, Energy((("shop/p", (1.0, 2.0)),), (5.0, 6.0), "Kepler", ""))
+    of_nodes = AssessedHistory(start_s, 3600.0, ("a", "b"), values, values, "made up")
+    objects = [node("a"), node("b"), pod("p", "a"), pod("q", "b"), pod("w"), replica_set(3), DEVICE]
+    write_archive(path, snapshot(objects), ClusterHistory(pods, of_nodes, ("a fault",), meters))
+    return path
+
+
+def fields_of(path: Path) -> list[tuple[Any, ...]]:
+    """Every field of the manifest; of a list's entries the first one's."""
+    with zipfile.ZipFile(path) as file:
+        every = places(msgspec.json.decode(file.read(MANIFEST)))
+    by_shape = {tuple("*" if isinstance(key, int) else key for key in one): one for one in reversed(every)}
+    return sorted(by_shape.values(), key=str)
+
+
+@pytest.mark.slow
+def test_every_field_of_a_manifest_may_hold_anything_or_be_missing(tmp_path: Path) -> None:
+    path = whole(tmp_path / "whole.zip")
+    good = path.read_bytes()
+    read: list[bytes] = []
+    for field in fields_of(path):
+        for odd in (*ODD, KeyError):
+
+            def change(manifest: Any, field: tuple[Any, ...] = field, odd: Any = odd) -> None:
+                for key in field[:-1]:
+                    manifest = manifest[key]
+                if odd is KeyError:
+                    del manifest[field[-1]]
+                else:
+                    manifest[field[-1]] = odd
+
+            path.write_bytes(good)
+            rewritten(path, change)
+            if or_refused(lambda: read_archive(path)) is not None:
+                read.append(path.read_bytes())
+    assert len(read) > 100
+    for number in np.random.default_rng(7).choice(len(read), 20, replace=False).tolist():
+        path.write_bytes(read[number])
+        report = or_refused(lambda: assess(*read_archive(path), 0.01))
+        assert report is None or page(report, "here").encode("utf-8")
 
 
 @pytest.mark.slow

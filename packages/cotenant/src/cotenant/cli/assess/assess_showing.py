@@ -76,7 +76,7 @@ def dump(request: ReadArguments, out: Path, anonymise: bool) -> int:
         f"{', names replaced' if anonymise else ''}"
     )
     for kind in snapshot.lacking:
-        text = f"not read: {kind.key.rpartition('/')[2]} ({kind.reading}): {kind.why}"
+        text = f"not read: {kind.key.rpartition('/')[2]}: {kind.lack}"
         print("cotenant:", printable(text), file=sys.stderr)
     return INCOMPLETE if snapshot.lacking else 0
 
@@ -124,7 +124,7 @@ def _report(given: CaseInputs, html: Path | None, asked: AskedCases, as_json: bo
         show(found)
         if html is not None:
             print(f"\nThe same as a page: {printable(str(html))}")
-    return INCOMPLETE if given.snapshot.lacking else 0
+    return INCOMPLETE if found.source.lacking else 0
 
 
 def _write_page(path: Path, found: AssessmentReport) -> None:

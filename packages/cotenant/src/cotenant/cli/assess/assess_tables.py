@@ -79,7 +79,7 @@ def _workload(workload: WorkloadUse) -> tuple[str, ...]:
 
 def _lendable(report: AssessmentReport) -> None:
     _title(f"What could be lent, at {report.risk * 100:g} % risk, and by Koordinator's formula")
-    rows = [(one.name, words.figure(one.ours), words.figure(one.koordinator)) for one in report.lendable]
+    rows = [(one.name, words.lent(one.ours), words.figure(one.koordinator)) for one in report.lendable]
     print_words(("class and resource", "ours", "Koordinator"), rows, right=("ours", "Koordinator"))
     whys = [one.ours.why for one in report.lendable] + [one.koordinator.why for one in report.lendable]
     for why in dict.fromkeys(why for why in whys if why):
@@ -171,7 +171,7 @@ def _back_test(report: AssessmentReport) -> None:
     print_folded(report.back_test.verdict)
     if report.back_test.told:
         print_folded(report.back_test.told)
-    heads = ("rule", "risk kept, %", "pinball loss, %", "lent, %", "squeezed, %")
+    heads = ("rule", "realised risk, %", "pinball loss, %", "lent, %", "squeezed, %")
     rows = [
         (score.name, *map(_percent, (score.risk_pct, score.pinball_pct, score.lent_pct, score.squeezed_pct)))
         for score in report.back_test.scores

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NOT_ASKED = "it is read from Prometheus, and none was given"
+NOT_ASKED = "cards' use and energy are read from Prometheus, and none was given"
 
 
 @dataclass(frozen=True, slots=True)

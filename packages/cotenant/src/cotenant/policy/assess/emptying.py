@@ -75,7 +75,7 @@ def _tried(recorded: RecordedPods, rule: EmptyingRule, half: int, risk: float) -
     requested = [np.where(there, np.nan_to_num(of.requested), 0.0) for of in recorded.resources]
     asked = [_by_node(recorded, amounts) for amounts in requested]
     shares = np.array([amounts / _some(of.capacity) for amounts, of in zip(asked, recorded.resources, strict=True)])
-    low = (shares <= rule.at_most).all(axis=0)
+    low: Mask = np.asarray((shares <= rule.at_most).all(axis=0))
     measures = []
     if rule.by_requests:
         measures += [

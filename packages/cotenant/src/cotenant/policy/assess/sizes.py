@@ -22,6 +22,7 @@ import numpy as np
 
 from cotenant.model.arrays import Float
 from cotenant.model.assess.history import Float32
+from cotenant.model.counted import counted
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.assess.predictor import DAY_S, Past, Predictor
 from cotenant.policy.assess.rivals import RIVALS
@@ -81,7 +82,7 @@ def size_test(
     horizon = max(1, min(round(horizon_s / past.step_s), steps // 3))
     at = [origin for origin in origins if 0 < origin <= steps - horizon] if origins else [steps - horizon]
     scores = tuple(_over(predictor, past, at, horizon, risk) for predictor in (ours or SizeBlend(), *rivals))
-    return SizeTest(risk, scores, _verdict(risk, scores))
+    return SizeTest(risk, scores, _verdict(risk, scores, len(at)))
 
 
 def _over(predictor: Predictor, past: Past, origins: Sequence[int], horizon: int, risk: float) -> SizeScore:
@@ -116,14 +117,15 @@ def _score(name: str, known_before: Float, real: Float32, size: Float, risk: flo
     )
 
 
-def _verdict(risk: float, scores: Sequence[SizeScore]) -> str:
+def _verdict(risk: float, scores: Sequence[SizeScore], origins: int) -> str:
     ours = scores[0]
     rivals = [rival for rival in scores[1:] if not isnan(rival.pinball_pct)]
     if isnan(ours.pinball_pct):
         return "The history is too short to try sizes: nothing is known of how good they are."
     said = (
-        f"Of {ours.judged} workloads {ours.short_pct:.2g} % would have been short of their size for more than "
-        f"{100 * risk:g} % of the day, and sizes would have been {ours.over_pct:.2g} % beyond the peaks"
+        f"Of {counted(ours.judged, 'size')}, worked out at {counted(origins, 'time')} of the history, "
+        f"{ours.short_pct:.2g} % would have been too small for more than {100 * risk:g} % of the day after, and sizes "
+        f"would have been {ours.over_pct:.2g} % beyond the peaks"
     )
     if not rivals:
         return f"{said}; there is no rival to compare with."

@@ -16,6 +16,7 @@ import numpy as np
 from cotenant.model.arrays import Float
 from cotenant.model.assess.figure import AssessedFigure, unknown
 from cotenant.model.assess.history import AssessedHistory, Float32
+from cotenant.model.counted import counted
 from cotenant.policy.assess.rows import quantiles
 
 MIN_STEPS = 12  # for a quantile
@@ -66,7 +67,11 @@ def used(
             )
             label = f"{key}_p{share * 100:g}_{period}"
             if period == "week" and hours < 3 * 24:
-                found.append(unknown(label, name, unit, definition, f"the history has {hours:.0f} h, a week needs 72"))
+                found.append(
+                    unknown(
+                        label, name, unit, definition, f"the history has {hours:.0f} h, and figures of the week need 72"
+                    )
+                )
             elif spread is None:
                 found.append(unknown(label, name, unit, definition, history.source or "use over time is not known"))
             else:
@@ -79,7 +84,8 @@ def _quantile(
 ) -> AssessedFigure:
     days = spread.days[:, at]
     if len(days) < MIN_DAYS:
-        why = f"none: {len(days)} whole days are known, a range needs {MIN_DAYS}"
+        whole = counted(len(days), "whole day is", "whole days are")
+        why = f"none: {whole} known, a range needs {MIN_DAYS}"
         return AssessedFigure(key, name, spread.values[at] * scale, unit, definition, why)
     interval = f"the smallest and the largest of {len(days)} days"
     low, high = float(days.min()) * scale, float(days.max()) * scale

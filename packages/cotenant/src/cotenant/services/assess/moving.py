@@ -120,7 +120,10 @@ def _alike(reason: str) -> str:
 def first_hour(copy: ClusterCopy) -> tuple[tuple[AdvisedMove, ...], str]:
     """The moves of a rebalancer's first round by load, and why there are none or what was left out."""
     if not copy.metrics:
-        return (), "the load of nodes is not known without NodeMetrics or a history: no move is proposed"
+        return (
+            (),
+            "the current load of nodes is not known, neither by NodeMetrics nor by a history: no move is proposed",
+        )
     plan = _plan(copy, RebalancerSettings((_POOL,), expires_s=MAX_AGE_S))
     moves = tuple(AdvisedMove(move.pod, move.node, move.target, move.reason) for move in plan.moves)
     overloaded = sum(len(pool.overloaded) for pool in plan.pools)

@@ -190,7 +190,7 @@ def _lendable(report: AssessmentReport) -> str:
     rows = [
         (
             lendable.name,
-            words.figure(lendable.ours),
+            words.lent(lendable.ours),
             _how(lendable.ours),
             words.figure(lendable.koordinator),
             _how(lendable.koordinator),

@@ -122,16 +122,13 @@ def _said(use: ClusterHistory) -> str:
 
 
 def _source(snapshot: ClusterSnapshot, copy: ClusterCopy, use: ClusterHistory) -> ReportSource:
-    lacking = [f"{kind.key.rpartition('/')[2]}: {kind.reading.value}, {kind.why}" for kind in snapshot.lacking]
+    lacking = [f"{kind.key.rpartition('/')[2]}: {kind.lack}" for kind in snapshot.lacking]
+    lacking += [f"{words}, not readable and not counted" for words in copy.unusable]
     unasked = [kind.key.rpartition("/")[2] for kind in snapshot.kinds if kind.reading is KindReading.UNASKED]
     notes = [*snapshot.notes, *use.faults]
     if unasked and len(unasked) < len(snapshot.kinds):
         notes.append(f"not in the files, and taken as none: {', '.join(dict.fromkeys(unasked))}")
-    notes += [f"cannot be read and not counted: {words}" for words in copy.unusable]
     notes += [f"not counted: {why}" for why in list(copy.engine.why.unusable_nodes.values())[:5]]
-    malformed = sum(kind.malformed for kind in snapshot.kinds)
-    if malformed:
-        notes.append(f"{malformed:,} entries were no objects")
     return ReportSource(
         datetime.fromtimestamp(snapshot.taken_s, UTC).isoformat(timespec="seconds"),
         snapshot.source,

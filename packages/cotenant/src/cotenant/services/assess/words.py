@@ -41,6 +41,15 @@ def figure(given: AssessedFigure) -> str:
     return f"{amount(given.value)}{between} {given.unit}"
 
 
+def lent(given: AssessedFigure) -> str:
+    """As `figure`; where the amount is beside its range, what the range is of."""
+    is_beside = given.value is not None and given.low is not None and given.high is not None
+    if not is_beside or (given.low or 0.0) <= (given.value or 0.0) <= (given.high or 0.0):
+        return figure(given)
+    between = f"{amount(given.low or 0.0)} to {amount(given.high or 0.0)} would just keep the risk"
+    return f"{amount(given.value or 0.0)} ({between}) {given.unit}"
+
+
 def cores(milli: float | None) -> str:
     """Cores of milli-CPU."""
     return UNKNOWN if milli is None else amount(milli / 1000.0)
@@ -70,7 +79,7 @@ def headline(report: AssessmentReport) -> str:
         text += f"; {figure(idle)} are requested and not used"
     batch = report.lendable[0] if report.lendable else None
     if batch is not None and batch.ours.value is not None:
-        text += f"; {figure(batch.ours)} could be lent at {report.risk * 100:g} % risk"
+        text += f"; {lent(batch.ours)} could be lent at {report.risk * 100:g} % risk"
         if batch.in_use:
             text += f", {amount(batch.in_use)} of which batch work uses already"
     waiting = sum(entry.pods for entry in report.waiting)
@@ -149,10 +158,10 @@ def consolidated(report: AssessmentReport) -> str:
     already = f"{count(empty, 'node')} {'has' if empty == 1 else 'have'} no pods to move already. "
     text = already if empty else ""
     if not found.considered:
-        return f"{text}No other node has requests of at most half of its CPU and memory."
-    tail = f" ({found.note})" if found.note else ""
+        return f"{text}No {'other ' if empty else ''}node has requests of at most half of its CPU and memory."
+    tail, other = f" ({found.note})" if found.note else "", "other node" if empty else "node"
     return (
-        f"{text}Of {count(found.considered, 'other node')} at most half requested, {len(found.emptied):,} could be "
+        f"{text}Of {count(found.considered, other)} at most half requested, {len(found.emptied):,} could be "
         f"emptied one by one: {cores(found.cpu_m)} cores and {gib(found.memory_mib)} GiB{tail}. Their pods fit "
         f"elsewhere {found.basis}."
     )
@@ -245,7 +254,7 @@ def _squeezed(given: AssessedFigure) -> str:
     return UNKNOWN if given.value is None else f"{given.value:.2f}{between}"
 
 
-SIZES_HEADS = ("rule", "workloads short, %", "beyond the peaks, %", "loss, %")
+SIZES_HEADS = ("rule", "sizes too small, %", "beyond the peaks, %", "loss, %")
 
 
 def sizes_rows(trial: SizeTrial) -> list[tuple[str, ...]]:

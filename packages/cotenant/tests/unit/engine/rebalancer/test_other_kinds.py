@@ -269,6 +269,42 @@ def test_a_node_is_emptied_over_several_rounds_where_limits_say_so() -> None:
     assert found.kept[0].reason == "in a later round: 1 pod of a is moving, at most 1 may at a time"
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_what_landed_in_a_try_that_failed_goes_back(seed: int) -> None:
+    """Small pods fit elsewhere and land first or last; `pinned` never does: the node, and the room elsewhere, stay."""
+    rng = np.random.default_rng(seed)
+    world = World(MoveKinds(packing=Packing({"cpu": 45.0})))
+    for name in "abcde":
+        world.node(name, unschedulable=name in "ab")
+    for name in "ab":
+        for i in range(int(rng.integers(1, 4))):
+            world.pod(f"{name}{i}", name, int(rng.integers(300, 1300)), priority=int(rng.integers(0, 3)))
+        pinned = Labels.of({"kubernetes.io/hostname": name})
+        world.pod(f"pinned-{name}", name, 100, node_selector=pinned, priority=9)  # so it is tried last
+    for name in "cd":
+        world.pod(name, name, 6000)
+    world.pod("e", "e", 4000)  # fits on c or d, and only where what was tried before has gone back
+    found = world.plan()
+    assert {(move.pod, move.node) for move in found.moves} == {("default/e", "e")}
+    assert {kept.pod for kept in found.kept} == {"default/pinned-a", "default/pinned-b"}
+    assert world.plan() == found
+
+
+@pytest.mark.parametrize("per_node", [1, 2, 3])
+def test_a_try_within_no_limits_counts_nothing_when_the_round_allows_a_part(per_node: int) -> None:
+    world = World(MoveKinds(packing=Packing({"cpu": 45.0})), MoveLimits(per_node=per_node))
+    for name in "abc":
+        world.node(name)
+    for i in range(4):
+        world.pod(f"a{i}", "a")
+    for name in "bc":
+        world.pod(name, name, 5000)
+    found = world.plan()
+    assert len(found.moves) == per_node
+    assert len(found.kept) == 4 - per_node
+    assert {move.node for move in found.moves} == {"a"}
+
+
 LOUD = PodEstimate(2.0, GIB, pressure=3.0)
 SENSITIVE = PodEstimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=0.2)
 

@@ -41,7 +41,7 @@ def test_sizes_by_hand() -> None:
     assert ours.pinball_pct == pytest.approx(100 * (0.01 * 100 / 100 + 0.99 * 100 / 300) / 2)
     assert (best.short_pct, best.over_pct, best.pinball_pct) == (0.0, 0.0, 0.0)
     assert "ours was not better than the best rival, best" in found.verdict
-    assert "50 % would have been short" in found.verdict
+    assert "50 % would have been too small" in found.verdict
 
 
 def test_a_size_is_the_highest_of_the_day() -> None:

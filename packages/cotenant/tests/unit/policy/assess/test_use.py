@@ -24,7 +24,7 @@ def test_quantiles_have_the_range_of_the_days() -> None:
     assert "4 days" in week.interval
     day = found["cpu_p99_day"]
     assert (day.value, day.low) == (40.0, None)
-    assert day.interval.startswith("none: 1 whole days")
+    assert day.interval.startswith("none: 1 whole day is known, a range needs 3")
 
 
 def test_a_short_history_gives_no_week_and_a_single_step_nothing() -> None:

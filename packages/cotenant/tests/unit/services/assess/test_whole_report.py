@@ -346,3 +346,14 @@ def test_sizes_are_tried_where_days_of_pods_are_known() -> None:
     assert tried.rules[0].loss_pct < requests.loss_pct
     short = assess(objects, use({"a": busy[:30]}, 3600.0), 0.01)
     assert short.sizes is None
+
+
+def test_objects_that_cannot_be_used_are_named_as_not_read() -> None:
+    odd = pod("odd", "a")
+    odd["spec"]["nodeName"] = 5
+    given = snapshot([node("a"), pod("p", "a"), odd])
+    kinds = tuple(replace(kind, malformed=2) if kind.key == "v1/pods" else kind for kind in given.kinds)
+    report = assess(replace(given, kinds=kinds), None, 0.01)
+    assert report.source.lacking[0] == "pods: 2 entries were no objects with a name"
+    assert report.source.lacking[1] == "1 of Pod, not readable and not counted"
+    assert report.pods == 1

@@ -194,19 +194,26 @@ def test_what_a_month_costs() -> None:
     assert words.spent(money(0, spending(unmeasured=1))) == f"{whole} 1 pod whose use is unknown count as wholly used."
 
 
+def test_an_amount_beside_its_range_says_what_the_range_is_of() -> None:
+    assert words.lent(figure("a", 516.0, low=517.0, high=521.0)) == "516 (517 to 521 would just keep the risk) cores"
+    assert words.lent(figure("a", 6.0, low=5.0, high=7.0)) == "6 (5 to 7) cores"
+    assert words.lent(figure("a", 6.0)) == "6 cores"
+    assert words.lent(figure("a", None)) == "?"
+
+
 def test_what_could_be_emptied() -> None:
     def found(empty: int, considered: int, note: str = "") -> str:
         nodes = tuple(f"n{i}" for i in range(empty))
         emptied = (EmptiedNode("n9", 2, 1),) * bool(considered)
         return words.consolidated(report(consolidation=Consolidation(nodes, considered, emptied, (), 8000, 2048, note)))
 
-    none = "No other node has requests of at most half of its CPU and memory."
-    assert found(0, 0) == none
-    assert found(1, 0) == f"1 node has no pods to move already. {none}"
+    none = "node has requests of at most half of its CPU and memory."
+    assert found(0, 0) == f"No {none}"
+    assert found(1, 0) == f"1 node has no pods to move already. No other {none}"
     could = "Of 3 other nodes at most half requested, 1 could be emptied one by one: 8 cores and 2 GiB"
     fits = " Their pods fit elsewhere by requests alone."
     assert found(2, 3, "quick") == f"2 nodes have no pods to move already. {could} (quick).{fits}"
-    assert found(0, 3) == f"{could}.{fits}"
+    assert found(0, 3) == f"{could.replace('other ', '')}.{fits}"
 
 
 def test_rows_of_trials() -> None:

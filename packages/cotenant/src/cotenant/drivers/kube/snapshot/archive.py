@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from math import prod
 from pathlib import Path
 
 import msgspec
@@ -34,6 +35,7 @@ from cotenant.model.groups.workload_kind import WorkloadKind
 FORMAT, VERSION = "cotenant-assess", 1
 MANIFEST = "manifest.json"
 MAX_BYTES = 8 << 30  # unpacked, of all files together
+MAX_OBJECT_BYTES = 16 << 20  # a server takes no object above 3 MiB
 MAX_MANIFEST_BYTES = 256 << 20  # names of series are in it
 _LEVEL = 4
 _NUMBERS = ("minimum", "paused", "ready")  # that a declared kind may have beside its replicas
@@ -44,7 +46,8 @@ class _Kind(msgspec.Struct, omit_defaults=True):
     reading: str
     why: str = ""
     malformed: int = 0
-    objects: int = 0
+    objects: int = 0  # lines of the kind's member
+    missing: int = 0
 
 
 class _Workload(msgspec.Struct, omit_defaults=True):
@@ -113,7 +116,7 @@ def write_archive(path: Path, snapshot: ClusterSnapshot, history: ClusterHistory
         is_anonymised=snapshot.is_anonymised,
         notes=list(snapshot.notes),
         kinds=[
-            _Kind(kind.key, kind.reading.value, kind.why, kind.malformed, snapshot.count(kind.key))
+            _Kind(kind.key, kind.reading.value, kind.why, kind.malformed, snapshot.count(kind.key), kind.missing)
             for kind in snapshot.kinds
         ],
         history=_history_of(history) if history is not None else None,
@@ -176,9 +179,12 @@ def _manifest(path: Path, file: zipfile.ZipFile) -> _Manifest:
             "it was written by a newer cotenant: report it with that one" if head.version > VERSION else "",
         )
     try:
-        return msgspec.json.decode(text, type=_Manifest)
+        found = msgspec.json.decode(text, type=_Manifest)
     except UNREADABLE as error:
         raise InvalidInput(f"{path}: {MANIFEST}", str(error), f"format version {VERSION}") from None
+    if not 1970 < found.taken.year < 9999:  # the ends may be another year elsewhere
+        raise InvalidInput(f"{path}: taken", found.taken.isoformat(), "a time from 1971 to 9998")
+    return found
 
 
 def _snapshot(path: Path, file: zipfile.ZipFile, manifest: _Manifest) -> ClusterSnapshot:
@@ -200,12 +206,16 @@ def _snapshot(path: Path, file: zipfile.ZipFile, manifest: _Manifest) -> Cluster
         if member in names:
             cutter, lines = ObjectCutter(copied), list[bytes]()
             with file.open(member) as stream:
-                for line in stream:
+                while line := stream.readline(MAX_OBJECT_BYTES + 1):
+                    if len(line) > MAX_OBJECT_BYTES:
+                        where = f"{path}: {member}, line {len(lines) + cutter.malformed + 1}"
+                        raise InvalidInput(where, "very long", f"at most {MAX_OBJECT_BYTES} bytes")
                     cut = _cut(cutter, line)
                     if cut is not None:
                         lines.append(cut)
             objects[kind.key], malformed = lines, cutter.malformed
-        kinds.append(KindRead(kind.key, reading, kind.why, kind.malformed + malformed))
+        missing = max(0, kind.objects - len(objects.get(kind.key, ())) - malformed)
+        kinds.append(KindRead(kind.key, reading, kind.why, kind.malformed + malformed, kind.missing + missing))
     return ClusterSnapshot(
         manifest.taken.timestamp(),
         objects,
@@ -287,8 +297,10 @@ def _read_history(path: Path, file: zipfile.ZipFile, written: _History) -> Clust
         where, member = f"{path}: history/{name}", f"history/{name}"
         if member not in file.namelist():
             raise InvalidInput(where, "missing", "the columns that the manifest names")
-        wanted = 4 * int(np.prod(shape, dtype=np.int64))
-        if file.getinfo(member).file_size != wanted or min(shape) < 0:
+        wanted = 4 * prod(shape)
+        if min(shape) < 0:
+            raise InvalidInput(f"{path}: history, steps of {name}", min(shape), "0 or more")
+        if file.getinfo(member).file_size != wanted:
             raise InvalidInput(where, f"{file.getinfo(member).file_size} bytes", f"{wanted} bytes")
         return np.frombuffer(file.read(member), "<f4").astype(np.float32).reshape(shape)
 

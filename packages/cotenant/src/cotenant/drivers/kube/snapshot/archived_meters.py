@@ -11,6 +11,7 @@ import msgspec
 from cotenant.model.assess.meters import CardUse, CardUses, Energy, Meters
 
 Amounts = list[float | None]
+_UNSAID = "the copy has none, and does not say why"
 
 
 class ArchivedCard(msgspec.Struct, omit_defaults=True):
@@ -62,9 +63,11 @@ def of_archive(written: ArchivedMeters) -> Meters:
         for one in written.cards
     )
     energy = tuple((pod, _known(joules)) for pod, joules in written.energy.items())
+    why_no_cards = written.cards_why or ("" if cards else _UNSAID)
+    why_no_energy = written.energy_why or ("" if energy or written.node_energy else _UNSAID)
     return Meters(
-        CardUses(cards, written.cards_source, written.cards_why, written.names_pods),
-        Energy(energy, _known(written.node_energy), written.energy_source, written.energy_why),
+        CardUses(cards, written.cards_source, why_no_cards, written.names_pods),
+        Energy(energy, _known(written.node_energy), written.energy_source, why_no_energy),
     )
 
 

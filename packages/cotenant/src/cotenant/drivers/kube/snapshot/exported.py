@@ -45,11 +45,10 @@ def read_exported(paths: Sequence[Path], own: Sequence[WorkloadKind] = ()) -> Cl
             whole: Json = msgspec.json.decode(text)
         except UNREADABLE as error:
             raise InvalidInput(str(path), str(error), "the output of kubectl get -o json") from None
-        for obj in _objects(whole, 0):
-            api_version, kind = obj.get("apiVersion"), obj.get("kind")
-            copied = by_object.get((str(api_version), str(kind)))
+        for api_version, kind, obj in _entries(whole, "", "", 0):
+            copied = by_object.get((api_version, kind))
             if copied is None:
-                others[str(kind)] += 1
+                others[kind or "without a kind"] += 1
                 continue
             cutter = cutters.setdefault(copied.key, ObjectCutter(copied))
             line = cutter.cut(obj)
@@ -76,20 +75,23 @@ def read_exported(paths: Sequence[Path], own: Sequence[WorkloadKind] = ()) -> Cl
     )
 
 
-def _objects(value: Json, depth: int) -> Iterator[dict[str, Json]]:
+def _entries(value: Json, version: str, kind: str, depth: int) -> Iterator[tuple[str, str, Json]]:
+    """Every entry of lists, also of lists in these, with its API version and kind: those of its list where it has none
+    of its own, and where it is no object at all.
+    """
     if not isinstance(value, dict):
+        yield version, kind, value
         return
+    version, kind = str(value.get("apiVersion", version)), str(value.get("kind", kind))
     items = value.get("items")
-    if isinstance(items, list) and depth < _DEEPEST:
-        kind, version = value.get("kind"), value.get("apiVersion")
-        for item in items:
-            if isinstance(item, dict) and "kind" not in item and isinstance(kind, str) and kind.endswith("List"):
-                item = {"kind": kind.removesuffix("List"), "apiVersion": version, **item}
-            yield from _objects(item, depth + 1)
-    else:
-        yield value
+    if not (isinstance(items, list) and depth < _DEEPEST):
+        yield version, kind, value
+        return
+    of = kind.removesuffix("List")
+    for item in items:
+        yield from _entries(item, version, of, depth + 1)
 
 
-def _name(obj: dict[str, Json]) -> str:
-    meta = obj.get("metadata")
+def _name(obj: Json) -> str:
+    meta = obj.get("metadata") if isinstance(obj, dict) else None
     return f"{meta.get('namespace')}/{meta.get('name')}" if isinstance(meta, dict) else ""

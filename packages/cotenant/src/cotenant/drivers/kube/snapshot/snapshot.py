@@ -26,14 +26,32 @@ class KindReading(StrEnum):
     UNASKED = "not in the files"
 
 
+_UNREAD = (KindReading.DENIED, KindReading.FAILED)
+
+
 @dataclass(frozen=True, slots=True)
 class KindRead:
-    """What was read of one kind. `malformed`: what was no object."""
+    """What was read of one kind. `malformed`: entries that were no objects with a name; `missing`: objects that were
+    written to a file and are not in it.
+    """
 
     key: str
     reading: KindReading
     why: str = ""
     malformed: int = 0
+    missing: int = 0
+
+    @property
+    def lack(self) -> str:
+        """What could not be read of it, in words; empty = nothing."""
+        said = [f"{self.reading.value}, {self.why}".rstrip(", ")] if self.reading in _UNREAD else []
+        if self.malformed:
+            one = self.malformed == 1
+            said.append(f"{self.malformed:,} {'entry was no object' if one else 'entries were no objects'} with a name")
+        if self.missing:
+            one = self.missing == 1
+            said.append(f"{self.missing:,} {'object is' if one else 'objects are'} missing from the file")
+        return "; ".join(said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +86,8 @@ class ClusterSnapshot:
 
     @property
     def lacking(self) -> tuple[KindRead, ...]:
-        """Kinds that exist and could not be read."""
-        return tuple(kind for kind in self.kinds if kind.reading in (KindReading.DENIED, KindReading.FAILED))
+        """Kinds of which something exists that could not be read."""
+        return tuple(kind for kind in self.kinds if kind.lack)
 
 
 class ObjectCutter:

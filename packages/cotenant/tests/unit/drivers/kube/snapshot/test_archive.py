@@ -106,6 +106,9 @@ def test_fields_and_kinds_of_a_later_version_are_skipped(written: Path) -> None:
         {"version": 0},
         {"version": "1"},
         {"taken": "yesterday"},
+        {"taken": "0001-01-01T00:00:00+23:00"},
+        {"taken": "9999-12-31T23:59:59-23:00"},
+        {"taken": "1970-01-01T00:00:00Z"},
         {"kinds": [{"key": NODES, "reading": "guessed"}]},
         {"kinds": 3},
     ],
@@ -121,6 +124,23 @@ def test_columns_of_another_size_are_refused(written: Path, size: int) -> None:
         read_archive(rewritten(written, {"history/pods.cpu_m": b"\0" * size}))
 
 
+@pytest.mark.parametrize("steps", [2**70, -(2**70), -1, 2**62, 2])
+def test_steps_that_no_column_has_are_refused(written: Path, steps: int) -> None:
+    with zipfile.ZipFile(written) as file:
+        history = json.loads(file.read("manifest.json"))["history"]
+    history["nodes"]["steps"] = steps
+    with pytest.raises(InvalidInput, match=r"history.*nodes"):
+        read_archive(rewritten(written, {"manifest.json": manifest(written, history=history)}))
+
+
+def test_meters_without_cards_or_joules_say_why_there_are_none(written: Path) -> None:
+    with zipfile.ZipFile(written) as file:
+        history = json.loads(file.read("manifest.json"))["history"]
+    _, use = read_archive(rewritten(written, {"manifest.json": manifest(written, history=history | {"meters": {}})}))
+    assert use is not None
+    assert use.meters.cards.why == use.meters.energy.why == "the copy has none, and does not say why"
+
+
 def test_values_that_no_meter_measures_are_unknown(written: Path) -> None:
     values = np.array([-1.0, np.inf, 2.0], "<f4").tobytes()
     _, use = read_archive(rewritten(written, {"history/pods.cpu_m": values}))
@@ -133,6 +153,28 @@ def test_lines_that_are_no_objects_are_counted(written: Path) -> None:
     snapshot, _ = read_archive(rewritten(written, {"objects/v1_nodes.jsonl": lines}))
     assert snapshot.count(NODES) == 1
     assert next(kind.malformed for kind in snapshot.kinds if kind.key == NODES) == 5
+
+
+def lacks(snapshot: ClusterSnapshot) -> dict[str, str]:
+    return {kind.key: kind.lack for kind in snapshot.lacking if kind.reading is KindReading.READ}
+
+
+def test_objects_that_the_manifest_counts_and_the_file_has_not_are_named(written: Path, tmp_path: Path) -> None:
+    gone, _ = read_archive(rewritten(written, {"objects/v1_pods.jsonl": None}))
+    assert lacks(gone) == {PODS: "1 object is missing from the file"}
+    more = manifest(written, kinds=[{"key": PODS, "reading": "read", "objects": 4}])
+    short, _ = read_archive(rewritten(written, {"manifest.json": more, "objects/v1_pods.jsonl": b"{}\n[]\n"}))
+    assert lacks(short) == {PODS: "2 entries were no objects with a name; 2 objects are missing from the file"}
+    again = tmp_path / "again.zip"
+    write_archive(again, short)
+    assert lacks(read_archive(again)[0]) == lacks(short)  # a copy of a copy says so too
+
+
+def test_a_line_that_is_longer_than_any_object_is_refused(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_OBJECT_BYTES", 40)
+    lines = b'{"metadata":{"name":"n2"}}\n{"metadata":{"name":"' + b"x" * 40 + b'"}}\n'
+    with pytest.raises(InvalidInput, match=r"v1_nodes\.jsonl, line 2: very long: expected at most 40 bytes"):
+        read_archive(rewritten(written, {"objects/v1_nodes.jsonl": lines}))
 
 
 def test_a_file_that_someone_else_made_keeps_only_what_a_reader_names(written: Path) -> None:

@@ -40,6 +40,17 @@ def test_other_kinds_are_named_and_nothing_of_them_is_kept(tmp_path: Path) -> No
     assert "hunter2" not in repr(found)
 
 
+def test_entries_that_are_no_objects_are_named_with_the_kind_of_their_list(tmp_path: Path) -> None:
+    nodes = {"apiVersion": "v1", "kind": "NodeList", "items": [{"metadata": {"name": "n0"}}, None, "x", [], {}]}
+    pods = {"apiVersion": "v1", "kind": "List", "items": [POD, {**POD, "metadata": {}}, 7, {"metadata": {"name": "a"}}]}
+    found = read_exported([file(tmp_path, nodes), file(tmp_path, pods, "b.json")])
+    assert {kind.key: kind.lack for kind in found.lacking} == {
+        "v1/nodes": "4 entries were no objects with a name",
+        "v1/pods": "1 entry was no object with a name",
+    }
+    assert found.notes == ("left out of the files: 2 without a kind",)
+
+
 @pytest.mark.parametrize(
     "content", [[], 3, None, {"items": 3}, {"items": [{"items": [{"items": [{"items": [{}]}]}]}]}, POD]
 )
