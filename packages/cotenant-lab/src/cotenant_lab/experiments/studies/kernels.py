@@ -4,8 +4,8 @@ A zone in a virtual machine chooses its kernel, and folklore says that at low lo
 cost. Each kernel is booted with each preemption model that it knows, on a clock that counts instructions, and runs the
 same loads under the fair class, weights and each of our schedulers (kernel_loads.py). The claims are pass lines, so a
 kernel that contradicts one shows it.
-Limits: as of site/kernel_guest.py and kernel_loads.py; a model that the kernel does not know is left out and named.
-Kernels of one build differ in their tick only; Debian's own differs from built ones in more.
+Limits: as of site/kernel_guest.py and kernel_loads.py; a model that the kernel does not know is left out and named;
+claims about ticks need images that differ in nothing else.
 """
 
 from __future__ import annotations
