@@ -194,11 +194,12 @@ def kernels(
             help="An image to compare, as in vm.kernel.file of a zone; may be repeated. Default: the fetched kernel.",
         ),
     ] = (),
+    rounds: Annotated[int, Parameter(help="Guests of each model.")] = 3,
     out: Out = None,
     json: Json = False,
 ) -> int:
     """Redis beside batch under each preemption model and scheduler, at low and at high load, in guests whose clock
-    counts instructions. About a minute of CPU time for each model of a kernel.
+    counts instructions. About a minute of CPU time for each guest.
 
     Images differ in what they were built with, as in ticks a second; each is booted with every model that it knows.
     Needs root, what zones in virtual machines need (`cotenant zone kernel`), redis-server, and built objects (make
@@ -206,4 +207,4 @@ def kernels(
     """
     from cotenant_lab.cli import node_experiments
 
-    return node_experiments.run_kernels(kernel, out, json)
+    return node_experiments.run_kernels(kernel, rounds, out, json)

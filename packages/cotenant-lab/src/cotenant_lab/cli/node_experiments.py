@@ -93,8 +93,10 @@ def run_zone(out: Path | None, json: bool) -> int:
     return STATUS[outcome.verdict]
 
 
-def run_kernels(files: Sequence[Path], out: Path | None, json: bool) -> int:
+def run_kernels(files: Sequence[Path], rounds: int, out: Path | None, json: bool) -> int:
     """The experiment of kernels in guests. Exit status as `run`."""
+    if not 1 <= rounds <= 100:
+        raise InvalidInput("--rounds", rounds, "1 to 100")
     for file in files:
         if not file.is_file():
             raise InvalidInput("--kernel", str(file), "an image of a kernel")
@@ -102,8 +104,12 @@ def run_kernels(files: Sequence[Path], out: Path | None, json: bool) -> int:
     if folder.exists() and not folder.is_dir():
         raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
     try:
-        command = " ".join(["cotenant node experiment kernels", *(f"--kernel {file}" for file in files)])
-        outcome = registry.run_kernels(folder, command, files, lambda line: print(line, file=sys.stderr, flush=True))
+        command = " ".join(
+            ["cotenant node experiment kernels", *(f"--kernel {file}" for file in files), f"--rounds {rounds}"]
+        )
+        outcome = registry.run_kernels(
+            folder, command, files, rounds, lambda line: print(line, file=sys.stderr, flush=True)
+        )
     except KeyboardInterrupt as error:
         raise Interrupted("interrupted; the guest has ended") from error
     if json:

@@ -96,8 +96,8 @@ def run(
     return outcome
 
 
-def run_kernels(folder: Path, command: str, files: Sequence[Path], say: Callable[[str], None]) -> Findings:
-    """The experiment of kernels in guests, which is one run; writes `results.json` and `report.html`. `files`: images
+def run_kernels(folder: Path, command: str, files: Sequence[Path], rounds: int, say: Callable[[str], None]) -> Findings:
+    """The experiment of kernels in guests; writes `results.json` and `report.html`. `files`: images
     of kernels, none: the fetched one. Raises `Unsupported` where this host cannot, `Permanent` where a guest fails.
     """
     import asyncio
@@ -121,7 +121,7 @@ def run_kernels(folder: Path, command: str, files: Sequence[Path], say: Callable
             raise Unsupported(what, "a kernel: `cotenant zone kernel` fetches one")
         kernels = [fetched]
     _make(folder)
-    outcome = asyncio.run(measure(kernels, run_in_guest, say))
+    outcome = asyncio.run(measure(kernels, run_in_guest, say, rounds))
     _write(outcome, folder, command)
     return outcome
 
