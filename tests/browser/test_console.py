@@ -275,8 +275,11 @@ def test_zones_are_a_view_when_there_are_any(tab: Tab) -> None:
     page, zones = tab.page, tab.world.process.zones
     tab.counts("nav a", 10)
     spec = {"applications": [{"namespace": "shop", "labels": {"app": HOSTILE}}], "rules": [{"kind": "batch"}]}
+    port = {"container": 8080, "host": 24080, "address": "127.0.0.1"}
+    pod = {"name": HOSTILE, "kind": "service", "running": True, "ready": False, "restarts": 2, "ports": [port]}
+    active = {"state": "active", "setting": "root/latency", "groups": 4, "lastChange": f"switched: {HOSTILE}"}
     nodes = {
-        "node-1": {"state": "active", "setting": "root/latency", "groups": 4, "lastChange": f"switched: {HOSTILE}"},
+        "node-1": {**active, "pods": [pod]},
         HOSTILE: {"state": "refused", "message": HOSTILE},
     }
     for name, reported in (("shop", nodes), ("idle", {})):
@@ -292,6 +295,8 @@ def test_zones_are_a_view_when_there_are_any(tab: Tab) -> None:
         tab.at("zone=shop")
         nodes_said = page.locator("article table").nth(1).locator("tbody tr")
         eventually("as text", lambda: "".join(nodes_said.all_inner_texts()[:1]).count(HOSTILE) == 2)
+        (pod_said,) = page.locator("[data-zone-pod]").all_inner_texts()
+        assert f"{HOSTILE}\tnode-1\tservice\truns, not ready\t127.0.0.1:24080 -> 8080\t2" == pod_said
         assert page.locator("img[src='x']").count() == 0
         page.keyboard.press("Escape")
         page.wait_for_selector("[data-headline]:has-text('no node reports it')")  # the first zone, without a choice

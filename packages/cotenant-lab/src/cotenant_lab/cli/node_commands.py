@@ -185,13 +185,26 @@ def zone(*, out: Out = None, json: Json = False) -> int:
 
 
 @app.command
-def kernels(*, out: Out = None, json: Json = False) -> int:
+def kernels(
+    *,
+    kernel: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            negative=(),
+            help="An image to compare, as in vm.kernel.file of a zone; may be repeated. Default: the fetched kernel.",
+        ),
+    ] = (),
+    rounds: Annotated[int, Parameter(help="Guests of each model.")] = 3,
+    out: Out = None,
+    json: Json = False,
+) -> int:
     """Redis beside batch under each preemption model and scheduler, at low and at high load, in guests whose clock
-    counts instructions. 2 minutes of CPU time a model of each kernel.
+    counts instructions. About a minute of CPU time for each guest.
 
-    Runs the kernels that `cotenant zone kernel --hz 250` and `--hz 1000` built, where there are two, else the fetched
-    one. Needs root, what zones in virtual machines need, redis-server, and built objects (make bpf).
+    Images differ in what they were built with, as in ticks a second; each is booted with every model that it knows.
+    Needs root, what zones in virtual machines need (`cotenant zone kernel`), redis-server, and built objects (make
+    bpf).
     """
     from cotenant_lab.cli import node_experiments
 
-    return node_experiments.run_kernels(out, json)
+    return node_experiments.run_kernels(kernel, rounds, out, json)

@@ -5,7 +5,7 @@ table or one JSON object.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -93,14 +93,22 @@ def run_zone(out: Path | None, json: bool) -> int:
     return STATUS[outcome.verdict]
 
 
-def run_kernels(out: Path | None, json: bool) -> int:
+def run_kernels(files: Sequence[Path], rounds: int, out: Path | None, json: bool) -> int:
     """The experiment of kernels in guests. Exit status as `run`."""
+    if not 1 <= rounds <= 100:
+        raise InvalidInput("--rounds", rounds, "1 to 100")
+    for file in files:
+        if not file.is_file():
+            raise InvalidInput("--kernel", str(file), "an image of a kernel")
     folder = out or Path("runs") / "node-kernels"
     if folder.exists() and not folder.is_dir():
         raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
     try:
+        command = " ".join(
+            ["cotenant node experiment kernels", *(f"--kernel {file}" for file in files), f"--rounds {rounds}"]
+        )
         outcome = registry.run_kernels(
-            folder, "cotenant node experiment kernels", lambda line: print(line, file=sys.stderr, flush=True)
+            folder, command, files, rounds, lambda line: print(line, file=sys.stderr, flush=True)
         )
     except KeyboardInterrupt as error:
         raise Interrupted("interrupted; the guest has ended") from error

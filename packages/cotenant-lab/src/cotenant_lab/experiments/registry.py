@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
@@ -96,16 +96,16 @@ def run(
     return outcome
 
 
-def run_kernels(folder: Path, command: str, say: Callable[[str], None]) -> Findings:
-    """The experiment of kernels in guests, which is one run; writes `results.json` and `report.html`. Raises
-    `Unsupported` where this host cannot, `Permanent` where a guest fails.
+def run_kernels(folder: Path, command: str, files: Sequence[Path], rounds: int, say: Callable[[str], None]) -> Findings:
+    """The experiment of kernels in guests; writes `results.json` and `report.html`. `files`: images
+    of kernels, none: the fetched one. Raises `Unsupported` where this host cannot, `Permanent` where a guest fails.
     """
     import asyncio
     import shutil
 
     from cotenant.drivers.qemu.kernel import kept_kernel
-    from cotenant.drivers.qemu.kernel_build import TICKS, built_kernel
     from cotenant.drivers.qemu.machine import missing
+    from cotenant.drivers.qemu.packages import Kernel
     from cotenant_lab.experiments.site.kernel_guest import run_in_guest
     from cotenant_lab.experiments.studies.kernels import measure
 
@@ -114,13 +114,14 @@ def run_kernels(folder: Path, command: str, say: Callable[[str], None]) -> Findi
         raise Unsupported(what, lack)
     if shutil.which("redis-server") is None or shutil.which("redis-benchmark") is None:
         raise Unsupported(what, "redis-server and redis-benchmark (packages redis-server and redis-tools)")
-    built = [kernel for hz in TICKS if (kernel := built_kernel(hz)) is not None]
-    fetched = kept_kernel()
-    kernels = built if len(built) > 1 or fetched is None else [fetched]
-    if not kernels:
-        raise Unsupported(what, "a kernel: `cotenant zone kernel` fetches one, `--hz 250` and `--hz 1000` build two")
+    kernels = [Kernel(file.name, file, ()) for file in files]
+    if not files:
+        fetched = kept_kernel()
+        if fetched is None:
+            raise Unsupported(what, "a kernel: `cotenant zone kernel` fetches one")
+        kernels = [fetched]
     _make(folder)
-    outcome = asyncio.run(measure(kernels, run_in_guest, say))
+    outcome = asyncio.run(measure(kernels, run_in_guest, say, rounds))
     _write(outcome, folder, command)
     return outcome
 

@@ -33,7 +33,8 @@ async def guest(kernel: Kernel, preempt: str, module: str, say: Callable[[str], 
 
 
 def test_every_kernel_with_every_model_and_the_claims_it_can_show(tmp_path: Path) -> None:
-    found = asyncio.run(measure(KERNELS, guest, lambda line: None, at_once=3))
+    found = asyncio.run(measure(KERNELS, guest, lambda line: None, rounds=2, at_once=3))
+    assert found.rounds == 2
     assert len(found.rows) == 2 * 2 * (1 + len(SCHEDULERS))
     assert {len(row) for row in found.rows} == {len(found.columns)}
     measured = {check.what: check.measured for check in found.checks}
@@ -61,4 +62,4 @@ def test_one_kernel_shows_no_claim_about_ticks() -> None:
     found = asyncio.run(measure(KERNELS[:1], guest, lambda line: None))
     assert [check.what for check in found.checks] == ["low load, 250 Hz: p99, full / lazy"]
     with pytest.raises(Permanent, match="no kernel ran: all"):
-        judged([], ["all"])
+        judged([], ["all"], 1)

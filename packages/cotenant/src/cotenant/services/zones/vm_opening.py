@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.drivers.qemu.kernel import kept_kernel
-from cotenant.drivers.qemu.kernel_build import built_kernel
 from cotenant.drivers.qemu.machine import Forward, MachineSpec, VirtualMachine, missing
 from cotenant.drivers.qemu.packages import Kernel
 from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
@@ -60,8 +59,7 @@ def check_vm(definition: ZoneDefinition, source: str) -> Kernel:
         image = checked(beside(wanted.file, source), wanted.sha256, "vm.kernel.file")
         return Kernel(image.name, image, ())
     package = wanted.package or PACKAGE
-    built = built_kernel(wanted.hz) if wanted.hz and not wanted.package else None
-    kernel = built or kept_kernel(package)
+    kernel = kept_kernel(package)
     if kernel is None:
         option = f" --package {package}" if wanted.package else ""
         raise Unsupported("a zone in a virtual machine", f"its kernel: `cotenant zone kernel{option}` fetches it")
@@ -173,10 +171,7 @@ def _check_kernel(wanted: KernelDefinition, hello: JsonObject) -> None:
             f"{hello['kernel']} does not know it"
         )
     if wanted.hz and hello["hz"] != wanted.hz:
-        raise Permanent(
-            f"the guest's kernel has {hello['hz']} ticks a second and not {wanted.hz}: `cotenant zone "
-            f"kernel --hz {wanted.hz}` builds one that has"
-        )
+        raise Permanent(f"the guest's kernel has {hello['hz']} ticks a second and not {wanted.hz}: another kernel.file")
 
 
 def _accelerators(outcome: Path) -> tuple[str, ...]:
