@@ -356,21 +356,7 @@ class DeviceRules:
         verdict = self._verdicts.as_known(ask).of(self.nodes, node.state if node is not None else UNKNOWN, numa)
         if verdict.refusal is not None:
             raise Permanent(f"devices of {name}: {verdict.refusal.reason} ({verdict.refusal.nearest})")
-        if node is None:
-            return verdict.chosen
-        found = []
-        for allocation in verdict.chosen:
-            pool = node.ledger.pool(allocation.type)
-            device = pool.inventory.devices[allocation.minor] if pool is not None else None
-            same = device is None or device.id == allocation.id
-            found.append(
-                allocation
-                if same or device is None
-                else DeviceAllocation(
-                    allocation.type, allocation.minor, allocation.amounts, allocation.functions, device.id
-                )
-            )
-        return tuple(found)
+        return verdict.chosen if node is None else node.ledger.identified(verdict.chosen)
 
     def _assign(self, number: int, pod: _Pod, name: str) -> None:
         pod.node = name

@@ -159,6 +159,16 @@ class DeviceLedger:
         """
         return replace(self, pools=self._changed(allocations, -1)) if allocations else self
 
+    def identified(self, allocations: Iterable[DeviceAllocation]) -> tuple[DeviceAllocation, ...]:
+        """The same minors with the ids of these devices: they may have been chosen on a node like this one."""
+        found = []
+        for allocation in allocations:
+            pool = self.pool(allocation.type)
+            device = pool.inventory.devices[allocation.minor] if pool is not None else None
+            same = device is None or device.id == allocation.id
+            found.append(allocation if same or device is None else replace(allocation, id=device.id))
+        return tuple(found)
+
     def validate(self) -> None:
         """Recompute the sums from the holdings; raises `InvalidInput` on a difference."""
         fresh = self.idle()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.property.few import first_cases
 from tests.unit.policy.placement.devices.machines import ask, gpus, placed
 
 from cotenant.model.devices.card_need import NO_NEED, CardNeed, ServingPhase, parse_card_need
@@ -149,3 +152,47 @@ def test_the_annotation_is_read() -> None:
 def test_what_cannot_be_read_is_refused_with_what_is_expected(text: str, part: str) -> None:
     with pytest.raises(InvalidInput, match=part):
         parse_card_need(text)
+
+
+NEEDS = st.builds(
+    CardNeed,
+    st.integers(0, 100),
+    st.integers(0, 100),
+    st.sampled_from((None, *ServingPhase)),
+    st.sampled_from((0, 20, 40)),
+)
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(5, 60), NEEDS), max_size=8),
+    NEEDS,
+    st.integers(5, 100),
+    st.sampled_from(DeviceStrategy),
+)
+def test_a_share_gets_a_card_with_the_fewest_points_as_brute_force_finds_them(
+    residents: list[tuple[int, int, CardNeed]], need: CardNeed, percent: int, strategy: DeviceStrategy
+) -> None:
+    ledger, left, there = DeviceLedger.of(gpus(4)), [100] * 4, [list[CardNeed]() for _ in range(4)]
+    for number, (minor, part, resident) in enumerate(residents):
+        if part <= left[minor]:
+            ledger = placed(ledger, f"p{number}", replace(ask({GPU: part}), required=((DeviceType.GPU, 1 << minor),)))
+            holding = ledger.holdings[-1]
+            ledger = ledger.returned(holding.uid).given(replace(holding, need=resident))
+            left[minor] -= part
+            there[minor].append(resident)
+    ledger.validate()
+    wanted = replace(share(need, percent), strategy=strategy)
+    found = allocate(ledger, wanted)
+    by_hand = {
+        minor: points(need, neighbours(there[minor]), left[minor] - percent)
+        for minor in range(4)
+        if left[minor] >= percent
+    }
+    assert isinstance(found, DeviceChoice) == bool(by_hand)
+    if isinstance(found, DeviceChoice) and percent < 100:
+        assert by_hand[found.allocations[0].minor] == min(by_hand.values())
+        assert crowding(ledger, need, found.allocations) == min(by_hand.values()) or not (ledger.beside or need.growth)
+
+
+test_first_cases = first_cases(test_a_share_gets_a_card_with_the_fewest_points_as_brute_force_finds_them)
