@@ -85,11 +85,16 @@ async def measure(
 
 
 def _arm(hz: int, preempt: str, scheduler: str, rounds: Sequence[JsonObject]) -> KernelArm:
-    names = ("batch_cpus", "requests_per_s", "requests_per_cpu_s")
+    by_round = tuple(sorted(float(one["requests_per_s"]) for one in rounds))
     return KernelArm(
-        *(hz, preempt, scheduler, tuple(sorted(chain.from_iterable(one["latencies_ms"] for one in rounds)))),
-        *(median(one[name] for one in rounds) for name in names),
-        tuple(sorted(one["requests_per_s"] for one in rounds)),
+        hz,
+        preempt,
+        scheduler,
+        tuple(sorted(chain.from_iterable(one["latencies_ms"] for one in rounds))),
+        median(one["batch_cpus"] for one in rounds),
+        median(by_round),
+        median(one["requests_per_cpu_s"] for one in rounds),
+        by_round,
     )
 
 
