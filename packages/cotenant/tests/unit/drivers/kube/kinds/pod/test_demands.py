@@ -12,6 +12,7 @@ from cotenant.model.cluster.demands import GPU_SHARE, NO_DEMANDS, NO_HOLDINGS, H
 from cotenant.model.cluster.seal import SEAL, SEALED
 from cotenant.model.cpus.spec import RESOURCE_STATUS, ResourceStatus
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, DeviceAllocation
+from cotenant.model.devices.card_need import CardNeed, ServingPhase
 from cotenant.model.devices.device import DeviceType
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.gang import GangMode, GangNotes, MatchPolicy
@@ -43,6 +44,15 @@ def test_what_cannot_be_read_is_a_sentence_and_the_rest_counts() -> None:
     assert found == GangNotes("train", wrong=found.wrong)
     assert [said.split(":")[0].rpartition("/")[2] for said in found.wrong] == ["min-available", "mode", "groups"]
     assert wrong == []  # of a gang it falls back to the default, and does not hold the pod back
+
+
+def test_what_a_pod_needs_of_a_card() -> None:
+    wrong: list[str] = []
+    written = PodAnnotations(gpu_need='{"sm": 30, "phase": "decode"}')
+    assert read_demands(written, wrong).card_need == CardNeed(30, phase=ServingPhase.DECODE)
+    assert wrong == []
+    assert read_demands(PodAnnotations(gpu_need='{"sm": 300}'), wrong) is NO_DEMANDS
+    assert wrong == ["cotenant.io/gpu-need: sm: 300: expected percent of one card, a whole number from 0 to 100"]
 
 
 def test_holdings_come_back_as_they_were_written() -> None:
