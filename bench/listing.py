@@ -5,8 +5,9 @@ Pages of 500 objects, as JSON with what a Deployment's pod of one container carr
 volume of its token, conditions, container statuses); ten pods of one owner. Garbage collection is as in the process
 (`spare_filling` before the list, `freeze_heap` after it). Goals: at 100,000 nodes and 1,000,000 pods 6 GiB, and 60 s
 from the list. `cpu_s`: CPU time of a core, writing the pages not counted; `bytes_a_pod`: resident growth by the pods.
-The network and the server's time come on top. `--types N` prints what the memory is made of, by number and shallow size
-of Python objects.
+The network and the server's time come on top. `us_update`: CPU time of an update that the watch tells of running pods,
+of what is read (the start time), and `us_idle_update` of what is not (a condition). `--types N` prints what the memory
+is made of, by number and shallow size of Python objects.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from typing import Any
 import msgspec
 
 from bench.machine import peak_memory_mib, show
+from cotenant.drivers.kube.cache.cache import Cache
+from cotenant.drivers.kube.cache.decoding import ListWatchDecoder, WatchEvent
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
-from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.engine.state.reports import NodeReports
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.heap import freeze_heap, spare_filling
@@ -40,6 +43,7 @@ from cotenant.services.scheduling.options import Options
 from cotenant.services.scheduling.watches import EngineWatches
 
 PAGE = 500
+UPDATES = 5000
 MIB = 1 << 20
 
 
@@ -149,7 +153,8 @@ def measure(nodes: int, pods: int, types: int) -> dict[str, Any]:
     cluster = scheduling_engine(profile("cotenant-requests"), Options())
     client = Client(Access("http://list.invalid", FixedCredential(Credential(""))), qps=1.0, burst=1, in_flight=1)
     watches, reader = Watches(client), PodReader()
-    EngineWatches(watches, cluster, reader, ClaimBinder(client, reader.volumes), NodeReports(), lambda: 1e9)
+    claims = ClaimBinder(client, reader.volumes)
+    watched = EngineWatches(watches, cluster, reader, claims, NodeReports(), lambda: 1e9)
     watches.replay(lists.pages)
     listed = time.process_time() - begun - lists.writing_s
     cluster.decide(1e9)
@@ -167,7 +172,29 @@ def measure(nodes: int, pods: int, types: int) -> dict[str, Any]:
         "us_a_pod": round(ready / (nodes + pods) * 1e6, 1),
         "resident_mib": round((now - before) / MIB),
         "bytes_a_pod": round((now - lists.before_pods) / max(1, pods)),
+        "us_update": round(update_us(watched, nodes, pods, is_read=True), 1),
+        "us_idle_update": round(update_us(watched, nodes, pods, is_read=False), 1),
     }
+
+
+def update_us(watched: EngineWatches, nodes: int, pods: int, is_read: bool) -> float:
+    """Microseconds of CPU time of an update, the mean over some pods."""
+    decoder, count = ListWatchDecoder(PODS), min(UPDATES, pods)
+    lines, cache = [], Cache[PodObject](PODS.name)
+    for i in range(count):
+        told = pod_of(i, nodes)
+        cache.put(decoder.page(msgspec.json.encode({"items": [told]})).objects[0])
+        told["metadata"]["resourceVersion"] = str(10**7 + i)
+        told["status"]["conditions"][0]["status"] = "False"
+        if is_read:
+            told["status"]["startTime"] = "2026-01-01T00:00:06Z"
+        lines.append(msgspec.json.encode({"type": "MODIFIED", "object": told}))
+    begun = time.process_time()
+    for line in lines:
+        event = decoder.line(line)
+        assert isinstance(event, WatchEvent)
+        watched.pods_delivered(cache.put(event.obj))
+    return (time.process_time() - begun) * 1e6 / max(1, count)
 
 
 def _print_types(count: int) -> None:
