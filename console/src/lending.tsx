@@ -3,7 +3,7 @@ import type { LendingPool } from "./answers";
 import { useAsked } from "./ask";
 import { bytes, cores, percent } from "./format";
 import { Old } from "./old";
-import { Empty } from "./parts";
+import { Empty, Wide } from "./parts";
 import { named, t } from "./words";
 
 export function Lending() {
@@ -31,7 +31,7 @@ function Pool({ pool }: { pool: LendingPool }) {
       <p class="soft">{t("lending.earned", { rung: pool.earned, hits: pool.hits, trials: pool.trials, low: percent(pool.low, 1) })}</p>
       {(waits || pool.state === "lent") && <p><code>cotenant receipts {waits ? "approve" : "undo"} {pool.pool} --lending</code></p>}
       {pool.days.length > 0 && (
-        <table>
+        <Wide><table>
           <thead><tr><th scope="col">{t("lending.day")}</th><th scope="col">{t("lending.outcome")}</th><th scope="col" class="number">{t("cpu")}</th><th scope="col" class="number">{t("memory")}</th><th scope="col">{t("credit.figures")}</th></tr></thead>
           <tbody>
             {pool.days.map((day) => (
@@ -44,7 +44,7 @@ function Pool({ pool }: { pool: LendingPool }) {
               </tr>
             ))}
           </tbody>
-        </table>
+        </table></Wide>
       )}
     </section>
   );
