@@ -69,7 +69,7 @@ def test_without_a_sibling_only_a_quota_that_is_used_up_holds() -> None:
 def test_a_quota_that_cannot_be_read_is_named() -> None:
     broken = resource_quota({"pods": "many"}, {})
     report = assess(snapshot([node("a"), broken]), None, 0.01)
-    assert any("ResourceQuota shop/team: hard[pods]" in note for note in report.source.notes)
+    assert any("ResourceQuota shop/team: hard[pods]" in note for note in report.source.lacking)
 
 
 def test_quotas_hold_as_many_without_names() -> None:

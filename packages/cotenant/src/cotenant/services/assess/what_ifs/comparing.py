@@ -9,7 +9,6 @@ from statistics import median
 
 from cotenant.model.assess.figure import AssessedFigure, unknown
 from cotenant.model.assess.what_if import Compared, UnplacedPods, WhatIfCase, WhatIfChanges, WhatIfs
-from cotenant.services.assess.copying import copied
 from cotenant.services.assess.what_ifs.outcomes import CaseInputs, CaseOutcome, as_it_is, outcome
 
 Stage = Callable[[str], None]
@@ -33,7 +32,7 @@ def compared(
     """
     if before is None:
         stage("the cluster as it is")
-        before = as_it_is(given, copied(given.snapshot))
+        before = as_it_is(given)
     bases = [(*before.figures, *more(before, seed)) for seed in seeds]
     ran: list[list[CaseOutcome]] = []
     for case in cases:

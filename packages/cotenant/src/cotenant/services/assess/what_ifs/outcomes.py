@@ -62,8 +62,9 @@ class CaseOutcome:
     notes: tuple[str, ...] = ()
 
 
-def as_it_is(given: CaseInputs, copy: ClusterCopy) -> CaseOutcome:
-    """The copy without a change; `copy` is read and not changed."""
+def as_it_is(given: CaseInputs, copy: ClusterCopy | None = None) -> CaseOutcome:
+    """The copy without a change; `copy`: its engine, where it is built already, which is read and not changed."""
+    copy = copy or copied(given.snapshot)
     pods = columns.pod_columns(copy)
     history = given.history
     known = history is not None and history.nodes.steps
