@@ -248,8 +248,18 @@ _OF_CACHES = frozenset(
         *("_changes", "revision", "_revision", "generation", "_version", "_calls", "shapes_written", "_adopted_shapes"),
         *("_released", "_stamps", "stamp", "_active", "_backing_off", "changes", "versions", "_clock"),
         # by numbers, bits or identities that others may have now; `validate` compares them with what they follow from
-        *("row_shapes", "shapes", "_of_shapes", "_shape_rows", "_shape_users", "_unused_shapes", "_shape_preferred"),
-        *("_free_shapes", "_unsummed", "_domains", "priorities", "sub_priorities", "started_s", "_asks", "ask"),
+        *("row_shapes", "shapes", "_of_shapes", "_shape_rows", "_rows_by_key", "_shape_users", "_unused_shapes"),
+        *(
+            "_shape_preferred",
+            "_free_shapes",
+            "_unsummed",
+            "_domains",
+            "priorities",
+            "sub_priorities",
+            "started_s",
+            "_asks",
+            "ask",
+        ),
         *("shape", "Ledger.row", "DeviceNode.state", "ledgers", "_states", "_forms"),
         *("free", "by_number", "_kind_indexes", "_taints", "_moved", "_added", "_sums", "_outside_used", "pod_counts"),
     }
