@@ -40,6 +40,7 @@ LONG = (
     "tests/node/test_profile_run.py",
     "tests/node/test_zone_vm.py",
     "tests/node/test_zone_pods.py",
+    "tests/node/test_zone_of_cluster.py",
     # Whole experiments and benchmarks; their parts have unit tests, and small ones of each kind remain.
     "packages/cotenant-lab/tests/lab/test_dag.py",
     "packages/cotenant-lab/tests/lab/test_openb.py",
@@ -139,6 +140,7 @@ LONGEST = (
     "tests/browser",
     "tests/e2e",
     "tests/kube/test_upstream_scores.py",
+    "tests/node/test_zone_of_cluster.py",
     "tests/node/test_zone_pods.py",
     "tests/node/test_experiments.py",
     "tests/node/test_fleet_killed.py",

@@ -87,7 +87,7 @@ def manager_readers() -> list[Reader]:
     watches, manager, clock = CollectedWatches(), Manager(), Clock()
     profiles, ratios, gpus = QuotaProfiles(), NodeRatioKeeper(), GpuNodes()
     ManagerWatches(watches, manager, ConfigSource(), clock.now, lambda uid, errors: None, profiles, ratios, gpus)
-    manager.leads_now()
+    manager.leads_now(clock.now())
 
     def decide() -> None:
         now_s = clock.now()

@@ -250,6 +250,10 @@ export interface ZoneOnNode {
   last_change: string;
   message: string;
   outdated: boolean;
+  restarts: number;
+  machine: string;
+  pods: { name: string; kind: string; ready: boolean; running: boolean; restarts: number; ports: string[]; exit: number | null; message: string }[];
+  conditions: { type: string; status: string; reason: string; message: string; since: string }[];
 }
 
 export interface Zone {

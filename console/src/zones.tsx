@@ -109,8 +109,45 @@ function Detail({ zone }: { zone: Zone }) {
         )}
         {zone.nodes.length > MAX_NODES && <p class="soft">{t("pods.shown", { n: MAX_NODES, all: count(zone.nodes.length) })}</p>}
       </section>
+      <Machines zone={zone} />
     </article>
   );
+}
+
+/** The pods of the zone's virtual machines, a row a pod and node. */
+function Machines({ zone }: { zone: Zone }) {
+  const nodes = zone.nodes.filter((each) => each.pods.length > 0);
+  const rows = nodes.flatMap((each) => each.pods.map((pod) => ({ node: each.node, pod })));
+  if (rows.length === 0) return null;
+  return (
+    <section>
+      <h2>{t("zone.pods")}</h2>
+      <p class="soft">{[...new Set(nodes.map((each) => each.machine).filter(Boolean))].join("; ")}</p>
+      <Wide>
+        <table>
+          <thead><tr><th scope="col">{t("zone.pod")}</th><th scope="col">{t("node")}</th><th scope="col">{t("zone.kind")}</th><th scope="col">{t("state")}</th><th scope="col">{t("zone.ports")}</th><th scope="col" class="number">{t("zone.restarts")}</th></tr></thead>
+          <tbody>
+            {rows.slice(0, MAX_NODES).map(({ node, pod }) => (
+              <tr key={`${node}/${pod.name}`} data-zone-pod={pod.name}>
+                <td>{pod.name}</td>
+                <td><a href={to("node", { name: node })}>{node}</a></td>
+                <td>{t(pod.kind === "batch" ? "zone.batch" : "zone.service")}</td>
+                <td class={pod.ready || pod.exit === 0 ? "" : "burning"}>{podState(pod)}{pod.message && <span class="soft"> {pod.message}</span>}</td>
+                <td>{pod.ports.join(", ") || "–"}</td>
+                <td class="number">{count(pod.restarts)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Wide>
+      {rows.length > MAX_NODES && <p class="soft">{t("pods.shown", { n: MAX_NODES, all: count(rows.length) })}</p>}
+    </section>
+  );
+}
+
+function podState(pod: ZoneOnNode["pods"][number]): string {
+  if (pod.running) return t(pod.ready ? "zone.pod-ready" : "zone.pod-waits");
+  return pod.exit === null ? t("zone.pod-none") : t("zone.pod-ended", { n: pod.exit });
 }
 
 function Row({ each }: { each: ZoneOnNode }) {
@@ -120,7 +157,13 @@ function Row({ each }: { each: ZoneOnNode }) {
       <td class={BAD.includes(each.state) ? "burning" : ""}>{named("zone.state", each.state)}{each.outdated && <span class="soft"> {t("zone.outdated")}</span>}</td>
       <td>{each.setting || "–"}</td>
       <td class="number">{each.groups}</td>
-      <td>{each.message || each.last_change || "–"}</td>
+      <td>{each.message || waits(each) || each.last_change || "–"}</td>
     </tr>
   );
+}
+
+/** The condition that keeps a zone from being ready, in its own words. */
+function waits(each: ZoneOnNode): string {
+  const ready = each.conditions.find((one) => one.type === "Ready");
+  return ready?.status === "False" ? ready.message : "";
 }

@@ -165,6 +165,22 @@ def test_a_machine_is_moved_and_its_change_told(tab: Tab) -> None:
     page.wait_for_selector("dl a[href='#/node?name=node-2']")
 
 
+def test_a_machine_gets_another_size(tab: Tab) -> None:
+    page = tab.open("apps?vm=shop%2Fdb")
+    page.wait_for_selector("[data-headline]")
+    page.get_by_text("Resize", exact=True).first.click()
+    page.get_by_label("Instance type").fill("large")
+    page.get_by_label("Or vCPUs").fill("4")
+    page.get_by_role("button", name="Resize", exact=True).click()
+    page.get_by_role("button", name="Resize shop/db?").click()
+    page.wait_for_selector(".error >> text=a name or numbers, not both")
+    page.get_by_label("Instance type").fill("")
+    page.get_by_role("button", name="Resize", exact=True).click()
+    page.get_by_role("button", name="Resize shop/db?").click()
+    page.wait_for_selector("text=resize of machine shop/db is done")
+    page.wait_for_selector("dl >> text=4 vCPU")
+
+
 def test_names_are_shown_as_text(tab: Tab) -> None:
     page = tab.open("apps")
     becomes("machines", rows(tab, "Virtual machines").count, 2)

@@ -32,13 +32,15 @@ NOT_LOCAL = {  # checked against the published schemas by tests/unit/deploy/test
     "ValidatingAdmissionPolicyBinding",
 }
 OPERATORS = {"ServiceMonitor", "PrometheusRule"}  # kinds of the Prometheus Operator
-MANIFESTS = sorted([*ROOT.glob("examples/*.yaml"), *DEPLOYED])
+MANIFESTS = sorted([*ROOT.glob("examples/*.yaml"), *ROOT.glob("examples/burn/*.yaml"), *DEPLOYED])
 NEEDS_ITS_DEFINITION = ROOT / "examples/08-custom-object.yaml"
 NEED_DEFINITIONS = (
     NEEDS_ITS_DEFINITION,
     ROOT / "examples/13-control-zone.yaml",
+    ROOT / "examples/13-control-zone-machine.yaml",
     ROOT / "examples/16-right-sizing.yaml",
     ROOT / "examples/17-model-server.yaml",
+    ROOT / "examples/burn/objective.yaml",
 )  # but for the first: test_our_kinds has their kinds
 CASES = [
     pytest.param(document, id=f"{path.parent.name}-{path.name}-{document['kind']}-{document['metadata']['name']}")

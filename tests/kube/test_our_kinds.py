@@ -124,6 +124,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "blackouts": [{"from": "2026-12-24", "to": "2026-12-27", "why": "holidays"}],
         "freeze": {"why": "w", "by": "ada"},
     },
+    "poollendings": {"approved": "0a1b2c3d-0", "approvedBy": "ada", "undo": "2026-11-29"},
     "rightsizings": {
         "workload": {"kind": "Deployment", "name": "cart"},
         "mode": "approve",
@@ -245,6 +246,16 @@ STATUSES: dict[str, dict[str, Any]] = {
         "overall": {"sensitivity": FIGURE, "pressure": FIGURE, "tolerates": FIGURE},
         "axes": [AXIS],
         "measured": {"at": "2026-01-01T00:00:00Z", "node": "n", "signal": "latency", "axes": [AXIS]},
+    },
+    "poollendings": {
+        "state": "lent",
+        "message": "m",
+        "mode": "earned",
+        "rung": "approve",
+        "suggestion": {"id": "0a1b2c3d-0", "rules": "r", "nodes": 2, "cpuM": 4000, "memoryMib": 1024},
+        "receipts": [{"id": "2026-11-28", "outcome": "held", "day": {"day": 20785, "hours": 48}, "why": "w"}],
+        "open": [{"day": 20786, "hours": 3}],
+        "term": 1,
     },
     "rightsizings": {
         "state": "done",

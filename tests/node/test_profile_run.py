@@ -15,7 +15,7 @@ import pytest
 from tests.fakes.waiting import eventually, patience
 from tests.node.burning import burning
 
-from cotenant.cli.cluster.profile_running import RunRequest, run
+from cotenant.cli.ask.profile_running import RunRequest, run
 from cotenant.drivers.cgroup.experiments import PREFIX, missing_requirement
 from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups

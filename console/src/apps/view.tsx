@@ -8,6 +8,7 @@ import { param, set, to } from "../route";
 import { named, t } from "../words";
 import type { ListedRelease, Machine, MachineList, Release, ReleaseList, ReleasePage } from "./answers";
 import { GivenForm } from "./given";
+import { SizeForm } from "./size";
 import { Verbs } from "./verbs";
 
 const EVERY_S = 5;
@@ -115,7 +116,7 @@ function ReleaseDetail({ name }: { name: string }) {
             <Fact name={t("requests")}>{cores(page.cost.cpu_m)} {t("cpu")}, {bytes(page.cost.memory_mib * MIB)}</Fact>
             {page.cost.per_hour !== null && <Fact name={t("app.cost")}>{t("app.per-hour", { amount: `${page.cost.per_hour.toFixed(4)} ${page.cost.currency}`.trim() })}</Fact>}
           </dl>
-          {asked.value?.mayChange && <Verbs path={path} name={name} verbs={page.state === "stopped" ? ["start"] : ["stop", "rollback"]} />}
+          {asked.value?.mayChange && <Verbs path={path} name={name} verbs={page.state === "stopped" ? ["start", "uninstall"] : ["stop", "rollback", "uninstall"]} />}
           {asked.value?.mayChange && <GivenForm release={name} />}
           <Parts page={page} />
         </>
@@ -169,6 +170,7 @@ function Parts({ page }: { page: Release }) {
 function MachineDetail({ name }: { name: string }) {
   const asked = useAsked<MachineList>("/api/vms", EVERY_S);
   const machine = asked.value?.machines.find((each) => `${each.namespace}/${each.name}` === name);
+  const path = `/api/vms/${name.split("/").map(encodeURIComponent).join("/")}`;
   return (
     <article class="story fleet" aria-label={name}>
       <Crumb />
@@ -185,7 +187,8 @@ function MachineDetail({ name }: { name: string }) {
             <Fact name={t("node")}><Node name={machine.node} /></Fact>
             {machine.pod && <Fact name="Pod"><a href={to("pods", { pod: `${machine.namespace}/${machine.pod}` })}>{machine.pod}</a></Fact>}
           </dl>
-          {asked.value?.mayChange && <Verbs path={`/api/vms/${name.split("/").map(encodeURIComponent).join("/")}`} name={name} verbs={VM_VERBS[machine.state] ?? ["stop"]} />}
+          {asked.value?.mayChange && <Verbs path={path} name={name} verbs={VM_VERBS[machine.state] ?? ["stop"]} />}
+          {asked.value?.mayChange && <SizeForm path={path} name={name} />}
         </>
       )}
     </article>

@@ -10,9 +10,17 @@ from dataclasses import replace
 from math import nan
 from typing import Any
 
-from cotenant.engine.manager.instructions import DeleteObject, Instruction, NodeObjectKind, WriteAmounts, WriteSpec
+from cotenant.engine.manager.instructions import (
+    DeleteObject,
+    Instruction,
+    NodeObjectKind,
+    WriteAmounts,
+    WritePool,
+    WriteSpec,
+)
 from cotenant.engine.manager.manager import Manager
 from cotenant.engine.manager.settings import ManagerSettings
+from cotenant.model.autonomy.pool_lending import PoolLending
 from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
@@ -66,6 +74,7 @@ class World:
         self.pods: dict[str, ObservedPod] = {}
         self.metrics: dict[str, NodeMetric] = {}
         self.specs: dict[tuple[NodeObjectKind, str], Mapping[str, Any]] = {}
+        self.pools: dict[str, PoolLending] = {}
         self.done: list[Instruction] = []
         self.loses = 0  # so many next writes are lost
         self.settings = ManagerSettings()
@@ -82,8 +91,10 @@ class World:
             manager.metric_seen(replace(found, age_s=max(0.0, self.now_s - found.updated_s)), self.now_s)
         for (kind, name), spec in self.specs.items():
             manager.spec_seen(kind, name, spec)
+        for pool in self.pools.values():
+            manager.pools.pool_seen(pool, self.now_s)
         manager.config_seen(self.data)
-        manager.leads_now()
+        manager.leads_now(self.now_s)
 
     def node(self, name: str = "n", **fields: Any) -> None:
         self.nodes[name] = node(name, **fields)
@@ -146,6 +157,13 @@ class World:
             self.manager.spec_seen(
                 write_amounts.kind, write_amounts.node, self.specs[write_amounts.kind, write_amounts.node]
             )
+        elif isinstance(write_amounts, WritePool):
+            name, found = write_amounts.pool, self.pools.get(write_amounts.pool)
+            if found is None:  # an object is made first, and gets its status when the watch has shown it
+                self.pools[name] = PoolLending(name, f"uid-{name}")
+            elif found.uid == write_amounts.uid:
+                self.pools[name] = replace(found, status=write_amounts.status)
+            self.manager.pools.pool_seen(self.pools[name], self.now_s)
         elif isinstance(write_amounts, DeleteObject):
             self.specs.pop((write_amounts.kind, write_amounts.node), None)
             if write_amounts.kind is NodeObjectKind.NODE_METRIC:

@@ -41,7 +41,8 @@ class ShopMachines:
         return self.by_name[name]
 
     async def tell(self, verb: MachineVerb, machine: Machine, to: MachineSize) -> None:
-        size = replace(machine.size, vcpus=to.vcpus or machine.size.vcpus, flavor=to.flavor or machine.size.flavor)
+        is_, memory_mib = machine.size, to.memory_mib or machine.size.memory_mib
+        size = MachineSize(to.vcpus or is_.vcpus, memory_mib, to.flavor or is_.flavor)
         node = "node-2" if verb is MachineVerb.MIGRATE else machine.node
         state = _AFTER.get(verb, MachineState.RUNNING)
         incarnation = machine.incarnation + "+" if verb is MachineVerb.RESTART else machine.incarnation

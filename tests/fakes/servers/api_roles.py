@@ -49,7 +49,7 @@ NOT_DEPLOYED = {
     ("cotenant-webhook", "create", "validatingwebhookconfigurations"): "--register: the chart has the configurations",
     **{
         ("cotenant-manager", verb, kind): "--right-sizing: the chart grants it with that value"
-        for kind in ("rightsizings", "serviceobjectives", "replicasets", "horizontalpodautoscalers")
+        for kind in ("rightsizings", "replicasets", "horizontalpodautoscalers")
         for verb in ("list", "watch")
     },
     ("cotenant-manager", "patch", "rightsizings/status"): "--right-sizing: the chart grants it with that value",

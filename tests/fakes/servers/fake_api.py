@@ -38,6 +38,7 @@ PLURALS = {
     "serviceobjectives": "ServiceObjective",
     "noderesourcetopologies": "NodeResourceTopology",
     "autonomies": "Autonomy",
+    "poollendings": "PoolLending",
 }
 
 
@@ -237,6 +238,13 @@ class FakeApi:
             return web.json_response(self.put(plural, body), status=201)
         if known is None:
             return _status(404, f"{plural} {key} not found", "NotFound")
+        if isinstance(body, list):  # the JSON patch of a custom object's status: its uid, and all of the status
+            uid, status = (one["value"] for one in body)
+            if uid != known["metadata"]["uid"]:
+                return _status(422, "another uid", "Invalid")
+            changed = {**deepcopy(known), "status": status}
+            self._store(plural, key, changed, "MODIFIED")
+            return web.json_response(changed)
         uid = body.get("metadata", {}).get("uid") or (body.get("preconditions") or {}).get("uid")
         if method != "GET" and uid and uid != known["metadata"]["uid"]:
             return _status(409, "another uid", "Conflict")

@@ -75,10 +75,10 @@ def story(everything: Installed) -> dict[str, Any]:
     return found
 
 
-def becomes_calm(everything: Installed) -> None:
-    """The service runs, and enough is known of it while nothing troubles it."""
+def becomes_calm(everything: Installed, request_m: int = REQUEST_M) -> str:
+    """The service runs, and enough is known of it while nothing troubles it. Its pod's UID."""
     agent = everything.agent
-    everything.service(RATE, WORK_MS, STEPS, REQUEST_M)
+    uid = everything.service(RATE, WORK_MS, STEPS, request_m)
     everything.objective(BELOW_MS)
 
     def is_known() -> bool:
@@ -95,6 +95,7 @@ def becomes_calm(everything: Installed) -> None:
         return agent.ticks() >= calm_since + CALM
 
     eventually("calm samples are known, and no trouble is left", is_calm, WITHIN_S, interval_s=LOOK_S)
+    return uid
 
 
 def test_a_job_that_burns_a_services_budget_is_named_held_and_the_recovery_proven(
@@ -158,6 +159,20 @@ def test_with_the_guard_on_it_is_told_who_was_held_by_whom_and_why(
     told = story(everything)["text"]
     assert any(line.startswith("  guard     the guard held all best-effort work") for line in told)
     assert any("the guard holds all best-effort work on this node at" in line for line in told)
+
+
+@pytest.mark.parametrize("everything", [GUARD], indirect=True)
+def test_a_service_that_requests_nothing_is_not_held_with_the_hogs_beside_it(everything: Installed) -> None:
+    """The kubelet has it in the class of the best-effort pods: a limit of the class would stop it, too."""
+    service = becomes_calm(everything, request_m=0)
+    hogs = everything.job(4)
+
+    def held() -> bool:
+        return are_held(everything, hogs)
+
+    eventually("the hogs are held, one by one", held, WITHIN_S, interval_s=LOOK_S)
+    assert not everything.node.has_quota(service)
+    assert service in everything.node.best_effort()
 
 
 def reasons(everything: Installed) -> set[str]:

@@ -82,7 +82,7 @@ CLAIM_WRITES = frozenset(
 )
 RIGHT_SIZING = frozenset(
     {
-        *(Use(verb, "slo.cotenant.io", kind) for kind in ("rightsizings", "serviceobjectives") for verb in WATCHES),
+        *(Use(verb, "slo.cotenant.io", "rightsizings") for verb in WATCHES),
         *(Use(verb, "apps", "replicasets") for verb in WATCHES),
         *(Use(verb, "autoscaling", "horizontalpodautoscalers") for verb in WATCHES),
         Use("patch", "slo.cotenant.io", "rightsizings/status"),
@@ -106,7 +106,8 @@ PROCESSES = {
     "manager": Process(
         "cotenant.services.manager.main",
         "manager/rbac.yaml",
-        unused=RIGHT_SIZING,  # with manager.rightSizing; the chart's test has it
+        # with manager.rightSizing; the chart's test has it. The definition of a PoolLending has the subresource.
+        unused=RIGHT_SIZING | {Use("patch", "slo.cotenant.io", "poollendings")},
     ),
     "rebalancer": Process(
         "cotenant.services.rebalancer.main",

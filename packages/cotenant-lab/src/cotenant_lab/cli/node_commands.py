@@ -182,3 +182,16 @@ def zone(*, out: Out = None, json: Json = False) -> int:
     from cotenant_lab.cli import node_experiments
 
     return node_experiments.run_zone(out, json)
+
+
+@app.command
+def kernels(*, out: Out = None, json: Json = False) -> int:
+    """Redis beside batch under each preemption model and scheduler, at low and at high load, in guests whose clock
+    counts instructions. 2 minutes of CPU time a model of each kernel.
+
+    Runs the kernels that `cotenant zone kernel --hz 250` and `--hz 1000` built, where there are two, else the fetched
+    one. Needs root, what zones in virtual machines need, redis-server, and built objects (make bpf).
+    """
+    from cotenant_lab.cli import node_experiments
+
+    return node_experiments.run_kernels(out, json)

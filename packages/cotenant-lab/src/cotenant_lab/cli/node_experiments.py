@@ -93,6 +93,24 @@ def run_zone(out: Path | None, json: bool) -> int:
     return STATUS[outcome.verdict]
 
 
+def run_kernels(out: Path | None, json: bool) -> int:
+    """The experiment of kernels in guests. Exit status as `run`."""
+    folder = out or Path("runs") / "node-kernels"
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
+    try:
+        outcome = registry.run_kernels(
+            folder, "cotenant node experiment kernels", lambda line: print(line, file=sys.stderr, flush=True)
+        )
+    except KeyboardInterrupt as error:
+        raise Interrupted("interrupted; the guest has ended") from error
+    if json:
+        print(registry.encode(outcome))
+    else:
+        show(outcome, folder)
+    return STATUS[outcome.verdict]
+
+
 def demonstrate(folder: Path, quiet: bool) -> Findings:
     """The sine experiment in its short form, once, even on a busy machine: about 45 s. Raises as an experiment does."""
     with _progress(quiet) as report:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from cotenant.cli.cluster.what_if_tables import show_what_ifs
+from cotenant.cli.assess.what_if_tables import show_what_ifs
 from cotenant.model.assess.figure import AssessedFigure, counted, unknown
 from cotenant.model.assess.what_if import WhatIfChanges
 from cotenant.model.errors import InvalidInput

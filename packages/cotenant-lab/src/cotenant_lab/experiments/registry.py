@@ -96,6 +96,35 @@ def run(
     return outcome
 
 
+def run_kernels(folder: Path, command: str, say: Callable[[str], None]) -> Findings:
+    """The experiment of kernels in guests, which is one run; writes `results.json` and `report.html`. Raises
+    `Unsupported` where this host cannot, `Permanent` where a guest fails.
+    """
+    import asyncio
+    import shutil
+
+    from cotenant.drivers.qemu.kernel import kept_kernel
+    from cotenant.drivers.qemu.kernel_build import TICKS, built_kernel
+    from cotenant.drivers.qemu.machine import missing
+    from cotenant_lab.experiments.site.kernel_guest import run_in_guest
+    from cotenant_lab.experiments.studies.kernels import measure
+
+    what = "the experiment of kernels"
+    if lack := missing():
+        raise Unsupported(what, lack)
+    if shutil.which("redis-server") is None or shutil.which("redis-benchmark") is None:
+        raise Unsupported(what, "redis-server and redis-benchmark (packages redis-server and redis-tools)")
+    built = [kernel for hz in TICKS if (kernel := built_kernel(hz)) is not None]
+    fetched = kept_kernel()
+    kernels = built if len(built) > 1 or fetched is None else [fetched]
+    if not kernels:
+        raise Unsupported(what, "a kernel: `cotenant zone kernel` fetches one, `--hz 250` and `--hz 1000` build two")
+    _make(folder)
+    outcome = asyncio.run(measure(kernels, run_in_guest, say))
+    _write(outcome, folder, command)
+    return outcome
+
+
 def run_zone(folder: Path, command: str) -> Findings:
     """The zone experiment, which is one run without arms in random order; writes `results.json` and `report.html`.
     Raises `Unsupported` where this host cannot.

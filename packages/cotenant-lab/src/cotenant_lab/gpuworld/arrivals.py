@@ -21,7 +21,9 @@ _LOWER_AFTER = 5  # minutes in which fewer replicas were wanted, before one goes
 
 @dataclass(slots=True)
 class OfflineJob:
-    """One job. What it keeps busy is the world's to know; a policy sees its memory."""
+    """One job. What it keeps busy is the world's to know; a policy sees its memory, and what was measured of its
+    workload before.
+    """
 
     number: int
     arrives_s: float
@@ -30,6 +32,8 @@ class OfflineJob:
     sm: float  # share of a card's multiprocessors that it keeps busy alone
     bandwidth: float
     pcie: float
+    measured_sm_pct: int = 0
+    measured_bandwidth_pct: int = 0
     done_s: float = 0.0
     started_s: float = -1.0  # last start; -1: waits
     ready_s: float = 0.0  # it makes progress from then on
@@ -92,8 +96,8 @@ def draw_requests(config: GpuWorldConfig, seen: SeedDraw, rng: np.random.Generat
     return new_requests(arrive_us, lengths[:, 0], lengths[:, 1])
 
 
-def draw_jobs(config: GpuWorldConfig, rng: np.random.Generator) -> list[OfflineJob]:
-    """The jobs of one day, in their order: a backlog, then Poisson."""
+def draw_jobs(config: GpuWorldConfig, rng: np.random.Generator, measured: np.random.Generator) -> list[OfflineJob]:
+    """The jobs of one day, in their order: a backlog, then Poisson. `measured` draws the errors of what is known."""
     later = int(config.day_s / config.job_every_s)
     at = np.concatenate([np.zeros(config.backlog), np.cumsum(rng.exponential(config.job_every_s, later))])
     jobs = []
@@ -104,4 +108,8 @@ def draw_jobs(config: GpuWorldConfig, rng: np.random.Generator) -> list[OfflineJ
         work_s = min(3600.0, config.job_median_s * exp(0.7 * float(rng.standard_normal())))
         bandwidth, pcie = float(rng.uniform(0.1, 0.8)), min(1.0, 0.1 * exp(0.8 * float(rng.standard_normal())))
         jobs.append(OfflineJob(number, float(arrives_s), work_s, memory, sm, bandwidth, pcie))
+    error = np.exp(config.need_error_sd * measured.standard_normal((len(jobs), 2)))
+    for job, (of_sm, of_bandwidth) in zip(jobs, error.tolist(), strict=True):
+        job.measured_sm_pct = min(100, round(100 * job.sm * of_sm))
+        job.measured_bandwidth_pct = min(100, round(100 * job.bandwidth * of_bandwidth))
     return jobs

@@ -16,6 +16,7 @@ from multiprocessing import get_context
 import numpy as np
 
 from cotenant.model.counted import counted
+from cotenant.model.devices.card_need import CardNeed
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.overcommit.peak import PeakSettings
 from cotenant.policy.placement.devices.strategy import DeviceStrategy
@@ -70,12 +71,16 @@ def _plain(config: GpuWorldConfig, name: str) -> dict[str, Rule]:
 
 
 def _ours(
-    config: GpuWorldConfig, risks: Mapping[str, float], guards: Mapping[str, GuardConfig] = _GUARDS
+    config: GpuWorldConfig,
+    risks: Mapping[str, float],
+    guards: Mapping[str, GuardConfig] = _GUARDS,
+    need: CardNeed | None = None,
 ) -> dict[str, Rule]:
     def rule(strategy: DeviceStrategy, guard: GuardConfig, risk: float) -> SharingRule:
         return CotenantRule(
             config.cards, config.cards_per_root, config.server_memory_pct, usual_pods(config), guard,
             PeakSettings(risk=risk or 0.5), lends_at_risk=bool(risk), strategy=strategy,
+            replica_need=need,
         )  # fmt: skip
 
     return {
@@ -91,6 +96,9 @@ def settings_of(config: GpuWorldConfig, policy: str) -> dict[str, Rule]:
     match policy:
         case "cotenant":
             return _ours(config, {"": 0.0})
+        case "cotenant-by-need":
+            need = CardNeed(config.server_sm_pct, config.server_bandwidth_pct)
+            return _ours(config, {"": 0.0}, need=need)
         case "cotenant-at-risk":
             return _ours(config, {"risk 30 %": 0.3, "risk 80 %": 0.8}, {"guard": GuardConfig()})
         case _:
@@ -99,6 +107,7 @@ def settings_of(config: GpuWorldConfig, policy: str) -> dict[str, Rule]:
 
 POLICIES: Mapping[str, str] = {
     OURS: "shares by allocation, guard on the objective",
+    "cotenant-by-need": "ours, and neighbours that want the same of a card are kept apart",
     "cotenant-at-risk": "ours, and cards are lent at a stated risk only",
     DEDICATED: "cards of their own for the peak, jobs on the others",
     SPOT: "jobs on every card without a replica, evicted for one",

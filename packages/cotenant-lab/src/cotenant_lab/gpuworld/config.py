@@ -89,6 +89,9 @@ class GpuWorldConfig:
     whole_share: float = 0.56  # of jobs that fill a card's memory: 48.0 of openb's 48.0 + 37.8 % [published]
     checkpoint_s: float = 300.0  # of a job's own work; what is not in one is lost by an eviction [ours]
     restart_s: float = 20.0
+    need_error_sd: float = 0.25  # log-normal, of what earlier runs of a job's workload say of its needs [ours]
+    server_sm_pct: int = 50  # of a card, what a replica takes in the mean of its busy hours
+    server_bandwidth_pct: int = 50
     budget: float = 0.01  # share of requests that may miss their objective
     sensitivity: Sensitivity = Sensitivity()
     interference: float = 1.0

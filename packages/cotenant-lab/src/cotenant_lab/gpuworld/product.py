@@ -5,6 +5,8 @@
 - Lending at a risk: `policy/overcommit/peak.py` on the cards that the service may ask for, measured every ten minutes;
   a job that leaves a card without room for a replica starts only on a card that is lent. Nothing lent is evicted for
   that alone.
+- Placement by need (`replica_need`): the same allocation is told what a job and a replica take of a card, as earlier
+  runs were measured, and keeps like-bound neighbours apart (`policy/placement/devices/neighbours.py`).
 - The guard: `policy/nodeqos/guard/policy.py` on each card with a replica. Its amount is the card's multiprocessors in
   place of a node's CPU, its signal the replica's latencies over their objectives.
 
@@ -19,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.devices.card_need import NO_NEED, CardNeed
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.request import device_requests
 from cotenant.model.machine.node_pod import NodePod
@@ -58,6 +61,7 @@ class CotenantRule:
     guard: GuardConfig
     peak: PeakSettings
     lends_at_risk: bool = True
+    replica_need: CardNeed | None = None  # None: needs are not looked at
     strategy: DeviceStrategy = DeviceStrategy.FRAGMENTATION
     permanent: bool = False
     sliced: bool = False
@@ -94,7 +98,7 @@ class CotenantRule:
         for given_up in range(len(youngest) + 1):
             gone = {f"job-{job.number}" for job in youngest[:given_up]}
             free = tuple(part for holding in ledger.holdings if holding.uid in gone for part in holding.allocations)
-            ask = replace(self._ask(self.replica_pct, ledger, with_replica), preemptible=free)
+            ask = replace(self._ask(self.replica_pct, ledger, with_replica), preemptible=free, need=self._replica_need)
             found = allocate(ledger, ask)
             if isinstance(found, DeviceChoice):
                 return found.allocations[0].minor
@@ -110,7 +114,8 @@ class CotenantRule:
             filled = sum(1 for card in cards if self._is_filled(card, 0))
             if filled >= self._lent:
                 not_lent = frozenset(card.number for card in cards if self._is_new_loss(card, job.memory_pct))
-        found = allocate(ledger, self._ask(job.memory_pct, ledger, not_lent))
+        ask = replace(self._ask(job.memory_pct, ledger, not_lent), need=self._need(job))
+        found = allocate(ledger, ask)
         return found.allocations[0].minor if isinstance(found, DeviceChoice) else None
 
     def ceiling_milli(self, card: Card, signal: ServerSignal | None) -> int:
@@ -121,6 +126,13 @@ class CotenantRule:
         before = self._memories.get(card.number, GuardMemory())
         ceiling, self._memories[card.number] = judge(_node_state(signal), self.guard, before)
         return ceiling.cpu_m
+
+    @property
+    def _replica_need(self) -> CardNeed:
+        return self.replica_need or NO_NEED
+
+    def _need(self, job: OfflineJob) -> CardNeed:
+        return CardNeed(job.measured_sm_pct, job.measured_bandwidth_pct) if self.replica_need else NO_NEED
 
     def _is_filled(self, card: Card, more_pct: int) -> bool:
         return card.replica is Replica.NONE and card.free_pct - more_pct < self.replica_pct
@@ -143,17 +155,23 @@ class CotenantRule:
     def _ledger(self, cards: Sequence[Card]) -> DeviceLedger:
         """The cards' holders as the scheduler knows them: every share is enforced on this node."""
         ledger = self._idle if self._known is None else self._known
-        held = {f"replica-{card.number}": (card.number, card.replica_pct) for card in cards if card.replica_pct}
-        held |= {f"job-{job.number}": (card.number, job.memory_pct) for card in cards for job in card.jobs}
+        held = {
+            f"replica-{card.number}": (card.number, card.replica_pct, self._replica_need)
+            for card in cards
+            if card.replica_pct
+        }
+        held |= {
+            f"job-{job.number}": (card.number, job.memory_pct, self._need(job)) for card in cards for job in card.jobs
+        }
         where = {holding.uid: holding.allocations[0].minor for holding in ledger.holdings}
         ledger = ledger.returned_all([uid for uid, minor in where.items() if held.get(uid, (None,))[0] != minor])
         kept = {holding.uid for holding in ledger.holdings}
-        for uid, (minor, percent) in held.items():
+        for uid, (minor, percent, need) in held.items():
             if uid not in kept:
                 ask = DeviceAsk(device_requests(Amounts.of({GPU: percent})), required=((DeviceType.GPU, 1 << minor),))
                 found = allocate(ledger, ask)
                 assert isinstance(found, DeviceChoice), found
-                ledger = ledger.given(DeviceHolding(uid, found.allocations))
+                ledger = ledger.given(DeviceHolding(uid, found.allocations, need))
         self._known = ledger
         return ledger
 

@@ -65,7 +65,7 @@ class GpuWorld:
         )  # fmt: skip
         self.requests = draw_requests(config, seen, np.random.default_rng([seed, 1]))
         self.wanted = wanted_replicas(config, self.requests.arrive_us)
-        self.jobs = draw_jobs(config, np.random.default_rng([seed, 2]))
+        self.jobs = draw_jobs(config, np.random.default_rng([seed, 2]), np.random.default_rng([seed, 5]))
         self.cards = [Card(number) for number in range(config.cards)]
         self.replicas = new_replicas(config.cards, config.max_batch)
         self.loads, self.rates = new_loads(config.cards), new_rates(config.cards)

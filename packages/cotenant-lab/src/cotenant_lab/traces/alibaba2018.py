@@ -117,6 +117,17 @@ CONTAINER_USAGE = TraceTable(
     r"container_usage.*",
 )
 
+_RUNS = (
+    RowRule(
+        "never started",
+        (pl.col("status") == "Waiting") | (pl.col("start_time") == 0) & (pl.col("end_time") == 0),
+        "start_time",
+    ),
+    RowRule("not finished", pl.col("end_time") == 0, "end_time"),
+    RowRule("ends before it starts", pl.col("end_time") < pl.col("start_time"), "end_time"),
+    RowRule("zero duration", pl.col("end_time") == pl.col("start_time"), "end_time", drops=False),
+)
+
 BATCH_TASK = TraceTable(
     "batch_task",
     "batch tasks; the name encodes the job's DAG (see dag.py)",
@@ -133,16 +144,7 @@ BATCH_TASK = TraceTable(
     ),
     r"batch_task.*",
     key=("job_name", "task_name"),
-    rules=(
-        RowRule(
-            "never started",
-            (pl.col("status") == "Waiting") | (pl.col("start_time") == 0) & (pl.col("end_time") == 0),
-            "start_time",
-        ),
-        RowRule("not finished", pl.col("end_time") == 0, "end_time"),
-        RowRule("ends before it starts", pl.col("end_time") < pl.col("start_time"), "end_time"),
-        RowRule("zero duration", pl.col("end_time") == pl.col("start_time"), "end_time", drops=False),
-    ),
+    rules=_RUNS,
 )
 
 BATCH_INSTANCE = TraceTable(
@@ -165,16 +167,7 @@ BATCH_INSTANCE = TraceTable(
         TraceColumn("mem_max", "number", "percent of a machine", minimum=0, maximum=1_000, nullable=True),
     ),
     r"batch_instance.*",
-    rules=(
-        RowRule(
-            "never started",
-            (pl.col("status") == "Waiting") | (pl.col("start_time") == 0) & (pl.col("end_time") == 0),
-            "start_time",
-        ),
-        RowRule("not finished", pl.col("end_time") == 0, "end_time"),
-        RowRule("ends before it starts", pl.col("end_time") < pl.col("start_time"), "end_time"),
-        RowRule("zero duration", pl.col("end_time") == pl.col("start_time"), "end_time", drops=False),
-    ),
+    rules=_RUNS,
 )
 
 CLUSTER_USAGE = TraceTable(

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from cotenant.model.devices.card_need import CardNeed
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.overcommit.peak import PeakSettings
 from cotenant_lab.gpuworld.arrivals import OfflineJob
@@ -76,6 +77,26 @@ def test_ours_places_by_the_ledger_and_frees_what_ended() -> None:
     assert rule.job_card(cards, job(2, 45)) == 0
     cards[1].jobs.clear()
     assert rule.job_card(cards, job(2, 60)) == 1
+
+
+def test_ours_by_need_keeps_jobs_apart_that_want_the_same_as_they_were_measured() -> None:
+    busy, bound = job(1, measured_sm_pct=80, measured_bandwidth_pct=10), job(2, measured_sm_pct=10)
+    cards = [Card(0, jobs=[busy]), Card(1, jobs=[bound])]
+    like = job(3, measured_sm_pct=80)
+    assert ours().job_card(cards, like) == 0, "it packs where needs are not looked at"
+    assert replace(ours(), replica_need=CardNeed(50, 50)).job_card(cards, like) == 1
+    beside = [Card(0, Replica.SERVING, 50), Card(1, jobs=[bound])]
+    assert replace(ours(), replica_need=CardNeed(50, 50)).job_card(beside, like) == 1, "nor beside a busy replica"
+
+
+def test_what_was_measured_of_a_job_has_an_error_and_changes_nothing_else() -> None:
+    exact, seen = replace(SHORT, need_error_sd=0.0), replace(SHORT, need_error_sd=0.5)
+    first, second = (GpuWorld(config, 3, lambda: PlainRule()).jobs for config in (exact, seen))
+    assert all(one.measured_sm_pct == round(100 * one.sm) for one in first)
+    assert [one.measured_sm_pct for one in second] != [one.measured_sm_pct for one in first]
+    assert [(one.sm, one.work_s, one.memory_pct) for one in second] == [
+        (one.sm, one.work_s, one.memory_pct) for one in first
+    ]
 
 
 def test_ours_lends_no_card_beyond_the_risk() -> None:

@@ -59,6 +59,7 @@ class UpConfig:
     device_strategy: str = "binpack"  # the scheduler's
     usual_gpu_pods: str = ""  # the scheduler's, for fragmentation
     only_enforced_gpu_shares: bool = False  # the scheduler's
+    gpu_neighbours: bool = False  # the scheduler's
     more_names: tuple[str, ...] = ()  # further scheduler names to serve, NAME or NAME=PROFILE
     is_default_scheduler: bool = True  # serve pods that name no scheduler
     has_manager: bool = False  # run a manager, which lends by the ConfigMap slo-controller-config
@@ -178,7 +179,7 @@ class UpConfig:
 
     def scheduler_options(self) -> tuple[str, ...]:
         """The scheduler's command-line options about placement."""
-        from cotenant.services.scheduling.device_settings import ENFORCED, STRATEGY, USUAL
+        from cotenant.services.scheduling.device_settings import ENFORCED, NEIGHBOURS, STRATEGY, USUAL
         from cotenant.services.scheduling.names import FLAG
 
         # the only scheduler here: a lease that it could not renew in time would stop it for nobody's sake
@@ -189,6 +190,8 @@ class UpConfig:
             asked += [USUAL, self.usual_gpu_pods]
         if self.only_enforced_gpu_shares:
             asked.append(ENFORCED)
+        if self.gpu_neighbours:
+            asked.append(NEIGHBOURS)
         if self.load_aware is not None:
             asked += ["--load-aware", str(self.load_aware)]
         if self.has_credit:

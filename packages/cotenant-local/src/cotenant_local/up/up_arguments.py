@@ -145,6 +145,14 @@ class UpArguments:
             group=_SCHEDULING,
         ),
     ] = False
+    gpu_neighbours: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Keep shares apart that want the same of a GPU (`cotenant scheduler --help`).",
+            group=_SCHEDULING,
+        ),
+    ] = False
     loop: Annotated[
         bool,
         Parameter(
@@ -310,6 +318,7 @@ def configured(given: UpArguments, usual_directory: Path) -> UpConfig:
         device_strategy=given.device_strategy,
         usual_gpu_pods=given.usual_gpu_pods,
         only_enforced_gpu_shares=given.only_enforced_gpu_shares,
+        gpu_neighbours=given.gpu_neighbours,
         node_grace_s=given.node_grace_s,
         is_default_scheduler=given.default_scheduler,
         more_names=given.scheduler_name,

@@ -49,6 +49,13 @@ def test_the_scheduler_is_told_to_give_enforced_shares_only(tmp_path: Path) -> N
         assert options(bound).get("only_enforced_gpu_shares", False) is asked
 
 
+def test_the_scheduler_is_told_to_look_at_neighbours_on_cards(tmp_path: Path) -> None:
+    for asked in (False, True):
+        given = configured(UpArguments(gpu_neighbours=asked), tmp_path).scheduler_options()
+        _, bound, _ = app.parse_args(["scheduler", *given], exit_on_error=False, print_error=False)
+        assert options(bound).get("gpu_neighbours", False) is asked
+
+
 def test_the_console_shows_the_fleet_that_is_named(tmp_path: Path) -> None:
     arguments = Console(tmp_path, tmp_path / "kubeconfig", 0, "text", fleet="local").child().arguments
     assert arguments[arguments.index("--fleet") + 1] == "local"

@@ -47,7 +47,7 @@ _register(
 )
 _register(
     INSTALL,
-    assess="cluster.assess:app",
+    assess="assess.assess:app",
     crds="cluster.crds:crds",
     lint="cluster.lint:lint",
     migrate="cluster.migrate:app",
@@ -55,8 +55,8 @@ _register(
 )
 _register(
     CLUSTER,
-    app="cluster.app:app",
-    vm="cluster.vm:app",
+    app="applications.app:app",
+    vm="applications.vm:app",
     scheduler="cluster.scheduler:scheduler",
     extender="cluster.extender:extender",
     manager="cluster.manager:manager",
@@ -74,13 +74,13 @@ _register(
 )
 _register(
     ASK,
-    explain="cluster.explain:app",
+    explain="ask.explain:app",
     objective="traces.objective:app",
-    profile="cluster.profile:app",
-    receipts="cluster.receipts:app",
-    autonomy="cluster.autonomy:autonomy",
-    freeze="cluster.autonomy:freeze",
-    thaw="cluster.autonomy:thaw",
+    profile="ask.profile:app",
+    receipts="ask.receipts:app",
+    autonomy="ask.autonomy:autonomy",
+    freeze="ask.autonomy:freeze",
+    thaw="ask.autonomy:thaw",
 )
 _register(
     NODE,

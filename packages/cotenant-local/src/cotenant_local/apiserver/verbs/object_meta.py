@@ -6,16 +6,11 @@ annotations, finalizers and owner references.
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-
 from cotenant.drivers.kube.manifests.errors import ApiError, FieldError, Manifest
 from cotenant_local.apiserver.contract import RequestTarget, ResourceScope
+from cotenant_local.apiserver.schema.kinds.field_errors import key_problem, value_problem
 from cotenant_local.apiserver.verbs.errors import bad_request, immutable, shown
 
-_NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_NAME_RE = re.compile(_NAME)
-_PREFIX_RE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _STANDARD_FINALIZERS = (
     "kubernetes",
     "foregroundDeletion",
@@ -26,18 +21,6 @@ _ANNOTATIONS_BYTES = 256 * 1024
 _TEXTS = ("name", "generateName", "namespace", "uid", "resourceVersion")
 _SYSTEM = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields")
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
-_NAME_MESSAGE = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character "
-    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_VALUE_MESSAGE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an "
-    "alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
 
 
 def metadata_of(obj: Manifest) -> Manifest:
@@ -138,27 +121,6 @@ def keep_system_fields(metadata: Manifest, old: Manifest) -> None:
     metadata["resourceVersion"] = old.get("resourceVersion", "")
 
 
-@lru_cache(maxsize=16_384)
-def _key_problem(key: str) -> str:
-    prefix, slash, name = key.rpartition("/")
-    if slash and (len(prefix) > 253 or not _PREFIX_RE.fullmatch(prefix)):
-        return (
-            "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"
-        )
-    if not name:
-        return "name part must be non-empty"
-    if len(name) > 63:
-        return "name part must be no more than 63 characters"
-    return "" if _NAME_RE.fullmatch(name) else _NAME_MESSAGE
-
-
-@lru_cache(maxsize=16_384)
-def _value_problem(value: str) -> str:
-    if len(value) > 63:
-        return "must be no more than 63 characters"
-    return "" if not value or _NAME_RE.fullmatch(value) else _VALUE_MESSAGE
-
-
 def check_labels(labels: object, path: str) -> list[FieldError]:
     """Validation errors of a label map."""
     if labels is None:
@@ -167,13 +129,13 @@ def check_labels(labels: object, path: str) -> list[FieldError]:
         return [FieldError("FieldValueInvalid", f"Invalid value: {shown(labels)}: must be a map of strings", path)]
     causes: list[FieldError] = []
     for key, value in labels.items():
-        if why := _key_problem(key):
+        if why := key_problem(key):
             causes.append(FieldError("FieldValueInvalid", f'Invalid value: "{key}": {why}', path))
         if not isinstance(value, str):
             causes.append(
                 FieldError("FieldValueInvalid", f"Invalid value: {shown(value)}: must be a string", f"{path}.{key}")
             )
-        elif why := _value_problem(value):
+        elif why := value_problem(value):
             causes.append(FieldError("FieldValueInvalid", f'Invalid value: "{value}": {why}', path))
     return causes
 
@@ -187,7 +149,7 @@ def _check_annotations(annotations: object) -> list[FieldError]:
     causes: list[FieldError] = []
     size = 0
     for key, value in annotations.items():
-        if why := _key_problem(key.lower()):
+        if why := key_problem(key.lower()):
             causes.append(FieldError("FieldValueInvalid", f'Invalid value: "{key}": {why}', path))
         if not isinstance(value, str):
             causes.append(
@@ -258,7 +220,7 @@ def _check_finalizers(finalizers: object, old: Manifest | None, *, is_core: bool
     causes = [
         FieldError("FieldValueInvalid", f'Invalid value: "{name}": {why}', path)
         for name in finalizers
-        if (why := _key_problem(name))
+        if (why := key_problem(name))
     ]
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         why = "finalizer orphan and foregroundDeletion cannot be both set"

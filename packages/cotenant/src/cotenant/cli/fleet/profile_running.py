@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
-from cotenant.cli.cluster.profile_code_running import requests_by, slow_question, trace_client
-from cotenant.cli.cluster.profile_code_showing import show_code, show_slow
+from cotenant.cli.ask.profile_code_running import requests_by, slow_question, trace_client
+from cotenant.cli.ask.profile_code_showing import show_code, show_slow
 from cotenant.model.counted import counted
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.fleet.profiles import Profile, Profiled

@@ -57,7 +57,7 @@ def gpus(
     ] = None,
     append: Annotated[
         Path | None,
-        Parameter(help="Add one reading of a service and its neighbours to this file, for `node gpu-culprit`."),
+        Parameter(help="Add one reading of a service and its neighbours to this file, for `gpu-culprit`, `gpu-need`."),
     ] = None,
     service: Annotated[str, Parameter(help="With --append: the pod, NAMESPACE/NAME.")] = "",
     level: Annotated[float | None, Parameter(help="With --append: its latency now over its objective.")] = None,
@@ -85,6 +85,21 @@ def gpu_culprit(
     from cotenant.cli.node import gpu_culprit as command
 
     return command.culprit(file, service, json)
+
+
+@app.command(name="gpu-need")
+def gpu_need(
+    file: Annotated[Path, Parameter(help="Readings, as `node gpus --append` writes them.")],
+    /,
+    *,
+    pod: Annotated[str, Parameter(help="The pod, NAMESPACE/NAME.")],
+    cards: Annotated[int, Parameter(help="How many cards it has.")] = 1,
+    json: Json = False,
+) -> int:
+    """What a pod takes of its GPU, as the annotation by which `scheduler --gpu-neighbours` places it."""
+    from cotenant.cli.node import gpu_need as command
+
+    return command.need(file, pod, cards, json)
 
 
 @app.command

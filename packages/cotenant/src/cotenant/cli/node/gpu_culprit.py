@@ -61,7 +61,7 @@ def append(
 
 def culprit(file: Path, service: str, as_json: bool) -> int:
     """Judge the readings of a file. 0: a pod is named, or there is no trouble; 3: neither. Raises `InvalidInput`."""
-    samples = _samples(file)
+    samples = read_samples(file)
     verdict = who_disturbs(service, samples, CardSettings())
     status = 0 if verdict.cause in (CardCause.POD, CardCause.NO_TROUBLE) else 3
     if as_json:
@@ -81,7 +81,8 @@ def culprit(file: Path, service: str, as_json: bool) -> int:
     return status
 
 
-def _samples(file: Path) -> list[CardSample]:
+def read_samples(file: Path) -> list[CardSample]:
+    """The readings of a file by time. Raises `InvalidInput`."""
     try:
         if file.stat().st_size > MAX_BYTES:
             raise InvalidInput("FILE", f"{file.stat().st_size} bytes", f"at most {MAX_BYTES}")

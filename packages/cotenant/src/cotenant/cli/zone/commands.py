@@ -170,14 +170,23 @@ def kernel(
     package: Annotated[
         str, Parameter(help="The kernel's meta-package, as in a zone's vm.kernel.package: cloud, plain or rt.")
     ] = "linux-image-cloud-amd64",
+    hz: Annotated[
+        int | None,
+        Parameter(
+            help="Build a small kernel with so many ticks a second (100, 250, 300, 1000) from Debian's source instead; "
+            "about 25 minutes of CPU time, once.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Fetch a kernel of zones in virtual machines: the newest of Debian's trixie-backports, through apt (amd64; 60 MB
     and the modules that a guest loads are kept under COTENANT_CACHE or ~/.cache/cotenant).
     """
     from cotenant.drivers.qemu.kernel import zone_kernel
+    from cotenant.drivers.qemu.kernel_build import build_kernel
 
-    found = zone_kernel(package)
+    found = zone_kernel(package) if hz is None else build_kernel(hz)
     print(
         _json.dumps({"version": found.version, "image": str(found.image)})
         if json

@@ -91,7 +91,16 @@ def _pod(name: str, pod: JsonObject) -> str:
     else:
         now = "not started" if pod["exit"] is None else f"ended with status {pod['exit']}"
     last = f"; {pod['log'][-1]}" if pod["log"] and not pod["running"] else ""
-    return f"  pod {name}: {now}, started again {counted(int(pod['restarts']), 'time')}{last}"
+    return f"  pod {name}{ports(pod)}: {now}, started again {counted(int(pod['restarts']), 'time')}{last}"
+
+
+def ports(pod: JsonObject) -> str:
+    """Where a pod's ports are reached, in brackets."""
+    told = [
+        f"{port['address']}:{port['host']} -> {port['container']}" if port.get("host") else str(port["container"])
+        for port in pod.get("ports") or ()
+    ]
+    return f" ({', '.join(told)})" if told else ""
 
 
 def story(change: JsonObject) -> list[str]:

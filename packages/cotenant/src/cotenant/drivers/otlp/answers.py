@@ -38,6 +38,14 @@ def success(rejected: int, problem: str, content_type: str = PROTOBUF) -> bytes:
     return answer.SerializeToString()
 
 
+def success_of_metrics(rejected: int, problem: str, content_type: str = PROTOBUF) -> bytes:
+    """An ExportMetricsServiceResponse. `rejected` 0 with a problem is a warning."""
+    if content_type == JSON:
+        partial = {"partialSuccess": {"rejectedDataPoints": str(rejected), "errorMessage": problem}} if problem else {}
+        return msgspec.json.encode(partial)
+    return success(rejected, problem)  # the same numbers of fields
+
+
 def failure(code: Code, message: str, content_type: str = PROTOBUF) -> bytes:
     """A google.rpc.Status."""
     if content_type == JSON:

@@ -57,16 +57,9 @@ def _folder(package: str) -> Path:
 def _fetch(folder: Path, package: str) -> None:
     if shutil.which("zstd") is None:
         raise GuestUnavailable("zstd is not installed")
-    if not Path(KEYRING).exists():
-        raise GuestUnavailable("Debian's archive keyring is not installed")
-    mirrors = command("apt-get", "indextargets", "--format", "$(SITE) $(REPO_URI)", "Created-By: Packages").splitlines()
-    debian = [line.split()[1] for line in mirrors if "security" not in line and len(line.split()) == 2]
-    if not debian:
-        raise GuestUnavailable("apt has no Debian mirror")
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        options = _configure(place, debian[0])
-        command("apt-get", *options, "update")
+        options = backports(place)
         found = re.search(
             r"^Depends: .*?linux-image-([0-9][^ ,]*)",
             command("apt-cache", *options, "show", f"{package}/{SUITE}"),
@@ -90,6 +83,19 @@ def _fetch(folder: Path, package: str) -> None:
 
         modules = {f"{module}.ko": data for module, data in in_order(load, MODULES).items()}
         keep(folder / found[1], {"vmlinux": _unpacked(images[0].read_bytes()), **modules})
+
+
+def backports(place: Path) -> tuple[str, ...]:
+    """apt's options for the suite, with its files in `place` and its lists fetched. Raises `GuestUnavailable`."""
+    if not Path(KEYRING).exists():
+        raise GuestUnavailable("Debian's archive keyring is not installed")
+    mirrors = command("apt-get", "indextargets", "--format", "$(SITE) $(REPO_URI)", "Created-By: Packages").splitlines()
+    debian = [line.split()[1] for line in mirrors if "security" not in line and len(line.split()) == 2]
+    if not debian:
+        raise GuestUnavailable("apt has no Debian mirror")
+    options = _configure(place, debian[0])
+    command("apt-get", *options, "update")
+    return options
 
 
 def _configure(place: Path, mirror: str) -> tuple[str, ...]:

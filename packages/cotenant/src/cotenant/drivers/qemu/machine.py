@@ -60,7 +60,9 @@ class Forward:
 class MachineSpec:
     """One machine. `folder`: its sockets; `accel`: kvm or tcg; `procs`: files that QEMU and virtiofsd are written
     into before they start; `shared`: paths of this host that its root has, `/`: all; `cmdline`: of its kernel,
-    after the usual; `network`: it has an interface, with `forwards` and, with `outbound`, a way out.
+    after the usual; `counted`: its clock is its instructions, 4 ns each, and idle time costs nothing, so that figures
+    do not depend on this host (TCG, one CPU runs at a time); `network`: it has an interface, with `forwards` and, with
+    `outbound`, a way out.
     """
 
     name: str
@@ -75,6 +77,7 @@ class MachineSpec:
     network: bool = False
     forwards: tuple[Forward, ...] = ()
     outbound: bool = False
+    counted: bool = False
 
 
 def missing() -> str:
@@ -145,7 +148,7 @@ class VirtualMachine:
             (folder / name).unlink(missing_ok=True)
         (folder / "initrd").write_bytes(self._initrd)
         try:
-            binds = await asyncio.to_thread(self._build, root)
+            binds = await self._built(root)
             script = _WHOLE if WHOLE in self.spec.shared else _READ_ONLY
             words = [str(root), str(len(binds)), *map(str, binds), *self._virtiofsd(root)]
             self._share = await self._run(["unshare", "--mount", "sh", "-c", script, "sh", *words])
@@ -205,6 +208,15 @@ class VirtualMachine:
         self._reading = []
         shutil.rmtree(self.spec.folder, ignore_errors=True)
 
+    async def _built(self, root: Path) -> tuple[Path, ...]:
+        """The root's binds. A start that is cancelled waits: a thread that goes on would make files anew."""
+        building = asyncio.ensure_future(asyncio.to_thread(self._build, root))
+        try:
+            return await asyncio.shield(building)
+        except asyncio.CancelledError:
+            await asyncio.wait({building})
+            raise
+
     def _build(self, root: Path) -> tuple[Path, ...]:
         if WHOLE in self.spec.shared:
             return ()
@@ -233,6 +245,8 @@ class VirtualMachine:
         accel = (
             ["-accel", "kvm", "-cpu", "host"] if spec.accel == "kvm" else ["-accel", "tcg,thread=multi", "-cpu", "max"]
         )
+        if spec.counted:
+            accel = ["-accel", "tcg,thread=single", "-cpu", "max", "-icount", "shift=2,sleep=off", "-rtc", "clock=vm"]
         memory = f"{spec.memory_mib}M"
         return [
             str(shutil.which("qemu-system-x86_64")),

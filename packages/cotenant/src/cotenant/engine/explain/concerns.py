@@ -2,7 +2,7 @@
 
 A pod with feasible nodes may still wait for its quota or its gang, and each of them has its own accounts. Each plugin
 and node rule of the registry describes its own state (`describe`); this file selects what applies to the pod, and
-whether it holds the pod back. Plugins that the registry does not have are skipped.
+whether it holds the pod back.
 Limits: no decision is made here; for a pod that holds CPUs or devices, they are listed.
 """
 
@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import isfinite
-from typing import Any
 
 from cotenant.engine.explain.kueue import kueue_concern
 from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo, SchedulingState
+from cotenant.engine.plugins.gangs.gang_view import GangView
+from cotenant.engine.plugins.quotas.status import QuotaDescription
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.learned_profiles import LearnedProfiles
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.decisions.answers import Concern
+from cotenant.model.machine.node_decision import DecisionTerm
 from cotenant.model.resources import Amounts, format_amount
 from cotenant.policy.overcommit.predicted_use import LENT
 
@@ -51,28 +53,21 @@ def concerns(
 
 def quota_concern(plugins: PluginRegistry, name: str) -> Concern | None:
     """A quota with every term of its runtime; None for an unknown name."""
-    state = _member(plugins, "quotas", name)
+    state = plugins.quotas.describe(name)
     return None if state is None else _quota_concern(state, {}, False)
 
 
 def gang_concern(plugins: PluginRegistry, key: str, now_s: float) -> Concern | None:
     """A gang; None for an unknown name."""
-    state = _member(plugins, "gangs", key)
+    state = plugins.gangs.describe(key)
     return None if state is None else _gang_concern(state, bool(state.why), now_s)
-
-
-def _member(plugins: PluginRegistry, field: str, name: str) -> Any:
-    member = getattr(plugins, field, None)
-    return None if member is None else member.describe(name)
 
 
 # ---- quotas
 
 
 def _quota(plugins: PluginRegistry, entry: PodInfo, pod: Pod, now_s: float) -> Iterator[Concern]:
-    quotas = getattr(plugins, "quotas", None)
-    if quotas is None:
-        return
+    quotas = plugins.quotas
     name, because = quotas.quota_of(entry.seen.uid)
     state = quotas.describe(name) if name else None
     if state is None:
@@ -108,7 +103,7 @@ def quota_room(plugins: PluginRegistry, entry: PodInfo, together: int) -> Amount
     return Amounts.of(left)
 
 
-def _over(state: Any, requests: Amounts) -> Mapping[str, int]:
+def _over(state: QuotaDescription, requests: Amounts) -> Mapping[str, int]:
     """By how much the pod would exceed the quota, by resource."""
     over = {}
     for share in state.shares:
@@ -125,7 +120,7 @@ def _over(state: Any, requests: Amounts) -> Mapping[str, int]:
     return over
 
 
-def _quota_concern(state: Any, over: Mapping[str, int], holds: bool) -> Concern:
+def _quota_concern(state: QuotaDescription, over: Mapping[str, int], holds: bool) -> Concern:
     if not state.is_used:
         return Concern("quota", state.name, False, f"it is not used: {'; '.join(state.problems)}")
     if over:
@@ -148,7 +143,7 @@ def _quota_concern(state: Any, over: Mapping[str, int], holds: bool) -> Concern:
     return Concern("quota", state.name, holds, words, tuple(lines))
 
 
-def _term(resource: str, term: Any) -> str:
+def _term(resource: str, term: DecisionTerm) -> str:
     return format_amount(resource, term.value) if term.unit else str(term.value)
 
 
@@ -156,9 +151,7 @@ def _term(resource: str, term: Any) -> str:
 
 
 def _gang(plugins: PluginRegistry, entry: PodInfo, now_s: float) -> Iterator[Concern]:
-    gangs = getattr(plugins, "gangs", None)
-    if gangs is None:
-        return
+    gangs = plugins.gangs
     key = gangs.key_of(entry.seen.uid)
     state = gangs.describe(key) if key else None
     if state is not None:
@@ -167,7 +160,7 @@ def _gang(plugins: PluginRegistry, entry: PodInfo, now_s: float) -> Iterator[Con
         )
 
 
-def _gang_concern(state: Any, holds: bool, now_s: float) -> Concern:
+def _gang_concern(state: GangView, holds: bool, now_s: float) -> Concern:
     minimum = state.spec.min_available if state.spec is not None else 0
     words = state.why.removeprefix(f"gang {state.key}: ") or f"{state.placed} of at least {minimum} members are placed"
     lines = [*state.problems]
@@ -202,9 +195,7 @@ def _gang_concern(state: Any, holds: bool, now_s: float) -> Concern:
 
 
 def _reservation(plugins: PluginRegistry, entry: PodInfo, now_s: float) -> Iterator[Concern]:
-    reservations = getattr(plugins, "reservations", None)
-    if reservations is None:
-        return
+    reservations = plugins.reservations
     key = entry.seen.pod.key
     for name in reservations.names()[:_MAX_RESERVATIONS]:
         state = reservations.describe(name)
@@ -245,23 +236,25 @@ def _by_number(holds: Holdings) -> str:
 
 
 def _load(plugins: PluginRegistry, entry: PodInfo) -> Iterator[Concern]:
-    load = getattr(plugins, "load_aware", None)
-    state = load.describe(entry.node) if load is not None and load.is_on and entry.node else None
+    load = plugins.load_aware
+    state = load.describe(entry.node) if load.is_on and entry.node else None
     if state is not None:
         yield Concern("load", entry.node, False, state.sentence())
 
 
-def lent_concerns(plugins: PluginRegistry, entry: PodInfo) -> tuple[Concern, ...]:
-    """What is lent on the pod's node, by whom, and which pods hold it; and what the pods there are predicted to use.
-    The pod counts on its node.
+def node_concerns(plugins: PluginRegistry, entry: PodInfo) -> tuple[Concern, ...]:
+    """What concerns a pod on its node: neighbours on its GPUs that want the same; what is lent there, by whom, and
+    which pods hold it; and what the pods there are predicted to use. The pod counts on its node.
 
     Pending changes must be written to the arrays.
     """
     use = plugins.predicted_use
     view = use.describe(entry.node) if use.is_on and entry.node else None
+    beside = plugins.devices.beside(entry.number)
+    found = [Concern("GPU neighbours", entry.node, False, "; ".join(beside))] if beside else []
     if view is None:
-        return ()
-    found = [
+        return tuple(found)
+    found += [
         Concern(
             "lent",
             resource,

@@ -21,7 +21,7 @@ from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets
 from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.score_parts import Ranking, ranking
-from cotenant.engine.explain.concerns import concerns, gang_concern, lent_concerns, quota_concern, quota_room
+from cotenant.engine.explain.concerns import concerns, gang_concern, node_concerns, quota_concern, quota_room
 from cotenant.engine.explain.copying import Captured, Make, capture
 from cotenant.engine.explain.evictions import PreemptionAnswers
 from cotenant.engine.explain.headlines import BEST, gone, headline, shown, story, unusable_notes
@@ -158,7 +158,7 @@ class Explain:
         waits = entry.state not in ASSIGNED
         question = Question(self._placed_answer(entry, what_if, now_s))
         assignments.write()
-        lent = lent_concerns(self._plugins, entry)  # before the view, in which the pod is on no node
+        placed = node_concerns(self._plugins, entry)  # before the view, in which the pod is on no node
         with viewed(assignments, entry, what_if, self._profile, self._plugins.reservations) as view:
             ranks = self._ranking(view, now_s)
             about = self._about(view, what_if.node, ranks) if what_if.node else None
@@ -172,7 +172,7 @@ class Explain:
                 waiting=waiting,
                 candidates=shown(entry, ranks),
                 asked_about=about,
-                concerns=(*held, *lent),
+                concerns=(*held, *placed),
             )
             if waiting is None or not self._may_be_tried(entry):
                 draft = replace(draft, candidates=() if waits else draft.candidates)

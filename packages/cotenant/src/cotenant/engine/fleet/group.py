@@ -40,6 +40,7 @@ _REACHES = {
     Act.CREATE: ContainerStep.CREATED,
     Act.START: ContainerStep.RUNNING,
 }  # at most, where no answer came
+_UNDOES = (Act.STOP, Act.REMOVE, Act.RELEASE)
 _STOPPED = (ContainerStep.ABSENT, ContainerStep.RESERVED, ContainerStep.CREATED, ContainerStep.ENDED)
 
 
@@ -154,7 +155,8 @@ class GroupMachine:
         if self.record.goal is GroupGoal.UP:
             self.abandon(f"{instruction.act} of {self._called(container)} on {container.agent}: {reason}")
         else:
-            self._faults[container.guid] = f"{instruction.act}: {reason}"
+            if instruction.act in _UNDOES:  # what was still being made when the undo began is undone as far as it came
+                self._faults[container.guid] = f"{instruction.act}: {reason}"
             self._advance()
 
     def _possible(self) -> tuple[Instruction, ...]:

@@ -7,6 +7,7 @@ from cotenant.model.cluster.qos import PriorityClass, effective_class
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, MID_CPU, MID_MEMORY
 from cotenant.policy.overcommit.facts import ActivePod
+from cotenant.policy.rebalance.standings import application_of
 
 _NATIVE = (CPU_NAME, MEMORY_NAME)
 
@@ -22,4 +23,4 @@ def active_pod(pod: ObservedPod) -> ActivePod:
         cpu, memory = max(cpu, what.requests.get(MID_CPU)), max(memory, what.requests.get(MID_MEMORY))
     cpus = pod.holds.cpus
     zones = tuple(sorted({numa_amount.node for numa_amount in cpus.numa})) if cpus is not None and cpus.numa else None
-    return ActivePod(what.key, its_class, Use(cpu, memory), what.qos, zones, pod.uid)
+    return ActivePod(what.key, its_class, Use(cpu, memory), what.qos, zones, pod.uid, application_of(what.labels))

@@ -12,15 +12,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
 
 from cotenant.engine.manager.instructions import WriteGpus
+from cotenant.engine.manager.node_writes import NodeWrites
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.policy.overcommit.facts import Amount
 from cotenant.policy.overcommit.gpu_totals import NO_GPUS, GpuTotals, gpu_totals, is_total
-
-SETTLE_S = 0.5
-MAX_DOUBLINGS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +31,13 @@ class GpuNode:
     labels: Mapping[str, str] = field(default_factory=dict)  # those that are copied from the Device object
 
 
-@dataclass(slots=True)
-class _Sent:
-    what: WriteGpus
-    at_s: float
-    tries: int = 1
-
-
 class GpuNodes:
     """Events correct facts; `decide` returns instructions. Times are seconds of one steady clock."""
 
     def __init__(self, confirm_s: float = 30.0) -> None:
-        self._confirm_s = confirm_s
         self._nodes: dict[str, GpuNode] = {}
         self._totals: dict[str, GpuTotals] = {}
-        self._sent: dict[str, _Sent] = {}
-        self._due: dict[str, float] = {}  # by node
+        self._writes: NodeWrites[WriteGpus] = NodeWrites(confirm_s)
 
     # ---- events
 
@@ -57,42 +45,39 @@ class GpuNodes:
         """A node as it is now."""
         if self._nodes.get(node.name) != node:
             self._nodes[node.name] = node
-            self._later(node.name, now_s + SETTLE_S)
+            self._writes.changed(node.name, now_s)
 
     def node_gone(self, name: str) -> None:
         """The node was deleted."""
-        for known in (self._nodes, self._sent, self._due):
-            known.pop(name, None)
+        self._nodes.pop(name, None)
+        self._writes.gone(name)
 
     def devices_seen(self, devices: NodeDevices, now_s: float) -> None:
         """A node's Device object as it is now."""
         totals = gpu_totals(devices)
         if self._totals.get(devices.node) != totals:
             self._totals[devices.node] = totals
-            self._later(devices.node, now_s + SETTLE_S)
+            self._writes.changed(devices.node, now_s)
 
     def devices_gone(self, name: str, now_s: float) -> None:
         """The Device object was deleted: the totals that the node's annotation names are removed."""
         if self._totals.pop(name, NO_GPUS).listed:
-            self._later(name, now_s + SETTLE_S)
+            self._writes.changed(name, now_s)
 
     def leads_now(self, now_s: float) -> None:
         """This replica begins to lead: what an earlier term sent may never have been written."""
-        self._sent.clear()
-        for name in self._nodes:
-            self._later(name, now_s)
+        self._writes.leads_now(self._nodes, now_s)
 
     # ---- decisions
 
     def next_s(self) -> float:
         """When `decide` has something to do; inf = not before the next event."""
-        return min(self._due.values(), default=inf)
+        return self._writes.next_s()
 
     def decide(self, now_s: float) -> tuple[WriteGpus, ...]:
         """What is to be written now."""
         found: list[WriteGpus] = []
-        for name in sorted(name for name, at_s in self._due.items() if at_s <= now_s):
-            del self._due[name]
+        for name in self._writes.take_due(now_s):
             node = self._nodes.get(name)
             if node is not None:
                 found += self._of_node(node, now_s)
@@ -114,22 +99,9 @@ class GpuNodes:
         annotation = annotation_of(totals.amounts)
         labels = {name: value for name, value in (totals.labels or {}).items() if node.labels.get(name) != value}
         if not (amounts or labels or (annotation or "") != node.written):
-            self._sent.pop(node.name, None)
+            self._writes.stands(node.name)
             return ()
-        write = WriteGpus(node.name, node.uid, amounts, annotation, labels)
-        sent, tries = self._sent.get(node.name), 1
-        if sent is not None and sent.what == write:
-            again_s = sent.at_s + self._confirm_s * 2 ** min(sent.tries - 1, MAX_DOUBLINGS)
-            if now_s < again_s:
-                self._later(node.name, again_s)
-                return ()
-            tries = sent.tries + 1
-        self._sent[node.name] = _Sent(write, now_s, tries)
-        self._later(node.name, now_s + self._confirm_s)
-        return (write,)
-
-    def _later(self, name: str, at_s: float) -> None:
-        self._due[name] = min(self._due.get(name, inf), at_s)
+        return self._writes.send(node.name, WriteGpus(node.name, node.uid, amounts, annotation, labels), now_s)
 
 
 def annotation_of(amounts: tuple[Amount, ...]) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from cotenant.model.autonomy.pool_lending import LendingStatus
 from cotenant.model.resources import Amounts
 
 
@@ -141,7 +142,21 @@ class WriteZones:
         return ("NodeResourceTopology", self.node)
 
 
-Instruction = WriteAmounts | WriteZones | WriteSpec | DeleteObject
+@dataclass(frozen=True, slots=True)
+class WritePool:
+    """Store how far a pool's lending is; without a uid its object is created first."""
+
+    pool: str
+    uid: str
+    status: LendingStatus
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Only the newest of a key is written."""
+        return ("PoolLending", self.pool)
+
+
+Instruction = WriteAmounts | WriteZones | WriteSpec | DeleteObject | WritePool
 
 
 def merge_patch(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, object]:

@@ -49,6 +49,7 @@ from cotenant.policy.overcommit.strategy import (
 from cotenant.policy.overcommit.writing import LENT, MID, Adjustments, adjusted, is_degraded
 
 RESERVE_TERM = "reserve against rises"
+NEVER = "its agent has written no measurement yet; the first comes a minute after the agent's start"
 _AT_RISK = tuple(policy for policy in Policy if policy.is_at_risk)
 
 
@@ -73,7 +74,7 @@ class Lending:
             return Computed("withdrawn", "colocation is off", view=view)
         degrade = strategy.degrade_time_minutes or 0
         if is_degraded(now_s - record.updated_s, degrade):
-            is_measured = not isnan(record.updated_s)  # a NodeMetric without a status: no agent has written it yet
+            is_measured = not isnan(record.updated_s)
             if is_measured and now_s - record.seen_s < min(self.settings.first_look_s, 60.0 * degrade):
                 # An agent's clock may be behind: after a restart of this process its next report shows whether it is
                 # measured.
@@ -82,7 +83,8 @@ class Lending:
                     f"the measurement was {age} s old when it was first seen: what is lent stays until the next is due"
                 )
                 return Computed("unknown", why, failed=LENT, view=view)
-            return Computed("withdrawn", f"no measurement for {degrade} minutes", view=view)
+            why = f"no measurement for {degrade} minutes" if is_measured else NEVER
+            return Computed("withdrawn", why, view=view)
         amounts: list[Amount] = []
         failed: list[str] = []
         reasons: list[str] = []
@@ -112,7 +114,7 @@ class Lending:
         per_hour = 3600.0 / (strategy.metric_report_interval_seconds or 60)
         facts = record.facts()
         for resource in peak_resources(strategy):
-            pods, capacity, _ = _view_of(resource, facts)
+            pods, capacity, _ = capacity_view(resource, facts)
             history = _history(record, node, resource, capacity, settings)
             pool = self.pools.get(resource) or new_pool(settings, per_hour)
             record.history[resource], pool = observe(history, pool, pods, capacity, settings, now_s)
@@ -147,7 +149,7 @@ class Lending:
                     amount = self._peak_amount(record, facts, amount.resource, rules, strategy)
                 amount = adjusted(amount, by)
                 capacity = _of(facts.capacity, amount.resource)
-                held = to_write(amount.value, node.lent.get(amount.resource), capacity, self.settings.band)
+                held = to_write(amount.value, record.standing.get(amount.resource), capacity, self.settings.band)
                 found.append(amount.then("hysteresis", held))
             else:
                 found.append(adjusted(amount, by))
@@ -162,7 +164,7 @@ class Lending:
         strategy: ColocationStrategy,
         now_s: float,
     ) -> tuple[Amount, Mapping[int, int]] | None:
-        pods, capacity, beside = _view_of(resource, facts)
+        pods, capacity, beside = capacity_view(resource, facts)
         limit = rules.cpu_limit_pct if resource == BATCH_CPU else rules.memory_limit_pct
         risk = self._peak(strategy).risk
         return self.prediction.amount(record.name, resource, pods, capacity, beside, risk, limit, now_s)
@@ -171,7 +173,7 @@ class Lending:
         self, record: NodeRecord, facts: NodeFacts, resource: str, rules: BatchRules, strategy: ColocationStrategy
     ) -> Amount:
         settings = self._peak(strategy)
-        pods, capacity, beside = _view_of(resource, facts)
+        pods, capacity, beside = capacity_view(resource, facts)
         per_hour = 3600.0 / (strategy.metric_report_interval_seconds or 60)
         pool = self.pools.get(resource) or new_pool(settings, per_hour)
         assert record.node is not None
@@ -198,7 +200,7 @@ class Lending:
         record.hour = hour
         lent = record.node.lent if record.node is not None else {}
         for resource in peak_resources(strategy):
-            pods, capacity, beside = _view_of(resource, facts)
+            pods, capacity, beside = capacity_view(resource, facts)
             used = sum(pod.use for pod in pods.values() if pod.use is not None)
             if used + beside + lent.get(resource, 0) > capacity and lent.get(resource, 0) > 0:
                 record.is_broken = True
@@ -276,7 +278,7 @@ def _of(use: Use, resource: str) -> int:
     return use.cpu_m if resource == BATCH_CPU else use.memory_bytes
 
 
-def _view_of(resource: str, facts: NodeFacts) -> tuple[dict[str, MeasuredPodUse], int, int]:
+def capacity_view(resource: str, facts: NodeFacts) -> tuple[dict[str, MeasuredPodUse], int, int]:
     """High-priority pods, capacity, and what is beside pods, of one resource."""
     pods: dict[str, MeasuredPodUse] = {}
     for pod in facts.pods:

@@ -26,13 +26,13 @@ from cotenant.engine.manager.instructions import (
     Instruction,
     NodeObjectKind,
     WriteAmounts,
-    WriteZones,
 )
 from cotenant.engine.manager.lending import Lending, annotation_of, not_raised, peak_resources, targets
+from cotenant.engine.manager.pools import PoolLedger
 from cotenant.engine.manager.record import UNKNOWN, Computed, NodeRecord, ZoneRecord
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.engine.manager.spec_writes import SpecWrites
-from cotenant.engine.manager.zones import annotation_of_zones, changes, standing, zones_of
+from cotenant.engine.manager.zone_writes import ZoneWrites
 from cotenant.model.autonomy.autonomy import Action, Autonomy
 from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.observed import ObservedPod, PodPhase
@@ -53,7 +53,9 @@ class Manager:
         self.settings = settings or ManagerSettings()
         self.lending = Lending(self.settings)
         self.permissions = Permissions()
+        self.pools = PoolLedger(lambda: self._nodes.values(), self.permissions, self.settings.confirm_s)
         self._spec_writes = SpecWrites(self.settings.confirm_s, self._later)
+        self._zone_writes = ZoneWrites(self.settings.confirm_s, self._later)
         self.colocation = ColocationState()
         self.slo = DEFAULT_CONFIG
         self.counts: dict[str, int] = {}
@@ -71,6 +73,7 @@ class Manager:
         """
         before = self.colocation
         self.colocation = colocation_read(data, before)
+        self.pools.config_seen(self.colocation.config)
         slo = read_slo_config(data, self.slo)
         if not self.has_config or self.colocation.changed_from(before) or slo != self.slo:
             self._dirty.update(self._nodes)
@@ -89,9 +92,10 @@ class Manager:
 
     def may_write(self, write: WriteAmounts, now_s: float) -> bool:
         """Whether amounts that were decided may still be written."""
-        if not self.permissions.of(Action.LENDING, "", now_s).is_frozen:
-            return True
         record = self._nodes.get(write.node)
+        leave = self.pools.leave(record.pool, now_s) if record is not None else None
+        if (leave is None or leave.lends) and not self.permissions.of(Action.LENDING, "", now_s).is_frozen:
+            return True
         lent = record.node.lent if record is not None and record.node is not None else {}
         return all(amount is None or amount <= lent.get(name, 0) for name, amount in write.amounts.items())
 
@@ -166,6 +170,7 @@ class Manager:
             view = strategy_of(self.colocation.config, record.node.labels, record.node.annotations)
             if peak_resources(view.strategy):
                 self.lending.learn(record, view, now_s)
+        self.pools.measured(record, now_s)
         self._dirty.add(metric.node)
 
     def metric_gone(self, node: str, now_s: float) -> None:
@@ -211,13 +216,14 @@ class Manager:
             record.zones = None
             self._dirty.add(node)
 
-    def leads_now(self) -> None:
+    def leads_now(self, now_s: float) -> None:
         """This replica begins to lead: what an earlier term sent may never have been written."""
         for record in self._nodes.values():
             record.sent = None
             if record.zones is not None:
                 record.zones.sent = None
             record.specs_sent.clear()
+        self.pools.leads_now(now_s)
         self._dirty.update(self._nodes)
 
     # ---- decisions
@@ -226,7 +232,7 @@ class Manager:
         """When `decide` has something to do; -inf = now, inf = not before the next event."""
         if self._dirty:
             return -inf
-        return self._timers[0][0] if self._timers else inf
+        return min(self._timers[0][0] if self._timers else inf, self.pools.next_s())
 
     def decide(self, now_s: float) -> tuple[Instruction, ...]:
         """What is to be written now."""
@@ -236,6 +242,10 @@ class Manager:
             if timed is not None and timed.timer_s == at_s:  # others were replaced by an earlier one
                 timed.timer_s = inf
                 self._dirty.add(name)
+        self.pools.turn(now_s)
+        if self.pools.changed:
+            self._dirty.update(self._nodes)
+        self.pools.changed = False
         dirty, self._dirty = sorted(self._dirty), set()
         found: list[Instruction] = []
         for name in dirty:
@@ -249,9 +259,9 @@ class Manager:
                 continue
             if self.has_config:
                 found += self._amounts(record, now_s)
-                found += self._zones(record, now_s)
+                found += self._zone_writes.due(record, self.colocation.config, now_s)
                 found += self._specs(record, now_s)
-        return tuple(found)
+        return tuple(found) + tuple(self.pools.writes(now_s) if self.has_config else ())
 
     def _amounts(self, record: NodeRecord, now_s: float) -> list[Instruction]:
         config = self.colocation.config
@@ -260,6 +270,8 @@ class Manager:
             return []
         assert record.node is not None
         computed = self.lending.compute(record, config, now_s)
+        record.pool = computed.view.pool if computed.view is not None else ""
+        computed = self.pools.limited(record, computed, now_s)
         allowed = self.permissions.of(Action.LENDING, "", now_s)
         if allowed.is_frozen:
             computed = not_raised(computed, record.node.lent, "frozen")
@@ -277,7 +289,7 @@ class Manager:
             return []  # on its way
         after = {**present, **{name: amount for name, amount in wanted.items() if amount is not None}}
         after = {name: amount for name, amount in after.items() if wanted.get(name, 0) is not None}
-        held = set(peak_resources(strategy)) if computed.state != "withdrawn" else set()
+        held = set(peak_resources(strategy)) if computed.state not in ("withdrawn", "suggested") else set()
         since_s = record.written_s if isnan(record.written_s) else now_s - record.written_s
         if not held & differing.keys() and not status_is_due(
             {name: amount for name, amount in present.items() if name not in held},
@@ -293,33 +305,6 @@ class Manager:
         self._later(record.name, now_s + self.settings.confirm_s)
         reason = computed.reason or "amounts changed"
         return [WriteAmounts(record.name, record.node.uid, wanted, annotation_of(computed), reason)]
-
-    def _zones(self, record: NodeRecord, now_s: float) -> list[Instruction]:
-        """The amounts of the node's NUMA zones, after its own."""
-        zones, node = record.zones, record.node
-        if zones is None or node is None or self.colocation.config is None:
-            return []
-        wanted = zones_of(record.facts(), record.computed, node.normalization, zones.seen)
-        if wanted is None:
-            return []
-        zones.computed = wanted
-        differing = changes(zones.seen, wanted)
-        if not differing:
-            zones.sent = None
-            return []
-        if zones.sent == differing and now_s - zones.sent_s < self.settings.confirm_s:
-            return []  # on its way
-        view = record.computed.view
-        strategy = merge(DEFAULTS, view.strategy if view is not None else DEFAULTS)
-        max_s = float(strategy.update_time_threshold_seconds or 0)
-        since_s = zones.written_s if isnan(zones.written_s) else now_s - zones.written_s
-        after = {f"{zone}/{amount.resource}": amount.value for zone, amounts in wanted.items() for amount in amounts}
-        if not status_is_due(standing(zones.seen), after, strategy.resource_diff_threshold or 0.0, since_s, max_s):
-            self._later(record.name, zones.written_s + max_s + 1.0)
-            return []
-        zones.sent, zones.sent_s, zones.written_s = differing, now_s, now_s
-        self._later(record.name, now_s + self.settings.confirm_s)
-        return [WriteZones(record.name, differing, annotation_of_zones(wanted))]
 
     def _watch_age(self, record: NodeRecord, strategy: ColocationStrategy, now_s: float) -> None:
         """Look again when the measurement will be too old."""

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
 
 from cotenant.engine.manager.instructions import WriteRatios
+from cotenant.engine.manager.node_writes import NodeWrites
 from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.cluster.managed import NORMALIZATION_ANNOTATION
 from cotenant.model.cpus.basic_info import CpuInfo
 from cotenant.policy.overcommit.node_ratios import KEEP, RatioConfig, ratios_of, read_ratio_config
-
-SETTLE_S = 0.5
-MAX_DOUBLINGS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +32,15 @@ class RatioNode:
     amplification: str = ""
 
 
-@dataclass(slots=True)
-class _Sent:
-    what: WriteRatios
-    at_s: float
-    tries: int = 1
-
-
 class NodeRatioKeeper:
     """Events correct facts; `decide` returns instructions. Times are seconds of one steady clock."""
 
     def __init__(self, confirm_s: float = 30.0) -> None:
         self.config = RatioConfig()
         self.unknown: dict[str, str] = {}  # by node: why its ratio is not known
-        self._confirm_s = confirm_s
         self._nodes: dict[str, RatioNode] = {}
         self._cpus: dict[str, CpuInfo] = {}
-        self._sent: dict[str, _Sent] = {}
-        self._due: dict[str, float] = {}  # by node
+        self._writes: NodeWrites[WriteRatios] = NodeWrites(confirm_s)
 
     # ---- events
 
@@ -60,43 +48,40 @@ class NodeRatioKeeper:
         """The ConfigMap's data; None = there is none."""
         before, self.config = self.config, read_ratio_config(data, self.config)
         if self.config != before:
-            for name in self._nodes:
-                self._later(name, now_s)
+            self._writes.all_due(self._nodes, now_s)
 
     def node_seen(self, node: RatioNode, now_s: float) -> None:
         """A node as it is now."""
         if self._nodes.get(node.name) != node:
             self._nodes[node.name] = node
-            self._later(node.name, now_s + SETTLE_S)
+            self._writes.changed(node.name, now_s)
 
     def node_gone(self, name: str) -> None:
         """The node was deleted."""
-        for known in (self._nodes, self._sent, self._due, self.unknown):
+        for known in (self._nodes, self.unknown):
             known.pop(name, None)
+        self._writes.gone(name)
 
     def cpu_seen(self, name: str, cpu: CpuInfo | None, now_s: float) -> None:
         """What the node's agent reports of its CPU; None = nothing that can be read. The last report stays."""
         if cpu is not None and self._cpus.get(name) != cpu:
             self._cpus[name] = cpu
-            self._later(name, now_s + SETTLE_S)
+            self._writes.changed(name, now_s)
 
     def leads_now(self, now_s: float) -> None:
         """This replica begins to lead: what an earlier term sent may never have been written."""
-        self._sent.clear()
-        for name in self._nodes:
-            self._later(name, now_s)
+        self._writes.leads_now(self._nodes, now_s)
 
     # ---- decisions
 
     def next_s(self) -> float:
         """When `decide` has something to do; inf = not before the next event."""
-        return min(self._due.values(), default=inf)
+        return self._writes.next_s()
 
     def decide(self, now_s: float) -> tuple[WriteRatios, ...]:
         """What is to be written now."""
         found: list[WriteRatios] = []
-        for name in sorted(name for name, at_s in self._due.items() if at_s <= now_s):
-            del self._due[name]
+        for name in self._writes.take_due(now_s):
             node = self._nodes.get(name)
             if node is not None:
                 found += self._of_node(node, now_s)
@@ -113,19 +98,6 @@ class NodeRatioKeeper:
         )
         changes = {key: value for key, value, stands in pairs if value != KEEP and (value or "") != stands}
         if not changes:
-            self._sent.pop(node.name, None)
+            self._writes.stands(node.name)
             return ()
-        write = WriteRatios(node.name, node.uid, changes)
-        sent, tries = self._sent.get(node.name), 1
-        if sent is not None and sent.what == write:
-            again_s = sent.at_s + self._confirm_s * 2 ** min(sent.tries - 1, MAX_DOUBLINGS)
-            if now_s < again_s:
-                self._later(node.name, again_s)
-                return ()
-            tries = sent.tries + 1
-        self._sent[node.name] = _Sent(write, now_s, tries)
-        self._later(node.name, now_s + self._confirm_s)
-        return (write,)
-
-    def _later(self, name: str, at_s: float) -> None:
-        self._due[name] = min(self._due.get(name, inf), at_s)
+        return self._writes.send(node.name, WriteRatios(node.name, node.uid, changes), now_s)

@@ -16,7 +16,7 @@ from cotenant.policy.overcommit.strategy import StrategyOrigin
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The outcome of one computation. `state` is one of: lent, withdrawn, failed, unknown."""
+    """The outcome of one computation. `state` is one of: lent, suggested, withdrawn, failed, unknown."""
 
     state: str
     reason: str
@@ -76,6 +76,8 @@ class NodeRecord:
     sent: Mapping[str, int | None] | None = None  # written, and not shown by the watch yet
     sent_s: float = nan
     computed: Computed = UNKNOWN
+    pool: str = ""  # whose rules it follows; "" = not computed yet
+    suggested: Mapping[str, int] = field(default_factory=dict)  # by short name, where the pool may not lend
     history: dict[str, PeakHistory] = field(default_factory=dict)  # by resource
     hour: int = -1  # of the measurements that are being judged
     is_broken: bool = False  # whether use + lent exceeded the capacity within that hour
@@ -101,6 +103,11 @@ class NodeRecord:
             host_applications=metric.applications if metric is not None else (),
             prod_reclaimable=metric.prod_reclaimable if metric is not None else None,
         )
+
+    @property
+    def standing(self) -> Mapping[str, int]:
+        """What is offered, on the node or as a suggestion."""
+        return self.suggested or (self.node.lent if self.node is not None else {})
 
     @property
     def is_empty(self) -> bool:

@@ -32,7 +32,7 @@ SHARE_TERM = "to the zone's share of the node's amount"
 
 def zones_of(facts: NodeFacts, computed: Computed, normalization: str, zones: NodeZones) -> ZoneAmounts | None:
     """Amounts of each zone; empty = none are lent, None = the zones stay as they are."""
-    if computed.state == "withdrawn":
+    if computed.state in ("withdrawn", "suggested"):
         return {}
     node = {amount.resource: amount for amount in computed.amounts if amount.resource in BATCH}
     if len(node) < len(BATCH) or computed.view is None or not zones.zones:

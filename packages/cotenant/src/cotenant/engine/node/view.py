@@ -98,13 +98,19 @@ class NodePodsView:
         self._by_group = {group: pod.uid for pod in self._pods.values() for group in _groups_of(pod)}
         self._health = {uid: health for uid, health in self._health.items() if uid in self._pods}
         self.signals.keep(self._pods)
-        if self._settings.best_effort_group is None:
-            self._best_effort_group = common_group(tuple(self._pods.values()), self._settings.roots)
+        self._best_effort_group = self._common(tuple(self._pods.values()))
         groups = {*self._by_group, *self._settings.watch_groups}
         if self._best_effort_group:
             groups.add(self._best_effort_group)
         self._groups = tuple(sorted(groups))
         return frozenset(groups.difference(before)), frozenset(set(before) - groups)
+
+    def _common(self, pods: Sequence[NodePod]) -> str | None:
+        named = self._settings.best_effort_group
+        if named is None:
+            return common_group(pods, self._settings.roots)
+        # A limit of the group would stop a service in it together with what disturbs it: the pods are held one by one.
+        return None if any(within(group, (named,)) for group in _protected(pods)) else named
 
     def health_reported(self, asked: str, health: ServiceHealth, at_us: int) -> NodePod | None:
         """Store a service's report. Returns its pod; None where it is not known."""
@@ -221,11 +227,7 @@ def common_group(pods: Sequence[NodePod], roots: Sequence[str]) -> str | None:
     best_effort = [pod.group for pod in pods if pod.best_effort and pod.group]
     if not best_effort:
         return None
-    # A pod of the node itself without requests stands in the kubelet's best-effort group, on most nodes: it has to bear
-    # the group's limits, not to lift them.
-    others = [
-        group for pod in pods if not pod.best_effort and pod.qos is not QoSClass.SYSTEM for group in _groups_of(pod)
-    ]
+    others = _protected(pods)
     parents = [group.split("/")[:-1] for group in best_effort]
     shared: list[str] = []
     for parts in zip(*parents):
@@ -236,6 +238,17 @@ def common_group(pods: Sequence[NodePod], roots: Sequence[str]) -> str | None:
     if _is_exclusive(group, others, roots):
         return group
     return best_effort[0] if len(best_effort) == 1 and _is_exclusive(best_effort[0], others, roots) else None
+
+
+def _protected(pods: Sequence[NodePod]) -> list[str]:
+    """Groups of pods for which a limit of best-effort work is lifted from a group that holds them, too.
+
+    A pod of the node itself without requests stands in the kubelet's best-effort group, on most nodes: it has to bear
+    the group's limits, not to lift them.
+    """
+    return [
+        group for pod in pods if not pod.best_effort and pod.qos is not QoSClass.SYSTEM for group in _groups_of(pod)
+    ]
 
 
 def _is_exclusive(group: str, others: Sequence[str], roots: Sequence[str]) -> bool:

@@ -41,11 +41,11 @@ class Tracked:
     objective: ServiceObjective
     counts: SlotCounts
     since_s: float  # what its counts go back to
+    is_proven: bool  # a sender has proven to be of its namespace: from then on only such senders count
     requests: int = 0  # since the start
     bad: int = 0
     seen_s: float | None = None  # of its last request
     unproven: int = 0  # requests of senders that have not proven to be of its namespace
-    is_proven: bool = False  # a sender has: from then on only such senders count
     # replicas that it cannot be counted from: why, and when that was last seen
     uncounted: dict[SpanSource, tuple[str, float]] = field(default_factory=dict)
 
@@ -90,7 +90,7 @@ class TrackedObjectives:
             self.replicas.drop_objective(objective.key)
             is_proven = before is not None and before.is_proven  # by senders of the same namespace
             counts = SlotCounts(objective.window_s)
-            self._tracked[objective.key] = Tracked(objective, counts, now_s, is_proven=is_proven)
+            self._tracked[objective.key] = Tracked(objective, counts, now_s, is_proven)
         if not objective.wrong:
             self._operations.reserve(objective.service_namespace, objective.service, objective.operation)
         self._is_stale = True

@@ -10,6 +10,7 @@ it; a good one at 98 % of its edge, since a sketch answers within 1 % and must n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +22,14 @@ from cotenant.model.traces.spans import SpanSource
 _NEAR = 4  # edges that a person is told
 
 
+@dataclass(frozen=True, slots=True)
+class AskedOfServers:
+    """What the objectives of one service ask of histograms, and since when all of them are known."""
+
+    limits_us: frozenset[int]
+    since_s: float
+
+
 class ServerObjectives:
     """What readings of servers count for."""
 
@@ -30,6 +39,14 @@ class ServerObjectives:
     def wanted(self) -> frozenset[str]:
         """The services, NAMESPACE/NAME or NAME, of objectives that are counted from metrics."""
         return frozenset(tracked.objective.qualified_service for tracked in self._of_metrics())
+
+    def asked(self, service: str) -> AskedOfServers | None:
+        """What is asked of a service, NAMESPACE/NAME or NAME; None where nothing is."""
+        found = [tracked for tracked in self._of_metrics() if tracked.objective.qualified_service == service]
+        if not found:
+            return None
+        limits_us = frozenset(_only(tracked.objective)[2] for tracked in found)
+        return AskedOfServers(limits_us, max(tracked.since_s for tracked in found))
 
     def take(
         self, source: SpanSource, reading: ModelServerReading, new: Sequence[NewObservations], now_s: float

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from cotenant.model.claims.needs import ClaimHolding, ClaimNeeds
 from cotenant.model.cpus.spec import NumaTopologySpec, ResourceSpec, ResourceStatus
 from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.card_need import NO_NEED, CardNeed
 from cotenant.model.devices.hints import DeviceHint, JointAllocation, PartitionSpec
 from cotenant.model.groups.gang import GangNotes
 from cotenant.model.groups.reservation_notes import AllocatedReservation, ReservationAffinity
@@ -33,6 +34,7 @@ class Demands:
     beyond: tuple[str, ...] = ()  # extended resources that it requests and that only extenders look at
     exact_match: tuple[str, ...] = ()  # resources of which it only uses reservations of exactly its request
     claims: ClaimNeeds | None = None  # claims of devices
+    card_need: CardNeed = NO_NEED  # what it takes of each of its GPUs beside what it requests
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,10 +55,10 @@ def sealed_text(uid: str, node: str, annotations: Mapping[str, str]) -> bytes:
 
 def settled_values(labels: Mapping[str, str], annotations: Mapping[str, str | None]) -> dict[str, str]:
     """What a pod has of `SETTLED_LABELS` and `SETTLED_ANNOTATIONS`."""
-    found = {name: labels.get(name) for name in SETTLED_LABELS} | {
-        name: annotations.get(name) for name in SETTLED_ANNOTATIONS
-    }
-    return {name: value for name, value in found.items() if value}
+    found = {name: value for name in SETTLED_LABELS if (value := labels.get(name))}
+    if annotations:
+        found |= {name: value for name in SETTLED_ANNOTATIONS if (value := annotations.get(name))}
+    return found
 
 
 def settled_text(uid: str, node: str, values: Values) -> bytes:

@@ -145,7 +145,9 @@ class PreemptedPods:
 class Concern:
     """A quota, gang, reservation or node rule that applies to the pod."""
 
-    kind: str  # quota | gang | reservation | cpus | devices | load | gates | profile | kueue | extender
+    kind: (
+        str  # quota | gang | reservation | cpus | devices | GPU neighbours | load | gates | profile | kueue | extender
+    )
     name: str
     holds: bool  # whether the pod waits because of it
     words: str

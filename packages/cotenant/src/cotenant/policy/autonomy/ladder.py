@@ -54,6 +54,7 @@ class Earned:
     trials: int
     low: float  # of the interval of its hit rate; 0 without a trial
     why: str
+    fell: bool = False  # by the newest outcome
 
 
 def interval(hits: int, trials: int) -> tuple[float, float]:
@@ -69,13 +70,14 @@ def interval(hits: int, trials: int) -> tuple[float, float]:
 def earned(outcomes: Sequence[JudgedChange], settings: LadderSettings) -> Earned:
     """Where these outcomes lead to."""
     rung, hits, trials, misses = settings.start, 0, 0, list[float]()
-    why = f"begins at {rung.name.lower()}"
+    why, fell = f"begins at {rung.name.lower()}", False
     for found in sorted(outcomes, key=lambda one: one.at_s):
         trials += 1
         hits += found.held
         if not found.held:
             misses = [at_s for at_s in misses if found.at_s - at_s < WEEK_S] + [found.at_s]
-        if found.broke_objective or len(misses) >= settings.max_misses:
+        fell = found.broke_objective or len(misses) >= settings.max_misses
+        if fell:
             rung = max(AutonomyRung.SUGGEST, AutonomyRung(rung - 1))
             what = "a change broke an objective" if found.broke_objective else f"{len(misses)} of a week did not hold"
             why, hits, trials, misses = f"fell to {rung.name.lower()}: {what}", 0, 0, []
@@ -85,4 +87,4 @@ def earned(outcomes: Sequence[JudgedChange], settings: LadderSettings) -> Earned
             rung = AutonomyRung(rung + 1)
             why = f"climbed to {rung.name.lower()}: {hits} of {trials} held, at least {100 * low:.0f} %"
             hits = trials = 0
-    return Earned(rung, hits, trials, interval(hits, trials)[0] if trials else 0.0, why)
+    return Earned(rung, hits, trials, interval(hits, trials)[0] if trials else 0.0, why, fell)

@@ -4,9 +4,10 @@ A kubelet computes groups from native requests and limits. A pod that requests b
 groups get the least weight, no quota and no memory limit, so batch pods share CPU equally whatever they requested, and
 one that leaks memory takes it from others. What the kubelet would write if the amounts were native, on the pod's group
 and its containers': cpu.weight from the request, cpu.max and memory.max from the limits; on the pod only where every
-container has a limit. Containers with native amounts keep the kubelet's values. Where the node's CPUs are faster than
-the reference (its CPU normalization ratio is above 1) quotas are divided by the ratio, since batch CPU is lent
-multiplied by it.
+container has a limit. Containers with native amounts keep the kubelet's values. Beside a service that requests no CPU,
+and so has the least weight in the same class, batch pods keep theirs, which is the least too. Where the node's CPUs are
+faster than the reference (its CPU normalization ratio is above 1) quotas are divided by the ratio, since batch CPU is
+lent multiplied by it.
 Limits: on cgroup v2 older runtimes convert shares to smaller weights than the kernel does, so a pod with native and
 batch CPU has more weight than native pods beside it. A container that already uses more memory than its limit is
 reclaimed from, and killed by the kernel where that is not enough, as with a limit from the start.
@@ -20,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cotenant.model.cluster.qos import KubernetesQoS, QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
 from cotenant.model.machine.knob_values import CpuMax
@@ -68,15 +70,38 @@ def decide(
     found: dict[str, tuple[NodePod, tuple[SetKnob, ...]]] = {}
     ratio = max(REFERENCE_MILLI, state.cpu_ratio_milli)
     known = memory.of_pod if memory.ratio_milli == ratio else {}
+    services = _services_parents(state)
     for entry in state.pods:
         pod = entry.pod
         if pod.extended == NOT_EXTENDED or pod.phase is NodePodPhase.OVER or not pod.group:
             continue
         kept = known.get(pod.uid)
         found[pod.uid] = kept if kept is not None and kept[0] == pod else (pod, tuple(desired(pod, config, ratio)))
-    kept_knobs, lacking = available(state, RULE, [knob for _, knobs in found.values() for knob in knobs])
+    light = {pod.group for pod, _ in found.values() if _parent(pod.group) in services}
+    wanted = [
+        knob
+        for _, knobs in found.values()
+        for knob in knobs
+        if knob.target.knob is not Knob.CPU_WEIGHT or knob.target.group not in light
+    ]
+    kept_knobs, lacking = available(state, RULE, wanted)
     text = f"{len(found)} pods have batch or mid resources" if found else "no pod has batch or mid resources"
-    return PolicyVerdict((Reason(RULE, text), *lacking), kept_knobs), BatchResourcesMemory(ratio, found)
+    reasons = [Reason(RULE, text)]
+    if light and config.weight:
+        reasons.append(Reason(RULE, f"{len(light)} of them keep the least weight, beside a service that has it, too"))
+    return PolicyVerdict((*reasons, *lacking), kept_knobs), BatchResourcesMemory(ratio, found)
+
+
+def _services_parents(state: NodeState) -> frozenset[str]:
+    """The groups directly below which a service stands that the kubelet counts as best effort."""
+    pods = (entry.pod for entry in state.pods if entry.pod.kubernetes_qos is KubernetesQoS.BEST_EFFORT)
+    return frozenset(
+        _parent(pod.group) for pod in pods if pod.group and not pod.best_effort and pod.qos is not QoSClass.SYSTEM
+    )
+
+
+def _parent(group: str) -> str:
+    return group.rpartition("/")[0]
 
 
 def desired(pod: NodePod, config: BatchResourcesConfig, ratio_milli: int = REFERENCE_MILLI) -> list[SetKnob]:

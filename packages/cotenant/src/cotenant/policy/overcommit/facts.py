@@ -45,6 +45,7 @@ class ActivePod:
     qos: QoSClass = QoSClass.NONE
     zones: tuple[int, ...] | None = None  # NUMA nodes allocated to it; None = any
     uid: str = ""
+    service: str = ""  # its application label
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ it fall back without a word. A struct of optional fields under upstream's JSON n
 keeps the level below, and every refusal names the field and the value. Levels, the later wins: defaults, cluster, the
 first matching node configuration, the node's annotation, the node's ratio labels. Beyond upstream: percents above 100
 and unknown policies are refused, and ratio labels are read as decimals, so that 0.57 is 57 percent, not 56.
-`cpuCalculatePolicy: peak` with `peakRiskPercent` and `peakHistoryMinutes` is ours.
+`cpuCalculatePolicy: peak` with `peakRiskPercent` and `peakHistoryMinutes` is ours, and so is `lendMode`, of a pool: no
+node sets it for itself.
 Limits: `extensions` are kept out; other unknown fields are skipped, as upstream does.
 Source: Koordinator, pkg/util/sloconfig/colocation_config.go and pkg/slo-controller/config.
 """
@@ -13,12 +14,14 @@ Source: Koordinator, pkg/util/sloconfig/colocation_config.go and pkg/slo-control
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 import msgspec
 
+from cotenant.model.autonomy.pool_lending import LendMode
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.document import split_refusal
 from cotenant.model.errors import InvalidInput
@@ -79,6 +82,7 @@ class ColocationStrategy(msgspec.Struct, frozen=True, omit_defaults=True, rename
     batch_memory_threshold_percent: int | None = None
     peak_risk_percent: float | None = None
     peak_history_minutes: int | None = None
+    lend_mode: str | None = None
 
 
 DEFAULTS = ColocationStrategy(
@@ -114,7 +118,11 @@ _PERCENTS = tuple(
     field_info.name for field_info in msgspec.structs.fields(ColocationStrategy) if field_info.name.endswith("_percent")
 )
 _WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text", "object": "an object"}
-_CHOICES = {"mid_reclaim_mode": ("", "static", "prediction")}
+_CHOICES = {
+    "mid_reclaim_mode": ("", "static", "prediction"),
+    "lend_mode": ("", *(mode.value for mode in LendMode)),
+}
+CLUSTER_POOL = "cluster"
 # as upstream, which computes by use then; a word that it does not know must not stop a whole configuration
 _USUAL_WHERE_UNKNOWN = {
     "cpu_calculate_policy": tuple(policy.value for policy in Policy),
@@ -130,6 +138,7 @@ class NodeStrategy:
     selector: LabelSelector | None  # None = selects nothing
     strategy: ColocationStrategy
     name: str = ""
+    pool: str = ""  # a name of its own for its nodes, see `PoolLending`
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +222,8 @@ def read_config(text: str) -> ColocationConfig:
             NodeStrategy(
                 read_selector(config.get("nodeSelector"), f"{where}.nodeSelector"),
                 merge(cluster, own),
-                str(config.get("name") or ""),
+                name := str(config.get("name") or ""),
+                _pool(name, i, {node.pool for node in nodes}),
             )
         )
     return ColocationConfig(cluster, tuple(nodes), tuple(ignored))
@@ -226,15 +236,21 @@ class StrategyOrigin:
     strategy: ColocationStrategy
     source: str
     ignored: tuple[str, ...] = ()
+    pool: str = CLUSTER_POOL
+
+
+def pools_of(config: ColocationConfig) -> dict[str, ColocationStrategy]:
+    """The strategy of each pool, without what single nodes say."""
+    return {CLUSTER_POOL: config.cluster, **{node.pool: node.strategy for node in config.nodes}}
 
 
 def strategy_of(config: ColocationConfig, labels: Labels, annotations: Mapping[str, str]) -> StrategyOrigin:
     """The strategy in force for one node. A bad annotation or label is ignored and reported."""
-    strategy, source = config.cluster, "cluster"
+    strategy, source, pool = config.cluster, "cluster", CLUSTER_POOL
     ignored: list[str] = []
     for i, node in enumerate(config.nodes):
         if node.selector is not None and node.selector.matches(labels):
-            strategy, source = node.strategy, f"node configuration {node.name or i}"
+            strategy, source, pool = node.strategy, f"node configuration {node.name or i}", node.pool
             break
     text = annotations.get(STRATEGY_ANNOTATION)
     if text is not None:
@@ -242,6 +258,9 @@ def strategy_of(config: ColocationConfig, labels: Labels, annotations: Mapping[s
             own = read_strategy(json_value(STRATEGY_ANNOTATION, text), STRATEGY_ANNOTATION)
             own = _known(own, STRATEGY_ANNOTATION, ignored)
             check(own, STRATEGY_ANNOTATION)
+            if own.lend_mode:
+                own = msgspec.structs.replace(own, lend_mode=None)
+                ignored.append(f"{STRATEGY_ANNOTATION}.lendMode: no node sets it for itself; its pool's counts")
             strategy, source = merge(strategy, own), f"{source} + annotation"
         except InvalidInput as error:
             ignored.append(str(error))
@@ -254,7 +273,7 @@ def strategy_of(config: ColocationConfig, labels: Labels, annotations: Mapping[s
             ignored.append(str(InvalidInput(label, value, "a number from 0 to 1")))
             continue
         strategy, source = msgspec.structs.replace(strategy, **{field: share}), f"{source} + label {label}"
-    return StrategyOrigin(strategy, source, tuple(ignored))
+    return StrategyOrigin(strategy, source, tuple(ignored), pool)
 
 
 def is_enabled(config: ColocationConfig | None, strategy: ColocationStrategy) -> bool:
@@ -286,6 +305,14 @@ def mid_rules(strategy: ColocationStrategy) -> MidRules:
         static_cpu_pct=full.mid_static_cpu_reserved_percent or 0,
         static_memory_pct=full.mid_static_memory_reserved_percent or 0,
     )
+
+
+def _pool(name: str, place: int, taken: set[str]) -> str:
+    """The name of an object for a node configuration: its own as Kubernetes writes names, with its place where that
+    is nobody's or somebody else's.
+    """
+    found = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:200].strip("-")
+    return f"{found or 'config'}-{place}" if not found or found in {CLUSTER_POOL, *taken} else found
 
 
 def _percent(text: str) -> int | None:

@@ -105,6 +105,11 @@ class Standings:
         )
 
 
+def application_of(labels: Labels) -> str:
+    """The name of the service that a pod is a replica of; "" = none."""
+    return next((found for key in _APPLICATION if (found := labels.get(key))), "")
+
+
 def _strongest(standings: Iterable[MoveStanding]) -> MoveStanding | None:
     return min(standings, key=lambda standing: (standing.evidence.value, standing.status.key), default=None)
 

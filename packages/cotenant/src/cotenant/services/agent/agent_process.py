@@ -55,7 +55,7 @@ from cotenant.services.agent.loop.looks import Looks
 from cotenant.services.agent.loop.ticker import FAILING, Ticker
 from cotenant.services.agent.metrics import AgentMetrics
 from cotenant.services.agent.reloading import changeable
-from cotenant.services.agent.replica_signals import ReplicaSignalFeed, traced
+from cotenant.services.agent.replica_signals import ReplicaSignalFeed
 from cotenant.services.agent.reports.gpu_shares import shares_of_node
 from cotenant.services.agent.reports.incidents import incident_reporter
 from cotenant.services.agent.reports.outbox import ReportOutbox
@@ -229,7 +229,7 @@ class AgentProcess:
             work["reports"] = self._report()
             work |= {f"reports to {outbox.url}": outbox.run() for outbox in self.deliveries}
         if self.components.traces is not None:
-            work["traces"] = self.components.traces.run(lambda: traced(self.pods), self.signals.came)
+            work["traces"] = self.components.traces.run(lambda: self.signals.asked, self.signals.came)
             work["actions for objectives"] = self.signals.report_actions(self.components.traces)
         if self.incidents is not None:
             work["incidents"] = self.incidents.run()
@@ -249,8 +249,8 @@ class AgentProcess:
         """Discover the node's pods, and update the engine."""
         await self.actor.fetch_leases()  # a held value is not the pod's own limit
         pods = self.components.own.marked(await self.sources.pods())
-        before, self.pods = traced(self.pods), pods
-        if self.components.traces is not None and set(before) != set(traced(self.pods)):
+        self.pods = pods
+        if self.signals.asks_for_others(pods) and self.components.traces is not None:
             self.components.traces.pods_changed()  # also where a pod whose group came first has its name now
         self.agent.allocatable_seen(self.components.allocatable())
         self.agent.kubelet_seen(self.components.kubelet())

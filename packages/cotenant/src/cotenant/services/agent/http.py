@@ -43,6 +43,7 @@ from cotenant.model.machine.counters import Gap, GpuCounters
 from cotenant.model.machine.knob import KnobLease
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, ServiceHealth
 from cotenant.model.machine.replica_signal import ReplicaSignal
+from cotenant.services.agent.zone_pods import ZonePodPage
 from cotenant.services.reporting import latency
 from cotenant.services.reporting.latency import LatencyOutcome
 
@@ -95,6 +96,7 @@ class StatePage(msgspec.Struct, frozen=True):
     failing: tuple[str, ...] = ()  # policies that failed when they last ran, and how
     runtime_hook_state: str = ""  # the file in which the node's runtime hook says how it is, by the agent's settings
     gpu_shares: str = ""  # what holds shares of the node's GPUs, or why nothing does; "" where nothing is to
+    zone_pods: tuple[ZonePodPage, ...] = ()  # of zones in this node's virtual machines
     holdings: str = ""  # how far pods' holdings are believed, where that is not by the scheduler's seal
 
 

@@ -13,6 +13,7 @@ from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.services.agent.components import AgentComponents
 from cotenant.services.agent.reports.objective_actions import actions_of, moves_of
 from cotenant.services.agent.reports.stories import ChangedStories
+from cotenant.services.agent.zone_pods import ZonePods
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.reporting.signals import SignalLine, to_signal
 
@@ -39,7 +40,14 @@ class ReplicaSignalFeed:
 
     def __init__(self, process: AgentOnNode) -> None:
         self._process = process
+        self.asked: list[tuple[str, str]] = []  # name and UID of each pod whose signals are asked for
+        self.zone_pods = ZonePods(lambda: process.config.zone_states)
         self.counts = {"taken": 0, "unknown": 0, "invalid": 0}
+
+    def asks_for_others(self, pods: Iterable[NodePod]) -> bool:
+        """The node's pods were listed; whether its services, with those in its zones' machines, are others now."""
+        before, self.asked = self.asked, [*traced(pods), *self.zone_pods.traced()]
+        return set(before) != set(self.asked)
 
     def came(self, line: SignalLine) -> None:
         """Store the signals of a line of the trace process."""
@@ -49,11 +57,13 @@ class ReplicaSignalFeed:
             try:
                 signal = to_signal(wire)
                 is_known = agent.signal_reported(signal.pod_uid or signal.pod, signal, now_us)
+                is_known = is_known or self.zone_pods.reported(signal.pod_uid, signal, now_us)
                 self.counts["taken" if is_known else "unknown"] += 1
             except InvalidInput:
                 self.counts["invalid"] += 1
         for pod, objective in line.withdrawn:
             agent.signal_withdrawn(pod, objective)
+            self.zone_pods.withdrawn(pod, objective)
 
     async def report_actions(self, link: TraceLink) -> None:
         """Tell the trace process what was done for objectives, for ever."""

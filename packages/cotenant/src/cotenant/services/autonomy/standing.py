@@ -1,4 +1,4 @@
-"""What changes of sizes and moves have earned, by namespace, from the receipts that are stored."""
+"""What changes of sizes and moves have earned by namespace, and lending by pool, from the receipts that are stored."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS
+from cotenant.drivers.kube.kinds.custom.pool_lending import POOL_LENDINGS, read_pool_lending
 from cotenant.drivers.kube.kinds.custom.right_sizing import RIGHT_SIZINGS, read_right_sizing
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.migration.outcomes import outcome_of
 from cotenant.engine.sizing.outcomes import judged
 from cotenant.model.autonomy.autonomy import Action
 from cotenant.policy.autonomy.ladder import Earned, JudgedChange, LadderSettings, earned
+from cotenant.policy.autonomy.lending import standing
 from cotenant.services.autonomy.moves import read_jobs
 
 T = TypeVar("T", bound=ApiObject)
 
 
 def earned_by_namespace(kubeconfig: Path | None, context: str) -> Mapping[Action, Mapping[str, Earned]]:
-    """Namespaces with a RightSizing, and those with a move that was judged; none where a kind is not installed."""
+    """Namespaces with a RightSizing, those with a move that was judged, and pools with a day that was; none where a
+    kind is not installed.
+    """
 
     async def ask() -> Mapping[Action, Mapping[str, Earned]]:
         access = load_access(kubeconfig, context)
@@ -37,7 +41,13 @@ def earned_by_namespace(kubeconfig: Path | None, context: str) -> Mapping[Action
             for job in read_jobs(await _installed(client, MIGRATION_JOBS)):
                 if (found := outcome_of(job)) is not None:
                     moved.setdefault(job.pod.namespace, []).append(found)
-        return {Action.SIZES: _earned(sizes), Action.MOVES: _earned(moved)}
+            pools = map(read_pool_lending, await _installed(client, POOL_LENDINGS))
+            lent = {pool.name: standing(pool.status.receipts) for pool in pools if pool.status.receipts}
+        return {
+            Action.SIZES: _earned(sizes),
+            Action.MOVES: _earned(moved),
+            Action.LENDING: dict(sorted(lent.items())),
+        }
 
     return asyncio.run(ask())
 

@@ -182,8 +182,21 @@ class ConsoleProcess:
             releases, machines, self.book, may_change=options.changes, prices=options.prices
         )
         changing = Changing(releases, machines) if options.changes else Changing()
+        questions = self._questions(options, access.server, applications)
+        self.metrics = MetricsRegistry()
+        traffic = ServerTraffic(
+            "console", lasts=lambda scope: scope["path"] == "/api/events" or scope["path"].startswith(TERMINAL)
+        )
+        self.metrics.register(traffic)
+        self._count()
+        health = HealthPages(self.metrics.page, unready=self._unready)
+        terminals = Terminals(options.terminals)
+        self.app = ConsoleApp(self.sessions, self.live, self.history, questions, health, terminals, changing)
+        self.server = HttpServer(self.app, listening or options.listen, limits=LIMITS, tls=options.tls, traffic=traffic)
+
+    def _questions(self, options: ConsoleOptions, server: str, applications: ApplicationAnswers) -> Questions:
         facts = {
-            "title": options.title or access.server,
+            "title": options.title or server,
             "kubernetesLogin": options.kubernetes_login,
             "terminals": options.terminals is not None,
         }
@@ -203,7 +216,7 @@ class ConsoleProcess:
             "agent": NodeAgents(self.agents, self.now),
             "timeline": Timelines(self.fleet, self.agents, self.traces, self.moves, self.latencies, self.now),
         }
-        questions = Questions(
+        return Questions(
             self.fleet,
             self.history,
             self.sources,
@@ -215,16 +228,6 @@ class ConsoleProcess:
             sections,
             self._seals,
         )
-        self.metrics = MetricsRegistry()
-        traffic = ServerTraffic(
-            "console", lasts=lambda scope: scope["path"] == "/api/events" or scope["path"].startswith(TERMINAL)
-        )
-        self.metrics.register(traffic)
-        self._count()
-        health = HealthPages(self.metrics.page, unready=self._unready)
-        terminals = Terminals(options.terminals)
-        self.app = ConsoleApp(self.sessions, self.live, self.history, questions, health, terminals, changing)
-        self.server = HttpServer(self.app, listening or options.listen, limits=LIMITS, tls=options.tls, traffic=traffic)
 
     def _count(self) -> None:
         """Add the console's own metrics."""

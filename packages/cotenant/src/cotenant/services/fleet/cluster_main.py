@@ -17,6 +17,7 @@ from cotenant.drivers.nats.contract import Bus
 from cotenant.model.assess.prices import PriceTable
 from cotenant.model.vms.machine import Machine, MachineSize, MachineVerb
 from cotenant.services.apps.command import ListedRelease
+from cotenant.services.apps.releases import How
 from cotenant.services.apps.viewing import ReleaseView
 from cotenant.services.changes.book import MAX_WAIT_S, ChangeBook, ChangeReport
 from cotenant.services.changes.machines import Machines
@@ -31,7 +32,6 @@ NAME = "cotenant-cluster"
 _LOOK_S = 120.0  # of a question: helm is asked, and every object read
 _BEGIN_S = 10.0
 _TIMEOUT_S = 300.0  # of a change
-_TOLD = (MachineVerb.START, MachineVerb.STOP, MachineVerb.RESTART, MachineVerb.MIGRATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ class ServedCluster:
             program.method(name, deadline_s=_LOOK_S)(question)
         program.method("change", deadline_s=MAX_WAIT_S + 5.0)(self.change)
         changes: dict[str, Callable[..., object]] = {
-            "app-install": self.app_install,
-            "app-upgrade": self.app_upgrade,
+            "app-install": self._given(self._releases.install, "Install YAML, or a chart with values as YAML."),
+            "app-upgrade": self._given(self._releases.upgrade, "The next revision of a release."),
             "app-rollback": self.app_rollback,
             "app-stop": self.app_stop,
             "app-start": self.app_start,
             "app-uninstall": self.app_uninstall,
             "vm-resize": self.vm_resize,
-            **{f"vm-{verb.value}": self._verb(verb) for verb in _TOLD},
+            **{f"vm-{verb.value}": self._verb(verb) for verb in MachineVerb if verb is not MachineVerb.RESIZE},
         }
         for name, change in changes.items():
             program.method(name, deadline_s=_BEGIN_S)(change)
@@ -83,44 +83,6 @@ class ServedCluster:
     async def app_show(self, name: str, namespace: str = "") -> ReleaseView:
         """A release: objects, pods by guid with their nodes, objectives, quotas, cost."""
         return await self._releases.show(namespace, name, self._prices)
-
-    async def app_install(
-        self,
-        name: str,
-        manifests: str = "",
-        chart: str = "",
-        values: str = "",
-        version: str = "",
-        namespace: str = "",
-        class_name: str = "",
-        timeout_s: float = _TIMEOUT_S,
-        rollback_on_failure: bool = False,
-        adopt: bool = False,
-    ) -> ChangeReport:
-        """Install YAML, or a chart with values as YAML."""
-        given = GivenApplication(manifests, chart, values, version, class_name)
-        return await self._begun(
-            self._releases.install(namespace, name, given, how_of(timeout_s, rollback_on_failure, adopt))
-        )
-
-    async def app_upgrade(
-        self,
-        name: str,
-        manifests: str = "",
-        chart: str = "",
-        values: str = "",
-        version: str = "",
-        namespace: str = "",
-        class_name: str = "",
-        timeout_s: float = _TIMEOUT_S,
-        rollback_on_failure: bool = False,
-        adopt: bool = False,
-    ) -> ChangeReport:
-        """The next revision of a release."""
-        given = GivenApplication(manifests, chart, values, version, class_name)
-        return await self._begun(
-            self._releases.upgrade(namespace, name, given, how_of(timeout_s, rollback_on_failure, adopt))
-        )
 
     async def app_rollback(
         self, name: str, to: int = 0, namespace: str = "", timeout_s: float = _TIMEOUT_S
@@ -165,6 +127,25 @@ class ServedCluster:
         to = MachineSize(vcpus, memory_mib, flavor)
         timeout_s = how_of(timeout_s).timeout_s
         return await self._begun(self._machines.tell(MachineVerb.RESIZE, namespace, name, timeout_s, to))
+
+    def _given(self, change: Callable[[str, str, GivenApplication, How], str], words: str) -> Callable[..., object]:
+        async def tell(
+            name: str,
+            manifests: str = "",
+            chart: str = "",
+            values: str = "",
+            version: str = "",
+            namespace: str = "",
+            class_name: str = "",
+            timeout_s: float = _TIMEOUT_S,
+            rollback_on_failure: bool = False,
+            adopt: bool = False,
+        ) -> ChangeReport:
+            given = GivenApplication(manifests, chart, values, version, class_name)
+            return await self._begun(change(namespace, name, given, how_of(timeout_s, rollback_on_failure, adopt)))
+
+        tell.__doc__ = words
+        return tell
 
     def _verb(self, verb: MachineVerb) -> Callable[..., object]:
         async def tell(name: str, namespace: str = "", timeout_s: float = _TIMEOUT_S) -> ChangeReport:

@@ -197,6 +197,14 @@ class KeeperArguments:
     zone_state_dir: Annotated[
         Path, Parameter(help="With --zones: folder of definitions, states and logs of zones.", group=WORK)
     ] = Path("/run/cotenant/zones")
+    zone_files: Annotated[
+        Path | None,
+        Parameter(
+            help="With --zones: folder of the files that ControlZones may name: images of pods, kernels. Without it "
+            "they name none.",
+            group=WORK,
+        ),
+    ] = None
     max_zones: Annotated[int, Parameter(help="With --zones: most zones at once.", group=WORK)] = 8
     bpf_root: Annotated[
         Path,

@@ -147,7 +147,9 @@ def _zones(request: KeeperArguments, keeper: LocalKeeper, peers: Peers) -> ZoneS
     host = this_host(None if request.cgroup_root is None else str(request.cgroup_root), request.bpf_root)
     roots = tuple(root.strip("/") for root in request.roots)
     # zones' processes have other folders of work
-    zones = ZoneHost(keeper, host, request.zone_state_dir.expanduser().absolute(), roots, ZoneQuota(request.max_zones))
+    folder, quota = request.zone_state_dir.expanduser().absolute(), ZoneQuota(request.max_zones)
+    files = request.zone_files.expanduser().absolute() if request.zone_files is not None else None
+    zones = ZoneHost(keeper, host, folder, roots, quota, files=files)
     return ZoneServer(request.zone_socket.expanduser().absolute(), zones, peers)
 
 

@@ -158,7 +158,7 @@ class ManagerProcess:
         _log.info("listed %d nodes; metrics and health on %s", len(self.manager.nodes()), self.server.url)
 
     async def _work(self) -> None:
-        self.manager.leads_now()
+        self.manager.leads_now(self.kube.now())
         self.profiles.leads_now(self.kube.now())
         self.ratios.leads_now(self.kube.now())
         self.gpus.leads_now(self.kube.now())

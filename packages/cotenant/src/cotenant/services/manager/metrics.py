@@ -94,7 +94,11 @@ def _register_amounts(
 
     gauge, counter = GaugeMetricFamily, CounterMetricFamily
     registry.read(
-        gauge, "cotenant_manager_nodes", "Nodes by state: lent, withdrawn, failed, unknown.", ("state",), nodes
+        gauge,
+        "cotenant_manager_nodes",
+        "Nodes by state: lent, suggested, withdrawn, failed, unknown.",
+        ("state",),
+        nodes,
     )
     registry.read(gauge, "cotenant_manager_lent", "Amounts on all nodes, in milli-CPU and bytes.", ("resource",), lent)
     registry.read(

@@ -29,6 +29,8 @@ from cotenant.drivers.kube.kinds.custom.node_metric import (
     read_node_metric,
 )
 from cotenant.drivers.kube.kinds.custom.node_slo import NODE_SLOS, NodeSloObject
+from cotenant.drivers.kube.kinds.custom.objective_status import OBJECTIVE_STATUSES, read_objective_status
+from cotenant.drivers.kube.kinds.custom.pool_lending import POOL_LENDINGS, read_pool_lending
 from cotenant.drivers.kube.kinds.managed_node import read_managed_node
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
@@ -127,6 +129,23 @@ class ManagerWatches:
         watches.handle(
             AUTONOMIES,
             ObjectHandler(read_autonomy, manager.autonomy_seen, manager.autonomy_gone, _keep),
+            optional=True,
+        )
+        watches.handle(
+            POOL_LENDINGS,
+            ObjectHandler(
+                read_pool_lending, lambda found: manager.pools.pool_seen(found, now()), manager.pools.pool_gone, _keep
+            ),
+            optional=True,
+        )
+        watches.handle(
+            OBJECTIVE_STATUSES,
+            ObjectHandler(
+                read_objective_status,
+                lambda found: manager.pools.objective_seen(found, now()),
+                manager.pools.objective_gone,
+                _keep,
+            ),
             optional=True,
         )
         watches.handle(

@@ -13,12 +13,13 @@ import json
 from collections.abc import Mapping
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
-from cotenant.drivers.kube.client.errors import AlreadyExists, Conflict
+from cotenant.drivers.kube.client.errors import AlreadyExists, Conflict, NotFound
 from cotenant.drivers.kube.kinds.custom.elastic_quota import written_levels
 from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import QUOTA_PROFILES, STORED_QUOTAS
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES
 from cotenant.drivers.kube.kinds.custom.node_slo import NODE_SLOS
+from cotenant.drivers.kube.kinds.custom.pool_lending import API_VERSION, KIND, POOL_LENDINGS, lending_fields
 from cotenant.drivers.kube.kinds.managed_node import SHORT
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.engine.manager.instructions import (
@@ -27,18 +28,24 @@ from cotenant.engine.manager.instructions import (
     NodeObjectKind,
     WriteAmounts,
     WriteGpus,
+    WritePool,
     WriteQuota,
     WriteRatios,
     WriteSpec,
     WriteZones,
 )
 from cotenant.model.cluster.annotations import GPU_TERMS, LENT_TERMS
+from cotenant.model.errors import Permanent
 from cotenant.model.groups.quota import TREE_ID
 from cotenant.model.json_object import JsonMapping
 from cotenant.model.resources import format_amount
 from cotenant.policy.quota.profile import MOST
 from cotenant.services.kube_process.statuses import Writer
 
+_NO_KIND = (
+    "the cluster has no kind PoolLending, so a lendMode forgets what it earned at a restart and nobody can approve: "
+    "cotenant crds | kubectl apply --server-side -f -"
+)
 _ZONE_TRIES = 4  # of a NodeResourceTopology that changes while it is written
 
 
@@ -164,6 +171,22 @@ def _new(api_version: str, write: WriteSpec, body: Mapping[str, object]) -> dict
     return {"apiVersion": api_version, "kind": write.kind.value, "metadata": {"name": write.node}, **body}
 
 
+async def write_pool(client: Client, write: WritePool) -> None:
+    """Store how far a pool's lending is. The object is made first where there is none; its status follows when the
+    watch shows it.
+    """
+    if write.uid:
+        await client.set_status(POOL_LENDINGS, "", write.pool, write.uid, lending_fields(write.status))
+        return
+    body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": write.pool}, "spec": {}}
+    try:
+        await client.create(POOL_LENDINGS, "", body)
+    except AlreadyExists:
+        pass
+    except NotFound as error:
+        raise Permanent(_NO_KIND) from error
+
+
 WRITERS: Mapping[type, Writer] = {
     WriteAmounts: write_amounts,
     WriteGpus: write_gpus,
@@ -172,5 +195,6 @@ WRITERS: Mapping[type, Writer] = {
     DeleteObject: delete_object,
     LabelProfile: label_profile,
     WriteQuota: write_quota,
+    WritePool: write_pool,
     WriteRatios: write_ratios,
 }

@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
     from cotenant.drivers.kube.client.client import Client
 
 ANSWER_S = 3.0  # of the keeper, and of the cluster
+HOOK = "`cotenant nri` (the chart: node.nri.enabled=true)"
 PRESSURE = Path("/proc/pressure/cpu")
 _KOORDLETS = "koord-app=koordlet"
 
@@ -119,9 +120,9 @@ def _runtime_hook(config: AgentConfig) -> str:
         return "" if state.acts else f"mode act for the hook that {state.runtime} has"
     socket = config.runtime_hook.socket
     return (
-        "`cotenant nri`"
+        HOOK
         if socket.exists()
-        else f"a container runtime with NRI, whose socket is {socket}, and `cotenant nri`"
+        else f"{HOOK} beside a runtime with NRI, whose socket {socket} is not seen here (as in a pod)"
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import isnan
 from pathlib import Path
@@ -25,9 +25,11 @@ from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Forbidden, NotFound, Unavailable
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS, ConfigMap
+from cotenant.drivers.kube.kinds.custom.autonomy import AUTONOMIES, read_autonomy
 from cotenant.drivers.kube.kinds.custom.cpu_report import CPU_REPORTS, CpuReport, read_node_zones
 from cotenant.drivers.kube.kinds.custom.device import DEVICES, DeviceObject, read_devices
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, NodeMetricObject, read_node_metric
+from cotenant.drivers.kube.kinds.custom.pool_lending import POOL_LENDINGS, read_pool_lending
 from cotenant.drivers.kube.kinds.managed_node import read_managed_node
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
@@ -37,6 +39,8 @@ from cotenant.engine.manager.gpu_nodes import GpuNode
 from cotenant.engine.manager.manager import Manager
 from cotenant.engine.manager.record import ZoneRecord
 from cotenant.engine.manager.settings import ManagerSettings
+from cotenant.model.autonomy.autonomy import Autonomy
+from cotenant.model.autonomy.pool_lending import PoolLending
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.errors import InvalidInput, Permanent, Transient
@@ -158,7 +162,16 @@ async def node_view(
     with suppress(NotFound, Forbidden):  # no right to read them hides no amounts
         devices = await client.get(DEVICES, "", name)
     data = None if found is None else found.data or {}
-    view = answer(node, pods.items, metric, data, topology, devices, seals)
+    earned: Sequence[PoolLending] = ()
+    allowed: Sequence[Autonomy] = ()
+    if any('"lendMode"' in text for text in (data or {}).values()):
+        with suppress(NotFound):
+            try:
+                earned = [read_pool_lending(one) for one in await client.all_of(POOL_LENDINGS)]
+                allowed = [read_autonomy(one) for one in await client.all_of(AUTONOMIES)]
+            except Forbidden as error:
+                missing.append(f"PoolLendings or Autonomy objects, so approvals do not count: {error}")
+    view = answer(node, pods.items, metric, data, topology, devices, seals, earned, allowed)
     return msgspec.structs.replace(view, ignored=(*(f"not readable: {entry}" for entry in missing), *view.ignored))
 
 
@@ -181,8 +194,12 @@ def answer(
     topology: CpuReport | None = None,
     devices: DeviceObject | None = None,
     seals: Seals = NO_SEALS,
+    earned: Sequence[PoolLending] = (),
+    allowed: Sequence[Autonomy] = (),
 ) -> NodeOfferView:
-    """The answer from the objects. Raises `InvalidInput` for a node that cannot be read."""
+    """The answer from the objects. `earned`, `allowed`: what bears on a `lendMode`. Raises `InvalidInput` for a node
+    that cannot be read.
+    """
     now_s, manager, reader = time.time(), Manager(ManagerSettings(first_look_s=0.0)), PodReader(seals=seals)
     managed = read_managed_node(node)
     ignored = []
@@ -212,6 +229,10 @@ def answer(
             ignored += inventory.wrong
         except InvalidInput as error:
             ignored.append(str(error))
+    for pool in earned:
+        manager.pools.pool_seen(pool, now_s)
+    for found_object in allowed:
+        manager.autonomy_seen(found_object)
     manager.config_seen(data)
     manager.decide(now_s)
     found = manager.explain(managed.name, now_s)

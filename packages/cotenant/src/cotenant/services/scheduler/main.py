@@ -19,7 +19,7 @@ from cotenant.drivers.seals.seals import read_seal
 from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
-from cotenant.services.heap import freeze_heap
+from cotenant.services.heap import freeze_heap, spare_filling
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.kube_process.identity import lease_name
 from cotenant.services.kube_process.replica import open_replica
@@ -51,7 +51,9 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
     written_names, flag = names_of(request)
     names = read_names(written_names, profile, flag) if config is None else profiles_of(config)
     spans_to = span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca)
-    devices = device_settings(request.device_strategy, request.usual_gpu_pods, request.only_enforced_gpu_shares)
+    devices = device_settings(
+        request.device_strategy, request.usual_gpu_pods, request.only_enforced_gpu_shares, request.gpu_neighbours
+    )
     plugins = others_plugins(request.plugins)
     sealer, seals = read_seal(request.seal)
     kinds = workload_kinds(request.workload_kinds)
@@ -109,6 +111,7 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
     async def watch(stop: asyncio.Event) -> None:
         share = request.shadow_cpu_share_pct / 100.0
         shadow = ShadowProcess(access, profile, options, replica.identity, share, listening=replica.listening)
+        spare_filling()
         shadow.kube.on_listed(freeze_heap)
         await shadow.run(stop)
 
@@ -123,6 +126,7 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
             listening=replica.listening,
             sharding=sharding,
         )
+        spare_filling()
         process.kube.on_listed(freeze_heap)
         await process.run(stop)
 

@@ -210,10 +210,15 @@ class SchedulerArguments:
         bool,
         Parameter(
             negative=(),
-            help=(
-                "Give shares of a GPU only on nodes whose label cotenant.io/gpu-isolation-provider says what "
-                "enforces them."
-            ),
+            help="Give shares of a GPU only on nodes labelled cotenant.io/gpu-isolation-provider.",
+            group=WORK,
+        ),
+    ] = False
+    gpu_neighbours: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Keep shares apart that want the same of a GPU, by the pods' annotation cotenant.io/gpu-need.",
             group=WORK,
         ),
     ] = False

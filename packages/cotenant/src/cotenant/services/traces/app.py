@@ -1,6 +1,7 @@
 """The HTTP side of the trace process.
 
     POST /v1/traces                      OTLP/HTTP: protobuf or JSON, gzip allowed
+    POST /v1/metrics                     histograms of model servers (metric_exports.py)
     GET  /api/v1/...                     questions (pages.py)
     GET  /sampling?service=              rates for remote samplers (sampling_page.py)
     GET  /api/v1/requests                the requests of one process (request_pages.py)
@@ -58,6 +59,7 @@ from cotenant.services.reporting.signals import ACTIONS, MOVE_ACTION, SIGNALS, d
 from cotenant.services.reporting.stories import STORIES
 from cotenant.services.traces.channel_pages import CHANNELS, ChannelPages
 from cotenant.services.traces.intake import Intake, QueueRoom
+from cotenant.services.traces.metric_exports import METRICS, MetricExports
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.pages import PREFIX, TracePages, not_get
@@ -80,7 +82,7 @@ EXPORT = "/v1/traces"
 LATENCY = "/api/v1/latency"
 _POSTED = (SIGNALS, ACTIONS, STORIES, LATENCY)
 _OF_AGENTS = (SIGNALS, ACTIONS, STORIES)
-_SENT = (EXPORT, LATENCY, *SAMPLING)  # by services: with a sender's token
+_SENT = (EXPORT, METRICS, LATENCY, *SAMPLING)  # by services: with a sender's token
 PART_SPANS = 8_192  # that are counted at once: some 30 ms where all have names of their own
 MAX_DATAGRAMS = 1_000  # that wait for their turn
 _GZIP_WEIGHT, _JSON_WEIGHT, _THRIFT_WEIGHT = 64, 32, 8  # how much more a byte of these costs than one of protobuf
@@ -109,6 +111,7 @@ class TracesApp:
         self.channels = ChannelPages(engine.channels, clock)
         self.profiles = ProfilePages(clock)
         self.intake = Intake()
+        self.metric_exports = MetricExports(engine.objectives, self.intake, clock)
         self.datagrams = QueueRoom(MAX_DATAGRAMS, "datagrams")
         self._pages = TracePages(engine, clock, self.board, self.stories)
         self._health = HealthPages(metrics.page)
@@ -175,6 +178,15 @@ class TracesApp:
             except Disconnected:
                 return
             self._metrics.answered("http", str(answer.status))
+        elif answer is None and path == METRICS:
+            try:
+                client = scope.get("client")
+                holder = _holder(proven, client[0] if client else "")
+                answer = await self.metric_exports.http(scope, receive, holder, proven)
+            except BodyRefused as refused:
+                answer = refused.answer
+            except Disconnected:
+                return
         elif answer is None and path in _POSTED and not (path == STORIES and method == "GET"):
             try:
                 answer = await self._posted(path, scope, receive, send, sender, proven)
@@ -204,7 +216,10 @@ class TracesApp:
             else:
                 is_requests = path == REQUESTS
                 answer = requests_answer(self._engine, query) if is_requests else self._pages.answer(path, query)
-        await send_answer(send, answer or HttpAnswer(404, b"not found; spans go to POST /v1/traces\n", TEXT))
+        await send_answer(
+            send,
+            answer or HttpAnswer(404, b"not found; spans go to POST /v1/traces\n", TEXT),
+        )
 
     async def _posted(
         self, path: str, scope: Scope, receive: Receive, send: Send, sender: str | None, proven: str

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cotenant.drivers.http.address import bind
@@ -32,6 +33,7 @@ from cotenant.services.kernels import bring_kernels
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import TaskSet, raise_descriptors, run_until_signal
 from cotenant.services.traces.app import LIMITS, TracesApp
+from cotenant.services.traces.metric_exports import METHOD as METRICS_METHOD
 from cotenant.services.traces.metrics import MoveMetrics, StreamMetrics, TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.saved_counts import CountsFile
@@ -91,6 +93,9 @@ async def serve(
         app.senders.is_open = checked.token is None and checked.send_token is None
         stack.callback(app.intake.close)
         metrics.registry.register(StreamMetrics(app.streams))
+        metrics.registry.register(app.metric_exports)
+        if checked.model_servers is not None:
+            app.metric_exports.read_elsewhere = checked.model_servers.services
         senders_prove = settings.sender_tokens is not None or settings.review_senders
         saved = None if settings.state is None else CountsFile(settings.state, senders_prove=senders_prove)
         for objective in checked.objectives:
@@ -124,7 +129,7 @@ async def serve(
                 tls=checked.tls,
                 door=app.exporting,
                 answered=lambda code: metrics.answered("grpc", code),
-                further={SAMPLING_METHOD: app.sampling},
+                further={SAMPLING_METHOD: app.sampling, METRICS_METHOD: partial(app.metric_exports.grpc, app.senders)},
             )
         warm(clock())
         server = HttpServer(app, bound, limits=limits, tls=checked.tls, traffic=traffic)

@@ -96,9 +96,9 @@ async def connected(where: MachineLocation) -> AsyncIterator[Platform]:
 
 def _check_size(machine: Machine, to: MachineSize) -> None:
     if not (to.vcpus or to.memory_mib or to.flavor):
-        raise InvalidInput("--flavor", "", "a new size", "or --vcpus, --memory")
+        raise InvalidInput("size", "none", "a flavor, or vCPUs, memory or both")
     if to.flavor and (to.vcpus or to.memory_mib):
-        raise InvalidInput("--flavor", to.flavor, "a name or numbers, not both")
+        raise InvalidInput("flavor", to.flavor, "a name or numbers, not both")
     same = (
         to.flavor == machine.size.flavor
         if to.flavor

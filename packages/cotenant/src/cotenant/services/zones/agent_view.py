@@ -55,6 +55,11 @@ class ZoneAgentView:
             page = await self._ask()
         return {} if page is None else burns_of(page, self._groups)
 
+    async def pod_burns(self) -> dict[str, float]:
+        """As `burns`, of the pods of a zone in a virtual machine."""
+        page = await self._ask()
+        return {} if page is None else pod_burns_of(page, self._definition.zone)
+
     async def _ask(self) -> Mapping[str, object] | None:
         try:
             state = await asyncio.to_thread(self._client.get, "/v1/state")
@@ -98,6 +103,16 @@ def burns_of(state: JsonMapping, groups: Iterable[str]) -> dict[str, float]:
         for group in groups:
             if pod["group"] == group or pod["group"].startswith(f"{group}/"):
                 found[group] = max(found.get(group, 0.0), *rates)
+    return found
+
+
+def pod_burns_of(state: JsonMapping, zone: str) -> dict[str, float]:
+    """The burn rates of a zone's own pods in a page of `/v1/state`, by pod."""
+    found: dict[str, float] = {}
+    for pod in state.get("zone_pods", ()):
+        rates = [burn for signal in pod.get("signals", ()) if (burn := _burn(signal)) is not None]
+        if pod["zone"] == zone and rates:
+            found[str(pod["pod"])] = max(rates)
     return found
 
 

@@ -39,11 +39,11 @@ class ZoneClient:
 
     path: Path
 
-    def create(self, text: str, name: str, agent: str | None = None) -> JsonObject:
-        """Create a zone from the text of its file; its state. Raises `Transient` where no process answers,
-        `RefusedInput` or `Permanent` with its refusal.
+    def create(self, text: str, name: str, agent: str | None = None, wait: bool = True) -> JsonObject:
+        """Create a zone from the text of its file; its state, without `wait` none yet: it starts, or is among
+        `failures` later. Raises `Transient` where no process answers, `RefusedInput` or `Permanent` with its refusal.
         """
-        found: JsonObject = self._ask(do="create", text=text, name=name, agent=agent)
+        found: JsonObject = self._ask(do="create", text=text, name=name, agent=agent, wait=wait)
         return found
 
     def switch(self, zone: str, setting: str) -> JsonObject:
@@ -64,6 +64,12 @@ class ZoneClient:
         """The zones that run, each with the name that it was created from. Raises as `create`."""
         found: dict[str, str] = self._ask(do="sources")
         return found
+
+    def failures(self) -> dict[str, tuple[str, str]]:
+        """Zones that do not run because they failed, each with the name that it was created from and why. Raises as
+        `create`.
+        """
+        return {zone: (found[0], found[1]) for zone, found in self._ask(do="failures").items()}
 
     def _ask(self, answer_s: float = _ANSWER_S, /, **request: object) -> JsonValue:
         try:

@@ -2,8 +2,9 @@
 
 A ControlZone is for many nodes, its pods are where the scheduler put them, and the process that runs zones is
 privileged and knows no API server. Once a period the agent lists the ControlZones and has the keeper create those for
-this node, and destroy those that are gone or changed; the keeper asks the agent for pods and burn rates. The status has
-one entry a node, patched where it changed.
+this node, and destroy those that are gone or changed; the keeper asks the agent for pods and burn rates. What cannot
+start, or ended by itself, is tried again after pauses (cluster_starts.py); a virtual machine boots beside all else. The
+status has one entry a node (cluster_status.py), patched where it changed.
 Limits: a change is up to a period late; zones that were created by hand are left alone, and a ControlZone of the same
 name is refused; the role that patches statuses is not limited to the node's own entry.
 """
@@ -13,8 +14,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import NotFound
@@ -22,27 +24,40 @@ from cotenant.drivers.kube.kinds.custom.control_zone import API_VERSION, CONTROL
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.services.zones.client import ZoneClient
+from cotenant.services.zones.cluster_starts import ZoneStarts
+from cotenant.services.zones.cluster_status import node_entry
+from cotenant.services.zones.definition import ZoneDefinition
+from cotenant.services.zones.node_files import OF_CLUSTER
 from cotenant.services.zones.state_file import read_states
 from cotenant.services.zones.zone_files import definition_of_spec
 
 PERIOD_S = 10.0
-_PREFIX = f"{KIND}/"
-_MAX_TEXT = 500
 _log = logging.getLogger(__name__)
 
 
 class LiveZones:
     """`zones`: the keeper's socket; `folder`: where it writes the zones' states; `listen`: where this agent answers
-    the keeper, None: nowhere.
+    the keeper, None: nowhere; `clock`: monotonic seconds; `wall`: Unix seconds.
     """
 
-    def __init__(self, client: Client, node: str, zones: ZoneClient, folder: Path, listen: str | None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        zones: ZoneClient,
+        folder: Path,
+        listen: str | None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self._client = client
         self._node = node
         self._zones = zones
         self._folder = folder
         self._listen = listen
+        self._clock, self._wall = clock, wall
         self._said = ""
+        self._starts = ZoneStarts()
 
     async def run(self, period_s: float = PERIOD_S) -> None:
         """Follow each period, until cancelled."""
@@ -57,6 +72,7 @@ class LiveZones:
         try:
             found = await self._client.all_of(CONTROL_ZONES)
             sources = await asyncio.to_thread(self._zones.sources)
+            failures = await asyncio.to_thread(self._zones.failures)
         except (CotenantError, OSError) as error:
             text = "the cluster has no kind ControlZone" if isinstance(error, NotFound) else str(error)
             if text != self._said:
@@ -66,78 +82,95 @@ class LiveZones:
         self._said = ""
         messages: dict[str, str] = {}
         wanted = {
-            name: entry for entry in found if (name := entry.metadata.name) and self._is_mine(entry, name, messages)
+            name: (entry, definition)
+            for entry in found
+            if (name := entry.metadata.name) and (definition := self._mine(entry, name, messages))
         }
+        self._starts.keep(wanted)
         for zone, source in sources.items():
-            if source.startswith(_PREFIX) and (zone not in wanted or source != _source(wanted[zone])):
-                await self._attempt(zone, messages, self._destroy, zone)
-        kept = {zone for zone, source in sources.items() if zone in wanted and source == _source(wanted[zone])}
-        for name, entry in wanted.items():
-            if name not in kept and name not in messages:
-                await self._attempt(name, messages, self._create, entry)
+            if source.startswith(OF_CLUSTER) and (zone not in wanted or source != _source(wanted[zone][0])):
+                await self._destroy(zone, messages)
+        states = {state["zone"]: state for state in await asyncio.to_thread(read_states, self._folder)}
+        for name, (entry, definition) in wanted.items():
+            source, now_s = _source(entry), self._clock()
+            if name in messages:
+                continue
+            if sources.get(name) == source:
+                self._starts.seen(name, source, bool(states.get(name, {}).get("running")), now_s)
+                continue
+            failed, why = failures.get(name, ("", ""))
+            if self._starts.absent(name, source, why if failed == source else "", now_s):
+                await self._create(entry, name, source, wait=definition.vm is None)
         states = {state["zone"]: state for state in await asyncio.to_thread(read_states, self._folder)}
         for entry in found:
             name = entry.metadata.name or ""
-            mine = name in wanted or name in messages
-            await self._report(entry, _status(entry, states.get(name), messages.get(name, "")) if mine else None)
+            definition = wanted[name][1] if name in wanted else None
+            mine = definition is not None or name in messages
+            message = messages.get(name) or self._starts.message(name)
+            in_machine = definition is not None and definition.vm is not None
+            await self._report(entry, (states.get(name), message, in_machine) if mine else None)
 
-    def _is_mine(self, obj: ControlZoneObject, name: str, messages: dict[str, str]) -> bool:
-        """Whether the zone is for this node; a spec that cannot be used is a message."""
+    async def _create(self, entry: ControlZoneObject, name: str, source: str, wait: bool) -> None:
+        """Have the keeper start it. `wait`: for its first setting; a machine boots for a while, beside all else."""
+        document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": entry.spec}
         try:
-            definition = definition_of_spec(name, obj.spec, f"{_PREFIX}{name}")
+            await asyncio.to_thread(self._zones.create, json.dumps(document), source, self._listen, wait)
+        except CotenantError as error:
+            _log.warning("zone %s: %s", name, error)
+            self._starts.refused(name, source, str(error), self._clock())
+            return
+        self._starts.asked(name, source)
+        if wait:
+            self._starts.seen(name, source, True, self._clock())
+
+    def _mine(self, obj: ControlZoneObject, name: str, messages: dict[str, str]) -> ZoneDefinition | None:
+        """The zone where it is for this node; a spec that cannot be used is a message."""
+        try:
+            definition = definition_of_spec(name, obj.spec, f"{OF_CLUSTER}{name}")
         except InvalidInput as error:
             messages[name] = str(error)
-            return False
-        return not definition.nodes or self._node in definition.nodes
+            return None
+        return definition if not definition.nodes or self._node in definition.nodes else None
 
-    def _create(self, obj: ControlZoneObject) -> None:
-        document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": obj.metadata.name}, "spec": obj.spec}
-        self._zones.create(json.dumps(document), _source(obj), self._listen)
-
-    def _destroy(self, zone: str) -> None:
-        self._zones.destroy(zone)
-
-    async def _attempt(self, zone: str, messages: dict[str, str], work: Any, argument: object) -> None:
+    async def _destroy(self, zone: str, messages: dict[str, str]) -> None:
         try:
-            await asyncio.to_thread(work, argument)
+            await asyncio.to_thread(self._zones.destroy, zone)
         except CotenantError as error:
             messages[zone] = str(error)
             _log.warning("zone %s: %s", zone, error)
 
-    async def _report(self, obj: ControlZoneObject, entry: JsonMapping | None) -> None:
-        status = obj.status if isinstance(obj.status, dict) else {}
+    async def _report(self, obj: ControlZoneObject, found: tuple[JsonMapping | None, str, bool] | None) -> None:
+        """Write this node's entry where it changed. `found`: the zone's state, why it does not run, whether it has a
+        machine; None: the zone is not this node's.
+        """
+        name, status = obj.metadata.name or "", obj.status if isinstance(obj.status, dict) else {}
         nodes = status.get("nodes")
         before = nodes.get(self._node) if isinstance(nodes, dict) else None
+        entry: JsonObject | None = None
+        if found is not None:
+            state, message, in_machine = found
+            entry = node_entry(
+                obj.metadata.generation or 0,
+                state,
+                message,
+                in_machine=in_machine,
+                is_starting=self._starts.is_starting(name),
+                restarts=self._starts.restarts(name),
+                before=before,
+                wall_s=self._wall(),
+            )
         if before == entry:
             return
         # a merge patch adds fields to an object: those that are no longer there are removed by null
         patch = entry if entry is None else {**dict.fromkeys(before or {}, None), **entry}
         try:
             await self._client.patch_status(
-                CONTROL_ZONES,
-                "",
-                obj.metadata.name or "",
-                {"status": {"nodes": {self._node: patch}}},
-                content_type=MERGE_PATCH,
+                CONTROL_ZONES, "", name, {"status": {"nodes": {self._node: patch}}}, content_type=MERGE_PATCH
             )
         except CotenantError as error:
-            _log.warning("status of ControlZone %s: %s", obj.metadata.name, error)
+            _log.warning("status of ControlZone %s: %s", name, error)
 
 
 def _source(obj: ControlZoneObject) -> str:
     """Where a zone comes from, in the keeper's list: another generation is another zone."""
-    return f"{_PREFIX}{obj.metadata.name}@{obj.metadata.generation or 0}:{obj.metadata.uid or ''}"
-
-
-def _status(obj: ControlZoneObject, state: JsonMapping | None, message: str) -> dict[str, object]:
-    """This node's entry. Only what changes with the zone's state: readings are in the node's own state file."""
-    entry: JsonObject = {"observedGeneration": obj.metadata.generation or 0}
-    if message:
-        return {**entry, "state": "refused", "message": message[:_MAX_TEXT]}
-    if state is None or not state["running"]:
-        return {**entry, "state": "unknown"}
-    entry |= {"state": state["state"], "setting": state["setting"], "groups": len(state["rows"])}
-    if state["history"]:
-        last = state["history"][-1]
-        entry["lastChange"] = f"{last['what']}: {last['reason']}"[:_MAX_TEXT]
-    return entry
+    return f"{OF_CLUSTER}{obj.metadata.name}@{obj.metadata.generation or 0}:{obj.metadata.uid or ''}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -27,17 +28,19 @@ from cotenant.model.zones.state import ZoneChange
 from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.executing import group_for
 from cotenant.services.zones.log_file import ZoneLog
+from cotenant.services.zones.node_files import place_of
 from cotenant.services.zones.opening import ZoneSupport, check_host, opened
 from cotenant.services.zones.pods import NAME
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.state_file import read_state, read_states, remove_state, state_of, write_state
 from cotenant.services.zones.vm_definition import VmDefinition
-from cotenant.services.zones.vm_opening import check_vm, opened_vm
+from cotenant.services.zones.vm_opening import GROUPS_SUFFIX, MACHINES, check_vm, opened_vm, remove_groups
 from cotenant.services.zones.zone_files import definition_of
 
 _log = logging.getLogger(__name__)
 STARTED_WITHIN_S = 60.0
 VM_STARTED_WITHIN_S = 200.0
+MAX_FAILURES = 64
 LOCAL_AGENT = "127.0.0.1:10262"
 
 
@@ -76,10 +79,11 @@ class VmOpener(Protocol):
         host: ZoneSupport,
         folder: Path,
         source: str,
+        agent: str | None,
         changed: Callable[[ZoneChange], None],
         log: Callable[[str], None],
     ) -> AbstractAsyncContextManager[ZoneRunner]:
-        """The runner, not started, of a machine that runs."""
+        """The runner, not started, of a machine that runs. `source`: the file beside which the zone's files are."""
         ...
 
 
@@ -96,7 +100,7 @@ class _Running:
 
 class ZoneHost:
     """All zones of this process. `roots`: groups that zones may have, with those below them; `folder`: states, logs
-    and definitions.
+    and definitions; `files`: where files that ControlZones name are, None: nowhere.
     """
 
     def __init__(
@@ -109,7 +113,9 @@ class ZoneHost:
         opener: Opener = opened,
         vm_opener: VmOpener = opened_vm,
         vm_check: Callable[[ZoneDefinition, str], object] = check_vm,
+        files: Path | None = None,
     ) -> None:
+        self._files = files
         self._vm_check = vm_check
         self._vm_opener = vm_opener
         self._keeper = keeper
@@ -119,11 +125,26 @@ class ZoneHost:
         self._quota = quota or ZoneQuota()
         self._opener = opener
         self._zones: dict[str, _Running] = {}
+        self._failures: dict[str, tuple[str, str]] = {}
+        self._settling: set[asyncio.Task[None]] = set()
 
     @property
     def sources(self) -> dict[str, str]:
         """The zones that run, each with the name that it was created from."""
         return {zone: self._zones[zone].source for zone in sorted(self._zones)}
+
+    @property
+    def failures(self) -> dict[str, tuple[str, str]]:
+        """Zones that failed and do not run, each with the name that it was created from and why."""
+        return dict(self._failures)
+
+    def sweep(self) -> None:
+        """Remove what machines of a process that was killed left: their folders, and groups that were made for them.
+        The machines themselves ended with it.
+        """
+        for record in self._folder.glob(f"*{GROUPS_SUFFIX}"):
+            remove_groups(record)
+        shutil.rmtree(self._folder / MACHINES, ignore_errors=True)
 
     async def restore(self) -> None:
         """Create again what ran before this process. A zone that is refused now is logged and left out."""
@@ -137,18 +158,18 @@ class ZoneHost:
             except (CotenantError, OSError, ValueError, LookupError, TypeError) as error:
                 _log.error("zone of %s is not created again: %s", path, error)
 
-    async def create(self, text: str, name: str, agent: str | None = None) -> dict[str, object]:
-        """Create a zone from the text of its file; its state after the first attach. `agent`: this host's. Raises
-        `InvalidInput`, `Permanent` or `Unsupported`.
+    async def create(self, text: str, name: str, agent: str | None = None, wait: bool = True) -> dict[str, object]:
+        """Create a zone from the text of its file; its state after the first attach, without `wait` only its name.
+        `agent`: this host's. Raises `InvalidInput`, `Permanent` or `Unsupported`.
         """
         zone = definition_of(text.encode(), name).zone
         if zone not in self._zones and any(
             state["zone"] == zone and state["running"] for state in read_states(self._folder)
         ):
             raise InvalidInput("zone", zone, "a zone that does not run yet", "another keeper runs it")
-        return await self._create(text, name, agent)
+        return await self._create(text, name, agent, wait)
 
-    async def _create(self, text: str, name: str, agent: str | None) -> dict[str, object]:
+    async def _create(self, text: str, name: str, agent: str | None, wait: bool = True) -> dict[str, object]:
         definition = definition_of(text.encode(), name)
         if definition.applications and agent is None:
             agent = LOCAL_AGENT
@@ -156,21 +177,42 @@ class ZoneHost:
         if definition.vm is None:
             check_host(definition, self._host, agent)
         else:
-            self._vm_check(definition, name)
+            self._vm_check(definition, place_of(definition, name, self._files))
         running = self._zones[definition.zone] = _Running(definition, name)
         log = ZoneLog(self._folder, definition.zone)
         log(f"created from {name}")
+        self._failures.pop(definition.zone, None)
+        store = self._store(definition.zone)
+        is_new = not store.exists()
+        store.write_text(f"# {json.dumps({'source': name, 'agent': agent})}\n{text}")
         running.task = asyncio.create_task(self._run(running, agent, log), name=f"zone {definition.zone}")
-        try:
-            async with asyncio.timeout(STARTED_WITHIN_S if definition.vm is None else VM_STARTED_WITHIN_S):
-                await running.started.wait()
-        except TimeoutError:
-            await self.destroy(definition.zone)
-            raise Permanent(f"zone {definition.zone} did not start in time; cotenant zone logs has more") from None
+        settled = asyncio.create_task(self._settle(running, store if is_new else None))
+        self._settling.add(settled)
+        settled.add_done_callback(self._settling.discard)
+        if not wait:
+            return {"zone": definition.zone}
+        await asyncio.shield(settled)
         if running.failure:
             raise Permanent(f"zone {definition.zone}: {running.failure}")
-        self._store(definition.zone).write_text(f"# {json.dumps({'source': name, 'agent': agent})}\n{text}")
         return self._state(running)
+
+    async def _settle(self, running: _Running, store: Path | None) -> None:
+        """Wait until the zone's first setting was tried, or it failed. `store`: removed then."""
+        within_s = STARTED_WITHIN_S if running.definition.vm is None else VM_STARTED_WITHIN_S
+        try:
+            async with asyncio.timeout(within_s):
+                await running.started.wait()
+        except TimeoutError:
+            await self._end(running)
+            running.failure = "it did not start in time; cotenant zone logs has more"
+            self._failed(running)
+        if running.failure and store is not None:
+            store.unlink(missing_ok=True)
+
+    def _failed(self, running: _Running) -> None:
+        while len(self._failures) >= MAX_FAILURES:
+            del self._failures[next(iter(self._failures))]
+        self._failures[running.definition.zone] = (running.source, running.failure)
 
     async def switch(self, zone: str, setting: str) -> dict[str, object]:
         """Change the setting of a zone (`latency`, `root/latency`, `weights`); the state with the change on trial.
@@ -206,6 +248,7 @@ class ZoneHost:
         done. Raises `InvalidInput`.
         """
         self._store(zone).unlink(missing_ok=True)
+        self._failures.pop(zone, None)
         running = self._zones.get(zone)
         if running is not None:
             await self._end(running)
@@ -223,8 +266,14 @@ class ZoneHost:
 
     async def _end(self, running: _Running) -> None:
         running.stop.set()
+        if running.runner is None and running.task is not None:  # a machine that still boots
+            running.task.cancel()
         if running.task is not None:
             await asyncio.gather(running.task, return_exceptions=True)
+        if running.runner is None:
+            running.failure = running.failure or "it was destroyed while it started"
+            self._zones.pop(running.definition.zone, None)  # a task that never ran did not
+            running.started.set()
 
     async def _run(self, running: _Running, agent: str | None, log: ZoneLog) -> None:
         zone = running.definition.zone
@@ -238,6 +287,8 @@ class ZoneHost:
                 running.runner = runner
                 await runner.run(running.stop, running.definition.period_ms / 1000, None, write)
             log("destroyed")
+        except asyncio.CancelledError:
+            log("destroyed while it started")
         except (CotenantError, OSError) as error:
             running.failure = str(error)
             log(f"failed: {error}")
@@ -248,6 +299,8 @@ class ZoneHost:
             _log.exception("zone %s", zone)
         finally:
             self._zones.pop(zone, None)
+            if running.failure and not running.stop.is_set():
+                self._failed(running)
             running.started.set()
 
     def _open(self, running: _Running, agent: str | None, log: ZoneLog) -> AbstractAsyncContextManager[ZoneRunner]:
@@ -257,7 +310,8 @@ class ZoneHost:
             """Changes are in the log already."""
 
         if definition.vm is not None:
-            return self._vm_opener(definition, self._host, self._folder, running.source, changed, log)
+            place = place_of(definition, running.source, self._files)
+            return self._vm_opener(definition, self._host, self._folder, place, agent, changed, log)
         return self._opener(definition, self._host, self._keeper, agent, changed, log, log)
 
     def _check(self, definition: ZoneDefinition, agent: str | None) -> None:

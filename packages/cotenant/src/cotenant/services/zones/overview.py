@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.control_zone import ControlZoneObject
+from cotenant.model.counted import counted
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonMapping
 from cotenant.model.zones.state import ZoneState
@@ -39,8 +40,37 @@ class ZoneRule:
 
 
 @dataclass(frozen=True, slots=True)
+class PodOnNode:
+    """A pod of a zone's machine. `ports`: as `CONTAINER` or `ADDRESS:HOST -> CONTAINER`; `exit`: of its program's last
+    end, `message`: the last line that it wrote then.
+    """
+
+    name: str
+    kind: str
+    ready: bool
+    running: bool
+    restarts: int
+    ports: tuple[str, ...]
+    exit: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneCondition:
+    """One of the node's entry."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
 class ZoneOnNode:
-    """What one agent reports. `outdated`: of an earlier generation of the object."""
+    """What one agent reports. `outdated`: of an earlier generation of the object; `machine`: its virtual machine in
+    words, "" where it has none.
+    """
 
     node: str
     state: str
@@ -49,6 +79,10 @@ class ZoneOnNode:
     last_change: str
     message: str
     outdated: bool
+    restarts: int
+    machine: str
+    pods: tuple[PodOnNode, ...]
+    conditions: tuple[ZoneCondition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +119,11 @@ class Zones:
         """The answer to `/api/zones`. Raises `NotFound`."""
         if names:
             raise NotFound("there is no such page")
-        return [_view(self._by_name[name]) for name in sorted(self._by_name)]
+        return [zone_view(self._by_name[name]) for name in sorted(self._by_name)]
 
 
-def _view(zone: ControlZoneObject) -> ZoneView:
+def zone_view(zone: ControlZoneObject) -> ZoneView:
+    """The zone as a page and a command show it."""
     name = zone.metadata.name or ""
     definition, wrong = None, ""
     try:
@@ -120,7 +155,8 @@ def _applications(definition: ZoneDefinition) -> tuple[str, ...]:
 
 
 def _rules(definition: ZoneDefinition) -> tuple[ZoneRule, ...]:
-    return (*map(_rule, definition.groups), *map(_rule, definition.rules))
+    pods = (pod.group() for pod in definition.pods)
+    return (*map(_rule, definition.groups), *map(_rule, pods), *map(_rule, definition.rules))
 
 
 def _rule(rule: ZoneGroup | ClassRule) -> ZoneRule:
@@ -147,20 +183,70 @@ def _nodes(zone: ControlZoneObject) -> tuple[ZoneOnNode, ...]:
 
 
 def _on_node(node: str, entry: JsonMapping, generation: int) -> ZoneOnNode:
-    def text(field: str) -> str:
-        value = entry.get(field)
-        return value if isinstance(value, str) else ""
-
-    def whole(field: str) -> int:
-        value = entry.get(field)
-        return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
     return ZoneOnNode(
         node=node,
-        state=text("state") or "unknown",
-        setting=text("setting"),
-        groups=whole("groups"),
-        last_change=text("lastChange"),
-        message=text("message"),
-        outdated=whole("observedGeneration") < generation,
+        state=_text(entry, "state") or "unknown",
+        setting=_text(entry, "setting"),
+        groups=_whole(entry, "groups"),
+        last_change=_text(entry, "lastChange"),
+        message=_text(entry, "message"),
+        outdated=_whole(entry, "observedGeneration") < generation,
+        restarts=_whole(entry, "restarts"),
+        machine=_machine(entry.get("machine")),
+        pods=tuple(map(_pod, _entries(entry, "pods"))),
+        conditions=tuple(map(_condition, _entries(entry, "conditions"))),
     )
+
+
+def _machine(machine: object) -> str:
+    if not isinstance(machine, dict):
+        return ""
+    kernel = ", ".join(
+        filter(None, (_text(machine, "kernel"), _text(machine, "preempt"), f"{_whole(machine, 'hz')} Hz"))
+    )
+    size = f"{counted(_whole(machine, 'cpus'), 'CPU')}, {_whole(machine, 'memoryMib')} MiB"
+    return f"Linux {kernel}; {size}, {_text(machine, 'accelerator')}"
+
+
+def _pod(entry: JsonMapping) -> PodOnNode:
+    status = entry.get("exit")
+    return PodOnNode(
+        name=_text(entry, "name"),
+        kind=_text(entry, "kind"),
+        ready=entry.get("ready") is True,
+        running=entry.get("running") is True,
+        restarts=_whole(entry, "restarts"),
+        ports=tuple(map(_port, _entries(entry, "ports"))),
+        exit=status if isinstance(status, int) else None,
+        message=_text(entry, "message"),
+    )
+
+
+def _port(entry: JsonMapping) -> str:
+    inner, outer = _whole(entry, "container"), _whole(entry, "host")
+    return f"{_text(entry, 'address')}:{outer} -> {inner}" if outer else str(inner)
+
+
+def _condition(entry: JsonMapping) -> ZoneCondition:
+    return ZoneCondition(
+        _text(entry, "type"),
+        _text(entry, "status"),
+        _text(entry, "reason"),
+        _text(entry, "message"),
+        _text(entry, "lastTransitionTime"),
+    )
+
+
+def _entries(entry: JsonMapping, field: str) -> list[JsonMapping]:
+    found = entry.get(field)
+    return [element for element in found if isinstance(element, dict)] if isinstance(found, list) else []
+
+
+def _text(entry: JsonMapping, field: str) -> str:
+    value = entry.get(field)
+    return value if isinstance(value, str) else ""
+
+
+def _whole(entry: JsonMapping, field: str) -> int:
+    value = entry.get(field)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

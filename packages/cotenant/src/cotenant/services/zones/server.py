@@ -20,6 +20,7 @@ from cotenant.services.running import cancelled
 from cotenant.services.sockets.peers import Peers, RefusalLog, credentials
 from cotenant.services.sockets.unix_socket import listening_socket
 from cotenant.services.zones.host import ZoneHost
+from cotenant.services.zones.node_files import OF_CLUSTER
 from cotenant.services.zones.zone_files import MAX_BYTES, definition_of
 
 _log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class ZoneServer:
         """Listen, and begin to create again what ran before. Raises `Permanent` or `InvalidInput` where the path
         cannot be used.
         """
+        self._zones.sweep()
         listening = listening_socket(self.path, self._peers.socket_group)
         self._server = await asyncio.start_unix_server(self._accepted, sock=listening, limit=MAX_LINE)
         self._restoring = asyncio.create_task(self._zones.restore(), name="zones of before")
@@ -95,9 +97,12 @@ class ZoneServer:
         match request.get("do"):
             case "create":
                 agent, text, name = request.get("agent"), _text(request, "text"), _text(request, "name")
-                if user not in (0, os.geteuid()) and definition_of(text.encode(), name).reads_host_files:
+                by_root = user in (0, os.geteuid())
+                # files of a ControlZone are below the keeper's own folder, whoever asks
+                if not (by_root or name.startswith(OF_CLUSTER)) and definition_of(text.encode(), name).reads_host_files:
                     raise Permanent("zones with pods, host_paths or a kernel's file are for root: they read its files")
-                return await self._zones.create(text, name, None if agent is None else _text(request, "agent"))
+                wait = request.get("wait", True) is not False
+                return await self._zones.create(text, name, None if agent is None else _text(request, "agent"), wait)
             case "switch":
                 return await self._zones.switch(_text(request, "zone"), _text(request, "setting"))
             case "destroy":
@@ -111,8 +116,10 @@ class ZoneServer:
                 return await self._zones.execute(_text(request, "zone"), _text(request, "group"), command)
             case "sources":
                 return self._zones.sources
+            case "failures":
+                return self._zones.failures
             case other:
-                raise InvalidInput("do", other, "create, switch, exec, destroy or sources")
+                raise InvalidInput("do", other, "create, switch, exec, destroy, sources or failures")
 
 
 def _request(line: bytes) -> JsonObject:

@@ -8,8 +8,9 @@ Limits: a change of rows is up to a period late; weights in a guest count no lat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from cotenant.model.errors import Permanent
@@ -20,25 +21,26 @@ from cotenant.services.zones.vm_link import ANSWER_S, GuestLink
 
 ATTACH_S = 110.0  # the first one loads the schedulers, which an emulated CPU beside pods takes a while for
 _LINES, _LONGEST_LINE = 20, 500  # of what a pod's program wrote
+NOT_STARTED: JsonObject = {"running": False, "ready": False, "restarts": 0, "exit": None, "log": []}
 
 
 class GuestState:
-    """What the guest said last, shared by its back ends. `used_us`: CPU time by group; `pods`: of each its state, of
-    those that are in `names`, since a guest may say anything; `log`: called with what changed of a pod; `counted`:
-    with the counters of the guest's kernel.
+    """What the guest said last, shared by its back ends. `used_us`: CPU time by group; `pods`: of each its state
+    beside what is known `about` it, and of no other, since a guest may say anything; `log`: called with what changed
+    of a pod; `counted`: with the counters of the guest's kernel.
     """
 
     def __init__(
         self,
         link: GuestLink,
-        names: Collection[str] = (),
+        about: Mapping[str, JsonObject] = MappingProxyType({}),
         log: Callable[[str], None] = lambda text: None,
         counted: Callable[[Mapping[str, object]], None] = lambda counters: None,
     ) -> None:
         self.link = link
         self._counted = counted
-        self._names = frozenset(names)
-        self.pods: dict[str, JsonObject] = {}
+        self._about = about
+        self.pods: dict[str, JsonObject] = {name: {**about[name], **NOT_STARTED} for name in about}
         self._log = log
         self.rows: dict[str, ZoneRow] = {}
         self.used_us: dict[str, int] = {}
@@ -66,22 +68,21 @@ class GuestState:
             self.exit = None if answer["exit"] is None else SchedulerExit(*answer["exit"])
             self._counted(dict(answer.get("counters", {})))
             pods = answer.get("pods", {})
-            self._pods_seen({name: pod_shown(pod) for name, pod in pods.items() if name in self._names})
+            self._pods_seen({name: pod_shown(pod) for name, pod in pods.items() if name in self._about})
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise Permanent(f"the guest's answer is not a reading: {error!r}") from None
 
     def _pods_seen(self, pods: dict[str, JsonObject]) -> None:
         for name, pod in pods.items():
-            before = self.pods.get(name, {})
-            if pod["running"] and not before.get("running"):
+            before = self.pods[name]
+            if pod["running"] and not before["running"]:
                 self._log(f"pod {name} runs")
-            if bool(before.get("ready")) is not pod["ready"]:
+            if before["ready"] is not pod["ready"]:
                 self._log(f"pod {name} is {'ready' if pod['ready'] else 'not ready'}")
-            if not pod["running"] and before.get("running", True) and pod["exit"] is not None:
+            if not pod["running"] and (before["running"] or before["exit"] is None) and pod["exit"] is not None:
                 last = f": {pod['log'][-1]}" if pod["log"] else ""
                 self._log(f"pod {name} ended with status {pod['exit']}{last}")
-        self.pods.clear()
-        self.pods.update(pods)
+            self.pods[name] = {**self._about[name], **pod}
 
 
 def pod_shown(pod: Any) -> JsonObject:

@@ -15,6 +15,7 @@ MAX_CPUS = 16
 MAX_HOST_PATHS = 64
 PACKAGE = "linux-image-cloud-amd64"
 _PACKAGE = re.compile(r"linux-image-[a-z0-9]+(-[a-z0-9]+)*")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PARAMETER = re.compile(r"[A-Za-z0-9_.-]+(=[A-Za-z0-9_.,:/+-]*)?")
 # what starts the guest's own root and console, and what would make room for code on the command line
 _OWN_PARAMETERS = frozenset({"console", "rdinit", "init", "root", "panic", "cgroup_no_v1", "preempt"})
@@ -71,7 +72,8 @@ class KernelDefinition:
 class VmDefinition:
     """The virtual machine of a zone. `group`: the host's group of its processes, made where only its parent exists;
     "": the keeper's own; `host_paths`: paths of this host that the guest sees, read-only, besides what its agent
-    needs; `outbound`: its pods reach this host's network.
+    needs; `outbound`: its pods reach this host's network; `namespace`: of its pods, for the spans that they send and
+    ServiceObjectives, "": the zone's name.
     """
 
     memory_mib: int = 512
@@ -80,12 +82,15 @@ class VmDefinition:
     kernel: KernelDefinition = field(default_factory=KernelDefinition)
     host_paths: tuple[str, ...] = ()
     outbound: bool = False
+    namespace: str = ""
 
     def __post_init__(self) -> None:
         if not MIN_MEMORY_MIB <= self.memory_mib <= MAX_MEMORY_MIB:
             raise InvalidInput("memory_mib", self.memory_mib, f"{MIN_MEMORY_MIB} to {MAX_MEMORY_MIB}")
         if not 1 <= self.cpus <= MAX_CPUS:
             raise InvalidInput("cpus", self.cpus, f"1 to {MAX_CPUS}")
+        if self.namespace and not _NAMESPACE.fullmatch(self.namespace):
+            raise InvalidInput("namespace", self.namespace, "a Kubernetes namespace: 1 to 63 of a-z, 0-9 and -")
         if self.group:
             KnobTarget(self.group, Knob.CPU_WEIGHT)
         if len(self.host_paths) > MAX_HOST_PATHS:

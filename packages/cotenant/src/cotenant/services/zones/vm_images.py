@@ -6,8 +6,9 @@ digest is checked at each start. What a pod's file leaves out is the image's own
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from cotenant.drivers.docker.archive import ImageConfig, ImageLimits, digest_of, unpack_image
 from cotenant.model.errors import InvalidInput
@@ -38,10 +39,14 @@ def checked(path: Path, sha256: str, field: str) -> Path:
 
 
 def unpack_images(
-    pods: Sequence[ZonePod], source: str, place: Path, limits: ImageLimits | None = None
+    pods: Sequence[ZonePod],
+    source: str,
+    place: Path,
+    limits: ImageLimits | None = None,
+    env: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> tuple[list[tuple[str, Path]], list[JsonObject]]:
-    """Unpack into `place`. The folders with their paths in the guest, and what the guest's agent starts. Raises
-    `InvalidInput`, with the pod.
+    """Unpack into `place`. The folders with their paths in the guest, and what the guest's agent starts. `env`: of
+    each pod, where neither its image nor its file says otherwise. Raises `InvalidInput`, with the pod.
     """
     folders, specs = [], []
     for pod in pods:
@@ -52,11 +57,11 @@ def unpack_images(
         except InvalidInput as error:
             raise InvalidInput(field, f"{error.field}: {error.value}", error.expected, error.hint) from None
         folders.append((f"{IN_GUEST}/{pod.name}", place / pod.name))
-        specs.append(_spec(pod, config))
+        specs.append(_spec(pod, config, env.get(pod.name, {})))
     return folders, specs
 
 
-def _spec(pod: ZonePod, config: ImageConfig) -> JsonObject:
+def _spec(pod: ZonePod, config: ImageConfig, env: Mapping[str, str]) -> JsonObject:
     command = program_of(pod, config)
     if not command:
         raise InvalidInput(f"pods.{pod.name}.command", "", "a command: the image has none")
@@ -65,7 +70,7 @@ def _spec(pod: ZonePod, config: ImageConfig) -> JsonObject:
         "name": pod.name,
         "kind": pod.kind.value,
         "command": command,
-        "env": [*config.env, *(f"{name}={value}" for name, value in pod.env.items())],
+        "env": [*_words(env), *config.env, *_words(pod.env)],
         "user": pod.user or config.user,
         "workdir": config.workdir,
         "processes": pod.processes,
@@ -86,6 +91,10 @@ def _spec(pod: ZonePod, config: ImageConfig) -> JsonObject:
             "restart": probe.restart,
         },
     }
+
+
+def _words(env: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in env.items()]
 
 
 def program_of(pod: ZonePod, config: ImageConfig) -> list[str]:

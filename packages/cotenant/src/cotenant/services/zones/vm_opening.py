@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.drivers.qemu.kernel import kept_kernel
+from cotenant.drivers.qemu.kernel_build import built_kernel
 from cotenant.drivers.qemu.machine import Forward, MachineSpec, VirtualMachine, missing
 from cotenant.drivers.qemu.packages import Kernel
 from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
@@ -28,6 +29,7 @@ from cotenant.model.zones.state import ZoneChange
 from cotenant.model.zones.zone_reading import MachineSigns
 from cotenant.services.running import cancelled
 from cotenant.services.zones import vm_guest_agent as guest_agent
+from cotenant.services.zones.agent_view import ZoneAgentView
 from cotenant.services.zones.definition import BackendChoice, ZoneDefinition
 from cotenant.services.zones.opening import ZoneSupport
 from cotenant.services.zones.runner import ZoneRunner
@@ -36,11 +38,14 @@ from cotenant.services.zones.vm_definition import PACKAGE, KernelDefinition, VmD
 from cotenant.services.zones.vm_images import beside, checked, unpack_images
 from cotenant.services.zones.vm_link import GuestLink
 from cotenant.services.zones.vm_monitor import monitored
+from cotenant.services.zones.vm_pod_names import span_environment, told_of
 from cotenant.services.zones.vm_root import FIRST_LINE, first_root, shared_paths
 
 PROBE_S = 10.0
 AGENT_WITHIN_S = 150.0
 PODS_WITHIN_S = 120.0
+MACHINES = "vm"  # the folder of machines' folders, below that of the host's zones
+GROUPS_SUFFIX = ".groups"  # of a zone's record of groups that were made
 
 
 def check_vm(definition: ZoneDefinition, source: str) -> Kernel:
@@ -55,7 +60,8 @@ def check_vm(definition: ZoneDefinition, source: str) -> Kernel:
         image = checked(beside(wanted.file, source), wanted.sha256, "vm.kernel.file")
         return Kernel(image.name, image, ())
     package = wanted.package or PACKAGE
-    kernel = kept_kernel(package)
+    built = built_kernel(wanted.hz) if wanted.hz and not wanted.package else None
+    kernel = built or kept_kernel(package)
     if kernel is None:
         option = f" --package {package}" if wanted.package else ""
         raise Unsupported("a zone in a virtual machine", f"its kernel: `cotenant zone kernel{option}` fetches it")
@@ -69,28 +75,32 @@ async def opened_vm(
     host: ZoneSupport,
     folder: Path,
     source: str,
+    agent: str | None,
     changed: Callable[[ZoneChange], None],
     log: Callable[[str], None],
 ) -> AsyncIterator[ZoneRunner]:
     """The runner of a zone in a machine that has started. `folder`: of the host's zones; `source`: the place of the
-    zone's file. Raises where the machine or its agent does not start.
+    zone's file; `agent`: of the host, which knows the burn rates of its pods. Raises where the machine or its agent
+    does not start.
     """
     vm = definition.vm
     assert vm is not None
     kernel = check_vm(definition, source)
     started_s = time.monotonic()
     async with contextlib.AsyncExitStack() as exits:
-        procs = exits.enter_context(_host_group(host, vm, folder / f"{definition.zone}.groups"))
+        procs = exits.enter_context(_host_group(host, vm, folder / f"{definition.zone}{GROUPS_SUFFIX}"))
         machine, link = None, GuestLink()
         try:
-            place, network = folder / "vm" / definition.zone, bool(definition.pods)
+            place, network = folder / MACHINES / definition.zone, bool(definition.pods)
             volumes = [volume.host for pod in definition.pods for volume in pod.volumes if volume.host]
             shared = shared_paths((*vm.host_paths, *volumes))
             initrd = first_root(kernel.modules, network, shared)
+            about = {pod.name: told_of(pod, definition.zone, vm.namespace) for pod in definition.pods}
             pods: list[JsonObject] = []
 
             def fill(making: Path) -> list[tuple[str, Path]]:
-                folders, pods[:] = unpack_images(definition.pods, source, making)
+                told = {name: span_environment(name, entry) for name, entry in about.items()}
+                folders, pods[:] = unpack_images(definition.pods, source, making, env=told)
                 return folders
 
             def make(accel: str, console: Callable[[str], None]) -> VirtualMachine:
@@ -114,7 +124,7 @@ async def opened_vm(
             )
             _check_kernel(vm.kernel, hello)
             monitor = await exits.enter_async_context(monitored(machine))
-            state = GuestState(link, {pod.name for pod in definition.pods}, log, monitor.seen)
+            state = GuestState(link, about, log, monitor.seen)
             backends = {
                 backend: GuestBackend(state, backend, definition.modes, definition.exclusive)
                 for backend in (Backend.ROOT, Backend.WEIGHTS)
@@ -135,6 +145,8 @@ async def opened_vm(
             runner.details = {"vm": details, "pods": state.pods, "monitors": monitor.figures}
             runner.signs = lambda: MachineSigns(vm.cpus, monitor.softirq_cpus)
             runner.execute = _executor(link)
+            if agent is not None and definition.pods:
+                runner.burns = ZoneAgentView(agent, definition, lambda group: True).pod_burns
             if pods:
                 await link.ask("pods", PODS_WITHIN_S, pods=pods)
             yield runner
@@ -161,7 +173,10 @@ def _check_kernel(wanted: KernelDefinition, hello: JsonObject) -> None:
             f"{hello['kernel']} does not know it"
         )
     if wanted.hz and hello["hz"] != wanted.hz:
-        raise Permanent(f"the guest's kernel has {hello['hz']} ticks a second and not {wanted.hz}: another kernel.file")
+        raise Permanent(
+            f"the guest's kernel has {hello['hz']} ticks a second and not {wanted.hz}: `cotenant zone "
+            f"kernel --hz {wanted.hz}` builds one that has"
+        )
 
 
 def _accelerators(outcome: Path) -> tuple[str, ...]:
@@ -246,7 +261,16 @@ def _host_group(host: ZoneSupport, vm: VmDefinition, record: Path) -> Iterator[t
                 raise Permanent(f"group {vm.group} cannot be made: its parent does not exist")
         yield tuple(procs)
     finally:
-        for group in made:
-            with contextlib.suppress(OSError):
-                group.rmdir()
-        record.unlink(missing_ok=True)
+        _remove(made, record)
+
+
+def remove_groups(record: Path) -> None:
+    """Remove the groups that a record lists, where nothing is in them, and the record."""
+    _remove([Path(line) for line in record.read_text().splitlines()], record)
+
+
+def _remove(groups: list[Path], record: Path) -> None:
+    for group in groups:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+    record.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from cotenant.model.json_object import JsonMapping, JsonValue
 from cotenant.services.zones.definition import ZoneDefinition
 
 MAX_BYTES = 1 << 20
-_FREE_KEYS = ("labels",)  # names in it are the author's own
+_FREE_KEYS = ("labels", "env")  # names in it are the author's own
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _AFTER_UNDERSCORE = re.compile(r"_([a-z])")
 
@@ -55,14 +55,6 @@ def definition_of_spec(zone: str, spec: object, where: str) -> ZoneDefinition:
     if not isinstance(spec, Mapping):
         raise InvalidInput(f"{where}: spec", type(spec).__name__, "a mapping of fields to values")
     check_fields("controlzones", {"spec": spec}, where)
-    if spec.get("vm") is not None:
-        raise InvalidInput(
-            f"{where}: spec.vm",
-            "a virtual machine",
-            "none in a ControlZone",
-            "its groups would be a guest's and not pods, and the node's container has no QEMU: cotenant zone create "
-            "on the host runs one",
-        )
     try:
         return build(ZoneDefinition, {**_snake(spec), "zone": zone}, f"{where}: spec")
     except InvalidInput as error:

@@ -13,6 +13,7 @@ from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.explain.evictions import lowest
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Requirement, SelectorOperator
+from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.taints import Taint, TaintEffect
 from cotenant.model.decisions.answers import PodAnswer, WaitExplanation, WhatIf
 from cotenant.model.errors import InvalidInput
@@ -104,6 +105,40 @@ def test_help_names_labels_taints_and_cordons() -> None:
     }
     c.pod_seen(pod("y", node_selector=Labels.of({"disk": "fast", HOSTNAME: "b"})), 0.0)
     assert "tolerate the taint {team: a}: b fits then" in {entry.words for entry in waiting(explain(c, "y")).helps}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ([node("a", ready=False), node("b", 500)], {"wait for nodes to be ready: a fits then", "ask for 500m cpu"}),
+        ([node("a", ready=False), node("b", ready=False)], {"wait for nodes to be ready: 2 nodes fit (a, b) then"}),
+        (
+            [node("a", taints=(Taint("node.kubernetes.io/disk-pressure", effect=TaintEffect.NO_SCHEDULE),))],
+            {"wait for nodes to lose the taint node.kubernetes.io/disk-pressure: a fits then"},
+        ),
+        (
+            [node("a", taints=(Taint("node.kubernetes.io/disk-pressure"), Taint("team", "b")))],
+            set(),  # two kinds of change
+        ),
+        (
+            [node("a", taints=(Taint("gpu"), Taint("team", "b")))],
+            {"tolerate the taints {gpu: }, {team: b}: a fits then"},
+        ),
+        (
+            [node(f"n{i}", unschedulable=True) for i in range(10)],
+            {"uncordon: 3 nodes fit (n0, n1, n2) then; 7 more are like them"},
+        ),
+        (
+            [node(f"n{i}", unschedulable=True) for i in range(4)],
+            {"uncordon: 3 nodes fit (n0, n1, n2) then; 1 more is like them"},
+        ),
+    ],
+)
+def test_help_says_what_nodes_have_to_become(nodes: list[Node], words: set[str]) -> None:
+    c = cluster(*nodes)
+    c.pod_seen(pod("x"), 0.0)
+    found = {entry.words for entry in waiting(explain(c)).helps}
+    assert {text.partition(" instead")[0] for text in found} == words
 
 
 def test_priority_that_would_evict_is_computed_with_its_victims() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from cotenant.engine.manager.gpu_nodes import SETTLE_S, GpuNode, GpuNodes, written_names
+from cotenant.engine.manager.gpu_nodes import GpuNode, GpuNodes, written_names
+from cotenant.engine.manager.node_writes import SETTLE_S
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import GPU_VENDOR, NodeDevices

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from cotenant.engine.manager.node_ratios import SETTLE_S, NodeRatioKeeper, RatioNode
+from cotenant.engine.manager.node_ratios import NodeRatioKeeper, RatioNode
+from cotenant.engine.manager.node_writes import SETTLE_S
 from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.managed import NORMALIZATION_ANNOTATION

@@ -51,6 +51,18 @@ def test_a_named_group_is_read_and_stays() -> None:
     assert one.groups() == ("batch", "k/be/a", "system")
 
 
+def test_a_service_in_the_named_group_is_not_limited_with_its_neighbours() -> None:
+    """With a kubelet one without requests stands there: the others are held one by one until it is gone."""
+    one = view(best_effort_group="k/besteffort", roots=("k/besteffort",))
+    job, of_the_node = pod("a", "k/besteffort/a", QoSClass.BE), pod("b", "k/besteffort/b", QoSClass.SYSTEM)
+    one.pods_seen([job, of_the_node, pod("c", "k/burstable/c")])
+    assert one.best_effort_group == "k/besteffort"
+    one.pods_seen([job, of_the_node, pod("c", "k/besteffort/c")])
+    assert one.best_effort_group is None
+    one.pods_seen([job, pod("c", "k/besteffort/c", phase=NodePodPhase.OVER)])
+    assert one.best_effort_group == "k/besteffort"
+
+
 def test_finished_pods_are_left_out() -> None:
     one = view()
     came, went = one.pods_seen(

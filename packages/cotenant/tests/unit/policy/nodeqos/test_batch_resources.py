@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.fakes.node.node_pods import GB, node, using
 
+from cotenant.model.cluster.qos import KubernetesQoS, QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, NodePodPhase
@@ -51,6 +52,23 @@ def test_a_batch_pod_gets_what_a_kubelet_would_write_for_native_amounts() -> Non
         "be/sort/map cpu.max": "150000 100000",
         "be/sort/map memory.max": pages(2 * GB),
     }
+
+
+def test_beside_a_service_that_requests_nothing_a_batch_pod_has_no_more_weight() -> None:
+    """The kubelet has put it into the class of the batch pods, with the least weight. Daemons there do not matter."""
+    service = NodePod("s", "shop", "cart", "be/cart", QoSClass.LS, KubernetesQoS.BEST_EFFORT)
+
+    def weights(beside: NodePod) -> dict[str, str]:
+        verdict, _ = decide(node([using(BATCH), using(beside)]), CONFIG, BatchResourcesMemory())
+        return {knob.target.group: knob.value for knob in verdict.knobs if knob.target.knob is Knob.CPU_WEIGHT}
+
+    assert weights(service) == {"be/sort/map": "50"}
+    for other in (
+        replace(service, group="burstable/cart", kubernetes_qos=KubernetesQoS.BURSTABLE),
+        replace(service, qos=QoSClass.SYSTEM),
+        replace(service, qos=QoSClass.BE),
+    ):
+        assert weights(other) == {"be/sort": "60", "be/sort/map": "50"}
 
 
 def test_without_a_limit_there_is_no_quota() -> None:

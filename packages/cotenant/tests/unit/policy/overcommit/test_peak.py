@@ -112,6 +112,12 @@ def test_the_parts_of_the_published_predictors() -> None:
     assert 20_100 <= percentile(history, 0.95) <= 20_100 * GROWTH**2
     amount = peak_amount("batch-cpu", history, pool, _pods(a=0, b=0), CAPACITY, 0, settings)
     assert amount.value <= CAPACITY - n_sigma(history, 5.0) + 1
+    for one in (replace(settings, percentile=0.0), replace(settings, sigmas=0.0)):  # each alone decides here
+        peak = n_sigma(history, 5.0) if one.sigmas else percentile(history, 0.95)
+        few = peak_amount("batch-cpu", history, pool, _pods(a=0, b=0), CAPACITY, 1_000, one)
+        assert few.value == CAPACITY - 1_000 - round(peak)
+        more = peak_amount("batch-cpu", history, pool, _pods(a=0, b=0, c=None), CAPACITY, 1_000, one)
+        assert more.value == CAPACITY - 1_000 - round(peak) - 40_000  # c was not measured: it counts by its request
 
 
 @pytest.mark.parametrize("risk", [0.01, 0.05])

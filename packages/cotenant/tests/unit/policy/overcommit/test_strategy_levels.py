@@ -49,7 +49,7 @@ ABOVE_ZERO = (
     "peakHistoryMinutes",
 )
 WORDS = ("metricMemoryCollectPolicy", "cpuCalculatePolicy", "memoryCalculatePolicy", "midReclaimMode")
-NAMES = {*PERCENTS, *ABOVE_ZERO, *WORDS, "enable", "metricAggregatePolicy", "peakRiskPercent"}
+NAMES = {*PERCENTS, *ABOVE_ZERO, *WORDS, "enable", "metricAggregatePolicy", "peakRiskPercent", "lendMode"}
 EVERY = {
     "cpuReclaimThresholdPercent": 71,
     "memoryReclaimThresholdPercent": 72,

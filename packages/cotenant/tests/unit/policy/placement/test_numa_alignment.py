@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.model.cpus.spec import TopologyPolicy
-from cotenant.policy.placement.numa import Alignment, Hint, NumaRoom, align, hints
+from cotenant.policy.placement.numa import Alignment, Hint, NumaRoom, align, alone, alone_of, hints, meet_on_one
 from cotenant.policy.placement.refusal import Refusal
 
 TWO = (0, 1)
@@ -77,3 +77,20 @@ def test_what_cannot_be_served_is_taken_anywhere_by_best_effort_and_the_others_s
     got = align(TopologyPolicy.BEST_EFFORT, asked, TWO)
     assert isinstance(got, Alignment)
     assert (got.nodes, got.preferred, got.sets) == (0b10, False, (("cpu", 0b10),))
+
+
+@pytest.mark.parametrize("free", [(8, 8, 8), (2, 8, 8), (2, 2, 8), (8, 2, 2), (2, 2, 2), (8, 1, 4)])
+@pytest.mark.parametrize("policy", [one for one in TopologyPolicy if one is not TopologyPolicy.NONE])
+def test_where_all_meet_on_one_node_the_short_way_says_the_same(policy: TopologyPolicy, free: tuple[int, ...]) -> None:
+    cpu, gpu = (tuple(NumaRoom(node, 8, has) for node, has in enumerate(some)) for some in (free, (4, 8, 8)))
+    asked = {"cpu": hints(4, cpu), "gpu": hints(5, gpu)}
+    each = {"cpu": alone(4, cpu), "gpu": alone(5, gpu)}
+    assert each == {name: alone_of(given) for name, given in asked.items()}
+    found, whole = meet_on_one(each), align(policy, asked, (0, 1, 2))
+    if each["cpu"] & each["gpu"]:
+        assert found == whole
+        assert isinstance(found, Alignment)
+        assert found.preferred
+    else:
+        assert found is None
+    assert meet_on_one({}) is None

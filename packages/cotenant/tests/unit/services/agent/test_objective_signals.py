@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import replace
+from pathlib import Path
 
+import msgspec
 from tests.fakes.node.agent_world import live, world
 
 from cotenant.engine.node.decision_log import DecisionKind
@@ -14,7 +18,10 @@ from cotenant.model.machine.node_state import PPM
 from cotenant.model.machine.replica_signal import MaxAction
 from cotenant.services.agent.agent_process import AgentProcess
 from cotenant.services.agent.reports.objective_actions import actions_of, moves_of
+from cotenant.services.agent_settings.config import ClusterAccess
 from cotenant.services.reporting.signals import ActionTaken, SignalLine, WireSignal
+from cotenant.services.zones.agent_view import pod_burns_of
+from cotenant.services.zones.state_file import remove_state, write_state
 
 BURNING = WireSignal("shop/o", "shop/web", "", "", 5000, 10_000, MaxAction.CAP, True, 9_000_000, 400, 80, 9000, 9000)
 
@@ -25,6 +32,36 @@ def signal(process: AgentProcess, pod: str) -> WireSignal:
         **{name: getattr(BURNING, name) for name in WireSignal.__struct_fields__}
         | {"pod": found.key, "pod_uid": found.uid}
     )
+
+
+def test_signals_of_a_zones_pods_are_asked_for_and_kept_for_its_keeper(tmp_path: Path) -> None:
+    pod = {"kind": "service", "namespace": "shop", "fullName": "box-web", "ready": True}
+    pods = {"web": {**pod, "uid": "u-1"}, "once": {**pod, "kind": "batch", "uid": "u-2"}, "old": {"kind": "service"}}
+    write_state(tmp_path, {"zone": "box", "pid": os.getpid(), "state": "active", "pods": pods})
+    write_state(tmp_path, {"zone": "gone", "pid": os.getpid(), "state": "gone", "pods": {"web": {**pod, "uid": "u-3"}}})
+    w = world(cluster=ClusterAccess(zone_state_dir=tmp_path))
+
+    async def scenario(process: AgentProcess) -> None:
+        assert ("shop/box-web", "u-1") in process.signals.asked
+        assert not {"u-2", "u-3"} & {uid for _, uid in process.signals.asked}
+        of_zone = {"pod": "shop/box-web", "pod_uid": "u-1"}
+        wire = {name: getattr(BURNING, name) for name in WireSignal.__struct_fields__}
+        process.signals.came(SignalLine((WireSignal(**wire | of_zone), WireSignal(**wire | {"pod_uid": "u-2"}))))
+        assert process.signals.counts == {"taken": 1, "unknown": 1, "invalid": 0}
+        await w.tick(process, 1)
+        page = json.loads(msgspec.json.encode(process.state_page(process.agent.state())))  # type: ignore[arg-type]
+        (found,) = page["zone_pods"]
+        assert (found["zone"], found["pod"], found["name"]) == ("box", "web", "shop/box-web")
+        assert pod_burns_of(page, "box") == {"web": 20.0}
+        assert pod_burns_of(page, "other") == {}
+        assert not process.signals.asks_for_others(process.pods)
+        process.signals.came(SignalLine((), (("shop/box-web", "shop/o"),)))
+        assert process.signals.zone_pods.page(0)[0].signals == ()
+        remove_state(tmp_path, "box")
+        assert process.signals.asks_for_others(process.pods)
+        assert process.signals.zone_pods.page(0) == ()
+
+    live(w, scenario)
 
 
 def test_a_burning_signal_cuts_best_effort_work_is_explained_and_reported() -> None:

@@ -278,7 +278,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_in_every_script_are_shown_and_run_nothing(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from cotenant.cli.cluster.assess_tables import show
+    from cotenant.cli.assess.assess_tables import show
 
     objects = [node("a"), node(f"n{name}"), pod(f"p{name}", "a"), pod(f"w{name}", cpu="99")]
     report = assess(snapshot(objects), None, 0.01)

@@ -77,6 +77,8 @@ def test_a_cluster_is_asked_and_changed_by_its_guid(tmp_path: Path, monkeypatch:
             assert (await asked("vm-list"))[0]["node"] == "node-1"
             moved = await done(await asked("vm-migrate", name="db", namespace="shop"))
             assert moved["lines"] == ["shop/db is running on node-2"]
+            paused = await done(await asked("vm-pause", name="db", namespace="shop"))
+            assert paused["lines"] == ["shop/db is paused on node-2"]
             stop.set()
             await serving
 

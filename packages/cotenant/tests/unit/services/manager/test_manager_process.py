@@ -107,3 +107,35 @@ def test_pages_before_anything_was_listed(method: str, path: str, status: int, s
     if path == "/metrics":
         names = {line.split()[2] for line in answer.body.decode().splitlines() if line.startswith("# HELP")}
         assert {"cotenant_manager_nodes", "cotenant_manager_leading"} <= names
+
+
+def test_a_pool_that_waits_for_approval_lends_once_it_is_given_and_not_after_an_undo() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+
+            def said() -> dict[str, Any]:
+                status: dict[str, Any] = api.objects["poollendings"].get("cluster", {}).get("status", {})
+                return status
+
+            def writes(**spec: str) -> None:
+                stored = api.objects["poollendings"]["cluster"]
+                api.put("poollendings", {**stored, "spec": {**stored.get("spec", {}), **spec}})
+
+            configure(api, lendMode="approve")
+            api.node("n1", "100")
+            measure(api, "n1", 20_000)
+            process = process_of(api.url)
+            stop = asyncio.Event()
+            running = asyncio.create_task(process.run(stop))
+            await api.until(lambda: said().get("suggestion", {}).get("cpuM") == 40_000)
+            assert lent(api, "n1") is None
+            assert said()["state"] == "suggested"
+            writes(approved=said()["suggestion"]["id"], approvedBy="ada")
+            await api.until(lambda: lent(api, "n1") == "40000")
+            await api.until(lambda: said()["state"] == "lent")
+            writes(undo=datetime.now(UTC).date().isoformat())
+            await api.until(lambda: lent(api, "n1") is None and said()["state"] == "stopped")
+            stop.set()
+            await running
+
+    asyncio.run(scenario())

@@ -87,7 +87,9 @@ def test_the_runtime_hook_that_is_there_hangs_or_is_not(tmp_path: Path) -> None:
     def lacks() -> str:
         return asyncio.run(examine(settings, single=True, checkpoint=checkpoint)).runtime_hook
 
-    assert "a container runtime with NRI" in lacks()
+    assert "node.nri.enabled=true) beside a runtime with NRI" in lacks()
+    hook.socket.touch()
+    assert lacks() == "`cotenant nri` (the chart: node.nri.enabled=true)"
     now_s = time.monotonic()
     with closing(StateFile(hook.state_file, lambda: now_s)) as file:
         file.write(HookState("containerd 2.1.0", acts=True))

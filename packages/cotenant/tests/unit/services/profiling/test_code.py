@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.cli.cluster.profile_code_showing import show_code
+from cotenant.cli.ask.profile_code_showing import show_code
 from cotenant.drivers.stacks.programs import Language, RunningProgram
 from cotenant.drivers.stacks.py_spy import py_spy_path
 from cotenant.drivers.stacks.sampling import SampledStacks
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.machine.stacks import Frame, Stack
-from cotenant.services.profiling.code import profile_code
+from cotenant.services.profiling.code import profile_code, python_ones
 from cotenant.services.profiling.output import NO_OUTPUT, Output
 
 BUSY = (
@@ -74,3 +74,25 @@ def test_bad_input_and_nothing_to_sample() -> None:
             profile_code("1", *words)
     with pytest.raises(Permanent, match="no process of nobody-1"):
         profile_code("nobody-1", 1, 100, NO_OUTPUT, False, lambda _: [])
+
+
+def test_only_python_processes_are_joined_with_requests() -> None:
+    def found(target: str) -> list[int]:
+        return {"web": [7, 9]}.get(target, [])
+
+    assert python_ones("web", 5, 10, found) == [7, 9]
+    assert python_ones(str(os.getpid()), 5, 10, found) == [os.getpid()]
+    other = subprocess.Popen(["sleep", "1000"])
+    try:
+        with pytest.raises(Permanent, match="only Python programs are joined with requests"):
+            python_ones(str(other.pid), 5, 10, found)
+    finally:
+        other.kill()
+        other.wait()
+    with pytest.raises(Permanent, match="there is none"):
+        python_ones(str(2**30), 5, 10, found)
+    with pytest.raises(Permanent, match="no Python process of db on this host"):
+        python_ones("db", 5, 10, found)
+    for target, seconds, rate_hz in (("", 5, 10), ("web", 0, 10), ("web", 5, 0)):
+        with pytest.raises(InvalidInput):
+            python_ones(target, seconds, rate_hz, found)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.cli.cluster.profile_perf_showing import show_command
+from cotenant.cli.ask.profile_perf_showing import show_command
 from cotenant.cli.main import main
 from cotenant.drivers.perf.command import run_command
 from cotenant.drivers.perf.opening import PerfEvent

@@ -13,8 +13,8 @@ import pytest
 from tests.fakes.servers.trace_process import Clock, Running
 from tests.fakes.waiting import eventually
 
-from cotenant.cli.cluster.profile_code_running import requests_by
-from cotenant.cli.cluster.profile_code_showing import show_slow
+from cotenant.cli.ask.profile_code_running import requests_by
+from cotenant.cli.ask.profile_code_showing import show_slow
 from cotenant.drivers.stacks.programs import python_processes
 from cotenant.drivers.stacks.py_spy import py_spy_path, record_timeline
 from cotenant.engine.profiling.slow_frames import RequestSpan

@@ -113,7 +113,7 @@ def test_a_new_size_is_confirmed_where_the_platform_waits_for_that(now: Machine,
 @pytest.mark.parametrize(
     ("to", "said"),
     [
-        (NOTHING, "a new size"),
+        (NOTHING, "a flavor, or vCPUs"),
         (MachineSize(4, 0, "m1.large"), "a name or numbers"),
         (MachineSize(0, 4096, "m1.large"), "a name or numbers"),
         (MachineSize(2), "another size"),

@@ -21,6 +21,7 @@ from cotenant.services.agent.main import _from_this_host
 from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.cluster_objects import LiveZones
 from cotenant.services.zones.state_file import write_state
+from cotenant.services.zones.vm_backend import NOT_STARTED
 from cotenant.services.zones.zone_files import definition_of
 
 SPEC = {"applications": [{"namespace": "shop"}], "rules": [{"kind": "batch"}]}
@@ -34,8 +35,9 @@ class Cluster:
     patches: list[tuple[str, Any]] = field(default_factory=list)
     error: Exception | None = None
 
-    def put(self, name: str, spec: Any, generation: int = 1) -> None:
-        self.zones[name] = ControlZoneObject(ObjectMeta(name=name, uid=f"u-{name}", generation=generation), spec)
+    def put(self, name: str, spec: Any, generation: int = 1, status: Any = None) -> None:
+        meta = ObjectMeta(name=name, uid=f"u-{name}", generation=generation)
+        self.zones[name] = ControlZoneObject(meta, spec, status)
 
     async def all_of(self, kind: object) -> tuple[ControlZoneObject, ...]:
         if self.error is not None:
@@ -59,14 +61,21 @@ class Keeper:
     running: dict[str, str] = field(default_factory=dict)
     refuses: str = ""
     agents: list[str | None] = field(default_factory=list)
+    failed: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def create(self, text: str, name: str, agent: str | None = None) -> dict[str, Any]:
+    def failures(self) -> dict[str, tuple[str, str]]:
+        return dict(self.failed)
+
+    def create(self, text: str, name: str, agent: str | None = None, wait: bool = True) -> dict[str, Any]:
         if self.refuses:
             raise Permanent(self.refuses)
         definition = definition_of(text.encode(), name)
         assert json.loads(text)["kind"] == "ControlZone"
         self.running[definition.zone] = name
         self.agents.append(agent)
+        self.failed.pop(definition.zone, None)
+        if not wait:
+            return {"zone": definition.zone}
         history = [{"what": "setting weights", "reason": "started"}]
         state = {
             "zone": definition.zone,
@@ -80,17 +89,46 @@ class Keeper:
 
     def destroy(self, zone: str) -> str:
         del self.running[zone]
-        (self.folder / f"{zone}.json").unlink()
+        (self.folder / f"{zone}.json").unlink(missing_ok=True)
         return "destroyed"
+
+    def boots(self, zone: str, **pods: dict[str, Any]) -> None:
+        """The machine of a zone runs, with these pods."""
+        machine = {"kernel": "7.3", "preempt": "lazy", "hz": 250, "accelerator": "tcg", "memoryMib": 512, "cpus": 1}
+        told = {"kind": "service", "image": "web.tar", "ports": [{"container": 80, "host": 8080, "address": "::1"}]}
+        state = {"zone": zone, "pid": os.getpid(), "state": "active", "setting": "weights", "rows": dict(pods)}
+        started = {name: {**told, **NOT_STARTED, **pod} for name, pod in pods.items()}
+        write_state(self.folder, {**state, "history": [], "vm": {**machine, "pid": 5}, "pods": started})
+
+    def fails(self, zone: str, why: str) -> None:
+        """A zone that ran or started ends."""
+        self.failed[zone] = (self.running.pop(zone), why)
+        (self.folder / f"{zone}.json").unlink(missing_ok=True)
 
     def sources(self) -> dict[str, str]:
         return dict(self.running)
 
 
-def make(folder: Path) -> tuple[LiveZones, Cluster, Keeper]:
-    cluster, keeper = Cluster(), Keeper(folder)
-    live = LiveZones(cast(Client, cluster), "n", cast(ZoneClient, keeper), folder, "127.0.0.1:7")
+@dataclass
+class Clock:
+    """Seconds of both clocks."""
+
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def make(folder: Path, clock: Clock | None = None) -> tuple[LiveZones, Cluster, Keeper]:
+    cluster, keeper, at = Cluster(), Keeper(folder), clock or Clock()
+    live = LiveZones(cast(Client, cluster), "n", cast(ZoneClient, keeper), folder, "127.0.0.1:7", at, at)
     return live, cluster, keeper
+
+
+def conditions(entry: Any) -> dict[str, tuple[str, str, str]]:
+    """By type: status, reason, and minute and second of the time."""
+    found = entry["conditions"]
+    return {one["type"]: (one["status"], one["reason"], one["lastTransitionTime"][14:19]) for one in found}
 
 
 def test_a_control_zone_is_created_replaced_and_destroyed(tmp_path: Path) -> None:
@@ -102,7 +140,10 @@ def test_a_control_zone_is_created_replaced_and_destroyed(tmp_path: Path) -> Non
     assert list(keeper.running) == ["by-hand", "shop"]
     assert keeper.agents == ["127.0.0.1:7"]
     entry = {"observedGeneration": 1, "state": "active", "setting": "weights", "groups": 1}
-    assert cluster.patches == [("shop", {**entry, "lastChange": "setting weights: started"})]
+    ready = {"type": "Ready", "status": "True", "reason": "Running", "message": "weights"}
+    since = {"lastTransitionTime": "1970-01-01T00:00:00Z"}
+    told = {**entry, "lastChange": "setting weights: started", "conditions": [{**ready, **since}]}
+    assert cluster.patches == [("shop", told)]
     asyncio.run(live.follow())
     assert len(cluster.patches) == len(keeper.agents) == 1  # nothing changed
     cluster.put("shop", SPEC, generation=2)
@@ -127,9 +168,9 @@ def test_what_is_refused_is_in_the_status_and_its_old_fields_are_removed(tmp_pat
     assert entry["state"] == "refused"
     assert "none with backend sub" in entry["message"]
     assert entry["setting"] is None
-    cluster.put("shop", {"groups": [{"group": "web", "kind": "batch"}], "vm": {"cpus": 2}}, generation=3)
+    cluster.put("shop", {"groups": [{"group": "web", "kind": "batch"}], "vm": {"cpu": 2}}, generation=3)
     asyncio.run(live.follow())
-    assert "a virtual machine: expected none in a ControlZone" in cluster.patches[-1][1]["message"]
+    assert "spec.vm.cpu: expected fields that exist; cpus exists" in cluster.patches[-1][1]["message"]
     cluster.put("shop", SPEC, generation=4)
     keeper.refuses = "a root scheduler needs root"
     asyncio.run(live.follow())
@@ -152,6 +193,72 @@ def test_a_server_that_does_not_answer_changes_nothing(
     asyncio.run(live.follow())
     assert list(keeper.running) == ["shop"]
     assert caplog.text.count("stay as they are") == 1
+
+
+BOX = {"vm": {"memoryMib": 512}, "pods": [{"name": "web", "image": {"archive": "web.tar"}, "env": {"aB": "c"}}]}
+
+
+def test_a_machine_starts_beside_all_else_and_its_pods_are_in_the_status(tmp_path: Path) -> None:
+    clock = Clock()
+    live, cluster, keeper = make(tmp_path, clock)
+
+    def follow(at_s: float) -> Any:
+        clock.now_s = at_s
+        asyncio.run(live.follow())
+        return (cluster.zones["box"].status or {"nodes": {}})["nodes"].get("n")
+
+    cluster.put("box", BOX)
+    entry = follow(60)
+    assert entry["state"] == "starting"
+    assert conditions(entry) == {
+        "Ready": ("False", "Starting", "01:00"),
+        "MachineRunning": ("False", "Starting", "01:00"),
+    }
+    keeper.boots("box", web={"running": True})
+    entry = follow(70)
+    assert entry["machine"]["kernel"] == "7.3"
+    assert "pid" not in entry["machine"]
+    (web,) = entry["pods"]
+    assert (web["name"], web["ready"], web["ports"][0]["host"]) == ("web", False, 8080)
+    assert conditions(entry) == {
+        "Ready": ("False", "PodsNotReady", "01:00"),
+        "MachineRunning": ("True", "Booted", "01:10"),
+        "PodsReady": ("False", "PodsNotReady", "01:10"),
+    }
+    keeper.boots("box", web={"running": True, "ready": True}, once={"kind": "batch", "exit": 0})
+    entry = follow(80)
+    assert {name: found[0] for name, found in conditions(entry).items()} == dict.fromkeys(conditions(entry), "True")
+    # the machine ends by itself: again after a pause, that doubles
+    keeper.fails("box", "the virtual machine ended")
+    entry = follow(90)
+    assert (entry["state"], entry["message"]) == ("refused", "the virtual machine ended")
+    assert "pods" not in entry
+    assert conditions(entry)["MachineRunning"] == ("False", "NotStarted", "01:30")
+    assert follow(99)["state"] == "refused"
+    entry = follow(100)
+    assert (entry["state"], entry["restarts"]) == ("starting", 1)
+    keeper.fails("box", "no kernel")
+    assert follow(110)["message"] == "no kernel"
+    assert follow(129)["state"] == "refused"
+    assert follow(130)["state"] == "starting"
+    # gone while it starts
+    del cluster.zones["box"]
+    clock.now_s = 140
+    asyncio.run(live.follow())
+    assert keeper.running == {}
+
+
+def test_a_machine_that_a_keeper_restored_is_the_agents_again(tmp_path: Path) -> None:
+    live, cluster, keeper = make(tmp_path)
+    cluster.put("box", BOX)
+    keeper.running["box"] = "ControlZone/box@1:u-box"
+    asyncio.run(live.follow())
+    assert keeper.agents == []
+    assert cluster.patches[-1][1]["state"] == "starting"
+    keeper.boots("box", web={"running": True, "ready": True})
+    asyncio.run(live.follow())
+    assert cluster.patches[-1][1]["state"] == "active"
+    assert "restarts" not in cluster.patches[-1][1]
 
 
 def test_an_agent_that_listens_everywhere_is_reached_on_this_host() -> None:

@@ -190,6 +190,13 @@ def test_the_example_is_a_zone() -> None:
     assert definition.rule_for("jobs", {}) == definition.rules[1]
 
 
+def test_the_example_with_a_machine_is_one() -> None:
+    definition = read_definition(Path(__file__).parents[6] / "examples/13-control-zone-machine.yaml")
+    assert definition.vm is not None
+    assert (definition.vm.namespace, definition.vm.kernel.preempt) == ("shop", "lazy")
+    assert {pod.name: pod.kind for pod in definition.pods} == {"web": "service", "batch": "batch"}
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="a readable file"):
         read_definition(tmp_path / "none.yaml")

@@ -115,6 +115,25 @@ def test_zones_are_there_again_after_a_restart_of_their_process(tmp_path: Path) 
     asyncio.run(main())
 
 
+def test_a_zone_that_another_keeper_runs_is_left_to_it_and_others_are_not(tmp_path: Path) -> None:
+    async def main() -> None:
+        first, second = make(tmp_path), make(tmp_path)
+        await first.create(SHOP, "shop.yaml")
+        with pytest.raises(InvalidInput, match="another keeper runs it"):
+            await second.create(SHOP, "shop.yaml")
+        with pytest.raises(InvalidInput, match="cotenant zone list shows what runs"):
+            await first.create(SHOP, "shop.yaml")
+        with pytest.raises(InvalidInput, match="runs it: stop that one"):
+            await second.destroy("shop")
+        other = SHOP.replace("zone: shop", "zone: other")
+        assert (await second.create(other, "other.yaml"))["zone"] == "other"
+        assert (first.sources, second.sources) == ({"shop": "shop.yaml"}, {"other": "other.yaml"})
+        await first.stop()
+        await second.stop()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     ("text", "agent", "expected"),
     [

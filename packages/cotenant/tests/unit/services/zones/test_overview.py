@@ -11,9 +11,10 @@ import msgspec
 import pytest
 from tests.fakes.processes.console_objects import control_zone
 
+from cotenant.cli.cluster.explain_zone import lines
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.control_zone import ControlZoneObject
-from cotenant.services.zones.overview import Zones
+from cotenant.services.zones.overview import Zones, zone_view
 
 SPEC = {
     "applications": [{"namespace": "shop", "labels": {"app": "web"}}, {"namespace": "jobs"}],
@@ -57,7 +58,33 @@ def test_a_zone_has_its_rules_and_the_nodes_without_it_first() -> None:
     ]
 
 
-@pytest.mark.parametrize("spec", [None, [], {"rules": 3}, {"vm": {}}, {"applications": [{"namespace": "shop"}]}])
+def test_the_pods_of_a_machine_are_shown_with_ports_and_what_keeps_them() -> None:
+    spec = {"vm": {"cpus": 2}, "pods": [{"name": "web", "image": {"archive": "web.tar"}, "lateMs": 5}]}
+    machine = {"kernel": "7.3.4", "preempt": "lazy", "hz": 1000, "accelerator": "tcg", "memoryMib": 512, "cpus": 2}
+    ports = [{"container": 80, "host": 8080, "address": "127.0.0.1"}, {"container": 90, "host": 0}]
+    pod = {"name": "web", "kind": "service", "ready": False, "running": True, "restarts": 2, "ports": ports}
+    condition = {"type": "Ready", "status": "False", "reason": "PodsNotReady", "message": "not web"}
+    entry = {"state": "active", "restarts": 1, "machine": machine, "pods": [pod, "x"], "conditions": [condition]}
+    (zone,) = asked(zones(control_zone("box", spec, {"a": entry, "b": {"state": "starting", "pods": 3}})))
+    assert zone["rules"] == [{"applies_to": "web", "kind": "service", "weight": 0, "slice_us": 0, "late_ms": 5.0}]
+    waiting, node = zone["nodes"]
+    assert (waiting["state"], waiting["pods"], waiting["machine"]) == ("starting", [], "")
+    assert (node["restarts"], node["machine"]) == (1, "Linux 7.3.4, lazy, 1000 Hz; 2 CPUs, 512 MiB, tcg")
+    assert node["pods"][0]["ports"] == ["127.0.0.1:8080 -> 80", "90"]
+    assert node["conditions"] == [{**condition, "since": ""}]
+    view = zone_view(msgspec.convert(control_zone("box", spec, {"a": entry}), ControlZoneObject))
+    assert lines(view) == [
+        "box: active on 1 of 1 node, back end weights",
+        "  node a: active, started again 1 time, of an earlier definition",
+        "    virtual machine: Linux 7.3.4, lazy, 1000 Hz; 2 CPUs, 512 MiB, tcg",
+        "    pod web (127.0.0.1:8080 -> 80, 90): runs, not ready, started again 2 times",
+        "    Ready: False, PodsNotReady: not web (since )",
+    ]
+
+
+@pytest.mark.parametrize(
+    "spec", [None, [], {"rules": 3}, {"vm": {"cpu": 1}}, {"applications": [{"namespace": "shop"}]}]
+)
 def test_a_spec_that_cannot_be_used_is_shown_with_the_reason(spec: Any) -> None:
     (zone,) = asked(zones(control_zone("shop", spec, {"a": {"state": "refused", "message": "m"}})))
     assert zone["wrong"]

@@ -19,7 +19,7 @@ from cotenant.drivers.docker.archive import ImageConfig
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.zones.table import ZoneClass
 from cotenant.services.zones.pods import PodImage, ZonePod
-from cotenant.services.zones.vm_backend import GuestState
+from cotenant.services.zones.vm_backend import NOT_STARTED, GuestState
 from cotenant.services.zones.vm_guest_pods import GuestPods, answers
 from cotenant.services.zones.vm_images import program_of
 from cotenant.services.zones.vm_link import GuestLink
@@ -262,7 +262,7 @@ def test_a_service_that_stops_answering_is_started_again(place: Path, page: tupl
 def test_a_guest_tells_of_the_zones_pods_only_and_changes_are_logged(tmp_path: Path) -> None:
     lines: list[str] = []
     counted: list[object] = []
-    state = GuestState(GuestLink(), {"web"}, lines.append, counted.append)
+    state = GuestState(GuestLink(), {"web": {"image": "web.tar"}}, lines.append, counted.append)
     told = {"running": True, "ready": False, "restarts": 0, "exit": None, "log": ["x" * 9999] * 99}
 
     async def ask(pods: object, counters: object = None) -> None:
@@ -274,8 +274,10 @@ def test_a_guest_tells_of_the_zones_pods_only_and_changes_are_logged(tmp_path: P
         state.link.ask = answered  # type: ignore[method-assign]
         await state.ask("read")
 
+    assert state.pods == {"web": {"image": "web.tar", **NOT_STARTED}}
     asyncio.run(ask({"web": told, "other": told}, {"runnable": 1}))
     assert state.pods.keys() == {"web"}
+    assert state.pods["web"]["image"] == "web.tar"
     assert [len(line) for line in state.pods["web"]["log"]] == [500] * 20
     asyncio.run(ask({"web": {**told, "ready": True}}))
     asyncio.run(ask({"web": {**told, "running": False, "exit": 3, "log": ["why"]}}))

@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,7 @@ async def memory_vm(
     host: ZoneSupport,
     folder: Path,
     source: str,
+    agent: str | None,
     changed: Callable[[ZoneChange], None],
     log: Callable[[str], None],
 ) -> AsyncIterator[ZoneRunner]:
@@ -275,6 +277,9 @@ def test_qemu_makes_no_device_beyond_those_named_and_starts_nothing(tmp_path: Pa
     assert devices == ["virtio-serial-pci", "virtserialport", "vhost-user-fs-pci"]
     assert {"-nodefaults", "-no-user-config", "512M"} <= set(words)
     assert "spawn=deny" in words[words.index("-sandbox") + 1]
+    counted = VirtualMachine(replace(spec, counted=True), b"", lambda line: None)._command()
+    assert counted[counted.index("-icount") + 1] == "shift=2,sleep=off"
+    assert "-icount" not in words
 
 
 class ScriptedMachine(VirtualMachine):

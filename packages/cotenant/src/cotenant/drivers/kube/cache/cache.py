@@ -139,6 +139,11 @@ class Cache(Generic[T]):
         self._floor = -1 if floor is None else floor
         return gone + changes  # capacity is freed before it is taken
 
+    def gather(self, obj: T) -> None:
+        """An object of a list that comes in pages, for a cache to which nothing but this list was told."""
+        if self._objects.setdefault(key_of(obj.metadata), obj) is not obj:
+            self.put(obj)  # on two pages: the newer one stays
+
     def put(self, obj: T) -> list[Changed[T]]:
         """An ADDED or MODIFIED event."""
         meta = obj.metadata

@@ -1,8 +1,8 @@
 """Decodes lists and watch events of one kind into structs.
 
-Decoding must be fast, and one object that does not match its kind must not hide the thousand others of the page. The
-whole is decoded into typed structs at once; only where that fails is it decoded item by item, and what cannot be
-decoded is reported with its key and the reason.
+Decoding must be fast, and one object that does not match its kind must not hide the thousand others of the page. A
+page is decoded item by item, and what cannot be decoded is reported with its key and the reason. So a pod is made
+smaller while its parts are still in the processor's cache, which takes half the time of decoding the page first.
 Limits: bytes that are not JSON are no answer at all: `Unavailable` for a page, `InvalidLine` for a line.
 """
 
@@ -105,7 +105,6 @@ class ListWatchDecoder(Generic[T]):
         # Only pods are many and alike.
         self._share = cast(Callable[[T], T], PodSharing()) if issubclass(form, PodObject) else None
         self._object = msgspec.json.Decoder(form)
-        self._page: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(_Page[form])  # type: ignore[valid-type]
         self._report: msgspec.json.Decoder[_Report[T]] = msgspec.json.Decoder(_Report[form])  # type: ignore[valid-type]
         self._raw_page = msgspec.json.Decoder(_Page[msgspec.Raw])  # type: ignore[type-var]
         self._raw_report = msgspec.json.Decoder(_Report[msgspec.Raw])  # type: ignore[type-var]
@@ -114,15 +113,21 @@ class ListWatchDecoder(Generic[T]):
 
     def page(self, body: bytes) -> DecodedPage[T]:
         """A page of a list. `Unavailable` where it is none."""
-        malformed: list[tuple[str, str]] = []
         try:
-            page = self._page.decode(body)
-            meta, objects = page.metadata, page.items or []
-        except UNREADABLE:
-            meta, objects = self._item_by_item(body, malformed)
-        meta = meta or _ListMeta()
-        if self._share is not None:
-            objects = [self._share(obj) for obj in objects]
+            page = self._raw_page.decode(body)
+        except UNREADABLE as error:
+            raise Unavailable(f"the answer is no list: {error}") from error
+        objects: list[T] = []
+        malformed: list[tuple[str, str]] = []
+        decode, share = self._object.decode, self._share
+        for raw in page.items or ():
+            try:
+                obj = decode(raw)
+            except UNREADABLE as error:
+                malformed.append((_key(self._metadata_of(raw)), str(error)))
+                continue
+            objects.append(obj if share is None else share(obj))
+        meta = page.metadata or _ListMeta()
         return DecodedPage(objects, malformed, meta.version or "", meta.token or "")
 
     def line(self, line: bytes) -> WatchEvent[T] | MalformedEvent | Bookmark | InvalidLine | Refused | Transient:
@@ -151,19 +156,6 @@ class ListWatchDecoder(Generic[T]):
         if report.type not in _EVENT_TYPES:
             return InvalidLine(f"an event of type {report.type!r:.40}")
         return MalformedEvent(_key(meta), why, meta.resource_version or "")
-
-    def _item_by_item(self, body: bytes, malformed: list[tuple[str, str]]) -> tuple[_ListMeta | None, list[T]]:
-        try:
-            page = self._raw_page.decode(body)
-        except UNREADABLE as error:
-            raise Unavailable(f"the answer is no list: {error}") from error
-        objects: list[T] = []
-        for raw in page.items or ():
-            try:
-                objects.append(self._object.decode(raw))
-            except UNREADABLE as error:
-                malformed.append((_key(self._metadata_of(raw)), str(error)))
-        return page.metadata, objects
 
     def _metadata_of(self, raw: msgspec.Raw) -> _Metadata:
         try:

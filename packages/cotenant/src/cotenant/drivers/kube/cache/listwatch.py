@@ -130,7 +130,7 @@ class ListWatch(Generic[T]):
     ) -> list[Notification[T]]:
         """A page was received. `malformed` are (key, reason) of objects that could not be decoded."""
         for obj in objects:
-            self._listed.put(obj)
+            self._listed.gather(obj)
         notifications: list[Notification[T]] = [self._malformed(key, why) for key, why in malformed]
         self._malformed_keys.update(key for key, _ in malformed)
         self._token = continue_token

@@ -19,6 +19,7 @@ from cotenant.engine.framework.one_inventory import OneInventory
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.card_need import NO_NEED, CardNeed
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
@@ -154,12 +155,19 @@ class DeviceNodes:
         self._compare(node)
         self.touch(node)
 
-    def take(self, name: str, uid: str, allocations: tuple[DeviceAllocation, ...], checked: bool = False) -> None:
+    def take(
+        self,
+        name: str,
+        uid: str,
+        allocations: tuple[DeviceAllocation, ...],
+        checked: bool = False,
+        need: CardNeed = NO_NEED,
+    ) -> None:
         """Enter a holding. One that does not fit beside the others is counted: another component must have
-        allocated it.
+        allocated it. `need`: what it takes of each of its cards.
         """
         node = self.by_name.setdefault(name, DeviceNode(name))
-        node.ledger = node.ledger.observed(DeviceHolding(uid, allocations))
+        node.ledger = node.ledger.observed(DeviceHolding(uid, allocations, need))
         self._restate(node)
         if not checked or node.overlaps:
             self._compare(node)
@@ -221,7 +229,7 @@ class DeviceNodes:
 
     def state_of(self, ledger: DeviceLedger, form: int) -> int:
         """The state of a node with this form and ledger."""
-        key = (form, tuple((pool.used, pool.functions) for pool in ledger.pools))
+        key = (form, _likeness(ledger))
         state = self._states.get(key)
         if state is None:
             state = self._states[key] = len(self.ledgers)
@@ -281,9 +289,10 @@ class DeviceNodes:
                 node.ledger.validate()
             except InvalidInput as error:
                 raise Permanent(f"devices of {node.name}: {error}") from None
-            pools = [(pool.used, pool.functions) for pool in node.ledger.pools]
-            known = [(pool.used, pool.functions) for pool in self.ledgers[node.state].pools]
-            if (node.facts is None) != (node.state == UNKNOWN) or (node.facts is not None and pools != known):
+            known = self.ledgers[node.state]
+            if (node.facts is None) != (node.state == UNKNOWN) or (
+                node.facts is not None and _likeness(node.ledger) != _likeness(known)
+            ):
                 raise Permanent(f"devices of {node.name} do not match the recorded state")
             if node.row >= 0 and states[node.row] != node.state:
                 raise Permanent(f"the recorded state of row {node.row} differs from that of {node.name}")
@@ -297,6 +306,10 @@ def _ledger(facts: NodeDevices | None, labels: Labels) -> DeviceLedger:
         return _NOTHING
     table, honor = facts.partitions(labels)
     return DeviceLedger.of(facts.devices, table, honor, facts.isolation(labels))
+
+
+def _likeness(ledger: DeviceLedger) -> Hashable:
+    return tuple((pool.used, pool.functions) for pool in ledger.pools), ledger.beside
 
 
 def _in_use(node: DeviceNode) -> frozenset[str]:

@@ -8,10 +8,11 @@ Limits: asks without pods are dropped only when there are many.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.pod import Pod
+from cotenant.model.devices.card_need import NO_NEED, CardNeed, phase_of
 from cotenant.model.devices.inventory import GPU_ISOLATION
 from cotenant.model.devices.request import CARDS, RESOURCES, device_requests, type_of
 from cotenant.model.errors import InvalidInput
@@ -30,6 +31,8 @@ class DeviceSettings:
     whole: DeviceStrategy = DeviceStrategy.BINPACK  # for whole devices
     # of the strategy's 0 to 100 in a node's score; the profile's own has 1: it decides between otherwise equal nodes
     weight: float = 2.0
+    # of what speaks against the neighbours on a card, 0 to 100, in a node's score; 0: what pods need is not looked at
+    neighbours: float = 0.0
     only_isolated: bool = False  # a share of a GPU is given only where something is said to enforce it
     usual: tuple[UsualPod, ...] = ()  # typical pods, for Strategy.FRAGMENTATION; without them it packs
 
@@ -55,8 +58,8 @@ class DistinctDeviceRequest:
         return " and ".join(request.type.value for request in self.wanted.requests)
 
 
-def read_ask(pod: Pod, demands: Demands, settings: DeviceSettings) -> DeviceAsk | str:
-    """What a pod with device requests asks for, or a message about a contradiction."""
+def read_ask(pod: Pod, demands: Demands, settings: DeviceSettings, need: CardNeed = NO_NEED) -> DeviceAsk | str:
+    """What a pod with device requests asks for, or a message about a contradiction. `need`: what it takes of a card."""
     asked = Amounts.of((name, amount) for name, amount in pod.requests if name in RESOURCES)
     try:
         requests = device_requests(asked)
@@ -77,7 +80,15 @@ def read_ask(pod: Pod, demands: Demands, settings: DeviceSettings) -> DeviceAsk 
         settings.shared if any(request.shared for request in requests) else settings.whole,
         settings.usual,
         pod.labels.get(GPU_ISOLATION) or (ANY_ISOLATION if settings.only_isolated else ""),
+        need=need,
     )
+
+
+def card_need(pod: Pod, demands: Demands) -> CardNeed:
+    """What the pod takes of a card: what its annotation says, its phase by its role where that is silent."""
+    need = demands.card_need
+    phase = need.phase or phase_of(pod.labels)
+    return need if phase is need.phase else replace(need, phase=phase)
 
 
 class Asks:
@@ -88,17 +99,17 @@ class Asks:
         self._known: dict[tuple[Amounts, object], DistinctDeviceRequest | str] = {}
         self._unused = 0
 
-    def read(self, number: int, pod: Pod, demands: Demands) -> DistinctDeviceRequest | str:
+    def read(self, number: int, pod: Pod, demands: Demands, need: CardNeed = NO_NEED) -> DistinctDeviceRequest | str:
         """The ask of a pod with device requests, registered for the pod; or a message."""
         isolation = pod.labels.get(GPU_ISOLATION)
-        key = (pod.requests, (demands.device_hints, demands.joint_devices, demands.partition, isolation))
+        key = (pod.requests, (demands.device_hints, demands.joint_devices, demands.partition, isolation, need))
         found = self._known.get(key)
         if found is None:
             if len(self._known) > 2 * _MAX_UNUSED:
                 self._known = {
                     k: ask for k, ask in self._known.items() if isinstance(ask, DistinctDeviceRequest) and ask.pods
                 }
-            wanted = read_ask(pod, demands, self._settings)
+            wanted = read_ask(pod, demands, self._settings, need)
             found = wanted if isinstance(wanted, str) else self._same(wanted, pod)
             self._known[key] = found
         if isinstance(found, DistinctDeviceRequest):

@@ -35,7 +35,8 @@ from cotenant.engine.framework.node_rules import Lent, NumaHost, RuleResult
 from cotenant.engine.rules.devices.device_view import NodeDeviceSummary, summary
 from cotenant.engine.rules.devices.lending import judge_lent
 from cotenant.engine.rules.devices.nodes import BY_CLAIMS, UNKNOWN, DeviceNodes
-from cotenant.engine.rules.devices.requests import Asks, DeviceSettings, DistinctDeviceRequest
+from cotenant.engine.rules.devices.preferring import beside, preferences
+from cotenant.engine.rules.devices.requests import Asks, DeviceSettings, DistinctDeviceRequest, card_need
 from cotenant.engine.rules.devices.verdicts import DeviceVerdictCache, hints_of
 from cotenant.engine.rules.devices.victims import DeviceVacate, device_columns, device_vacate, ledger_without
 from cotenant.model.arrays import Int
@@ -43,6 +44,7 @@ from cotenant.model.cluster.demands import UNENFORCED, Demands, Holdings
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.card_need import NO_NEED, CardNeed
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.devices.request import asks_devices
 from cotenant.model.errors import Permanent
@@ -68,6 +70,7 @@ class _Pod:
     is_guess: bool = False  # assigned, with assumed holdings
     is_exact: bool = False  # its holdings are fixed, even if empty: nothing is assumed
     lent: Mapping[int, Lent] = field(default_factory=dict)  # row -> what is reserved for it there
+    need: CardNeed = NO_NEED
 
 
 class DeviceRules:
@@ -148,7 +151,9 @@ class DeviceRules:
         asks = asks_devices(pod.requests)
         if not (asks or holds.devices):
             return False
-        self._pods[number] = _Pod(pod.key, self._asks.read(number, pod, demands) if asks else None, holds.devices)
+        need = card_need(pod, demands) if self.settings.neighbours else NO_NEED
+        ask = self._asks.read(number, pod, demands, need) if asks else None
+        self._pods[number] = _Pod(pod.key, ask, holds.devices, need=need)
         return True
 
     def set_holdings(self, number: int, holds: Holdings) -> None:
@@ -185,19 +190,14 @@ class DeviceRules:
                     yield RuleResult(PLUGIN, refusal.reason, left, False)
 
     def preferences(self, number: int, rows: Int) -> tuple[PreferencePart, ...]:
-        """The strategy's preference between nodes, 0 (worst) to 100 (best) like a profile's score; nothing where
-        all are equal.
-        """
+        """The strategy's preference between nodes, and that for neighbours which want other things of a card."""
         ask = self._pods[number].ask
-        if not isinstance(ask, DistinctDeviceRequest) or self.settings.weight == 0.0 or self._pods[number].lent:
+        if not isinstance(ask, DistinctDeviceRequest) or self._pods[number].lent:
             return ()
         verdicts = self._verdicts.of(ask)
         where = self._host.affinities(number, ask.name) if self._host is not None else None
-        values = (verdicts.worths if where is None else verdicts.worths_within(self.nodes, where))[rows]
-        low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
-        if low == high:
-            return ()
-        return (PreferencePart("devices", self.settings.weight * (100.0 / (high - low)) * (values - low)),)
+        worths, points = verdicts.within(self.nodes, where) if where is not None else (verdicts.worths, verdicts.points)
+        return preferences(self.settings, worths[rows], points[rows])
 
     def allocate(self, number: int, row: int) -> None:
         """Choose devices on a row that passed. Raises `Permanent` where nothing is available after all."""
@@ -216,7 +216,7 @@ class DeviceRules:
             raise Permanent(f"pod {pod.key} was placed, but its devices cannot be chosen: {pod.ask}")
         pod.node = name
         if pod.given:
-            self.nodes.take(name, str(number), pod.given, checked=True)
+            self.nodes.take(name, str(number), pod.given, checked=True, need=pod.need)
         elif pod.ask is not None:
             self._bare.setdefault(name, set()).add(number)
 
@@ -337,6 +337,12 @@ class DeviceRules:
         for name, node in self.nodes.by_name.items():
             yield summary(node, by_node.get(name, {}))
 
+    def beside(self, number: int) -> tuple[str, ...]:
+        """What speaks against the neighbours of a pod on its cards; nothing while needs are not looked at."""
+        pod = self._pods.get(number)
+        node = self.nodes.by_name.get(pod.node) if pod is not None else None
+        return tuple(beside(node.ledger, pod.need, pod.given)) if node is not None and pod is not None else ()
+
     def obstacle(self, number: int) -> str:
         """The contradiction in a watched pod's request; empty for none."""
         pod = self._pods.get(number)
@@ -369,7 +375,7 @@ class DeviceRules:
     def _assign(self, number: int, pod: _Pod, name: str) -> None:
         pod.node = name
         if pod.given and pod.given_on in ("", name):
-            self.nodes.take(name, str(number), pod.given)
+            self.nodes.take(name, str(number), pod.given, need=pod.need)
             return
         if not isinstance(pod.ask, DistinctDeviceRequest) or pod.is_exact:
             return
@@ -379,7 +385,7 @@ class DeviceRules:
             return
         if self._verdicts.as_known(pod.ask).of(self.nodes, node.state).chosen:
             pod.is_guess = True
-            self.nodes.take(name, str(number), self._chosen(pod.ask, name), checked=True)
+            self.nodes.take(name, str(number), self._chosen(pod.ask, name), checked=True, need=pod.need)
         else:
             self._bare.setdefault(name, set()).add(number)
 

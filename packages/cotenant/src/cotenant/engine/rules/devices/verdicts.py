@@ -20,7 +20,7 @@ from cotenant.engine.rules.devices.requests import DistinctDeviceRequest
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import DeviceType
-from cotenant.policy.placement.devices.allocation import DeviceChoice, allocate
+from cotenant.policy.placement.devices.allocation import DeviceChoice, allocate, crowding
 from cotenant.policy.placement.devices.ledger import DeviceLedger
 from cotenant.policy.placement.devices.numa import device_hints
 from cotenant.policy.placement.devices.scoring import worth
@@ -41,6 +41,7 @@ class DeviceVerdict(NamedTuple):
     chosen: tuple[DeviceAllocation, ...] = _COUNTED
     worth: float = 0.0
     yields: bool = False  # refused now, but would fit on an idle node
+    points: int = 0  # how ill it fits beside who is there
 
 
 def judge(ask: DistinctDeviceRequest, state: int, ledger: DeviceLedger, numa: int | None = None) -> DeviceVerdict:
@@ -52,7 +53,9 @@ def judge(ask: DistinctDeviceRequest, state: int, ledger: DeviceLedger, numa: in
     wanted = ask.wanted if numa is None else replace(ask.wanted, numa=numa)
     got = allocate(ledger, wanted)
     if isinstance(got, DeviceChoice):
-        return DeviceVerdict(None, got.allocations, worth(wanted.strategy, ledger, got.allocations, wanted.usual))
+        beside = crowding(ledger, wanted.need, got.allocations) if ask.is_share else 0
+        value = worth(wanted.strategy, ledger, got.allocations, wanted.usual)
+        return DeviceVerdict(None, got.allocations, value, points=beside)
     return DeviceVerdict(got, yields=bool(allocate(ledger.idle(), wanted)))
 
 
@@ -78,6 +81,7 @@ class DeviceVerdicts:
         ]  # by code: text, and whether evictions could help; 0 = it fits
         self.codes: Int = np.zeros(0, dtype=np.int64)
         self.worths: Float = np.zeros(0)
+        self.points: Int = np.zeros(0, dtype=np.int64)
         self._states: Int = np.zeros(0, dtype=np.int64)  # that the codes were computed from
         self._by_state: dict[int, tuple[DeviceVerdict, int]] = {}
         self._within: dict[tuple[int, int], DeviceVerdict] = {}  # by state and NUMA nodes
@@ -106,20 +110,21 @@ class DeviceVerdicts:
             found = self._hints[state, numa_nodes] = device_hints(nodes.ledgers[state], self.ask.wanted, numa_nodes)
         return {self.ask.name: found}
 
-    def worths_within(self, nodes: DeviceNodes, where: Int) -> Float:
-        """`worths` with each row's choice restricted to NUMA nodes: `where[N]`, a mask or -1 = anywhere. Rows must
-        be up to date.
+    def within(self, nodes: DeviceNodes, where: Int) -> tuple[Float, Int]:
+        """`worths` and `points` with each row's choice restricted to NUMA nodes: `where[N]`, a mask or -1 = anywhere.
+        Rows must be up to date.
         """
         aligned = np.flatnonzero(where >= 0)
         if not len(aligned):
-            return self.worths
+            return self.worths, self.points
         pairs = self._states[aligned] << NUMA_IDS | where[aligned]
         kinds, at = np.unique(pairs, return_inverse=True)
         lowest = (1 << NUMA_IDS) - 1
-        worths = [self.of(nodes, pair >> NUMA_IDS, pair & lowest).worth for pair in kinds.tolist()]
-        found = self.worths.copy()
-        found[aligned] = np.array(worths)[at]
-        return found
+        judged = [self.of(nodes, pair >> NUMA_IDS, pair & lowest) for pair in kinds.tolist()]
+        worths, points = self.worths.copy(), self.points.copy()
+        worths[aligned] = np.array([verdict.worth for verdict in judged])[at]
+        points[aligned] = np.array([verdict.points for verdict in judged])[at]
+        return worths, points
 
     def refresh(self, nodes: DeviceNodes) -> None:
         """Judge the rows whose state has changed."""
@@ -132,12 +137,13 @@ class DeviceVerdicts:
         if len(changed) <= _FEW:
             for row in changed.tolist():
                 verdict, self.codes[row] = self._judged(nodes, int(now[row]))
-                self.worths[row] = verdict.worth
+                self.worths[row], self.points[row] = verdict.worth, verdict.points
         else:
             kinds, where = np.unique(now[changed], return_inverse=True)
             judged = [self._judged(nodes, int(state)) for state in kinds]
             self.codes[changed] = np.array([code for _, code in judged], dtype=np.int64)[where]
             self.worths[changed] = np.array([verdict.worth for verdict, _ in judged])[where]
+            self.points[changed] = np.array([verdict.points for verdict, _ in judged], dtype=np.int64)[where]
         self._states[changed] = now[changed]
 
     def figures(self, nodes: DeviceNodes, code: int, among: Mask) -> str:
@@ -180,6 +186,7 @@ class DeviceVerdicts:
         self._states = np.full(size, -1, dtype=np.int64)
         self.codes = np.zeros(size, dtype=np.int64)
         self.worths = np.zeros(size)
+        self.points = np.zeros(size, dtype=np.int64)
 
 
 class DeviceVerdictCache:

@@ -16,19 +16,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import add
 
 from cotenant.model.cpus.topology import mask_of, numbers_in
 from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.card_need import NO_NEED, CardNeed
 from cotenant.model.devices.device import DeviceType
 from cotenant.model.devices.hints import CountBy, DeviceHint, DeviceScope, JointAllocation, PartitionSpec
 from cotenant.model.devices.inventory import NODE_ISOLATION
 from cotenant.model.devices.partition import Partition
 from cotenant.model.devices.request import WHOLE, DeviceRequest
-from cotenant.model.resources import Amounts
+from cotenant.model.resources import GPU_MEMORY_RATIO, Amounts
 from cotenant.policy.placement.devices.fitting import Fitting, fitting, missing_to, shortage
 from cotenant.policy.placement.devices.functions import free_function, with_free_function
+from cotenant.policy.placement.devices.inventory import Row
 from cotenant.policy.placement.devices.ledger import DeviceLedger, DevicesOfType
 from cotenant.policy.placement.devices.nearness import near, near_groups
+from cotenant.policy.placement.devices.neighbours import ALONE, memory_left, points
 from cotenant.policy.placement.devices.partitions import ANY, choose_partition
 from cotenant.policy.placement.devices.strategy import DeviceStrategy, Rank, UsualPod, rank
 from cotenant.policy.placement.refusal import Refusal
@@ -53,6 +57,7 @@ class DeviceAsk:
     required: TypedMinors = ()  # only these devices, e.g. a reservation's
     preferred: TypedMinors = ()  # these devices first
     preemptible: tuple[DeviceAllocation, ...] = ()  # counted as free
+    need: CardNeed = NO_NEED  # of a share; cards on which it fits less ill come first
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +239,29 @@ class _Work:
                     return numbers_in(partition.minors)
                 if honor:
                     return partition
+        if request.type is DeviceType.GPU and request.shared and (self.ledger.beside or self.ask.need.growth):
+            calm = self._calmest(pool, room, request.count)
+            found = self._near(pool, request, calm, scope) if calm.fits != room.fits else Refusal("", "")
+            if not isinstance(found, Refusal):
+                return found
+        return self._near(pool, request, room, scope)
+
+    def _calmest(self, pool: DevicesOfType, room: Fitting, count: int) -> Fitting:
+        """The cards with as few points as `count` of them can have."""
+        by_points: dict[int, int] = {}
+        for minor in numbers_in(room.fits):
+            found = _points(self.ledger, pool, self.ask.need, minor, room.need[minor] or ())
+            by_points[found] = by_points.get(found, 0) | 1 << minor
+        calm = 0
+        for found in sorted(by_points):
+            calm |= by_points[found]
+            if calm.bit_count() >= count:
+                break
+        return room.narrowed(calm)
+
+    def _near(
+        self, pool: DevicesOfType, request: DeviceRequest, room: Fitting, scope: DeviceScope
+    ) -> tuple[int, ...] | Refusal:
         apart = self.ask.strategy is DeviceStrategy.SPREAD
         order = sorted(numbers_in(room.fits), key=self._rank(pool, request, room)) if room.partial else ()
         preferred = _of_type(self.ask.preferred, request.type, 0)
@@ -257,6 +285,25 @@ class _Work:
                 function = free_function(pool, minor, hint.function_selector)
             found.append(DeviceAllocation(type_, minor, part, (function,) if function else (), device.id))
         return tuple(found)
+
+
+def crowding(ledger: DeviceLedger, need: CardNeed, chosen: Sequence[DeviceAllocation]) -> int:
+    """Points of an allocation that is not made yet: the sum over its GPUs; fewer are better."""
+    pool = ledger.pool(DeviceType.GPU)
+    if pool is None or not (ledger.beside or need.growth):
+        return 0
+    return sum(
+        _points(ledger, pool, need, allocation.minor, pool.row(allocation))
+        for allocation in chosen
+        if allocation.type is DeviceType.GPU
+    )
+
+
+def _points(ledger: DeviceLedger, pool: DevicesOfType, need: CardNeed, minor: int, part: Row) -> int:
+    resources, total = pool.inventory.resources, pool.inventory.totals[minor]
+    column = resources.index(GPU_MEMORY_RATIO) if GPU_MEMORY_RATIO in resources else -1
+    left = 0 if total is None else memory_left(total, tuple(map(add, pool.used[minor], part)), column)
+    return points(need, ledger.beside[minor] if ledger.beside else ALONE, left)
 
 
 def _of_type(typed: TypedMinors, type_: DeviceType, absent: int) -> int:

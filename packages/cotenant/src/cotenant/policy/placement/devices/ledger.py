@@ -14,18 +14,21 @@ from dataclasses import dataclass, replace
 from operator import add, le
 
 from cotenant.model.devices.allocation import DeviceAllocation
+from cotenant.model.devices.card_need import NO_NEED, CardNeed
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.partition import PartitionTable
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.devices.inventory import DeviceInventory, Row, part_of
+from cotenant.policy.placement.devices.neighbours import ALONE, CardNeighbours
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceHolding:
-    """Devices allocated to one pod."""
+    """Devices allocated to one pod. `need`: what it takes of each of its cards beside memory."""
 
     uid: str
     allocations: tuple[DeviceAllocation, ...]
+    need: CardNeed = NO_NEED
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,8 @@ class DevicesOfType:
 @dataclass(frozen=True, slots=True)
 class DeviceLedger:
     """One node's devices and their holders. `table`: sets of GPUs that can be allocated together, and whether only
-    those (`honor`). `isolation`: what enforces shares of its GPUs; empty where nothing is said to.
+    those (`honor`). `isolation`: what enforces shares of its GPUs; empty where nothing is said to. `beside`: by minor,
+    what the holders of each GPU need together; empty where none says.
     """
 
     pools: tuple[DevicesOfType, ...]
@@ -81,6 +85,7 @@ class DeviceLedger:
     table: PartitionTable | None = None
     honor: bool = False
     isolation: str = ""
+    beside: tuple[CardNeighbours, ...] = ()
 
     @classmethod
     def of(
@@ -98,7 +103,9 @@ class DeviceLedger:
 
     def idle(self) -> DeviceLedger:
         """The same devices without holdings."""
-        return replace(self, pools=tuple(DevicesOfType.empty(pool.inventory) for pool in self.pools), holdings=())
+        return replace(
+            self, pools=tuple(DevicesOfType.empty(pool.inventory) for pool in self.pools), holdings=(), beside=()
+        )
 
     def pool(self, type_: DeviceType) -> DevicesOfType | None:
         """The devices of one type; None where the node has none."""
@@ -126,7 +133,9 @@ class DeviceLedger:
         if any(other.uid == holding.uid for other in self.holdings):
             raise InvalidInput("uid", holding.uid, "a pod without devices")
         pools = self._changed(holding.allocations, 1)
-        return replace(self, pools=pools, holdings=(*self.holdings, holding))
+        holdings = (*self.holdings, holding)
+        beside = self._beside(holdings) if holding.need != NO_NEED else self.beside
+        return replace(self, pools=pools, holdings=holdings, beside=beside)
 
     def returned(self, uid: str) -> DeviceLedger:
         """Without this pod's holding; unchanged where there is none."""
@@ -141,7 +150,8 @@ class DeviceLedger:
         pools = self._changed(gone, -1)
         if any(allocation.functions for allocation in gone):
             pools = tuple(replace(pool, functions=_functions(pool.inventory.type, left)) for pool in pools)
-        return replace(self, pools=pools, holdings=left)
+        beside = self._beside(left) if self.beside else ()
+        return replace(self, pools=pools, holdings=left, beside=beside)
 
     def without(self, allocations: Sequence[DeviceAllocation]) -> DeviceLedger:
         """For evaluation only: as if these parts were free, e.g. those of pods that may be preempted. The holdings
@@ -159,6 +169,20 @@ class DeviceLedger:
                 raise InvalidInput(
                     f"ledger of {pool.inventory.type.value}", pool.used, f"the holdings' sums {summed.used}"
                 )
+        if self.beside != fresh.beside:
+            raise InvalidInput("ledger of needs", self.beside, f"those of the holdings {fresh.beside}")
+
+    def _beside(self, holdings: Sequence[DeviceHolding]) -> tuple[CardNeighbours, ...]:
+        pool = self.pool(DeviceType.GPU)
+        said = [holding for holding in holdings if holding.need != NO_NEED]
+        if pool is None or not said:
+            return ()
+        found = [ALONE] * len(pool.used)
+        for holding in said:
+            for allocation in holding.allocations:
+                if allocation.type is DeviceType.GPU and allocation.minor < len(found):
+                    found[allocation.minor] = found[allocation.minor].with_holder(holding.need)
+        return tuple(found)
 
     def _changed(self, allocations: Sequence[DeviceAllocation], sign: int) -> tuple[DevicesOfType, ...]:
         changed = []

@@ -1,9 +1,11 @@
 """Changes that viewers ask for, where they are switched on.
 
-    POST /api/releases/NAMESPACE/NAME   {"verb": "stop" | "start" | "rollback", "to": 0}: {"id"} of the change
+    POST /api/releases/NAMESPACE/NAME   {"verb": "stop" | "start" | "rollback" | "uninstall", "to": 0}: {"id"} of the
+                                        change
                                         {"verb": "install" | "upgrade", "manifests" or "chart", "values", "version",
                                         "class_name"}
     POST /api/vms/NAMESPACE/NAME        {"verb": "start" | "stop" | "restart" | "pause" | "unpause" | "migrate"}
+                                        {"verb": "resize", "flavor" or "vcpus" and "memory_mib"}
 
 Only JSON of the page's own origin is taken. The change itself is made by the console's kubeconfig, so a viewer with a
 Kubernetes token needs every right that it may take: a release has objects of any kind, so all kinds' (`patch` to stop
@@ -20,7 +22,7 @@ import msgspec
 from cotenant.drivers.http.messages import BodyRefused, Disconnected, HttpAnswer, Receive, Scope
 from cotenant.drivers.kube.client.errors import Forbidden
 from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.model.vms.machine import MachineVerb
+from cotenant.model.vms.machine import MachineSize, MachineVerb
 from cotenant.services.changes.machines import Machines
 from cotenant.services.changes.releases import GivenApplication, Releases, how_of
 from cotenant.services.console.access import Right
@@ -34,12 +36,13 @@ _PATCH_ALL, _ALL = Right("*", "*", "patch"), Right("*", "*", "*")
 RIGHTS_BY_VERB: dict[tuple[str, str], tuple[Right, ...]] = {
     ("releases", "stop"): (_PATCH_ALL,),
     ("releases", "start"): (_PATCH_ALL,),
-    **{("releases", verb): (_ALL,) for verb in ("rollback", "install", "upgrade")},
+    **{("releases", verb): (_ALL,) for verb in ("rollback", "install", "upgrade", "uninstall")},
     ("vms", "migrate"): (Right(_KUBEVIRT, "virtualmachineinstancemigrations", "create"),),
     **{
         ("vms", verb): (Right(_SUBRESOURCES, "virtualmachines", "update", verb),)
         for verb in ("start", "stop", "restart")
     },
+    ("vms", "resize"): (Right(_KUBEVIRT, "virtualmachines", "patch"),),
     ("vms", "pause"): (Right(_SUBRESOURCES, "virtualmachineinstances", "update", "pause"),),
     ("vms", "unpause"): (Right(_SUBRESOURCES, "virtualmachineinstances", "update", "unpause"),),
 }
@@ -61,6 +64,9 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
     values: str = ""
     version: str = ""
     class_name: str = ""
+    flavor: str = ""
+    vcpus: int = 0
+    memory_mib: int = 0
 
 
 class Changing:
@@ -93,8 +99,8 @@ class Changing:
             if section == "releases":
                 change = self._release(self._releases, asked, namespace, name, asker.viewer)
             else:
-                verb = MachineVerb(asked.verb)
-                change = self._machines.tell(verb, namespace, name, TIMEOUT_S, by=asker.viewer)
+                to = MachineSize(asked.vcpus, asked.memory_mib, asked.flavor)
+                change = self._machines.tell(MachineVerb(asked.verb), namespace, name, TIMEOUT_S, to, asker.viewer)
             return HttpAnswer(202, msgspec.json.encode({"id": change}))
         except BodyRefused as refused:
             return refused.answer
@@ -114,4 +120,5 @@ class Changing:
         if asked.verb in ("install", "upgrade"):
             given = GivenApplication(asked.manifests, asked.chart, asked.values, asked.version, asked.class_name)
             return (releases.install if asked.verb == "install" else releases.upgrade)(namespace, name, given, how, by)
-        return (releases.stop if asked.verb == "stop" else releases.start)(namespace, name, how, by)
+        plain = {"stop": releases.stop, "start": releases.start, "uninstall": releases.uninstall}
+        return plain[asked.verb](namespace, name, how, by)

@@ -93,6 +93,11 @@ class ModelServerFile:
     servers: tuple[ModelServer, ...] = ()
     pods: tuple[ServingPods, ...] = ()
 
+    @property
+    def services(self) -> frozenset[str]:
+        """NAMESPACE/NAME of all that it names."""
+        return frozenset(server.service for server in self.servers) | {pods.service for pods in self.pods}
+
     def __bool__(self) -> bool:
         return bool(self.servers or self.pods)
 

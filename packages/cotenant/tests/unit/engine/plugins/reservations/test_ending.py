@@ -53,6 +53,17 @@ def test_an_ended_one_is_deleted_a_day_later() -> None:
     assert DeleteReservation("r", "uid-r") in given
 
 
+def test_one_without_a_recorded_end_is_deleted_a_day_after_it_was_first_seen_to_have_ended() -> None:
+    w = World(node("a"))
+    ended = reservation(phase=ReservationPhase.FAILED, ttl_s=100.0)
+    w.see(ended)
+    w.go(50_000.0)
+    w.see(replace(ended, ttl_s=200.0))  # somebody writes to it
+    w.go(36_000.0)
+    assert "uid-r" in w.held
+    assert DeleteReservation("r", "uid-r") in w.go(500.0)
+
+
 def test_its_node_is_gone() -> None:
     w = World(node("a"), node("b"))
     w.see(reservation(phase=ReservationPhase.AVAILABLE, node="a"))

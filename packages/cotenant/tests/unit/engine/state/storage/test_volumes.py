@@ -135,3 +135,25 @@ def test_label_changes_change_the_nodes_of_a_volume() -> None:
     assert cluster.rows(pod) == [False, False, True]
     cluster.encoder.update_node(Node("n0", SIZE, Labels.of({ZONE: "b"})))
     assert cluster.rows(pod) == [True, False, True]
+
+
+def test_a_volume_that_another_claim_holds_is_no_way_out_for_two_claims() -> None:
+    cluster = Cluster()
+    both = VolumeOption("v1", None), VolumeOption("v2", None)
+    holder = cluster.add("holder", static("default/h", both[0]))
+    cluster.narrowing.assign(holder, 0)
+    pod = cluster.add("p", static("default/a", *both), static("default/b", *both))
+    assert cluster.rows(pod) == [False] * 3
+    cluster.narrowing.unassign(holder)
+    assert cluster.rows(pod) == [True] * 3
+
+
+def test_a_profile_without_the_filter_lets_a_pod_go_where_its_volume_is_not() -> None:
+    cluster = Cluster()
+    bound = VolumeNeed("default/c", ClaimBinding.BOUND, (VolumeOption("v", on(ZONE, "b")),))
+    for unfiltered, rows in (("VolumeBinding", [True] * 3), ("NodeAffinity", [False, False, True])):
+        what = Pod(f"p-{unfiltered}", unfiltered=frozenset({unfiltered}))
+        number, shape = cluster.encoder.add_pod(what)
+        cluster.narrowing.add_pod(number, what, shape, (bound,))
+        found = cluster.rows(number)
+        assert (found or [True] * 3) == rows

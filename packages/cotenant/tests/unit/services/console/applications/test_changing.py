@@ -90,6 +90,13 @@ def test_a_release_and_a_machine_are_changed_and_followed(tmp_path: Path) -> Non
         assert (page["mayChange"], page["release"].objects[0].is_stopped) == (True, True)
         moved = await view.done(await view.post("vms/shop/db", {"verb": "migrate"}))
         assert moved.lines == ("shop/db is running on node-2",)
+        sized = await view.done(await view.post("vms/shop/db", {"verb": "resize", "vcpus": 4, "memory_mib": 4096}))
+        assert (sized.failure, (await view.machines.show("shop", "db")).size) == ("", MachineSize(4, 4096))
+        same = await view.done(await view.post("vms/shop/db", {"verb": "resize"}))
+        assert "size: none: expected a flavor, or vCPUs, memory or both" in same.failure
+        gone = await view.done(await view.post("releases/shop/web", {"verb": "uninstall"}))
+        assert (gone.failure, gone.what) == ("", "uninstall of release shop/web")
+        assert (await view.releases.every("shop")) == []
 
     played(View(tmp_path), case)
 
@@ -127,7 +134,9 @@ def test_each_verb_needs_its_rights(section: str, verb: str, tmp_path: Path) -> 
         ("vms/shop/db", {"verb": "stop"}, {**JSON, "sec-fetch-site": "cross-site"}, 403, "another site"),
         ("vms/shop/db", {"verb": "stop"}, {"content-type": "text/plain"}, 415, "application/json"),
         ("vms/shop/db", {"verb": "burn"}, JSON, 400, "burn: expected one of"),
-        ("vms/shop/db", {"verb": "resize"}, JSON, 400, "resize: expected one of"),
+        ("vms/shop/db", {"verb": "resize", "vcpus": 5000}, JSON, 400, "up to 4096 vCPUs"),
+        ("vms/shop/db", {"verb": "resize", "memory_mib": -1}, JSON, 400, "and MiB"),
+        ("vms/shop/db", {"verb": "resize", "vcpus": "4"}, JSON, 400, "vcpus"),
         ("vms/shop/db", b"{", JSON, 400, "body"),
         ("vms/shop/db", {"verb": "stop", "more": 1}, JSON, 400, "more"),
         ("vms/shop", {"verb": "stop"}, JSON, 404, "no such page"),

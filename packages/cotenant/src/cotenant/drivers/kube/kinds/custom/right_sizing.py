@@ -7,13 +7,9 @@ is an error of the whole object, and its pods keep what they have.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-
-import msgspec
-
 from cotenant.drivers.kube.kinds.attempting import ReadAttempt
 from cotenant.drivers.kube.kinds.custom.service_objective import window_text_s
+from cotenant.drivers.kube.kinds.custom.stored_status import read_stored, written_fields
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.errors import InvalidInput
@@ -26,8 +22,6 @@ API_VERSION = f"{GROUP}/{VERSION}"
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _MAX_TEXT = 253
 _SHORTEST_S, _LONGEST_S = 1.0, 30 * 86_400.0
-_UPPER = re.compile(r"[A-Z]")
-_LOWER = re.compile(r"_([a-z])")
 
 
 class RightSizingObject(ApiStruct, frozen=True):
@@ -73,33 +67,12 @@ def read_status(status: object) -> SizingStatus:
     """What is stored. Raises `InvalidInput`."""
     if status is None:
         return SizingStatus()
-    try:
-        return msgspec.convert(_renamed(status, _snake), SizingStatus, strict=False)
-    except msgspec.ValidationError as error:
-        raise InvalidInput("status of a RightSizing", str(error), "as the manager writes it") from None
+    return read_stored(status, SizingStatus, KIND)
 
 
 def status_fields(status: SizingStatus) -> dict[str, object]:
     """The status as it is written; what is not known is absent."""
-    found = _renamed(msgspec.to_builtins(status), _camel)
-    assert isinstance(found, dict)
-    return found
-
-
-def _renamed(value: object, name: JsonValue) -> object:
-    if isinstance(value, Mapping):
-        return {name(key): _renamed(inner, name) for key, inner in value.items() if inner is not None}
-    if isinstance(value, (list, tuple)):
-        return [_renamed(inner, name) for inner in value]
-    return value
-
-
-def _camel(name: str) -> str:
-    return _LOWER.sub(lambda found: found[1].upper(), name)
-
-
-def _snake(name: str) -> str:
-    return _UPPER.sub(lambda found: f"_{found[0].lower()}", name)
+    return written_fields(status)
 
 
 def _kind(value: object) -> str:

@@ -19,6 +19,7 @@ from cotenant.model.cluster.demands import GPU_SHARE, NO_DEMANDS, NO_HOLDINGS, D
 from cotenant.model.cluster.seal import SEAL
 from cotenant.model.cpus.spec import RESOURCE_STATUS, NumaTopologySpec, ResourceSpec, ResourceStatus
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, format_allocations, parse_allocations
+from cotenant.model.devices.card_need import NO_NEED, parse_card_need
 from cotenant.model.devices.hints import parse_hints, parse_joint, parse_partition_spec
 from cotenant.model.groups import gang
 from cotenant.model.groups.reservation_notes import (
@@ -42,6 +43,7 @@ def read_demands(written: PodAnnotations, wrong: list[str]) -> Demands:
         reservation_affinity=attempt(read_affinity, written.reservation_affinity),
         pre_allocatable_priority=attempt(parse_pre_allocatable_priority, written.pre_allocatable_priority or None) or 0,
         exact_match=attempt(parse_exact_match, written.exact_match_reservation or None) or (),
+        card_need=attempt(parse_card_need, written.gpu_need or None) or NO_NEED,
     )
     return found if found != NO_DEMANDS else NO_DEMANDS
 

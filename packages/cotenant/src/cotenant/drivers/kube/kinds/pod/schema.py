@@ -20,6 +20,7 @@ from cotenant.model.cluster.demands import GPU_SHARE
 from cotenant.model.cluster.seal import SEAL, SETTLED
 from cotenant.model.cpus.spec import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
+from cotenant.model.devices.card_need import GPU_NEED
 from cotenant.model.devices.hints import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
 from cotenant.model.groups.kueue import WORKLOAD as KUEUE_WORKLOAD
 from cotenant.model.groups.reservation_notes import AFFINITY, ALLOCATED, EXACT_MATCH, PRE_ALLOCATABLE_PRIORITY
@@ -48,6 +49,7 @@ class PodAnnotations(GangAnnotations, frozen=True):
     pre_allocatable_priority: Text = field(default=None, name=PRE_ALLOCATABLE_PRIORITY)
     reservation_allocated: Text = field(default=None, name=ALLOCATED)
     gpu_share: Text = field(default=None, name=GPU_SHARE)
+    gpu_need: Text = field(default=None, name=GPU_NEED)
     seal: Text = field(default=None, name=SEAL)
     extended_spec: Text = field(default=None, name=names.EXTENDED_SPEC)
     settled: Text = field(default=None, name=SETTLED)

@@ -1,0 +1,211 @@
+"""`kernels`: which kernel parameters and scheduler suit a Redis beside batch, at low and at high load.
+
+A zone in a virtual machine chooses its kernel, and folklore says that at low load wake-ups count and at high load ticks
+cost. Each kernel is booted with each preemption model that it knows, on a clock that counts instructions, and runs the
+same loads under the fair class, weights and each of our schedulers (kernel_loads.py). The claims are pass lines, so a
+kernel that contradicts one shows it.
+Limits: as of site/kernel_guest.py and kernel_loads.py; a model that the kernel does not know is left out and named.
+Kernels of one build differ in their tick only; Debian's own differs from built ones in more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from cotenant.drivers.qemu.packages import Kernel
+from cotenant.model.errors import Permanent
+from cotenant.model.json_object import JsonObject
+from cotenant.model.pages.figures import rival
+from cotenant_lab.experiments.outcome import Curve, FigureCheck, Findings, Picture
+from cotenant_lab.experiments.site.kernel_guest import GuestRun
+from cotenant_lab.experiments.studies.kernel_loads import ALONE, FAIR, WEIGHTS
+
+MODULE = "cotenant_lab.experiments.studies.kernel_loads"
+MODELS = ("full", "lazy", "none")
+SCHEDULERS = (FAIR, WEIGHTS, "latency", "throughput", "weighted")
+Runner = Callable[[Kernel, str, str, Callable[[str], None]], Awaitable[GuestRun]]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelArm:
+    """One scheduler under one kernel. Milliseconds at low load; requests at high load."""
+
+    hz: int
+    preempt: str
+    scheduler: str
+    latencies_ms: tuple[float, ...]  # sorted
+    batch_cpus: float
+    requests_per_s: float
+    requests_per_cpu_s: float
+
+    def quantile(self, share: float) -> float:
+        """Of the latencies."""
+        return self.latencies_ms[min(len(self.latencies_ms) - 1, int(share * len(self.latencies_ms)))]
+
+    @property
+    def kernel(self) -> str:
+        """As rows name it."""
+        return f"{self.hz} Hz, {self.preempt}"
+
+
+async def measure(
+    kernels: Sequence[Kernel], run: Runner, say: Callable[[str], None], at_once: int = len(os.sched_getaffinity(0))
+) -> Findings:
+    """Every kernel with every model, so many guests at once, which no figure shows. Raises `Permanent` where a guest
+    fails.
+    """
+    free = asyncio.Semaphore(at_once)
+
+    async def one(kernel: Kernel, model: str) -> GuestRun:
+        async with free:
+            return await run(kernel, model, MODULE, say)
+
+    asked = [(kernel, model) for kernel in kernels for model in MODELS]
+    arms: list[KernelArm] = []
+    unknown: list[str] = []
+    for (_, model), found in zip(asked, await asyncio.gather(*(one(*each) for each in asked)), strict=True):
+        arms += [_arm(found, name, figures) for name, figures in found.result.items()]
+        if found.preempt != model:
+            unknown.append(f"preempt={model} at {found.hz} Hz, for Linux {found.kernel} runs {found.preempt} instead")
+    return judged(arms, unknown)
+
+
+def _arm(found: GuestRun, scheduler: str, figures: JsonObject) -> KernelArm:
+    return KernelArm(
+        found.hz,
+        found.preempt,
+        scheduler,
+        tuple(figures["latencies_ms"]),
+        figures["batch_cpus"],
+        figures["requests_per_s"],
+        figures["requests_per_cpu_s"],
+    )
+
+
+def judged(arms: Sequence[KernelArm], unknown: Sequence[str]) -> Findings:
+    """The result of these measurements. `unknown`: models that a kernel did not take. Raises `Permanent` without a
+    single arm.
+    """
+    if not arms:
+        raise Permanent(f"no kernel ran: {'; '.join(unknown)}")
+    shown = [arm for arm in arms if arm.scheduler != ALONE]
+    return Findings(
+        experiment="kernels",
+        title="Redis beside batch on one CPU, by tick, preemption model and scheduler",
+        rounds=1,
+        discarded=(),
+        seed=0,
+        figures={"arms": [_plain(arm) for arm in arms], "unknown": list(unknown)},
+        checks=_checks(arms),
+        columns=(
+            *("kernel", "scheduler", "low: p50 ms", "p99 ms", "maximum ms", "CPUs of batch"),
+            *("high: requests/s", "requests/CPU s"),
+        ),
+        rows=tuple(
+            (
+                arm.kernel,
+                arm.scheduler,
+                *(f"{arm.quantile(share):.2f}" for share in (0.5, 0.99, 1)),
+                f"{arm.batch_cpus:.2f}",
+                f"{arm.requests_per_s:.0f}",
+                f"{arm.requests_per_cpu_s:.0f}",
+            )
+            for arm in arms
+        ),
+        notes=(*_findings(shown), *(f"Not shown: {model}." for model in unknown)),
+        pictures=(_latencies(shown), _requests(arms)),
+    )
+
+
+def _plain(arm: KernelArm) -> JsonObject:
+    return {
+        "hz": arm.hz,
+        "preempt": arm.preempt,
+        "scheduler": arm.scheduler,
+        **{name: arm.quantile(share) for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1))},
+        "batch_cpus": arm.batch_cpus,
+        "requests_per_s": arm.requests_per_s,
+        "requests_per_cpu_s": arm.requests_per_cpu_s,
+    }
+
+
+def _checks(arms: Sequence[KernelArm]) -> tuple[FigureCheck, ...]:
+    """The claims, as far as the kernels that ran can show them; the fair class unless another is named."""
+    by = {(arm.hz, arm.preempt, arm.scheduler): arm for arm in arms}
+    ticks = sorted({arm.hz for arm in arms})
+    slow, fast = ticks[0], ticks[-1]
+    checks = []
+    for hz in ticks:
+        if (hz, "full", FAIR) in by and (hz, "lazy", FAIR) in by:
+            full, lazy = by[hz, "full", FAIR], by[hz, "lazy", FAIR]
+            checks.append(
+                FigureCheck(f"low load, {hz} Hz: p99, full / lazy", full.quantile(0.99) / lazy.quantile(0.99), 1.0)
+            )
+    if slow != fast:
+        for model in ("lazy", "full"):
+            if (slow, model, FAIR) in by and (fast, model, FAIR) in by:
+                low = by[fast, model, FAIR].quantile(0.99) / by[slow, model, FAIR].quantile(0.99)
+                alone = by[fast, model, ALONE].requests_per_cpu_s / by[slow, model, ALONE].requests_per_cpu_s
+                ends = f"{fast} Hz / {slow} Hz"
+                checks.append(FigureCheck(f"low load, {model}: p99, {ends}", low, 1.0))
+                checks.append(FigureCheck(f"high load alone, {model}: requests a CPU second, {ends}", alone, 1.0))
+    return tuple(checks)
+
+
+def _findings(shown: Sequence[KernelArm]) -> tuple[str, str]:
+    quick = min(shown, key=lambda arm: arm.quantile(0.99))
+    late = max(shown, key=lambda arm: arm.quantile(0.99))
+    cheap = max(shown, key=lambda arm: arm.requests_per_cpu_s)
+    dear = min(shown, key=lambda arm: arm.requests_per_cpu_s)
+    most = max(shown, key=lambda arm: arm.requests_per_s)
+    return (
+        f"Low load: the least p99 has {quick.kernel}, {quick.scheduler} ({quick.quantile(0.99):.2f} ms), the most "
+        f"{late.kernel}, {late.scheduler} ({late.quantile(0.99):.2f} ms).",
+        f"High load: most requests a second with {most.kernel}, {most.scheduler} ({most.requests_per_s:.0f}); a CPU "
+        f"second brings {cheap.requests_per_cpu_s:.0f} requests at most ({cheap.kernel}, {cheap.scheduler}) and "
+        f"{dear.requests_per_cpu_s:.0f} at least ({dear.kernel}, {dear.scheduler}).",
+    )
+
+
+def _latencies(shown: Sequence[KernelArm]) -> Picture:
+    """How many requests were answered later than so, for each scheduler a panel."""
+    panels = []
+    for scheduler in SCHEDULERS:
+        of = [arm for arm in shown if arm.scheduler == scheduler]
+        curves = [
+            Curve(
+                arm.kernel,
+                arm.latencies_ms,
+                [100 * (1 - rank / len(arm.latencies_ms)) for rank in range(len(arm.latencies_ms))],
+                rival(number),
+                is_dashed=arm.preempt == "lazy",
+            )
+            for number, arm in enumerate(of)
+        ]
+        panels.append((scheduler, curves))
+    return Picture(
+        "Low load: requests answered later than",
+        "milliseconds after they were due",
+        "% of requests",
+        panels,
+        x_log=True,
+    )
+
+
+def _requests(arms: Sequence[KernelArm]) -> Picture:
+    """What a CPU second brings, by tick."""
+    models = sorted({arm.preempt for arm in arms})
+    panels = []
+    for model in models:
+        curves = []
+        for number, scheduler in enumerate((ALONE, FAIR, "latency")):
+            of = sorted(
+                (arm for arm in arms if (arm.preempt, arm.scheduler) == (model, scheduler)), key=lambda arm: arm.hz
+            )
+            x, y = [float(arm.hz) for arm in of], [arm.requests_per_cpu_s for arm in of]
+            curves.append(Curve(scheduler, x, y, rival(number), is_points=True))
+        panels.append((f"preempt={model}", curves))
+    return Picture("High load: what a second of the service's CPU brings", "ticks a second", "requests", panels)
