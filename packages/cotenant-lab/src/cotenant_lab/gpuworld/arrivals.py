@@ -13,7 +13,7 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int
 from cotenant_lab.gpuworld.config import SECOND_US, GpuWorldConfig, SeedDraw
-from cotenant_lab.gpuworld.serving import Requests, new_requests
+from cotenant_lab.gpuworld.serving import ServedRequests, new_requests
 
 _MINUTE_S = 60
 _LOWER_AFTER = 5  # minutes in which fewer replicas were wanted, before one goes
@@ -85,7 +85,7 @@ def _for_rate(config: GpuWorldConfig, rps: float) -> int:
     return min(config.peak_replicas, max(1, ceil(1.2 * rps / config.replica_rps)))
 
 
-def draw_requests(config: GpuWorldConfig, seen: SeedDraw, rng: np.random.Generator) -> Requests:
+def draw_requests(config: GpuWorldConfig, seen: SeedDraw, rng: np.random.Generator) -> ServedRequests:
     """The requests of one day."""
     arrive_us = arrival_times(rate_by_minute(config, rng), seen.gap_cv, rng)
     count = len(arrive_us)

@@ -44,7 +44,7 @@ from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
 from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod
 from cotenant_lab.gpuworld.arrivals import OfflineJob
 from cotenant_lab.gpuworld.config import SECOND_US, WHOLE_MILLI
-from cotenant_lab.gpuworld.sharing import Card, Replica, ServerSignal
+from cotenant_lab.gpuworld.sharing import Card, ReplicaPhase, ServerSignal
 
 _MEASURED_S = 600.0
 _PPM = 1_000_000
@@ -94,7 +94,7 @@ class CotenantRule:
         """The allocation's card; where there is none, with the youngest jobs' shares counted as free."""
         ledger = self._ledger(cards)
         youngest = sorted((job for card in cards for job in card.jobs), key=lambda job: (-job.started_s, -job.number))
-        with_replica = frozenset(card.number for card in cards if card.replica is not Replica.NONE)
+        with_replica = frozenset(card.number for card in cards if card.replica is not ReplicaPhase.NONE)
         for given_up in range(len(youngest) + 1):
             gone = {f"job-{job.number}" for job in youngest[:given_up]}
             free = tuple(part for holding in ledger.holdings if holding.uid in gone for part in holding.allocations)
@@ -135,7 +135,7 @@ class CotenantRule:
         return CardNeed(job.measured_sm_pct, job.measured_bandwidth_pct) if self.replica_need else NO_NEED
 
     def _is_filled(self, card: Card, more_pct: int) -> bool:
-        return card.replica is Replica.NONE and card.free_pct - more_pct < self.replica_pct
+        return card.replica is ReplicaPhase.NONE and card.free_pct - more_pct < self.replica_pct
 
     def _is_new_loss(self, card: Card, memory_pct: int) -> bool:
         return self._is_filled(card, memory_pct) and not self._is_filled(card, 0)

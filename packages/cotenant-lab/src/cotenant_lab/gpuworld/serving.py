@@ -25,7 +25,7 @@ LOGGED = 512  # latest latencies of a replica
 PPM = 1_000_000
 
 
-class Requests(NamedTuple):
+class ServedRequests(NamedTuple):
     """[N] in the order of arrival."""
 
     arrive_us: Int
@@ -69,10 +69,10 @@ class ServerLaw(NamedTuple):
     per_token_us: int
 
 
-def new_requests(arrive_us: Int, prompt: Int, output: Int) -> Requests:
+def new_requests(arrive_us: Int, prompt: Int, output: Int) -> ServedRequests:
     """None of them served."""
     none = np.full(len(arrive_us), NONE, np.int64)
-    return Requests(arrive_us, prompt, output, none.copy(), none.copy(), none.copy())
+    return ServedRequests(arrive_us, prompt, output, none.copy(), none.copy(), none.copy())
 
 
 def new_replicas(cards: int, max_batch: int) -> Replicas:
@@ -86,7 +86,7 @@ def new_replicas(cards: int, max_batch: int) -> Replicas:
 
 
 @njit
-def route(s: Replicas, q: Requests, begin: int, end: int) -> None:
+def route(s: Replicas, q: ServedRequests, begin: int, end: int) -> None:
     """Each request goes to the serving replica with the fewest that wait and run, the first of equals."""
     for i in range(begin, end):
         best, least = -1, 0
@@ -104,7 +104,9 @@ def route(s: Replicas, q: Requests, begin: int, end: int) -> None:
 
 
 @njit
-def advance(s: Replicas, q: Requests, w: ServerLaw, until_us: int, slow_prefill: Float, slow_decode: Float) -> None:
+def advance(
+    s: Replicas, q: ServedRequests, w: ServerLaw, until_us: int, slow_prefill: Float, slow_decode: Float
+) -> None:
     """Serve until `until_us`. The slowdowns are those of each card, 1 alone."""
     for r in range(len(s.serves)):
         s.prefill_us[r] = 0
@@ -132,7 +134,7 @@ def advance(s: Replicas, q: Requests, w: ServerLaw, until_us: int, slow_prefill:
 
 
 @njit
-def _admit(s: Replicas, q: Requests, w: ServerLaw, r: int, now: int) -> int:
+def _admit(s: Replicas, q: ServedRequests, w: ServerLaw, r: int, now: int) -> int:
     """Take waiting requests, in their order, as far as batch, cache and one prefill allow; the prompts' tokens. A
     prompt longer than a prefill goes alone.
     """
@@ -157,7 +159,7 @@ def _admit(s: Replicas, q: Requests, w: ServerLaw, r: int, now: int) -> int:
 
 
 @njit
-def _first_tokens(s: Replicas, q: Requests, w: ServerLaw, r: int) -> None:
+def _first_tokens(s: Replicas, q: ServedRequests, w: ServerLaw, r: int) -> None:
     for b in range(s.batch[r]):
         if s.made[r, b] == 0:
             i = s.running[r, b]
@@ -169,7 +171,7 @@ def _first_tokens(s: Replicas, q: Requests, w: ServerLaw, r: int) -> None:
 
 
 @njit
-def _finish(s: Replicas, q: Requests, w: ServerLaw, r: int) -> None:
+def _finish(s: Replicas, q: ServedRequests, w: ServerLaw, r: int) -> None:
     b = 0
     while b < s.batch[r]:
         i = s.running[r, b]

@@ -35,7 +35,7 @@ WHOLE_PCT = 100
 _NO_WEIGHTS = GpuWeights(0.0, 0.0, 0.0, 1, 0.0)  # FGD has none
 
 
-class Replica(IntEnum):
+class ReplicaPhase(IntEnum):
     """What a card has of the model server."""
 
     NONE = 0
@@ -49,7 +49,7 @@ class Card:
     """One card as rules see it."""
 
     number: int
-    replica: Replica = Replica.NONE
+    replica: ReplicaPhase = ReplicaPhase.NONE
     replica_pct: int = 0  # memory of its replica
     jobs: list[OfflineJob] = field(default_factory=list)
 
@@ -118,19 +118,19 @@ class PlainRule:
 
     def fitting(self, cards: Sequence[Card], job: OfflineJob) -> list[int]:
         """The cards that this rule allows for a job."""
-        idle = sum(1 for card in cards if not card.jobs and card.replica is Replica.NONE)
+        idle = sum(1 for card in cards if not card.jobs and card.replica is ReplicaPhase.NONE)
         return [
             card.number
             for card in cards
             if job.memory_pct <= card.free_pct
             and len(card.jobs) < self.jobs_per_card
-            and not (self.alone and card.replica is not Replica.NONE)
-            and (card.jobs or card.replica is not Replica.NONE or idle > self.reserve)
+            and not (self.alone and card.replica is not ReplicaPhase.NONE)
+            and (card.jobs or card.replica is not ReplicaPhase.NONE or idle > self.reserve)
         ]
 
     def ceiling_milli(self, card: Card, signal: ServerSignal | None) -> int:
         """One figure beside a replica, everything elsewhere."""
-        return WHOLE_MILLI if card.replica is Replica.NONE else self.fixed_milli
+        return WHOLE_MILLI if card.replica is ReplicaPhase.NONE else self.fixed_milli
 
     def measured(self, now_s: float, wanted: int, peak: int) -> None:
         """Nothing is learned."""
@@ -138,7 +138,7 @@ class PlainRule:
 
 def plain_replica_card(cards: Sequence[Card], alone: bool, memory_pct: int = 50) -> int:
     """An idle card, else the first on which it fits, else the card of the youngest job."""
-    free = [card for card in cards if card.replica is Replica.NONE]
+    free = [card for card in cards if card.replica is ReplicaPhase.NONE]
     for card in free:
         if not card.jobs:
             return card.number
@@ -173,7 +173,7 @@ class FgdRule(PlainRule):
 
     @staticmethod
     def _takes_replica(card: Card) -> bool:
-        return card.replica is Replica.NONE and card.free_pct >= 50
+        return card.replica is ReplicaPhase.NONE and card.free_pct >= 50
 
     def _scored(self, cards: Sequence[Card], allowed: list[int], memory_pct: int) -> int | None:
         if len(allowed) < 2:

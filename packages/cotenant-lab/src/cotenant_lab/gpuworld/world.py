@@ -25,7 +25,7 @@ from cotenant_lab.gpuworld.arrivals import (
 from cotenant_lab.gpuworld.config import SECOND_US, WHOLE_MILLI, GpuWorldConfig, draw
 from cotenant_lab.gpuworld.contention import contend, gpu_law, new_loads, new_rates
 from cotenant_lab.gpuworld.serving import LOGGED, PPM, ServerLaw, advance, new_replicas, route
-from cotenant_lab.gpuworld.sharing import WHOLE_PCT, Card, Replica, ServerSignal, SharingRule
+from cotenant_lab.gpuworld.sharing import WHOLE_PCT, Card, ReplicaPhase, ServerSignal, SharingRule
 
 _SIGNAL_S, _MINUTE_S, _MEASURED_S = 5, 60, 600
 _WINDOW_US = 20 * SECOND_US
@@ -128,29 +128,29 @@ class GpuWorld:
 
     def _scale(self) -> None:
         wanted = self._peak if self.rule.permanent else int(self.wanted[self.now_s // _MINUTE_S])
-        there = [card for card in self.cards if card.replica in (Replica.STARTING, Replica.SERVING)]
+        there = [card for card in self.cards if card.replica in (ReplicaPhase.STARTING, ReplicaPhase.SERVING)]
         for card in self.cards:
-            if len(there) < wanted and card.replica is Replica.DRAINING:
-                card.replica = Replica.SERVING
+            if len(there) < wanted and card.replica is ReplicaPhase.DRAINING:
+                card.replica = ReplicaPhase.SERVING
                 self.replicas.serves[card.number] = 1
                 there.append(card)
         while len(there) < wanted:
             there.append(self._start_replica())
-        serving = [card for card in there if card.replica is Replica.SERVING]
+        serving = [card for card in there if card.replica is ReplicaPhase.SERVING]
         for card in reversed(serving):
             if len(there) <= wanted or len(serving) <= 1:
                 break
-            card.replica = Replica.DRAINING
+            card.replica = ReplicaPhase.DRAINING
             self.replicas.serves[card.number] = 0
             there.remove(card)
 
     def _start_replica(self) -> Card:
         card = self.cards[self.rule.replica_card(self.cards)]
-        assert card.replica is Replica.NONE, card
+        assert card.replica is ReplicaPhase.NONE, card
         needed = WHOLE_PCT if self.rule.alone else self.config.server_memory_pct
         while card.jobs and card.free_pct < needed:
             self._evict(card, card.youngest())
-        card.replica, card.replica_pct = Replica.STARTING, self.config.server_memory_pct
+        card.replica, card.replica_pct = ReplicaPhase.STARTING, self.config.server_memory_pct
         first = card.number - card.number % self.config.cards_per_root
         wire = min(1.0, float(self.loads.pcie[first : first + self.config.cards_per_root].sum()))
         starts_s = self.config.start_s + self.config.weights_s * (1.0 + wire)
@@ -161,12 +161,12 @@ class GpuWorld:
     def _replicas_change(self) -> None:
         for card in self.cards:
             at = card.number
-            if card.replica is Replica.STARTING and self._ready_s[at] <= self.now_s:
-                card.replica = Replica.SERVING
+            if card.replica is ReplicaPhase.STARTING and self._ready_s[at] <= self.now_s:
+                card.replica = ReplicaPhase.SERVING
                 self.replicas.serves[at] = 1
                 self.replicas.clock_us[at] = self.now_s * SECOND_US
-            elif card.replica is Replica.DRAINING and not self.replicas.waiting[at] + self.replicas.batch[at]:
-                card.replica, card.replica_pct = Replica.NONE, 0
+            elif card.replica is ReplicaPhase.DRAINING and not self.replicas.waiting[at] + self.replicas.batch[at]:
+                card.replica, card.replica_pct = ReplicaPhase.NONE, 0
                 self._changed = True
 
     def _evict(self, card: Card, job: OfflineJob) -> None:
@@ -203,7 +203,7 @@ class GpuWorld:
 
     def _ceilings(self) -> None:
         for card in self.cards:
-            if card.replica is Replica.NONE or not card.jobs or not self.rule.reads_signals:
+            if card.replica is ReplicaPhase.NONE or not card.jobs or not self.rule.reads_signals:
                 ceiling = self.rule.ceiling_milli(card, None)
             else:
                 ceiling = self.rule.ceiling_milli(card, self._signal(card.number))

@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.property.few import examples
 
-from cotenant_lab.gpuworld.serving import Replicas, Requests, ServerLaw, advance, new_replicas, new_requests, route
+from cotenant_lab.gpuworld.serving import (
+    Replicas,
+    ServedRequests,
+    ServerLaw,
+    advance,
+    new_replicas,
+    new_requests,
+    route,
+)
 
 LAW = ServerLaw(
     max_batch=2,
@@ -22,13 +30,13 @@ LAW = ServerLaw(
 ALONE = np.ones(1)
 
 
-def requests(*rows: tuple[int, int, int]) -> Requests:
+def requests(*rows: tuple[int, int, int]) -> ServedRequests:
     """Rows of arrival, prompt and output."""
     columns = np.array(rows, np.int64).reshape(-1, 3)
     return new_requests(*(np.ascontiguousarray(columns[:, place]) for place in range(3)))
 
 
-def serving(asked: Requests, law: ServerLaw) -> Replicas:
+def serving(asked: ServedRequests, law: ServerLaw) -> Replicas:
     replicas = new_replicas(1, law.max_batch)
     replicas.serves[0] = 1
     route(replicas, asked, 0, len(asked.arrive_us))

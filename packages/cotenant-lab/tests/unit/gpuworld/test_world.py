@@ -13,7 +13,7 @@ from cotenant_lab.gpuworld.arrivals import OfflineJob
 from cotenant_lab.gpuworld.comparing import POLICIES, best, compare, run_one, settings_of
 from cotenant_lab.gpuworld.config import GpuWorldConfig
 from cotenant_lab.gpuworld.product import CotenantRule
-from cotenant_lab.gpuworld.sharing import Card, PlainRule, Replica, ServerSignal, plain_replica_card, usual_pods
+from cotenant_lab.gpuworld.sharing import Card, PlainRule, ReplicaPhase, ServerSignal, plain_replica_card, usual_pods
 from cotenant_lab.gpuworld.world import GpuOutcome, GpuWorld
 
 SHORT = GpuWorldConfig(cards=6, peak_replicas=3, day_s=600, backlog=12, max_batch=16)
@@ -34,12 +34,12 @@ def test_what_holds_every_second(policy: str) -> None:
     world = GpuWorld(SHORT, 3, rule)
     while world.now_s < SHORT.day_s:
         world.step()
-        serving = sum(card.replica is Replica.SERVING for card in world.cards)
+        serving = sum(card.replica is ReplicaPhase.SERVING for card in world.cards)
         assert serving >= 1
-        assert sum(card.replica is not Replica.NONE for card in world.cards) <= SHORT.cards
+        assert sum(card.replica is not ReplicaPhase.NONE for card in world.cards) <= SHORT.cards
         for card in world.cards:
             assert card.free_pct >= 0
-            assert not (world.rule.alone and card.replica is not Replica.NONE and card.jobs)
+            assert not (world.rule.alone and card.replica is not ReplicaPhase.NONE and card.jobs)
         assert (world.replicas.batch <= SHORT.max_batch).all()
         assert (world.replicas.reserved <= SHORT.kv_tokens).all()
         running = [one.number for card in world.cards for one in card.jobs]
@@ -70,7 +70,7 @@ def test_a_replica_takes_an_idle_card_then_one_beside_jobs_then_the_youngest_job
 
 
 def test_ours_places_by_the_ledger_and_frees_what_ended() -> None:
-    rule, cards = ours(), [Card(0, Replica.SERVING, 50), Card(1)]
+    rule, cards = ours(), [Card(0, ReplicaPhase.SERVING, 50), Card(1)]
     assert rule.job_card(cards, job(1, 60)) == 1
     cards[1].jobs.append(job(1, 60))
     assert rule.job_card(cards, job(2, 60)) is None
@@ -85,7 +85,7 @@ def test_ours_by_need_keeps_jobs_apart_that_want_the_same_as_they_were_measured(
     like = job(3, measured_sm_pct=80)
     assert ours().job_card(cards, like) == 0, "it packs where needs are not looked at"
     assert replace(ours(), replica_need=CardNeed(50, 50)).job_card(cards, like) == 1
-    beside = [Card(0, Replica.SERVING, 50), Card(1, jobs=[bound])]
+    beside = [Card(0, ReplicaPhase.SERVING, 50), Card(1, jobs=[bound])]
     assert replace(ours(), replica_need=CardNeed(50, 50)).job_card(beside, like) == 1, "nor beside a busy replica"
 
 
@@ -110,7 +110,7 @@ def test_ours_lends_no_card_beyond_the_risk() -> None:
 
 def test_the_guard_cuts_a_card_whose_replica_misses_and_no_other() -> None:
     rule = ours()
-    cards = [Card(number, Replica.SERVING, 50, [job(number)]) for number in range(2)]
+    cards = [Card(number, ReplicaPhase.SERVING, 50, [job(number)]) for number in range(2)]
     ceilings = {0: 1000, 1: 1000}
     for second in range(5, 40, 5):
         for number, p99_ppm in ((0, 1_500_000), (1, 300_000)):
