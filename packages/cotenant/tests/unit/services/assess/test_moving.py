@@ -138,4 +138,4 @@ def test_the_moves_of_a_first_hour_and_what_they_are_by(planned: Any) -> None:
     assert note == "3 of 1,200 nodes are overloaded; 1 have no current measurement"
     unknown, why = first_hour(copy(FOUR, metrics=False))
     assert unknown == ()
-    assert why == "the load of nodes is not known without NodeMetrics or a history: no move is proposed"
+    assert why == "the current load of nodes is not known, neither by NodeMetrics nor by a history: no move is proposed"

@@ -232,10 +232,14 @@ def test_what_was_tried_on_the_past() -> None:
     assert "ours was best told of a day" in text(html)
     assert "Sizes of workloads" not in html
     sizes = SizeTrial("CPU", 3, (SizeTried("ours", 1.0, None, 3.0),), "sizes in words")
-    emptying = EmptyingTrial("CPU", (EmptyingTried("ours", 3, 40, 0.5, 0.25, 1),), "nodes in words")
+    emptying = EmptyingTrial(
+        "CPU", (EmptyingTried("ours", ("a", "b"), 40, figure("x", 0.5), 0.25, 1, 91.0, 7, 2),), "nodes in words"
+    )
     html = section(usual(back_test=tried, sizes=sizes, emptying=emptying), "past")
     assert ["ours", "1", "?", "3"] in rows(html)
-    assert ["ours", "3", "40", "0.50", "0.25", "1"] in rows(html)
+    assert rows(html)[-1][:3] == ["ours", "2", "40"]
+    assert rows(html)[-1][4:] == ["0.25", "1", "91", "2 of 7"]
+    assert "The nodes of the plan: a, b" in text(html)
     assert section(usual(sizes=sizes), "past") == ""
 
 

@@ -17,9 +17,8 @@ from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import Amounts
-from cotenant.policy.assess.emptying import Emptied, RecordedPods
 from cotenant.services.assess import past
-from cotenant.services.assess.past import MAX_SIZED, _known, _verdict, emptying_trial, past_trial, size_trial
+from cotenant.services.assess.past import MAX_SIZED, _known, past_trial, size_trial
 
 A_DAY = 48  # half hours
 CORES = Use(8000, 1 << 34)
@@ -43,20 +42,17 @@ def history(
     return ClusterHistory(of_pods, series(nodes, days))
 
 
-def pod(name: str, on: str, cpu_m: int = 500, daemon: bool = False, phase: PodPhase = PodPhase.RUNNING) -> PodInfo:
-    what = Pod(name, namespace="shop", requests=Amounts.of({"cpu": cpu_m}), is_daemon=daemon)
+def pod(name: str, on: str, cpu_m: int = 500, phase: PodPhase = PodPhase.RUNNING) -> PodInfo:
+    what = Pod(name, namespace="shop", requests=Amounts.of({"cpu": cpu_m}))
     return PodInfo(ObservedPod(what, f"u-{name}", "s", 0.0, on, phase), node=on)
 
 
-def copy(*pods: PodInfo, nodes: tuple[str, ...] = ("a", "b"), static: str = "") -> Any:
-    by_key = {info.seen.pod.key: info for info in pods}
-    engine = SimpleNamespace(every_pod=lambda: list(pods), find=by_key.get)
+def copy(*pods: PodInfo, nodes: tuple[str, ...] = ("a", "b")) -> Any:
+    engine = SimpleNamespace(every_pod=lambda: list(pods))
     managed = {name: ManagedNode(name, CORES, CORES) for name in nodes}
     return cast(
         Any,
-        SimpleNamespace(
-            engine=engine, managed=managed, notes_of=lambda key: SimpleNamespace(is_static=key == f"shop/{static}")
-        ),
+        SimpleNamespace(engine=engine, managed=managed),
     )
 
 
@@ -106,64 +102,6 @@ def test_the_worst_whole_day_of_lending_is_told(monkeypatch: pytest.MonkeyPatch)
     assert told() == "worst. It was the worst of 2 days, by the manager's own rule."
     del days[:2]
     assert told() == "short. It was the worst of 1 days, by the manager's own rule."
-
-
-# ---- nodes that one would have emptied
-
-
-def test_emptying_is_tried_from_two_days_of_two_nodes_on_with_pods_of_the_same_time() -> None:
-    two = {"p": "a", "q": "b"}
-    for given in (
-        history(("a", "b"), 2),
-        history(("a", "elsewhere"), 2, two),
-        history(("a", "b"), 2, two, late_s=1800.0),
-        history(("a", "b"), 2 - 1 / A_DAY, two),
-    ):
-        assert emptying_trial(copy(), given, 0.01) is None
-    found = emptying_trial(copy(), history(("a", "b"), 2, two), 0.01)
-    assert found is not None
-    assert (found.resource, found.rules[0].rule != found.rules[1].rule) == ("CPU of nodes", True)
-    assert found.verdict.startswith("By the first half of the history ")
-
-
-def test_only_what_may_move_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[RecordedPods] = []
-
-    def tried(recorded: RecordedPods, risk: float) -> tuple[Emptied, ...]:
-        given.append(recorded)
-        return ()
-
-    monkeypatch.setattr(past, "try_emptying", tried)
-    names = {"plain": "b", "daemon": "a", "static": "a", "gone": "elsewhere"}
-    there = (pod("plain", "b"), pod("daemon", "a", daemon=True), pod("static", "a"))
-    assert emptying_trial(copy(*there, static="static"), history(("a", "b"), 2, names), 0.01) is None
-    assert given[0].on.tolist() == [1, 0, 0, -1]
-    assert given[0].movable.tolist() == [True, False, False, True]
-    assert given[0].capacity.tolist() == [8000.0, 8000.0]
-
-
-def emptied(rule: str, nodes: int, squeezed: float) -> Emptied:
-    return Emptied(rule, tuple(range(nodes)), 9, squeezed, 0.25, 0)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("rivals", "said"),
-    [
-        ((), "no other rule emptied as many nodes with less."),
-        ((("r", 3, 0.5),), "no other rule emptied as many nodes with less."),  # just as good
-        ((("r", 2, 0.1),), "no other rule emptied as many nodes with less."),  # less, of fewer nodes
-        ((("r", 5, 0.6),), "no other rule emptied as many nodes with less."),  # more nodes, at more squeeze
-        ((("r", 3, 0.4),), "r was better: 3 nodes and 0.4 %."),
-        ((("r", 4, 0.5),), "r was better: 4 nodes and 0.5 %."),
-        ((("r", 4, 0.4), ("s", 5, 0.45), ("t", 5, 0.3)), "t was better: 5 nodes and 0.3 %."),
-    ],
-)
-def test_a_rival_that_was_better_is_named(rivals: tuple[tuple[str, int, float], ...], said: str) -> None:
-    text = _verdict((emptied("ours", 3, 0.5), *(emptied(*rival) for rival in rivals)))
-    assert text.startswith(
-        "By the first half of the history 3 nodes would have been emptied; in the second half 0.5 % of"
-    )
-    assert text.endswith(said)
 
 
 # ---- sizes of workloads
