@@ -21,7 +21,7 @@ from cotenant.policy.assess.recorded_pods import RecordedPods
 MIN_DAYS = 2  # whole days of the second half, for an interval by their spread
 
 
-class Moved(NamedTuple):
+class MovedPods(NamedTuple):
     """What a rule did. `on`: node of each pod afterwards; `there`: pods that it knew."""
 
     rule: str
@@ -55,7 +55,7 @@ class EmptyingOutcome(NamedTuple):
         return self.squeezed_pct - self.before_pct <= 100.0 * risk and self.unplaced <= risk * self.late
 
 
-def judged(recorded: RecordedPods, moved: Moved, half: int) -> EmptyingOutcome:
+def judged(recorded: RecordedPods, moved: MovedPods, half: int) -> EmptyingOutcome:
     """By the second half, `half` being its first column."""
     on, unplaced = _latecomers(recorded, moved, half)
     takers = sorted(set(on[(on != recorded.on) & (on >= 0)].tolist()))
@@ -84,7 +84,7 @@ def judged(recorded: RecordedPods, moved: Moved, half: int) -> EmptyingOutcome:
     )
 
 
-def _latecomers(recorded: RecordedPods, moved: Moved, half: int) -> tuple[Int, int]:
+def _latecomers(recorded: RecordedPods, moved: MovedPods, half: int) -> tuple[Int, int]:
     """Where all pods are, with those that came later; and how many of these found no place."""
     emptied = set(moved.emptied)
     on = moved.on.copy()

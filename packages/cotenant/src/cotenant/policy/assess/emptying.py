@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask
-from cotenant.policy.assess.emptied_judging import EmptyingOutcome, Moved, judged
+from cotenant.policy.assess.emptied_judging import EmptyingOutcome, MovedPods, judged
 from cotenant.policy.assess.predictor import Past, Predictor
 from cotenant.policy.assess.recorded_pods import RecordedPods, RecordedUse, most_requested
 from cotenant.policy.assess.rivals import BorgPeak, LastDayPeak, NSigma
@@ -99,7 +99,7 @@ def _tried(recorded: RecordedPods, rule: EmptyingRule, half: int, risk: float) -
     most = most_requested(np.array([of.requested[placed] for of in recorded.resources]), recorded.runs[placed, :half])
     spare = np.array([of.capacity.sum() for of in recorded.resources]) - rule.keeps * most
     on, emptied = _chosen(recorded, measures, some, there, spare)
-    return judged(recorded, Moved(rule.name, on, tuple(emptied), there), half)
+    return judged(recorded, MovedPods(rule.name, on, tuple(emptied), there), half)
 
 
 def _by_node(recorded: RecordedPods, amounts: Float) -> Float:

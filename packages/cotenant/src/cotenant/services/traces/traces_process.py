@@ -43,6 +43,7 @@ from cotenant.services.traces.warming import warm
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
     from cotenant.drivers.kube.client.client import Client
+    from cotenant.services.kube_process.events import EventRecorder
     from cotenant.services.traces.cluster import ClusterObjectives
     from cotenant.services.traces.kept_forwarding import KeptForwarder
     from cotenant.services.traces.model_servers.reading_servers import ModelServers
@@ -101,11 +102,7 @@ async def serve(
         for objective in checked.objectives:
             engine.objectives.set(objective, clock())
         if saved is not None:
-            engine.seen.restore(saved.seen)
-            engine.channels.restore(saved.closed, clock())
-            app.channels.changed = lambda: _write(saved, engine, clock())
-            for tracked in engine.objectives:
-                saved.restore(tracked)
+            _restore(saved, app, engine, clock)
         cluster = await _cluster(settings, stack, board, saved)
         if cluster is not None:
             _identify(app, cluster.client, settings, checked)
@@ -114,13 +111,7 @@ async def serve(
 
             app.moves = MoveRequests(cluster.client, engine.objectives, app.streams.burns, clock)
             metrics.registry.register(MoveMetrics(app.moves))
-        events = None
-        if cluster is not None:
-            from cotenant.services.kube_process.events import EventRecorder
-            from cotenant.services.traces.incident_events import IncidentEvents
-
-            events = EventRecorder(cluster.client, "cotenant-traces", socket.gethostname(), per_s=EVENTS_PER_S)
-            app.incident_events = IncidentEvents(events, cluster.uid_of, clock)
+        events = None if cluster is None else _events(cluster, app, clock)
         grpc_server = None
         if checked.grpc is not None:
             grpc_server = OtlpGrpcServer(
@@ -167,6 +158,25 @@ async def serve(
             end.set()
             await asyncio.wait([serving])
             await tasks.cancel()
+
+
+def _restore(saved: CountsFile, app: TracesApp, engine: TraceEngine, clock: Callable[[], float]) -> None:
+    """Go on with what an earlier process has counted and closed, and keep what is closed from now on."""
+    engine.seen.restore(saved.seen)
+    engine.channels.restore(saved.closed, clock())
+    app.channels.changed = lambda: _write(saved, engine, clock())
+    for tracked in engine.objectives:
+        saved.restore(tracked)
+
+
+def _events(cluster: ClusterObjectives, app: TracesApp, clock: Callable[[], float]) -> EventRecorder:
+    """Have incidents told as Events of their objectives."""
+    from cotenant.services.kube_process.events import EventRecorder
+    from cotenant.services.traces.incident_events import IncidentEvents
+
+    events = EventRecorder(cluster.client, "cotenant-traces", socket.gethostname(), per_s=EVENTS_PER_S)
+    app.incident_events = IncidentEvents(events, cluster.uid_of, clock)
+    return events
 
 
 def _identify(app: TracesApp, client: Client, settings: TraceSettings, checked: CheckedTraceSettings) -> None:
