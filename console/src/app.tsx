@@ -1,6 +1,6 @@
 // The shell: navigation, what is out of date, language, theme, and the keys that work everywhere.
 import { useEffect, useState } from "preact/hooks";
-import type { Zone } from "./answers";
+import type { LendingPool, Zone } from "./answers";
 import { Applications } from "./apps/view";
 import { useAsked } from "./ask";
 import { isDark, setTheme, theme, type Theme } from "./colours";
@@ -48,14 +48,17 @@ export function App() {
     return () => removeEventListener("keydown", onKey);
   }, []);
   const shown = view.value;
-  const hasZones = (useAsked<Zone[]>("/api/zones", 60).value?.length ?? 0) > 0;
+  const empty: readonly View[] = [  // views that most clusters have nothing for
+    ...(useAsked<Zone[]>("/api/zones", 60).value?.length ? [] : ["zones" as const]),
+    ...(useAsked<LendingPool[]>("/api/lending", 60).value?.length ? [] : ["lending" as const]),
+  ];
   return (
     <>
       <a class="skip" href="#content" onClick={(event) => { event.preventDefault(); document.getElementById("content")?.focus(); }}>{t("skip")}</a>
       <header>
         <a class="brand" aria-label="Cotenant" href={to("machines")}><img src="/assets/icon.svg" alt="" width="22" height="22" /><span>Cotenant</span></a>
         <nav aria-label="Cotenant">
-          {VIEWS.filter((each) => each !== "zones" || hasZones || shown === "zones").map((each) => (
+          {VIEWS.filter((each) => !empty.includes(each) || shown === each).map((each) => (
             <a key={each} href={to(each)} aria-current={shown === each || (shown === "node" && each === "machines") ? "page" : undefined}>{t(each)}</a>
           ))}
         </nav>

@@ -3,10 +3,10 @@ import { computed, signal } from "@preact/signals";
 
 export type View =
   | "machines" | "pods" | "node" | "quotas" | "services"
-  | "credit" | "moves" | "lending" | "profiles" | "lab" | "zones" | "fleet" | "apps";
+  | "credit" | "moves" | "profiles" | "lab" | "zones" | "fleet" | "apps" | "lending";
 export const VIEWS: readonly View[] = [
-  "machines", "pods", "quotas", "credit", "services", "moves", "lending", "profiles",
-  "lab", "zones", "fleet", "apps",
+  "machines", "pods", "quotas", "credit", "services", "moves", "profiles",
+  "lab", "zones", "fleet", "apps", "lending",
 ];
 const KNOWN: readonly string[] = [...VIEWS, "node"];
 

@@ -273,7 +273,7 @@ def test_moves_and_profiles_by_keyboard(tab: Tab) -> None:
 
 def test_zones_are_a_view_when_there_are_any(tab: Tab) -> None:
     page, zones = tab.page, tab.world.process.zones
-    tab.counts("nav a", 10)
+    tab.counts("nav a", 11)
     spec = {"applications": [{"namespace": "shop", "labels": {"app": HOSTILE}}], "rules": [{"kind": "batch"}]}
     port = {"container": 8080, "host": 24080, "address": "127.0.0.1"}
     pod = {"name": HOSTILE, "kind": "service", "running": True, "ready": False, "restarts": 2, "ports": [port]}

@@ -28,7 +28,7 @@ from tests.fakes.waiting import eventually
 from tests.node.test_zone_pods import fetched
 from tests.unit.services.zones.test_cluster_objects import Cluster
 
-from cotenant.cli.cluster.explain_zone import lines
+from cotenant.cli.zone.of_cluster import lines
 from cotenant.drivers.docker.archive import digest_of
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.qemu.kernel import zone_kernel
@@ -36,7 +36,7 @@ from cotenant.drivers.qemu.machine import missing
 from cotenant.drivers.qemu.packages import GuestUnavailable
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.replica_signal import MaxAction, ReplicaSignal
-from cotenant.services.agent.zone_pods import ZonePods
+from cotenant.services.zones.agent_pods import ZonePods
 from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.cluster_objects import LiveZones
 from cotenant.services.zones.cluster_starts import LONGEST_PAUSE_S

@@ -209,6 +209,6 @@ def zone(
 
     if kubeconfig is None:
         return explain_zone(name, state_dir, json)
-    from cotenant.cli.cluster.explain_zone import zone_of_cluster
+    from cotenant.cli.zone.of_cluster import zone_of_cluster
 
     return zone_of_cluster(name, kubeconfig, context, json)

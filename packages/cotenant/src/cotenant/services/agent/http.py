@@ -43,9 +43,9 @@ from cotenant.model.machine.counters import Gap, GpuCounters
 from cotenant.model.machine.knob import KnobLease
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, ServiceHealth
 from cotenant.model.machine.replica_signal import ReplicaSignal
-from cotenant.services.agent.zone_pods import ZonePodPage
 from cotenant.services.reporting import latency
 from cotenant.services.reporting.latency import LatencyOutcome
+from cotenant.services.zones.agent_pods import ZonePodPage
 
 MAX_DECISIONS = 500  # an answer
 

@@ -13,9 +13,9 @@ from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.services.agent.components import AgentComponents
 from cotenant.services.agent.reports.objective_actions import actions_of, moves_of
 from cotenant.services.agent.reports.stories import ChangedStories
-from cotenant.services.agent.zone_pods import ZonePods
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.reporting.signals import SignalLine, to_signal
+from cotenant.services.zones.agent_pods import ZonePods
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where a trace process is configured
     from cotenant.services.agent.trace_link import TraceLink

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.fakes.processes.console_objects import control_zone
 
-from cotenant.cli.cluster.explain_zone import lines
+from cotenant.cli.zone.of_cluster import lines
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.control_zone import ControlZoneObject
 from cotenant.services.zones.overview import Zones, zone_view
