@@ -60,6 +60,8 @@ function Sketch({ page }: { page: TimelinePage }) {
   );
 }
 
+const NOTABLE = 0.005; // a candidate below it reads as 0 %
+
 /** One incident: who suffers, who causes it, what was done, and when it was over. */
 function Chain({ incident }: { incident: Incident }) {
   const last = incident.proofs[incident.proofs.length - 1];
@@ -74,7 +76,7 @@ function Chain({ incident }: { incident: Incident }) {
         <b>{t("event.culprit")}</b>
         <p>{incident.culprit ? <><a href={to("pods", { pod: incident.culprit })}>{incident.workload || incident.culprit}</a> {percent(incident.confidence, 1)}</> : t("incident.no-culprit")}</p>
         {incident.culprit && (incident.workload || incident.owner) && <p class="soft">{incident.workload ? incident.culprit : incident.owner}</p>}
-        <p class="soft">{incident.cause}{incident.candidates.filter((each) => each[0] !== (incident.workload || incident.culprit)).map(([name, share]) => ` · ${name} ${percent(share, 1)}`)}</p>
+        <p class="soft">{incident.cause}{incident.candidates.filter(([name, share]) => share >= NOTABLE && name !== (incident.workload || incident.culprit)).map(([name, share]) => ` · ${name} ${percent(share, 1)}`)}</p>
       </div>
       <div>
         <b>{t("event.action")}</b> {last && <span class="soft">{clock(last.at)}</span>}
