@@ -66,7 +66,7 @@ class PodSignal:
 
 def protected(state: NodeState) -> tuple[PodUse, ...]:
     """The pods that the guard protects: latency-sensitive classes and pods with an objective, without those that
-    are over.
+    are over, and those that are services by their label only and stand in the class that is cut.
     """
     return tuple(
         entry
@@ -74,6 +74,7 @@ def protected(state: NodeState) -> tuple[PodUse, ...]:
         if (entry.pod.qos in _PROTECTED or entry.pod.objective_p99_us is not None or _measured(entry))
         and entry.pod.phase is not NodePodPhase.OVER
         and may_be_victim(entry)
+        and not entry.is_unconfirmed
     )
 
 
