@@ -66,7 +66,7 @@ class PodSignal:
 
 def protected(state: NodeState) -> tuple[PodUse, ...]:
     """The pods that the guard protects: latency-sensitive classes and pods with an objective, without those that
-    are over, and those that are services by their label only and stand in the class that is cut.
+    are over.
     """
     return tuple(
         entry
@@ -74,13 +74,14 @@ def protected(state: NodeState) -> tuple[PodUse, ...]:
         if (entry.pod.qos in _PROTECTED or entry.pod.objective_p99_us is not None or _measured(entry))
         and entry.pod.phase is not NodePodPhase.OVER
         and may_be_victim(entry)
-        and not entry.is_unconfirmed
     )
 
 
 def may_be_victim(entry: PodUse) -> bool:
-    """Whether what a pod suffers is asked for: not of the product's own pods without an objective."""
-    return not entry.pod.is_product or has_objective(entry)
+    """Whether what a pod suffers is asked for: not of the product's own pods without an objective, and not of one that
+    is a service by its label only, in the class that would be cut for it.
+    """
+    return not entry.is_unconfirmed and (not entry.pod.is_product or has_objective(entry))
 
 
 def has_objective(entry: PodUse) -> bool:
