@@ -23,7 +23,9 @@ from cotenant.model.cluster.annotations import EXTENDED_SPEC, MIRROR, OBJECTIVE_
 from cotenant.model.cluster.entitlement import gets_own_cpus
 from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.cluster.qos import (
+    BANDS,
     KubernetesQoS,
+    PriorityClass,
     QoSClass,
     effective_class,
     effective_qos,
@@ -113,6 +115,12 @@ def join(found: Iterable[NodePod], declared: Sequence[DeclaredPod], belief: Beli
     return tuple(joined)
 
 
+def _is_confirmed(declared: DeclaredPod) -> bool:
+    """Whether more than a label makes it a service: admission, which writes spec.priority by the priority class."""
+    by_priority = declared.priority is not None and declared.priority >= BANDS[PriorityClass.PROD][0]
+    return by_priority or declared.qos not in (QoSClass.NONE, QoSClass.BE)
+
+
 def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> NodePod:
     """One pod merged with one declaration."""
     labels = declared.labels or pod.labels
@@ -154,6 +162,7 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
         kubernetes_qos=kubernetes,
         priority_class=band,
         priority=priority if priority is not None else band.default_priority,
+        is_confirmed_service=pod.is_confirmed_service or _is_confirmed(declared),
         sub_priority=_sub_priority(labels.get(SUB_PRIORITY)),
         tenant=annotations.get(TENANT) or declared.tenant or pod.tenant or namespace,
         objective_p99_us=objective_us(annotations.get(OBJECTIVE_P99_MS)),

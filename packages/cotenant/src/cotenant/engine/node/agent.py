@@ -86,6 +86,7 @@ class Agent:
         self._present: set[str] = set()  # groups in the last sample
         self._stopping = False
         self._external_cpusets = ExternalCpusets()
+        self._grouped: str | None = None  # the common group, as the knobs that are read know it
         self._track_knobs()
 
     # Inputs
@@ -146,9 +147,7 @@ class Agent:
 
     def signal_withdrawn(self, pod: str, objective: str) -> None:
         """The objective no longer concerns the pod."""
-        found = self._view.find(pod)
-        if found is not None:
-            self._view.signals.withdrawn(found.uid, objective)
+        self._view.signal_withdrawn(pod, objective)
 
     def groups(self) -> tuple[str, ...]:
         """The cgroups to read for the next sample, sorted."""
@@ -158,10 +157,13 @@ class Agent:
         """The knobs to read before the next sample, sorted: those that policies read and whose value is old or
         unknown.
         """
+        if self._view.best_effort_group != self._grouped:  # an objective named a pod that stands in it, or no longer
+            self._track_knobs()
         self._asked = self._readings.due(self._clock.now_us)
         return self._asked
 
     def _track_knobs(self) -> None:
+        self._grouped = self._view.best_effort_group
         targets = self._runner.reads(self._view.outline(self._supported))
         self._readings.track({target for target in targets if target.knob in self._supported})
 

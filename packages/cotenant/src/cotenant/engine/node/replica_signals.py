@@ -41,6 +41,10 @@ class ReplicaSignals:
         """The objective no longer concerns the pod."""
         self._last.get(uid, {}).pop(objective, None)
 
+    def is_guarded(self, uid: str) -> bool:
+        """Whether the last word of an objective of the pod was that the guard may act for it, however long ago."""
+        return any(signal.guard for _, signal in self._last.get(uid, {}).values())
+
     def keep(self, uids: Iterable[str]) -> None:
         """Drop the signals of all other pods."""
         self._last = {uid: self._last[uid] for uid in uids if uid in self._last}

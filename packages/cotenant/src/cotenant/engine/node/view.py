@@ -55,6 +55,7 @@ class NodePodsView:
         self._pods: dict[str, NodePod] = {}  # by UID, in order of namespace, name, UID
         self._by_key: dict[str, str] = {}
         self._by_group: dict[str, str] = {}  # a pod's and its containers' groups -> UID
+        self._named_by_objectives: set[str] = set()  # UIDs, for as long as the pod is here
         self._health: dict[str, tuple[int, ServiceHealth]] = {}  # by UID: when it was received
         self.signals = ReplicaSignals()  # by UID
         self._groups: tuple[str, ...] = tuple(sorted({*settings.watch_groups, *self._named()}))
@@ -98,14 +99,27 @@ class NodePodsView:
         self._by_group = {group: pod.uid for pod in self._pods.values() for group in _groups_of(pod)}
         self._health = {uid: health for uid, health in self._health.items() if uid in self._pods}
         self.signals.keep(self._pods)
-        self._best_effort_group = self._common(tuple(self._pods.values()))
-        groups = {*self._by_group, *self._settings.watch_groups}
+        self._named_by_objectives &= self._pods.keys()
+        self._regroup()
+        groups = set(self._groups)
+        return frozenset(groups.difference(before)), frozenset(set(before) - groups)
+
+    def _regroup(self) -> None:
+        self._best_effort_group = self._common(
+            [pod for pod in self._pods.values() if not self._is_unconfirmed(pod)],
+        )
+        groups = {*self._by_group, *self._settings.watch_groups, *self._named()}
         if self._best_effort_group:
             groups.add(self._best_effort_group)
         self._groups = tuple(sorted(groups))
-        return frozenset(groups.difference(before)), frozenset(set(before) - groups)
+
+    def _is_unconfirmed(self, pod: NodePod) -> bool:
+        return pod.is_service_by_label_only and pod.uid not in self._named_by_objectives
 
     def _common(self, pods: Sequence[NodePod]) -> str | None:
+        """`pods`: without those that are services by their label only. They bear the limits of the group that they
+        stand in: else whoever may create a pod could lift the limit of all others.
+        """
         named = self._settings.best_effort_group
         if named is None:
             return common_group(pods, self._settings.roots)
@@ -129,7 +143,21 @@ class NodePodsView:
         if uid is None:
             return None
         self.signals.reported(uid, signal, at_us)
+        if signal.guard and uid not in self._named_by_objectives:
+            # Kept when its spans stay away: a service that is stopped sends none.
+            self._named_by_objectives.add(uid)
+            self._regroup()
         return self._pods[uid]
+
+    def signal_withdrawn(self, asked: str, objective: str) -> None:
+        """The objective no longer concerns the pod."""
+        pod = self.find(asked)
+        if pod is None:
+            return
+        self.signals.withdrawn(pod.uid, objective)
+        if pod.uid in self._named_by_objectives and not self.signals.is_guarded(pod.uid):
+            self._named_by_objectives.remove(pod.uid)
+            self._regroup()
 
     def state(
         self,
@@ -177,6 +205,7 @@ class NodePodsView:
             tuple(uses.get(container.group) or GroupUse(container.group) for container in pod.containers),
             health,
             signals,
+            self._is_unconfirmed(pod),
         )
 
     def outline(self, supported: frozenset[Knob]) -> NodeState:

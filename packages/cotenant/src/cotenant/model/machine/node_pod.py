@@ -85,6 +85,7 @@ class NodePod:
     extended: ExtendedAmounts = NOT_EXTENDED  # of the whole pod, from its specification
     workload: str = ""  # kind and namespace/name of the object that made it, "Job shop/hogs"; "" where none is known
     ours: bool = False  # of this agent itself or of its keeper, as the kernel says of their processes
+    is_confirmed_service: bool = False  # more than a label says so: its spec.priority, or a file of the node itself
     is_named: bool = (
         True  # False: known by its cgroup alone, so neither its name nor its class is certain; never evicted
     )
@@ -100,6 +101,17 @@ class NodePod:
         guard's protection and gains nothing.
         """
         return self.ours or self.labels.get(PART_OF) == PRODUCT
+
+    @property
+    def is_service_by_label_only(self) -> bool:
+        """Whether Kubernetes counts it as best effort, and nothing but a label, which its owner writes, says otherwise.
+        It stands among best-effort pods: what it is spared, they lose.
+        """
+        return (
+            self.kubernetes_qos is KubernetesQoS.BEST_EFFORT
+            and self.qos in (QoSClass.LSE, QoSClass.LSR, QoSClass.LS)
+            and not self.is_confirmed_service
+        )
 
     @property
     def best_effort(self) -> bool:

@@ -95,6 +95,7 @@ class PodUse:
     containers: tuple[GroupUse, ...] = ()  # in the order of pod.containers
     health: ServiceHealth | None = None
     signals: tuple[ReplicaSignal, ...] = ()  # measured from spans, one for each objective; the highest burn rate first
+    is_unconfirmed: bool = False  # a service by its label only (`NodePod`), and no ServiceObjective has named it
 
 
 @dataclass(frozen=True, slots=True)

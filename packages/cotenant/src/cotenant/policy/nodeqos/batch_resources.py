@@ -93,8 +93,14 @@ def decide(
 
 
 def _services_parents(state: NodeState) -> frozenset[str]:
-    """The groups directly below which a service stands that the kubelet counts as best effort."""
-    pods = (entry.pod for entry in state.pods if entry.pod.kubernetes_qos is KubernetesQoS.BEST_EFFORT)
+    """The groups directly below which a service stands that the kubelet counts as best effort, and that is one by
+    more than its label.
+    """
+    pods = (
+        entry.pod
+        for entry in state.pods
+        if entry.pod.kubernetes_qos is KubernetesQoS.BEST_EFFORT and not entry.is_unconfirmed
+    )
     return frozenset(
         _parent(pod.group) for pod in pods if pod.group and not pod.best_effort and pod.qos is not QoSClass.SYSTEM
     )

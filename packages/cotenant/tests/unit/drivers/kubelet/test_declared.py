@@ -43,6 +43,28 @@ def test_labels_and_annotations_give_class_priority_tenant_and_objective() -> No
     assert pod.group == FOUND.group
 
 
+def test_a_priority_confirms_a_service_and_a_label_does_not() -> None:
+    """spec.priority is written by admission, labels by whoever creates the pod."""
+    labels = Labels.of({QOS_CLASS: "LS", PRIORITY_CLASS: "koord-prod"})
+    said = DeclaredPod("u", "shop", "cart", labels, kubernetes_qos=KubernetesQoS.BEST_EFFORT)
+    claimed = merged(FOUND, said)
+    assert (claimed.priority, claimed.is_confirmed_service, claimed.is_service_by_label_only) == (9500, False, True)
+    for declared, confirmed in (
+        (replace(said, priority=0), False),
+        (replace(said, priority=8999), False),
+        (replace(said, priority=9000), True),
+        (replace(said, priority=2_000_000_000), True),
+        (replace(said, qos=QoSClass.LS), True),  # a file of the node says so
+        (replace(said, qos=QoSClass.BE), False),
+    ):
+        found = merged(FOUND, declared)
+        assert (found.is_confirmed_service, found.is_service_by_label_only) == (confirmed, not confirmed)
+    assert merged(
+        claimed, replace(said, priority=9500)
+    ).is_confirmed_service  # the API server's word beside a runtime's
+    assert merged(merged(FOUND, replace(said, priority=9500)), said).is_confirmed_service
+
+
 def test_runtime_and_api_together_and_the_later_wins() -> None:
     runtime = DeclaredPod("u", "shop", "cart", containers=(DeclaredContainer("web", "a", memory_limit_bytes=5),))
     api = DeclaredPod(

@@ -58,11 +58,16 @@ def test_beside_a_service_that_requests_nothing_a_batch_pod_has_no_more_weight()
     """The kubelet has put it into the class of the batch pods, with the least weight. Daemons there do not matter."""
     service = NodePod("s", "shop", "cart", "be/cart", QoSClass.LS, KubernetesQoS.BEST_EFFORT)
 
-    def weights(beside: NodePod) -> dict[str, str]:
-        verdict, _ = decide(node([using(BATCH), using(beside)]), CONFIG, BatchResourcesMemory())
+    def weights(beside: NodePod, is_unconfirmed: bool = False) -> dict[str, str]:
+        entries = [using(BATCH), replace(using(beside), is_unconfirmed=is_unconfirmed)]
+        verdict, _ = decide(node(entries), CONFIG, BatchResourcesMemory())
         return {knob.target.group: knob.value for knob in verdict.knobs if knob.target.knob is Knob.CPU_WEIGHT}
 
     assert weights(service) == {"be/sort/map": "50"}
+    assert weights(service, is_unconfirmed=True) == {
+        "be/sort": "60",
+        "be/sort/map": "50",
+    }  # nobody but its owner says so
     for other in (
         replace(service, group="burstable/cart", kubernetes_qos=KubernetesQoS.BURSTABLE),
         replace(service, qos=QoSClass.SYSTEM),

@@ -60,7 +60,8 @@ def _with_calm(incident: Incident, facts: RecoveryFacts) -> Incident:
     """Note since when all samples are calm; forget it when the trouble is back."""
     single = incident.stage is IncidentStage.GUARDED and facts.is_bad(incident.victim)
     if single or facts.in_trouble(incident.victim):
-        return replace(incident, calm_us=None)
+        is_told = incident.stage is IncidentStage.GUARDED  # too early: the trouble was not over
+        return replace(incident, calm_us=None, recovered_us=None if is_told else incident.recovered_us)
     if incident.calm_us is not None:
         return incident
     calm_us, settings = None, facts.settings.attribution
@@ -114,8 +115,20 @@ def _guarded(incident: Incident, facts: RecoveryFacts) -> Incident:
         restraint = replace(restraint, during=during)
     incident = replace(incident, restraint=restraint)
     if incident.stage is not IncidentStage.SUSPECTED:
-        return incident
+        return _proven_guard(incident, facts)
     return incident.to(IncidentStage.GUARDED, facts.now_us, described_restraint(restraint))
+
+
+def _proven_guard(incident: Incident, facts: RecoveryFacts) -> Incident:
+    """Told as recovered by what proves an action: as many calm samples, measured wholly under what holds. Whether the
+    trouble is over is watched for longer.
+    """
+    during = None if incident.restraint is None else incident.restraint.during
+    proof = facts.settings.proof_samples
+    if incident.calm_us is None or during is None or during.samples < proof:
+        return incident
+    calm = [sample for sample, _ in facts.history.of(incident.victim) if sample.at_us >= incident.calm_us]
+    return _with_recovery(incident, facts) if len(calm) >= proof else incident
 
 
 def _own(incident: Incident, facts: RecoveryFacts) -> Incident:

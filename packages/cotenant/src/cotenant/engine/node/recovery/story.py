@@ -250,6 +250,12 @@ def _sentences(
                     "for it: its protect.guard is off, or no sender of its spans has proven its namespace "
                     "(its condition Authenticated)"
                 )
+        if entry.is_unconfirmed:
+            yield (
+                f"{entry.pod.key}: it is a service by its label only, which its owner writes, and requests nothing: it "
+                "bears the limits of best-effort work, and nobody is held for it, until its priority class or an "
+                "objective that may act confirms it"
+            )
         if has_least_weight(entry.pod):
             yield (
                 f"{entry.pod.key}: it requests {entry.pod.cpu_request_m} mCPU, which is the least CPU weight, as "

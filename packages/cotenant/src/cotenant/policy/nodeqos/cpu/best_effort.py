@@ -110,12 +110,25 @@ def decide(
             limits, binding = _limits(budget, held, state, config, memory, granted is not None, ceiling)
             reasons.append(limits[0].reason if limits else budget.without_limits(state))
             wanted += limits
+    reasons += _by_label_only(state)
     is_cut = ceiling.mode in (GuardMode.CUT, GuardMode.DISABLED)
     final, graces, grace = startup_grace.raised(tuple(wanted), state, config.grace, memory.grace, is_cut)
     is_same = binding is not None and memory.binding is not None and binding.rule == memory.binding.rule
     since_us = memory.binding_us if is_same else state.at_us
     after = BestEffortCpuMemory(guard, tuple(wanted), grace, binding, since_us)
     return PolicyVerdict((*reasons, *graces), final), after
+
+
+def _by_label_only(state: NodeState) -> Iterator[Reason]:
+    """Why pods that call themselves services are limited with best-effort work."""
+    found = [entry.pod.key for entry in state.pods if entry.is_unconfirmed]
+    if found:
+        more = f" and {len(found) - 1} others" if len(found) > 1 else ""
+        text = (
+            f"{found[0]}{more}: a service by its label only, which its owner writes, and it requests nothing: limited "
+            "with best-effort work until its priority class (koord-prod) or a ServiceObjective confirms it"
+        )
+        yield Reason("label-only", text)
 
 
 def pressed(

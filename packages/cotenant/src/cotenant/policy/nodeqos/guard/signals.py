@@ -78,8 +78,10 @@ def protected(state: NodeState) -> tuple[PodUse, ...]:
 
 
 def may_be_victim(entry: PodUse) -> bool:
-    """Whether what a pod suffers is asked for: not of the product's own pods without an objective."""
-    return not entry.pod.is_product or has_objective(entry)
+    """Whether what a pod suffers is asked for: not of the product's own pods without an objective, and not of one that
+    is a service by its label only, in the class that would be cut for it.
+    """
+    return not entry.is_unconfirmed and (not entry.pod.is_product or has_objective(entry))
 
 
 def has_objective(entry: PodUse) -> bool:

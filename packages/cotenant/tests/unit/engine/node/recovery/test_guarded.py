@@ -91,6 +91,37 @@ def test_trouble_that_the_guard_ends_is_told_with_who_was_held_why_and_since_whe
     assert "the guard holds all best-effort work on this node at" in told
 
 
+def test_the_recovery_under_the_guard_is_told_before_its_incident_ends() -> None:
+    """Three calm samples prove it, as they prove an action; the incident is kept open for longer."""
+    run = Guarded()
+    run.until(IncidentStage.GUARDED)
+    told_after: list[int] = []
+    while run.memory.incidents:
+        now_us = run.second().at_us
+        (incident,) = run.memory.incidents or run.memory.ended[:1]
+        if incident.recovered_us is not None and incident.stage is IncidentStage.GUARDED:
+            told_after.append(now_us - incident.recovered_us)
+            assert incident.calm_us == incident.recovered_us
+    assert told_after == list(range((SETTINGS.proof_samples - 1) * SECOND_US, SETTINGS.after_us, SECOND_US))
+    (ended,) = run.memory.ended
+    assert ended.stage is IncidentStage.RECOVERED
+
+
+def test_a_recovery_that_was_told_too_early_is_taken_back() -> None:
+    run = Guarded()
+    run.until(IncidentStage.GUARDED)
+    while run.memory.incidents[0].recovered_us is None:
+        run.second()
+    assert "  recovery  after" in run.told()
+    run.node.harm = 60.0  # more than the guard holds back
+    run.node.limits = {}
+    while run.memory.incidents[0].recovered_us is not None:
+        run.second()
+    (incident,) = run.memory.incidents
+    assert incident.calm_us is None
+    assert "  recovery  not yet" in run.told()
+
+
 @pytest.mark.parametrize("seed", range(4, 12))
 def test_in_each_trouble_it_is_told_who_was_held(seed: int) -> None:
     """Whether the guard is enough, or the ladder acts, too."""
