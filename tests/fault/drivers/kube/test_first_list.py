@@ -11,7 +11,6 @@ from typing import Any
 from tests.fakes.waiting import patience
 from tests.fault.drivers.kube.test_reflector import Script, bookmark, line, page, pod, story
 
-from cotenant.drivers.kube.cache.cache import Changed
 from cotenant.drivers.kube.cache.reflector import PORTION, Reflector
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 
