@@ -36,11 +36,12 @@ SHARDS = (
 )
 NODES, GANG_NODES, SLOTS = 12, 4, 8
 GANGS, MEMBERS = 3, 4
-QUOTA, MAY_USE, WANT = "storm", 6, 10
-FIRST, SECOND = 30, 50
+QUOTA, MAY_USE = "storm", 6
+FIRST, SECOND, URGENT = 30, 34, 16
 FULL = (NODES - GANG_NODES) * SLOTS + GANGS * MEMBERS + MAY_USE
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 QUOTAS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/elasticquotas"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PREFIX = "quota.scheduling.koordinator.sh/"
 
 
@@ -119,15 +120,18 @@ def storm(api: Client, shards: Shards) -> None:
     killed.process.kill()
     stopped.process.send_signal(signal.SIGSTOP)
     shards.cables[2].hold_requests()  # it hears of the pods below, and what it decides is on its way until the end
-    for number in range(WANT):
-        made = of_pool("gangs", shard_pod(f"quota-{number}"))
-        made["metadata"]["labels"][PREFIX + "name"] = QUOTA
-        api.create(PODS, made)
+    for number in range(MAY_USE):
+        api.create(PODS, of_quota(shard_pod(f"quota-{number}")))
     for number in range(GANGS * MEMBERS):
         gang = f"gang-{number % GANGS}"
         api.create(PODS, of_pool("gangs", shard_pod(f"{gang}-{number // GANGS}", gang, MEMBERS)))
     for number in range(SECOND):
         api.create(PODS, of_pool("plain", shard_pod(f"second-{number}")))
+    # Whoever takes over places these first, so that what is still on its way would be too much.
+    for number in range(MAY_USE):
+        api.create(PODS, urgent(of_quota(shard_pod(f"urgent-quota-{number}"))))
+    for number in range(URGENT):
+        api.create(PODS, urgent(of_pool("plain", shard_pod(f"urgent-{number}"))))
     eventually("one shard is left in the ring", lambda: is_settled(api, 1), 180)
     shards.cables[2].cut()
     eventually("it fills all that may be filled", lambda: placed(api) == FULL, 180)
@@ -155,6 +159,16 @@ def storm(api: Client, shards: Shards) -> None:
     assert sum("nodeName" in one["spec"] for one in there if is_of_quota(one)) == MAY_USE
 
 
+def urgent(made: dict[str, Any]) -> dict[str, Any]:
+    made["spec"]["priorityClassName"] = "urgent"
+    return made
+
+
+def of_quota(made: dict[str, Any]) -> dict[str, Any]:
+    made["metadata"]["labels"][PREFIX + "name"] = QUOTA
+    return of_pool("gangs", made)
+
+
 def of_pool(pool: str, made: dict[str, Any]) -> dict[str, Any]:
     """Gangs and the quota have nodes with room for all of them; plain pods are more than their nodes hold."""
     made["spec"]["nodeSelector"] = {"pool": pool}
@@ -162,11 +176,12 @@ def of_pool(pool: str, made: dict[str, Any]) -> dict[str, Any]:
 
 
 def install(api: Client) -> None:
-    """A quota of six cores, whose kind a real server does not have."""
+    """A quota of six cores, whose kind a real server does not have, and a class that comes first and evicts nobody."""
     definitions = {plural: yaml.load(text, Loader=yaml.CSafeLoader) for plural, text in manifests()}
     status, _ = api.exchange("POST", CRDS, definitions["elasticquotas"])
     assert status in (201, 409), status
     eventually("quotas are served", lambda: api.exchange("GET", QUOTAS)[0] == 200, 60)
+    api.create(CLASSES, {"metadata": {"name": "urgent"}, "value": 1000, "preemptionPolicy": "Never"})
     labels = {"is-parent": "true", "is-root": "true", "tree-id": QUOTA}
     api.create(QUOTAS, quota("all", labels))
     api.create(QUOTAS, quota(QUOTA, {"parent": "all"}))
