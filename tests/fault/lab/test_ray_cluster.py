@@ -108,18 +108,8 @@ def test_an_interrupted_search_continues_over_a_lost_node_with_the_trials_of_thi
 ) -> None:
     pytest.importorskip("optuna")
     search = [sys.executable, "-c", COTENANT, "lab", "tune", "--workload", "fake", "--policy", "cotenant", "--json"]
-    search += [
-        "--knob",
-        "packing_weight=0:1",
-        "--load",
-        "0.9",
-        "--trials",
-        "12",
-        "--seeds",
-        "100-104",
-        "--held-out",
-        "20-24",
-    ]
+    search += ["--knob", "packing_weight=0:1", "--load", "0.9", "--trials", "12"]
+    search += ["--seeds", "100-104", "--held-out", "20-24"]
     here = subprocess.run([*search, "--out", str(tmp_path / "here")], env=environment, capture_output=True, check=True)
     out = tmp_path / "there"
     with local_ray(2, environment) as cluster:
