@@ -120,13 +120,13 @@ def storm(api: Client, shards: Shards) -> None:
     killed.process.kill()
     stopped.process.send_signal(signal.SIGSTOP)
     shards.cables[2].hold_requests()  # it hears of the pods below, and what it decides is on its way until the end
+    for number in range(SECOND):
+        api.create(PODS, of_pool("plain", shard_pod(f"second-{number}")))
     for number in range(MAY_USE):
         api.create(PODS, of_quota(shard_pod(f"quota-{number}")))
     for number in range(GANGS * MEMBERS):
         gang = f"gang-{number % GANGS}"
         api.create(PODS, of_pool("gangs", shard_pod(f"{gang}-{number // GANGS}", gang, MEMBERS)))
-    for number in range(SECOND):
-        api.create(PODS, of_pool("plain", shard_pod(f"second-{number}")))
     # Whoever takes over places these first, so that what is still on its way would be too much.
     for number in range(MAY_USE):
         api.create(PODS, urgent(of_quota(shard_pod(f"urgent-quota-{number}"))))
