@@ -76,13 +76,13 @@ class Cable:
         await asyncio.gather(*joined, return_exceptions=True)
 
     async def _join(self, near: asyncio.StreamReader, near_out: asyncio.StreamWriter) -> None:
-        await self._up.wait()
         try:
+            await self._up.wait()
             far, far_out = await asyncio.open_connection(*self._server)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             near_out.close()
             return
-        with suppress(OSError):
+        with suppress(OSError, asyncio.CancelledError):  # asyncio reports a cancelled one as an error of its own
             await asyncio.gather(self._pass(near, far_out, self._up), self._pass(far, near_out, self._down))
         near_out.close()
         far_out.close()
