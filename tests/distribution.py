@@ -148,6 +148,7 @@ LONGEST = (
     "tests/node/test_fleet_killed.py",
     "tests/unit/test_bench.py",
     "tests/fault/up/test_schedulers.py",
+    "tests/fault/up/test_shard_storm.py",
     "tests/node/test_fleet_control.py",
     "packages/cotenant-lab/tests/lab/test_openb.py",
     "packages/cotenant-lab/tests/lab/test_dag.py",

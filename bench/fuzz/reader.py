@@ -73,6 +73,8 @@ class CollectedWatches(Watches):
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        in_portions: bool = False,
+        first_by: Callable[[Any], float] | None = None,
         absent_s: float = 0.0,
     ) -> Reflector[Any]:
         """Keep the handler."""

@@ -32,12 +32,11 @@ import numpy as np
 
 from bench.kube.children import child, local_server
 from bench.kube.load import Bindings, Server, create, node, pod, session, watch
-from bench.kube.processes import Usage, find, usage
+from bench.kube.measuring import PODS, STALLED_S, Meter, all_bound, bind_plainly, rates
+from bench.kube.processes import find, usage
 from bench.machine import show
 
-PODS = "/api/v1/namespaces/default/pods"
 CASES = ("prefilled", "live", "creates", "binds", "fanout", "memory")
-STALLED_S = 30.0  # a run ends if no pod is bound for this time
 
 
 def main() -> None:
@@ -78,22 +77,6 @@ def _server(given: argparse.Namespace, folder: Path) -> Iterator[tuple[Path, dic
         yield kubeconfig, named | {"apiserver": pid}
 
 
-class _Meter:
-    """CPU of several processes between two instants."""
-
-    def __init__(self, pids: dict[str, int]) -> None:
-        self._pids = pids
-        self._before: dict[str, Usage] = {name: usage(pid) for name, pid in pids.items()}
-
-    def read(self, pods: int) -> dict[str, float]:
-        figures: dict[str, float] = {}
-        for name, pid in self._pids.items():
-            now = usage(pid)
-            figures[f"{name}_cpu_ms_per_pod"] = round((now.cpu_s - self._before[name].cpu_s) * 1000 / max(1, pods), 3)
-            figures[f"{name}_rss_mib"] = round(now.rss_mib)
-        return figures
-
-
 @contextmanager
 def _scheduler(given: argparse.Namespace, kubeconfig: Path, folder: Path) -> Iterator[dict[str, int]]:
     command = shlex.split(given.scheduler_command) or [
@@ -114,16 +97,16 @@ async def _prefilled(
         bindings = Bindings()
         watcher = asyncio.create_task(watch(http, bindings, PODS))
         await asyncio.sleep(0.5)
-        meter = _Meter(watched)
+        meter = Meter(watched)
         with _scheduler(given, kubeconfig, folder) as scheduler:
-            await _all_bound(bindings, 1, folder / "scheduler.log")
-            bound, binding = len(bindings.at), _Meter(scheduler)
-            await _all_bound(bindings, given.pods, folder / "scheduler.log")
+            await all_bound(bindings, 1, folder / "scheduler.log")
+            bound, binding = len(bindings.at), Meter(scheduler)
+            await all_bound(bindings, given.pods, folder / "scheduler.log")
             # The whole run (imports, the lists), and from the first binding on.
             cost = {f"{name}_cpu_s_in_all": round(usage(pid).cpu_s, 2) for name, pid in scheduler.items()}
             figures = binding.read(given.pods - bound) | meter.read(given.pods)
         watcher.cancel()
-    return _rates(bindings) | cost | figures | {"qps": given.qps, "in_flight": given.binds_in_flight}
+    return rates(bindings) | cost | figures | {"qps": given.qps, "in_flight": given.binds_in_flight}
 
 
 async def _live(given: argparse.Namespace, kubeconfig: Path, watched: dict[str, int], folder: Path) -> dict[str, Any]:
@@ -134,11 +117,11 @@ async def _live(given: argparse.Namespace, kubeconfig: Path, watched: dict[str, 
         with _scheduler(given, kubeconfig, folder) as scheduler:
             warm = 200  # the first pods arrive while the scheduler still starts; they are not counted
             await create(http, PODS, lambda n: pod(n, given.scheduler_name), range(warm))
-            await _all_bound(bindings, warm, folder / "scheduler.log")
-            meter, created = _Meter(watched | scheduler), dict[int, float]()
+            await all_bound(bindings, warm, folder / "scheduler.log")
+            meter, created = Meter(watched | scheduler), dict[int, float]()
             numbers = range(warm, warm + given.pods)
             await create(http, PODS, lambda n: pod(n, given.scheduler_name), numbers, per_s=given.rate, created=created)
-            await _all_bound(bindings, warm + given.pods, folder / "scheduler.log")
+            await all_bound(bindings, warm + given.pods, folder / "scheduler.log")
             figures = meter.read(given.pods)
         watcher.cancel()
     waits = np.array([bindings.at[n] - created[n] for n in numbers]) * 1000
@@ -146,34 +129,14 @@ async def _live(given: argparse.Namespace, kubeconfig: Path, watched: dict[str, 
         "offered_per_s": given.rate,
         "created_to_bound_p50_ms": round(float(np.median(waits)), 1),
         "created_to_bound_p99_ms": round(float(np.quantile(waits, 0.99)), 1),
-        "bound_per_s": _rates(bindings)["bound_per_s"],
+        "bound_per_s": rates(bindings)["bound_per_s"],
     } | figures
-
-
-async def _all_bound(bindings: Bindings, pods: int, log: Path) -> None:
-    seen, since = 0, perf_counter()
-    while len(bindings.at) < pods:
-        await asyncio.sleep(0.02)
-        if len(bindings.at) > seen:
-            seen, since = len(bindings.at), perf_counter()
-        elif perf_counter() - since > STALLED_S:
-            tail = log.read_text()[-2000:] if log.exists() else ""
-            raise SystemExit(f"bench.kube: {seen} of {pods} pods bound, none for {STALLED_S:g} s\n{tail}")
-
-
-def _rates(bindings: Bindings) -> dict[str, Any]:
-    at = np.sort(np.fromiter(bindings.at.values(), dtype=np.float64))
-    low, high = len(at) // 10, len(at) - 1 - len(at) // 10
-    return {
-        "bound_per_s": round((len(at) - 1) / (at[-1] - at[0])),
-        "bound_per_s_middle": round((high - low) / (at[high] - at[low])),  # without the first and last tenth
-    }
 
 
 async def _creates(given: argparse.Namespace, kubeconfig: Path, watched: dict[str, int], _: Path) -> dict[str, Any]:
     async with session(Server.of(kubeconfig)) as http:
         await create(http, PODS, pod, range(200))
-        meter = _Meter(watched)
+        meter = Meter(watched)
         elapsed_s = await create(http, PODS, pod, range(200, 200 + given.pods))
         return {"creates_per_s": round(given.pods / elapsed_s)} | meter.read(given.pods)
 
@@ -183,23 +146,8 @@ async def _binds(given: argparse.Namespace, kubeconfig: Path, watched: dict[str,
     async with session(Server.of(kubeconfig)) as http:
         await create(http, "/api/v1/nodes", node, range(given.nodes))
         await create(http, PODS, pod, range(given.pods))
-        meter, gate = _Meter(watched), asyncio.Semaphore(given.binds_in_flight)
-
-        async def bind(number: int) -> None:
-            body = (
-                b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":"pod-%d"},'
-                b'"target":{"kind":"Node","name":"node-%05d"}}' % (number, number % given.nodes)
-            )
-            async with gate, http.post(f"{PODS}/pod-{number}/binding", data=body) as answer:
-                if answer.status >= 300:
-                    raise SystemExit(f"bench.kube: bind: {answer.status} {(await answer.text())[:300]}")
-                await answer.read()
-
-        begin = perf_counter()
-        async with asyncio.TaskGroup() as group:
-            for number in range(given.pods):
-                group.create_task(bind(number))
-        elapsed_s = perf_counter() - begin
+        meter = Meter(watched)
+        elapsed_s = await bind_plainly(http, given.pods, given.nodes, given.binds_in_flight)
         return {"binds_per_s": round(given.pods / elapsed_s), "in_flight": given.binds_in_flight} | meter.read(
             given.pods
         )
@@ -211,7 +159,7 @@ async def _fanout(given: argparse.Namespace, kubeconfig: Path, watched: dict[str
         seen = [Bindings() for _ in range(given.watchers)]
         watchers = [asyncio.create_task(watch(http, bindings, PODS)) for bindings in seen]
         await asyncio.sleep(1.0)
-        meter, begin = _Meter(watched), perf_counter()
+        meter, begin = Meter(watched), perf_counter()
         elapsed_s = await create(http, PODS, pod, range(given.pods))
         while any(bindings.events < given.pods for bindings in seen):
             await asyncio.sleep(0.01)
@@ -230,7 +178,7 @@ async def _fanout(given: argparse.Namespace, kubeconfig: Path, watched: dict[str
 
 async def _memory(given: argparse.Namespace, kubeconfig: Path, watched: dict[str, int], _: Path) -> dict[str, Any]:
     async with session(Server.of(kubeconfig)) as http:
-        meter = _Meter(watched)
+        meter = Meter(watched)
         nodes_s = await create(http, "/api/v1/nodes", node, range(given.nodes))
         pods_s = await create(http, PODS, pod, range(given.pods))
         begin = perf_counter()

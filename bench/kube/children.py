@@ -46,11 +46,13 @@ def local_server(folder: Path) -> Iterator[tuple[Path, int]]:
     command = [sys.executable, "-m", "cotenant", "up", "--dir", str(folder / "up"), "--ephemeral", "--bare"]
     with child([*command, "--port", "0"], folder / "up.log") as server:
         kubeconfig = folder / "up" / "kubeconfig"
-        until(lambda: kubeconfig.exists() and _ready(Server.of(kubeconfig)), 300.0, folder / "up.log")
+        until(lambda: kubeconfig.exists() and is_ready(Server.of(kubeconfig)), 300.0, folder / "up.log")
         yield kubeconfig, server.pid
 
 
-def _ready(server: Server) -> bool:
+def is_ready(server: Server) -> bool:
+    """Whether it answers that it is."""
+
     async def ask() -> bool:
         try:
             async with session(server) as http, http.get("/readyz") as answer:

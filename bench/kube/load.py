@@ -115,6 +115,8 @@ class Bindings:
     """The time at which each pod was seen bound."""
 
     at: dict[int, float] = field(default_factory=dict)
+    on: dict[int, bytes] = field(default_factory=dict)  # the node on which it was first seen
+    moved: int = 0  # events that show a pod on another one
     events: int = 0
     _rest: bytes = b""
 
@@ -124,8 +126,11 @@ class Bindings:
         for line in lines:
             self.events += 1
             name = _NAME.search(line)
-            if name is not None and _NODE.search(line):
-                self.at.setdefault(int(name[1][4:]), now_s)
+            host = _NODE.search(line)
+            if name is not None and host is not None:
+                number = int(name[1][4:])
+                self.at.setdefault(number, now_s)
+                self.moved += self.on.setdefault(number, host[1]) != host[1]
 
 
 async def watch(http: aiohttp.ClientSession, bindings: Bindings, path: str = "/api/v1/pods") -> None:

@@ -1,7 +1,8 @@
 """Three whole clusters under one hub: quotas are weighed by the share of all three, what one learned of a workload
 reaches the others, and the hub's end takes that back everywhere, and nothing else.
 
-Bare clusters: API server and store, whose pods are on their nodes from the start, since no scheduler is asked here.
+Bare clusters: API server and store, whose pods are on their nodes from the start, since no scheduler is asked here. The
+bus is once the hub's own, which ends with it, and once a real nats-server, where the hub alone is gone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import pytest
 import yaml
 from tests.e2e.manifests import node, pod
 from tests.e2e.running import ENVIRONMENT, Client, Up, eventually, run
+from tests.fakes.servers.nats_server import NatsServer
+from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import patience
 
 pytest.importorskip("nats", reason="nats-py is not installed")
@@ -113,7 +116,19 @@ def stored(api: Client) -> dict[str, Any]:
     return found | {one["metadata"]["uid"]: one["spec"] for one in api.items(QUOTAS)}
 
 
-def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path) -> None:
+@pytest.fixture(params=["embedded", "nats-server"])
+def bus(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, ...]]:
+    """How a command finds the bus; nothing where the hub brings it along."""
+    if request.param == "embedded":
+        yield ()
+        return
+    server = NatsServer(tmp_path, free_port())
+    server.start()
+    yield ("--bus", server.url)
+    server.kill()
+
+
+def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path, bus: tuple[str, ...]) -> None:
     with ExitStack() as opened:
         ups = {name: opened.enter_context(Up(tmp_path / name / "up", "--bare")) for name in made(tmp_path)}
         apis = {name: up.ready() for name, up in ups.items()}
@@ -143,13 +158,13 @@ def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path) -> None:
         file.write_text(members)
         log = tmp_path / "hub.log"
         hub = opened.enter_context(
-            process(log, "federate", "hub", file, "--embedded", "--round-s", "1", "--state-dir", state)
+            process(log, "federate", "hub", file, *(bus or ("--embedded",)), "--round-s", "1", "--state-dir", state)
         )
         eventually("the hub listens", lambda: hub.poll() is None and "the hub listens" in log.read_text(), 60.0)
         joiners = {
             name: opened.enter_context(
                 process(tmp_path / f"{name}.log", "federate", "join", name, "--kubeconfig", up.kubeconfig,
-                        "--state-dir", state, "--period-s", "1", "--epsilon", "0")
+                        "--state-dir", state, "--period-s", "1", "--epsilon", "0", *bus)
             )
             for name, up in ups.items()
         }  # fmt: skip
@@ -163,7 +178,7 @@ def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path) -> None:
 
         # What a cluster says holds for three seconds here: one that is late on a busy machine is left out for a while.
         def rooms() -> set[str]:
-            shown = run("federate", "show", "--state-dir", state, "--json")
+            shown = run("federate", "show", "--state-dir", state, "--json", *bus)
             return {found["cluster"] for found in json.loads(shown.stdout)["clusters"] if found["room"]}
 
         eventually("the hub knows the room of each", lambda: rooms() == set(CLUSTERS), 60.0)
@@ -171,7 +186,7 @@ def test_the_hub_ends_and_weights_expire_everywhere(tmp_path: Path) -> None:
         job.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", **pod("new", "1")}))
 
         def best() -> str:
-            asked = run("federate", "where", job, "--state-dir", state, "--json")
+            asked = run("federate", "where", job, "--state-dir", state, "--json", *bus)
             return json.loads(asked.stdout)["best"] if asked.returncode == 0 else asked.stderr
 
         eventually("the emptiest is the best", lambda: best() == "west", 60.0)

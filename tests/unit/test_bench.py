@@ -53,7 +53,7 @@ APART = {
 }
 # They start processes, are servers, measure their own memory or freeze their heap. The others compute, and share this
 # process's imports and kernels.
-IN_A_PROCESS = {"apistore", "coldstart", "console", "extender", "keeper", "kube", "nodetick", "traces"}
+IN_A_PROCESS = {"apistore", "coldstart", "console", "extender", "keeper", "kube", "kube.shards", "nodetick", "traces"}
 
 
 def test_make_bench_runs_every_benchmark_that_there_is() -> None:
@@ -115,6 +115,11 @@ def test_make_bench_runs_every_benchmark_that_there_is() -> None:
         ),
         ("why", ("--nodes", "40", "--repeats", "1"), {"nodes"}),
         ("kube", ("creates", "--pods", "50"), {"creates_per_s", "apiserver_rss_mib"}),
+        (
+            "kube.shards",
+            ("--nodes", "6", "--pods", "30", "--schedulers", "0", "2"),
+            {"bound_per_s", "server_ms_a_pod", "machine_cores"},
+        ),
     ],
 )
 def test_a_benchmark_prints_one_object_on_one_line(
@@ -133,7 +138,7 @@ def test_a_benchmark_prints_one_object_on_one_line(
         said = capsys.readouterr().out
     assert said.count("\n") == 1
     told = json.loads(said)
-    assert told["bench"] == name
+    assert told["bench"] == name.rpartition(".")[2]
     assert told["rows"]
     assert all(columns <= row.keys() for row in told["rows"])
     assert all(row.get("identical", True) for row in told["rows"])

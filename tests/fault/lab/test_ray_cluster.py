@@ -1,10 +1,12 @@
-"""A real Ray cluster of two workers on this machine: figures to the bit, a killed worker, a lost node, an interrupt.
+"""A real Ray cluster of two workers on this machine, for comparisons and searches: figures to the bit, a killed worker,
+a lost node, an interrupt.
 
 Skipped where Ray is not installed: CI does not install the extra `ray` (300 MB).
 `packages/cotenant-lab/tests/unit/test_ray_cluster.py` has the contract against a double. Ray replaces loopback by the
 machine's own address.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -99,6 +101,32 @@ def test_an_interrupted_comparison_continues_and_a_lost_node_costs_nothing(
     assert (second.returncode, said) == (0, "")
     assert "200 runs" in printed
     assert len(list(out.glob("runs/*.json"))) == 200
+
+
+def test_an_interrupted_search_continues_over_a_lost_node_with_the_trials_of_this_machine(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    pytest.importorskip("optuna")
+    search = [sys.executable, "-c", COTENANT, "lab", "tune", "--workload", "fake", "--policy", "cotenant", "--json"]
+    search += ["--knob", "packing_weight=0:1", "--load", "0.9", "--trials", "12"]
+    search += ["--seeds", "100-104", "--held-out", "20-24"]
+    here = subprocess.run([*search, "--out", str(tmp_path / "here")], env=environment, capture_output=True, check=True)
+    out = tmp_path / "there"
+    with local_ray(2, environment) as cluster:
+        there = [*search, "--out", str(out), "--on", cluster.address]
+        first = subprocess.Popen(there, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        _stored(out, 30, first)
+        first.send_signal(signal.SIGINT)
+        _, said = first.communicate(timeout=patience(60))
+        assert first.returncode == 130, said
+        kept = len(list(out.glob("runs/*.json")))
+        second = subprocess.Popen(there, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        _stored(out, kept + 3, second)
+        cluster.kill_node(0)
+        printed, said = second.communicate(timeout=patience(300))
+        assert (second.returncode, said) == (0, "")
+    found, wanted = json.loads(printed), json.loads(here.stdout)
+    assert {**found, "command": ""} == {**wanted, "command": ""}
 
 
 def _stored(out: Path, count: int, process: subprocess.Popen[str]) -> None:

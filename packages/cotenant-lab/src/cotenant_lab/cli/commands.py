@@ -150,6 +150,9 @@ def tune(
         Path | None, Parameter(help="Folder for runs, results and profiles; default runs/tune-WORKLOAD-POLICY-DIGEST.")
     ] = None,
     jobs: Annotated[int | None, Parameter(help="Parallel runs; default: one per core. 1 runs in this process.")] = None,
+    on: Annotated[
+        str | None, Parameter(help="ray://HOST:PORT: run on a Ray cluster, a run per CPU; default: this machine.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Tune a policy's knobs for useful utilisation, fairness and SLO violation, and judge the Pareto front on held-out
@@ -175,6 +178,7 @@ def tune(
             search_seed=search_seed,
             out=out,
             jobs=jobs,
+            on=on,
             json=json,
         )
     )

@@ -18,6 +18,7 @@ from cotenant.model.results.forms import METRICS, RESULTS_JSON, RUNS
 from cotenant_lab import experiment, registry, storage
 from cotenant_lab.cli.comparison_tables import print_comparison
 from cotenant_lab.cli.naming import COMPARE, as_typed
+from cotenant_lab.cli.on_cluster import cluster_at, cpus_of
 from cotenant_lab.cli.progress import progress
 from cotenant_lab.cli.values import check_jobs, check_law, check_number, read_loads, read_override
 from cotenant_lab.comparison import OURS
@@ -72,7 +73,7 @@ def compare(request: CompareArguments) -> int:
         experiment.check(plan, scenario)
     check_jobs(request.jobs)
     folder = request.out or _default_folder(plan)
-    with _cluster_at(request.on) as cluster:
+    with cluster_at(request.on) as cluster:
         return _compared(request, plan, scenario, folder, names, cluster)
 
 
@@ -85,7 +86,7 @@ def _compared(
     cluster: RayCluster | None,
 ) -> int:
     """Run the plan in `folder`, here or on a cluster, write and print; returns the exit status."""
-    jobs = request.jobs or (_cpus(cluster) if cluster else len(os.sched_getaffinity(0)))
+    jobs = request.jobs or (cpus_of(cluster) if cluster else len(os.sched_getaffinity(0)))
     origin = provenance(command(request, folder), jobs, str(cluster) if cluster else "")
     roles = {info.name: info.role for info in scenario.policies()}
     ours = next((name for name in plan.policies if roles[name] == OURS), plan.policies[0])
@@ -126,28 +127,6 @@ def _compared(
     if unwritten:
         raise Permanent("; ".join(unwritten))
     return 1 if outcome.failures else 0
-
-
-def _cpus(cluster: RayCluster) -> int:
-    if cluster.cpus < 1:
-        hint = "--jobs says how many runs to submit at once where an autoscaler adds nodes"
-        raise InvalidInput("--on", cluster.address, "a cluster with CPUs", hint)
-    return cluster.cpus
-
-
-@contextmanager
-def _cluster_at(address: str | None) -> Iterator[RayCluster | None]:
-    """The cluster at `address`, connected; None without an address: this machine."""
-    if address is None:
-        yield None
-        return
-    from cotenant_lab.ray_cluster import connect
-
-    cluster = connect(address)
-    try:
-        yield cluster
-    finally:
-        cluster.close()
 
 
 def _names(request: CompareArguments) -> dict[str, str]:

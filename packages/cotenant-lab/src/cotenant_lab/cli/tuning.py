@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cotenant.cli import tables
 from cotenant.cli.interrupted import Interrupted
@@ -18,10 +19,11 @@ from cotenant.policy.placement.profiles import PROFILES, PlacementProfile, profi
 from cotenant_lab import experiment, storage
 from cotenant_lab.cli.comparing import CompareArguments, make_plan
 from cotenant_lab.cli.naming import COMPARE, as_typed
+from cotenant_lab.cli.on_cluster import cluster_at, cpus_of
 from cotenant_lab.cli.progress import progress
 from cotenant_lab.contract import Scenario
 from cotenant_lab.experiment import ExperimentPlan
-from cotenant_lab.provenance import provenance
+from cotenant_lab.provenance import Provenance, provenance
 from cotenant_lab.report.tuning_page import TuningFacts, label, sentence, shown, write_tuning_page
 from cotenant_lab.scenarios.competitors import competitor
 from cotenant_lab.seeds import read_seeds
@@ -30,6 +32,9 @@ from cotenant_lab.tuning.objectives import OBJECTIVES
 from cotenant_lab.tuning.search import Evaluator, Knobs, TuningTrial, load_optuna, search
 from cotenant_lab.tuning.spaces import SPACES, Space, space_of
 from cotenant_lab.workload_file import is_workload_file, read_workload_file
+
+if TYPE_CHECKING:
+    from cotenant_lab.ray_cluster import RayCluster
 
 TUNING_JSON = "tuning.json"
 PROFILE = "profile.yaml"
@@ -53,6 +58,7 @@ class TuneArguments:
     search_seed: int = 0
     out: Path | None = None
     jobs: int | None = None
+    on: str | None = None
     json: bool = False
 
 
@@ -73,25 +79,10 @@ def tune(request: TuneArguments) -> int:
         experiment.check(plan, scenario)
     load_optuna()  # before anything is written
     folder = request.out or _default_folder(request, plan, space)
-    jobs = request.jobs or len(os.sched_getaffinity(0))
-    origin = provenance(command(request, folder), jobs)
-    experiment.prepare(folder)
-    per_candidate = len(plan.loads)
-    total = per_candidate * (request.trials * len(seeds) + (MAX_JUDGED + 2) * len(held_out))
-    with progress(total, quiet=request.json) as on_step:
-        evaluate = Evaluator(plan, folder, jobs, total, on_step)
-        try:
-            found = search(space, request.trials, seeds, request.search_seed, evaluate)
-            if not found.trials or found.trials[0].number:
-                why = found.failures[0].line() if found.failures else "no run ended"
-                raise Permanent(f"the defaults could not be run, so there is nothing to compare with: {why}")
-            tuned = judge(found, held_out, evaluate)
-        except KeyboardInterrupt as error:
-            raise Interrupted(
-                f"interrupted; finished runs are stored, and the same command continues: {origin.command}"
-            ) from error
-    if not tuned.judged:
-        raise Permanent("the defaults could not be run on the held-out seeds, so nothing can be judged")
+    with cluster_at(request.on) as cluster:
+        jobs = request.jobs or (cpus_of(cluster) if cluster else len(os.sched_getaffinity(0)))
+        origin = provenance(command(request, folder), jobs, str(cluster) if cluster else "")
+        tuned = _tuned(request, plan, space, folder, jobs, origin, cluster)
     defaults = tuple((name, float(getattr(base.knobs, name))) for name in space)
     facts = TuningFacts(
         workload=request.workload,
@@ -113,6 +104,37 @@ def tune(request: TuneArguments) -> int:
     return 1 if failures else 0
 
 
+def _tuned(
+    request: TuneArguments,
+    plan: ExperimentPlan,
+    space: Space,
+    folder: Path,
+    jobs: int,
+    origin: Provenance,
+    cluster: RayCluster | None,
+) -> Tuned:
+    """Search and judge, with the runs in `folder`, here or on a cluster."""
+    seeds, held_out = read_seeds(request.seeds), read_seeds(request.held_out, "--held-out")
+    experiment.prepare(folder)
+    per_candidate = len(plan.loads)
+    total = per_candidate * (request.trials * len(seeds) + (MAX_JUDGED + 2) * len(held_out))
+    with progress(total, quiet=request.json) as on_step:
+        evaluate = Evaluator(plan, folder, jobs, total, on_step, cluster.perform if cluster else None)
+        try:
+            found = search(space, request.trials, seeds, request.search_seed, evaluate)
+            if not found.trials or found.trials[0].number:
+                why = found.failures[0].line() if found.failures else "no run ended"
+                raise Permanent(f"the defaults could not be run, so there is nothing to compare with: {why}")
+            tuned = judge(found, held_out, evaluate)
+        except KeyboardInterrupt as error:
+            raise Interrupted(
+                f"interrupted; finished runs are stored, and the same command continues: {origin.command}"
+            ) from error
+    if not tuned.judged:
+        raise Permanent("the defaults could not be run on the held-out seeds, so nothing can be judged")
+    return tuned
+
+
 def command(request: TuneArguments, folder: Path) -> list[str]:
     """The arguments that repeat this search, without the program's name."""
     given: JsonObject = {
@@ -127,6 +149,7 @@ def command(request: TuneArguments, folder: Path) -> list[str]:
         "--search-seed": request.search_seed or None,
         "--out": folder,
         "--jobs": request.jobs,
+        "--on": request.on,
     }
     words = ["lab", "tune"]
     for name, value in given.items():

@@ -21,7 +21,7 @@ import numpy as np
 from cotenant.model.errors import InvalidInput
 from cotenant_lab import experiment
 from cotenant_lab.contract import RunSpec
-from cotenant_lab.experiment import ExperimentPlan, RunFailure, RunProgress
+from cotenant_lab.experiment import ExperimentPlan, Perform, RunFailure, RunProgress
 from cotenant_lab.storage import RunRecord
 from cotenant_lab.tuning.objectives import OBJECTIVES, values
 from cotenant_lab.tuning.spaces import Space
@@ -56,13 +56,16 @@ class FoundTrials:
 
 @dataclass(slots=True)
 class Evaluator:
-    """Runs sets of knobs on seeds, and reports progress over all runs of a search."""
+    """Runs sets of knobs on seeds, and reports progress over all runs of a search. `perform`: as of
+    `experiment.run_specs`.
+    """
 
     plan: ExperimentPlan  # of one policy
     folder: Path
     jobs: int
     total: int
     on_step: OnStep
+    perform: Perform | None = None
     done: int = 0
     reused: int = 0
 
@@ -77,7 +80,7 @@ class Evaluator:
         def on_step(step: RunProgress) -> None:
             self.on_step(replace(step, done=min(self.total, before + step.done), total=self.total))
 
-        outcome = experiment.run_specs(specs, self.folder, self.jobs, on_step)
+        outcome = experiment.run_specs(specs, self.folder, self.jobs, on_step, self.perform)
         self.done = before + len(specs)
         self.reused += outcome.reused
         records = {record.spec: record for record in outcome.records}

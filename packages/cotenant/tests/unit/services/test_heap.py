@@ -99,3 +99,34 @@ assert set(begun) == {0, 2}, begun
 assert gc.get_threshold() == usual
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_old_garbage_is_collected_once_a_period_while_the_heap_is_filled_and_not_after() -> None:
+    code = """
+import asyncio, gc
+from cotenant.services.heap import PERIOD_S, collect_while_filling, freeze_heap, spare_filling
+slept, full = [], []
+gc.callbacks.append(lambda phase, info: full.append(info["generation"]) if phase == "start" else None)
+
+async def sleep(seconds):
+    slept.append(seconds)
+    if len(slept) == 3:
+        assert full == [2, 2], full  # those of the first two periods
+        freeze_heap()
+        full.clear()
+    if len(slept) > 4:
+        raise asyncio.CancelledError
+
+async def main():
+    spare_filling()
+    try:
+        await collect_while_filling(sleep)
+    except asyncio.CancelledError:
+        pass
+
+gc.disable()
+asyncio.run(main())
+assert slept == [PERIOD_S] * 5, slept
+assert full == [], full
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

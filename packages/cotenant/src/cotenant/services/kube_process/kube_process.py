@@ -33,6 +33,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.metrics.registry import MetricsRegistry
+from cotenant.services.heap import collect_while_filling, freeze_heap, spare_filling
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import EventRecorder
 from cotenant.services.kube_process.health import STUCK_S, ProcessHealth
@@ -145,6 +146,14 @@ class KubeProcess:
     def on_stop(self, callback: Callable[[], None]) -> None:
         """Call back right before the client is closed."""
         self._on_stop.append(callback)
+
+    def spare_collections(self) -> None:
+        """Seldom collect garbage until everything has been listed, and never look again at what is there then
+        (services/heap.py). It is of the whole Python process.
+        """
+        spare_filling()
+        self.background("garbage", collect_while_filling)
+        self.on_listed(freeze_heap)
 
     # ---- while it runs
 

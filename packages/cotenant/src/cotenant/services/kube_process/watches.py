@@ -5,7 +5,8 @@ others, and a custom kind may not be installed. `ObjectHandler` is the usual bin
 seen or is gone, and treat one that cannot be read as gone unless the handler says otherwise; it is counted by kind and
 logged. A handler that needs whole deliveries takes a function instead. `delivered` is called after each delivery.
 Limits: handlers run in the event loop and must not wait; an error that a handler raises, other than `InvalidInput` from
-`read`, ends the process.
+`read`, ends the process. Between the portions of a first list that goes to an `ObjectHandler` other tasks run: who acts
+on objects waits for `synced`.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class Watches:
             namespace=namespace,
             field_selector=field_selector,
             optional=optional,
+            in_portions=True,
             absent_s=absent_s,
         )
 
@@ -89,9 +91,13 @@ class Watches:
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        in_portions: bool = False,
+        first_by: Callable[[T], float] | None = None,
         absent_s: float = ABSENT_S,
     ) -> Reflector[T]:
-        """Watch a kind and hand on whole deliveries; `deliver` passes what is malformed to `note`."""
+        """Watch a kind and hand on whole deliveries; `deliver` passes what is malformed to `note`. The other options
+        as of `Reflector`.
+        """
 
         def delivered(happened: Sequence[Notification[T]]) -> None:
             deliver(happened)
@@ -105,6 +111,8 @@ class Watches:
             field_selector=field_selector,
             streaming=self._streaming,
             optional=optional,
+            in_portions=in_portions,
+            first_by=first_by,
             absent_s=absent_s,
         )
         self._reflectors.append(reflector)
@@ -159,11 +167,16 @@ class Watches:
         for reflector in self._reflectors:
             await reflector.wait_synced()
 
-    def replay(self, pages: Callable[[AnyKind], Iterable[bytes]]) -> None:
-        """Hand on lists that were read elsewhere, kind by kind in the order of the watches, in place of `run`."""
+    def replay(
+        self, pages: Callable[[AnyKind], Iterable[bytes]], turn: Callable[[], None] = lambda: None
+    ) -> None:
+        """Hand on lists that were read elsewhere, kind by kind in the order of the watches, in place of `run`. `turn`:
+        called where `run` would let others run.
+        """
         for reflector in self._reflectors:
             for body in pages(reflector.kind):
-                reflector.listed(body)
+                turn()
+                reflector.listed(body, turn)
 
     async def run(self) -> None:
         """Watch, until cancelled. Errors of the server never end it."""

@@ -16,7 +16,6 @@ from cotenant.drivers.seals.seals import read_seals
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.services.certificates.bundle import parse_bundle
 from cotenant.services.certificates.parts import PartCertificates
-from cotenant.services.heap import freeze_heap, spare_filling
 from cotenant.services.kube_process.replica import open_replica
 from cotenant.services.kube_process.span_target import span_target
 from cotenant.services.logs import log_to_stderr
@@ -67,8 +66,7 @@ def run(request: ManagerArguments) -> int:
                 listening=replica.listening,
                 certificates=certificates,
             )
-            spare_filling()
-            process.kube.on_listed(freeze_heap)
+            process.kube.spare_collections()
             await process.run(stop)
 
     run_until_signal(main)

@@ -12,7 +12,6 @@ from cotenant.drivers.kube.kinds.workload.declarations import workload_kinds
 from cotenant.drivers.seals.seals import read_seals
 from cotenant.engine.migration.outcomes import MAX_RECEIPTS
 from cotenant.model.autonomy.autonomy import MoveMode
-from cotenant.services.heap import freeze_heap, spare_filling
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.kube_process.replica import open_replica
 from cotenant.services.kube_process.span_target import span_target
@@ -36,8 +35,7 @@ def run(request: RunArguments) -> int:
 
     async def main(stop: asyncio.Event) -> None:
         process = RebalancerProcess(access, options, replica.identity, replica.elected, listening=replica.listening)
-        spare_filling()
-        process.kube.on_listed(freeze_heap)
+        process.kube.spare_collections()
         await process.run(stop)
 
     run_until_signal(main)

@@ -19,7 +19,6 @@ from cotenant.drivers.seals.seals import read_seal
 from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
-from cotenant.services.heap import freeze_heap, spare_filling
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.kube_process.identity import lease_name
 from cotenant.services.kube_process.replica import open_replica
@@ -111,8 +110,7 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
     async def watch(stop: asyncio.Event) -> None:
         share = request.shadow_cpu_share_pct / 100.0
         shadow = ShadowProcess(access, profile, options, replica.identity, share, listening=replica.listening)
-        spare_filling()
-        shadow.kube.on_listed(freeze_heap)
+        shadow.kube.spare_collections()
         await shadow.run(stop)
 
     async def main(stop: asyncio.Event) -> None:
@@ -126,8 +124,7 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
             listening=replica.listening,
             sharding=sharding,
         )
-        spare_filling()
-        process.kube.on_listed(freeze_heap)
+        process.kube.spare_collections()
         await process.run(stop)
 
     run_until_signal(watch if request.shadow else main)

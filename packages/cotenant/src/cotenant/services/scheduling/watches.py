@@ -108,7 +108,6 @@ class EngineWatches:
             CSI_NODES.name: self._node_storage.put_node,
             VOLUME_ATTACHMENTS.name: self._node_storage.put_attachment,
         }
-        self._listed = False
         self._unusable = ""  # why the node that was read last is not used
         watches.handle(
             NODES,
@@ -142,7 +141,8 @@ class EngineWatches:
             SpreadWatches(reader.spread_selectors, self._read_again).watch(watches)
         for queued in (KUEUE_BETA2, KUEUE_BETA1):
             watches.handle(queued, self._kueue_handler(queued.version), optional=True)
-        self.pods = watches.deliver(PODS, self.pods_delivered)
+        # The oldest pods enter the queue first.
+        self.pods = watches.deliver(PODS, self.pods_delivered, in_portions=True, first_by=_created_s)
 
     def _read_node(self, obj: NodeObject) -> Node:
         try:
@@ -173,9 +173,6 @@ class EngineWatches:
     def pods_delivered(self, happened: Sequence[Notification[PodObject]]) -> None:
         """Hand on what a watch of pods delivered."""
         now_s = self._now()
-        if not self._listed:
-            happened = sorted(happened, key=_created_s)  # the first list: the oldest pods enter the queue first
-            self._listed = True
         for changed in happened:
             if isinstance(changed, Changed):
                 try:
@@ -275,8 +272,6 @@ def _keep(key: str) -> None:
     """An object that cannot be read: what was last read of it stays."""
 
 
-def _created_s(happening: Notification[PodObject]) -> float:
-    if isinstance(happening, Changed) and happening.new is not None:
-        created = happening.new.metadata.creation_timestamp
-        return created.timestamp() if created is not None else 0.0
-    return 0.0
+def _created_s(pod: PodObject) -> float:
+    created = pod.metadata.creation_timestamp
+    return created.timestamp() if created is not None else 0.0

@@ -36,7 +36,6 @@ from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonObject
 from cotenant.services.certificates.keeper import CertificateKeeper
-from cotenant.services.heap import freeze_heap, spare_filling
 from cotenant.services.kube_process.identity import new_identity
 from cotenant.services.kube_process.kube_process import KubeProcess
 from cotenant.services.kube_process.leadership import Leadership, leadership
@@ -181,8 +180,7 @@ async def serve(settings: WebhookSettings, stop: asyncio.Event, listening: Calla
         )
         if keeper is not None:
             process.kube.background("certificates", keeper.run)
-        spare_filling()
-        process.kube.on_listed(freeze_heap)
+        process.kube.spare_collections()
         listening(process.server.url)
         await process.run(stop)
 

@@ -5,7 +5,8 @@ is away for half a minute; each needs a different next step, and none may lose o
 what was received and returns the next request: a page of a list, a watch, or a pause. Changes come back as
 `Notification`s (cache.py). The reflector (reflector.py) does the I/O.
 
-- A list is read in pages. A page token that has expired (410) restarts the list in one piece.
+- A list is read in pages. A page token that has expired (410) restarts the list in one piece. The first may be
+  reported in an order of its own (`first_by`).
 - With `streaming`, the list is requested as a watch (sendInitialEvents) and ends with a marked bookmark; a server that
   refuses, or that twice ends it early, is asked for pages.
 - A watch that ends without an error continues from the last version seen. After 410 comes a list, whose difference is
@@ -89,7 +90,16 @@ class WatchCounts:
 class ListWatch(Generic[T]):
     """The conversation about one kind. `random` gives numbers in [0, 1)."""
 
-    def __init__(self, kind: str, random: Callable[[], float], *, page: int = 500, streaming: bool = False) -> None:
+    def __init__(
+        self,
+        kind: str,
+        random: Callable[[], float],
+        *,
+        page: int = 500,
+        streaming: bool = False,
+        first_by: Callable[[T], float] | None = None,
+    ) -> None:
+        self._first_by = first_by
         self.cache: Cache[T] = Cache(kind)
         self.counts = WatchCounts()
         self.kind = kind
@@ -235,8 +245,14 @@ class ListWatch(Generic[T]):
         self._received = False  # so that a watch that expires at once is a failure, not a reason for the next list
         self._cut_streams = 0
         self.counts.lists += 1
-        changes: list[Notification[T]] = list(self.cache.replace(gathered, resource_version, unread))
+        changes: list[Notification[T]] = [*self._ordered(self.cache.replace(gathered, resource_version, unread))]
         changes.append(Synced(self.kind, resource_version, len(self.cache)))
+        return changes
+
+    def _ordered(self, changes: list[Changed[T]]) -> list[Changed[T]]:
+        first_by = self._first_by
+        if first_by is not None and self.counts.lists == 1:
+            changes.sort(key=lambda change: first_by(change.new) if change.new is not None else 0.0)
         return changes
 
     def _relist(self) -> None:

@@ -2,7 +2,9 @@
 
 Problem and rules: see listwatch.py, which decides every step. This loop sends requests, reads lines, passes events to
 the state machine, and delivers its notifications, in order, in batches of what one chunk held. `deliver` is called in
-the event loop and must not wait: it updates state or puts into a queue.
+the event loop and must not wait: it updates state or puts into a queue. A first list may be delivered in portions, with
+turns of the event loop between them: a million pods are most of a minute, during which probes want answers. A later one
+never is: who acts already must not do so on half of it.
 Limits: an error raised by `deliver` ends `run`; errors of the server, or of our credentials, never do: check that they
 work before.
 """
@@ -13,7 +15,7 @@ import asyncio
 import logging
 import random as chance
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from cotenant.drivers.kube.cache.cache import ApiObject, Cache, Notification
@@ -37,6 +39,7 @@ Deliver = Callable[[Sequence[Notification[T]]], None]
 
 WATCH_S = 300.0  # requested of the server: 1 to 2 times this, so that watches do not end together
 GRACE_S = 15.0  # silence beyond the requested time
+PORTION = 500  # objects of a first list: some hundredths of a second of a scheduler
 ABSENT_S = 15.0  # between requests for a kind that the server does not serve
 
 _log = logging.getLogger(__name__)
@@ -57,6 +60,8 @@ class Reflector(Generic[T]):
         page: int = 500,
         streaming: bool = False,
         optional: bool = False,
+        in_portions: bool = False,
+        first_by: Callable[[T], float] | None = None,
         absent_s: float = ABSENT_S,
         watch_s: float = WATCH_S,
         grace_s: float = GRACE_S,
@@ -65,10 +70,12 @@ class Reflector(Generic[T]):
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`optional`: the server may not serve the kind (its definition is not installed), or may not permit reading
-        it: then it has no objects, and it is listed again every `absent_s`.
+        it: then it has no objects, and it is listed again every `absent_s`. `in_portions`: deliver the first list so;
+        nothing that is delivered may act before `synced`. `first_by`: the order of the first list.
         """
         self.kind = kind
         self._optional = optional
+        self._in_portions = in_portions
         self._absent_s = absent_s
         self._client = client
         self._deliver = deliver
@@ -81,7 +88,9 @@ class Reflector(Generic[T]):
         self._sleep = sleep
         self._monotonic = monotonic
         self._reader = ListWatchDecoder(kind)
-        self._machine: ListWatch[T] = ListWatch(kind.name, random, page=page, streaming=streaming)
+        self._machine: ListWatch[T] = ListWatch(
+            kind.name, random, page=page, streaming=streaming, first_by=first_by
+        )
         self._synced = asyncio.Event()
         self.is_served = False  # whether the last list, or watch, found the kind
 
@@ -141,22 +150,23 @@ class Reflector(Generic[T]):
                 if isinstance(error, Forbidden) and not self.synced:
                     _log.warning("%s are not read: %s", self.kind.plural, error)
                 self.is_served = False
-                self._notify(self._machine.on_absent(self._absent_s))
+                await self._notify(self._machine.on_absent(self._absent_s))
             else:
                 self._machine.on_error(error)
             return
         except CotenantError as error:
             self._machine.on_error(error)
             return
-        self._take_page(page)
+        await self._notify(self._taken(page))
 
-    def listed(self, body: bytes) -> None:
-        """Take a page of a list that was read elsewhere, such as from a file. Raises the client's errors."""
-        self._take_page(self._reader.page(body))
+    def listed(self, body: bytes, turn: Callable[[], None] = lambda: None) -> None:
+        """Take a page that was read elsewhere, in place of `run`. `turn`: called where others would have a turn."""
+        for _ in self._handing_on(self._taken(self._reader.page(body))):
+            turn()
 
-    def _take_page(self, page: DecodedPage[T]) -> None:
+    def _taken(self, page: DecodedPage[T]) -> list[Notification[T]]:
         self.is_served = True
-        self._notify(self._machine.on_page(page.objects, page.malformed, page.resource_version, page.continue_token))
+        return self._machine.on_page(page.objects, page.malformed, page.resource_version, page.continue_token)
 
     async def _watch(self, step: OpenWatch) -> None:
         timeout_s = self._watch_s * (1.0 + self._random())
@@ -173,12 +183,12 @@ class Reflector(Generic[T]):
             ) as chunks:
                 self._machine.on_open()
                 async for chunk in chunks:
-                    if not self._take_lines(lines.feed(chunk)):
+                    if not await self._take_lines(lines.feed(chunk)):
                         return
         except NotFound as error:
             if self._optional:
                 self.is_served = False
-                self._notify(self._machine.on_absent(self._absent_s))
+                await self._notify(self._machine.on_absent(self._absent_s))
             else:
                 self._machine.on_error(error, self._monotonic() - begun_s)
             return
@@ -189,7 +199,7 @@ class Reflector(Generic[T]):
             _log.info("%s: the watch ended within a line", self.kind.plural)
         self._machine.on_end(self._monotonic() - begun_s)
 
-    def _take_lines(self, lines: list[bytes]) -> bool:
+    async def _take_lines(self, lines: list[bytes]) -> bool:
         """Process some lines; False = the watch is over."""
         machine, read = self._machine, self._reader.line
         notifications: list[Notification[T]] = []
@@ -210,11 +220,19 @@ class Reflector(Generic[T]):
                 machine.on_error(event)
                 is_open = False
                 break
-        self._notify(notifications)
+        await self._notify(notifications)
         return is_open
 
-    def _notify(self, notifications: list[Notification[T]]) -> None:
-        if notifications:
-            self._deliver(notifications)
+    async def _notify(self, notifications: list[Notification[T]]) -> None:
+        for _ in self._handing_on(notifications):
+            await asyncio.sleep(0)
+
+    def _handing_on(self, notifications: list[Notification[T]]) -> Iterator[None]:
+        """Deliver; others may have a turn where it yields."""
+        portion = PORTION if self._in_portions and not self._synced.is_set() else max(1, len(notifications))
+        for at in range(0, len(notifications), portion):
+            if at:
+                yield
+            self._deliver(notifications[at : at + portion])
         if not self._synced.is_set() and self._machine.synced:
             self._synced.set()
