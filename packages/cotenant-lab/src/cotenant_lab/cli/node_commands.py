@@ -185,6 +185,18 @@ def zone(*, out: Out = None, json: Json = False) -> int:
 
 
 @app.command
+def schedulers(*, out: Out = None, json: Json = False) -> int:
+    """Who shares a core under each scheduler, on two cores of two threads, and rows of threads by name: in guests whose
+    clock counts instructions. Some five minutes of CPU time.
+
+    Needs root, what zones in virtual machines need (`cotenant zone kernel`), and built objects (make bpf).
+    """
+    from cotenant_lab.cli import node_experiments
+
+    return node_experiments.run_schedulers(out, json)
+
+
+@app.command
 def kernels(
     *,
     kernel: Annotated[

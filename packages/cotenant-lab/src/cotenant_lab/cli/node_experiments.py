@@ -93,6 +93,23 @@ def run_zone(out: Path | None, json: bool) -> int:
     return STATUS[outcome.verdict]
 
 
+def run_schedulers(out: Path | None, json: bool) -> int:
+    """The experiment of schedulers in guests. Exit status as `run`."""
+    folder = out or Path("runs") / "node-schedulers"
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
+    say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
+    try:
+        outcome = registry.run_schedulers(folder, "cotenant node experiment schedulers", say)
+    except KeyboardInterrupt as error:
+        raise Interrupted("interrupted; the guest has ended") from error
+    if json:
+        print(registry.encode(outcome))
+    else:
+        show(outcome, folder)
+    return STATUS[outcome.verdict]
+
+
 def run_kernels(files: Sequence[Path], rounds: int, out: Path | None, json: bool) -> int:
     """The experiment of kernels in guests. Exit status as `run`."""
     if not 1 <= rounds <= 100:

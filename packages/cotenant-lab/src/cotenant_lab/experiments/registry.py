@@ -126,6 +126,29 @@ def run_kernels(folder: Path, command: str, files: Sequence[Path], rounds: int, 
     return outcome
 
 
+def run_schedulers(folder: Path, command: str, say: Callable[[str], None]) -> Findings:
+    """The experiment of schedulers that know the machine, in guests; writes `results.json` and `report.html`. Raises as
+    `run_kernels`.
+    """
+    import asyncio
+
+    from cotenant.drivers.qemu.kernel import kept_kernel
+    from cotenant.drivers.qemu.machine import missing
+    from cotenant_lab.experiments.site.kernel_guest import run_in_guest
+    from cotenant_lab.experiments.studies.schedulers import measure
+
+    what = "the experiment of schedulers"
+    if lack := missing():
+        raise Unsupported(what, lack)
+    kernel = kept_kernel()
+    if kernel is None:
+        raise Unsupported(what, "a kernel: `cotenant zone kernel` fetches one")
+    _make(folder)
+    outcome = asyncio.run(measure(kernel, run_in_guest, say))
+    _write(outcome, folder, command)
+    return outcome
+
+
 def run_zone(folder: Path, command: str) -> Findings:
     """The zone experiment, which is one run without arms in random order; writes `results.json` and `report.html`.
     Raises `Unsupported` where this host cannot.
