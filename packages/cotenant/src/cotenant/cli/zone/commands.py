@@ -129,9 +129,7 @@ def switch(
     name: Name,
     setting: Annotated[
         str,
-        Parameter(
-            help="latency, throughput, weighted, exclusive or siblings; or weights, root/MODE or sub/MODE: another back end."
-        ),
+        Parameter(help="latency, throughput, weighted, exclusive or siblings; or weights, root/MODE or sub/MODE."),
     ],
     /,
     *,
