@@ -246,7 +246,8 @@ void BPF_PROG(siblings_stopping, struct task_struct *p, bool runnable)
 	__u32 cpu = bpf_get_smp_processor_id(), other = sibling_of(cpu);
 
 	left();
-	if (other != cpu && class_of(row_of(p, &cgroup)) == CLASS_SERVICE && runs_on(other) == IDLE && scx_bpf_dsq_nr_queued(LOW) > 0)
+	/* One that was preempted is back soon, here or elsewhere: then this CPU's next dispatch wakes the other thread. */
+	if (other != cpu && !runnable && class_of(row_of(p, &cgroup)) != CLASS_BATCH && runs_on(other) == IDLE && scx_bpf_dsq_nr_queued(LOW) > 0)
 		kick(other, SCX_KICK_IDLE);
 }
 

@@ -206,6 +206,12 @@ def kernels(
             help="An image to compare, as in vm.kernel.file of a zone; may be repeated. Default: the fetched kernel.",
         ),
     ] = (),
+    hz: Annotated[
+        tuple[int, ...],
+        Parameter(
+            negative=(), help="One that `cotenant zone kernel --hz` built, by its ticks a second; may be repeated."
+        ),
+    ] = (),
     rounds: Annotated[int, Parameter(help="Guests of each model.")] = 3,
     out: Out = None,
     json: Json = False,
@@ -219,4 +225,4 @@ def kernels(
     """
     from cotenant_lab.cli import node_experiments
 
-    return node_experiments.run_kernels(kernel, rounds, out, json)
+    return node_experiments.run_kernels(kernel, hz, rounds, out, json)
