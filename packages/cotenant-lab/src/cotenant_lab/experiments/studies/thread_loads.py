@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from cotenant.drivers.ebpf.zone_scheduler import ZoneSchedulers
@@ -54,7 +55,7 @@ def _compaction(group: TaskGroup) -> Iterator[list[int]]:
         while True:
             pass
 
-    pids = [group.start(lambda number=number: compact(number)) for number in (1, 2)]  # type: ignore[misc]
+    pids = [group.start(partial(compact, number)) for number in (1, 2)]
     try:
         yield pids
     finally:

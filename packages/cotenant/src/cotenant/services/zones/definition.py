@@ -150,8 +150,10 @@ class ZoneDefinition:
             raise InvalidInput("vm.cpus", self.vm.cpus, "2 or more with exclusive in modes")
         if self.vm is not None and ZoneMode.SIBLINGS in self.modes:
             raise InvalidInput("modes", "siblings", "none in a guest, whose CPUs are not threads of cores")
-        listed = (*self.groups, *self.rules, *self.pods)
-        if self.backend is BackendChoice.WEIGHTS and any(entry.threads for entry in listed):
+        threads = [group.threads for group in self.groups]
+        threads += [rule.threads for rule in self.rules]
+        threads += [pod.threads for pod in self.pods]
+        if self.backend is BackendChoice.WEIGHTS and any(threads):
             raise InvalidInput("threads", "with backend weights", "backend auto, root or sub", "weights are a group's")
         if self.backend is BackendChoice.SUB and self.applications:
             raise InvalidInput(
