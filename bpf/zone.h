@@ -4,8 +4,8 @@
  *
  * Problem: a zone changes its scheduler at run time; labels, events and the reason of an ejection must outlive each scheduler. Choice: they are in maps that
  * the loader pins by name, so the next scheduler finds the same maps. A task's row is that of its cgroup; a task without a row is of the system
- * class, which is served first: kernel threads and the loader itself are unlisted, and a stall of one of them ejects the scheduler. Limits: rows apply to
- * a cgroup, not to those below it. Needs scx_bpf_dsq_peek and scx_bpf_task_set_slice; run on Linux 7.3.4 only.
+ * class, which is served first: kernel threads and the loader itself are unlisted, and a stall of one of them ejects the scheduler. Threads
+ * of a cgroup may have rows of their own, by name. Limits: rows apply to a cgroup, not to those below it. Needs scx_bpf_dsq_peek and scx_bpf_task_set_slice; run on Linux 7.3.4 only.
  */
 #ifndef COTENANT_ZONE_H
 #define COTENANT_ZONE_H
@@ -41,6 +41,7 @@ struct sched_ext_entity {
 };
 struct task_struct {
 	int pid;
+	char comm[16];
 	struct css_set *cgroups;
 	struct task_group *sched_task_group;
 	struct sched_ext_entity scx;
@@ -100,10 +101,17 @@ extern void bpf_rcu_read_unlock(void) __ksym;
 /* Layouts shared with drivers/ebpf/zone_layout.py. */
 enum zone_class { CLASS_SYSTEM, CLASS_SERVICE, CLASS_BATCH };
 struct zone_row { /* of a cgroup; 0 in a number: the scheduler's default */
-	__u32 class;
+	__u16 class;
+	__u16 threads; /* of its threads some have rows of their own, in zone_threads */
 	__u32 weight;	/* weighted scheduler only; 0: the cgroup's cpu.weight */
 	__u32 slice_us;
 	__u32 late_us;	/* a longer wait for a CPU is reported; 0: never */
+};
+#define NAME_BYTES 16 /* of a task's name in the kernel */
+struct zone_thread { /* threads of a cgroup whose name begins so; the longest that fits counts */
+	__u32 bits; /* of what follows, those that are compared */
+	__u8 cgroup[8];
+	char name[NAME_BYTES];
 };
 struct zone_late {
 	__u64 at_ns;
@@ -126,6 +134,13 @@ struct {
 	__type(key, __u64);
 	__type(value, struct zone_row);
 } zone_policy SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, struct zone_thread);
+	__type(value, struct zone_row);
+} zone_threads SEC(".maps");
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 18);
@@ -178,8 +193,17 @@ static __always_inline void count(__u32 what)
 
 static __always_inline struct zone_row *row_of(struct task_struct *p, __u64 *cgroup)
 {
+	struct zone_thread key = {.bits = 8 * (sizeof(key.cgroup) + NAME_BYTES)};
+	struct zone_row *row, *own = 0;
+
 	*cgroup = p->cgroups->dfl_cgrp->kn->id;
-	return bpf_map_lookup_elem(&zone_policy, cgroup);
+	row = bpf_map_lookup_elem(&zone_policy, cgroup);
+	if (row && row->threads) {
+		__builtin_memcpy(key.cgroup, cgroup, sizeof(key.cgroup));
+		bpf_probe_read_kernel(key.name, NAME_BYTES, p->comm);
+		own = bpf_map_lookup_elem(&zone_threads, &key);
+	}
+	return own ? own : row;
 }
 
 static __always_inline __u64 slice_of(const struct zone_row *row, __u64 otherwise)

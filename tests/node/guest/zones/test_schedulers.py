@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from cotenant.drivers.ebpf.urgency import rcu_threads
 from cotenant.drivers.ebpf.zone_scheduler import ZoneSchedulers
 from cotenant.model.errors import Transient
 from cotenant.model.zones.setting import USUAL_MODES, ZoneMode
-from cotenant.model.zones.table import ZoneClass, ZoneRow
+from cotenant.model.zones.table import ThreadRow, ZoneClass, ZoneRow
 
 pytestmark = pytest.mark.skipif(
     not all((objects_folder() / f"zone_{mode.value}.bpf.o").is_file() for mode in USUAL_MODES),
@@ -184,6 +185,31 @@ def test_the_lightest_weight_beside_the_heaviest_is_not_stalled(zone, groups):
         assert zone.verify(), zone.maps.last_exit()
     assert got[1] > 0.005, got
     assert got[0] > 0.95 * sum(got), got
+
+
+def test_threads_by_name_yield_to_the_rest_of_their_group(zone, groups):
+    service, _ = groups
+
+    def compact() -> None:
+        Path("/proc/self/comm").write_text("compact-1")
+        while True:
+            pass
+
+    zone.attach(ZoneMode.LATENCY)
+    with service.run(compact), service.run(compact):
+        alike = service.wake_ups_ms(40)
+        by_name = replace(SERVICE, threads=(ThreadRow("compact-*", ZoneClass.BATCH),))
+        zone.maps.put(service.id, by_name)
+        assert zone.maps.get(service.id) == by_name
+        apart = service.wake_ups_ms(40)
+        # another name, and the group's row again
+        zone.maps.put(service.id, replace(SERVICE, threads=(ThreadRow("compact", ZoneClass.BATCH),)))
+        whole_name = service.wake_ups_ms(40)
+        zone.maps.put(service.id, SERVICE)
+        without = service.wake_ups_ms(40)
+    # a turn of 2 ms of each
+    assert apart[20] < 1 < min(alike[20], whole_name[20], without[20]), (apart, alike, whole_name, without)
+    assert zone.verify(), zone.maps.last_exit()
 
 
 def test_late_dispatches_are_reported_and_end_with_the_right_scheduler(zone, groups):

@@ -1,5 +1,5 @@
-"""CPUs that only services use: the exclusive scheduler of the machine, and of one cgroup. The guest's second CPU is
-online for these cases.
+"""CPUs that only services use, and cores on which batch does not run beside them: of the machine, and of one cgroup.
+The guest's second CPU is online for these cases; the latter take both for the threads of one core.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.policy.zone.cores import own_cpus
 
 pytestmark = pytest.mark.skipif(
-    not (objects_folder() / "zone_exclusive.bpf.o").is_file(), reason="the schedulers are not built: make bpf"
+    not (objects_folder() / "zone_siblings.bpf.o").is_file(), reason="the schedulers are not built: make bpf"
 )
 SHARED, OWN = 0, 1
+CORE = {0: 1, 1: 0}  # as if the CPUs were its threads
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +123,41 @@ def test_the_same_within_one_cgroup(groups, second_cpu):
         check_sides(zone, Group("own/service"), Group("own/batch"))
         zone.remove()
     (ROOT / "own" / "cgroup.subtree_control").write_text("-cpu")
+
+
+def check_cores(zone: ZoneSchedulers, service: Group, batch: Group) -> None:
+    """While a service runs batch has no thread of its core but for a slice in each bound of its wait, and both when it
+    ends.
+    """
+    zone.maps.put(service.id, ZoneRow(ZoneClass.SERVICE))
+    zone.maps.put(batch.id, ZoneRow(ZoneClass.BATCH))
+    zone.attach(ZoneMode.SIBLINGS)
+    with batch.run(burn) as first, batch.run(burn) as second:
+        check_side_by_side(first, second)
+        before = zone.maps.counts()["overdue"]
+        with service.burning():
+            time.sleep(0.1)
+            # beyond the watchdog's limit of 5 s
+            got = used((service, batch), 6)
+        assert got[0] > 0.4, got
+        assert 0.0005 < got[1] < 0.25 * got[0], got
+        assert zone.maps.counts()["overdue"] - before >= 2
+        check_side_by_side(first, second)
+    assert zone.verify(), zone.maps.last_exit()
+
+
+def test_batch_never_runs_beside_a_service_on_its_core(groups, second_cpu):
+    with ZoneSchedulers("cores", [ZoneMode.SIBLINGS], siblings=CORE) as zone:
+        check_cores(zone, *groups)
+        zone.remove()
+
+
+def test_beside_no_service_of_the_same_cgroup(groups, second_cpu):
+    if not sched_ext.has_sub_schedulers():
+        pytest.skip("Linux 7.3 or later")
+    home = Group("core")
+    home.set("cgroup.subtree_control", "+cpu")
+    with SubSchedulers("cores", home.id, [ZoneMode.SIBLINGS], siblings=CORE) as zone:
+        check_cores(zone, Group("core/service"), Group("core/batch"))
+        zone.remove()
+    (ROOT / "core" / "cgroup.subtree_control").write_text("-cpu")

@@ -185,6 +185,18 @@ def zone(*, out: Out = None, json: Json = False) -> int:
 
 
 @app.command
+def schedulers(*, out: Out = None, json: Json = False) -> int:
+    """Who shares a core under each scheduler, on two cores of two threads, and rows of threads by name: in guests whose
+    clock counts instructions. Some five minutes of CPU time.
+
+    Needs root, what zones in virtual machines need (`cotenant zone kernel`), and built objects (make bpf).
+    """
+    from cotenant_lab.cli import node_experiments
+
+    return node_experiments.run_schedulers(out, json)
+
+
+@app.command
 def kernels(
     *,
     kernel: Annotated[
@@ -192,6 +204,12 @@ def kernels(
         Parameter(
             negative=(),
             help="An image to compare, as in vm.kernel.file of a zone; may be repeated. Default: the fetched kernel.",
+        ),
+    ] = (),
+    hz: Annotated[
+        tuple[int, ...],
+        Parameter(
+            negative=(), help="One that `cotenant zone kernel --hz` built, by its ticks a second; may be repeated."
         ),
     ] = (),
     rounds: Annotated[int, Parameter(help="Guests of each model.")] = 3,
@@ -207,4 +225,4 @@ def kernels(
     """
     from cotenant_lab.cli import node_experiments
 
-    return node_experiments.run_kernels(kernel, rounds, out, json)
+    return node_experiments.run_kernels(kernel, hz, rounds, out, json)

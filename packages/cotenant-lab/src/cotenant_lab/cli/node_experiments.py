@@ -93,7 +93,24 @@ def run_zone(out: Path | None, json: bool) -> int:
     return STATUS[outcome.verdict]
 
 
-def run_kernels(files: Sequence[Path], rounds: int, out: Path | None, json: bool) -> int:
+def run_schedulers(out: Path | None, json: bool) -> int:
+    """The experiment of schedulers in guests. Exit status as `run`."""
+    folder = out or Path("runs") / "node-schedulers"
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
+    say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
+    try:
+        outcome = registry.run_schedulers(folder, "cotenant node experiment schedulers", say)
+    except KeyboardInterrupt as error:
+        raise Interrupted("interrupted; the guest has ended") from error
+    if json:
+        print(registry.encode(outcome))
+    else:
+        show(outcome, folder)
+    return STATUS[outcome.verdict]
+
+
+def run_kernels(files: Sequence[Path], ticks: Sequence[int], rounds: int, out: Path | None, json: bool) -> int:
     """The experiment of kernels in guests. Exit status as `run`."""
     if not 1 <= rounds <= 100:
         raise InvalidInput("--rounds", rounds, "1 to 100")
@@ -104,11 +121,10 @@ def run_kernels(files: Sequence[Path], rounds: int, out: Path | None, json: bool
     if folder.exists() and not folder.is_dir():
         raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
     try:
-        command = " ".join(
-            ["cotenant node experiment kernels", *(f"--kernel {file}" for file in files), f"--rounds {rounds}"]
-        )
+        compared = [*(f"--kernel {file}" for file in files), *(f"--hz {hz}" for hz in ticks)]
+        command = " ".join(["cotenant node experiment kernels", *compared, f"--rounds {rounds}"])
         outcome = registry.run_kernels(
-            folder, command, files, rounds, lambda line: print(line, file=sys.stderr, flush=True)
+            folder, command, files, ticks, rounds, lambda line: print(line, file=sys.stderr, flush=True)
         )
     except KeyboardInterrupt as error:
         raise Interrupted("interrupted; the guest has ended") from error

@@ -96,14 +96,23 @@ def run(
     return outcome
 
 
-def run_kernels(folder: Path, command: str, files: Sequence[Path], rounds: int, say: Callable[[str], None]) -> Findings:
-    """The experiment of kernels in guests; writes `results.json` and `report.html`. `files`: images
-    of kernels, none: the fetched one. Raises `Unsupported` where this host cannot, `Permanent` where a guest fails.
+def run_kernels(
+    folder: Path,
+    command: str,
+    files: Sequence[Path],
+    ticks: Sequence[int],
+    rounds: int,
+    say: Callable[[str], None],
+) -> Findings:
+    """The experiment of kernels in guests; writes `results.json` and `report.html`. `files`: images of kernels;
+    `ticks`: of those that were built; without both the fetched one. Raises `Unsupported` where this host cannot,
+    `Permanent` where a guest fails.
     """
     import asyncio
     import shutil
 
     from cotenant.drivers.qemu.kernel import kept_kernel
+    from cotenant.drivers.qemu.kernel_build import built_kernel
     from cotenant.drivers.qemu.machine import missing
     from cotenant.drivers.qemu.packages import Kernel
     from cotenant_lab.experiments.site.kernel_guest import run_in_guest
@@ -115,13 +124,41 @@ def run_kernels(folder: Path, command: str, files: Sequence[Path], rounds: int, 
     if shutil.which("redis-server") is None or shutil.which("redis-benchmark") is None:
         raise Unsupported(what, "redis-server and redis-benchmark (packages redis-server and redis-tools)")
     kernels = [Kernel(file.name, file, ()) for file in files]
-    if not files:
+    for hz in ticks:
+        built = built_kernel(hz)
+        if built is None:
+            raise Unsupported(what, f"a kernel with {hz} ticks a second: `cotenant zone kernel --hz {hz}` builds one")
+        kernels.append(built)
+    if not kernels:
         fetched = kept_kernel()
         if fetched is None:
             raise Unsupported(what, "a kernel: `cotenant zone kernel` fetches one")
         kernels = [fetched]
     _make(folder)
     outcome = asyncio.run(measure(kernels, run_in_guest, say, rounds))
+    _write(outcome, folder, command)
+    return outcome
+
+
+def run_schedulers(folder: Path, command: str, say: Callable[[str], None]) -> Findings:
+    """The experiment of schedulers that know the machine, in guests; writes `results.json` and `report.html`. Raises as
+    `run_kernels`.
+    """
+    import asyncio
+
+    from cotenant.drivers.qemu.kernel import kept_kernel
+    from cotenant.drivers.qemu.machine import missing
+    from cotenant_lab.experiments.site.kernel_guest import run_in_guest
+    from cotenant_lab.experiments.studies.schedulers import measure
+
+    what = "the experiment of schedulers"
+    if lack := missing():
+        raise Unsupported(what, lack)
+    kernel = kept_kernel()
+    if kernel is None:
+        raise Unsupported(what, "a kernel: `cotenant zone kernel` fetches one")
+    _make(folder)
+    outcome = asyncio.run(measure(kernel, run_in_guest, say))
     _write(outcome, folder, command)
     return outcome
 

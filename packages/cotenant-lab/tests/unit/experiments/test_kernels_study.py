@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cotenant.drivers.qemu.packages import Kernel
-from cotenant.model.errors import Permanent
+from cotenant.model.errors import Permanent, Unsupported
 from cotenant_lab.experiments import page, registry
 from cotenant_lab.experiments.site.kernel_guest import GuestRun
 from cotenant_lab.experiments.studies.kernel_loads import ALONE
@@ -56,6 +56,15 @@ def test_every_kernel_with_every_model_and_the_claims_it_can_show(tmp_path: Path
     assert "latencies_ms" not in registry.encode(found)
     page.write(tmp_path / "report.html", found, "cotenant node experiment kernels")
     assert "requests answered later than" in (tmp_path / "report.html").read_text()
+
+
+def test_a_tick_that_was_not_built_is_told_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COTENANT_CACHE", str(tmp_path))
+    monkeypatch.setattr("cotenant.drivers.qemu.machine.missing", lambda: "")
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    with pytest.raises(Unsupported, match="with 1000 ticks a second: `cotenant zone kernel --hz 1000` builds one"):
+        registry.run_kernels(tmp_path / "runs", "", (), (1000,), 1, lambda line: None)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_one_kernel_shows_no_claim_about_ticks() -> None:

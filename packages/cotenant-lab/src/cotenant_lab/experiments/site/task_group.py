@@ -2,8 +2,7 @@
 and wakes up.
 
 In a guest, starting Python takes seconds, longer than what is measured. Fork, enter the group, do the one thing.
-Limits: cgroup v2; the process must have one thread when it forks; every task is pinned to one CPU, so that the tasks
-compete.
+Limits: cgroup v2; the process must have one thread when it forks; tasks that are to compete are pinned to one CPU.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,11 +18,11 @@ PERIOD_S = 0.01  # of the service's sleep
 
 
 class TaskGroup:
-    """A group at `path`, made if it does not exist. `cpu`: where its tasks run."""
+    """A group at `path`, made if it does not exist. `cpus`: where its tasks run."""
 
-    def __init__(self, path: Path, cpu: int) -> None:
+    def __init__(self, path: Path, cpus: int | Set[int]) -> None:
         self.path = path
-        self._cpu = cpu
+        self._cpus = {cpus} if isinstance(cpus, int) else set(cpus)
         path.mkdir(exist_ok=True)
 
     @property
@@ -44,7 +43,7 @@ class TaskGroup:
         pid = os.fork()
         if pid == 0:
             try:
-                os.sched_setaffinity(0, {self._cpu})
+                os.sched_setaffinity(0, self._cpus)
                 self.set("cgroup.procs", str(os.getpid()))
                 body()
             finally:

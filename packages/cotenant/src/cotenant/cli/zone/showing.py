@@ -122,12 +122,13 @@ def logged(entry: JsonObject) -> str:
     return f"{_clock(entry['at'])} {entry['text']}"
 
 
-def _row(row: dict[str, object]) -> str:
+def _row(row: JsonObject) -> str:
     return (
         f"{row['class']}, weight {row['weight'] or 'own'}, slice {row['sliceUs'] or 'usual'} us,"
         f" late above {row['lateUs'] or '-'} us"
-        + (f", memory.low {int(str(row['memoryLowBytes'])) >> 20} MiB" if "memoryLowBytes" in row else "")
+        + (f", memory.low {int(row['memoryLowBytes']) >> 20} MiB" if "memoryLowBytes" in row else "")
         + (f", io.weight {row['ioWeight']}" if "ioWeight" in row else "")
+        + "".join(f", {name} {kind}" for name, kind in row.get("threads", {}).items())
     )
 
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from cotenant.drivers.ebpf import sched_ext
 from cotenant.drivers.ebpf.digests import check_digest
@@ -106,6 +107,7 @@ class SubSchedulers(ZoneSchedulers):
         bpf_files: Path = BPF_FILES,
         starved_ms: int = 1000,
         own_cpus: Sequence[int] = (),
+        siblings: Mapping[int, int] = MappingProxyType({}),
         read_state: Callable[[], SchedulerState] = sched_ext.read_state,
     ) -> None:
         read_state()
@@ -114,7 +116,13 @@ class SubSchedulers(ZoneSchedulers):
         self._parent = Parent(bpf_files, read_state)
         self._attaches = dict.fromkeys(modes, 0)
         super().__init__(
-            name, modes, bpf_files=bpf_files, starved_ms=starved_ms, own_cpus=own_cpus, read_state=read_state
+            name,
+            modes,
+            bpf_files=bpf_files,
+            starved_ms=starved_ms,
+            own_cpus=own_cpus,
+            siblings=siblings,
+            read_state=read_state,
         )
 
     def _prepare(self, loaded: LoadedObject) -> None:

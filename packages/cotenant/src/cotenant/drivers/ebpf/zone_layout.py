@@ -7,33 +7,50 @@ objects.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cotenant.model.errors import Unsupported
 from cotenant.model.zones.setting import MAX_CPUS
 from cotenant.model.zones.table import LateDispatch, SchedulerExit, ZoneClass, ZoneRow
 
 KEY = struct.Struct("=Q")  # a cgroup's id
-ROW = struct.Struct("=IIII")
+ROW = struct.Struct("=HHIII")
+THREAD = struct.Struct("=IQ16s")
 LATE = struct.Struct("=QQQII")
 EXIT = struct.Struct("=QQ64s192s")
 COUNT = struct.Struct("=Q")
 INDEX = struct.Struct("=I")
 RING_BYTES = 1 << 18
 STARVED = struct.Struct("=Q")  # .rodata of the latency scheduler
+_NAME_BYTES = 16
 _WORDS = MAX_CPUS // 64
 EXCLUSIVE = struct.Struct(f"=QQ{_WORDS}Q")  # .rodata of the exclusive scheduler
+SIBLINGS = struct.Struct(f"=QQ{MAX_CPUS}H")  # .rodata of the siblings scheduler
 COUNTS = ("service", "batch", "late", "lost", "kicked", "kept", "overdue")
 
 
 def pack_row(row: ZoneRow) -> bytes:
     """`struct zone_row`."""
-    return ROW.pack(row.zone_class, row.weight, row.slice_us, row.late_us)
+    return ROW.pack(row.zone_class, len(row.threads), row.weight, row.slice_us, row.late_us)
+
+
+def pack_threads(cgroup: int, row: ZoneRow) -> dict[bytes, bytes]:
+    """`struct zone_thread` and its row, of each of the row's threads."""
+    found = {}
+    for thread in row.threads:
+        name = thread.name.removesuffix("*").encode()
+        # an exact name is compared with the zeroes after it
+        compared = 8 + (len(name) if thread.name.endswith("*") else _NAME_BYTES)
+        late_us = row.late_us if thread.zone_class is ZoneClass.SERVICE else 0
+        found[THREAD.pack(8 * compared, cgroup, name)] = ROW.pack(
+            thread.zone_class, 0, row.weight, thread.slice_us, late_us
+        )
+    return found
 
 
 def unpack_row(value: bytes) -> ZoneRow:
-    """The row in a value of the policy table."""
-    zone_class, weight, slice_us, late_us = ROW.unpack(value)
+    """The row in a value of the policy table; its threads are in another."""
+    zone_class, _, weight, slice_us, late_us = ROW.unpack(value)
     return ZoneRow(ZoneClass(zone_class), weight, slice_us, late_us)
 
 
@@ -45,6 +62,15 @@ def pack_exclusive(starved_ns: int, cpus: int, own: Iterable[int]) -> bytes:
     if not 0 < mask < (1 << cpus) - 1 or cpus > MAX_CPUS:
         raise Unsupported("CPUs of services' own", f"a machine with 2 to {MAX_CPUS} CPUs, some of them left to batch")
     return EXCLUSIVE.pack(starved_ns, cpus, *(mask >> 64 * at & (1 << 64) - 1 for at in range(_WORDS)))
+
+
+def pack_siblings(starved_ns: int, cpus: int, siblings: Mapping[int, int]) -> bytes:
+    """Constants of the siblings scheduler: `cpus`, one more than the highest CPU; `siblings`: the other thread of a
+    CPU's core. Raises `Unsupported` where there are too many.
+    """
+    if cpus > MAX_CPUS:
+        raise Unsupported("cores kept from batch (siblings)", f"a machine with at most {MAX_CPUS} CPUs")
+    return SIBLINGS.pack(starved_ns, cpus, *(siblings.get(cpu, cpu) for cpu in range(MAX_CPUS)))
 
 
 def unpack_late(record: bytes) -> LateDispatch:

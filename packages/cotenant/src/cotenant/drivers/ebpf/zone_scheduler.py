@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from cotenant.drivers.ebpf import sched_ext, zone_layout
 from cotenant.drivers.ebpf.digests import check_digest
@@ -26,11 +27,11 @@ from cotenant.drivers.ebpf.ring import RingReader
 from cotenant.drivers.ebpf.urgency import rcu_threads, urgent
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.model.zones.setting import ZoneMode
-from cotenant.model.zones.table import LateDispatch, SchedulerExit, SchedulerState, ZoneRow
+from cotenant.model.zones.table import LateDispatch, SchedulerExit, SchedulerState, ThreadRow, ZoneClass, ZoneRow
 
 OLDEST = (1, 2)  # the first libbpf with the section .struct_ops.link
 BPF_FILES = Path("/sys/fs/bpf")
-PINNED = ("zone_policy", "zone_late", "zone_counts", "zone_exit")
+PINNED = ("zone_policy", "zone_threads", "zone_late", "zone_counts", "zone_exit")
 _SCHEDULER = "zone_scheduler"
 
 
@@ -51,6 +52,8 @@ class ZoneMaps:
 
     def __init__(self, folder: Path) -> None:
         self._rows = PinnedMap(folder / "zone_policy", zone_layout.KEY.size, zone_layout.ROW.size)
+        self._threads = PinnedMap(folder / "zone_threads", zone_layout.THREAD.size, zone_layout.ROW.size)
+        self._of_threads: dict[int, tuple[ThreadRow, ...]] = {}
         self._exit = PinnedMap(folder / "zone_exit", zone_layout.INDEX.size, zone_layout.EXIT.size)
         self._cpus = possible_cpus()
         self._counts = PinnedMap(folder / "zone_counts", zone_layout.INDEX.size, zone_layout.COUNT.size * self._cpus)
@@ -59,16 +62,29 @@ class ZoneMaps:
 
     def put(self, cgroup: int, row: ZoneRow) -> None:
         """Set the row of a cgroup (its id: the inode of its folder). Takes effect at the task's next dispatch."""
+        wanted = zone_layout.pack_threads(cgroup, row)
+        for key, value in wanted.items():
+            self._threads.put(key, value)
         self._rows.put(zone_layout.KEY.pack(cgroup), zone_layout.pack_row(row))
+        before = self._of_threads.pop(cgroup, ())
+        for key in zone_layout.pack_threads(cgroup, replace(row, threads=before)).keys() - wanted.keys():
+            self._threads.drop(key)
+        if row.threads:
+            self._of_threads[cgroup] = row.threads
 
     def drop(self, cgroup: int) -> None:
         """Remove a row: tasks of this cgroup are of the system class again."""
         self._rows.drop(zone_layout.KEY.pack(cgroup))
+        gone = ZoneRow(ZoneClass.SYSTEM, threads=self._of_threads.pop(cgroup, ()))
+        for key in zone_layout.pack_threads(cgroup, gone):
+            self._threads.drop(key)
 
     def get(self, cgroup: int) -> ZoneRow | None:
         """The row of a cgroup."""
         value = self._rows.get(zone_layout.KEY.pack(cgroup))
-        return None if value is None else zone_layout.unpack_row(value)
+        if value is None:
+            return None
+        return replace(zone_layout.unpack_row(value), threads=self._of_threads.get(cgroup, ()))
 
     def late(self) -> tuple[LateDispatch, ...]:
         """Late dispatches since the last call, oldest first. One reader at a time."""
@@ -94,7 +110,7 @@ class ZoneMaps:
     def close(self) -> None:
         """Close the descriptors; the maps stay."""
         self._ring.close()
-        for pinned_map in (self._rows, self._exit, self._counts, self._events):
+        for pinned_map in (self._rows, self._threads, self._exit, self._counts, self._events):
             pinned_map.close()
 
 
@@ -102,8 +118,9 @@ class ZoneSchedulers:
     """The loaded schedulers of one zone, of which at most one is attached; a context manager that detaches and unloads.
 
     `name`: of the zone, one path component; its maps are pinned in a folder of this name below `bpf_files`.
-    `starved_ms`: the latency scheduler's bound on the wait of batch, and the exclusive scheduler's; `own_cpus`: CPUs of
-    services under the latter. Raises `Unsupported` with what is missing.
+    `starved_ms`: the bound on the wait of batch; `own_cpus`: CPUs of services under the exclusive scheduler;
+    `siblings`: the other thread of each CPU's core, for the siblings scheduler. Raises `Unsupported` with what is
+    missing.
     """
 
     _object = ""  # begins the names of the objects of this kind of scheduler, after "zone_"
@@ -116,6 +133,7 @@ class ZoneSchedulers:
         bpf_files: Path = BPF_FILES,
         starved_ms: int = 1000,
         own_cpus: Sequence[int] = (),
+        siblings: Mapping[int, int] = MappingProxyType({}),
         read_state: Callable[[], SchedulerState] = sched_ext.read_state,
     ) -> None:
         if not name or name != os.path.basename(name) or name.startswith("."):
@@ -123,6 +141,7 @@ class ZoneSchedulers:
         self._read_state = read_state
         self._starved_ms = starved_ms
         self._own_cpus = tuple(own_cpus)
+        self._siblings = dict(siblings)
         self._rcu = rcu_threads()
         read_state()
         check_version(version())
@@ -131,6 +150,8 @@ class ZoneSchedulers:
         self._loaded: dict[ZoneMode, LoadedObject] = {}
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
+            if modes:  # names that a process which was killed had put, and nobody would drop
+                (self.folder / "zone_threads").unlink(missing_ok=True)
             for mode in modes:
                 self._loaded[mode] = self._load(mode)
             self.maps = ZoneMaps(self.folder)
@@ -149,6 +170,9 @@ class ZoneSchedulers:
                 loaded.set_variables(".rodata", zone_layout.STARVED.pack(self._starved_ms * 1_000_000))
             if mode is ZoneMode.EXCLUSIVE:
                 constants = zone_layout.pack_exclusive(self._starved_ms * 1_000_000, possible_cpus(), self._own_cpus)
+                loaded.set_variables(".rodata", constants)
+            if mode is ZoneMode.SIBLINGS:
+                constants = zone_layout.pack_siblings(self._starved_ms * 1_000_000, possible_cpus(), self._siblings)
                 loaded.set_variables(".rodata", constants)
             self._prepare(loaded)
 

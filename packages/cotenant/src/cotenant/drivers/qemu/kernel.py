@@ -57,15 +57,10 @@ def _folder(package: str) -> Path:
 def _fetch(folder: Path, package: str) -> None:
     if shutil.which("zstd") is None:
         raise GuestUnavailable("zstd is not installed")
-    if not Path(KEYRING).exists():
-        raise GuestUnavailable("Debian's archive keyring is not installed")
-    mirrors = command("apt-get", "indextargets", "--format", "$(SITE) $(REPO_URI)", "Created-By: Packages").splitlines()
-    debian = [line.split()[1] for line in mirrors if "security" not in line and len(line.split()) == 2]
-    if not debian:
-        raise GuestUnavailable("apt has no Debian mirror")
+    mirror = debian_mirror()
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        options = _configure(place, debian[0])
+        options = configure_apt(place, mirror)
         command("apt-get", *options, "update")
         found = re.search(
             r"^Depends: .*?linux-image-([0-9][^ ,]*)",
@@ -92,7 +87,19 @@ def _fetch(folder: Path, package: str) -> None:
         keep(folder / found[1], {"vmlinux": _unpacked(images[0].read_bytes()), **modules})
 
 
-def _configure(place: Path, mirror: str) -> tuple[str, ...]:
+def debian_mirror() -> str:
+    """Where this machine's apt has Debian from. Raises `GuestUnavailable`."""
+    if not Path(KEYRING).exists():
+        raise GuestUnavailable("Debian's archive keyring is not installed")
+    mirrors = command("apt-get", "indextargets", "--format", "$(SITE) $(REPO_URI)", "Created-By: Packages").splitlines()
+    debian = [line.split()[1] for line in mirrors if "security" not in line and len(line.split()) == 2]
+    if not debian:
+        raise GuestUnavailable("apt has no Debian mirror")
+    return debian[0]
+
+
+def configure_apt(place: Path, mirror: str, suites: tuple[str, ...] = (SUITE,)) -> tuple[str, ...]:
+    """Options of apt's commands that use files in this folder only, and these suites."""
     for name in (
         "lists/partial",
         "cache/archives/partial",
@@ -102,7 +109,7 @@ def _configure(place: Path, mirror: str) -> tuple[str, ...]:
     ):
         (place / name).mkdir(parents=True)
     (place / "etc/sources.list.d/zones.sources").write_text(
-        f"Types: deb\nURIs: {mirror}\nSuites: {SUITE}\nComponents: main\nSigned-By: {KEYRING}\n"
+        f"Types: deb\nURIs: {mirror}\nSuites: {' '.join(suites)}\nComponents: main\nSigned-By: {KEYRING}\n"
     )
     (place / "apt.conf").write_text(
         f'Dir::Etc "{place}/etc";\nDir::State::Lists "{place}/lists";\nDir::Cache "{place}/cache";\n'

@@ -62,7 +62,7 @@ class MachineSpec:
     into before they start; `shared`: paths of this host that its root has, `/`: all; `cmdline`: of its kernel,
     after the usual; `counted`: its clock is its instructions, 4 ns each, and idle time costs nothing, so that figures
     do not depend on this host (TCG, one CPU runs at a time); `network`: it has an interface, with `forwards` and, with
-    `outbound`, a way out.
+    `outbound`, a way out; `threads`: of a core, of which so many of its CPUs are.
     """
 
     name: str
@@ -78,6 +78,7 @@ class MachineSpec:
     forwards: tuple[Forward, ...] = ()
     outbound: bool = False
     counted: bool = False
+    threads: int = 1
 
 
 def missing() -> str:
@@ -252,7 +253,14 @@ class VirtualMachine:
             str(shutil.which("qemu-system-x86_64")),
             *("-name", f"zone-{spec.name},debug-threads=on", "-machine", "q35,memory-backend=mem", *accel),
             *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"),
-            *("-m", memory, "-object", f"memory-backend-memfd,id=mem,size={memory},share=on", "-smp", str(spec.cpus)),
+            *(
+                "-m",
+                memory,
+                "-object",
+                f"memory-backend-memfd,id=mem,size={memory},share=on",
+                "-smp",
+                self._processors(),
+            ),
             *("-display", "none", "-nodefaults", "-no-user-config", "-no-reboot"),
             *("-chardev", "file,id=console,path=/dev/fd/1,append=on", "-serial", "chardev:console"),
             *("-D", str(self.trace_log)),
@@ -269,6 +277,10 @@ class VirtualMachine:
             *self._network(),
             *("-append", f"{COMMAND_LINE} {spec.cmdline}".rstrip()),
         ]
+
+    def _processors(self) -> str:
+        cpus, threads = self.spec.cpus, self.spec.threads
+        return str(cpus) if threads == 1 else f"{cpus},sockets=1,cores={cpus // threads},threads={threads}"
 
     async def _run(self, command: Sequence[str]) -> asyncio.subprocess.Process:
         procs = [str(path) for path in self.spec.procs]

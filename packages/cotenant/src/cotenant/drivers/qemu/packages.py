@@ -79,10 +79,10 @@ def keep(target: Path, files: dict[str, bytes]) -> None:
     (target / SUMS).write_text("".join(f"{_sum(data)}  {name}\n" for name, data in files.items()))
 
 
-def command(*words: str, cwd: str | None = None) -> str:
+def command(*words: str, cwd: str | None = None, timeout_s: float = 120) -> str:
     """What a command prints. Raises `GuestUnavailable` where it fails."""
     try:
-        done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=timeout_s, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise GuestUnavailable(f"{' '.join(words)}: {error}") from error
     if done.returncode:

@@ -21,6 +21,7 @@ class ZoneMode(StrEnum):
     THROUGHPUT = "throughput"
     WEIGHTED = "weighted"
     EXCLUSIVE = "exclusive"
+    SIBLINGS = "siblings"
 
     @property
     def shown(self) -> str:
@@ -28,9 +29,10 @@ class ZoneMode(StrEnum):
         return f"cotenant_{self.value}"
 
 
-# Exclusive takes CPUs away from batch even where services are idle, so a zone has it only where its author lists it.
+# Exclusive takes CPUs away from batch even where services are idle, siblings while a service runs on the other thread
+# of their core, so a zone has them only where its author lists them.
 USUAL_MODES = (ZoneMode.LATENCY, ZoneMode.THROUGHPUT, ZoneMode.WEIGHTED)
-MAX_CPUS = 1024  # of bpf/zone_exclusive.bpf.c
+MAX_CPUS = 1024  # of bpf/zone_exclusive.bpf.c and bpf/zone_siblings.bpf.c
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The policy table of a zone's kernel scheduler, and what that scheduler reports.
 
 A decision changes a row, the kernel reads it at the next dispatch, and an event reports what came of it; all three must
-mean the same by class and unit. One row per cgroup, in microseconds, with zero for the scheduler's default.
+mean the same by class and unit. One row per cgroup, in microseconds, with zero for the scheduler's default; threads of
+one application may have rows by their names.
 Limits: a row applies to the tasks in that cgroup, not to the groups below it.
 """
 
@@ -15,6 +16,8 @@ from cotenant.model.errors import InvalidInput
 HEAVIEST = 10_000  # of cgroup v2's cpu.weight
 LONGEST_SLICE_US = 100_000
 LONGEST_LATE_US = 10_000_000
+LONGEST_THREAD_NAME = 15  # of a task in the kernel
+MOST_THREAD_ROWS = 16  # of a group
 
 
 class ZoneClass(IntEnum):
@@ -26,9 +29,34 @@ class ZoneClass(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadRow:
+    """Threads of a group that are scheduled unlike the rest of it: those of this name, or whose name begins so where it
+    ends in `*`. `slice_us` 0: the scheduler's own. Weight and, of services, `late_us` are the group's.
+    """
+
+    name: str
+    zone_class: ZoneClass
+    slice_us: int = 0
+
+    def __post_init__(self) -> None:
+        beginning = self.name.removesuffix("*")
+        if (
+            not beginning
+            or "*" in beginning
+            or not beginning.isprintable()
+            or len(beginning.encode()) > LONGEST_THREAD_NAME
+        ):
+            expected = f"1 to {LONGEST_THREAD_NAME} bytes of a thread's name, with * after its beginning"
+            raise InvalidInput("zone row: threads: name", self.name, expected)
+        if not 0 <= self.slice_us <= LONGEST_SLICE_US:
+            raise InvalidInput("zone row: threads: slice_us", self.slice_us, f"0 to {LONGEST_SLICE_US}")
+
+
+@dataclass(frozen=True, slots=True)
 class ZoneRow:
     """How tasks of one cgroup are scheduled. `weight` 0: the cgroup's cpu.weight; `slice_us` 0: the scheduler's
-    own; `late_us` 0: no events. `memory_low_bytes`, `io_weight`: its protection beyond the CPU, 0: its own.
+    own; `late_us` 0: no events. `memory_low_bytes`, `io_weight`: its protection beyond the CPU, 0: its own; `threads`:
+    those with a row of their own.
     """
 
     zone_class: ZoneClass
@@ -37,6 +65,7 @@ class ZoneRow:
     late_us: int = 0
     memory_low_bytes: int = 0
     io_weight: int = 0
+    threads: tuple[ThreadRow, ...] = ()
 
     def __post_init__(self) -> None:
         for name, value, most in (
@@ -48,6 +77,9 @@ class ZoneRow:
         ):
             if not 0 <= value <= most:
                 raise InvalidInput(f"zone row: {name}", value, f"0 to {most}")
+        names = [thread.name for thread in self.threads]
+        if len(names) > MOST_THREAD_ROWS or len(set(names)) < len(names):
+            raise InvalidInput("zone row: threads", ", ".join(names), f"at most {MOST_THREAD_ROWS} names, each once")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which CPUs only services use under the exclusive scheduler.
+"""Which CPUs only services use under the exclusive scheduler, and which share a core.
 
 Two hardware threads of a core share its caches, so a CPU beside batch on the other thread is not a service's own; and
 the kernel's interrupts and the rest of the machine prefer the first CPUs. Whole cores, the last ones in the order of
@@ -13,6 +13,20 @@ from collections.abc import Sequence
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.zones.setting import ExclusiveCpus
+
+
+def siblings_of(topology: Sequence[LogicalCpu]) -> dict[int, int]:
+    """The other thread of each CPU's core. Raises `Unsupported` where no core, or a core not, has two."""
+    cores: dict[int, list[int]] = {}
+    for logical_cpu in topology:
+        cores.setdefault(logical_cpu.core, []).append(logical_cpu.cpu)
+    most = max(map(len, cores.values()), default=0)
+    if most != 2:
+        raise Unsupported(
+            "cores kept from batch (siblings)", f"cores of two hardware threads (this machine's have {most} at most)"
+        )
+    pairs = [tuple(cpus) for cpus in cores.values() if len(cpus) == 2]
+    return {cpu: other for first, second in pairs for cpu, other in ((first, second), (second, first))}
 
 
 def own_cpus(topology: Sequence[LogicalCpu], wanted: ExclusiveCpus) -> tuple[int, ...]:

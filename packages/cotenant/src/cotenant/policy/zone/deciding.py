@@ -4,9 +4,9 @@ Late dispatches of services ask for a scheduler that serves them first, batch th
 slices, and each switch puts all tasks under the fair class for some milliseconds. A service is *pressed* while its late
 dispatches exceed `late_per_s` or its objective burns faster than `burn`. Then rows are changed while the running
 scheduler obeys them (weights under `weighted`, shorter slices of batch under `latency`), and the zone switches to
-latency once rows are used up, and from there to exclusive where its author allows that. After `calm_s` without pressure
-it goes back: rows first, then throughput if batch runs. Pressure ends below half of both limits, so that a load at the
-limit changes nothing.
+latency once rows are used up, from there to siblings and to exclusive where its author allows that. After `calm_s`
+without pressure it goes back: rows first, then throughput if batch runs. Pressure ends below half of both limits, so
+that a load at the limit changes nothing.
 Limits: it never leaves the back end; it knows of the past only what is in `Memory`; under `throughput` and the weights
 back end rows change nothing.
 """
@@ -23,7 +23,12 @@ from cotenant.model.zones.table import HEAVIEST, ZoneClass, ZoneRow
 from cotenant.model.zones.zone_reading import ChangeRows, Decision, Stay, SwitchTo, ZoneReading
 from cotenant.policy.zone.protecting import protected
 
-_RELIEF = (ZoneMode.LATENCY, ZoneMode.EXCLUSIVE)  # what a pressed zone switches to, in this order
+_RELIEF = (ZoneMode.LATENCY, ZoneMode.SIBLINGS, ZoneMode.EXCLUSIVE)  # what a pressed zone switches to, in this order
+_BRINGS = {
+    ZoneMode.LATENCY: "services first",
+    ZoneMode.SIBLINGS: "cores without batch while services run",
+    ZoneMode.EXCLUSIVE: "CPUs of services' own",
+}
 _USUAL_WEIGHT = 100
 _STEP = 4  # of a weight, up or down
 _SHORTEST_US = 1000
@@ -136,7 +141,7 @@ def _relieve(
     wanted = _RELIEF[_RELIEF.index(setting.mode) + 1 :] if setting.mode in _RELIEF else _RELIEF
     for mode in wanted if setting.mode is not None else ():
         if mode in modes:
-            what = "services first" if mode is ZoneMode.LATENCY else "CPUs of services' own"
+            what = _BRINGS[mode]
             return SwitchTo(
                 ZoneSetting(setting.backend, mode),
                 Reason("zone-switch", f"services are late, and rows can do no more: {what}", terms),

@@ -29,7 +29,7 @@ from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.run_queue import RunQueueReading
 from cotenant.model.zones.setting import USUAL_MODES, ExclusiveCpus, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import LateDispatch, SchedulerExit, ZoneClass, ZoneRow
-from cotenant.policy.zone.cores import own_cpus
+from cotenant.policy.zone.cores import own_cpus, siblings_of
 
 TTL_US = 30_000_000
 _REASON = Reason("zone-weights", "weights of a Control Zone")
@@ -292,7 +292,12 @@ class RootBackend:
             self._written = {}
 
     def _load(self) -> ZoneSchedulers:
-        return ZoneSchedulers(self._name, self._modes, bpf_files=self._bpf_files, own_cpus=self._own_cpus())
+        return ZoneSchedulers(
+            self._name, self._modes, bpf_files=self._bpf_files, own_cpus=self._own_cpus(), siblings=self._siblings()
+        )
+
+    def _siblings(self) -> dict[int, int]:
+        return siblings_of(read_topology()) if ZoneMode.SIBLINGS in self._modes else {}
 
     def _own_cpus(self) -> tuple[int, ...]:
         return own_cpus(read_topology(), self._exclusive) if ZoneMode.EXCLUSIVE in self._modes else ()
@@ -354,5 +359,11 @@ class SubBackend(RootBackend):
             number = os.stat(self._tree / self._group).st_ino
         except OSError as error:
             raise Transient(f"group {self._group}: {error.strerror}") from error
-        own = self._own_cpus()
-        return SubSchedulers(self._name, number, self._modes, bpf_files=self._bpf_files, own_cpus=own)
+        return SubSchedulers(
+            self._name,
+            number,
+            self._modes,
+            bpf_files=self._bpf_files,
+            own_cpus=self._own_cpus(),
+            siblings=self._siblings(),
+        )

@@ -18,9 +18,9 @@ from enum import StrEnum
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.errors import InvalidInput
 from cotenant.model.zones.setting import USUAL_MODES, Backend, ExclusiveCpus, ZoneMode, ZoneSetting
-from cotenant.model.zones.table import ZoneClass, ZoneRow
+from cotenant.model.zones.table import ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
-from cotenant.services.zones.groups import GroupClass, ZoneGroup, late_us_of
+from cotenant.services.zones.groups import GroupClass, ZoneGroup, ZoneThreads, row_of
 from cotenant.services.zones.pods import NAME, ZonePod, check_pods
 from cotenant.services.zones.vm_definition import VmDefinition
 
@@ -66,6 +66,7 @@ class ClassRule:
     late_ms: float = 0.0
     slice_us: int = 0
     weight: int = 0
+    threads: tuple[ZoneThreads, ...] = ()
 
     def __post_init__(self) -> None:
         _check_labels(self.labels)
@@ -73,7 +74,7 @@ class ClassRule:
 
     def row(self) -> ZoneRow:
         """The row of the policy table."""
-        return ZoneRow(ZoneClass[self.kind.name], self.weight, self.slice_us, late_us_of(self.late_ms))
+        return row_of(self.kind, self.weight, self.slice_us, self.late_ms, self.threads)
 
 
 def _match(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
@@ -147,6 +148,13 @@ class ZoneDefinition:
             )
         if self.vm is not None and ZoneMode.EXCLUSIVE in self.modes and self.vm.cpus < 2:
             raise InvalidInput("vm.cpus", self.vm.cpus, "2 or more with exclusive in modes")
+        if self.vm is not None and ZoneMode.SIBLINGS in self.modes:
+            raise InvalidInput("modes", "siblings", "none in a guest, whose CPUs are not threads of cores")
+        threads = [group.threads for group in self.groups]
+        threads += [rule.threads for rule in self.rules]
+        threads += [pod.threads for pod in self.pods]
+        if self.backend is BackendChoice.WEIGHTS and any(threads):
+            raise InvalidInput("threads", "with backend weights", "backend auto, root or sub", "weights are a group's")
         if self.backend is BackendChoice.SUB and self.applications:
             raise InvalidInput(
                 "applications",

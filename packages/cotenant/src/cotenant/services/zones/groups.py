@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, KnobTarget
-from cotenant.model.zones.table import LONGEST_LATE_US, ZoneClass, ZoneRow
+from cotenant.model.zones.table import LONGEST_LATE_US, ThreadRow, ZoneClass, ZoneRow
 
 
 class GroupClass(StrEnum):
@@ -25,9 +25,33 @@ def late_us_of(late_ms: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class ZoneThreads:
+    """Threads of a group by `name`, `*` at its end for any ending. `slice_us` 0: the scheduler's own."""
+
+    name: str
+    kind: GroupClass
+    slice_us: int = 0
+
+    def __post_init__(self) -> None:
+        self.row()
+
+    def row(self) -> ThreadRow:
+        """As part of the group's row."""
+        return ThreadRow(self.name, ZoneClass[self.kind.name], self.slice_us)
+
+
+def row_of(
+    kind: GroupClass, weight: int, slice_us: int, late_ms: float, threads: tuple[ZoneThreads, ...] = ()
+) -> ZoneRow:
+    """The row of the policy table. Raises `InvalidInput`."""
+    own = tuple(entry.row() for entry in threads)
+    return ZoneRow(ZoneClass[kind.name], weight, slice_us, late_us_of(late_ms), threads=own)
+
+
+@dataclass(frozen=True, slots=True)
 class ZoneGroup:
     """One group. `kind`: its class. `late_ms`: a task that waits for a CPU longer than this is a late dispatch; 0:
-    none. `slice_us`, `weight` 0: the scheduler's own.
+    none. `slice_us`, `weight` 0: the scheduler's own; `threads`: those of another class.
     """
 
     group: str
@@ -35,6 +59,7 @@ class ZoneGroup:
     late_ms: float = 0.0
     slice_us: int = 0
     weight: int = 0
+    threads: tuple[ZoneThreads, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.group or self.group.startswith("/") or "\n" in self.group:
@@ -44,4 +69,4 @@ class ZoneGroup:
 
     def row(self) -> ZoneRow:
         """The row of the policy table."""
-        return ZoneRow(ZoneClass[self.kind.name], self.weight, self.slice_us, late_us_of(self.late_ms))
+        return row_of(self.kind, self.weight, self.slice_us, self.late_ms, self.threads)

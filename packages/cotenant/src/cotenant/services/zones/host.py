@@ -372,7 +372,7 @@ def setting_of(text: str, current: ZoneSetting) -> ZoneSetting:
     """A setting as a user writes it: `weights`, `root/latency`, or a mode alone, on the back end that runs. Raises
     `InvalidInput`.
     """
-    expected = "weights, a mode (latency, throughput, weighted, exclusive), or root/MODE or sub/MODE"
+    expected = "weights, a mode (latency, throughput, weighted, exclusive, siblings), or root/MODE or sub/MODE"
     backend, slash, mode = text.partition("/")
     try:
         if slash:

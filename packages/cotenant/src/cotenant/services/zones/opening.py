@@ -25,7 +25,7 @@ from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
 from cotenant.model.zones.setting import Backend, ZoneMode
 from cotenant.model.zones.state import ZoneChange
-from cotenant.policy.zone.cores import own_cpus
+from cotenant.policy.zone.cores import own_cpus, siblings_of
 from cotenant.services.zones.agent_view import ZoneAgentView
 from cotenant.services.zones.backends import (
     RootBackend,
@@ -80,8 +80,11 @@ def check_host(definition: ZoneDefinition, host: ZoneSupport, agent: str | None)
             "an agent that lists this node's pods (--agent)",
         )
     loads = host.root or definition.backend in (BackendChoice.ROOT, BackendChoice.SUB)
-    if loads and definition.backend is not BackendChoice.WEIGHTS and ZoneMode.EXCLUSIVE in definition.modes:
+    loads = loads and definition.backend is not BackendChoice.WEIGHTS
+    if loads and ZoneMode.EXCLUSIVE in definition.modes:
         own_cpus(read_topology(), definition.exclusive)  # raises where this machine has too few cores
+    if loads and ZoneMode.SIBLINGS in definition.modes:
+        siblings_of(read_topology())  # raises where its cores have other than two threads
     if definition.backend is BackendChoice.ROOT and not host.root:
         sched_ext.read_state()  # raises with what is missing where it is the kernel
         raise Permanent("a root scheduler needs root, cgroup v2 for the CPU controller, and built objects (make bpf)")

@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from pathlib import PurePosixPath
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.zones.groups import GroupClass, ZoneGroup
+from cotenant.services.zones.groups import GroupClass, ZoneGroup, ZoneThreads
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -128,8 +128,9 @@ class PodVolume:
 @dataclass(frozen=True, slots=True)
 class ZonePod:
     """One pod. `command`, `args`: instead of the image's entrypoint and command, as in Kubernetes; `user`: instead of
-    the image's, UID[:GID]; `kind`, `weight`, `late_ms`, `slice_us`: as of a group; `memory_mib`, `cpu_milli`: most
-    that it uses, 0: no limit but the machine's; `processes`, `writes_mib`: most processes and changed files.
+    the image's, UID[:GID]; `kind`, `weight`, `late_ms`, `slice_us`, `threads`: as of a group; `memory_mib`,
+    `cpu_milli`: most that it uses, 0: no limit but the machine's; `processes`, `writes_mib`: most processes and changed
+    files.
     """
 
     name: str
@@ -145,6 +146,7 @@ class ZonePod:
     late_ms: float = 0.0
     slice_us: int = 0
     weight: int = 0
+    threads: tuple[ZoneThreads, ...] = ()
     memory_mib: int = 0
     cpu_milli: int = 0
     processes: int = 256
@@ -176,7 +178,7 @@ class ZonePod:
 
     def group(self) -> ZoneGroup:
         """The group of the zone that it is."""
-        return ZoneGroup(self.name, self.kind, self.late_ms, self.slice_us, self.weight)
+        return ZoneGroup(self.name, self.kind, self.late_ms, self.slice_us, self.weight, self.threads)
 
 
 def check_pods(pods: tuple[ZonePod, ...]) -> None:

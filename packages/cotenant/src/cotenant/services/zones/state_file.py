@@ -66,6 +66,7 @@ def _row(row: ZoneRow) -> JsonObject:
         "lateUs": row.late_us,
         **({"memoryLowBytes": row.memory_low_bytes} if row.memory_low_bytes else {}),
         **({"ioWeight": row.io_weight} if row.io_weight else {}),
+        **({"threads": {entry.name: entry.zone_class.name.lower() for entry in row.threads}} if row.threads else {}),
     }
 
 

@@ -153,4 +153,5 @@ def _row(row: ZoneRow) -> dict[str, object]:
         "weight": row.weight,
         "sliceUs": row.slice_us,
         "lateUs": row.late_us,
+        "threads": [[thread.name, thread.zone_class.name.lower(), thread.slice_us] for thread in row.threads],
     }

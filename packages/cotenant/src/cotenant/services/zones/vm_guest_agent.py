@@ -146,10 +146,15 @@ class Guest:
         return {"exit": status if status >= 0 else 128 - status, "stdout": texts[0], "stderr": texts[1]}
 
     def _kernel_rows(self) -> JsonObject:
-        from cotenant.model.zones.table import ZoneClass, ZoneRow
+        from cotenant.model.zones.table import ThreadRow, ZoneClass, ZoneRow
+
+        def threads(row: JsonObject) -> tuple[ThreadRow, ...]:
+            return tuple(ThreadRow(name, ZoneClass[kind.upper()], slice_us) for name, kind, slice_us in row["threads"])
 
         return {
-            group: ZoneRow(ZoneClass[row["class"].upper()], row["weight"], row["sliceUs"], row["lateUs"])
+            group: ZoneRow(
+                ZoneClass[row["class"].upper()], row["weight"], row["sliceUs"], row["lateUs"], threads=threads(row)
+            )
             for group, row in self.rows.items()
         }
 

@@ -15,10 +15,12 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cotenant.drivers.qemu.kernel import kept_kernel
+from cotenant.drivers.qemu.kernel_build import built_kernel, built_ticks
 from cotenant.drivers.qemu.machine import Forward, MachineSpec, VirtualMachine, missing
 from cotenant.drivers.qemu.packages import Kernel
 from cotenant.model.errors import CotenantError, Permanent, Transient, Unsupported
@@ -26,6 +28,7 @@ from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.setting import Backend
 from cotenant.model.zones.state import ZoneChange
 from cotenant.model.zones.zone_reading import MachineSigns
+from cotenant.policy.zone.kernel_choice import USUAL_HZ, chosen_kernel
 from cotenant.services.running import cancelled
 from cotenant.services.zones import vm_guest_agent as guest_agent
 from cotenant.services.zones.agent_view import ZoneAgentView
@@ -33,7 +36,7 @@ from cotenant.services.zones.definition import BackendChoice, ZoneDefinition
 from cotenant.services.zones.opening import ZoneSupport
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.vm_backend import GuestBackend, GuestState
-from cotenant.services.zones.vm_definition import PACKAGE, KernelDefinition, VmDefinition
+from cotenant.services.zones.vm_definition import PACKAGE, KernelDefinition, KernelPreemption, VmDefinition
 from cotenant.services.zones.vm_images import beside, checked, unpack_images
 from cotenant.services.zones.vm_link import GuestLink
 from cotenant.services.zones.vm_monitor import monitored
@@ -58,6 +61,13 @@ def check_vm(definition: ZoneDefinition, source: str) -> Kernel:
     if wanted.file:
         image = checked(beside(wanted.file, source), wanted.sha256, "vm.kernel.file")
         return Kernel(image.name, image, ())
+    if wanted.hz and wanted.hz != USUAL_HZ and not wanted.package:
+        built = built_kernel(wanted.hz)
+        if built is None:
+            command = f"`cotenant zone kernel --hz {wanted.hz}` builds it"
+            raise Unsupported("a zone in a virtual machine", f"a kernel with {wanted.hz} ticks a second: {command}")
+        checked(built.image, wanted.sha256, "vm.kernel.sha256")
+        return built
     package = wanted.package or PACKAGE
     kernel = kept_kernel(package)
     if kernel is None:
@@ -65,6 +75,19 @@ def check_vm(definition: ZoneDefinition, source: str) -> Kernel:
         raise Unsupported("a zone in a virtual machine", f"its kernel: `cotenant zone kernel{option}` fetches it")
     checked(kernel.image, wanted.sha256, "vm.kernel.sha256")
     return kernel
+
+
+def kernel_for(definition: ZoneDefinition) -> tuple[ZoneDefinition, str]:
+    """The zone with what `backend: auto` chooses for its kernel where its author says nothing, and why; "" where
+    nothing is chosen. A kernel of the author's own is left as it is.
+    """
+    assert definition.vm is not None
+    stated = definition.vm.kernel
+    if definition.backend is not BackendChoice.AUTO or stated != KernelDefinition():
+        return definition, ""
+    choice = chosen_kernel(definition.rows().values(), built_ticks())
+    kernel = replace(stated, preempt=KernelPreemption(choice.preempt), hz=choice.hz)
+    return replace(definition, vm=replace(definition.vm, kernel=kernel)), choice.reason.text
 
 
 @asynccontextmanager
@@ -81,6 +104,9 @@ async def opened_vm(
     zone's file; `agent`: of the host, which knows the burn rates of its pods. Raises where the machine or its agent
     does not start.
     """
+    definition, why = kernel_for(definition)
+    if why:
+        log(f"its kernel: {why}")
     vm = definition.vm
     assert vm is not None
     kernel = check_vm(definition, source)
@@ -138,6 +164,7 @@ async def opened_vm(
                 "memoryMib": vm.memory_mib,
                 "cpus": vm.cpus,
                 "group": vm.group,
+                "kernelChosen": why,
                 "bootSeconds": round(time.monotonic() - started_s, 1),
             }
             runner.details = {"vm": details, "pods": state.pods, "monitors": monitor.figures}
@@ -171,7 +198,7 @@ def _check_kernel(wanted: KernelDefinition, hello: JsonObject) -> None:
             f"{hello['kernel']} does not know it"
         )
     if wanted.hz and hello["hz"] != wanted.hz:
-        raise Permanent(f"the guest's kernel has {hello['hz']} ticks a second and not {wanted.hz}: another kernel.file")
+        raise Permanent(f"the guest's kernel has {hello['hz']} ticks a second and not {wanted.hz}: another kernel")
 
 
 def _accelerators(outcome: Path) -> tuple[str, ...]:

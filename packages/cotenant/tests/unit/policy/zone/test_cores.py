@@ -8,7 +8,7 @@ from tests.property.few import examples
 from cotenant.model.errors import InvalidInput, Unsupported
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.zones.setting import ExclusiveCpus
-from cotenant.policy.zone.cores import own_cpus
+from cotenant.policy.zone.cores import own_cpus, siblings_of
 
 
 def machine(nodes: int, cores: int, threads: int) -> tuple[LogicalCpu, ...]:
@@ -54,6 +54,15 @@ def test_a_machine_that_is_too_small_is_refused_with_what_it_has() -> None:
         own_cpus(machine(1, 1, 2), ExclusiveCpus())
     with pytest.raises(Unsupported, match="6 of 8 CPUs can be theirs"):
         own_cpus(machine(1, 4, 2), ExclusiveCpus(cpus=7))
+
+
+def test_siblings_are_the_two_threads_of_a_core() -> None:
+    assert siblings_of(machine(1, 2, 2)) == {0: 2, 2: 0, 1: 3, 3: 1}
+    # a CPU whose sibling is offline has none
+    assert siblings_of(machine(1, 2, 2)[:3]) == {0: 2, 2: 0}
+    for threads in (1, 4):
+        with pytest.raises(Unsupported, match=f"two hardware threads .this machine's have {threads} at most"):
+            siblings_of(machine(1, 2, threads))
 
 
 @pytest.mark.parametrize(("cpus", "share"), [(-1, 0.5), (1024, 0.5), (0, 0.0), (0, 1.0), (0, float("nan"))])

@@ -64,11 +64,13 @@ def test_latency_shortens_the_slices_of_batch_until_there_is_nothing_left() -> N
 def test_cpus_of_services_own_come_last_and_only_where_the_author_allows_them() -> None:
     shortest = {**ROWS, "batch": ZoneRow(ZoneClass.BATCH, slice_us=1000)}
     for modes, left in (
-        (tuple(ZoneMode), ZoneMode.EXCLUSIVE),
+        (tuple(ZoneMode), ZoneMode.SIBLINGS),
         ((ZoneMode.THROUGHPUT, ZoneMode.EXCLUSIVE), ZoneMode.EXCLUSIVE),
     ):
         decision, _ = on(ZoneMode.LATENCY, reading(3), shortest, modes=modes)
         assert decision == SwitchTo(ZoneSetting(Backend.ROOT, left), decision.reason)
+    second, _ = on(ZoneMode.SIBLINGS, reading(3), shortest, modes=tuple(ZoneMode))
+    assert second == SwitchTo(ZoneSetting(Backend.ROOT, ZoneMode.EXCLUSIVE), second.reason)
     first, _ = on(ZoneMode.THROUGHPUT, reading(3), modes=tuple(ZoneMode))
     assert first == SwitchTo(ZoneSetting(Backend.ROOT, ZoneMode.LATENCY), first.reason)
     assert isinstance(on(ZoneMode.EXCLUSIVE, reading(3), modes=tuple(ZoneMode))[0], Stay)

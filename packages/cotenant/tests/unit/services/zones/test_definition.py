@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
-from cotenant.model.zones.table import ZoneClass, ZoneRow
+from cotenant.model.zones.setting import USUAL_MODES, Backend, ZoneMode, ZoneSetting
+from cotenant.model.zones.table import ThreadRow, ZoneClass, ZoneRow
 from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.zone_files import read_definition
 
@@ -59,11 +59,32 @@ def test_cpus_of_services_own_are_had_by_name_only(tmp_path: Path) -> None:
     assert read(tmp_path, text).exclusive.cpus == 2
     with pytest.raises(InvalidInput, match=r"exclusive\.share.*more than 0 and less than 1"):
         read(tmp_path, text.replace("cpus: 2", "share: 1.5"))
-    assert read(tmp_path, EXAMPLE + "start: exclusive\n").modes == tuple(ZoneMode)
+    assert read(tmp_path, EXAMPLE + "start: exclusive\n").modes == (*USUAL_MODES, ZoneMode.EXCLUSIVE)
     with pytest.raises(InvalidInput, match="one of modes: latency"):
         read(tmp_path, EXAMPLE + "start: exclusive\nmodes: [latency]\n")
     with pytest.raises(InvalidInput, match=r"vm\.cpus.*2 or more"):
         read(tmp_path, text + "vm: {cpus: 1}\n")
+
+
+def test_cores_without_batch_are_had_by_name_only_and_not_in_a_guest(tmp_path: Path) -> None:
+    assert ZoneMode.SIBLINGS not in read(tmp_path, EXAMPLE).modes
+    text = EXAMPLE + "start: siblings\n"
+    assert read(tmp_path, text).modes == (*USUAL_MODES, ZoneMode.SIBLINGS)
+    with pytest.raises(InvalidInput, match="none in a guest, whose CPUs are not threads"):
+        read(tmp_path, text + "vm: {cpus: 2}\n")
+
+
+def test_threads_have_rows_of_their_own_where_a_scheduler_is_loaded(tmp_path: Path) -> None:
+    thread = "threads: [{name: 'gc*', kind: batch, slice_us: 500}]"
+    text = f"zone: shop\nbackend: auto\ngroups: [{{group: a, kind: service, late_ms: 5, {thread}}}]\n"
+    own = (ThreadRow("gc*", ZoneClass.BATCH, 500),)
+    assert read(tmp_path, text).groups[0].row() == ZoneRow(ZoneClass.SERVICE, late_us=5000, threads=own)
+    rule = f"zone: shop\nbackend: auto\napplications: [{{namespace: a}}]\nrules: [{{kind: service, {thread}}}]\n"
+    assert read(tmp_path, rule).rules[0].row().threads == own
+    with pytest.raises(InvalidInput, match="backend auto, root or sub"):
+        read(tmp_path, text.replace("auto", "weights"))
+    with pytest.raises(InvalidInput, match=r"with \* after its beginning"):
+        read(tmp_path, text.replace("gc*", "g*c"))
 
 
 def test_a_sub_scheduler_needs_one_group_that_contains_all(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import ZoneChange, ZoneState
-from cotenant.model.zones.table import ZoneClass, ZoneRow
+from cotenant.model.zones.table import ThreadRow, ZoneClass, ZoneRow
 from cotenant.services.sockets.peers import Peers
 from cotenant.services.zones.backends import BackendLost
 from cotenant.services.zones.client import ZoneClient
@@ -33,7 +33,7 @@ from cotenant.services.zones.opening import ZoneSupport
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.server import ZoneServer
 from cotenant.services.zones.state_file import read_state
-from cotenant.services.zones.vm_backend import GuestBackend, GuestState
+from cotenant.services.zones.vm_backend import GuestBackend, GuestState, _row
 from cotenant.services.zones.vm_definition import VmDefinition
 from cotenant.services.zones.vm_guest_agent import Guest, port_of
 from cotenant.services.zones.vm_link import GuestLink
@@ -42,8 +42,8 @@ from cotenant.services.zones.vm_root import FIRST_LINE
 
 ROWS = {"web": ZoneRow(ZoneClass.SERVICE, weight=400), "batch": ZoneRow(ZoneClass.BATCH)}
 WRITTEN = {
-    "web": {"class": "service", "weight": 400, "sliceUs": 0, "lateUs": 0},
-    "batch": {"class": "batch", "weight": 0, "sliceUs": 0, "lateUs": 0},
+    "web": {"class": "service", "weight": 400, "sliceUs": 0, "lateUs": 0, "threads": []},
+    "batch": {"class": "batch", "weight": 0, "sliceUs": 0, "lateUs": 0, "threads": []},
 }
 BOX = "zone: box\nvm: {memory_mib: 512}\ngroups: [{group: web, kind: service}]\nperiod_ms: 100"
 
@@ -280,6 +280,16 @@ def test_qemu_makes_no_device_beyond_those_named_and_starts_nothing(tmp_path: Pa
     counted = VirtualMachine(replace(spec, counted=True), b"", lambda line: None)._command()
     assert counted[counted.index("-icount") + 1] == "shift=2,sleep=off"
     assert "-icount" not in words
+    assert words[words.index("-smp") + 1] == "2"
+    paired = VirtualMachine(replace(spec, cpus=4, threads=2), b"", lambda line: None)._command()
+    assert paired[paired.index("-smp") + 1] == "4,sockets=1,cores=2,threads=2"
+
+
+def test_rows_of_threads_reach_the_guests_kernel() -> None:
+    row = ZoneRow(ZoneClass.SERVICE, late_us=7, threads=(ThreadRow("gc*", ZoneClass.BATCH, 500),))
+    inside = Guest()
+    inside.rows = {"web": json.loads(json.dumps(_row(row)))}
+    assert inside._kernel_rows() == {"web": row}
 
 
 class ScriptedMachine(VirtualMachine):

@@ -1,0 +1,117 @@
+"""`schedulers`: what schedulers that know the machine keep apart, in guests of a fitting topology.
+
+A claim such as "batch never runs beside a service on a core's other thread" must be seen on such cores, and few test
+machines have them. One guest has two cores of two threads and counts who shared a core (core_loads.py); another has one
+CPU and an application whose own threads compete (thread_loads.py). A scheduler whose figure does not show its claim is
+not worth having, so the claims are pass lines.
+Limits: as of site/kernel_guest.py and both loads; one guest each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from cotenant.drivers.qemu.packages import Kernel
+from cotenant.model.errors import Permanent
+from cotenant.model.json_object import JsonObject
+from cotenant.model.pages.figures import rival
+from cotenant_lab.experiments.outcome import Curve, FigureCheck, Findings, Picture
+from cotenant_lab.experiments.site.kernel_guest import GuestRun
+from cotenant_lab.experiments.studies.thread_loads import BY_NAME, ONE_ROW
+
+CORES = "cotenant_lab.experiments.studies.core_loads"
+THREADS = "cotenant_lab.experiments.studies.thread_loads"
+PREEMPT = "full"
+CPUS, THREADS_OF_A_CORE = 4, 2
+Runner = Callable[[Kernel, str, str, Callable[[str], None], int, int], Awaitable[GuestRun]]
+
+
+async def measure(kernel: Kernel, run: Runner, say: Callable[[str], None]) -> Findings:
+    """Both guests, one after the other. Raises `Permanent` where one fails, or runs another preemption model."""
+    cores = await run(kernel, PREEMPT, CORES, say, CPUS, THREADS_OF_A_CORE)
+    threads = await run(kernel, PREEMPT, THREADS, say, 1, 1)
+    for found in (cores, threads):
+        if not found.result:
+            raise Permanent(f"Linux {found.kernel} runs preempt={found.preempt} and not {PREEMPT}")
+    return judged(cores.result["arms"], threads.result["arms"])
+
+
+def judged(cores: Sequence[JsonObject], threads: JsonObject) -> Findings:
+    """The result of these measurements."""
+    works = sorted({arm["work_ms"] for arm in cores})
+    beside = {(arm["scheduler"], arm["work_ms"]): arm["beside_share"] for arm in cores}
+    p99 = {name: _quantile(arm["delays_ms"], 0.99) for name, arm in threads.items()}
+    checks = [
+        FigureCheck(
+            f"services that work {work:g} ms: time beside batch, siblings / latency",
+            beside["siblings", work] / max(beside["latency", work], 1e-9),
+            0.3,
+        )
+        for work in works
+    ]
+    checks.append(FigureCheck("wake-up delay p99, rows by name / one row", p99[BY_NAME] / p99[ONE_ROW], 0.1))
+    return Findings(
+        experiment="schedulers",
+        title="Schedulers that know the machine: who shares a core, and threads of one application",
+        rounds=1,
+        discarded=(),
+        seed=0,
+        figures={"cores": list(cores), "threads": {name: _plain(arm) for name, arm in threads.items()}},
+        checks=tuple(checks),
+        columns=("load", "scheduler", "beside batch", "CPUs of services", "CPUs of batch", "delay p50 ms", "p99 ms"),
+        rows=(
+            *(
+                (
+                    f"two services, {arm['work_ms']:g} ms",
+                    arm["scheduler"],
+                    f"{100 * arm['beside_share']:.1f} %",
+                    f"{arm['service_cpus']:.2f}",
+                    f"{arm['batch_cpus']:.2f}",
+                    "",
+                    "",
+                )
+                for arm in cores
+            ),
+            *(
+                (
+                    "one application",
+                    name,
+                    "",
+                    "",
+                    f"{arm['compaction_cpus']:.2f}",
+                    f"{_quantile(arm['delays_ms'], 0.5):.2f}",
+                    f"{p99[name]:.2f}",
+                )
+                for name, arm in threads.items()
+            ),
+        ),
+        notes=(
+            "A guest that counts instructions runs one CPU at a time, and an interrupt waits for its CPU's turn: the "
+            "rest of the time beside batch is a cost of each start of a service, so that it falls with longer work.",
+        ),
+        pictures=(
+            Picture(
+                "Wake-ups later than",
+                "milliseconds late",
+                "% of wake-ups",
+                [("threads of one application", [_curve(number, *arm) for number, arm in enumerate(threads.items())])],
+                x_log=True,
+            ),
+        ),
+    )
+
+
+def _curve(number: int, name: str, arm: JsonObject) -> Curve:
+    delays = arm["delays_ms"]
+    shares = [100 * (1 - rank / len(delays)) for rank in range(len(delays))]
+    return Curve(name, delays, shares, rival(number))
+
+
+def _plain(arm: JsonObject) -> JsonObject:
+    delays = arm["delays_ms"]
+    found = {name: _quantile(delays, share) for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1))}
+    return {**found, "compaction_cpus": arm["compaction_cpus"]}
+
+
+def _quantile(ascending: Sequence[float], share: float) -> float:
+    return ascending[min(len(ascending) - 1, int(share * len(ascending)))]

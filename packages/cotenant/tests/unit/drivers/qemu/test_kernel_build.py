@@ -1,0 +1,101 @@
+"""The plan of a kernel that is built, and what is refused before anything is fetched; the build itself takes too
+long.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cotenant.drivers.qemu import kernel_build
+from cotenant.drivers.qemu.kernel_build import build_plan, built_kernel, built_ticks, missing_packages, zone_kernel_with
+from cotenant.drivers.qemu.kernel_config import OPTIONS, fragment, left_out
+from cotenant.drivers.qemu.packages import GuestUnavailable, keep
+from cotenant.model.errors import InvalidInput
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("COTENANT_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def silent(line: str) -> None:
+    pytest.fail(f"nothing is to be done, but: {line}")
+
+
+def test_two_kernels_differ_in_their_ticks_and_their_name_only() -> None:
+    slow, fast = (set(fragment(hz).splitlines()) for hz in (250, 1000))
+    assert slow ^ fast == {
+        "CONFIG_HZ_250=y",
+        "CONFIG_HZ_1000=y",
+        'CONFIG_LOCALVERSION="-cotenant-250"',
+        'CONFIG_LOCALVERSION="-cotenant-1000"',
+    }
+    assert len(set(OPTIONS)) == len(OPTIONS)
+    assert {"CONFIG_SCHED_CLASS_EXT=y", "CONFIG_VIRTIO_FS=y", "CONFIG_PREEMPT_DYNAMIC=y", "CONFIG_PSI=y"} <= slow
+
+
+def test_the_plan_configures_builds_and_strips(tmp_path: Path) -> None:
+    source, objects = tmp_path / "linux-source-7.3", tmp_path / "objects"
+    configure, build, strip = build_plan(1000, source, objects, "/a/pahole", 2)
+    make = ("make", "-s", "-C", str(source), f"O={objects}", "PAHOLE=/a/pahole")
+    assert configure.words == (*make, f"KCONFIG_ALLCONFIG={objects}/fragment", "allnoconfig")
+    assert build.words == (*make, "-j2", "vmlinux")
+    assert build.says == "builds with 1000 ticks a second"
+    assert strip.words == ("strip", "-g", "-o", f"{objects}/image", f"{objects}/vmlinux")
+
+
+def test_options_that_a_source_does_not_take_are_named() -> None:
+    wanted = "CONFIG_SMP=y\nCONFIG_NEW=y\n"
+    assert left_out(wanted, "# CONFIG_NEW is not set\nCONFIG_SMP=y\n") == ("CONFIG_NEW=y",)
+    assert left_out(fragment(250), fragment(250)) == ()
+
+
+def test_what_a_build_needs_is_named_by_its_packages(tmp_path: Path) -> None:
+    (tmp_path / "libelf.h").touch()
+    lacking = missing_packages(lambda tool: None if tool in ("gcc", "bc") else f"/bin/{tool}", (tmp_path,))
+    assert lacking == ("gcc", "bc", "libssl-dev")
+    nested = tmp_path / "x86_64-linux-gnu" / "openssl"
+    nested.mkdir(parents=True)
+    (nested / "ssl.h").touch()
+    assert missing_packages(lambda tool: tool, (tmp_path,)) == ()
+
+
+def test_a_machine_without_a_compiler_or_room_is_refused_before_anything_is_fetched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernel_build, "fetched", lambda place, say: pytest.fail("fetched"))
+    monkeypatch.setattr(kernel_build, "missing_packages", lambda: ("flex", "bison"))
+    with pytest.raises(GuestUnavailable, match=r"needs flex, bison \(apt-get install\)"):
+        zone_kernel_with(1000, 1, silent)
+    monkeypatch.setattr(kernel_build, "missing_packages", tuple)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=2 << 30))
+    with pytest.raises(GuestUnavailable, match=r"needs 6 GiB of disk in .*, which has 2 GiB: set COTENANT_CACHE"):
+        zone_kernel_with(1000, 1, silent)
+
+
+def test_a_suite_without_the_source_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_build, "debian_mirror", lambda: "http://mirror.example/debian")
+    monkeypatch.setattr(kernel_build, "pahole_version", lambda: 130)
+    monkeypatch.setattr(kernel_build, "command", lambda *words, **how: "")
+    with pytest.raises(GuestUnavailable, match="trixie-backports has no linux-source"):
+        kernel_build.fetched(tmp_path, silent)
+
+
+def test_what_was_built_is_kept_and_used_again(cache: Path) -> None:
+    assert built_kernel(1000) is None
+    assert built_ticks() == ()
+    keep(cache / "zone-guest-hz1000" / "7.3.4-cotenant-1000", {"vmlinux": b"\x7fELF"})
+    found = zone_kernel_with(1000, 1, silent)
+    assert (found.version, found.modules) == ("7.3.4-cotenant-1000", ())
+    assert built_ticks() == (1000,)
+
+
+@pytest.mark.parametrize(("hz", "jobs", "field"), [(200, 1, "hz"), (0, 1, "hz"), (250, 0, "jobs")])
+def test_other_ticks_than_a_kernel_can_have_are_refused(hz: int, jobs: int, field: str) -> None:
+    with pytest.raises(InvalidInput, match=field):
+        zone_kernel_with(hz, jobs, silent)
