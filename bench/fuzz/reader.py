@@ -73,6 +73,7 @@ class CollectedWatches(Watches):
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        until_open: bool = False,
         absent_s: float = 0.0,
     ) -> Reflector[Any]:
         """Keep the handler."""

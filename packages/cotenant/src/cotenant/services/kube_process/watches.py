@@ -65,12 +65,14 @@ class Watches:
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        until_open: bool = False,
         absent_s: float = ABSENT_S,
     ) -> Reflector[T]:
         """Watch a kind and hand on its objects one by one; no namespace = all.
 
         `optional`: the kind may not be installed, or not be readable for us: then it has no objects, and is asked for
-        again every `absent_s`.
+        again every `absent_s`. `until_open`: the kind counts as listed only when its watch is open too, for what
+        nothing may be begun without.
         """
         return self.deliver(
             kind,
@@ -78,6 +80,7 @@ class Watches:
             namespace=namespace,
             field_selector=field_selector,
             optional=optional,
+            until_open=until_open,
             absent_s=absent_s,
         )
 
@@ -89,6 +92,7 @@ class Watches:
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        until_open: bool = False,
         absent_s: float = ABSENT_S,
     ) -> Reflector[T]:
         """Watch a kind and hand on whole deliveries; `deliver` passes what is malformed to `note`."""
@@ -105,6 +109,7 @@ class Watches:
             field_selector=field_selector,
             streaming=self._streaming,
             optional=optional,
+            until_open=until_open,
             absent_s=absent_s,
         )
         self._reflectors.append(reflector)

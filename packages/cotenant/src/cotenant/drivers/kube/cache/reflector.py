@@ -57,6 +57,7 @@ class Reflector(Generic[T]):
         page: int = 500,
         streaming: bool = False,
         optional: bool = False,
+        until_open: bool = False,
         absent_s: float = ABSENT_S,
         watch_s: float = WATCH_S,
         grace_s: float = GRACE_S,
@@ -65,9 +66,12 @@ class Reflector(Generic[T]):
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`optional`: the server may not serve the kind (its definition is not installed), or may not permit reading
-        it: then it has no objects, and it is listed again every `absent_s`.
+        it: then it has no objects, and it is listed again every `absent_s`. `until_open`: it counts as synced only when
+        its watch is open too. A server that is starting answers a list and refuses the watch for a second or more
+        (429), in which nothing that happens is heard of.
         """
         self.kind = kind
+        self._is_open = not until_open
         self._optional = optional
         self._absent_s = absent_s
         self._client = client
@@ -102,7 +106,7 @@ class Reflector(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """Whether a complete list has been delivered."""
+        """Whether a complete list has been delivered, and where it was asked for, its watch was open once."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
@@ -140,7 +144,7 @@ class Reflector(Generic[T]):
             if self._optional and (isinstance(error, NotFound) or not len(self._machine.cache)):
                 if isinstance(error, Forbidden) and not self.synced:
                     _log.warning("%s are not read: %s", self.kind.plural, error)
-                self.is_served = False
+                self.is_served, self._is_open = False, True
                 self._notify(self._machine.on_absent(self._absent_s))
             else:
                 self._machine.on_error(error)
@@ -152,6 +156,7 @@ class Reflector(Generic[T]):
 
     def listed(self, body: bytes) -> None:
         """Take a page of a list that was read elsewhere, such as from a file. Raises the client's errors."""
+        self._is_open = True  # there is nothing more to hear of
         self._take_page(self._reader.page(body))
 
     def _take_page(self, page: DecodedPage[T]) -> None:
@@ -172,18 +177,21 @@ class Reflector(Generic[T]):
                 self._path, self._query | query, silence_s=timeout_s + self._grace_s
             ) as chunks:
                 self._machine.on_open()
+                self._opened()
                 async for chunk in chunks:
                     if not self._take_lines(lines.feed(chunk)):
                         return
         except NotFound as error:
             if self._optional:
-                self.is_served = False
+                self.is_served, self._is_open = False, True
                 self._notify(self._machine.on_absent(self._absent_s))
             else:
                 self._machine.on_error(error, self._monotonic() - begun_s)
             return
         except CotenantError as error:
             self._machine.on_error(error, self._monotonic() - begun_s)
+            if isinstance(error, Forbidden):  # it may be listed and not watched: this is all that is heard of
+                self._opened()
             return
         if lines.rest:
             _log.info("%s: the watch ended within a line", self.kind.plural)
@@ -216,5 +224,12 @@ class Reflector(Generic[T]):
     def _notify(self, notifications: list[Notification[T]]) -> None:
         if notifications:
             self._deliver(notifications)
-        if not self._synced.is_set() and self._machine.synced:
+        self._check_synced()
+
+    def _opened(self) -> None:
+        self._is_open = True
+        self._check_synced()
+
+    def _check_synced(self) -> None:
+        if not self._synced.is_set() and self._machine.synced and self._is_open:
             self._synced.set()
