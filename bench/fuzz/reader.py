@@ -75,6 +75,7 @@ class CollectedWatches(Watches):
         optional: bool = False,
         in_portions: bool = False,
         first_by: Callable[[Any], float] | None = None,
+        until_open: bool = False,
         absent_s: float = 0.0,
     ) -> Reflector[Any]:
         """Keep the handler."""

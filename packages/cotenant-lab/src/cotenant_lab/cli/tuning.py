@@ -24,7 +24,15 @@ from cotenant_lab.cli.progress import progress
 from cotenant_lab.contract import Scenario
 from cotenant_lab.experiment import ExperimentPlan
 from cotenant_lab.provenance import Provenance, provenance
-from cotenant_lab.report.tuning_page import TuningFacts, label, sentence, shown, write_tuning_page
+from cotenant_lab.report.tuning_page import (
+    TuningFacts,
+    choices,
+    label,
+    profile_file,
+    sentence,
+    shown,
+    write_tuning_page,
+)
 from cotenant_lab.scenarios.competitors import competitor
 from cotenant_lab.seeds import read_seeds
 from cotenant_lab.tuning.held_out import MAX_JUDGED, Tuned, judge
@@ -38,7 +46,6 @@ if TYPE_CHECKING:
 
 TUNING_JSON = "tuning.json"
 PROFILE = "profile.yaml"
-PROFILES_FOLDER = "profiles"
 MAX_TRIALS = 10_000
 
 
@@ -92,6 +99,7 @@ def tune(request: TuneArguments) -> int:
         load=", ".join(f"{load:g}" for load in plan.loads),
         defaults=defaults,
         origin=origin,
+        is_for_clusters=base.fit is Fit.REQUESTS,
     )
     _write(folder, tuned, facts)
     failures = tuned.found.failures + tuned.failures
@@ -251,10 +259,9 @@ def _default_folder(request: TuneArguments, plan: ExperimentPlan, space: Space) 
 
 def _write(folder: Path, tuned: Tuned, facts: TuningFacts) -> None:
     storage.write_json(folder / TUNING_JSON, to_object(tuned, facts))
-    for judged in tuned.judged[1:]:
-        _write_profile(
-            folder / PROFILES_FOLDER / f"trial-{judged.trial.number}.yaml", judged.trial, judged.verdict, facts
-        )
+    verdicts = {judged.trial.number: judged.verdict for judged in tuned.judged}
+    for trial in choices(tuned):
+        _write_profile(folder / profile_file(trial.number), trial, verdicts.get(trial.number, "not judged"), facts)
     recommended = next(judged for judged in tuned.judged if judged.trial.number == tuned.recommended)
     _write_profile(folder / PROFILE, recommended.trial, recommended.verdict, facts)
     write_tuning_page(folder / storage.REPORT, tuned, facts)
@@ -304,7 +311,9 @@ def _print(tuned: Tuned, facts: TuningFacts, folder: Path, base: PlacementProfil
     chosen = by_number[tuned.recommended]
     if chosen.knobs:
         tables.print_line("knobs: " + ", ".join(f"{name} {value:g}" for name, value in chosen.knobs))
-    tables.print_line(f"profile: {folder / PROFILE}; one per judged trial under {folder / PROFILES_FOLDER}")
+    tables.print_line(
+        f"profile: {folder / PROFILE}; one per point of the front under {(folder / profile_file(0)).parent}"
+    )
     if base.fit is not Fit.REQUESTS:
         tables.print_line(
             f"`cotenant scheduler --profile` refuses it: {base.name} fits batch by predicted use, which kubelets do "

@@ -40,6 +40,7 @@ class TuningFacts:
     load: str
     defaults: tuple[tuple[str, float], ...]  # of the tuned knobs
     origin: Provenance
+    is_for_clusters: bool = True  # whether a scheduler takes the policy; False = it fits what no kubelet admits
 
 
 def write_tuning_page(path: Path, tuned: Tuned, facts: TuningFacts) -> None:
@@ -59,6 +60,7 @@ def render(tuned: Tuned, facts: TuningFacts) -> str:
             "Front on the tuning seeds",
             tables_and_pictures(_front_table(tuned, facts), figures, "the front as a table"),
         ),
+        PageSection("choose", "Take a point", _choice(tuned, facts)),
         PageSection("objectives", "Definitions", _definitions()),
     ]
     name = f"{facts.policy} tuned on {facts.workload}"
@@ -193,6 +195,46 @@ def _front_table(tuned: Tuned, facts: TuningFacts) -> str:
             WideRow([cell(label(tuned, trial), "name"), *figures, *(cell(f"{knobs[name]:g}") for name in names)])
         )
     return wide(heads, rows, is_sortable=True)
+
+
+def _choice(tuned: Tuned, facts: TuningFacts) -> str:
+    """A command for each point, in the order of the first objective."""
+    words = (
+        "<p>Each point is a file beside this page. Figures are means over the tuning seeds, on which a point of the "
+        "front is the best of its kind; the verdict is that of the held-out seeds.</p>"
+    )
+    if not facts.is_for_clusters:
+        words += (
+            f"<p>A scheduler refuses these files: {escape(facts.policy)} fits batch by predicted use, which kubelets "
+            "do not admit.</p>"
+        )
+    verdicts = {judged.trial.number: judged.verdict for judged in tuned.judged}
+    members = choices(tuned)
+    if not members:
+        return f"{words}<p>No other point than the defaults is on the front.</p>"
+    rows = []
+    for trial in sorted(members, key=lambda entry: -entry.figures[0]):
+        figures = ", ".join(
+            f"{o.title.lower()} {value * o.scale:.{3 if o.scale == 1.0 else 2}f}{f' {o.unit}' if o.unit else ''}"
+            for o, value in zip(OBJECTIVES, trial.figures, strict=True)
+        )
+        verdict = verdicts.get(trial.number, "not judged on held-out seeds")
+        file = profile_file(trial.number)
+        take = command(f"cotenant scheduler --profile {file}") if facts.is_for_clusters else f"<p>{escape(file)}</p>"
+        rows.append(f"<dt>{escape(label(tuned, trial))}</dt><dd>{escape(f'{figures}: {verdict}')}{take}</dd>")
+    return f"{words}<dl>{''.join(rows)}</dl>"
+
+
+def choices(tuned: Tuned) -> tuple[TuningTrial, ...]:
+    """The points that may be taken: the front and what was judged, without the defaults."""
+    by_number = {entry.number: entry for entry in tuned.found.trials}
+    judged = (entry.trial.number for entry in tuned.judged)
+    return tuple(by_number[number] for number in sorted({*tuned.front, *judged}) if number and number in by_number)
+
+
+def profile_file(number: int) -> str:
+    """Where a trial's profile is, from the page's folder."""
+    return f"profiles/trial-{number}.yaml"
 
 
 def _definitions() -> str:

@@ -9,9 +9,15 @@ import pytest
 
 from cotenant.cli.main import main
 from cotenant.policy.placement.profile_file import parse_profile
+from cotenant_lab.provenance import Provenance
+from cotenant_lab.report.tuning_page import TuningFacts, choices, render
+from cotenant_lab.statistics import Interval
+from cotenant_lab.tuning.held_out import JudgedTrial, Tuned
+from cotenant_lab.tuning.search import FoundTrials, TuningTrial
 
 pytestmark = pytest.mark.usefixtures("fake_workloads")
 
+ORIGIN = Provenance("cotenant lab tune", "1", "0", "3.11", (), "machine", 2, 1)
 SEARCH = "lab tune --workload fake --policy cotenant --knob packing_weight=0:1 --trials 12 --load 0.9 --jobs 1"
 
 
@@ -33,6 +39,25 @@ def test_a_search_ends_with_a_front_a_judgement_a_page_and_a_profile(
     page = (tmp_path / "report.html").read_text()
     for heading in ("Judged on held-out seeds", "Front on the tuning seeds", "To reproduce these figures"):
         assert heading in page
+    assert "A scheduler refuses these files" in page
+    for file in sorted((tmp_path / "profiles").iterdir()):
+        assert f"profiles/{file.name}" in page
+        assert parse_profile(file.read_bytes(), file.name).name == "cotenant"
+
+
+def test_a_point_of_the_front_is_taken_by_the_command_beside_it() -> None:
+    trials = tuple(TuningTrial(number, (("spread_weight", 0.1 * number),), (0.5, 0.9, 0.01)) for number in range(4))
+    found = FoundTrials(trials, (), 0, "4")
+    even = tuple(Interval(value, 0.0, 2) for value in (0.5, 0.9, 0.01))
+    judged = (JudgedTrial(trials[0], even, even, "defaults"), JudgedTrial(trials[2], even, even, "worse"))
+    tuned = Tuned(found, (0, 1, 2), judged, 0, 0, ())
+    facts = TuningFacts("fake", "founding", "1-2", "3-4", "0.9", (("spread_weight", 0.0),), ORIGIN)
+    page = render(tuned, facts)
+    assert [trial.number for trial in choices(tuned)] == [1, 2]
+    for number, verdict in ((1, "not judged on held-out seeds"), (2, "worse")):
+        assert f"cotenant scheduler --profile profiles/trial-{number}.yaml" in page
+        assert verdict in page
+    assert "trial-3" not in page
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from cotenant.engine.plugins.gangs.plugin import Gangs
 from cotenant.engine.plugins.neighbours.plugin import DiskNeighbours
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.reservations.plugin import Reservations
+from cotenant.engine.plugins.resizes.plugin import DeferredResizes
 from cotenant.engine.plugins.stays.plugin import LentForStay
 from cotenant.engine.rules.claims.gate import ClaimGate
 from cotenant.engine.rules.claims.rules import ClaimRules
@@ -49,6 +50,7 @@ class PluginRegistry:
     predicted_use: PredictedUse = field(default_factory=PredictedUse)  # off without settings
     lent_for_stay: LentForStay = field(default_factory=LentForStay)  # sleeps until a node says what holds for longer
     neighbours: DiskNeighbours = field(default_factory=DiskNeighbours)  # sleeps until a profile says a demand for disks
+    deferred_resizes: DeferredResizes = field(default_factory=DeferredResizes)  # off
     extenders: Extenders = field(default_factory=Extenders)  # none is asked
     more: tuple[Plugin, ...] = ()
 
@@ -81,6 +83,7 @@ class PluginRegistry:
         """The plugins, in the order of their extension points."""
         load = (LoadPlugin(self.load_aware),) if self.load_aware.is_on else ()
         use = (PredictedUsePlugin(self.predicted_use),) if self.predicted_use.is_on else ()
+        resizes = (self.deferred_resizes,) if self.deferred_resizes.is_on else ()
         extenders = (self.extenders,) if self.extenders.extenders else ()
         return (
             self.gangs,
@@ -91,6 +94,7 @@ class PluginRegistry:
             self.reservations,
             self.lent_for_stay,
             self.neighbours,
+            *resizes,
             *load,
             *use,
             *extenders,

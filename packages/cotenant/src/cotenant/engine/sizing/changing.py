@@ -7,11 +7,11 @@ belongs to somebody else: the change ends and says so, and nothing is taken back
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
 
 from cotenant.engine.sizing.scene import ResizePod, SizingScene, SizingStep
-from cotenant.engine.sizing.suggesting import ended, first_of, touched
+from cotenant.engine.sizing.suggesting import ended, first_of, held_of, touched
 from cotenant.model.sizes.container import ContainerSize, SizedPod
 from cotenant.model.sizes.right_sizing import SizeChange, SizingMode, SizingOutcome, SizingPhase, SizingStatus
 from cotenant.policy.sizing.proof import MAX_BAD, harm, harm_at_once
@@ -24,8 +24,8 @@ UNDO_PATIENCE = 3  # times the patience
 Stamp = Callable[[float], str]
 
 
-def go_on(scene: SizingScene, now_s: float, stamp: Stamp) -> SizingStep:
-    """The next step. `stamp`: a Unix time as text."""
+def go_on(scene: SizingScene, now_s: float, stamp: Stamp, resized: str = "") -> SizingStep:
+    """The next step. `stamp`: a Unix time as text. `resized`: a replica that somebody else was seen to resize."""
     status = scene.sizing.status
     change = status.change
     assert change is not None
@@ -37,8 +37,10 @@ def go_on(scene: SizingScene, now_s: float, stamp: Stamp) -> SizingStep:
     ):  # what was begun is not ended by a rung that was lost meanwhile
         why = f"mode was set to {scene.sizing.mode}"
         return SizingStep(ended(status, change, SizingOutcome.STOPPED, why, stamp(now_s), now_s))
-    if why := _foreign(scene, change):
+    if why := _foreign(scene, change, resized):
         return SizingStep(ended(status, change, SizingOutcome.YIELDED, why, stamp(now_s), now_s))
+    if why := held_of(scene.held, change.before, change.goal):
+        return SizingStep(_begin_undo(status, change, SizingOutcome.GIVEN_UP, why, now_s))
     if why := _harm_at_once(scene, change):
         change = replace(change, broke_objective=bool(scene.objective_burns))
         return SizingStep(_begin_undo(status, change, SizingOutcome.UNDONE, why, now_s))
@@ -47,7 +49,9 @@ def go_on(scene: SizingScene, now_s: float, stamp: Stamp) -> SizingStep:
     return _proving(scene, status, change, now_s, stamp)
 
 
-def _foreign(scene: SizingScene, change: SizeChange) -> str:
+def _foreign(scene: SizingScene, change: SizeChange, resized: str) -> str:
+    if resized:  # also one that this change has not come to yet
+        return f"{resized} was given another size by somebody else"
     ours = _sizes(change)
     for pod in _own(scene, change):
         size = pod.containers[0].size
@@ -226,8 +230,10 @@ def _undoing(scene: SizingScene, status: SizingStatus, change: SizeChange, now_s
     return SizingStep(replace(status, message=said), asked)
 
 
-def spread(scene: SizingScene) -> tuple[ResizePod, ...]:
-    """Pods that were made anew from the template get the size that was proven, one at a time."""
+def spread(scene: SizingScene, left: Set[str] = frozenset()) -> tuple[ResizePod, ...]:
+    """Pods that were made anew from the template get the size that was proven, one at a time. `left`: UIDs of those
+    that are another controller's.
+    """
     applied = scene.sizing.status.applied
     if (
         applied is None
@@ -243,6 +249,8 @@ def spread(scene: SizingScene) -> tuple[ResizePod, ...]:
     made |= {size for receipt in kept for size in (receipt.before, receipt.after)}
     made.discard(applied.after)
     for pod in sorted(scene.pods.values(), key=lambda pod: pod.name):
+        if pod.uid in left:
+            continue
         if len(pod.containers) == 1 and pod.containers[0].size in made and not pod.pending:
             return (_resize(scene, pod, applied.after),)
     return ()

@@ -8,7 +8,7 @@ Limits: one container a pod; an object costs a look once a second.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -17,9 +17,10 @@ from cotenant.engine.sizing import hourly
 from cotenant.engine.sizing.changing import go_on, spread
 from cotenant.engine.sizing.outcomes import judged
 from cotenant.engine.sizing.scene import ResizePod, SizingScene, SizingStep, WriteSizing
-from cotenant.engine.sizing.suggesting import idle
+from cotenant.engine.sizing.suggesting import QUIET_S, idle
 from cotenant.model.autonomy.autonomy import Action, AutonomyRung
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.model.sizes.container import SizedPod
 from cotenant.model.sizes.right_sizing import HourlyUse, RightSizing, SizingMode
 from cotenant.model.traces.objective import ObjectiveState, ObjectiveStatus
@@ -72,6 +73,8 @@ class RightSizer:
         self._objectives: dict[str, ObjectiveStatus] = {}
         self._held: dict[_Owner, dict[str, HeldResources]] = {}  # what is scaled -> by autoscaler
         self._resized: dict[str, tuple[float, ResizePod]] = {}  # by UID
+        self._foreign: set[str] = set()  # UIDs of pods that somebody else resized, until a decision knows
+        self._left: dict[str, float] = {}  # those that are not touched, and until when
 
     # ---- events
 
@@ -107,6 +110,11 @@ class RightSizer:
         """A pod as it is now."""
         if self._uid_of.get(pod.key, pod.uid) != pod.uid:
             self.pod_gone(pod.key)
+        before, (_, asked) = self._pods.get(pod.uid), self._resized.get(pod.uid, (0.0, None))
+        if before is not None and self._targets(pod):
+            sizes = [found.size for found in pod.containers]
+            if sizes != [found.size for found in before.containers] and (asked is None or sizes != [asked.size]):
+                self._foreign.add(pod.uid)
         self._pods[pod.uid], self._uid_of[pod.key] = pod, pod.uid
         self._of_owner.setdefault((pod.namespace, pod.owner_kind, pod.owner_name), set()).add(pod.uid)
 
@@ -115,6 +123,8 @@ class RightSizer:
         uid = self._uid_of.pop(key, "")
         pod = self._pods.pop(uid, None)
         self._resized.pop(uid, None)
+        self._foreign.discard(uid)
+        self._left.pop(uid, None)
         self._measured.pop(key, None)
         if pod is not None:
             owner = (pod.namespace, pod.owner_kind, pod.owner_name)
@@ -143,14 +153,18 @@ class RightSizer:
             known = self._measured.get(key)
             if pod is None or not pod.is_running or (known is not None and known[0] == metric.updated_s):
                 continue
-            owner = (pod.namespace, pod.owner_kind, pod.owner_name)
-            of = self._of_target.get(owner) or self._of_target.get(self._above.get(owner, owner))
+            of = self._targets(pod)
             if not of:
                 continue
             self._measured[key] = (metric.updated_s, measured)
             for kept in (self._sizings[name] for name in of):
                 kept.fresh.add(pod.uid)
                 kept.history = hourly.observed(kept.history, (measured.use,), now_s)
+
+    def _targets(self, pod: SizedPod) -> set[str]:
+        """Keys of the objects that are about this pod."""
+        owner = (pod.namespace, pod.owner_kind, pod.owner_name)
+        return self._of_target.get(owner) or self._of_target.get(self._above.get(owner, owner)) or set()
 
     def objective_seen(self, objective: ObjectiveStatus) -> None:
         """How an objective stands."""
@@ -179,6 +193,7 @@ class RightSizer:
     def leads_now(self) -> None:
         """This replica begins to lead: what it knows as sent was another's, or was never written."""
         self._resized.clear()
+        self._foreign.clear()  # it may be the other leader that resized them
         for kept in self._sizings.values():
             kept.sent = None
 
@@ -223,10 +238,18 @@ class RightSizer:
         first = min(self._of_target[_target(sizing)])
         if first != sizing.key:
             return SizingStep(replace(status, state="invalid", message=f"its workload is sized by {first}"))
+        foreign = self._foreign.intersection(scene.pods)
+        self._foreign -= foreign
+        self._left |= dict.fromkeys(foreign, now_s + QUIET_S)
         if status.change is not None:
-            return go_on(scene, now_s, self._stamp)
+            names = sorted(scene.pods[uid].name for uid in foreign)
+            return go_on(scene, now_s, self._stamp, names[0] if names else "")
+        if foreign:
+            until_s = max(status.quiet_until_s, now_s + QUIET_S)
+            scene = replace(scene, sizing=replace(sizing, status=replace(status, quiet_until_s=until_s)))
         found = idle(scene, now_s)
-        return SizingStep(found, spread(scene) if found.change is None else ())
+        left = {uid for uid, until_s in self._left.items() if now_s < until_s}
+        return SizingStep(found, spread(scene, left) if found.change is None else ())
 
     def _scene(self, kept: _Kept, now_s: float) -> SizingScene:
         sizing = replace(kept.sizing, status=replace(kept.sizing.status, history=kept.history))
@@ -235,7 +258,7 @@ class RightSizer:
         if may_size:
             kept.sized_s = now_s
         reported, kept.fresh = frozenset(kept.fresh), set()
-        held = self._held.get(_target(sizing), {}).values()
+        held = [*self._held.get(_target(sizing), {}).values(), _allocated(pods)]
         return SizingScene(
             sizing,
             pods,
@@ -300,6 +323,13 @@ class RightSizer:
             return False
         self._resized[resize.uid] = (now_s, resize)
         return True
+
+
+def _allocated(pods: Mapping[str, SizedPod]) -> HeldResources:
+    """CPUs and NUMA nodes were given for the amount that a pod requested: another one would not be theirs."""
+    said = "stays: a scheduler allocated it by CPU or NUMA node"
+    found = {resource for pod in pods.values() for resource in pod.allocated_by}
+    return HeldResources(f"CPU {said}" if CPU_NAME in found else "", f"memory {said}" if MEMORY_NAME in found else "")
 
 
 def _target(sizing: RightSizing) -> _Owner:

@@ -27,7 +27,7 @@ from cotenant.model.sizes.right_sizing import (
     Suggestion,
     Touched,
 )
-from cotenant.policy.assess.container_sizes import container_size
+from cotenant.policy.assess.container_sizes import HeldResources, container_size
 from cotenant.policy.assess.heap_floor import heap_floor
 from cotenant.policy.assess.predictor import Past
 from cotenant.policy.assess.replica_sizes import replica_sizes
@@ -35,7 +35,7 @@ from cotenant.policy.sizing.proof import Sign, harm_at_once
 from cotenant.policy.sizing.steps import next_step, reachable
 
 ENOUGH = 0.10  # of an amount: less is not worth a change
-QUIET_S, MAX_DOUBLINGS = 86_400.0, 4  # after a change that did not succeed
+QUIET_S, MAX_DOUBLINGS = 86_400.0, 4  # after a change that did not succeed, or another controller's
 PAUSE_S = 3600.0  # after one that did
 LATE = "harm within a day"  # by what a proven change is taken back
 PROBATION_S = 86_400.0  # in which harm takes a proven change back
@@ -63,7 +63,9 @@ def idle(scene: SizingScene, now_s: float) -> SizingStatus:
         return status
     if now_s < status.quiet_until_s:
         left_h = (status.quiet_until_s - now_s) / 3600
-        return replace(status, state="quiet", message=f"nothing is begun for {left_h:.1f} h after the last change")
+        return replace(
+            status, state="quiet", message=f"nothing is begun for {left_h:.1f} h after the last change, whoever made it"
+        )
     if scene.mode is SizingMode.SUGGEST:
         return replace(status, state="suggested", message=scene.permission.why)
     if scene.mode is SizingMode.APPROVE and sizing.approved != found.id:
@@ -93,7 +95,11 @@ def _suggested(scene: SizingScene, now_s: float) -> SizingStatus:
         return replace(status, state="learning", message=said, suggestion=None)
     before = common_size(scene.pods)
     stands = status.suggestion
-    if stands is not None and (stands.before != before or stands.id in status.refused):
+    if stands is not None and (
+        stands.before != before
+        or stands.id in status.refused
+        or held_of(scene.held, stands.before, stands.after)  # since it was found
+    ):
         stands = None
     if not scene.may_size:
         return replace(status, suggestion=stands)
@@ -126,6 +132,15 @@ def _sized(scene: SizingScene, container: SizedContainer) -> tuple[ContainerSize
     after, kept = reachable(container, goal)
     set_by = (f"CPU set by {cpu.set_by}", f"memory set by {memory.set_by}")
     return after, (*set_by, *why, *kept)
+
+
+def held_of(held: HeldResources, before: ContainerSize, after: ContainerSize) -> str:
+    """Why a change from one size to the other may not be: somebody else goes by what it changes; "" = it may."""
+    if held.cpu and (before.cpu_request_m, before.cpu_limit_m) != (after.cpu_request_m, after.cpu_limit_m):
+        return held.cpu
+    memory = (before.memory_request_bytes, before.memory_limit_bytes)
+    is_changed = memory != (after.memory_request_bytes, after.memory_limit_bytes)
+    return held.memory if held.memory and is_changed else ""
 
 
 def common_size(pods: Mapping[str, SizedPod]) -> ContainerSize:

@@ -179,6 +179,7 @@ class ObservedPod:
     refused: str = ""  # why its node's kubelet did not start it, such as OutOfcpu
     evicted: bool = False  # its node's kubelet ended it, for lack of something
     responders: tuple[str, ...] = ()  # spec.evictionResponders, by name
+    awaits_resize: bool = False  # its kubelet deferred a resize in place: the node has no room for it
     reservation: str = ""  # not a pod: it represents the reservation of this name, under the reservation's UID
     # Features that this scheduler cannot evaluate; the pod waits with this reason instead of being placed wrongly.
     unsupported: tuple[str, ...] = ()

@@ -82,7 +82,7 @@ class SizedPod:
     pending_why: str = ""
     in_progress: bool = False  # PodResizeInProgress
     progress_error: str = ""
-    annotations: tuple[tuple[str, str], ...] = ()
+    allocated_by: tuple[str, ...] = ()  # resources of which a scheduler gave it CPUs or NUMA nodes of its own
 
     @property
     def key(self) -> str:

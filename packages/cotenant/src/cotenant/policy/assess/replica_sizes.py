@@ -6,6 +6,10 @@ of those that kept the stated risk over these days together; where none kept it,
 be tried, it is the highest value ever measured and a margin. The trial that is reported chooses for each day by the
 days before it only, so it is a trial of the choice too, not of its winner in hindsight.
 
+No size is below what kept the risk over all that was known: after a holiday the last days say that little is needed,
+every rule that follows them was right so far, and the first working day would prove it wrong. A workload whose use fell
+for good keeps its size until the history has forgotten the days before.
+
 A series is the worst replica at each step, so that the size fits every replica. Values above what a node has are no
 use: a counter jumped; they count as unknown.
 Limits: means over a step; the days tried are few, so a risk below their number of steps cannot be told from none.
@@ -87,6 +91,7 @@ def _some(past: Past, start_s: float, risk: float, margin_pct: int) -> list[Size
     days = tried.known.shape[0]
     next_day = past.steps_a_day
     now = np.array([quantiles(rule.below(past, next_day, risk), 1.0) for rule in CANDIDATES]) if days else np.empty(0)
+    least = _least(use, risk)
     found: list[SizeBasis | None] = []
     for row in range(len(use)):
         if np.isnan(highest[row]):
@@ -98,6 +103,8 @@ def _some(past: Past, start_s: float, risk: float, margin_pct: int) -> list[Size
             name, size = f"highest measured and {margin_pct} %", safe
         else:
             name, size = CANDIDATES[rule].name, float(now[rule][row])
+            if size < least[row]:
+                name, size = f"{name}, raised to what kept the risk over all days", float(least[row])
         found.append(
             SizeBasis(
                 float(size),
@@ -117,6 +124,15 @@ def _origins(past: Past) -> list[int]:
     return [first for first in (steps - a_day * back for back in range(MAX_TRIALS, 0, -1)) if first >= a_day]
 
 
+def _least(use: Float32, risk: float) -> Float:
+    """By series: the lowest value that at most a share `risk` of the known steps is above; NaN where none is known."""
+    steps = (~np.isnan(use)).sum(axis=1)
+    ordered = np.sort(np.where(np.isnan(use), np.float32(-np.inf), use), axis=1)
+    at = use.shape[1] - 1 - np.floor(risk * steps).astype(np.int64)
+    found = ordered[np.arange(len(use)), np.maximum(at, 0)].astype(np.float64)
+    return np.where(steps > 0, found, np.nan)
+
+
 def _try(past: Past, risk: float) -> _Tried:
     origins, a_day = _origins(past), past.steps_a_day
     series = len(past.use)
@@ -125,9 +141,10 @@ def _try(past: Past, risk: float) -> _Tried:
     known = np.zeros((len(origins), series), np.int64)
     for day, origin in enumerate(origins):
         known[day] = (~np.isnan(past.use[:, origin : origin + a_day])).sum(axis=1)
+    least = [_least(past.use[:, :origin], risk) for origin in origins]
     for number, rule in enumerate(CANDIDATES if origins else ()):
         for day, below in enumerate(rule.below_each(past, origins, a_day, risk)):
-            size = quantiles(below, 1.0)
+            size = np.maximum(quantiles(below, 1.0), least[day])
             said[number, day] = size
             real = past.use[:, origins[day] : origins[day] + a_day]
             with np.errstate(invalid="ignore"):

@@ -66,12 +66,14 @@ class Watches:
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        until_open: bool = False,
         absent_s: float = ABSENT_S,
     ) -> Reflector[T]:
         """Watch a kind and hand on its objects one by one; no namespace = all.
 
         `optional`: the kind may not be installed, or not be readable for us: then it has no objects, and is asked for
-        again every `absent_s`.
+        again every `absent_s`. `until_open`: the kind counts as listed only when its watch is open too, for what
+        nothing may be begun without.
         """
         return self.deliver(
             kind,
@@ -80,6 +82,7 @@ class Watches:
             field_selector=field_selector,
             optional=optional,
             in_portions=True,
+            until_open=until_open,
             absent_s=absent_s,
         )
 
@@ -93,6 +96,7 @@ class Watches:
         optional: bool = False,
         in_portions: bool = False,
         first_by: Callable[[T], float] | None = None,
+        until_open: bool = False,
         absent_s: float = ABSENT_S,
     ) -> Reflector[T]:
         """Watch a kind and hand on whole deliveries; `deliver` passes what is malformed to `note`. The other options
@@ -113,6 +117,7 @@ class Watches:
             optional=optional,
             in_portions=in_portions,
             first_by=first_by,
+            until_open=until_open,
             absent_s=absent_s,
         )
         self._reflectors.append(reflector)
@@ -167,9 +172,7 @@ class Watches:
         for reflector in self._reflectors:
             await reflector.wait_synced()
 
-    def replay(
-        self, pages: Callable[[AnyKind], Iterable[bytes]], turn: Callable[[], None] = lambda: None
-    ) -> None:
+    def replay(self, pages: Callable[[AnyKind], Iterable[bytes]], turn: Callable[[], None] = lambda: None) -> None:
         """Hand on lists that were read elsewhere, kind by kind in the order of the watches, in place of `run`. `turn`:
         called where `run` would let others run.
         """

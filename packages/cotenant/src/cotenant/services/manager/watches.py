@@ -130,6 +130,7 @@ class ManagerWatches:
             AUTONOMIES,
             ObjectHandler(read_autonomy, manager.autonomy_seen, manager.autonomy_gone, _keep),
             optional=True,
+            until_open=True,
         )
         watches.handle(
             POOL_LENDINGS,

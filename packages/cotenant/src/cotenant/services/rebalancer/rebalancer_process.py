@@ -131,7 +131,10 @@ class RebalancerProcess:
         self.permissions = Permissions()
         self.permits = MovePermits(self.permissions, lambda: self.migrations.jobs.values(), options.mode)
         kube.watches.handle(
-            AUTONOMIES, ObjectHandler(read_autonomy, self.permissions.seen, self.permissions.gone), optional=True
+            AUTONOMIES,
+            ObjectHandler(read_autonomy, self.permissions.seen, self.permissions.gone),
+            optional=True,
+            until_open=True,
         )
         self.rounds = RoundTotals()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -79,6 +79,7 @@ def run(request: SchedulerArguments, config: SchedulerConfig | None = None) -> i
         if predicts_use(written)
         else None,
         quotas=request.quotas,
+        preempts_for_resizes=request.preempt_for_resizes,
         devices=devices,
         plugins=plugins,
         default_spread=DEFAULT_SPREADS[request.default_spread],

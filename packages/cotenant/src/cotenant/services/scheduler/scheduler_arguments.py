@@ -243,19 +243,19 @@ class SchedulerArguments:
     ] = ()
     quota_revoke: Annotated[
         bool,
-        Parameter(
-            help="Evict pods of quotas over their runtime while other quotas wait for their share.",
-            group=WORK,
-        ),
+        Parameter(help="Evict pods of quotas over their runtime while other quotas wait for their share.", group=WORK),
     ] = True
     quota_revoke_after_s: Annotated[float, Parameter(help="Continuous overuse tolerated before that.", group=WORK)] = (
         120.0
     )
     quota_check_parents: Annotated[
+        bool, Parameter(negative=(), help="A pod must also fit every ancestor of its quota.", group=WORK)
+    ] = False
+    preempt_for_resizes: Annotated[
         bool,
         Parameter(
             negative=(),
-            help="A pod must also fit every ancestor of its quota.",
+            help="Evict pods of lower priority for a resize in place that a kubelet defers, within budgets and gangs.",
             group=WORK,
         ),
     ] = False

@@ -11,6 +11,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.settings import EngineSettings
 from cotenant.engine.plugins.extenders.plugin import Extenders
 from cotenant.engine.plugins.quotas.plugin import Quotas
+from cotenant.engine.plugins.resizes.plugin import DeferredResizes
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.claims.readiness import BINDING_WITHIN_S
 from cotenant.engine.rules.claims.rules import ClaimRules
@@ -39,6 +40,7 @@ def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
         quotas=Quotas(options.quotas),
         load_aware=LoadAware(options.load_aware),
         predicted_use=PredictedUse(options.predicted_use),
+        deferred_resizes=DeferredResizes(options.preempts_for_resizes),
         extenders=Extenders(options.extenders, options.backoff),
         more=options.plugins,
     )

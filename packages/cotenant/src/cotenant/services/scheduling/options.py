@@ -55,6 +55,7 @@ class Options:
     predicted_use: PredictedUseSettings | None = None  # of pods with lent requests; None = requests alone
     quotas: QuotaSettings = DEFAULT_QUOTAS
     devices: DeviceSettings = DEFAULT_DEVICES
+    preempts_for_resizes: bool = False  # pods of lower priority go for a resize in place that a kubelet defers
     plugins: tuple[Plugin, ...] = ()  # of others, besides ours
     span_target: SpanTarget | None = None  # of scheduling attempts; None = no spans
     sealer: Sealer | None = None  # signs what pods are given

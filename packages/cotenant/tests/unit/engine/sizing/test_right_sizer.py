@@ -276,6 +276,61 @@ def test_an_autoscaler_on_the_same_metric_is_respected() -> None:
     assert "CPU stays: scaled by it" in world.status.suggestion.why
 
 
+def test_an_autoscaler_that_comes_during_a_change_ends_it() -> None:
+    world = World(mode=SizingMode.ACT)
+    world.reach(SizingPhase.PROOF)
+    world.engine.autoscaler_seen("ns/h", ("ns", "Deployment", "web"), HeldResources(cpu="CPU stays: scaled by it"))
+    assert world.run(600, lambda: bool(world.status.receipts))
+    receipt = world.status.receipts[0]
+    assert (receipt.outcome, receipt.why) == (SizingOutcome.GIVEN_UP, "CPU stays: scaled by it")
+    assert world.sizes() == {BIG}
+
+
+def test_a_suggestion_does_not_stand_against_an_autoscaler_that_came_later() -> None:
+    world = World(mode=SizingMode.APPROVE)
+    assert world.run(600, lambda: world.status.state == "awaitsApproval")
+    suggestion = world.status.suggestion
+    assert suggestion is not None
+    world.engine.autoscaler_seen("ns/h", ("ns", "Deployment", "web"), HeldResources(cpu="CPU stays: scaled by it"))
+    world.spec(approved=suggestion.id)
+    world.run(300)
+    assert world.resized == []
+    assert not world.status.receipts
+
+
+def test_what_a_scheduler_allocated_by_cpu_or_numa_node_stays() -> None:
+    world = World(mode=SizingMode.SUGGEST)
+    world.put(replace(world.pods["b"], allocated_by=("cpu",)))
+    world.run(600)
+    assert world.status.suggestion is not None
+    assert world.status.suggestion.after.cpu_request_m == BIG.cpu_request_m
+    assert world.status.suggestion.after.memory_request_bytes != BIG.memory_request_bytes
+    assert any("allocated it by CPU or NUMA node" in why for why in world.status.suggestion.why)
+
+
+def test_nothing_is_begun_for_a_day_after_somebody_else_resized_a_pod() -> None:
+    world = World(mode=SizingMode.ACT)
+    world.run(10)
+    of = world.pods["b"]
+    world.put(replace(of, containers=(replace(of.containers[0], size=replace(BIG, cpu_request_m=2345)),)))
+    world.run(3600)
+    assert (world.status.state, world.resized) == ("quiet", [])
+    world.restart()
+    world.run(3600)
+    assert world.resized == []
+    world.run(86_400, lambda: bool(world.resized))
+    assert world.resized
+
+
+def test_what_another_leader_resized_is_not_taken_for_somebody_else_s() -> None:
+    world = World(mode=SizingMode.ACT)
+    world.run(10)
+    of = world.pods["b"]
+    world.put(replace(of, containers=(replace(of.containers[0], size=replace(BIG, cpu_request_m=2345)),)))
+    world.engine.leads_now()
+    assert world.run(600, lambda: bool(world.resized))
+
+
 def test_pods_of_several_containers_are_left() -> None:
     world = World(mode=SizingMode.ACT)
     of = world.pods["a"]

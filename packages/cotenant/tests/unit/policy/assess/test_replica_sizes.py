@@ -98,3 +98,26 @@ def test_hours_are_named_by_weekday() -> None:
     use = np.full(48, 10.0, np.float32)
     use[[9, 10, 33]] = 100.0
     assert hours_that_set(use, MONDAY_S, STEP_S, 100.0) == "Mon 9-10h, Tue 9h (highest 2026-01-05 09:00)"
+
+
+@pytest.mark.parametrize(("working", "off"), [(13, 1), (10, 4), (7, 7)])
+def test_a_holiday_does_not_shrink_what_the_working_days_need(working: int, off: int) -> None:
+    use = np.concatenate([days(working, 2000.0, 300.0), days(off, 300.0, 100.0)], axis=1)
+    found = replica_sizes(past(use), MONDAY_S, 0.01)[0]
+    assert found is not None
+    assert found.amount >= 2000.0
+    assert found.rule.endswith("raised to what kept the risk over all days")
+
+
+def test_use_that_fell_for_good_is_followed_once_the_history_has_forgotten() -> None:
+    found = replica_sizes(past(days(14, 300.0, 100.0)), MONDAY_S, 0.01)[0]
+    assert found is not None
+    assert found.amount == pytest.approx(300.0, rel=0.05)
+
+
+def test_a_spike_that_the_risk_allows_does_not_set_the_size() -> None:
+    use = days(14)
+    use[0, 30:33] = 5000.0  # 3 of 336 hours: less than a hundredth
+    found = replica_sizes(past(use), MONDAY_S, 0.01)[0]
+    assert found is not None
+    assert found.amount < 1000.0

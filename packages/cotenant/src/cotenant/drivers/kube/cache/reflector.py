@@ -62,6 +62,7 @@ class Reflector(Generic[T]):
         optional: bool = False,
         in_portions: bool = False,
         first_by: Callable[[T], float] | None = None,
+        until_open: bool = False,
         absent_s: float = ABSENT_S,
         watch_s: float = WATCH_S,
         grace_s: float = GRACE_S,
@@ -71,9 +72,12 @@ class Reflector(Generic[T]):
     ) -> None:
         """`optional`: the server may not serve the kind (its definition is not installed), or may not permit reading
         it: then it has no objects, and it is listed again every `absent_s`. `in_portions`: deliver the first list so;
-        nothing that is delivered may act before `synced`. `first_by`: the order of the first list.
+        nothing that is delivered may act before `synced`. `first_by`: the order of the first list. `until_open`: it
+        counts as synced only when its watch is open too. A server that is starting answers a list and refuses the watch
+        for a second or more (429), in which nothing that happens is heard of.
         """
         self.kind = kind
+        self._is_open = not until_open
         self._optional = optional
         self._in_portions = in_portions
         self._absent_s = absent_s
@@ -88,9 +92,7 @@ class Reflector(Generic[T]):
         self._sleep = sleep
         self._monotonic = monotonic
         self._reader = ListWatchDecoder(kind)
-        self._machine: ListWatch[T] = ListWatch(
-            kind.name, random, page=page, streaming=streaming, first_by=first_by
-        )
+        self._machine: ListWatch[T] = ListWatch(kind.name, random, page=page, streaming=streaming, first_by=first_by)
         self._synced = asyncio.Event()
         self.is_served = False  # whether the last list, or watch, found the kind
 
@@ -111,7 +113,7 @@ class Reflector(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """Whether a complete list has been delivered."""
+        """Whether a complete list has been delivered, and where it was asked for, its watch was open once."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
@@ -149,7 +151,7 @@ class Reflector(Generic[T]):
             if self._optional and (isinstance(error, NotFound) or not len(self._machine.cache)):
                 if isinstance(error, Forbidden) and not self.synced:
                     _log.warning("%s are not read: %s", self.kind.plural, error)
-                self.is_served = False
+                self.is_served, self._is_open = False, True
                 await self._notify(self._machine.on_absent(self._absent_s))
             else:
                 self._machine.on_error(error)
@@ -161,6 +163,7 @@ class Reflector(Generic[T]):
 
     def listed(self, body: bytes, turn: Callable[[], None] = lambda: None) -> None:
         """Take a page that was read elsewhere, in place of `run`. `turn`: called where others would have a turn."""
+        self._is_open = True  # there is nothing more to hear of
         for _ in self._handing_on(self._taken(self._reader.page(body))):
             turn()
 
@@ -182,18 +185,21 @@ class Reflector(Generic[T]):
                 self._path, self._query | query, silence_s=timeout_s + self._grace_s
             ) as chunks:
                 self._machine.on_open()
+                self._opened()
                 async for chunk in chunks:
                     if not await self._take_lines(lines.feed(chunk)):
                         return
         except NotFound as error:
             if self._optional:
-                self.is_served = False
+                self.is_served, self._is_open = False, True
                 await self._notify(self._machine.on_absent(self._absent_s))
             else:
                 self._machine.on_error(error, self._monotonic() - begun_s)
             return
         except CotenantError as error:
             self._machine.on_error(error, self._monotonic() - begun_s)
+            if isinstance(error, Forbidden):  # it may be listed and not watched: this is all that is heard of
+                self._opened()
             return
         if lines.rest:
             _log.info("%s: the watch ended within a line", self.kind.plural)
@@ -234,5 +240,12 @@ class Reflector(Generic[T]):
             if at:
                 yield
             self._deliver(notifications[at : at + portion])
-        if not self._synced.is_set() and self._machine.synced:
+        self._check_synced()
+
+    def _opened(self) -> None:
+        self._is_open = True
+        self._check_synced()
+
+    def _check_synced(self) -> None:
+        if not self._synced.is_set() and self._machine.synced and self._is_open:
             self._synced.set()

@@ -75,7 +75,10 @@ class ClusterAutonomy:
         self._watches = Watches(client)
         self.permissions = Permissions(lambda: self._watches.synced)
         self._watches.handle(
-            AUTONOMIES, ObjectHandler(read_autonomy, self.permissions.seen, self.permissions.gone), optional=True
+            AUTONOMIES,
+            ObjectHandler(read_autonomy, self.permissions.seen, self.permissions.gone),
+            optional=True,
+            until_open=True,
         )
 
     async def run(self) -> None:

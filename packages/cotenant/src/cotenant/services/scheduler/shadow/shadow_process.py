@@ -79,6 +79,7 @@ class ShadowProcess:
             options,
             plugins=(*options.plugins, parking, signals),
             quotas=replace(options.quotas, revoke=False),
+            preempts_for_resizes=False,
             extenders=(),
             pods_a_round=1,  # each is judged by what is bound, not by what the one before it would have taken
         )

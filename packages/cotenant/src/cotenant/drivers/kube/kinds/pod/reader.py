@@ -27,7 +27,7 @@ from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hi
 from cotenant.drivers.kube.kinds.pod.by_scheduler import PodsOfScheduler, with_added
 from cotenant.drivers.kube.kinds.pod.claims import mapped, read_needs
 from cotenant.drivers.kube.kinds.pod.groups import NO_TERMS, PodGroupIndex, of_group, of_workload
-from cotenant.drivers.kube.kinds.pod.resources import resized
+from cotenant.drivers.kube.kinds.pod.resources import is_deferred, resized
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus
 from cotenant.drivers.kube.kinds.pod.template import EqualPods, read_template
 from cotenant.drivers.kube.kinds.pod.unknown_form import set_fields
@@ -216,6 +216,7 @@ class PodReader:
             refused=_refusal(status) if status.phase == "Failed" else "",
             evicted=status.phase == "Failed" and status.reason == "Evicted",
             responders=responders,
+            awaits_resize=status.conditions is not None and is_deferred(status.conditions),
             unsupported=unsupported,
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from cotenant.drivers.kube.kinds.kind import Quantities
-from cotenant.drivers.kube.kinds.parts import Resources
+from cotenant.drivers.kube.kinds.parts import Condition, Resources
 from cotenant.drivers.kube.kinds.pod.schema import Container, PodSpec, PodStatus
 from cotenant.model.cluster.qos import KubernetesQoS, kubernetes_qos
 from cotenant.model.errors import InvalidInput
@@ -147,6 +147,11 @@ def _readable(written: Quantities) -> Amounts:
             with suppress(InvalidInput):
                 found += Amounts.parse({name: text})
     return Amounts.of(found) if found else NOTHING
+
+
+def is_deferred(conditions: Iterable[Condition]) -> bool:
+    """Whether a kubelet keeps a resize for later, since its node has no room for it."""
+    return any(c.type == "PodResizePending" and c.status == "True" and c.reason == "Deferred" for c in conditions)
 
 
 def resized(status: PodStatus) -> object:

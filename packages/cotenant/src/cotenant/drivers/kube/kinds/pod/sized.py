@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
 from cotenant.drivers.kube.kinds.parts import ObjectMeta, Resources, Something
+from cotenant.model.cpus.spec import RESOURCE_STATUS, ResourceStatus
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import format_bytes, format_milli, milli, whole
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
@@ -114,8 +115,21 @@ def read_sized_pod(obj: SizedPodObject, *, has_programs: bool = True) -> SizedPo
         pending_why=(pending.message or "") if pending else "",
         in_progress=progress is not None,
         progress_error=(progress.message or "") if progress is not None and progress.reason == "Error" else "",
-        annotations=tuple(sorted((meta.annotations or {}).items())),
+        allocated_by=_allocated((meta.annotations or {}).get(RESOURCE_STATUS, "")),
     )
+
+
+def _allocated(written: str) -> tuple[str, ...]:
+    """Of CPU and memory, those that are held as CPUs and NUMA amounts. What cannot be read holds both."""
+    if not written:
+        return ()
+    try:
+        status = ResourceStatus.parse(written)
+    except InvalidInput:
+        return (CPU_NAME, MEMORY_NAME)
+    has_cpu = bool(status.cpus) or any(amount.cpu_m is not None for amount in status.numa)
+    has_memory = any(amount.memory_bytes is not None for amount in status.numa)
+    return (*((CPU_NAME,) if has_cpu else ()), *((MEMORY_NAME,) if has_memory else ()))
 
 
 def _container(container: _Container, status: _ContainerStatus, has_programs: bool) -> SizedContainer:

@@ -99,7 +99,8 @@ def test_a_resize_counts_unless_it_is_in_vain(reason: str, cpu: int) -> None:
         ],
         "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason, "message": "m"}],
     }
-    assert read({"containers": [container("3")]}, status).pod.requests.get("cpu") == cpu
+    pod = read({"containers": [container("3")]}, status)
+    assert (pod.pod.requests.get("cpu"), pod.awaits_resize) == (cpu, reason == "Deferred")
 
 
 def test_shrinking_holds_what_is_still_in_place() -> None:

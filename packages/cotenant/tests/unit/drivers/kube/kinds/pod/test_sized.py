@@ -70,3 +70,20 @@ def test_a_pod_with_everything() -> None:
 def test_an_amount_that_cannot_be_read_makes_the_pod_unreadable(cpu: str) -> None:
     with pytest.raises(InvalidInput, match=r"container app: cpu|quantity"):
         read(resources={"requests": {"cpu": cpu}})
+
+
+@pytest.mark.parametrize(
+    ("written", "held"),
+    [
+        ("", ()),
+        ('{"cpuset":"0-3"}', ("cpu",)),
+        ('{"numaNodeResources":[{"node":0,"resources":{"memory":"1Gi"}}]}', ("memory",)),
+        ('{"numaNodeResources":[{"node":0,"resources":{"cpu":"2","memory":"1Gi"}}]}', ("cpu", "memory")),
+        ("nonsense", ("cpu", "memory")),
+        ("{}", ()),
+    ],
+)
+def test_what_a_scheduler_allocated_by_cpu_or_numa_node(written: str, held: tuple[str, ...]) -> None:
+    meta = {"name": "a", "annotations": {"scheduling.koordinator.sh/resource-status": written} if written else None}
+    obj = msgspec.json.decode(json.dumps({"metadata": meta}), type=SizedPodObject)
+    assert read_sized_pod(obj).allocated_by == held
