@@ -110,7 +110,7 @@ def settings_of(config: GpuWorldConfig, policy: str) -> dict[str, Rule]:
                     GpuLendingSettings(risk=risk, headroom_percent=0, step_percent=5, starting_s=0),
                     count, config.leave_s,
                 )
-                for risk in (0.1, 0.5, 0.9)
+                for risk in (0.5, 0.9, 0.99)
                 for count in (2, 3)
             }  # fmt: skip
         case _:

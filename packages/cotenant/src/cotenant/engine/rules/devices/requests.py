@@ -8,11 +8,11 @@ Limits: asks without pods are dropped only when there are many.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.devices.card_need import NO_NEED, CardNeed, phase_of
+from cotenant.model.devices.card_need import NO_NEED, CardNeed
 from cotenant.model.devices.inventory import GPU_ISOLATION
 from cotenant.model.devices.request import CARDS, RESOURCES, asks_lent_gpu, device_requests, type_of
 from cotenant.model.errors import InvalidInput
@@ -85,13 +85,6 @@ def read_ask(pod: Pod, demands: Demands, settings: DeviceSettings, need: CardNee
         need=need,
         grace_s=demands.lent_gpu_grace_s,
     )
-
-
-def card_need(pod: Pod, demands: Demands) -> CardNeed:
-    """What the pod takes of a card: what its annotation says, its phase by its role where that is silent."""
-    need = demands.card_need
-    phase = need.phase or phase_of(pod.labels)
-    return need if phase is need.phase else replace(need, phase=phase)
 
 
 class Asks:
