@@ -57,6 +57,7 @@ SETTINGS = (
     "cotenant.engine.migration.contracts:MigrationSettings",
     "cotenant.engine.node.bursts:BurstSettings",
     "cotenant.engine.node.first_values:FirstValueSettings",
+    "cotenant.engine.node.gpu_lending.settings:GpuLendingSettings",
     "cotenant.engine.node.recovery.settings:RecoverySettings",
     "cotenant.engine.node.settings:EvictionLimits",
     "cotenant.engine.node.settings:AgentSettings",

@@ -30,6 +30,7 @@ class Gpu:
     power_range_mw: tuple[int, int] = (200_000, 700_000)
     compute_mode: int = 0
     clocks_mhz: tuple[int, int] | None = None
+    active: list[tuple[int, int, int, int]] = field(default_factory=list)  # pid, time in us, percent of SM and memory
     fails: dict[str, int] = field(default_factory=dict)  # function's name without the prefix -> error
 
 
@@ -116,6 +117,17 @@ class FakeNvml:
     def nvmlDeviceGetGraphicsRunningProcesses(self, gpu: Gpu) -> list[Any]:  # noqa: N802
         self._said(gpu, "GraphicsRunningProcesses")
         return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in gpu.graphics]
+
+    def nvmlDeviceGetProcessUtilization(self, gpu: Gpu, since_us: int) -> list[Any]:  # noqa: N802
+        self._said(gpu, "ProcessUtilization")
+        found = [
+            SimpleNamespace(pid=pid, timeStamp=at_us, smUtil=sm, memUtil=memory)
+            for pid, at_us, sm, memory in gpu.active
+            if at_us > since_us
+        ]
+        if not found:
+            raise NVMLError(self.NVML_ERROR_NOT_FOUND)
+        return found
 
     def nvmlEventSetCreate(self) -> object:  # noqa: N802
         if not self.listens:

@@ -48,7 +48,7 @@ class Server:
     asked: list[str] = field(default_factory=list)
     evicted: list[str] = field(default_factory=list)
 
-    async def evict(self, namespace: str, pod: str, uid: str = "") -> None:
+    async def evict(self, namespace: str, pod: str, uid: str = "", *, grace_s: int | None = None) -> None:
         self.asked.append(f"{namespace}/{pod}")
         if self.away:
             raise Transient("nobody answers")

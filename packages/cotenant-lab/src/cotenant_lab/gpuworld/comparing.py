@@ -15,12 +15,14 @@ from multiprocessing import get_context
 
 import numpy as np
 
+from cotenant.engine.node.gpu_lending.settings import GpuLendingSettings
 from cotenant.model.counted import counted
 from cotenant.model.devices.card_need import CardNeed
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.overcommit.peak import PeakSettings
 from cotenant.policy.placement.devices.strategy import DeviceStrategy
 from cotenant_lab.gpuworld.config import GpuWorldConfig
+from cotenant_lab.gpuworld.lending import LentRule
 from cotenant_lab.gpuworld.product import CotenantRule
 from cotenant_lab.gpuworld.sharing import FgdRule, PlainRule, SharingRule, usual_pods
 from cotenant_lab.gpuworld.world import GpuOutcome, GpuWorld
@@ -101,6 +103,16 @@ def settings_of(config: GpuWorldConfig, policy: str) -> dict[str, Rule]:
             return _ours(config, {"": 0.0}, need=need)
         case "cotenant-at-risk":
             return _ours(config, {"risk 30 %": 0.3, "risk 80 %": 0.8}, {"guard": GuardConfig()})
+        case "dedicated-lent":
+            return {
+                f"{counted(count, 'job')} a card, risk {risk:.0%}": partial(
+                    LentRule, config.peak_replicas, config.server_memory_pct,
+                    GpuLendingSettings(risk=risk, headroom_percent=0, step_percent=5, starting_s=0),
+                    count, config.leave_s,
+                )
+                for risk in (0.5, 0.9, 0.99)
+                for count in (2, 3)
+            }  # fmt: skip
         case _:
             return _plain(config, policy)
 
@@ -110,6 +122,7 @@ POLICIES: Mapping[str, str] = {
     "cotenant-by-need": "ours, and neighbours that want the same of a card are kept apart",
     "cotenant-at-risk": "ours, and cards are lent at a stated risk only",
     DEDICATED: "cards of their own for the peak, jobs on the others",
+    "dedicated-lent": "the same, and idle cards of the service are lent at a stated risk",
     SPOT: "jobs on every card without a replica, evicted for one",
     "spot-reserve": "the same, some cards stay idle",
     BLIND: "jobs beside replicas, without a limit",

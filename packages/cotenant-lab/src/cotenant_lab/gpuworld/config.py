@@ -89,6 +89,7 @@ class GpuWorldConfig:
     whole_share: float = 0.56  # of jobs that fill a card's memory: 48.0 of openb's 48.0 + 37.8 % [published]
     checkpoint_s: float = 300.0  # of a job's own work; what is not in one is lost by an eviction [ours]
     restart_s: float = 20.0
+    leave_s: float = 15.0  # in which an evicted job writes a checkpoint, where it is given time to [ours]
     need_error_sd: float = 0.25  # log-normal, of what earlier runs of a job's workload say of its needs [ours]
     server_sm_pct: int = 50  # of a card, what a replica takes in the mean of its busy hours
     server_bandwidth_pct: int = 50

@@ -67,6 +67,7 @@ class CotenantRule:
     sliced: bool = False
     alone: bool = False
     reads_signals: bool = True
+    leave_s: float = 0.0
     _memories: dict[int, GuardMemory] = field(default_factory=dict)
     _history: PeakHistory = field(init=False)
     _pool: LearntPool = field(init=False)
@@ -89,6 +90,10 @@ class CotenantRule:
         self._history, self._pool = observe(self._history, self._pool, pods, capacity, self.peak, now_s)
         amount = peak_amount("gpu-core", self._history, self._pool, pods, capacity, 0, self.peak)
         self._lent = amount.value // WHOLE_MILLI
+
+    def observed(self, now_s: float, cards: Sequence[Card]) -> Sequence[OfflineJob]:
+        """Nobody leaves but for a replica."""
+        return ()
 
     def replica_card(self, cards: Sequence[Card]) -> int:
         """The allocation's card; where there is none, with the youngest jobs' shares counted as free."""

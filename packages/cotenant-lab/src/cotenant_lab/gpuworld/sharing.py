@@ -82,6 +82,7 @@ class SharingRule(Protocol):
     sliced: bool
     alone: bool  # no job beside a replica
     reads_signals: bool  # of replicas, to set ceilings
+    leave_s: float  # in which an evicted job writes a checkpoint, and a replica waits for it; 0: it is ended at once
 
     def replica_card(self, cards: Sequence[Card]) -> int:
         """The card for a new replica, one without a replica; jobs in its way are evicted."""
@@ -95,6 +96,9 @@ class SharingRule(Protocol):
     def measured(self, now_s: float, wanted: int, peak: int) -> None:
         """Every ten minutes: the most replicas that were wanted since, and how many the service may ask for."""
 
+    def observed(self, now_s: float, cards: Sequence[Card]) -> Sequence[OfflineJob]:
+        """Every ten seconds: the jobs that are to leave now."""
+
 
 @dataclass(slots=True)
 class PlainRule:
@@ -107,6 +111,7 @@ class PlainRule:
     reserve: int = 0  # cards that stay idle
     fixed_milli: int = WHOLE_MILLI  # beside a replica
     reads_signals: bool = False
+    leave_s: float = 0.0
 
     def replica_card(self, cards: Sequence[Card]) -> int:
         """An idle card, the first on which it fits, else the card of the youngest job."""
@@ -134,6 +139,10 @@ class PlainRule:
 
     def measured(self, now_s: float, wanted: int, peak: int) -> None:
         """Nothing is learned."""
+
+    def observed(self, now_s: float, cards: Sequence[Card]) -> Sequence[OfflineJob]:
+        """Nobody leaves but for a replica."""
+        return ()
 
 
 def plain_replica_card(cards: Sequence[Card], alone: bool, memory_pct: int = 50) -> int:

@@ -27,7 +27,7 @@ from cotenant_lab.gpuworld.contention import contend, gpu_law, new_loads, new_ra
 from cotenant_lab.gpuworld.serving import LOGGED, PPM, ServerLaw, advance, new_replicas, route
 from cotenant_lab.gpuworld.sharing import WHOLE_PCT, Card, ReplicaPhase, ServerSignal, SharingRule
 
-_SIGNAL_S, _MINUTE_S, _MEASURED_S = 5, 60, 600
+_SIGNAL_S, _OBSERVED_S, _MINUTE_S, _MEASURED_S = 5, 10, 60, 600
 _WINDOW_US = 20 * SECOND_US
 _LOOKED_AT = 30  # jobs of the queue that are tried at once
 _EDGE_US = 60 * SECOND_US  # requests of the last minute are not judged
@@ -91,6 +91,10 @@ class GpuWorld:
             minute = self.now_s // _MINUTE_S
             self.rule.measured(float(self.now_s), int(self.wanted[minute - 10 : minute].max()), self._peak)
             self._changed = True
+        if self.now_s % _OBSERVED_S == 0:
+            for job in self.rule.observed(float(self.now_s), self.cards):
+                self._evict(next(card for card in self.cards if job in card.jobs), job)
+                self._changed = True
         self._replicas_change()
         while self._due and self._due[0].arrives_s <= self.now_s:
             self.queue.append(self._due.pop(0))
@@ -148,12 +152,15 @@ class GpuWorld:
         card = self.cards[self.rule.replica_card(self.cards)]
         assert card.replica is ReplicaPhase.NONE, card
         needed = WHOLE_PCT if self.rule.alone else self.config.server_memory_pct
+        starts_s = self.config.start_s
+        if card.jobs and card.free_pct < needed:
+            starts_s += self.rule.leave_s
         while card.jobs and card.free_pct < needed:
             self._evict(card, card.youngest())
         card.replica, card.replica_pct = ReplicaPhase.STARTING, self.config.server_memory_pct
         first = card.number - card.number % self.config.cards_per_root
         wire = min(1.0, float(self.loads.pcie[first : first + self.config.cards_per_root].sum()))
-        starts_s = self.config.start_s + self.config.weights_s * (1.0 + wire)
+        starts_s += self.config.weights_s * (1.0 + wire)
         self._ready_s[card.number] = self.now_s + (starts_s if self.now_s else 0.0)
         self._changed = True
         return card
@@ -171,7 +178,7 @@ class GpuWorld:
 
     def _evict(self, card: Card, job: OfflineJob) -> None:
         card.jobs.remove(job)
-        kept = job.done_s - job.done_s % self.config.checkpoint_s
+        kept = job.done_s if self.rule.leave_s else job.done_s - job.done_s % self.config.checkpoint_s
         self.lost_s += job.done_s - kept
         job.done_s, job.started_s = kept, -1.0
         self.evictions += 1

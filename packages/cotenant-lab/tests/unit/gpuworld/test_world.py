@@ -6,12 +6,14 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from cotenant.engine.node.gpu_lending.settings import GpuLendingSettings
 from cotenant.model.devices.card_need import CardNeed
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.overcommit.peak import PeakSettings
 from cotenant_lab.gpuworld.arrivals import OfflineJob
 from cotenant_lab.gpuworld.comparing import POLICIES, best, compare, run_one, settings_of
 from cotenant_lab.gpuworld.config import GpuWorldConfig
+from cotenant_lab.gpuworld.lending import LentRule
 from cotenant_lab.gpuworld.product import CotenantRule
 from cotenant_lab.gpuworld.sharing import Card, PlainRule, ReplicaPhase, ServerSignal, plain_replica_card, usual_pods
 from cotenant_lab.gpuworld.world import GpuOutcome, GpuWorld
@@ -143,3 +145,41 @@ def test_a_comparison_tunes_and_reports_and_repeats() -> None:
     assert found == compare(config, ("spot",), (5,), (8,))
     assert found.of("spot").setting in settings_of(config, "spot")
     assert found.of("spot").outcomes == (run_one(config, "spot", found.of("spot").setting, 5),)
+
+
+def lending(risk: float = 0.9) -> LentRule:
+    settings = GpuLendingSettings(risk=risk, headroom_percent=0, step_percent=5, starting_s=0)
+    return LentRule(held=1, replica_pct=50, settings=settings, jobs_per_card=2, leave_s=15.0)
+
+
+def looked_at(rule: LentRule, card: Card, minutes: int, from_s: float = 0.0) -> list[OfflineJob]:
+    return [gone for at in range(minutes * 6) for gone in rule.observed(from_s + 10.0 * at, [card, Card(1)])]
+
+
+def test_an_idle_card_is_lent_by_the_agents_own_policy_once_its_use_is_known() -> None:
+    rule, small = lending(), job(memory_pct=30)
+    cards = [Card(0), Card(1)]
+    assert rule.job_card(cards, small) == 1  # the jobs' own
+    cards[1].jobs += [job(1, 40), job(2, 40)]
+    assert rule.job_card(cards, small) is None
+    assert not looked_at(rule, cards[0], 60)
+    assert rule.job_card(cards, small) == 0
+    assert rule.replica_card(cards) == 0
+    borrowed = Card(0, jobs=[small])
+    assert not looked_at(rule, borrowed, 2, 3600.0)
+    borrowed.replica = ReplicaPhase.SERVING  # beside it, as no rule would put them
+    assert small in looked_at(rule, borrowed, 1, 3720.0)
+
+
+def test_who_is_given_time_writes_a_checkpoint_and_the_replica_waits_for_it() -> None:
+    waits = []
+    for leave_s in (0.0, 15.0):
+        world = GpuWorld(SHORT, 1, lambda leave_s=leave_s: PlainRule(alone=True, leave_s=leave_s))  # type: ignore[misc]
+        for card in world.cards:
+            if card.replica is ReplicaPhase.NONE:
+                card.jobs.append(job(card.number, 60, done_s=700.0, started_s=1.0))
+        world.now_s = 60
+        started = world._start_replica()
+        waits.append(world._ready_s[started.number])
+        assert world.lost_s == (0.0 if leave_s else 100.0)
+    assert waits[1] - waits[0] == 15.0

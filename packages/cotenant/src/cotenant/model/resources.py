@@ -32,6 +32,7 @@ GPU_SHARED = "koordinator.sh/gpu.shared"
 GPU_CORE = "koordinator.sh/gpu-core"
 GPU_MEMORY = "koordinator.sh/gpu-memory"
 GPU_MEMORY_RATIO = "koordinator.sh/gpu-memory-ratio"
+LENT_GPU = "cotenant.io/lent-gpu"  # percent of a card that its holders leave idle, lent until they want it back
 RDMA = "koordinator.sh/rdma"
 FPGA = "koordinator.sh/fpga"
 NVIDIA_GPU = "nvidia.com/gpu"
@@ -66,6 +67,7 @@ _UNITS = {
     GPU: Unit.PERCENT,
     GPU_CORE: Unit.PERCENT,
     GPU_MEMORY_RATIO: Unit.PERCENT,
+    LENT_GPU: Unit.PERCENT,
     RDMA: Unit.PERCENT,
     FPGA: Unit.PERCENT,
 }

@@ -5,7 +5,9 @@ off its bus must not affect the others. `pynvml` is imported at first use, or th
 same functions; every query is made separately, and one that a model does not support is a gap. A GPU is unhealthy when
 it is lost, has uncorrected memory errors since the driver started, waits for a reset to replace memory, or raised a
 critical error of its own; it stays so until it is read by a new reader. Errors that a program causes do not count.
-Limits: whole GPUs, not MIG slices; utilisation is of the driver's last sampling period.
+What each process does is told since the last reading; where a process has no sample it did nothing.
+Limits: whole GPUs, not MIG slices; utilisation is of the driver's last sampling period; of clients of MPS some drivers
+show the server alone.
 
 Source: NVML API reference; NVIDIA, "Xid errors" (which codes are an application's).
 """
@@ -19,8 +21,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from cotenant.drivers.gpu.places import short_address
+from cotenant.drivers.kubelet.pod_of_process import uid_of_pod
 from cotenant.model.errors import Permanent, Transient, Unsupported
-from cotenant.model.machine.counters import COMPUTE_MODES, Gap, GpuCounters, NodeSample
+from cotenant.model.machine.counters import COMPUTE_MODES, Gap, GpuCounters, GpuPodUse, NodeSample
 
 NEEDS = "an NVIDIA GPU with its driver, and nvidia-ml-py"
 # Caused by programs: illegal access, stopped or preempted work, their own page faults and time-outs.
@@ -40,6 +43,7 @@ class _Device:
     memory_total_bytes: int = 0
     unhealthy: str = ""  # the cause; permanent
     bus: str = ""
+    sampled_us: int = 0  # the driver's time of the newest sample of its processes
 
 
 class GpuReader:
@@ -47,8 +51,10 @@ class GpuReader:
     substitute; None = import it at first use.
     """
 
-    def __init__(self, library: Any = None) -> None:
+    def __init__(self, library: Any = None, pod_of: Callable[[int], str] = uid_of_pod) -> None:
+        """`pod_of`: the UID of a process's pod, "" where it has none."""
         self._given = library
+        self._pod_of = pod_of
         self._nvml: Any = None
         self._devices: list[_Device] = []
         self._events: Any = None
@@ -146,6 +152,7 @@ class GpuReader:
         if memory is not None:
             device.memory_total_bytes = int(memory.total)
         self._check_health(device)
+        processes = self._processes(device)
         return GpuCounters(
             index=device.index,
             uuid=device.uuid,
@@ -154,9 +161,10 @@ class GpuReader:
             utilisation_percent=0 if rates is None else int(rates.gpu),
             memory_total_bytes=device.memory_total_bytes,
             memory_used_bytes=0 if memory is None else int(memory.used),
-            processes=self._processes(device),
+            processes=processes,
             bus=device.bus,
             compute_mode=self._compute_mode(device),
+            pods=self._pods(device, processes),
         )
 
     def _compute_mode(self, device: _Device) -> str:
@@ -193,6 +201,47 @@ class GpuReader:
                 # A process that draws and computes is in both lists with the same amount.
                 used[process.pid] = max(used.get(process.pid, 0), int(process.usedGpuMemory or 0))
         return tuple(sorted(used.items()))
+
+    def _pods(self, device: _Device, processes: tuple[tuple[int, int], ...]) -> tuple[GpuPodUse, ...]:
+        """The processes' use, summed by pod."""
+        active = self._activity(device) if processes else {}
+        found: dict[str, GpuPodUse] = {}
+        for pid, used in processes:
+            uid = self._pod_of(pid)
+            before = found.get(uid, GpuPodUse(uid, 0, 0, 0))
+            memory = before.memory_bytes + used
+            if active is None or before.sm_percent is None or before.bandwidth_percent is None:
+                found[uid] = GpuPodUse(uid, memory)
+                continue
+            sm, bandwidth = active.get(pid, (0, 0))
+            found[uid] = GpuPodUse(
+                uid, memory, min(100, before.sm_percent + sm), min(100, before.bandwidth_percent + bandwidth)
+            )
+        return tuple(sorted(found.values(), key=lambda use: use.uid))
+
+    def _activity(self, device: _Device) -> dict[int, tuple[int, int]] | None:
+        """What each process did since the last reading, percent of multiprocessors' and of memory's time; None where
+        this model does not tell processes apart.
+        """
+        nvml = self._nvml
+
+        def ask() -> list[Any]:
+            try:
+                return list(nvml.nvmlDeviceGetProcessUtilization(device.handle, device.sampled_us))
+            except nvml.NVMLError as error:
+                if error.value == nvml.NVML_ERROR_NOT_FOUND:
+                    return []  # no sample since then
+                raise
+
+        samples = self._query(device, "use by process", ask)
+        if samples is None:
+            return None
+        found: dict[int, tuple[int, int]] = {}
+        for sample in samples:
+            before = found.get(sample.pid, (0, 0))
+            found[sample.pid] = max(before[0], int(sample.smUtil)), max(before[1], int(sample.memUtil))
+            device.sampled_us = max(device.sampled_us, int(sample.timeStamp))
+        return found
 
     def _query(self, device: _Device, what: str, ask: Callable[[], _Answer]) -> _Answer | None:
         """Make one query; None where this model does not support it. A lost GPU is unhealthy from then on."""

@@ -86,6 +86,7 @@ class DeclaredPod:
     cpu_request_m: int | None = None  # of the whole pod; None: that of the containers that are found
     created_s: float = nan  # Unix time; NaN = not known
     scheduler: str = ""  # spec.schedulerName; "" = not known
+    grace_s: int | None = None  # that it may take to end
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,7 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
         annotations=annotations,
         phase=declared.phase or pod.phase,
         has_started=declared.has_started or pod.has_started,
+        grace_s=pod.grace_s if declared.grace_s is None else declared.grace_s,
         addresses=declared.addresses or pod.addresses,
         own_cpus=() if unbelieved else own_cpus,
         holdings=standing,

@@ -189,7 +189,7 @@ class Agent:
         values = self._readings.values()
         owners = self._external_cpusets.seen(values, self._tracker)
         limits = binding_limits(self._tracker, self._runner.memory(POLICY))
-        state = self._view.state(rates, values, cpus, self._supported, now, owners, sample.wall_s, limits)
+        state = self._view.state(rates, values, cpus, self._supported, now, owners, sample.wall_s, limits, sample.gpus)
         self._state = state
         self._history.record(state)
         return self._act(self._runner.run(state, now), now, rates.interval_us > 0)
@@ -368,8 +368,12 @@ class Agent:
 
     def recovery(self) -> RecoveryMemory | None:
         """The incidents of all services; None where the policy `recovery` is off."""
-        memory = self._runner.memory("recovery")
+        memory = self.memory_of("recovery")
         return memory if isinstance(memory, RecoveryMemory) else None
+
+    def memory_of(self, policy: str) -> object:
+        """What a policy remembers; None where it is off."""
+        return self._runner.memory(policy)
 
     def decisions(self, since: int = 0) -> tuple[KnobDecision, ...]:
         """Decisions with a number above `since`, oldest first; limited to those kept."""

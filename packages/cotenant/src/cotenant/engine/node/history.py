@@ -27,12 +27,14 @@ from cotenant.engine.node.series import Key, SeriesStore
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import Permanent
+from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.machine.node_metric import PodSignals
 from cotenant.model.machine.node_state import PPM, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
 
 _NODE, _SYSTEM = "", "/"  # no group has these paths
 _CPU, _MEMORY, _WAIT = "cpu", "memory", "wait"
 _MEMORY_STALL, _DISK_STALL, _DISK_USE, _DISK_BPS = "memory stall", "disk stall", "disk use", "disk bytes"
+_GPU_SM, _GPU_BANDWIDTH = "gpu sm", "gpu bandwidth"
 _GROUP_SHARE = 6  # a group's ring is this many times shorter than the node's
 _MAX_REPORTS = 4096
 
@@ -62,6 +64,7 @@ class NodeHistory:
         series, points = self._series, self._settings.series_points
         short = max(1, points // _GROUP_SHARE)
         series.tick(state.at_us)
+        groups = {entry.pod.uid: entry.use.group for entry in state.pods} if state.gpus else {}
         pods_cpu = pods_memory = 0
         for entry in state.pods:
             use = entry.use
@@ -82,6 +85,10 @@ class NodeHistory:
             ):
                 if value is not None:
                     series.write((use.group, name), value, short)
+        for uid, (sm, bandwidth) in of_cards(state.gpus).items() if state.gpus else ():
+            if (group := groups.get(uid)) is not None:
+                series.write((group, _GPU_SM), sm, short)
+                series.write((group, _GPU_BANDWIDTH), bandwidth, short)
         host = state.host
         if host.cpu_m is not None:
             series.write((_NODE, _CPU), host.cpu_m, points)
@@ -172,6 +179,8 @@ class NodeHistory:
             disk_stall=self._fraction(entry.pod.group, _DISK_STALL, since_us),
             disk_use=self._fraction(entry.pod.group, _DISK_USE, since_us),
             disk_bps=self._series.average((entry.pod.group, _DISK_BPS), since_us),
+            gpu_sm=self._fraction(entry.pod.group, _GPU_SM, since_us),
+            gpu_bandwidth=self._fraction(entry.pod.group, _GPU_BANDWIDTH, since_us),
         )
 
     def _fraction(self, group: str, name: str, since_us: int) -> float | None:
@@ -196,6 +205,21 @@ class NodeHistory:
 
 def _key(group: str, metric: str) -> Key:
     return group, metric
+
+
+def of_cards(gpus: Sequence[GpuCounters]) -> dict[str, tuple[int, int]]:
+    """By pod, what it takes of multiprocessors and of bandwidth, millionths of a card: means over the cards on which it
+    has processes. Pods on a card whose driver does not tell processes apart are left out.
+    """
+    found: dict[str, list[tuple[int, int]]] = {}
+    untold: set[str] = set()
+    for use in (use for gpu in gpus for use in gpu.pods):
+        if use.sm_percent is None or use.bandwidth_percent is None:
+            untold.add(use.uid)
+        elif use.uid:
+            found.setdefault(use.uid, []).append((use.sm_percent, use.bandwidth_percent))
+    means = {uid: [sum(parts) * (PPM // 100) // len(uses) for parts in zip(*uses)] for uid, uses in found.items()}
+    return {uid: (sm, bandwidth) for uid, (sm, bandwidth) in means.items() if uid not in untold}
 
 
 def disk_bps(use: GroupUse) -> int | None:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cotenant.engine.node.gpu_lending import policy as gpu_lending
+from cotenant.engine.node.gpu_lending.settings import GpuLendingSettings
 from cotenant.engine.node.recovery import policy as recovery
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.machine.knob import Knob, KnobTarget
@@ -61,6 +63,7 @@ class PolicySettings:
     cpu_eviction: eviction_cpu.CpuEvictionConfig | None = None
     memory_eviction: eviction_memory.MemoryEvictionConfig | None = None
     memory_pressure: memory_pressure.MemoryPressureConfig | None = None
+    gpu_lending: GpuLendingSettings | None = None
 
 
 DEFAULT_POLICIES = PolicySettings()
@@ -205,6 +208,13 @@ def _other_policies(settings: PolicySettings) -> tuple[NodePolicy, ...]:
             settings.cpu_eviction,
             eviction_cpu.CpuEvictionMemory(),
             reads=eviction_cpu.reads,
+        ),
+        NodePolicy(
+            gpu_lending.RULE,
+            gpu_lending.decide,
+            settings.gpu_lending,
+            gpu_lending.GpuLendingMemory(),
+            log_every_text=True,
         ),
     )
 

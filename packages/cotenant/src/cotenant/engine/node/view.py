@@ -27,7 +27,7 @@ from cotenant.model.autonomy.autonomy import Action
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.machine.counters import LogicalCpu
+from cotenant.model.machine.counters import GpuCounters, LogicalCpu
 from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import (
@@ -169,6 +169,7 @@ class NodePodsView:
         owners: Mapping[KnobTarget, str] = NO_OWNERS,
         wall_s: float = 0.0,
         limits: Mapping[str, BindingLimit] = NO_LIMITS,
+        gpus: tuple[GpuCounters, ...] = (),
     ) -> NodeState:
         """The snapshot for the policies. `wall_s`: Unix time, by which windows and blackouts are open."""
         if cpus:
@@ -194,6 +195,7 @@ class NodePodsView:
             kubelet=self.kubelet,
             held=self.permissions.held(Action.RECOVERY, (pod.namespace for pod in self._pods.values()), wall_s),
             limits=limits,
+            gpus=gpus,
         )
 
     def _use(self, pod: NodePod, uses: Mapping[str, GroupUse], now_us: int) -> PodUse:

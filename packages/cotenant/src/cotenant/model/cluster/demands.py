@@ -35,6 +35,7 @@ class Demands:
     exact_match: tuple[str, ...] = ()  # resources of which it only uses reservations of exactly its request
     claims: ClaimNeeds | None = None  # claims of devices
     card_need: CardNeed = NO_NEED  # what it takes of each of its GPUs beside what it requests
+    lent_gpu_grace_s: int = 0  # how long it may take to end, where it asks for a part of a GPU that is lent
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from cotenant.model.devices.request import NVIDIA, RESOURCES, VENDORS, type_of
 LINK_DOMAIN = "cotenant.io/link-domain"  # label of a device: devices with equal values are connected directly
 GPU_ISOLATION = "koordinator.sh/gpu-isolation-provider"  # label of a pod: what is to enforce its share of a GPU
 NODE_ISOLATION = "cotenant.io/gpu-isolation-provider"  # label of a Device object or a node: what enforces shares there
+LENT_RETURN = "cotenant.io/lent-gpu-return-seconds"  # label of a Device object: how soon what is lent comes back
 GPU_VENDOR = "node.koordinator.sh/gpu-vendor"  # label of a Device object or a node
 HONOR = "Honor"  # value of PARTITION_POLICY: only sets of the table may be allocated
 
@@ -62,6 +63,11 @@ class NodeDevices:
     def isolation(self, node_labels: Labels) -> str:
         """What enforces shares of these GPUs; empty where nothing is said to."""
         return self.labels.get(NODE_ISOLATION) or node_labels.get(NODE_ISOLATION) or ""
+
+    def returns_s(self) -> int:
+        """Within how many seconds what is lent of these GPUs is wanted back; 0 where nobody says."""
+        text = self.labels.get(LENT_RETURN) or ""
+        return int(text) if text.isascii() and text.isdecimal() and len(text) <= 6 else 0
 
     def partitions(self, node_labels: Labels) -> tuple[PartitionTable | None, bool]:
         """The sets of GPUs that can be allocated together, and whether only those may be."""

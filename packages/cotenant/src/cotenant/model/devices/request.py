@@ -24,6 +24,7 @@ from cotenant.model.resources import (
     GPU_MEMORY,
     GPU_MEMORY_RATIO,
     GPU_SHARED,
+    LENT_GPU,
     NVIDIA_GPU,
     RDMA,
     Amounts,
@@ -53,7 +54,7 @@ _NPU = frozenset((GPU_SHARED, NPU_CORE, NPU_CPU, GPU_MEMORY))
 
 _VALID_COMBINATIONS = frozenset(
     [
-        *(frozenset((name,)) for name in (*CARDS, GPU, RDMA, FPGA, GPU_MEMORY, GPU_MEMORY_RATIO)),
+        *(frozenset((name,)) for name in (*CARDS, GPU, RDMA, FPGA, GPU_MEMORY, GPU_MEMORY_RATIO, LENT_GPU)),
         frozenset((GPU_CORE, GPU_MEMORY)),
         frozenset((GPU_CORE, GPU_MEMORY_RATIO)),
         frozenset((NPU_CORE, GPU_MEMORY_RATIO)),
@@ -66,7 +67,7 @@ _VALID_COMBINATIONS = frozenset(
     ]
 )
 _TYPE_OF = {RDMA: DeviceType.RDMA, FPGA: DeviceType.FPGA} | dict.fromkeys(
-    (*CARDS, GPU, GPU_SHARED, *_PARTS, GPU_MEMORY, GPU_MEMORY_RATIO), DeviceType.GPU
+    (*CARDS, GPU, GPU_SHARED, *_PARTS, GPU_MEMORY, GPU_MEMORY_RATIO, LENT_GPU), DeviceType.GPU
 )
 RESOURCES = frozenset(_TYPE_OF)  # every resource name of a device
 
@@ -91,6 +92,11 @@ def asks_devices(asked: Amounts) -> bool:
     return False
 
 
+def asks_lent_gpu(asked: Amounts) -> bool:
+    """Whether a pod asks for a part of a GPU that is lent: with that it agrees to leave when it is wanted back."""
+    return asked.get(LENT_GPU) > 0
+
+
 def type_of(resource: str) -> DeviceType | None:
     """The device type that a resource belongs to; None for any other resource."""
     return _TYPE_OF.get(resource)
@@ -111,7 +117,7 @@ def check_request(asked: Amounts) -> None:
     if GPU_SHARED in names:
         _check_shares(asked)
         return
-    for name in (GPU, RDMA, FPGA, GPU_CORE, GPU_MEMORY_RATIO):
+    for name in (GPU, RDMA, FPGA, GPU_CORE, GPU_MEMORY_RATIO, LENT_GPU):
         amount = asked.get(name)
         if amount > WHOLE and amount % WHOLE:
             raise InvalidInput(name, amount, "at most 100 percent, or whole devices (200, 300, ...)")
@@ -135,6 +141,9 @@ def per_device(wanted: Amounts) -> DeviceRequest:
             amount = wanted.get(name)
             count = amount // WHOLE if amount > WHOLE else 1
             return DeviceRequest(type_, Amounts.of({name: amount // count}), count, amount // count < WHOLE)
+    if lent := wanted.get(LENT_GPU):
+        count = max(1, lent // WHOLE)
+        return DeviceRequest(DeviceType.GPU, Amounts.of({LENT_GPU: lent // count}), count, True)
     ratio = wanted.get(GPU_MEMORY_RATIO)
     count = wanted.get(GPU_SHARED)
     if not count:

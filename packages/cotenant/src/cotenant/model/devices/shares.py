@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import DeviceType
-from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, LENT_GPU
 
 PIPE_DIRECTORY = "CUDA_MPS_PIPE_DIRECTORY"
 THREAD_PERCENTAGE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
@@ -64,6 +64,10 @@ def share_of(allocations: Sequence[DeviceAllocation], memory_bytes: Mapping[int,
     for part in parts:
         total = memory_bytes.get(part.minor, 0)
         core, ratio, amount = (part.amounts.get(name) for name in (GPU_CORE, GPU_MEMORY_RATIO, GPU_MEMORY))
+        lent = part.amounts.get(LENT_GPU)
+        if lent:  # percent of both; never more than is written, and always a share
+            core = ratio = lent
+            is_share = True
         if ratio and total:
             of_ratio = ratio * total // _WHOLE
             amount = min(amount, of_ratio) if amount else of_ratio

@@ -83,6 +83,18 @@ COMPUTE_MODES = ("default", "exclusive-thread", "prohibited", EXCLUSIVE_PROCESS)
 
 
 @dataclass(frozen=True, slots=True)
+class GpuPodUse:
+    """What one pod's processes have of a card. Shares of time in which a kernel ran, and the memory was accessed, as
+    the driver tells them by process; None: it does not.
+    """
+
+    uid: str  # of the pod; "" = of no pod
+    memory_bytes: int
+    sm_percent: int | None = None
+    bandwidth_percent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GpuCounters:
     """One accelerator; levels."""
 
@@ -96,6 +108,7 @@ class GpuCounters:
     processes: tuple[tuple[int, int], ...] = ()  # pid, bytes
     bus: str = ""  # PCI address, as the kernel writes it; empty where it is not known
     compute_mode: str = ""  # who may use it, one of `COMPUTE_MODES`; empty where it is not known
+    pods: tuple[GpuPodUse, ...] = ()  # of its processes, by UID
 
 
 @dataclass(frozen=True, slots=True)

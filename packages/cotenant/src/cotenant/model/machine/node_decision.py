@@ -88,3 +88,4 @@ class EvictPod:
     reason: Reason
     frees_cpu_m: int = 0
     frees_memory_bytes: int = 0
+    grace_s: int | None = None  # to end in; None: the pod's own

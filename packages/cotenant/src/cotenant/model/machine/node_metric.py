@@ -3,7 +3,7 @@
 A scheduler must decide by current use, while the object that reports it (NodeMetric) is stale when it is read, may lack
 any part, and is stamped by another machine's clock. Amounts as integers, the age when read instead of a time,
 percentiles by statistic and window.
-Limits: CPU and memory only, and of pods the parts of disk and network that this project's agent adds; use of a
+Limits: CPU and memory only, and of pods the parts of disk, network and GPUs that this project's agent adds; use of a
 container is only in its pod's.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
@@ -73,6 +73,8 @@ class PodSignals:
     network_use: float | None = None  # its share of the uplink, the busier direction; None where the speed is not known
     disk_bps: int | None = None  # bytes per second, read and written
     network_bps: int | None = None  # received and sent
+    gpu_sm: float | None = None  # of each card that it uses, the share of time in which its kernels ran
+    gpu_bandwidth: float | None = None  # and in which the card's memory was accessed for it
 
 
 NO_SIGNALS = PodSignals()

@@ -76,6 +76,7 @@ class NodePod:
     annotations: Labels = field(default=NO_LABELS)
     phase: NodePodPhase = NodePodPhase.RUNNING
     has_started: bool = False  # its kubelet says that each of its containers was started; False where nobody says so
+    grace_s: int | None = None  # that it may take to end; None where nobody says so
     host_application: bool = False
     addresses: tuple[str, ...] = ()  # its own IPs; none in the host network
     own_cpus: tuple[int, ...] = ()  # logical CPUs allocated to it exclusively, as far as its annotation is believed

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.machine.counters import LogicalCpu
+from cotenant.model.machine.counters import GpuCounters, LogicalCpu
 from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_pod import NodePod
@@ -161,6 +161,7 @@ class NodeState:
     held: Mapping[str, str] = field(
         default_factory=dict
     )  # namespaces in which no action of recovery may be begun, and why (a freeze, a ceiling, a window)
+    gpus: tuple[GpuCounters, ...] = ()
     limits: Mapping[str, BindingLimit] = field(default_factory=dict)  # by group: quotas that the agent holds there
     # The pods, split once: every policy asks for the parts, some once per pod.
     services: tuple[PodUse, ...] = field(init=False, repr=False, compare=False)  # those that are not best effort

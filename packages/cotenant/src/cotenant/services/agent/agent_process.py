@@ -58,6 +58,7 @@ from cotenant.services.agent.reloading import changeable
 from cotenant.services.agent.replica_signals import ReplicaSignalFeed
 from cotenant.services.agent.reports.gpu_shares import shares_of_node
 from cotenant.services.agent.reports.incidents import incident_reporter
+from cotenant.services.agent.reports.lent_gpus import lent_gpus
 from cotenant.services.agent.reports.outbox import ReportOutbox
 from cotenant.services.agent.reports.writers import writers_of
 from cotenant.services.agent.stall_metrics import StallMetrics
@@ -146,6 +147,7 @@ class AgentProcess:
             monotonic=components.clocks.monotonic,
             kubelet=components.kubelet,
             shares=lambda gpus: shares_of_node(self.config.runtime_hook, gpus),
+            lent=lambda: lent_gpus(self.agent, self.config),
             network=components.network,
             uplink_bps=components.uplink_bps,
         )

@@ -218,7 +218,7 @@ class SchedulerArguments:
         bool,
         Parameter(
             negative=(),
-            help="Keep shares apart that want the same of a GPU, by the pods' annotation cotenant.io/gpu-need.",
+            help="Keep shares apart that want the same of a GPU, as measured, else by annotation cotenant.io/gpu-need.",
             group=WORK,
         ),
     ] = False

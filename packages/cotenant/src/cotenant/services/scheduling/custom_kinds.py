@@ -129,11 +129,12 @@ def _workload_profiles(cluster: Cluster) -> tuple[AnyCustomKind, ...]:
 
 
 def _metrics(cluster: Cluster) -> tuple[AnyCustomKind, ...]:
-    """NodeMetrics are watched where the load of nodes counts, or estimates or predictions follow what pods are
-    measured to use.
+    """NodeMetrics are watched where the load of nodes counts, or estimates, predictions or needs of GPUs follow what
+    pods are measured to use.
     """
     load, use = cluster.plugins.load_aware, cluster.plugins.predicted_use
-    if not (load.is_on or use.is_on or cluster.profile.reads_metrics):
+    needs = cluster.plugins.devices.settings.neighbours > 0
+    if not (load.is_on or use.is_on or needs or cluster.profile.reads_metrics):
         return ()
 
     def seen(metric: NodeMetric, now_s: float) -> None:
@@ -141,6 +142,7 @@ def _metrics(cluster: Cluster) -> tuple[AnyCustomKind, ...]:
             load.metric_seen(metric, now_s)
         use.metric_seen(metric, now_s)
         cluster.metric_seen(metric, now_s)
+        cluster.plugins.devices.metric_seen(metric)
 
     def gone(node: str, now_s: float) -> None:
         if load.is_on:

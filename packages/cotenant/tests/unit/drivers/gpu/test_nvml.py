@@ -7,6 +7,7 @@ from tests.fakes.node.fake_nvml import FakeNvml, Gpu
 
 from cotenant.drivers.gpu.nvml import APPLICATION_XIDS, GpuReader
 from cotenant.model.errors import Permanent, Transient, Unsupported
+from cotenant.model.machine.counters import GpuPodUse
 
 GIB = 1 << 30
 
@@ -27,6 +28,22 @@ def test_use_memory_and_processes() -> None:
     assert reader.gaps() == ()
     first.percent = 90
     assert reader.read()[0].utilisation_percent == 90
+
+
+def test_what_the_pods_do_on_a_card_is_told_by_process_since_the_last_reading() -> None:
+    gpu = Gpu("GPU-a", compute=[(7, GIB), (8, 2 * GIB), (9, GIB)], active=[(7, 100, 40, 10), (8, 110, 20, 5)])
+    reader = GpuReader(FakeNvml(gpu), lambda pid: {7: "web", 8: "web"}.get(pid, ""))
+    (found,) = reader.read()
+    assert found.pods == (GpuPodUse("", GIB, 0, 0), GpuPodUse("web", 3 * GIB, 60, 15))
+    gpu.active += [(9, 120, 90, 30), (9, 130, 70, 40)]
+    (found,) = reader.read()
+    assert found.pods == (GpuPodUse("", GIB, 90, 40), GpuPodUse("web", 3 * GIB, 0, 0))
+    (found,) = reader.read()
+    assert {use.sm_percent for use in found.pods} == {0}
+    gpu.fails = {"ProcessUtilization": FakeNvml.NVML_ERROR_NOT_SUPPORTED}
+    (found,) = reader.read()
+    assert [(use.sm_percent, use.bandwidth_percent) for use in found.pods] == [(None, None), (None, None)]
+    assert [gap.what for gap in reader.gaps()] == ["use by process of GPUs"]
 
 
 @pytest.mark.parametrize(("number", "mode"), [(0, "default"), (3, "exclusive-process"), (9, "")])

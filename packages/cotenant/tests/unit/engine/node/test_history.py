@@ -8,9 +8,10 @@ from random import Random
 import pytest
 from tests.fakes.node.fake_node import pod
 
-from cotenant.engine.node.history import NodeHistory
+from cotenant.engine.node.history import NodeHistory, of_cards
 from cotenant.engine.node.report import NodeUsage, PodAverage
 from cotenant.engine.node.settings import AgentSettings
+from cotenant.model.machine.counters import GpuCounters, GpuPodUse
 from cotenant.model.machine.node_metric import PodSignals
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse, ServiceHealth
 
@@ -165,3 +166,13 @@ def test_series_of_groups_that_are_gone_are_dropped_and_the_nodes_stay() -> None
     cpu = {used.pod.name: used.cpu_m for used in (*after.pods, *after.applications)}
     assert {name for name, used in cpu.items() if used is not None} <= {"web"}
     assert len(history.series) == 11  # seven of the group, four of the node and its system
+
+
+def test_what_a_pod_takes_of_its_cards_is_told_where_the_driver_tells_it() -> None:
+    def card(index: int, *uses: GpuPodUse) -> GpuCounters:
+        return GpuCounters(index, f"GPU-{index}", "H100", True, 0, 80, 0, pods=uses)
+
+    two = (card(0, GpuPodUse("a", 1, 80, 20), GpuPodUse("", 1, 5, 5)), card(1, GpuPodUse("a", 1, 40, 0)))
+    assert of_cards(two) == {"a": (600_000, 100_000)}
+    assert of_cards((*two, card(2, GpuPodUse("a", 1), GpuPodUse("b", 1)))) == {}
+    assert of_cards(()) == {}

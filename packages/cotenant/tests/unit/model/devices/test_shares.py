@@ -7,14 +7,14 @@ import pytest
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.device import DeviceType
 from cotenant.model.devices.shares import MpsShare, share_of
-from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, LENT_GPU, Amounts
 
 GIB = 1 << 30
 CARDS = {0: 80 * GIB, 1: 80 * GIB, 3: 40 * GIB}
 
 
-def part(minor: int, core: int = 0, ratio: int = 0, memory: int = 0) -> DeviceAllocation:
-    amounts = {GPU_CORE: core, GPU_MEMORY_RATIO: ratio, GPU_MEMORY: memory}
+def part(minor: int, core: int = 0, ratio: int = 0, memory: int = 0, lent: int = 0) -> DeviceAllocation:
+    amounts = {GPU_CORE: core, GPU_MEMORY_RATIO: ratio, GPU_MEMORY: memory, LENT_GPU: lent}
     given = Amounts.of({name: amount for name, amount in amounts.items() if amount})
     return DeviceAllocation(DeviceType.GPU, minor, given)
 
@@ -26,6 +26,8 @@ def part(minor: int, core: int = 0, ratio: int = 0, memory: int = 0) -> DeviceAl
         ((part(0, 50, 25),), MpsShare(1, 50, 20 * 1024)),
         ((part(0, memory=20 * GIB),), MpsShare(1, None, 20 * 1024)),
         ((part(0, 30),), MpsShare(1, 30, None)),
+        ((part(0, lent=30),), MpsShare(1, 30, 24 * 1024)),
+        ((part(0, lent=100),), MpsShare(1, 100, 80 * 1024)),  # a borrower is limited even where all is lent
         ((part(0, 50, 50, 60 * GIB),), MpsShare(1, 50, 40 * 1024)),  # amounts that disagree: the least
         ((part(0, 100, 50),), MpsShare(1, 100, 40 * 1024)),
         ((part(0, 100, 100, 80 * GIB),), None),

@@ -251,6 +251,7 @@ class DeviceNodes:
             ledger.table,
             ledger.honor,
             ledger.isolation,
+            ledger.returns_s,
         )
         return self._forms.setdefault(likeness, len(self._forms) + 1)
 
@@ -305,7 +306,7 @@ def _ledger(facts: NodeDevices | None, labels: Labels) -> DeviceLedger:
     if facts is None:
         return _NOTHING
     table, honor = facts.partitions(labels)
-    return DeviceLedger.of(facts.devices, table, honor, facts.isolation(labels))
+    return DeviceLedger.of(facts.devices, table, honor, facts.isolation(labels), facts.returns_s())
 
 
 def _likeness(ledger: DeviceLedger) -> Hashable:

@@ -8,13 +8,13 @@ Limits: asks without pods are dropped only when there are many.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.devices.card_need import NO_NEED, CardNeed, phase_of
+from cotenant.model.devices.card_need import NO_NEED, CardNeed
 from cotenant.model.devices.inventory import GPU_ISOLATION
-from cotenant.model.devices.request import CARDS, RESOURCES, device_requests, type_of
+from cotenant.model.devices.request import CARDS, RESOURCES, asks_lent_gpu, device_requests, type_of
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.devices.allocation import ANY_ISOLATION, DeviceAsk, asks_share
@@ -72,23 +72,19 @@ def read_ask(pod: Pod, demands: Demands, settings: DeviceSettings, need: CardNee
                 f"device-allocate-hint: {hint.type.value}: expected a type that is requested; request it, or leave "
                 "the hint out"
             )
+    lent = asks_lent_gpu(asked)
+    strategy = settings.shared if any(request.shared for request in requests) else settings.whole
     return DeviceAsk(
         requests,
         demands.device_hints,
         demands.joint_devices,
         demands.partition,
-        settings.shared if any(request.shared for request in requests) else settings.whole,
+        DeviceStrategy.SPREAD if lent else strategy,  # of what is lent: where most is left, so that least comes back
         settings.usual,
-        pod.labels.get(GPU_ISOLATION) or (ANY_ISOLATION if settings.only_isolated else ""),
+        pod.labels.get(GPU_ISOLATION) or (ANY_ISOLATION if settings.only_isolated or lent else ""),
         need=need,
+        grace_s=demands.lent_gpu_grace_s,
     )
-
-
-def card_need(pod: Pod, demands: Demands) -> CardNeed:
-    """What the pod takes of a card: what its annotation says, its phase by its role where that is silent."""
-    need = demands.card_need
-    phase = need.phase or phase_of(pod.labels)
-    return need if phase is need.phase else replace(need, phase=phase)
 
 
 class Asks:
@@ -102,7 +98,8 @@ class Asks:
     def read(self, number: int, pod: Pod, demands: Demands, need: CardNeed = NO_NEED) -> DistinctDeviceRequest | str:
         """The ask of a pod with device requests, registered for the pod; or a message."""
         isolation = pod.labels.get(GPU_ISOLATION)
-        key = (pod.requests, (demands.device_hints, demands.joint_devices, demands.partition, isolation, need))
+        grace_s = demands.lent_gpu_grace_s
+        key = (pod.requests, (demands.device_hints, demands.joint_devices, demands.partition, isolation, need, grace_s))
         found = self._known.get(key)
         if found is None:
             if len(self._known) > 2 * _MAX_UNUSED:

@@ -24,7 +24,7 @@ Source: Koordinator, DeviceShare.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -32,11 +32,13 @@ import numpy as np
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.node_rules import Lent, NumaHost, RuleResult
+from cotenant.engine.rules.devices.device_pod import DevicePod, check_holdings
 from cotenant.engine.rules.devices.device_view import NodeDeviceSummary, summary
 from cotenant.engine.rules.devices.lending import judge_lent
-from cotenant.engine.rules.devices.nodes import BY_CLAIMS, UNKNOWN, DeviceNodes
+from cotenant.engine.rules.devices.measured_needs import MeasuredNeeds
+from cotenant.engine.rules.devices.nodes import UNKNOWN, DeviceNodes
 from cotenant.engine.rules.devices.preferring import beside, preferences
-from cotenant.engine.rules.devices.requests import Asks, DeviceSettings, DistinctDeviceRequest, card_need
+from cotenant.engine.rules.devices.requests import Asks, DeviceSettings, DistinctDeviceRequest
 from cotenant.engine.rules.devices.verdicts import DeviceVerdictCache, hints_of
 from cotenant.engine.rules.devices.victims import DeviceVacate, device_columns, device_vacate, ledger_without
 from cotenant.model.arrays import Int
@@ -44,33 +46,17 @@ from cotenant.model.cluster.demands import UNENFORCED, Demands, Holdings
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.devices.allocation import DeviceAllocation
-from cotenant.model.devices.card_need import NO_NEED, CardNeed
+from cotenant.model.devices.card_need import NO_NEED
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.devices.request import asks_devices
 from cotenant.model.errors import Permanent
+from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.policy.placement.numa import Hints
 from cotenant.policy.placement.preemption import ConstraintColumn
 from cotenant.policy.placement.preference import PreferencePart
 
 PLUGIN = "DeviceShare"
 SETTINGS = DeviceSettings()
-
-
-@dataclass(slots=True)
-class _Pod:
-    """A pod that asks for or holds devices."""
-
-    key: str
-    ask: (
-        DistinctDeviceRequest | str | None
-    )  # a message where the request contradicts itself; None = it only holds devices
-    given: tuple[DeviceAllocation, ...]
-    given_on: str = ""  # the node that `given` was chosen on; empty = reported by an annotation
-    node: str = ""  # the node it is assigned to
-    is_guess: bool = False  # assigned, with assumed holdings
-    is_exact: bool = False  # its holdings are fixed, even if empty: nothing is assumed
-    lent: Mapping[int, Lent] = field(default_factory=dict)  # row -> what is reserved for it there
-    need: CardNeed = NO_NEED
 
 
 class DeviceRules:
@@ -83,9 +69,10 @@ class DeviceRules:
     def __init__(self, settings: DeviceSettings = SETTINGS) -> None:
         self.settings = settings
         self.nodes = DeviceNodes()
-        self._pods: dict[int, _Pod] = {}
+        self._pods: dict[int, DevicePod] = {}
         self._bare: dict[str, set[int]] = {}  # node -> assigned pods that ask for devices, with unknown holdings
         self._asks = Asks(settings)
+        self.needs = MeasuredNeeds()
         self._verdicts = DeviceVerdictCache(self.nodes)
         self._encoder: Encoder | None = None
         self._host: NumaHost | None = None
@@ -112,13 +99,12 @@ class DeviceRules:
         """A maker of rules with the same devices and no pods, for a copy of the engine; it reads nothing of these
         later.
         """
-        settings, found = (
-            self.settings,
-            tuple(device_node.facts for device_node in self.nodes.by_name.values() if device_node.facts),
-        )
+        settings, needs = self.settings, self.needs.copy()
+        found = tuple(device_node.facts for device_node in self.nodes.by_name.values() if device_node.facts)
 
         def make() -> DeviceRules:
             made = DeviceRules(settings)
+            made.needs = needs.copy()
             for node_devices in found:
                 made.seen(node_devices)
             return made
@@ -134,6 +120,17 @@ class DeviceRules:
     def gone(self, name: str, now_s: float = 0.0) -> None:
         """A Device object was deleted, or cannot be read."""
         self.nodes.gone(name)
+
+    def metric_seen(self, metric: NodeMetric) -> None:
+        """What a node measured of its pods: what pods like them need of a card."""
+        if not self.settings.neighbours or metric.is_empty or metric.age_s > 2 * metric.interval_s:
+            return
+        for key, measured in (metric.pods or {}).items():
+            number = self.needs.number_of(key)
+            if number is None or self._pods[number].node != metric.node:
+                continue
+            for other, described, demands in self.needs.measured(key, measured.signals):
+                self._needs_now(other, described, demands)
 
     # ---- NodeRules
 
@@ -151,9 +148,9 @@ class DeviceRules:
         asks = asks_devices(pod.requests)
         if not (asks or holds.devices):
             return False
-        need = card_need(pod, demands) if self.settings.neighbours else NO_NEED
+        need = self.needs.follow(number, pod, demands) if self.settings.neighbours else NO_NEED
         ask = self._asks.read(number, pod, demands, need) if asks else None
-        self._pods[number] = _Pod(pod.key, ask, holds.devices, need=need)
+        self._pods[number] = DevicePod(pod.key, ask, holds.devices, need=need)
         return True
 
     def set_holdings(self, number: int, holds: Holdings) -> None:
@@ -231,6 +228,7 @@ class DeviceRules:
     def remove_pod(self, number: int) -> None:
         """The pod has left the cluster."""
         pod = self._pods.pop(number)
+        self.needs.forget(number, pod.key)
         if pod.node:
             self._leave(number, pod)
         if isinstance(pod.ask, DistinctDeviceRequest):
@@ -303,20 +301,7 @@ class DeviceRules:
     def validate(self) -> None:
         """Check ledgers and holdings against each other. Raises `Permanent`."""
         self.nodes.validate()
-        expected: dict[str, set[str]] = {}
-        for number, pod in self._pods.items():
-            if pod.node and (pod.given or pod.is_guess):
-                expected.setdefault(pod.node, set()).add(str(number))
-        for name, node in self.nodes.by_name.items():
-            holders = {holding.uid for holding in node.ledger.holdings} - {BY_CLAIMS}
-            if not holders <= expected.get(name, set()):
-                raise Permanent(f"devices of {name} are held by pods that are not assigned to it")
-        for number, pod in self._pods.items():
-            if pod.node and pod.given and not pod.is_guess:
-                node_ = self.nodes.by_name.get(pod.node)
-                kept = [h.allocations for h in node_.ledger.holdings if h.uid == str(number)] if node_ else []
-                if kept != [pod.given]:
-                    raise Permanent(f"pod {pod.key} holds devices of {pod.node} that are not in the ledger")
+        check_holdings(self._pods, self.nodes.by_name)
 
     # ---- queries
 
@@ -343,12 +328,29 @@ class DeviceRules:
         node = self.nodes.by_name.get(pod.node) if pod is not None else None
         return tuple(beside(node.ledger, pod.need, pod.given)) if node is not None and pod is not None else ()
 
+    def need_of(self, number: int, pod: Pod) -> str:
+        """What a pod needs of a card as measured of its like; empty where it is not."""
+        known = self._pods.get(number)
+        return self.needs.sentence(pod, known.need) if known is not None else ""
+
     def obstacle(self, number: int) -> str:
         """The contradiction in a watched pod's request; empty for none."""
         pod = self._pods.get(number)
         return f"{PLUGIN}: {pod.ask}" if pod is not None and isinstance(pod.ask, str) else ""
 
     # ---- internals
+
+    def _needs_now(self, number: int, described: Pod, demands: Demands) -> None:
+        """Judge a pod, and its neighbours on its cards, by what it needs now."""
+        pod = self._pods[number]
+        pod.need = self.needs.of(described, demands)
+        if isinstance(pod.ask, DistinctDeviceRequest):
+            pod.ask.pods.discard(number)
+            pod.ask = self._asks.read(number, described, demands, pod.need)
+        if pod.node and pod.given:
+            self.nodes.give_back(pod.node, str(number))
+            self.nodes.take(pod.node, str(number), pod.given, need=pod.need)
+            self._touch(pod.node)
 
     def _chosen(self, ask: DistinctDeviceRequest, name: str, numa: int | None = None) -> tuple[DeviceAllocation, ...]:
         """The allocation from the state's verdict, with this node's device ids."""
@@ -358,7 +360,7 @@ class DeviceRules:
             raise Permanent(f"devices of {name}: {verdict.refusal.reason} ({verdict.refusal.nearest})")
         return verdict.chosen if node is None else node.ledger.identified(verdict.chosen)
 
-    def _assign(self, number: int, pod: _Pod, name: str) -> None:
+    def _assign(self, number: int, pod: DevicePod, name: str) -> None:
         pod.node = name
         if pod.given and pod.given_on in ("", name):
             self.nodes.take(name, str(number), pod.given, need=pod.need)
@@ -375,7 +377,7 @@ class DeviceRules:
         else:
             self._bare.setdefault(name, set()).add(number)
 
-    def _leave(self, number: int, pod: _Pod) -> None:
+    def _leave(self, number: int, pod: DevicePod) -> None:
         self.nodes.give_back(pod.node, str(number))
         bare = self._bare.get(pod.node)
         if bare is not None:

@@ -26,7 +26,7 @@ from cotenant.model.devices.hints import CountBy, DeviceHint, DeviceScope, Joint
 from cotenant.model.devices.inventory import NODE_ISOLATION
 from cotenant.model.devices.partition import Partition
 from cotenant.model.devices.request import WHOLE, DeviceRequest
-from cotenant.model.resources import GPU_MEMORY_RATIO, Amounts
+from cotenant.model.resources import GPU_MEMORY_RATIO, LENT_GPU, Amounts
 from cotenant.policy.placement.devices.fitting import Fitting, fitting, missing_to, shortage
 from cotenant.policy.placement.devices.functions import free_function, with_free_function
 from cotenant.policy.placement.devices.inventory import Row
@@ -58,6 +58,7 @@ class DeviceAsk:
     preferred: TypedMinors = ()  # these devices first
     preemptible: tuple[DeviceAllocation, ...] = ()  # counted as free
     need: CardNeed = NO_NEED  # of a share; cards on which it fits less ill come first
+    grace_s: int = 0  # how long the pod may take to end; of what is lent only
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,9 @@ def allocate(ledger: DeviceLedger, ask: DeviceAsk) -> DeviceChoice | Refusal:
     """
     if not is_isolated(ledger, ask):
         return _unenforced(ledger, ask)
+    late = _too_late(ledger, ask)
+    if late is not None:
+        return late
     work = _Work(ledger.without(ask.preemptible), ask)
     joint = _asked_types(ask)
     for type_ in joint[:1]:
@@ -101,6 +105,16 @@ def is_isolated(ledger: DeviceLedger, ask: DeviceAsk) -> bool:
     if not ask.isolation or not asks_share(ask) or ledger.pool(DeviceType.GPU) is None:
         return True
     return bool(ledger.isolation) if ask.isolation == ANY_ISOLATION else ledger.isolation == ask.isolation
+
+
+def _too_late(ledger: DeviceLedger, ask: DeviceAsk) -> Refusal | None:
+    """Why a pod may not have what is lent here: it ends later than its card is wanted back."""
+    if ask.grace_s <= ledger.returns_s or not any(LENT_GPU in request.amounts for request in ask.requests):
+        return None
+    if not ledger.returns_s:
+        return Refusal("no GPU is lent", "the node's agent lends none")
+    words = f"within {ledger.returns_s} s, and the pod's terminationGracePeriodSeconds is {ask.grace_s}"
+    return Refusal("lent GPUs are wanted back sooner than the pod ends", words)
 
 
 def _unenforced(ledger: DeviceLedger, ask: DeviceAsk) -> Refusal:
@@ -232,7 +246,7 @@ class _Work:
             spec = self.ask.partition
             honor = self.ledger.honor or spec is not None
             if honor or self.ledger.table is not None:
-                free = room.fits & ~pool.busy
+                free = room.fits & ~(pool.busy & ~pool.lent)
                 within = None if scope is DeviceScope.NODE else near_groups(pool, scope)
                 partition = choose_partition(self.ledger.table, request.count, free, spec or ANY, within)
                 if isinstance(partition, Partition):

@@ -18,6 +18,7 @@ from cotenant.model.devices.card_need import NO_NEED, CardNeed
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.partition import PartitionTable
 from cotenant.model.errors import InvalidInput
+from cotenant.model.resources import LENT_GPU
 from cotenant.policy.placement.devices.inventory import DeviceInventory, Row, part_of
 from cotenant.policy.placement.devices.neighbours import ALONE, CardNeighbours
 
@@ -39,6 +40,7 @@ class DevicesOfType:
     used: tuple[Row, ...]
     busy: int  # devices of which any part is used
     functions: frozenset[str] = frozenset()  # PCI addresses of allocated virtual functions
+    lent: int = 0  # devices of which only lent parts are used
 
     @classmethod
     def empty(cls, inventory: DeviceInventory) -> DevicesOfType:
@@ -48,7 +50,9 @@ class DevicesOfType:
     def changed(self, allocations: Iterable[DeviceAllocation], sign: int) -> DevicesOfType:
         """With these allocations added (1) or removed (-1), at least 0. Allocations of unknown devices are ignored."""
         used = list(self.used)
-        busy = self.busy
+        busy, lent = self.busy, self.lent
+        resources = self.inventory.resources
+        column = resources.index(LENT_GPU) if LENT_GPU in resources else -1
         functions = set(self.functions)
         for allocation in allocations:
             for one in allocation.functions:
@@ -61,7 +65,9 @@ class DevicesOfType:
                 )
                 used[allocation.minor] = row
                 busy = busy | 1 << allocation.minor if any(row) else busy & ~(1 << allocation.minor)
-        return DevicesOfType(self.inventory, tuple(used), busy, frozenset(functions))
+                only_lent = column >= 0 and row[column] > 0 and sum(row) == row[column]
+                lent = lent | 1 << allocation.minor if only_lent else lent & ~(1 << allocation.minor)
+        return DevicesOfType(self.inventory, tuple(used), busy, frozenset(functions), lent)
 
     def row(self, allocation: DeviceAllocation) -> Row:
         """An allocation's amounts over the inventory's resources, with both forms of memory; other resources are
@@ -77,7 +83,8 @@ class DevicesOfType:
 class DeviceLedger:
     """One node's devices and their holders. `table`: sets of GPUs that can be allocated together, and whether only
     those (`honor`). `isolation`: what enforces shares of its GPUs; empty where nothing is said to. `beside`: by minor,
-    what the holders of each GPU need together; empty where none says.
+    what the holders of each GPU need together; empty where none says. `returns_s`: within which time what is lent is
+    wanted back; 0: nobody says.
     """
 
     pools: tuple[DevicesOfType, ...]
@@ -86,10 +93,16 @@ class DeviceLedger:
     honor: bool = False
     isolation: str = ""
     beside: tuple[CardNeighbours, ...] = ()
+    returns_s: int = 0
 
     @classmethod
     def of(
-        cls, devices: Sequence[Device], table: PartitionTable | None = None, honor: bool = False, isolation: str = ""
+        cls,
+        devices: Sequence[Device],
+        table: PartitionTable | None = None,
+        honor: bool = False,
+        isolation: str = "",
+        returns_s: int = 0,
     ) -> DeviceLedger:
         """A ledger without holdings. Raises `InvalidInput` on a duplicate minor."""
         types = [type_ for type_ in DeviceType if any(device.type is type_ for device in devices)]
@@ -99,6 +112,7 @@ class DeviceLedger:
             table,
             honor,
             isolation,
+            returns_s=returns_s,
         )
 
     def idle(self) -> DeviceLedger:
@@ -116,7 +130,7 @@ class DeviceLedger:
 
     def with_devices(self, devices: Sequence[Device]) -> DeviceLedger:
         """The same holders with changed devices: unhealthy, healthy again, removed, added."""
-        ledger = DeviceLedger.of(devices, self.table, self.honor, self.isolation)
+        ledger = DeviceLedger.of(devices, self.table, self.honor, self.isolation, self.returns_s)
         for holding in self.holdings:
             ledger = ledger.observed(holding)
         return ledger

@@ -42,7 +42,7 @@ def near(
             continue
         used = 0
         for mask in group.around:
-            if mask & pool.busy:
+            if mask & pool.busy & ~pool.lent:  # what is only lent is no neighbour: it leaves
                 used += 1
         key = (min(count, (inside & preferred).bit_count()) if preferred else 0, level, -used if apart else used)
         if key > best:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cotenant.model.devices.allocation import DeviceAllocation
-from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO, LENT_GPU
 from cotenant.policy.placement.devices.ledger import DeviceLedger, DevicesOfType
 from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod, fragments
 
@@ -34,7 +34,8 @@ def worth(
     if pool is None:
         return 0.0
     own = [allocation for allocation in chosen if allocation.type is pool.inventory.type]
-    before, after = _used_percent(pool), _used_percent(pool.changed(own, 1))
+    counted = (LENT_GPU,) if any(LENT_GPU in allocation.amounts for allocation in own) else (GPU_CORE, GPU_MEMORY_RATIO)
+    before, after = _used_percent(pool, counted), _used_percent(pool.changed(own, 1), counted)
     if not before:
         return 0.0
     if strategy is DeviceStrategy.FRAGMENTATION and usual:
@@ -54,10 +55,10 @@ def _packed(before: dict[int, int], after: dict[int, int], minors: Sequence[int]
     return (2.0 * sum(full) / len(full) + few_idle) / 3.0
 
 
-def _used_percent(pool: DevicesOfType) -> dict[int, int]:
+def _used_percent(pool: DevicesOfType, counted: tuple[str, ...]) -> dict[int, int]:
     """Used percentage of each healthy device, by its most used resource."""
     resources = pool.inventory.resources
-    columns = [column for column, name in enumerate(resources) if name in (GPU_CORE, GPU_MEMORY_RATIO)]
+    columns = [column for column, name in enumerate(resources) if name in counted]
     columns = columns or list(range(len(resources)))
     used = {}
     for minor, total in enumerate(pool.inventory.totals):

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO, LENT_GPU
 from cotenant.policy.placement.devices.inventory import Row
 from cotenant.policy.placement.devices.ledger import DevicesOfType
 
@@ -54,7 +54,11 @@ def rank(strategy: DeviceStrategy, pool: DevicesOfType, need: Sequence[Row | Non
     if strategy is DeviceStrategy.FRAGMENTATION and usual:
         return _fragmentation(pool, need, usual)
     resources = pool.inventory.resources
-    columns = [place for place, name in enumerate(resources) if name != GPU_CORE]
+    lent = resources.index(LENT_GPU) if LENT_GPU in resources else -1
+    if lent >= 0 and any(part is not None and part[lent] for part in need):
+        columns = [lent]  # what is lent is compared with what is lent
+    else:
+        columns = [place for place, name in enumerate(resources) if name not in (GPU_CORE, LENT_GPU)]
     core = resources.index(GPU_CORE) if GPU_CORE in resources else 0
     sign = -1 if strategy in (DeviceStrategy.DEFAULT, DeviceStrategy.SPREAD) else 1
     totals, used = pool.inventory.totals, pool.used

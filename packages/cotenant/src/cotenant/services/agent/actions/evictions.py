@@ -21,7 +21,7 @@ PLAIN = "group:"  # prefix of a plain group's UID
 class EvictionApi(Protocol):
     """The eviction API of a cluster (`drivers/kube/client.Client`)."""
 
-    async def evict(self, namespace: str, pod: str, uid: str = "") -> None:
+    async def evict(self, namespace: str, pod: str, uid: str = "", *, grace_s: int | None = None) -> None:
         """Raises `Transient` where a budget does not allow it now, `Permanent` where the pod is gone or cannot be
         evicted.
         """
@@ -58,7 +58,7 @@ class ApiEvictor:
         if not namespace or not name:
             return False, "no source has named the pod"
         try:
-            await self._api.evict(namespace, name, pod.uid)
+            await self._api.evict(namespace, name, pod.uid, grace_s=pod.grace_s)
         except Transient as error:
             return False, f"not now: {error}"
         except CotenantError as error:

@@ -3,7 +3,8 @@
 A scheduler assigns parts of GPUs only where a node reports them, a GPU may become unhealthy at any time, and another
 agent may report the same ones. The GPUs of the last sample are written where they differ from the object; an object
 with our mark is ours, any other is left alone, which is logged once. A label says what holds shares of the GPUs while
-it is seen to; a value of somebody else's stays.
+it is seen to; a value of somebody else's stays. What is lent of each card stands beside what it has, and how
+soon it is wanted back is a label; both go when nothing is lent any more.
 Limits: GPUs through NVML only; network cards and link domains are not reported; a machine that never had a GPU writes
 nothing.
 
@@ -24,11 +25,12 @@ from cotenant.drivers.kube.kinds.custom.device import DEVICES, DeviceObject, rea
 from cotenant.engine.node.gpu_limits import ShareVerdict
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.devices.device import Device, DeviceType
-from cotenant.model.devices.inventory import NODE_ISOLATION, NodeDevices
+from cotenant.model.devices.inventory import LENT_RETURN, NODE_ISOLATION, NodeDevices
 from cotenant.model.devices.partition import GPU_MODEL, table_of_model
 from cotenant.model.devices.shares import HELD_BY_MPS
 from cotenant.model.machine.counters import GpuCounters
-from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, Amounts
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, LENT_GPU, Amounts
+from cotenant.services.agent.reports.lent_gpus import LentGpus
 from cotenant.services.agent.reports.object_writer import ObjectWriter
 
 PERIOD_S = 15.0
@@ -46,12 +48,14 @@ class DeviceWriter(ObjectWriter):
         gpus: Callable[[], Sequence[GpuCounters]],
         place: Callable[[str], tuple[int | None, str | None]] = place_of,
         shares: Callable[[Sequence[GpuCounters]], ShareVerdict] = lambda gpus: ShareVerdict(),
+        lent: Callable[[], LentGpus | None] = lambda: None,
     ) -> None:
-        """`shares`: whether shares of these GPUs are held."""
+        """`shares`: whether shares of these GPUs are held; `lent`: what is lent of them, None: nothing ever is."""
         super().__init__(DEVICES.name, client, node, PERIOD_S)
         self._gpus = gpus
         self._place = place
         self._shares = shares
+        self._lent = lent
         self._verdict = ShareVerdict()
         self._had_any = False
 
@@ -61,7 +65,7 @@ class DeviceWriter(ObjectWriter):
         if not self._had_any:
             return None
         by = self._held_by(gpus)
-        wanted = device_object_of(self._node, gpus, self._place, by)
+        wanted = device_object_of(self._node, gpus, self._place, by, self._lent())
         body = msgspec.json.decode(msgspec.json.encode(written_devices(wanted)))
         try:
             found: DeviceObject = await self._client.get(DEVICES, "", self._node)
@@ -81,6 +85,8 @@ class DeviceWriter(ObjectWriter):
             labels.pop(NODE_ISOLATION, None)
         elif stands and not by:
             labels[NODE_ISOLATION] = None
+        if LENT_RETURN not in labels and current.labels.get(LENT_RETURN) is not None:
+            labels[LENT_RETURN] = None
         if current.devices == wanted.devices and all(current.labels.get(key) == labels[key] for key in labels):
             return False
         patch = {"metadata": {"labels": labels}, "spec": body["spec"]}
@@ -99,15 +105,21 @@ class DeviceWriter(ObjectWriter):
 
 
 def device_object_of(
-    node: str, gpus: Sequence[GpuCounters], place: Callable[[str], tuple[int | None, str | None]], held_by: str = ""
+    node: str,
+    gpus: Sequence[GpuCounters],
+    place: Callable[[str], tuple[int | None, str | None]],
+    held_by: str = "",
+    lent: LentGpus | None = None,
 ) -> NodeDevices:
     """The GPUs in the scheduler's form; one of unknown memory is reported as unhealthy. `held_by`: what holds their
-    shares.
+    shares. `lent`: percent of cards that are lent.
     """
     found = []
     for gpu in gpus:
         numa, pcie = place(gpu.bus)
         total = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: gpu.memory_total_bytes})
+        if lent is not None:
+            total = total + Amounts.of({LENT_GPU: lent.percent.get(gpu.uuid, 0)})
         is_well = gpu.healthy and gpu.memory_total_bytes > 0
         found.append(Device(DeviceType.GPU, gpu.index, total, is_well, numa, pcie, id=gpu.uuid))
     labels = dict([MARK])
@@ -115,6 +127,8 @@ def device_object_of(
         labels[GPU_MODEL] = model_of(gpus[0].name)
         if held_by:
             labels[NODE_ISOLATION] = held_by
+        if lent is not None:
+            labels[LENT_RETURN] = str(lent.return_s)
     return NodeDevices(node, tuple(found), labels=Labels.of(labels))
 
 

@@ -19,6 +19,7 @@ from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.machine.node_pod import NodePod
+from cotenant.services.agent.reports.lent_gpus import LentGpus
 from cotenant.services.agent_settings.config import ClusterAccess
 
 if TYPE_CHECKING:  # an HTTP client comes with these
@@ -66,6 +67,7 @@ def writers_of(
     monotonic: Callable[[], float],
     kubelet: Callable[[], KubeletFacts],
     shares: Callable[[Sequence[GpuCounters]], ShareVerdict],
+    lent: Callable[[], LentGpus | None] = lambda: None,
     network: Callable[[NodePod], tuple[int, int] | None] = lambda pod: None,
     uplink_bps: int | None = None,
 ) -> ObjectWriters:
@@ -94,7 +96,7 @@ def writers_of(
     if cluster.devices:
         from cotenant.services.agent.reports.devices import DeviceWriter
 
-        devices = DeviceWriter(client, node, gpus, shares=shares)
+        devices = DeviceWriter(client, node, gpus, shares=shares, lent=lent)
     return ObjectWriters(node_metric, node_topology, devices, prediction)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.model.autonomy.autonomy import Action, Autonomy, AutonomyRung, Blackout, Freeze
@@ -13,9 +14,11 @@ from cotenant.services.agent.actions.evictions import ApiEvictor
 class Api:
     def __init__(self) -> None:
         self.evicted: list[str] = []
+        self.grace_s: int | None = None
 
-    async def evict(self, namespace: str, pod: str, uid: str = "") -> None:
+    async def evict(self, namespace: str, pod: str, uid: str = "", *, grace_s: int | None = None) -> None:
         self.evicted.append(f"{namespace}/{pod}")
+        self.grace_s = grace_s
 
 
 def pod(namespace: str) -> EvictPod:
@@ -31,6 +34,13 @@ def test_a_freeze_of_a_namespace_stops_its_evictions_only_and_a_thaw_lets_them_g
     permissions.gone("freeze")
     assert asyncio.run(evictions.evict(pod("shop")))[0]
     assert api.evicted == ["batch/a", "shop/a"]
+
+
+def test_the_time_to_leave_in_is_asked_for() -> None:
+    api = Api()
+    for grace_s in (20, None):
+        assert asyncio.run(ApiEvictor(api).evict(replace(pod("ml"), grace_s=grace_s)))[0]
+        assert api.grace_s == grace_s
 
 
 def test_recovery_is_held_by_ceilings_windows_and_freezes_that_are_about_it() -> None:

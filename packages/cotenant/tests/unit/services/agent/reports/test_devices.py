@@ -14,13 +14,20 @@ from cotenant.drivers.gpu.nvml import GpuReader
 from cotenant.drivers.gpu.places import place_of, short_address
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.device import DeviceObject, read_devices
+from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.gpu_lending.settings import GpuLendingSettings
 from cotenant.engine.node.gpu_limits import ShareVerdict
+from cotenant.engine.node.mode import AgentMode
+from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.model.devices.inventory import NODE_ISOLATION
 from cotenant.model.devices.partition import GPU_MODEL
 from cotenant.model.devices.shares import HELD_BY_MPS
-from cotenant.model.resources import GPU
+from cotenant.model.resources import GPU, LENT_GPU
+from cotenant.policy.overcommit.gpu_totals import gpu_totals
 from cotenant.services.agent.reports.devices import MARK, DeviceWriter, device_object_of, model_of
+from cotenant.services.agent.reports.lent_gpus import LentGpus, lent_gpus
+from cotenant.services.agent_settings.config import AgentConfig
 
 
 class OneObject:
@@ -121,6 +128,47 @@ def test_the_scheduler_follows_what_the_agent_saw() -> None:
     assert not decided(engine, 0.0)
     engine.plugins.devices.seen(device_object_of("n", gpus, lambda bus: (None, None), HELD_BY_MPS))
     assert decided(engine, 400.0)["x"].holds.gpu_share == HELD_BY_MPS
+
+
+def test_what_is_lent_stands_on_the_cards_while_it_is_lent() -> None:
+    client, offered = OneObject(), [LentGpus({"GPU-a": 40}, 30), LentGpus({"GPU-a": 0}, 30), None]
+    reader = GpuReader(FakeNvml(Gpu("GPU-a"), Gpu("GPU-b")))
+    writer = DeviceWriter(client, "n", reader.read, lambda bus: (None, None), lent=lambda: offered[0])  # type: ignore[arg-type]
+
+    def told() -> tuple[list[int], bool, int]:
+        assert asyncio.run(writer.write())
+        found = read_devices(msgspec.convert(client.obj, DeviceObject))
+        names = [LENT_GPU in device.total for device in found.devices]
+        assert names in ([True, True], [False, False])
+        return [device.total.get(LENT_GPU) for device in found.devices], names[0], found.returns_s()
+
+    assert told() == ([40, 0], True, 30)
+    assert gpu_totals(read_devices(msgspec.convert(client.obj, DeviceObject))).listed >= {LENT_GPU}
+    assert not asyncio.run(writer.write())
+    del offered[0]
+    assert told() == ([0, 0], True, 30)  # known and nothing left, which is not the same as never
+    del offered[0]
+    assert told() == ([0, 0], False, 0)
+
+
+def test_the_scheduler_gives_what_the_agent_lends() -> None:
+    gpus = GpuReader(FakeNvml(Gpu("GPU-a"))).read()
+    engine = cluster("n")
+    engine.pod_seen(pod("train", {LENT_GPU: 30}), 0.0)
+    for at, percent in enumerate((0, 30)):
+        lent = LentGpus({"GPU-a": percent}, 30)
+        engine.plugins.devices.seen(device_object_of("n", gpus, lambda bus: (None, None), HELD_BY_MPS, lent))
+        assert ("train" in decided(engine, 400.0 * at)) is bool(percent)
+
+
+def test_an_agent_that_only_observes_lends_nothing() -> None:
+    lending = PolicySettings(gpu_lending=GpuLendingSettings(return_s=20))
+    for mode in AgentMode:
+        config = AgentConfig(node="n", mode=mode, policies=lending, writable=("pods",))
+        found = lent_gpus(Agent(config.settings(), "n"), config)
+        assert found == (LentGpus({}, 20) if mode is AgentMode.ACT else None)
+    config = AgentConfig(node="n", mode=AgentMode.ACT, writable=("pods",))
+    assert lent_gpus(Agent(config.settings(), "n"), config) is None
 
 
 def test_an_object_of_another_agent_is_left_alone() -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
+from cotenant.drivers.kube.kinds.custom.node_metric import NodeMetricObject, read_node_metric
 from cotenant.drivers.kube.kinds.custom.node_metric_writing import (
     AggregatePolicy,
     CollectPolicy,
@@ -99,6 +100,18 @@ def test_what_prod_pods_will_not_use_is_there_where_it_is_predicted() -> None:
 def test_signals_of_a_pod_are_added() -> None:
     (pod,) = as_json(usage(PodAverage(WEB, 1, 1, PodSignals(latency_p99_ms=4.5))), 0.0)["podsMetric"]
     assert 4.5 in [value for part in pod["extensions"].values() for value in part.values()]
+
+
+def test_a_scheduler_reads_what_the_agent_says_of_a_pods_cards() -> None:
+    told = PodSignals(gpu_sm=0.62, gpu_bandwidth=0.21)
+    status = as_json(usage(PodAverage(WEB, 1, 1, told)), 0.0)
+    found = read_node_metric(msgspec.convert({"metadata": {"name": "n"}, "status": status}, NodeMetricObject))
+    assert found.pods is not None
+    assert found.pods[WEB.key].signals == told
+    status["podsMetric"][0]["extensions"]["cotenant"]["gpuSm"] = 1.5  # no share of a card
+    found = read_node_metric(msgspec.convert({"metadata": {"name": "n"}, "status": status}, NodeMetricObject))
+    assert found.pods is not None
+    assert found.pods[WEB.key].signals.gpu_sm is None
 
 
 def over(*durations: str) -> CollectPolicy:

@@ -89,6 +89,8 @@ class SignalsPart(ApiStruct, frozen=True):
     network_use: float | None = None
     disk_bps: float | None = field(default=None, name="diskBytesPerSecond")
     network_bps: float | None = field(default=None, name="networkBytesPerSecond")
+    gpu_sm: float | None = None
+    gpu_bandwidth: float | None = field(default=None, name="gpuMemoryBandwidth")
     use_history: HistoryPart | None = None
 
 
@@ -216,6 +218,8 @@ def _signals(written: ExtensionsPart | None) -> PodSignals:
         _share(found.network_use),
         _rate(found.disk_bps),
         _rate(found.network_bps),
+        _share(found.gpu_sm),
+        _share(found.gpu_bandwidth),
     )
 
 

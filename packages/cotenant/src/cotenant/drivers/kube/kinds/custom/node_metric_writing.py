@@ -2,7 +2,7 @@
 
 The names and the form that co-location users' tools already read (slo.koordinator.sh/v1alpha1), written as a status
 patch, so that fields of others stay.
-Limits: only what this agent measures; devices are left out.
+Limits: only what this agent measures; devices are left out, but for a pod's share of its cards.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
 
@@ -68,6 +68,8 @@ class PodSignalsInfo(ApiStruct, frozen=True):
     network_use: float | None = None
     disk_bps: int | None = field(default=None, name="diskBytesPerSecond")
     network_bps: int | None = field(default=None, name="networkBytesPerSecond")
+    gpu_sm: float | None = None
+    gpu_bandwidth: float | None = field(default=None, name="gpuMemoryBandwidth")
     use_history: UseHistoryInfo | None = None
 
 
@@ -103,6 +105,8 @@ def extensions_of(signals: PodSignals, history: ReportedHistory | None) -> Exten
             signals.network_use,
             signals.disk_bps,
             signals.network_bps,
+            signals.gpu_sm,
+            signals.gpu_bandwidth,
             None if history is None else _history(history),
         )
     )

@@ -72,13 +72,13 @@ _CORE = "io.k8s.api.core.v1."
 FIELDS: Mapping[str, Mapping[str, CoverageVerdict]] = {
     "PodSpec": _table(
         honoured="affinity containers evictionResponders hostNetwork initContainers nodeName nodeSelector overhead "
-        "preemptionPolicy priority resourceClaims resources schedulerName schedulingGates schedulingGroup tolerations"
-        " topologySpreadConstraints volumes",
+        "preemptionPolicy priority resourceClaims resources schedulerName schedulingGates schedulingGroup"
+        " terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes",
         irrelevant="activeDeadlineSeconds automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks"
         " ephemeralContainers hostAliases hostIPC hostPID hostUsers hostname hostnameOverride"
         " imagePullSecrets os"
         " priorityClassName readinessGates restartPolicy runtimeClassName securityContext serviceAccount"
-        " serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds",
+        " serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain",
         unsupported="workloadRef",
     ),
     "EvictionResponder": _table(honoured="name", irrelevant="priority"),

@@ -60,6 +60,7 @@ class NodePodSpec(ApiStruct, frozen=True):
     priority: int | None = None
     scheduler_name: Text = None
     host_network: bool | None = None
+    termination_grace_period_seconds: int | None = None
     containers: tuple[NodeContainerSpec, ...] | None = None
     init_containers: tuple[NodeContainerSpec, ...] | None = None
     overhead: Quantities = None
@@ -144,6 +145,7 @@ def declared(obj: NodePodObject) -> DeclaredPod:
         # native CPU alone: lent CPU gives nobody CPUs of their own
         cpu_request_m=max_at_once(roles, [0 if amount.extended_cpu else amount.cpu_request_m for amount in amounts])
         + (overhead.cpu_request_m or 0),
+        grace_s=spec.termination_grace_period_seconds,
         created_s=nan if meta.creation_timestamp is None else meta.creation_timestamp.timestamp(),
     )
 

@@ -139,6 +139,7 @@ class PodSpec(ApiStruct, frozen=True):
     scheduler_name: Text = None
     priority: Int32 | None = None
     preemption_policy: Text = None
+    termination_grace_period_seconds: Int64 | None = None
     node_selector: Strings = None
     affinity: Affinity | None = None
     tolerations: tuple[ApiToleration, ...] | None = None

@@ -37,6 +37,15 @@ def container(cpu: str = "", memory: str = "", **more: Any) -> dict[str, Any]:
     return {"name": "c", "resources": {"requests": requests}} | more
 
 
+@pytest.mark.parametrize(
+    ("asks", "written", "grace_s"), [("lent-gpu", 45, 45), ("lent-gpu", None, 30), ("lent-gpu", 0, 0), ("other", 45, 0)]
+)
+def test_how_long_it_takes_to_end_counts_where_it_borrows_a_gpu(asks: str, written: int | None, grace_s: int) -> None:
+    one = {"name": "c", "resources": {"requests": {f"cotenant.io/{asks}": 20}}}
+    spec = {"containers": [one]} | ({} if written is None else {"terminationGracePeriodSeconds": written})
+    assert read(spec).demands.lent_gpu_grace_s == grace_s
+
+
 def test_who_it_is() -> None:
     pod = read(
         {"schedulerName": "cotenant", "nodeName": "n1", "priority": 9100, "schedulingGates": [{"name": "g"}]},

@@ -1,0 +1,146 @@
+"""Lending of idle GPUs as one node policy: what is offered, and which borrowers are told to leave.
+
+A borrower leaves where the holders of its card need more than is left beside it: memory at once, since an allocation
+that fails is an error of the model server, multiprocessors after a few seconds; where a holder that was just given the
+card counts by its request; and where a holder misses its objective beside it. The youngest leaves first, since least
+of its work is lost, one after another while the objective is missed. It is told with the time that the server
+tolerates, or its own where that is shorter: its checkpoint has to be written by then. How many leave is limited as all
+evictions are, and each says why.
+Limits: an agent that is gone leaves its offer standing, and evicts nobody; a holder that needs memory faster than a
+borrower leaves meets the limit of the card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cotenant.engine.node.gpu_lending.cards import SECOND_US, WHOLE, CardBorrower, HeldCard, held_cards
+from cotenant.engine.node.gpu_lending.settings import GpuLendingSettings
+from cotenant.model.machine.node_decision import DecisionTerm, EvictPod, Reason
+from cotenant.model.machine.node_state import PPM, NodeState, ServiceHealth
+from cotenant.model.machine.verdict import PolicyVerdict
+
+if TYPE_CHECKING:  # NumPy comes with it: only where there is a GPU
+    from cotenant.engine.node.gpu_lending.offers import CardOffer, LearntCards
+
+RULE = "gpu-lending"
+_BUDGET_PPM = 10_000  # of requests, where the objective says none
+_FEW = 20  # requests that say nothing about an objective
+_PERCENT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLendingMemory:
+    """State between calls. Cards by UUID, pods by UID; times in microseconds."""
+
+    learnt: LearntCards | None = None
+    known_us: Mapping[str, int] = field(default_factory=dict)  # when each pod was first seen
+    short_us: Mapping[str, int] = field(default_factory=dict)  # since when a card's multiprocessors are short
+    missed_us: Mapping[str, int] = field(default_factory=dict)  # when a card's holder last missed its objective
+    left_us: Mapping[str, int] = field(default_factory=dict)  # when a borrower was last told to leave for that
+
+    def percent(self) -> dict[str, int]:
+        """What is lent of each card now."""
+        return {} if self.learnt is None else {uuid: card.offer.percent for uuid, card in self.learnt.cards.items()}
+
+
+def decide(
+    state: NodeState, settings: GpuLendingSettings, memory: GpuLendingMemory
+) -> tuple[PolicyVerdict, GpuLendingMemory]:
+    """The evictions that are wanted now; what is offered is in the memory."""
+    if not state.gpus:
+        return PolicyVerdict((Reason(RULE, "no GPU is read here"),)), GpuLendingMemory()
+    from cotenant.engine.node.gpu_lending.offers import learn, nothing_learnt
+
+    now = state.at_us
+    known = {entry.pod.uid: memory.known_us.get(entry.pod.uid, now) for entry in state.pods}
+    cards = held_cards(state, known, settings.starting_s * SECOND_US)
+    health = {entry.pod.uid: entry.health for entry in state.pods}
+    here = {card.gpu.uuid for card in cards}
+    missed = {uuid: at for uuid, at in memory.missed_us.items() if uuid in here}
+    for card in cards:
+        if card.borrowers and any(_misses(health.get(holder.uid)) for holder in card.holders):
+            missed[card.gpu.uuid] = now
+    pause = settings.pause_s * SECOND_US
+    paused = frozenset(uuid for uuid, at in missed.items() if now - at < pause)
+    learnt = learn(memory.learnt or nothing_learnt(settings, now), cards, paused, settings, now)
+    short, left = dict[str, int](), {uuid: at for uuid, at in memory.left_us.items() if uuid in here}
+    reasons: list[Reason] = []
+    evictions: list[EvictPod] = []
+    for card in cards:
+        uuid = card.gpu.uuid
+        if card.sm + card.taken > WHOLE and card.taken:
+            short[uuid] = memory.short_us.get(uuid, now)
+        going, why = _leaving(card, known, missed.get(uuid) == now, short.get(uuid), left.get(uuid), settings, now)
+        if going and missed.get(uuid) == now and why.startswith("it misses"):
+            left[uuid] = now
+        evictions += [_eviction(card, borrower, why, settings) for borrower in going]
+        reasons.append(_reason(card, learnt.cards[uuid].offer, [borrower.pod.key for borrower in going], why))
+    verdict = PolicyVerdict(tuple(reasons) or (Reason(RULE, "no healthy GPU"),), evictions=tuple(evictions))
+    return verdict, GpuLendingMemory(learnt, known, short, missed, left)
+
+
+def _leaving(
+    card: HeldCard,
+    known: Mapping[str, int],
+    is_missing: bool,
+    short_us: int | None,
+    left_us: int | None,
+    settings: GpuLendingSettings,
+    now_us: int,
+) -> tuple[Sequence[CardBorrower], str]:
+    """The borrowers that are to leave, and why."""
+    youngest = sorted(
+        (borrower for borrower in card.borrowers if not borrower.leaves),
+        key=lambda borrower: (-known.get(borrower.pod.uid, now_us), borrower.pod.uid),
+    )
+    if not youngest:
+        return (), ""
+    is_short = short_us is not None and (
+        now_us - short_us >= settings.busy_s * SECOND_US or any(holder.sm is None for holder in card.holders)
+    )
+    needed = max(card.memory, card.sm if is_short else 0)
+    going: list[CardBorrower] = []
+    taken = card.taken
+    while youngest and needed + taken > WHOLE:
+        going.append(youngest.pop(0))
+        taken -= going[-1].taken
+    if going:
+        what = "memory" if card.memory >= needed else "multiprocessors"
+        return going, f"its holders need {needed / 10:.0f} % of its {what}, {card.taken / 10:.0f} % are lent"
+    leaves = any(borrower.leaves for borrower in card.borrowers)
+    if is_missing and not leaves and (left_us is None or now_us - left_us >= settings.return_s * SECOND_US):
+        return youngest[:1], "it misses its objective beside what is lent"
+    return (), ""
+
+
+def _eviction(card: HeldCard, borrower: CardBorrower, why: str, settings: GpuLendingSettings) -> EvictPod:
+    own = borrower.pod.grace_s
+    grace_s = settings.return_s if own is None else min(own, settings.return_s)
+    text = f"GPU {card.gpu.index} is wanted back: {why}; {borrower.pod.key} borrowed {borrower.taken / 10:.0f} % of it"
+    terms = (
+        DecisionTerm("memory of holders", card.memory, "permille of the card"),
+        DecisionTerm("multiprocessors of holders", card.sm, "permille of the card"),
+        DecisionTerm("lent to pods", card.taken, "permille of the card"),
+        DecisionTerm("seconds to leave in", grace_s, "s"),
+    )
+    return EvictPod(borrower.pod.uid, borrower.pod.key, Reason(RULE, text, terms), grace_s=grace_s)
+
+
+def _reason(card: HeldCard, offer: CardOffer, going: Sequence[str], why: str) -> Reason:
+    holders = ", ".join(sorted({holder.name for holder in card.holders})) or "nobody"
+    text = f"GPU {card.gpu.index} of {holders}: {offer.percent} % is lent, {card.taken // 10} % taken"
+    if card.why:
+        text = f"GPU {card.gpu.index} of {holders}: nothing is lent, {card.why}"
+    if going:
+        text = f"{text}; {', '.join(going)} leaves: {why}"
+    return Reason(RULE, text, offer.terms)
+
+
+def _misses(health: ServiceHealth | None) -> bool:
+    if health is None or health.requests < _FEW:
+        return False
+    budget = _BUDGET_PPM if health.budget_ppm is None else health.budget_ppm
+    return health.over_objective * PPM > budget * health.requests
