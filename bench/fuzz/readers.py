@@ -17,6 +17,7 @@ import numpy as np
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from bench.fuzz.agents import agent_readers
 from bench.fuzz.dumps import dump_readers
 from bench.fuzz.inputs import documents_of, text_input, texts_like
 from bench.fuzz.movers import credit_readers, rebalancer_readers
@@ -71,6 +72,7 @@ def all_readers(folder: Path) -> list[Reader]:
         *rebalancer_readers(),
         *dump_readers(folder / "dumps"),
         *credit_readers(),
+        *agent_readers(),
         lint_reader(),
         *_objectives(),
         *_node_files(),
