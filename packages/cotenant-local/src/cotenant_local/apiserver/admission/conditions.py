@@ -95,8 +95,10 @@ def _program(expression: str) -> Callable[[Manifest], Any]:
     from celpy import Environment
     from celpy.celparser import CELParseError
 
+    from cotenant.drivers.cel.library import LOGIC
+
     environment = Environment()
     try:
-        return environment.program(environment.compile(expression)).evaluate
+        return environment.program(environment.compile(expression), functions=dict(LOGIC)).evaluate
     except (CELParseError, RecursionError) as error:
         raise ConditionFailed(f"it cannot be read: {' '.join(str(error.args[0]).split())[:120]}") from None
