@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cotenant_local.apiserver.schema.kinds.claims import selector
 from cotenant_local.apiserver.schema.kinds.claims.requests import MAX_EXPRESSIONS, MAX_REQUESTS, check_devices
 
 
@@ -34,6 +35,21 @@ def test_the_selectors_of_a_claim_have_a_length_in_all(form: str) -> None:
     assert causes(requests(fits)) == []
     (why,) = causes(requests(fits + 100))
     assert f"{MAX_EXPRESSIONS} characters in all" in why
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "device" + ".a" * 3000,
+        "(" * 2000 + "true" + ")" * 2000,
+        "[" * 3000 + "]" * 3000,
+        'cel.bind("a", 1, true)',
+    ],
+)
+def test_an_odd_expression_is_refused_as_such(expression: str) -> None:
+    found: list[Any] = []
+    selector.check({"cel": {"expression": expression}}, "spec.selectors[0]", found)
+    assert [cause.field for cause in found] == ["spec.selectors[0].cel.expression"]
 
 
 def test_a_selector_that_many_requests_have_counts_once() -> None:

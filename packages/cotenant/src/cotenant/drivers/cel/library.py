@@ -56,9 +56,9 @@ class CelVersion:
         """By precedence."""
         return celtypes.BoolType(isinstance(other, CelVersion) and other._key == self._key)
 
-    def __lt__(self, other: CelVersion) -> bool:
+    def __lt__(self, other: object) -> bool:
         """By precedence."""
-        return self._key < other._key
+        return self._key < other._key if isinstance(other, CelVersion) else NotImplemented
 
     def __hash__(self) -> int:
         """By precedence."""

@@ -62,7 +62,10 @@ class _Known:
 
     def __init__(self, text: str) -> None:
         self._expression = CelExpression(text)
-        self._reads = _reads(self._expression.tree)
+        try:
+            self._reads = _reads(self._expression.tree)
+        except RecursionError:
+            raise InvalidInput("selector", text, "an expression", "it is nested too deeply") from None
         self._results: dict[Hashable, bool | InvalidInput] = {}
         self._read: tuple[dict[tuple[str, str], bool], ...] = ({}, {})  # of attributes, of capacity: driver, name
 

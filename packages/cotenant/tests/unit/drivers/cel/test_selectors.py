@@ -71,6 +71,23 @@ def test_a_text_that_doubles_is_given_up() -> None:
         CelSelectors().matches(f"size({doubled}) > 0", DRIVER, OfferedDevice("gpu-0", ()))
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "device" + ".a" * 3000,
+        "(" * 2000 + "true" + ")" * 2000,
+        "[" * 3000 + "]" * 3000,
+        "!" * 5000 + "true",
+        'join(string("a", device.a)).b(([-1])[9])',  # of cel-python: IndexError
+        '{"a": 1} >= semver("1.2.3") || false',
+        "null > device",
+    ],
+)
+def test_an_odd_expression_is_an_error_of_its_claim_and_no_other(expression: str) -> None:
+    with pytest.raises(InvalidInput):
+        CelSelectors().matches(expression, DRIVER, OfferedDevice("gpu-0", ()))
+
+
 @pytest.mark.parametrize("operator", ["||", "&&"])
 @pytest.mark.parametrize("operand", [f"{ROOT}.nothing == 1", "1", '"a"'])
 def test_errors_in_a_row_cost_as_many_steps_as_there_are(operator: str, operand: str) -> None:
