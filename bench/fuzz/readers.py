@@ -17,10 +17,12 @@ import numpy as np
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from bench.fuzz.agents import agent_readers
 from bench.fuzz.dumps import dump_readers
 from bench.fuzz.inputs import documents_of, text_input, texts_like
 from bench.fuzz.movers import credit_readers, rebalancer_readers
 from bench.fuzz.reader import Clock, CollectedWatches, Reader
+from bench.fuzz.selectors import selector_reader
 from bench.fuzz.services import lint_reader, manager_readers, webhook_readers
 from cotenant.drivers.cgroup import parsing as cgroup
 from cotenant.drivers.cgroup import translation
@@ -71,6 +73,8 @@ def all_readers(folder: Path) -> list[Reader]:
         *rebalancer_readers(),
         *dump_readers(folder / "dumps"),
         *credit_readers(),
+        *agent_readers(),
+        selector_reader(),
         lint_reader(),
         *_objectives(),
         *_node_files(),

@@ -130,6 +130,20 @@ def test_with_a_key_the_agent_treats_others_as_without_the_forged_pods_annotatio
     assert wanted({})[KnobTarget("top/owner", Knob.CPUSET_CPUS)] == "0-1"
 
 
+@given(FORGED, QOS, st.sampled_from([None, 0, 1_000_000_000]))
+def test_with_a_key_no_pod_runs_where_another_has_cpus_of_its_own(
+    notes: dict[str, str], qos: str, priority: int | None
+) -> None:
+    """Of class BE it does as far as they are lent. Whom the node itself needs, its priority or its kubelet says."""
+    forged = manifest("evil", qos, "2", without(notes, MIRROR))
+    forged["spec"]["priority"] = priority
+    pods = on_node((forged, *OTHERS), SEALING, CpuClaims())
+    lists = knobs(pods, "nobody")
+    assert lists[KnobTarget("top/owner", Knob.CPUSET_CPUS)] == "0-1"
+    if not next(pod for pod in pods if pod.name == "evil").best_effort:
+        assert lists[KnobTarget("top/evil", Knob.CPUSET_CPUS)] == lists[KnobTarget("top/web", Knob.CPUSET_CPUS)]
+
+
 @given(FORGED, st.sampled_from(["LS", "BE", "SYSTEM", ""]))
 def test_without_a_key_a_pod_that_gets_no_cpus_takes_none(notes: dict[str, str], qos: str) -> None:
     def wanted(written: Mapping[str, str]) -> dict[KnobTarget, str]:

@@ -78,12 +78,11 @@ def all_hold(conditions: tuple[MatchCondition, ...], review: Manifest) -> bool:
 
 def _evaluated(condition: MatchCondition, given: Manifest) -> bool:
     from celpy.celtypes import BoolType
-    from celpy.evaluation import CELEvalError
 
     try:
         value = _program(condition.expression)(given)
-    except (CELEvalError, RecursionError) as error:
-        raise ConditionFailed(f"matchCondition {condition.name}: {error.args[0]}") from None
+    except Exception as error:  # cel-python raises IndexError, AttributeError and others for odd expressions
+        raise ConditionFailed(f"matchCondition {condition.name}: {next(iter(error.args), 'no value')}") from None
     if not isinstance(value, BoolType | bool):
         raise ConditionFailed(f"matchCondition {condition.name}: its value is no bool")
     return bool(value)
@@ -93,10 +92,11 @@ def _evaluated(condition: MatchCondition, given: Manifest) -> bool:
 def _program(expression: str) -> Callable[[Manifest], Any]:
     """Raises `ConditionFailed` for what is no CEL."""
     from celpy import Environment
-    from celpy.celparser import CELParseError
+
+    from cotenant.drivers.cel.library import LOGIC
 
     environment = Environment()
     try:
-        return environment.program(environment.compile(expression)).evaluate
-    except (CELParseError, RecursionError) as error:
-        raise ConditionFailed(f"it cannot be read: {' '.join(str(error.args[0]).split())[:120]}") from None
+        return environment.program(environment.compile(expression), functions=dict(LOGIC)).evaluate
+    except Exception as error:  # of the parser, and of what it is made of
+        raise ConditionFailed(f"it cannot be read: {' '.join(str(error).split())[:120]}") from None

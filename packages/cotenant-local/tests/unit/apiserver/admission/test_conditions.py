@@ -31,6 +31,14 @@ def test_an_expression_without_a_value_fails(expression: str) -> None:
         held(expression, {"a": 1})
 
 
+def test_many_alternatives_about_what_an_object_lacks_have_an_answer() -> None:
+    """Each error once doubled the one before: the server would not have answered again."""
+    lacking = " || ".join(f"object.metadata.labels.l{i} == 'x'" for i in range(100))
+    with pytest.raises(ConditionFailed, match="matchCondition c: "):
+        held(lacking, {"metadata": {}})
+    assert held(f"{lacking} || object.a == 1", {"metadata": {}, "a": 1})
+
+
 def test_what_this_server_cannot_evaluate_is_said() -> None:
     assert problem("object.") != ""
     assert "authorizer" in problem("authorizer.path('/x').check('get').allowed()")

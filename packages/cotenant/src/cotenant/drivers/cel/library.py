@@ -11,10 +11,12 @@ from functools import total_ordering
 from typing import Any
 
 from celpy import celtypes
+from celpy.evaluation import CELEvalError
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import NANO, Quantity, parse_quantity
 
+MAX_RESULT = 100_000  # characters of a text that one call makes of others
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?"
 )
@@ -54,9 +56,9 @@ class CelVersion:
         """By precedence."""
         return celtypes.BoolType(isinstance(other, CelVersion) and other._key == self._key)
 
-    def __lt__(self, other: CelVersion) -> bool:
+    def __lt__(self, other: object) -> bool:
         """By precedence."""
-        return self._key < other._key
+        return self._key < other._key if isinstance(other, CelVersion) else NotImplemented
 
     def __hash__(self) -> int:
         """By precedence."""
@@ -126,7 +128,51 @@ def _char_at(text: str, at: int) -> object:
 
 
 def _replace(text: str, old: str, new: str, most: int = -1) -> object:
-    return celtypes.StringType(str(text).replace(str(old), str(new), int(most)))
+    whole, part, by = str(text), str(old), str(new)
+    times = whole.count(part) if int(most) < 0 else min(int(most), whole.count(part))
+    if len(whole) + times * max(0, len(by) - len(part)) > MAX_RESULT:
+        return _too_long()
+    return celtypes.StringType(whole.replace(part, by, int(most)))
+
+
+def _join(parts: list[object], by: str = "") -> object:
+    texts = [str(part) for part in parts]
+    if sum(map(len, texts)) + len(texts) * len(by) > MAX_RESULT:
+        return _too_long()
+    return celtypes.StringType(str(by).join(texts))
+
+
+def _too_long() -> CELEvalError:
+    """Instead of such a text: one call could fill the memory, and what it costs is known only afterwards."""
+    return CELEvalError(f"it makes a text of more than {MAX_RESULT} characters", ValueError, ())
+
+
+def _either(one: object, other: object) -> object:
+    """CEL's `||`: what is true is true beside an error. Of two errors the first is kept: cel-python writes
+    both into the error of the next `||`, which doubles with every one.
+    """
+    if not isinstance(one, celtypes.BoolType):
+        return other if isinstance(other, celtypes.BoolType) and other else _error_of(one, other)
+    return one if one else _truth(other)
+
+
+def _both(one: object, other: object) -> object:
+    """CEL's `&&`: what is false is false beside an error."""
+    if not isinstance(one, celtypes.BoolType):
+        return other if isinstance(other, celtypes.BoolType) and not other else _error_of(one, other)
+    return _truth(other) if one else one
+
+
+def _truth(value: object) -> object:
+    return value if isinstance(value, celtypes.BoolType) else _error_of(value, value)
+
+
+def _error_of(one: object, other: object) -> CELEvalError:
+    """The first error of both; what is neither an error nor true or false is one."""
+    for value in (one, other):
+        if isinstance(value, CELEvalError):
+            return value
+    return CELEvalError("neither true nor false", TypeError, ())
 
 
 def _includes(value: object, what: object) -> object:
@@ -135,6 +181,7 @@ def _includes(value: object, what: object) -> object:
     return celtypes.BoolType(any(type(one) is type(what) and one == what for one in values))
 
 
+LOGIC: Mapping[str, Callable[..., Any]] = {"_||_": _either, "_&&_": _both}  # for every evaluation of cel-python
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "quantity": _quantity,
     "isQuantity": _is(_quantity),
@@ -162,5 +209,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "split": _split,
     "substring": _substring,
     "includes": _includes,
-    "join": lambda parts, by="": celtypes.StringType(str(by).join(map(str, parts))),
+    "join": _join,
+    **LOGIC,
 }

@@ -24,6 +24,7 @@ from cotenant.model.json_object import JsonObject
 
 _MAX_EXPRESSIONS = 1024
 _MAX_RESULTS = 200_000  # of one expression
+STEPS_OF_CHARACTER = 2  # to read an expression: about 20 us for a character
 _MAX_NAMES = 10_000  # of attributes, for one expression
 
 
@@ -36,7 +37,7 @@ class CelSelectors:
 
     @property
     def spent(self) -> int:
-        """Steps of all evaluations so far."""
+        """Steps of all evaluations so far, and of reading their expressions."""
         return self._meter.spent
 
     def matches(self, expression: str, driver: str, device: OfferedDevice) -> bool:
@@ -49,6 +50,7 @@ class CelSelectors:
                 known = _Known(expression)
             except InvalidInput as error:
                 known = error
+            self._meter.spent += len(expression) * STEPS_OF_CHARACTER
             self._known[expression] = known
         if isinstance(known, InvalidInput):
             raise known
@@ -60,7 +62,10 @@ class _Known:
 
     def __init__(self, text: str) -> None:
         self._expression = CelExpression(text)
-        self._reads = _reads(self._expression.tree)
+        try:
+            self._reads = _reads(self._expression.tree)
+        except RecursionError:
+            raise InvalidInput("selector", text, "an expression", "it is nested too deeply") from None
         self._results: dict[Hashable, bool | InvalidInput] = {}
         self._read: tuple[dict[tuple[str, str], bool], ...] = ({}, {})  # of attributes, of capacity: driver, name
 

@@ -134,8 +134,13 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
     declared_qos = qos_of_label(labels.get(QOS_CLASS))
     if declared_qos is QoSClass.NONE:
         declared_qos = declared.qos
+    of_the_node = _is_of_the_node(annotations, declared.priority)
+    unbelieved = ""
+    if declared_qos is QoSClass.SYSTEM and not of_the_node:
+        # Such a pod keeps all CPUs, those of others among them: its owner's label alone does not make it one.
+        declared_qos, unbelieved = QoSClass.LS, _NOT_OF_THE_NODE
     qos = effective_qos(declared_qos, kubernetes)
-    if declared_qos is QoSClass.NONE and qos is QoSClass.BE and _is_of_the_node(annotations, declared.priority):
+    if declared_qos is QoSClass.NONE and qos is QoSClass.BE and of_the_node:
         qos = QoSClass.SYSTEM
     priority = declared.priority if declared.priority is not None else (pod.priority or None)
     band = effective_class(raw_class(labels.get(PRIORITY_CLASS), priority), qos)
@@ -147,14 +152,14 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
         extended = pod_amounts(annotated.values()) if annotated else pod.extended
     standing = belief.seals.standing(pod.uid, belief.node, declared.created_s, dict(annotations.items))
     own_cpus = _own_cpus(annotations.get(RESOURCE_STATUS)) if qos is not QoSClass.BE else ()
-    unbelieved = ""
     if own_cpus and belief.checks_requests and standing is not SealStanding.SEALED:
         request_m = declared.cpu_request_m
         if request_m is None:
             request_m = sum(container.cpu_request_m for container in containers)
         raw = raw_class(labels.get(PRIORITY_CLASS), priority)
         may_own = gets_own_cpus(declared_qos, raw, _resource_spec(annotations.get(RESOURCE_SPEC)))
-        unbelieved = _unbelieved(standing, own_cpus, request_m if may_own else 0)
+        forged = _unbelieved(standing, own_cpus, request_m if may_own else 0)
+        own_cpus, unbelieved = () if forged else own_cpus, unbelieved or forged
     return replace(
         pod,
         namespace=namespace,
@@ -174,7 +179,7 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
         has_started=declared.has_started or pod.has_started,
         grace_s=pod.grace_s if declared.grace_s is None else declared.grace_s,
         addresses=declared.addresses or pod.addresses,
-        own_cpus=() if unbelieved else own_cpus,
+        own_cpus=own_cpus,
         holdings=standing,
         unbelieved=unbelieved,
         relabelled=relabelled,
@@ -277,6 +282,11 @@ def _sub_priority(text: str | None) -> int:
         return parse_sub_priority(text)
     except InvalidInput:
         return 0
+
+
+_NOT_OF_THE_NODE = (
+    "the class SYSTEM is for pods that the node needs (of a critical priority class, or static), so LS counts"
+)
 
 
 class _Status(msgspec.Struct, frozen=True):

@@ -26,6 +26,8 @@ from cotenant.model.machine.node_pod import NOT_EXTENDED, ExtendedAmounts
 from cotenant.model.quantities import whole
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY
 
+_MOST_CPU_M = 100_000_000  # of a limit; the kernel refuses quotas of some 2^44 us
+
 
 class Role(StrEnum):
     """When a container runs."""
@@ -67,6 +69,11 @@ def pod_amounts(containers: Iterable[PodInfoAmounts], overhead: PodInfoAmounts |
     )
 
 
+def cpu_limit(milli: int) -> int:
+    """A limit in milli-CPU as a quota can state it. 0 = no limit, as is one that no machine reaches."""
+    return milli if 0 < milli <= _MOST_CPU_M else 0
+
+
 def max_at_once(roles: list[Role], amounts: list[int]) -> int:
     """The most that runs at a time; init containers in their order, before the containers."""
     running = most = 0
@@ -106,7 +113,7 @@ def _of_annotation(resources: _Resources) -> PodInfoAmounts:
     requests = {**limits, **(resources.requests or {})}  # a limit without a request is the request
     return PodInfoAmounts(
         cpu_request_m=max(0, whole(requests.get(BATCH_CPU, 0))),
-        cpu_limit_m=max(0, whole(limits.get(BATCH_CPU, 0))),
+        cpu_limit_m=cpu_limit(whole(limits.get(BATCH_CPU, 0))),
         memory_limit_bytes=max(0, whole(limits.get(BATCH_MEMORY, 0))),
         extended_cpu=BATCH_CPU in requests,
         extended_memory=BATCH_MEMORY in requests,

@@ -81,7 +81,9 @@ class NodePod:
     addresses: tuple[str, ...] = ()  # its own IPs; none in the host network
     own_cpus: tuple[int, ...] = ()  # logical CPUs allocated to it exclusively, as far as its annotation is believed
     holdings: SealStanding = SealStanding.CHECKED  # how far its annotations about what it holds are believed
-    unbelieved: str = ""  # why the CPUs of its annotation are not its own; "" = they are, or it has none
+    unbelieved: str = (
+        ""  # why it shares CPUs although its label or annotation says otherwise; "" = it says nothing else
+    )
     relabelled: tuple[str, ...] = ()  # of its class, quota and tenant: changed since the bind, without effect
     extended: ExtendedAmounts = NOT_EXTENDED  # of the whole pod, from its specification
     workload: str = ""  # kind and namespace/name of the object that made it, "Job shop/hogs"; "" where none is known

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from cotenant.model.cluster.qos import KubernetesQoS, QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
-from cotenant.model.machine.knob_values import CpuMax
+from cotenant.model.machine.knob_values import MAX_BYTES, CpuMax
 from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.node_pod import NOT_EXTENDED, NodePod, NodePodPhase
 from cotenant.model.machine.node_state import NodeState
@@ -164,7 +164,7 @@ def _group(
         reason = Reason(RULE, text, limits)
         knobs.append(SetKnob(KnobTarget(group, Knob.CPU_MAX), str(CpuMax(quota, config.period_us)), reason))
     if config.memory and memory_bytes is not None:
-        pages = max(1, memory_bytes // config.page_bytes)
+        pages = max(1, min(memory_bytes, MAX_BYTES) // config.page_bytes)
         text = f"{of} is limited to {size(memory_bytes)} of batch or mid memory"
         reason = Reason(RULE, text, (DecisionTerm("limit", memory_bytes, "bytes"),))
         knobs.append(SetKnob(KnobTarget(group, Knob.MEMORY_MAX), str(pages * config.page_bytes), reason))

@@ -152,11 +152,20 @@ def test_a_pod_belongs_to_its_controller_whatever_its_labels_say(
         (2_000_000_000, {}, {}, QoSClass.SYSTEM),
         (None, {"kubernetes.io/config.mirror": "x"}, {}, QoSClass.SYSTEM),
         (2_000_001_000, {}, {QOS_CLASS: "BE"}, QoSClass.BE),
+        (2_000_001_000, {}, {QOS_CLASS: "SYSTEM"}, QoSClass.SYSTEM),
+        (None, {"kubernetes.io/config.mirror": "x"}, {QOS_CLASS: "SYSTEM"}, QoSClass.SYSTEM),
+        (
+            1_000_000_000,
+            {},
+            {QOS_CLASS: "SYSTEM"},
+            QoSClass.LS,
+        ),  # it would keep the CPUs that others have to themselves
+        (None, {}, {QOS_CLASS: "SYSTEM"}, QoSClass.LS),
         (0, {}, {}, QoSClass.BE),
         (0, {"kubernetes.io/config.hash": "forged", "kubernetes.io/config.source": "file"}, {}, QoSClass.BE),
     ],
 )
-def test_a_pod_that_the_node_needs_is_no_best_effort_work_for_want_of_requests(
+def test_who_is_of_the_class_system_is_the_nodes_to_say_and_no_best_effort_work_for_want_of_requests(
     priority: int | None, annotations: dict[str, str], labels: dict[str, str], expected: QoSClass
 ) -> None:
     said = DeclaredPod(
@@ -168,4 +177,6 @@ def test_a_pod_that_the_node_needs_is_no_best_effort_work_for_want_of_requests(
         priority,
         kubernetes_qos=KubernetesQoS.BEST_EFFORT,
     )
-    assert merged(NodePod("u", "", "", "kubepods/besteffort/podu"), said).qos is expected
+    found = merged(NodePod("u", "", "", "kubepods/besteffort/podu"), said)
+    assert found.qos is expected
+    assert ("class SYSTEM is for pods that the node needs" in found.unbelieved) == (expected is QoSClass.LS)

@@ -43,6 +43,17 @@ def test_init_containers_run_alone_and_sidecars_beside_all_that_follow() -> None
     assert pod_amounts([first, side, second, batch(400, 400, MIB)]) == ExtendedAmounts(950, 950, 2 * MIB)
 
 
+@pytest.mark.parametrize(
+    ("written", "limit"), [("100M", 100_000_000), ("100000001", 0), ("9223372036854775807", 0), ("-1", 0), ("0", 0)]
+)
+def test_a_limit_that_no_quota_states_is_none(written: str, limit: int) -> None:
+    batch_cpu = {"limits": {"kubernetes.io/batch-cpu": written}}
+    whole = {"containers": [{"name": "a", "resources": batch_cpu}]}
+    assert of_api(whole).containers[0].cpu_limit_m == limit
+    annotated = json.dumps({"containers": {"a": batch_cpu}})
+    assert read_annotation(annotated)["a"].cpu_limit_m == limit
+
+
 def test_a_native_pod_has_none() -> None:
     assert pod_amounts([PodInfoAmounts(cpu_request_m=100, cpu_limit_m=100, memory_limit_bytes=5)]) == NOT_EXTENDED
 

@@ -92,6 +92,39 @@ def test_what_is_known_already_counts_for_each_device_and_request_too() -> None:
     assert sum(portions) == 2 * DEVICES * 16 * 10
 
 
+class CostlyOnce(Known):
+    """Selectors that match everything; the first evaluation of each for a device costs as much as one may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spent = 0
+        self._seen: set[tuple[str, str]] = set()
+
+    def matches(self, expression: str, driver: str, device: OfferedDevice) -> bool:
+        self.asked += 1
+        if (expression, device.name) not in self._seen:
+            self._seen.add((expression, device.name))
+            self.spent += 10_000
+        return True
+
+
+def test_the_selectors_of_one_device_are_judged_in_portions_of_the_limit_too() -> None:
+    """32 requests of 32 selectors are a thousand evaluations for each device."""
+    made, selectors = ClaimsWorld(), CostlyOnce()
+    made.facts.selectors = selectors
+    made.node("n0")
+    made.facts.slice_seen(ResourceSlice("s", DRIVER, "n0", 1, 1, Reach("n0"), (OfferedDevice("a", ()),)))
+    asks = (request(f"r{at}", 1, *(f"s{at}-{of}" for of in range(32))) for at in range(32))
+    verdicts = ClaimVerdicts((spec(*asks),))
+    portions = []
+    while not verdicts.is_complete:
+        before = selectors.spent
+        verdicts.refresh(made.rules.judging, Work())
+        portions.append(selectors.spent - before)
+    assert max(portions) <= WORK // 8 + 10_000
+    assert sum(portions) == 32 * 32 * 10_000
+
+
 @pytest.mark.slow
 def test_a_pod_is_placed_when_its_node_was_judged() -> None:
     made, _ = world()

@@ -54,6 +54,12 @@ def test_a_batch_pod_gets_what_a_kubelet_would_write_for_native_amounts() -> Non
     }
 
 
+def test_memory_that_no_knob_takes_is_as_much_as_one_takes() -> None:
+    assert desired(replace(BATCH, extended=ExtendedAmounts(600, 1600, 1 << 64)))["be/sort memory.max"] == pages(
+        (1 << 63) - 1
+    )
+
+
 def test_beside_a_service_that_requests_nothing_a_batch_pod_has_no_more_weight() -> None:
     """The kubelet has put it into the class of the batch pods, with the least weight. Daemons there do not matter."""
     service = NodePod("s", "shop", "cart", "be/cart", QoSClass.LS, KubernetesQoS.BEST_EFFORT)

@@ -14,7 +14,7 @@ class Selectors(Protocol):
 
     @property
     def spent(self) -> int:
-        """Steps that evaluations have cost so far."""
+        """Steps that evaluations, and reading their expressions, have cost so far."""
         ...
 
     def matches(self, expression: str, driver: str, device: OfferedDevice) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from sys import maxsize
 
 import numpy as np
 
@@ -228,9 +229,14 @@ class ClaimVerdicts:
                 if work.left <= 0:
                     return False
                 spent, looked = facts.selectors.spent, matches.looked
+                matches.until = spent + work.left // _OF_STEP
                 values = [(type(value), value) for value in (attribute_of(device, name) for name in attributes)]
                 offered = device.device
-                answers = tuple([matches.answer(request, device) for request in requests])
+                try:
+                    answers = tuple([matches.answer(request, device) for request in requests])
+                except _OutOfWork:  # what was found out so far is known next time
+                    work.left = 0
+                    return False
                 begun.answers.append(answers)
                 tolerates = (
                     tuple([tolerated(request, device) for request in requests]) if device.taints else tolerates_all
@@ -268,22 +274,32 @@ def _selecting(facts: VerdictFacts) -> Callable[[str, PoolDevice], bool]:
     return lambda expression, device: selectors.matches(expression, device.id.driver, device.device)
 
 
+class _OutOfWork(Exception):
+    """One device's selectors cost more than is left."""
+
+
 class _Matching:
-    """Whether class and selectors of a request permit a device. `looked`: selectors that were asked for that."""
+    """Whether class and selectors of a request permit a device. `looked`: selectors that were asked for that.
+    `until`: steps of all selectors, after which no further one is asked.
+    """
 
     def __init__(self, facts: VerdictFacts) -> None:
         self.looked = 0
+        self.until = maxsize
+        self._selectors = facts.selectors
         self._classes: Mapping[str, DeviceClass] = facts.classes
         self._matches = facts.selectors.matches
 
     def __call__(self, request: ExactRequest, device: PoolDevice) -> bool:
-        """Raises `CannotAllocate` where a selector fails."""
+        """Raises `CannotAllocate` where a selector fails, `_OutOfWork` where the limit ends before the last."""
         found = self._classes.get(request.device_class)
         if found is None:
             return False
         expressions, before = (*found.selectors, *request.selectors), self.looked
         try:
             for expression in expressions:
+                if self._selectors.spent > self.until:
+                    raise _OutOfWork
                 self.looked += 1
                 if not self._matches(expression, device.id.driver, device.device):
                     return False

@@ -37,6 +37,7 @@ from cotenant.policy.nodeqos.percentages import check_percent
 from cotenant.policy.nodeqos.wording import percent, size
 
 RULE = "io-qos"
+_USUAL_WEIGHT = 100
 _FIXED = Reason(RULE, "best effort is limited by configuration")
 
 
@@ -107,11 +108,12 @@ def decide(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[Policy
             continue
         own_settings = read_annotation(pod.annotations.get(BLKIO_QOS), config.devices)
         reasons += [Reason(RULE, f"{pod.key}: {wrong}") for wrong in own_settings.wrong]
-        weight = (
-            own_settings.weight
-            if own_settings.weight is not None
-            else (None if pod.best_effort else config.service_weight)
-        )
+        weight = own_settings.weight
+        if pod.best_effort and weight is not None and not _covered(pod.group, group):
+            # Beside services its own word counts only downwards: it has no class's weight above it.
+            weight = min(weight, config.best_effort_weight or _USUAL_WEIGHT)
+        if weight is None and not pod.best_effort:
+            weight = config.service_weight
         if weight is not None:
             knobs.append(_weight(pod.group, weight, pod.key))
         limits = own_settings.limits

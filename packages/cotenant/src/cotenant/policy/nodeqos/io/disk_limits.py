@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob_values import DeviceLimits
+from cotenant.model.machine.knob_values import MAX_BYTES, DeviceLimits
 from cotenant.model.machine.node_pod import NodePod
 
 MIN_BPS, MIN_IOPS = 1 << 17, 20  # of a part, where a limit is divided
@@ -24,7 +24,7 @@ BLKIO_QOS = "koordinator.sh/blkioQOS"  # annotation on pods: JSON
 
 @dataclass(frozen=True, slots=True)
 class IoLimits:
-    """Limits of one device; None = no limit. `InvalidInput` below 1."""
+    """Limits of one device; None = no limit. `InvalidInput` for what no kernel takes."""
 
     read_bps: int | None = None  # bytes per second
     write_bps: int | None = None
@@ -34,8 +34,8 @@ class IoLimits:
     def __post_init__(self) -> None:
         for name in ("read_bps", "write_bps", "read_iops", "write_iops"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidInput(f"I/O limit {name}", value, "1 or more, or no limit")
+            if value is not None and not 1 <= value <= MAX_BYTES:
+                raise InvalidInput(f"I/O limit {name}", value, f"1 to {MAX_BYTES}, or no limit")
 
     def divided(self, parts: int) -> IoLimits:
         """One of so many equal parts, of what a group can still work with."""

@@ -4,7 +4,7 @@ The kernel may reclaim from any group, also from a service that uses less than i
 container and QoS class, in percent of the request: min = request x min%, low = request x low%, high = request +
 throttling% x (limit - request), in whole pages and never below the request. Protection is effective only if every
 ancestor group has it too, so pods get the sum of their containers and their ancestor groups the sum of theirs. A pod
-may override this by the annotation `koordinator.sh/memoryQOS`.
+may override this by the annotation `koordinator.sh/memoryQOS`; a best-effort pod, whose memory is lent, only downwards.
 Limits: 0 % means the knob is not set; a container without a limit counts the node's memory as its limit. Watermark
 knobs of vendor kernels are not used.
 
@@ -22,6 +22,7 @@ import msgspec
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
+from cotenant.model.machine.knob_values import MAX_BYTES
 from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.node_pod import NodeContainer, NodePod, NodePodPhase
 from cotenant.model.machine.node_state import NodeState
@@ -135,8 +136,8 @@ def container_amounts(
         wanted = request + chosen.throttling_percent * max(0, limit - request) // 100
         # A value below the request would throttle what was requested.
         high = max(wanted // page_bytes, -(-request // page_bytes)) * page_bytes
-        if high <= 0:
-            high = None  # neither a request nor a limit
+        if not 0 < high <= MAX_BYTES:
+            high = None  # neither a request nor a limit, or one that no memory reaches
     return ProtectionAmounts(request * chosen.min_percent // 100, request * chosen.low_percent // 100, high)
 
 
@@ -165,9 +166,18 @@ def class_memory(pod: NodePod, config: MemoryQosConfig) -> tuple[ClassMemory, st
         "throttling_percent": own.throttlingPercent,
     }
     try:
-        return replace(chosen, **{name: value for name, value in fields.items() if value is not None}), ""
+        wanted = replace(chosen, **{name: value for name, value in fields.items() if value is not None})
     except InvalidInput as error:
         return chosen, f"annotation {MEMORY_QOS}: {error}"
+    if not pod.best_effort:
+        return wanted, ""
+    # Its memory is lent: what it keeps from being reclaimed is its class's to say, or services would be reclaimed.
+    kept = replace(
+        wanted,
+        min_percent=min(wanted.min_percent, chosen.min_percent),
+        low_percent=min(wanted.low_percent, chosen.low_percent),
+    )
+    return kept, "" if kept == wanted else f"annotation {MEMORY_QOS}: a best-effort pod keeps no more than its class"
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -188,7 +198,10 @@ def _read(text: str) -> _Written | str:
 
 
 def _sum(one: ProtectionAmounts, other: ProtectionAmounts) -> ProtectionAmounts:
-    return ProtectionAmounts(one.min_bytes + other.min_bytes, one.low_bytes + other.low_bytes)
+    """At most what a knob takes: one pod's absurd request must not cost its neighbours the protection above them."""
+    return ProtectionAmounts(
+        min(MAX_BYTES, one.min_bytes + other.min_bytes), min(MAX_BYTES, one.low_bytes + other.low_bytes)
+    )
 
 
 def _group_knobs(group: str, amounts: ProtectionAmounts, who: str, container: NodeContainer | None) -> list[SetKnob]:

@@ -172,6 +172,26 @@ def test_a_pods_annotation() -> None:
     assert "weight 0" in why
 
 
+def test_a_best_effort_pods_annotation_lifts_no_limit_of_its_class() -> None:
+    """Neither by a number that no kernel takes, with which the others would be refused, nor by a weight."""
+    config = IoConfig(devices=(BlockDevice("8:0"),), best_effort=IoLimits(read_bps=MB))
+
+    def said(qos: QoSClass, group: str, settings: str) -> dict[str, str]:
+        text = f'{{"blocks": [{{"name": "8:0", "type": "device", "ioCfg": {{{settings}}}}}]}}'
+        one = pod("b", qos, annotations={BLKIO_QOS: text}, group=group)
+        verdict, _ = decide(replace(node([using(one)]), best_effort_group="be"), config, IoMemory())
+        return {knob.target.knob: knob.value for knob in verdict.knobs if knob.target.group == group}
+
+    limit = f"8:0 rbps={MB} wbps=max riops=max wiops=max"
+    for odd in ("1" + "0" * 20, "9" * 40, str(1 << 63)):
+        assert said(QoSClass.BE, "pods/b", f'"writeIOPS": {odd}') == {"io.max": limit}
+    heavy = '"ioWeightPercent": 10000'
+    assert said(QoSClass.BE, "pods/b", heavy) == {"io.max": limit, "io.weight": "default 100"}
+    assert said(QoSClass.BE, "pods/b", '"ioWeightPercent": 10')["io.weight"] == "default 10"
+    assert said(QoSClass.BE, "be/b", heavy) == {"io.weight": "default 10000"}  # among best-effort pods
+    assert said(QoSClass.LS, "pods/b", heavy) == {"io.weight": "default 10000"}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

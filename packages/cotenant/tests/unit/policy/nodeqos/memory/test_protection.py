@@ -102,6 +102,34 @@ def test_an_annotation_overrides_the_class() -> None:
         assert with_annotation(broken)[low] == str(GB // 2)
 
 
+def test_a_best_effort_pods_annotation_keeps_no_more_from_services_than_its_class() -> None:
+    def kept(text: str, config: MemoryQosConfig) -> tuple[dict[Knob, str], str]:
+        one = pod("a", QoSClass.BE, memory_bytes=GB, annotations={MEMORY_QOS: text}, group="a")
+        verdict, _ = decide(node([using(one)]), config, MemoryQosMemory())
+        return {knob.target.knob: knob.value for knob in verdict.knobs if knob.target.group == "a"}, str(
+            verdict.reasons
+        )
+
+    asks = '{"policy": "auto", "minLimitPercent": 100, "lowLimitPercent": 90}'
+    assert kept(asks, MemoryQosConfig())[0] == {}
+    found, why = kept(asks, MemoryQosConfig(best_effort=ClassMemory(low_percent=10)))
+    assert found == {Knob.MEMORY_LOW: str(GB // 10)}
+    assert "a best-effort pod keeps no more than its class" in why
+    less = kept('{"lowLimitPercent": 5}', MemoryQosConfig(best_effort=ClassMemory(low_percent=10)))
+    assert less == ({Knob.MEMORY_LOW: str(GB // 20)}, less[1])
+    assert "no more" not in less[1]
+
+
+def test_a_request_that_no_memory_reaches_costs_nobody_the_protection_above() -> None:
+    most = (1 << 63) - 1
+    pods = [pod(name, QoSClass.LS, memory_bytes=amount) for name, amount in (("web", GB), ("x", most), ("y", most))]
+    ours = wishes(node([using(one) for one in pods]), MemoryQosConfig(ls=ClassMemory(min_percent=100)))
+    assert ours[KnobTarget("pods", Knob.MEMORY_MIN)] == str(most)
+    assert ours[KnobTarget("pods/web", Knob.MEMORY_MIN)] == str(GB)
+    high = container_amounts(NodeContainer("a", "g", memory_request_bytes=most), ClassMemory(throttling_percent=1), GB)
+    assert high.high_bytes is None
+
+
 def test_a_broken_annotation_is_named() -> None:
     one = pod("a", QoSClass.LS, annotations={MEMORY_QOS: '{"minLimitPercent": 101}'})
     verdict, _ = decide(node([using(one)]), MemoryQosConfig(), MemoryQosMemory())

@@ -6,7 +6,7 @@ KEP-5075, KEP-5004, and what a server of 1.36 answers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 
@@ -18,6 +18,7 @@ from cotenant_local.apiserver.schema.kinds.claims import names, selector, taints
 MAX_REQUESTS = 32
 MAX_CONSTRAINTS = 32
 MAX_CONFIG = 32
+MAX_EXPRESSIONS = 32 * 1024  # characters of one claim's selectors, about a second of CPU
 _MAX_SELECTORS = 32
 _MAX_ALTERNATIVES = 8
 _MAX_PARAMETERS = 10 * 1024
@@ -116,9 +117,21 @@ def check_devices(devices: Manifest, field: str, causes: list[FieldError]) -> No
         check_parameters(found, here, causes)
 
     requests = devices.get("requests", ())
+    if len(requests) <= MAX_REQUESTS and sum(map(len, _expressions(requests))) > MAX_EXPRESSIONS:
+        # Each is parsed here, by one thread that answers everybody: more would take seconds.
+        why = f"Too long: the selectors may not have more than {MAX_EXPRESSIONS} characters in all on this server"
+        causes.append(FieldError("FieldValueTooLong", why, f"{field}.requests"))
+        return
     names.items(requests, MAX_REQUESTS, _check_request, f"{field}.requests", causes, lambda one: one.get("name", ""))
     names.items(devices.get("constraints", ()), MAX_CONSTRAINTS, constraint, f"{field}.constraints", causes)
     names.items(devices.get("config", ()), MAX_CONFIG, configuration, f"{field}.config", causes)
+
+
+def _expressions(requests: Sequence[Manifest]) -> set[str]:
+    """The texts of all selectors."""
+    asks = [ask for one in requests for ask in (one, one.get("exactly") or {}, *one.get("firstAvailable", ()))]
+    found = (chosen.get("cel") or {} for ask in asks for chosen in ask.get("selectors", ()))
+    return {one.get("expression", "") for one in found}
 
 
 def check_reference(name: str, known: Requests, field: str, causes: list[FieldError]) -> None:

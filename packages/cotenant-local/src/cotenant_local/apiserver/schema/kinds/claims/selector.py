@@ -103,6 +103,10 @@ def problem(expression: str) -> str:
         kind = _Typed().kind(_parsed(expression), {"device": "device"})
     except _Refused as error:
         return f"compilation failed: ERROR: <input>: {error.args[0]}"
+    except RecursionError:
+        return "compilation failed: ERROR: <input>: it is nested too deeply"
+    except Exception as error:  # a macro or call whose arguments are not what it takes
+        return f"compilation failed: ERROR: <input>: unexpected arguments ({type(error).__name__})"
     if kind not in ("bool", "dyn"):
         return f"must evaluate to bool or the unknown type, not {kind}"
     return ""
@@ -110,17 +114,19 @@ def problem(expression: str) -> str:
 
 @lru_cache(4096)
 def _worst_cost(expression: str) -> int:
-    return _cost(_parsed(expression))
+    try:
+        return _cost(_parsed(expression))
+    except RecursionError:
+        return MAX_COST + 1
 
 
 def _parsed(expression: str) -> Any:
     from celpy import Environment
-    from celpy.celparser import CELParseError
 
     try:
         return Environment().compile(expression)
-    except (CELParseError, RecursionError) as error:
-        raise _Refused(f"Syntax error: {' '.join(str(error.args[0]).split())[:200]}") from None
+    except Exception as error:  # of the parser, and of what it is made of
+        raise _Refused(f"Syntax error: {' '.join(str(error).split())[:200]}") from None
 
 
 def _cost(tree: _Node) -> int:

@@ -20,7 +20,14 @@ from msgspec import field
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
 from cotenant.drivers.kube.kinds.parts import ObjectMeta, Resources
 from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod
-from cotenant.drivers.kubelet.extended import PodInfoAmounts, Role, is_extended, max_at_once, pod_amounts
+from cotenant.drivers.kubelet.extended import (
+    PodInfoAmounts,
+    Role,
+    cpu_limit,
+    is_extended,
+    max_at_once,
+    pod_amounts,
+)
 from cotenant.model.cluster.annotations import MIRROR
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.qos import KubernetesQoS
@@ -198,7 +205,7 @@ def _container(spec: NodeContainerSpec, container_id: str) -> DeclaredContainer:
         name=spec.name,
         container_id=container_id,
         cpu_request_m=_amount(requests, _CPU) or 0,
-        cpu_limit_m=_amount(limits, _CPU) or 0,
+        cpu_limit_m=cpu_limit(_amount(limits, _CPU) or 0),
         memory_request_bytes=_amount(requests, _MEMORY) or 0,
         memory_limit_bytes=_amount(limits, _MEMORY) or 0,
         extended_cpu=is_extended(requests, "cpu"),
