@@ -92,7 +92,6 @@ def test_what_is_known_already_counts_for_each_device_and_request_too() -> None:
     assert sum(portions) == 2 * DEVICES * 16 * 10
 
 
-@pytest.mark.slow
 def test_a_pod_is_placed_when_its_node_was_judged() -> None:
     made, _ = world()
     made.own("a", spec(request("gpu", 1, "m5-99")))
