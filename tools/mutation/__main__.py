@@ -6,19 +6,24 @@ import argparse
 import contextlib
 import fcntl
 import json
+import math
 import queue
 import random
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.mutation.distance import has_slow_cases, import_graph, nearest_files, stages
+from tools.mutation.judged import JUDGED, Judged, named
+from tools.mutation.judged import read as judged
+from tools.mutation.kept import OtherSample, begun, digest, line, summary
 from tools.mutation.operators import changes
 from tools.mutation.reach import FAST, SLOW, SOURCES, Reach, nearest, read, record
-from tools.mutation.trials import Interpreter, Mutant, Outcome, copied, failing, try_one
+from tools.mutation.trials import Interpreter, Interpreters, Mutant, Outcome, copied, failing, try_one
 
 ROOT = Path(__file__).parents[2]
 MAX_SLOW_FILES = 8
@@ -108,21 +113,22 @@ def tried(tree: Path, mutant: Mutant, choice: Choice, max_s: float, interpreter:
     return outcome
 
 
-def believed(
-    tree: Path, outcomes: Sequence[Outcome], max_s: float, interpreter: Interpreter | None = None
-) -> list[Outcome]:
-    """The outcomes without deaths by a test that fails in the tree as it is."""
-    checked: list[Outcome] = []
-    for by_slow, options in ((False, FAST), (True, SLOW)):
-        dead = [outcome for outcome in outcomes if outcome.dead and outcome.by_slow is by_slow]
-        noticed = sorted({test for outcome in dead for test in outcome.noticed})
-        broken = failing(tree, noticed, max_s * max(1, len(noticed) // 20), options, interpreter)
-        for outcome in dead:
-            untrue = sorted(set(outcome.noticed) & broken)
-            checked.append(
-                replace(outcome, dead=False, said=f"fails without the change: {untrue[0]}") if untrue else outcome
-            )
-    return [*checked, *(outcome for outcome in outcomes if not outcome.dead)]
+class Belief:
+    """Which tests pass in the tree as it is: a death by one that fails there says nothing of a change."""
+
+    def __init__(self, max_s: float) -> None:
+        self._max_s = max_s
+        self._green: set[str] = set()
+
+    def checked(self, tree: Path, outcome: Outcome, interpreter: Interpreter | None = None) -> Outcome:
+        """The outcome, alive where what noticed it fails without the change. Each test is asked once."""
+        unknown = sorted(set(outcome.noticed) - self._green) if outcome.dead else []
+        limit_s = self._max_s * max(1, len(unknown) // 20)
+        broken = failing(tree, unknown, limit_s, SLOW if outcome.by_slow else FAST, interpreter)
+        self._green |= set(unknown) - broken
+        if not broken:
+            return outcome
+        return replace(outcome, dead=False, by_slow=False, said=f"fails without the change: {min(broken)}")
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -180,6 +186,20 @@ def arguments() -> argparse.ArgumentParser:
         help="keep the copies of the tree there: what was compiled for them is used by the next command",
     )
     parser.add_argument("--goal-pct", type=float, default=90.0, help="share of dead ones below which the status is 1")
+    parser.add_argument(
+        "--state",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="keep each outcome there as soon as it is known; a later call with the same draw and sources goes on with "
+        "the rest",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        help="begin no trial after so long; the status is 3 where some are left",
+    )
     parser.add_argument("--json", action="store_true", help="an object a line")
     return parser
 
@@ -198,28 +218,59 @@ def chosen_by(options: argparse.Namespace) -> Choice:
 
 def told(outcome: Outcome, as_json: bool) -> None:
     """One line of what became of a change."""
-    mutant = outcome.mutant
     if as_json:
-        line = {
-            "file": mutant.file,
-            "line": mutant.change.line,
-            "kind": mutant.change.kind,
-            "dead": outcome.dead,
-            "by_slow": outcome.by_slow,
-            "tests": outcome.tests,
-            "said": outcome.said,
-            "noticed": list(outcome.noticed[:4]),
-        }
-        print(json.dumps(line), flush=True)
+        mutant = outcome.mutant
+        entry = named(mutant.file, (ROOT / SOURCES / mutant.file).read_text(), mutant.change)
+        print(json.dumps({**json.loads(line(outcome)), "entry": entry._asdict()}), flush=True)
     elif not outcome.dead:
         print(shown(outcome), flush=True)
 
 
+def tried_in_parallel(
+    mutants: Sequence[Mutant], choice: Choice, options: argparse.Namespace, folder: Path
+) -> Iterator[Outcome]:
+    """The outcome of each, as they come to an end; none is begun after `--minutes`."""
+    until_s = time.monotonic() + 60 * options.minutes
+    belief = Belief(options.max_s)
+    trees: queue.SimpleQueue[Interpreters] = queue.SimpleQueue()
+
+    def trial(mutant: Mutant) -> Outcome | None:
+        interpreters = trees.get()
+        try:
+            if time.monotonic() > until_s:
+                return None
+            interpreter = interpreters.of(mutant)
+            outcome = tried(interpreters.tree, mutant, choice, options.max_s, interpreter)
+            return belief.checked(interpreters.tree, outcome, interpreter)
+        finally:
+            trees.put(interpreters)
+
+    with contextlib.ExitStack() as held:
+        for number in range(options.jobs):
+            interpreters = Interpreters(copied(ROOT, folder / str(number)))
+            held.callback(interpreters.close)
+            trees.put(interpreters)
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for done in as_completed([pool.submit(trial, mutant) for mutant in mutants]):
+                outcome = done.result()
+                if outcome is not None:
+                    yield outcome
+
+
+def sample_of(options: argparse.Namespace) -> dict[str, object]:
+    """Which changes are drawn, by what decides it."""
+    sources = ROOT / SOURCES / "cotenant"
+    files = [path for floor in options.floors for path in (sources / floor).rglob("*.py")]
+    chosen = {name: getattr(options, name) for name in ("floors", "only", "sample", "seed", "slow")}
+    return {**chosen, "sources": digest(files, sources)}
+
+
 def main() -> int:
-    """Status 1 where fewer are dead than `--goal-pct` asks for."""
+    """Status 1 where fewer are dead than `--goal-pct` asks for, 2 where none could be tried, 3 where some are left."""
     options = arguments().parse_args()
-    choice = chosen_by(options)
-    mutants = drawn(list(options.floors), options.only, options.sample, options.seed)
+    drawn_ones = drawn(list(options.floors), options.only, options.sample, options.seed)
+    entries = judged(JUDGED)
+    mutants = [mutant for mutant in drawn_ones if _name(mutant) not in entries]
     outcomes: list[Outcome] = []
     with contextlib.ExitStack() as held:
         kept: Path | None = options.trees
@@ -231,40 +282,35 @@ def main() -> int:
         except OSError:
             print(f"another command makes its changes in {folder}", file=sys.stderr)
             return 2
-        trees: queue.SimpleQueue[tuple[Path, Interpreter]] = queue.SimpleQueue()
-        for number in range(options.jobs):
-            tree = copied(ROOT, folder.resolve() / str(number))
-            interpreter = Interpreter(tree, ["model"] if "model" not in options.floors else [])
-            held.callback(interpreter.close)
-            trees.put((tree, interpreter))
-
-        def trial(mutant: Mutant) -> Outcome:
-            tree, interpreter = trees.get()
+        if options.state is not None:
             try:
-                return tried(tree, mutant, choice, options.max_s, interpreter)
-            finally:
-                trees.put((tree, interpreter))
-
-        with ThreadPoolExecutor(options.jobs) as pool:
-            for done in as_completed([pool.submit(trial, mutant) for mutant in mutants]):
-                outcomes.append(done.result())
-                told(outcomes[-1], options.json)
-                print(f"\r{len(outcomes)} of {len(mutants)}", end="", file=sys.stderr, flush=True)
-        dead_before = {outcome.mutant for outcome in outcomes if outcome.dead}
-        tree, interpreter = trees.get()
-        outcomes = believed(tree, outcomes, options.max_s, interpreter)
-    for outcome in outcomes:
-        if not outcome.dead and outcome.mutant in dead_before:
+                outcomes = begun(options.state, sample_of(options))
+            except OtherSample as error:
+                print(error, file=sys.stderr)
+                return 2
+            known = {outcome.mutant for outcome in outcomes}
+            outcomes = [outcome for outcome in outcomes if _name(outcome.mutant) not in entries]
+            mutants = [mutant for mutant in mutants if mutant not in known]
+        left = len(mutants)
+        for outcome in tried_in_parallel(mutants, chosen_by(options), options, folder.resolve()) if mutants else ():
+            outcomes.append(outcome)
+            left -= 1
             told(outcome, options.json)
+            if options.state is not None:
+                with options.state.open("a") as state:
+                    state.write(line(outcome) + "\n")
+            print(f"\r{len(outcomes)} of {len(outcomes) + left}", end="", file=sys.stderr, flush=True)
+    equivalent = len(drawn_ones) - len(outcomes) - left
+    tests = "tests" if options.slow else "fast tests"
+    print("", *summary(outcomes, equivalent, len(drawn_ones), options.seed, tests), sep="\n", file=sys.stderr)
+    if left:
+        return 3
     dead = sum(outcome.dead for outcome in outcomes)
-    by_slow = sum(outcome.by_slow for outcome in outcomes if outcome.dead)
-    share_pct = 100 * dead / len(outcomes) if outcomes else 0.0
-    which = f"tests ({dead - by_slow} by the fast ones)" if options.slow else "fast tests"
-    print(
-        f"\n{dead} of {len(outcomes)} changes are noticed by the {which}: {share_pct:.1f} %, seed {options.seed}",
-        file=sys.stderr,
-    )
-    return 0 if share_pct >= options.goal_pct else 1
+    return 0 if 100 * dead >= options.goal_pct * (len(outcomes) + equivalent) else 1
+
+
+def _name(mutant: Mutant) -> Judged:
+    return named(mutant.file, (ROOT / SOURCES / mutant.file).read_text(), mutant.change)
 
 
 if __name__ == "__main__":

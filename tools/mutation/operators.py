@@ -80,6 +80,10 @@ class _Finder:
         assert node.end_col_offset is not None
         return self._offset(node.lineno, node.col_offset), self._offset(node.end_lineno, node.end_col_offset)
 
+    def _text_of(self, node: ast.expr) -> str:
+        begin, end = self._span(node)
+        return self._source[begin:end]
+
     def _replace(self, node: ast.expr | ast.stmt, kind: str, text: str) -> Change:
         return Change(node.lineno, *self._span(node), kind, text)
 
@@ -148,7 +152,7 @@ class _Finder:
             case ast.BinOp(left=left, op=operator, right=right) if type(operator) in ARITHMETIC and not _text(node):
                 yield from self._between(left, right, "arithmetic", ARITHMETIC[type(operator)])
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                yield self._replace(node, "not", f"({ast.get_source_segment(self._source, operand)})")
+                yield self._replace(node, "not", f"({self._text_of(operand)})")
             case ast.IfExp(test=test):
                 yield self._replace(test, "condition true", "True")
                 yield self._replace(test, "condition false", "False")

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from tools.mutation.operators import Change
 from tools.mutation.reach import SOURCES
@@ -61,6 +62,34 @@ class Outcome:
     said: str
     by_slow: bool = False
     noticed: tuple[str, ...] = ()
+
+
+class Interpreters:
+    """Of one tree, one for each floor that changes are made in: what lies below it is imported once. The first change
+    of a floor starts its own.
+    """
+
+    BELOW: ClassVar = {
+        "policy": ("model", "drivers"),
+        "engine": ("model", "drivers", "policy"),
+        "services": ("model", "drivers", "policy", "engine"),
+    }
+
+    def __init__(self, tree: Path) -> None:
+        self.tree = tree
+        self._of_floors: dict[str, Interpreter] = {}
+
+    def of(self, mutant: Mutant) -> Interpreter:
+        """The one whose children read this change."""
+        floor = Path(mutant.file).parts[1]
+        if floor not in self._of_floors:
+            self._of_floors[floor] = Interpreter(self.tree, self.BELOW.get(floor, ()))
+        return self._of_floors[floor]
+
+    def close(self) -> None:
+        """End the processes."""
+        for interpreter in self._of_floors.values():
+            interpreter.close()
 
 
 class Interpreter:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from coverage.numbits import nums_to_numbits
-from tools.mutation.__main__ import believed, drawn
+from tools.mutation.__main__ import Belief, drawn
 from tools.mutation.distance import has_slow_cases, import_graph, nearest_files, stages
 from tools.mutation.operators import Change, changes
 from tools.mutation.reach import SOURCES, nearest, read
@@ -328,5 +328,6 @@ def test_a_death_by_a_test_that_fails_without_the_change_is_not_believed(tmp_pat
         Outcome(mutants[2], True, 1, "", by_slow=True, noticed=("test_it.py::test_green",)),
         Outcome(mutants[3], False, 1, ""),
     ]
-    found = {outcome.mutant: outcome.dead for outcome in believed(tmp_path, outcomes, 60.0)}
+    belief = Belief(60.0)
+    found = {outcome.mutant: belief.checked(tmp_path, outcome).dead for outcome in outcomes}
     assert found == {mutants[0]: False, mutants[1]: True, mutants[2]: True, mutants[3]: False}

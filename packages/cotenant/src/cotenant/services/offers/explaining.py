@@ -203,14 +203,9 @@ def answer(
     now_s, manager, reader = time.time(), Manager(ManagerSettings(first_look_s=0.0)), PodReader(seals=seals)
     managed = read_managed_node(node)
     ignored = []
-    seen: list[ObservedPod] = []
+    seen = [reader.pod(pod) for pod in pods]
     measured: Mapping[str, MeasuredPod] = {}
     manager.node_seen(managed)
-    for pod in pods:
-        try:
-            seen.append(reader.pod(pod))
-        except InvalidInput as error:
-            ignored.append(str(error))
     for observed_pod in seen:
         manager.pod_seen(observed_pod, now_s)
     if metric is not None:

@@ -11,8 +11,6 @@ from tests.fakes.cluster.assessed import node, pod, replica_set, snapshot
 from cotenant.cli.main import main
 from cotenant.drivers.kube.snapshot.archive import write_archive
 
-pytestmark = pytest.mark.slow  # the engine's kernels are loaded
-
 
 def test_a_copy_that_lost_objects_is_reported_with_status_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole, short = tmp_path / "whole.zip", tmp_path / "short.zip"

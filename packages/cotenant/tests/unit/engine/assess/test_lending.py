@@ -157,7 +157,6 @@ def test_the_peak_policy_of_one_node_is_the_managers_own(requested: float) -> No
     assert found == replay(history, settings=settings, band=band)
 
 
-@pytest.mark.slow
 def test_the_peak_policy_is_the_managers_own() -> None:
     """Against the plain form that the manager runs, node by node."""
     rng = np.random.default_rng(6)

@@ -108,7 +108,6 @@ def test_a_failed_pod_whose_successor_waits_out_its_back_off_is_lacking() -> Non
     assert limits.refuses(moving, "a") == "1 of 3 replicas are moving or unavailable, at most 1 may"
 
 
-@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(40))
 @given(st.data())
 def test_what_is_expected_is_what_the_controller_runs(data: st.DataObject) -> None:

@@ -324,7 +324,6 @@ def test_room_for_a_group_of_gpus_is_kept_from_pods_and_whole_gangs(kept: bool, 
     assert (field.pods["u-whole"].node == plan.rooms[0].node) == kept
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(36))
 def test_a_plan_that_is_carried_out_places_what_waited_whatever_arrives_meanwhile(seed: int) -> None:
     """Random nodes with residents of CPU and GPUs; a pod, a gang, or a pod of several GPUs waits, and others arrive

@@ -187,7 +187,6 @@ def test_a_pod_that_came_a_moment_ago_is_left_to_the_scheduler() -> None:
     assert not fragmented(waits_s=5000.0).plan().moves
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25))
 def test_room_is_made_with_the_fewest_pods_of_all_plans_that_land(seed: int) -> None:
     """Brute force: every set of at most two pods of one node, and every way to place them."""

@@ -250,7 +250,6 @@ def test_the_selector_of_the_profile_and_raw_allocatable() -> None:
     assert world.plan().pools[0].note == "no node is overloaded"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_only_the_pods_of_the_plan_move_and_every_node_holds_its_requests(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -125,7 +125,6 @@ def test_the_selectors_of_one_device_are_judged_in_portions_of_the_limit_too() -
     assert sum(portions) == 32 * 32 * 10_000
 
 
-@pytest.mark.slow
 def test_a_pod_is_placed_when_its_node_was_judged() -> None:
     made, _ = world()
     made.own("a", spec(request("gpu", 1, "m5-99")))

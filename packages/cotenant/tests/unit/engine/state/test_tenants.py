@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from cotenant.engine.cluster import Cluster
 from cotenant.model.cluster.labels import HOSTNAME, Labels
@@ -14,7 +13,6 @@ from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 
 
-@pytest.mark.slow
 def test_names_that_come_and_go_leave_nothing_behind_and_sums_stay_right() -> None:
     """One namespace names another tenant with each of its pods."""
     c = Cluster(profile("founding"), np.random.default_rng(1))

@@ -7,6 +7,7 @@ from math import nan, sqrt
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from cotenant.engine.framework.pod_state import PodInfo
@@ -15,7 +16,8 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.decisions.answers import NodeRefusal, NodeVerdict, PodAnswer
 from cotenant.model.decisions.record import CandidateNode, ScorePart
-from cotenant.services.assess.asking import held_by, placement, without_counts
+from cotenant.model.machine.node_metric import Use
+from cotenant.services.assess.asking import _grown, held_by, placement, without_counts
 
 Z = 1.96
 BEST = CandidateNode("b", 50.0)
@@ -141,3 +143,28 @@ def test_causes_without_their_counts() -> None:
     assert without_counts("0/1 nodes are available: 1 Too many pods.") == "Too many pods"
     assert without_counts("0/1 nodes are available") == "0/1 nodes are available"
     assert without_counts("waits for gang: 3 of 5") == "waits for gang: 3 of 5"
+
+
+def test_lending_adds_to_a_node_what_is_neither_free_nor_lent_already() -> None:
+    """Of node `a` 3 of 10 cores are free and 2 of those taken are lent: of 8 that could be lent 3 are new. It offers 5
+    batch cores, so 3 more. Memory could be lent less than is free, and more than twice of it is offered.
+    """
+    resources = ("cpu", "memory", "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory", "other")
+    capacity = np.array([[1, 1, 1, 1, 1], [10_000, 100, 5_000, 90, 7]])
+    requested = np.array([[0, 0, 0, 0, 0], [7_000, 40, 2_000, 0, 7]])
+    engine = SimpleNamespace(requested=lambda: (("z", "a"), resources, capacity, requested))
+    found = _grown(cast(Any, SimpleNamespace(engine=engine)), {"a": Use(8_000, 50), "gone": Use(9, 9)})
+    assert {name: dict(amounts) for name, amounts in found.items()} == {
+        "a": {"cpu": 3_000, "memory": 0, "kubernetes.io/batch-cpu": 3_000, "kubernetes.io/batch-memory": 0}
+    }
+
+
+def test_a_node_that_offers_nothing_is_given_all_that_could_be_lent_of_it() -> None:
+    engine = SimpleNamespace(requested=lambda: (("a",), ("cpu", "memory"), np.array([[0, 0]]), np.array([[5, 5]])))
+    found = _grown(cast(Any, SimpleNamespace(engine=engine)), {"a": Use(10, 20)})
+    assert dict(found["a"]) == {
+        "cpu": 10,
+        "memory": 20,
+        "kubernetes.io/batch-cpu": 10,
+        "kubernetes.io/batch-memory": 20,
+    }

@@ -22,8 +22,6 @@ from cotenant.services.assess.columns import pod_columns
 from cotenant.services.assess.copying import copied
 from cotenant.services.assess.moving import consolidation
 
-pytestmark = pytest.mark.slow  # the engine's kernels are loaded
-
 OVEN = read_kind(
     """
     kind: Oven

@@ -90,7 +90,6 @@ def reported(past: ClusterHistory, on: dict[str, str], nodes: list[str], request
 ON = {"p": "a", "q": "b", "r": "c"}
 
 
-@pytest.mark.slow
 def test_the_trial_stands_in_the_report_with_its_nodes_and_its_interval() -> None:
     flat = {name: np.full(HOURS, 1000.0) for name in ON}
     trial = reported(history(flat, ON, ["a", "b", "c"], 1000.0), ON, ["a", "b", "c"], 1000).emptying
@@ -117,7 +116,6 @@ def test_a_node_stays_whose_pods_use_more_than_would_fit_elsewhere() -> None:
     assert len(found.emptied) == 2
 
 
-@pytest.mark.slow
 def test_nodes_are_kept_for_what_was_requested_before() -> None:
     """Twenty-four pods of a core ran until yesterday, of which three are left: three nodes of eight cores stay."""
     gone = {f"g{i}": np.where(np.arange(HOURS) < HOURS - 24, 100.0, np.nan) for i in range(16)}
@@ -129,7 +127,6 @@ def test_nodes_are_kept_for_what_was_requested_before() -> None:
     assert [one.nodes for one in found.refused if one.why == COMES_BACK] == [1]
 
 
-@pytest.mark.slow
 def test_without_a_history_it_is_by_requests_alone() -> None:
     pods = [pod(name, where, "250m") for name, where in ON.items()]
     found = assess(snapshot([*map(node, "abc"), *pods, replica_set(3)]), None, 0.01).consolidation

@@ -12,7 +12,6 @@ from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHi
 from cotenant.model.assess.report import AssessmentReport
 from cotenant.services.assess.whole_report import assess
 
-pytestmark = pytest.mark.slow  # the engine's kernels are loaded
 STEPS, STEP_S = 24, 300.0
 
 

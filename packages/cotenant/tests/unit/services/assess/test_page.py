@@ -127,6 +127,7 @@ def axis_high(given: AssessmentReport) -> float:
     found = _resources(given)
     assert found is not None
     assert isinstance(found.drawing, IntervalReadings)
+    assert found.drawing.axis.low == 0.0
     return found.drawing.axis.high
 
 

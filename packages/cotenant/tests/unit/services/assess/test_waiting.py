@@ -16,8 +16,6 @@ from cotenant.services.assess.page import page
 from cotenant.services.assess.whole_report import assess
 from cotenant.services.assess.words import held
 
-pytestmark = pytest.mark.slow  # the engine's kernels are loaded
-
 
 def three_days(cpu_m: float) -> ClusterHistory:
     """Of node a."""

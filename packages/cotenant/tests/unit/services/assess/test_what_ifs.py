@@ -24,7 +24,6 @@ from cotenant.services.assess.what_ifs.writing import read_what_ifs
 from cotenant.services.assess.whole_report import assess
 from cotenant.services.assess.words import what_if_rows
 
-pytestmark = pytest.mark.slow  # the engine's kernels are loaded
 ZONE, TYPE = "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"
 
 

@@ -21,8 +21,6 @@ from cotenant.services.assess.page import page
 from cotenant.services.assess.whole_report import assess
 from cotenant.services.assess.words import headline, spent
 
-pytestmark = pytest.mark.slow  # the engine's kernels are loaded
-
 
 def value(report: AssessmentReport, key: str) -> float | None:
     return next(figure for figure in report.figures if figure.key == key).value
@@ -98,6 +96,7 @@ def test_every_figure_has_a_definition_and_an_interval_or_says_why_not() -> None
     assert len({figure.key for figure in found}) == len(found)
 
 
+@pytest.mark.slow
 def test_days_that_are_alike_give_a_range_and_unlike_ones_no_amount() -> None:
     steps = np.arange(8 * 288)
     rng = np.random.default_rng(3)

@@ -10,8 +10,8 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
-from cotenant.services.extender.founding_judge import FoundingJudge
-from cotenant.services.extender.judge import PodDemand, cores, demand_of, size
+from cotenant.services.extender.founding_judge import FEW, FoundingJudge
+from cotenant.services.extender.judge import NodeRoom, PodDemand, cores, demand_of, size
 from cotenant.services.extender.mirror import UNKNOWN, Mirror
 from cotenant.services.extender.profile_judge import ProfileJudge
 
@@ -123,7 +123,6 @@ def test_founding_ledger_takes_capacity_from_requests() -> None:
     assert FoundingJudge(mirror, from_ledger=True).scores(ask(), here, NOW)[0] == by_hand(0, 0, 0, 1, 60, 0, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["best-fit", "least-allocated", "cotenant", "kube-default"])
 def test_other_profiles_rank_by_residents(name: str) -> None:
     mirror = Mirror()
@@ -149,7 +148,6 @@ def test_other_profiles_rank_by_residents(name: str) -> None:
         assert scores[2] > scores[1]
 
 
-@pytest.mark.slow
 def test_other_profiles_refuse_what_their_fit_refuses() -> None:
     mirror = Mirror()
     mirror.node_seen(node("a"))
@@ -157,6 +155,59 @@ def test_other_profiles_refuse_what_their_fit_refuses() -> None:
     mirror.sync()
     judge, here = ProfileJudge(mirror, profile("best-fit")), rows(mirror, "a")
     assert judge.reasons(ask(2000), here, NOW) == ["cpu: pod asks 2, at most 1 cores not requested (profile best-fit)"]
+    assert judge.reasons(ask(1000, 40 * GIB), here, NOW) == [
+        "memory: pod asks 40Gi, at most 31Gi not requested (profile best-fit)"
+    ]
+    assert judge.unresolvable(ask(1000, 33 * GIB), here, NOW).all()
+    assert not judge.unresolvable(ask(8000, 32 * GIB), here, NOW).any()
+
+
+def test_nodes_that_are_alike_are_all_in_the_middle_and_room_is_what_nobody_requests() -> None:
+    mirror = Mirror()
+    for name in ("a", "b"):
+        mirror.node_seen(node(name))
+        mirror.pod_seen(f"on-{name}", name, ask(3000, 8 * GIB).shape)
+    mirror.sync()
+    judge, here = ProfileJudge(mirror, profile("least-allocated")), rows(mirror, "a", "b", "nobody-knows")
+    assert judge.scores(ask(), here, NOW).tolist() == [50, 50, 50]
+    room = judge.room(int(here[0]), NOW)
+    assert (room.cpu_free, room.memory_free) == (5000, 24 * GIB)
+    assert (room.cpu_whole, room.memory_whole) == (8000, 32 * GIB)
+    assert judge.room(int(here[2]), NOW) == NodeRoom()
+
+
+def test_of_many_nodes_those_that_lack_the_same_have_one_text_with_the_least_and_the_most() -> None:
+    """Of each nine there are the same: cores are short, memory is, or both, with and without a fresh report."""
+    mirror, names = Mirror(), []
+    for at in range(18):
+        name, lacks = f"n{at:04}", at % 3
+        names.append(name)
+        mirror.node_seen(node(name))
+        used = (6000 + at % 2 * 500) if lacks != 1 else 0
+        mirror.pod_seen(f"on-{name}", name, ask(used, 31 * GIB if lacks else GIB).shape)
+        if at % 9 >= 6:
+            mirror.report_received(report(name, used / 1000, 31 * GIB if lacks else GIB, at_s=NOW))
+    mirror.sync()
+    judge, wanted = FoundingJudge(mirror), ask(4000, 4 * GIB)
+    assert not judge.passing(wanted, rows(mirror, *names), NOW).any()
+    said = judge.reasons(wanted, rows(mirror, *names), NOW)
+    one_by_one = judge.reasons(wanted, rows(mirror, *names[:FEW]), NOW)
+    assert one_by_one[0] == "cpu: pod asks 4, node has 2 of 8 cores not requested (no fresh report)"
+    assert [("cpu" in text, "memory" in text) for text in one_by_one] == [
+        (at % 3 != 1, at % 3 > 0) for at in range(FEW)
+    ]
+    cpu = "cpu: pod asks 4, nodes have {} cores {}"
+    memory = "memory: pod asks 4Gi, nodes have 1Gi {}"
+    silent = "not requested"
+    assert [text.partition(" (")[0] for text in said[:3]] == [
+        cpu.format("1.5 to 2", silent),
+        memory.format(silent),
+        f"{cpu.format('1.5 to 2', silent)}; {memory.format(silent)}",
+    ]
+    assert len(set(said)) == 6
+    assert {text.endswith("(no fresh report)") for text in said[:6]} == {True}
+    assert not any("no fresh report" in text for text in said[6:9])
+    assert said[6:9] == said[15:18]
 
 
 def test_figures_for_people_are_never_rounded_up() -> None:

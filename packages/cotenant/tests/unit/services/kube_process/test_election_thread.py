@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 from tests.fakes.servers.fake_api import FakeApi
@@ -16,7 +17,8 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.leaderelection.election import Timing
-from cotenant.services.kube_process.election_thread import ThreadedElection
+from cotenant.services.kube_process import election_thread
+from cotenant.services.kube_process.election_thread import ThreadedElection, _Term
 
 QUICK = Timing(lease_s=0.6, renew_deadline_s=0.4, retry_s=0.05)
 STEADY = Timing(lease_s=60.0, renew_deadline_s=30.0, retry_s=0.02)  # renews often, expires never
@@ -205,3 +207,22 @@ def test_an_error_of_the_work_is_raised_after_the_release() -> None:
             assert not holder(api)
 
     asyncio.run(case())
+
+
+def test_a_loop_that_has_not_turned_for_as_long_as_it_may_counts_as_dead_until_it_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr(election_thread, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+
+    async def case() -> list[bool]:
+        term = _Term(asyncio.get_running_loop(), 5.0, lambda: None)
+        found = []
+        for at_s in (104.9, 105.0, 200.0):
+            now_s[0] = at_s
+            found.append(term.is_alive())
+        await asyncio.sleep(0)  # the loop turns
+        now_s[0] = 204.9
+        return [*found, term.is_alive()]
+
+    assert asyncio.run(case()) == [True, False, False, True]

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from cotenant.model.errors import InvalidInput
 from cotenant.services.kube_process import identity
-from cotenant.services.kube_process.identity import kept_identity
+from cotenant.services.kube_process.identity import (
+    check_lease_namespace,
+    identity_folder,
+    kept_identity,
+    lease_name,
+    replica_identity,
+    state_folder,
+)
 
 ASK = """
 import sys, pathlib, time
@@ -64,3 +73,51 @@ def test_a_damaged_file_gets_a_new_token_and_a_folder_that_cannot_be_used_none(t
     assert name.endswith(file.read_text())
     (tmp_path / "file").touch()
     assert f"-{os.getpid()}-" in kept_identity(tmp_path / "file", "a", "n", "x")
+
+
+def test_a_folder_of_state_is_the_units_the_users_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/a:/var/lib/b")
+    monkeypatch.setenv("XDG_STATE_HOME", "/x")
+    assert state_folder() == Path("/var/lib/a")
+    monkeypatch.setenv("STATE_DIRECTORY", "")
+    assert state_folder() == Path("/x/cotenant")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(Path, "home", lambda: Path("/home/ada"))
+    assert state_folder() == Path("/home/ada/.local/state/cotenant")
+
+    def nobody() -> Path:
+        raise RuntimeError
+
+    monkeypatch.setattr(Path, "home", nobody)
+    assert state_folder() is None
+
+
+def test_the_option_names_the_folder_and_an_empty_one_keeps_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "own"))
+    assert identity_folder(None) == tmp_path / "own"
+    assert identity_folder("") is None
+    assert identity_folder("/x") == Path("/x")
+    assert f"-{os.getpid()}-" in replica_identity("", "a", "n", "x")
+    assert list(tmp_path.iterdir()) == []
+    kept = replica_identity(str(tmp_path / "given"), "a", "n", "x")
+    (file,) = (tmp_path / "given").iterdir()
+    assert kept.endswith(file.read_text())
+    assert stat.S_IMODE((tmp_path / "given").stat().st_mode) == 0o700
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("name", ["", "a", "kube-system", "a" * 63, "0-9"])
+def test_a_namespace_for_leases(name: str) -> None:
+    check_lease_namespace(name)
+
+
+@pytest.mark.parametrize("name", ["A", "-a", "a-", "a.b", "a" * 64, " "])
+def test_no_namespace_for_leases(name: str) -> None:
+    with pytest.raises(InvalidInput, match="--lease-namespace"):
+        check_lease_namespace(name)
+
+
+def test_every_scheduler_of_a_name_has_one_lease() -> None:
+    assert lease_name("cotenant") == "cotenant-scheduler"

@@ -20,7 +20,6 @@ from cotenant.model.assess.prices import PriceTable
 from cotenant.model.assess.report import Consolidation
 from cotenant.model.assess.what_if import NoOvercommit, WhatIfChanges
 from cotenant.policy.assess.predictor import DAY_S
-from cotenant.policy.assess.rows import quantiles
 from cotenant.services.assess import columns
 from cotenant.services.assess.asking import held_by, without_counts
 from cotenant.services.assess.copying import PROFILE, ClusterCopy, copied
@@ -183,5 +182,6 @@ def _hot(copy: ClusterCopy, use: ClusterHistory) -> AssessedFigure:
         return unknown("nodes_hot", title, unit, definition, use.nodes.source or "use of nodes is not known")
     values = use.nodes.of_rows(use.nodes.rows(names)).cpu_m[:, -max(1, round(DAY_S / use.nodes.step_s)) :]
     size = np.array([node.allocatable.get("cpu") for node in map(copy.engine.node, names) if node is not None])
-    hot = quantiles(values, 0.99) > HOT_PERCENT / 100 * size
+    above = (values > HOT_PERCENT / 100 * size[:, None]).sum(axis=1)
+    hot = above > 0.01 * np.isfinite(values).sum(axis=1)
     return counted("nodes_hot", title, float(hot.sum()), unit, definition)

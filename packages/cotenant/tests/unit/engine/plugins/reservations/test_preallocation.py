@@ -268,7 +268,6 @@ def test_what_is_allocated_by_number_is_refused_with_the_reason() -> None:
         assert "spec.preAllocation does not support what is allocated by number" in status.conditions[0].message
 
 
-@pytest.mark.slow
 @settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 4), st.booleans()), max_size=7),
