@@ -20,7 +20,6 @@ from cotenant.cli.main import main
 from cotenant.services.console.access import Right
 from cotenant.services.console.app import POLICY
 
-pytestmark = pytest.mark.slow
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 

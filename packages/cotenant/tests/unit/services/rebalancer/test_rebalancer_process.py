@@ -38,7 +38,6 @@ profiles:
 """
 
 
-@pytest.mark.slow
 def test_a_dry_run_plans_and_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(ONE_ROUND)
     options = options_of(RunArguments(config=tmp_path / "config.yaml"), Address("127.0.0.1", 0))
@@ -67,7 +66,6 @@ def test_a_dry_run_plans_and_writes_nothing(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.slow
 def test_frozen_it_moves_nothing_and_thawed_it_does(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("dryRun: false" + ONE_ROUND)
     options = options_of(RunArguments(config=tmp_path / "config.yaml", interval_s=0.2), Address("127.0.0.1", 0))
@@ -94,7 +92,6 @@ def test_frozen_it_moves_nothing_and_thawed_it_does(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.slow
 def test_below_approve_a_move_is_an_event_of_its_pod(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("dryRun: false" + ONE_ROUND)
     options = options_of(RunArguments(config=tmp_path / "config.yaml", interval_s=0.2), Address("127.0.0.1", 0))
@@ -118,7 +115,6 @@ def test_below_approve_a_move_is_an_event_of_its_pod(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.slow
 def test_in_mode_approve_a_job_waits_for_a_person(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("dryRun: false" + ONE_ROUND)
     arguments = RunArguments(config=tmp_path / "config.yaml", interval_s=0.2, mode="approve")
@@ -160,7 +156,6 @@ def test_in_mode_approve_a_job_waits_for_a_person(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.slow
 def test_room_is_marked_on_the_pod_that_waits_before_a_job_is_created(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(ROOM)
     options = options_of(RunArguments(config=tmp_path / "config.yaml"), Address("127.0.0.1", 0))
