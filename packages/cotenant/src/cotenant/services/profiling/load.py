@@ -48,6 +48,7 @@ class Cache:
         self._order = np.random.default_rng(0).integers(0, len(self._data), 1 << 14)
 
     def __call__(self) -> None:
+        """A piece of the work."""
         self._data[self._order].sum()
 
 
@@ -60,6 +61,7 @@ class Stream:
         self._at = 0
 
     def __call__(self) -> None:
+        """A piece of the work."""
         step = _CHUNK_BYTES // 8
         np.copyto(self.to[self._at : self._at + step], self._from[self._at : self._at + step])
         self._at = (self._at + step) % len(self._from)
@@ -73,6 +75,7 @@ class Memory:
         self.held: list[mmap.mmap] = []
 
     def __call__(self) -> None:
+        """A piece of the work."""
         if (len(self.held) + 1) * _CHUNK_BYTES > self._max:
             self.held.pop(0).close()
         chunk = mmap.mmap(-1, _CHUNK_BYTES)
@@ -91,6 +94,7 @@ class Disk:
         self._at = 0
 
     def __call__(self) -> None:
+        """A piece of the work."""
         os.pwrite(self._file, self._block, self._at)
         os.fdatasync(self._file)
         self._at = (self._at + len(self._block)) % self._size_bytes
@@ -109,6 +113,7 @@ class Network:
         self.received_bytes = 0
 
     def __call__(self) -> None:
+        """A piece of the work."""
         for _ in range(20):
             self._from.send(self._block)
         with suppress(BlockingIOError):

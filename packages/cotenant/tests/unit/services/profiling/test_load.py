@@ -107,7 +107,7 @@ def test_a_file_is_written_to_its_end_and_from_its_begin_again(tmp_path: Path) -
     file = tmp_path / "load-3"
     whole = file.read_bytes()
     assert len(whole) == MIB
-    assert len(set(whole[i << 16 : (i + 1) << 16] for i in range(16))) == 1  # no hole
+    assert len({whole[i << 16 : (i + 1) << 16] for i in range(16)}) == 1  # no hole
     file.write_bytes(bytes(MIB))
     work()
     again = file.read_bytes()
