@@ -299,7 +299,7 @@ def test_detached_it_is_unloaded_once_and_can_be_loaded_again(tree: Path) -> Non
     backend = Loaded(tree)
     backend.put({"web": SERVICE})
     asyncio.run(backend.attach(LATENCY))
-    exited = SchedulerExit(1, 2, "stall")
+    exited = SchedulerExit(1, 2, "stall", "a runnable task stalled")
     backend.made[0].maps.exit = exited
     assert backend.last_exit() == exited
     asyncio.run(backend.detach())
