@@ -22,7 +22,6 @@ from cotenant.services.fleet.places import BUS_FILE, BusOptions, write_bus_file
 from cotenant.services.fleet.viewing import VERBS, FleetViewer
 
 
-
 async def served(world: FleetWorld, folder: Path, token: str = "token") -> Broker:
     assert isinstance(world.bus, MemoryBus)
     broker = Broker(world.bus, token)
