@@ -229,3 +229,30 @@ def test_times_must_be_positive(value: float) -> None:
         check(RunArguments(interval_s=value))
     with pytest.raises(InvalidInput, match="--watch-s"):
         check(RunArguments(watch_s=value))
+
+
+@pytest.mark.parametrize(("status", "counted"), [(0, "done"), (403, "refused"), (422, "refused"), (409, "conflict")])
+def test_what_became_of_a_write_is_counted(status: int, counted: str, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("dryRun: false" + ONE_ROUND)
+    options = options_of(RunArguments(config=tmp_path / "config.yaml", interval_s=0.2), Address("127.0.0.1", 0))
+
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            await hot(api)
+            api.faults.refuse = lambda method, path: (
+                status if method == "POST" and path.endswith("podmigrationjobs") else 0
+            )
+            access = Access(api.url, FixedCredential(Credential("")))
+            process = RebalancerProcess(access, options, "one", lambda client: Alone())
+            stop = asyncio.Event()
+            running = asyncio.create_task(process.run(stop))
+            try:
+                await soon("a write is answered", lambda: process.rounds.writes[counted])
+                assert bool(process.migrations.jobs) is (counted == "done")
+                if status:
+                    assert {how for how, number in process.rounds.writes.items() if number} == {counted}
+            finally:
+                stop.set()
+                await running
+
+    asyncio.run(scenario())
