@@ -39,6 +39,8 @@ NVIDIA_GPU = "nvidia.com/gpu"
 # The order of the first columns of every resource axis (model/arrays.py).
 FIRST = (CPU_NAME, MEMORY_NAME, PODS_NAME)
 
+NOWHERE = "resources that no node has"  # a column for all of them that are not told apart (engine/encoding)
+
 MAX_AMOUNT = 2**53
 _PLAIN = 12  # characters: such an amount is far below the largest
 
@@ -287,10 +289,15 @@ class ResourceAxis:
         return ResourceAxis((*self.names, *new)) if new else self
 
     def row(self, amounts: Amounts) -> list[int]:
-        """Amounts in column order, 0 where absent; raises `InvalidInput` for a resource outside the axis."""
+        """Amounts in column order, 0 where absent. A resource outside the axis is 1 in the column `NOWHERE`; raises
+        `InvalidInput` where the axis has no such column.
+        """
         row = [0] * len(self.names)
         for name, amount in amounts:
-            row[self.column(name)] = amount
+            if name not in self.names and NOWHERE in self.names:
+                row[self.column(NOWHERE)] = 1
+            else:
+                row[self.column(name)] = amount
         return row
 
 

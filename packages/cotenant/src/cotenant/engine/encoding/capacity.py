@@ -47,6 +47,10 @@ class CapacityWriter:
         before, self._provided = self._provided, resources
         return before != resources
 
+    def is_provided(self, name: str) -> bool:
+        """Whether a node rule checks a resource on every node that does not advertise it."""
+        return name in self._provided
+
     def set_withheld(self, name: str, cpu_m: int) -> bool:
         """Set the milli-CPU that residents of a node take beside their requests. Whether that is a change."""
         if self._withheld_m.get(name, 0) == cpu_m:

@@ -18,6 +18,7 @@ from cotenant.model.cluster.pod import Shape
 from cotenant.model.resources import ResourceAxis
 
 FIRST_ROWS = 8
+FIRST_GROUPS = 8
 
 
 def longer(column: NDArray[Any], rows: int) -> NDArray[Any]:

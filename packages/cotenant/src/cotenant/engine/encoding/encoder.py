@@ -11,7 +11,8 @@ Freed: a node's row and its taints' bits when the node is removed; a pod's numbe
 queue and all other holders have dropped it; rows and bits of shapes without pods by `reclaim`, which returns the rows,
 so that estimates of them can be dropped too.
 A pod's owner names its tenant, so the number of a tenant without pods goes to the next one, as rows of shapes do.
-Limits: groups and resources keep their columns for good.
+A resource that some node has offered keeps its column for good, and so do the first `MAX_UNOFFERED` that only pods ask
+for; further ones share a column, in which no node has anything, until a node offers them.
 """
 
 from __future__ import annotations
@@ -22,16 +23,20 @@ from math import inf
 
 import numpy as np
 
-from cotenant.engine.encoding.columns import EncodedArrays, longer, wider
+from cotenant.engine.encoding.columns import FIRST_GROUPS, EncodedArrays, longer, wider
 from cotenant.engine.encoding.node_encoder import NodeEncoder
 from cotenant.engine.encoding.pod_numbers import PodNumbers
 from cotenant.engine.encoding.shape_params import write_shape_params
 from cotenant.model.arrays import Int, Mask, ShapeArrays
 from cotenant.model.cluster.pod import NODE_AFFINITY, Pod, Shape
 from cotenant.model.cluster.taints import first_repelling
+from cotenant.model.devices.request import RESOURCES
 from cotenant.model.errors import InvalidInput
+from cotenant.model.resources import EPHEMERAL_STORAGE, FIRST, LENT_CPU, LENT_MEMORY, NOWHERE
 from cotenant.policy.placement.contribution import contribution
 
+MAX_UNOFFERED = 64  # names of resources with columns that only pods ask for
+_KNOWN = frozenset((*FIRST, EPHEMERAL_STORAGE, *LENT_CPU, *LENT_MEMORY, *RESOURCES))  # whoever offers them, or judges
 _REMEMBERED = 16384  # keys of shapes, all forgotten when there are more
 _NO_TERMS = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
@@ -52,6 +57,10 @@ class Encoder(NodeEncoder):
         self._tenants: dict[str, int] = {}  # name -> number
         self._free_tenants: list[int] = []
         self.groups: dict[str, int] = {}
+        self._free_groups: list[int] = []
+        self._unoffered: set[str] = set()  # resources with a column that only shapes have asked for
+        self._nowhere: dict[str, set[int]] = {}  # resources without a column: rows of the shapes that ask for them
+        self.requests_revision = 0  # increases when requests of shapes in use get other columns
         self._pods = PodNumbers()
         self._shape_rows: dict[Shape, int] = {}
         self._rows_by_key: dict[Hashable, int] = {}  # of pods seen lately, by `Pod.shape_key`
@@ -198,6 +207,7 @@ class Encoder(NodeEncoder):
         rows = [k for k, users in enumerate(self._shape_users) if users == 0 and self._arrays.row_shapes[k] is not None]
         for k in rows:
             del self._shape_rows[self.shape(k)]
+            self._forget_nowhere(k, self.shape(k))
             self._arrays.row_shapes[k] = None
             self._demands.drop_shape(k)
             self._shape_preferred[k] = _NO_TERMS
@@ -207,6 +217,9 @@ class Encoder(NodeEncoder):
         kept = {shape.tenant for shape in self._arrays.row_shapes if shape is not None}
         for name in [name for name in self._tenants if name not in kept]:
             self._free_tenants.append(self._tenants.pop(name))
+        kept = {shape.group for shape in self._arrays.row_shapes if shape is not None}
+        for name in [name for name in self.groups if name not in kept]:  # nobody is left in it: its column is zero
+            self._free_groups.append(self.groups.pop(name))
         self._unused_shapes = 0
         self._taints.compact_lists()
         return np.array(rows, dtype=np.int64)
@@ -253,7 +266,7 @@ class Encoder(NodeEncoder):
         self._shape_users[row] += 1
 
     def _new_shape(self, shape: Shape) -> int:
-        self._extend_axis(shape.requests.names())
+        nowhere = self._extend_by(shape.requests.names())
         arrays = self._arrays
         if self._free_shapes:
             row = self._free_shapes.pop()
@@ -267,6 +280,8 @@ class Encoder(NodeEncoder):
             self._demands.add_shape()
             self._shape_preferred.append(_NO_TERMS)
         self._shape_rows[shape] = row
+        for name in nowhere:
+            self._nowhere.setdefault(name, set()).add(row)
         self.shapes_written += 1
         self._write_shape(row, shape)
         return row
@@ -314,7 +329,49 @@ class Encoder(NodeEncoder):
     def _group(self, name: str) -> int:
         number = self.groups.get(name)
         if number is None:
-            number = self.groups[name] = len(self.groups)
+            number = self._free_groups.pop() if self._free_groups else len(self.groups)
+            self.groups[name] = number
             nodes = self._arrays.nodes
-            self._arrays.nodes = nodes._replace(group_count=wider(nodes.group_count, len(self.groups)))
+            if number >= nodes.group_count.shape[1]:
+                width = max(FIRST_GROUPS, 2 * number)
+                self._arrays.nodes = nodes._replace(group_count=wider(nodes.group_count, width))
         return number
+
+    def set_provided(self, resources: frozenset[str]) -> None:
+        """Those that shapes ask for get columns."""
+        super().set_provided(resources)
+        self._extend_axis(tuple(name for name in sorted(resources) if name in self._nowhere))
+
+    def _extend_axis(self, names: tuple[str, ...]) -> None:
+        """Give resources that nodes offer their columns, and write those of the shapes that ask for them anew."""
+        super()._extend_axis(names)
+        self._unoffered.difference_update(names)
+        rows = {row for name in names for row in self._nowhere.pop(name, ())}
+        for row in sorted(rows):
+            self._write_params(row, self.shape(row))
+        if rows:
+            self.shapes_written += 1
+            self.requests_revision += 1
+
+    def _extend_by(self, names: tuple[str, ...]) -> list[str]:
+        """Give resources that a shape asks for their columns, and return those that get none: whoever makes pods can
+        make up as many names as pods, and each column is paid for by every node and every shape.
+        """
+        told, nowhere = list[str](), list[str]()
+        for name in names:
+            if name in self.axis.names or self._capacity.is_provided(name) or name in _KNOWN:
+                told.append(name)
+            elif len(self._unoffered) < MAX_UNOFFERED:
+                self._unoffered.add(name)
+                told.append(name)
+            else:
+                nowhere.append(name)
+        super()._extend_axis((*told, NOWHERE) if nowhere else tuple(told))
+        return nowhere
+
+    def _forget_nowhere(self, row: int, shape: Shape) -> None:
+        for name in shape.requests.names() if self._nowhere else ():
+            rows = self._nowhere.get(name, set())
+            rows.discard(row)
+            if not rows:
+                self._nowhere.pop(name, None)

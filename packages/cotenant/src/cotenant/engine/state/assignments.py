@@ -4,7 +4,7 @@ The arrays use rows and numbers; a cluster has names that are deleted and reused
 yet. A pod is assigned to a node's *name*; it has a row only while that node is known, so no order of events loses a pod
 or counts it twice. Changes are written to the arrays together, before the next scheduling round; rows and bits of
 removed pods are reclaimed from time to time.
-Limits: groups and resources keep their columns for good, as in the encoder.
+Limits: resources keep their columns for good, as in the encoder.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class Assignments:
         self._released = 0  # numbers released since shapes were last reclaimed
         self._grown = True  # whether nodes or reclaimed rows may have changed the arrays
         self._adopted_shapes = 0  # `shapes_written` of the encoder when the ledger last adopted its arrays
+        self._counted_requests = 0  # its `requests_revision` then
 
     # ---- nodes
 
@@ -362,6 +363,9 @@ class Assignments:
             self.ledger.adopt(self.encoder.nodes(), self.encoder.shapes(), self.encoder.tenant_rows)
             self._grown = False
             self._adopted_shapes = self.encoder.shapes_written
+        if self._counted_requests != self.encoder.requests_revision:
+            self._counted_requests = self.encoder.requests_revision
+            self.ledger.recount()
 
     # ---- arrays
 

@@ -43,6 +43,17 @@ class Ledger:
         weight[: len(before.weight)] = before.weight
         self.tenants = TenantArrays(allocated, weight)
 
+    def recount(self) -> None:
+        """Add up what residents request anew, after columns of `shapes.request` were exchanged."""
+        pods = np.flatnonzero(self.row >= 0)
+        rows, request = self.row[pods], self.shapes.request[self.shape[pods]]
+        for column, places in (
+            (self.nodes.requested, rows),
+            (self.tenants.allocated, self.shapes.tenant[self.shape[pods]]),
+        ):
+            column[:] = 0
+            np.add.at(column, places, request)
+
     def copy(self, nodes: NodeArrays, shapes: ShapeArrays) -> Ledger:
         """An independent ledger with the same residents, over copies of this ledger's arrays."""
         made = Ledger(nodes, shapes, 0, 0)

@@ -14,6 +14,7 @@ Terminating pods count for affinity and ports, but not for spread, as in kube-sc
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
@@ -29,13 +30,21 @@ from cotenant.engine.state.count_queries import (
     term_queries,
 )
 from cotenant.engine.state.pod_kind import KindKey, PodKind
-from cotenant.engine.state.term_index import ManyTerms, SelectingTerm, TermIndex, take_out, weight_of
+from cotenant.engine.state.term_index import (
+    LabelledIndex,
+    ManyTerms,
+    NamespacedTerms,
+    SelectingTerm,
+    take_out,
+    weight_of,
+)
 from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import Permanent
 
 _MANY_NAMESPACES = 64
+_MANY_VALUES = 1_000_000  # a label of any value is looked up last
 
 
 class PodCounts:
@@ -45,19 +54,16 @@ class PodCounts:
         self._kinds: dict[KindKey, PodKind] = {}
         self._by_index: list[PodKind | None] = []
         self._free: list[int] = []
-        self._kinds_in: dict[str, dict[PodKind, None]] = {}  # by namespace
+        self._kinds_in: dict[str, LabelledIndex[PodKind]] = {}  # by namespace
         self._kinds_with: dict[PodsWithTerm, dict[PodKind, None]] = {}  # by their own terms
         self._kinds_at: dict[tuple[int, str], dict[PodKind, None]] = {}  # by port and protocol
+        self._kinds_of: dict[str, dict[PodKind, None]] = {}  # by controller
         self._counts: dict[Query, ResidentCount] = {}
-        self._selected_in: dict[str, dict[ResidentCount, None]] = {}  # `SelectedPods` by namespace, where that is fixed
-        self._selected_anywhere: dict[ResidentCount, None] = {}
-        self._terms_in: dict[
-            str, TermIndex[ResidentCount]
-        ] = {}  # `PodsWithTerm` by the namespaces that the term selects
-        self._terms_anywhere: TermIndex[ResidentCount] = TermIndex()
+        self._selected: NamespacedTerms[ResidentCount] = NamespacedTerms()  # `SelectedPods`
+        self._terms: NamespacedTerms[ResidentCount] = NamespacedTerms()  # `PodsWithTerm`
         self._many: dict[PodKind, ResidentCount] = {}  # `PodsOfManyTerms`
         self._ports: dict[tuple[int, str], dict[ResidentCount, None]] = {}
-        self._replicas: dict[str, ResidentCount] = {}  # by controller
+        self._replicas: dict[tuple[str, str], ResidentCount] = {}  # by controller and namespace
         self._namespaces: dict[str, Labels] = {}
         self._held: dict[PodKind, None] | None = None  # kinds without pods that are kept, while kinds are held
         self._version = 0  # of the terms that residents have, and of namespaces' labels
@@ -95,7 +101,9 @@ class PodCounts:
             index = self._free.pop() if self._free else len(self._by_index)
             kind = self._kinds[key] = PodKind(key, index, pod)
             self._by_index[index : index + 1] = [kind]
-            self._kinds_in.setdefault(pod.namespace, {})[kind] = None
+            self._kinds_in.setdefault(pod.namespace, LabelledIndex()).add(pod.labels, kind)
+            if pod.replica_of:
+                self._kinds_of.setdefault(pod.replica_of, {})[kind] = None
             for term in kind.term_times:
                 self._kinds_with.setdefault(term, {})[kind] = None
             for place in kind.ports:
@@ -141,7 +149,11 @@ class PodCounts:
         del self._kinds[kind.key]
         self._by_index[kind.index] = None
         self._free.append(kind.index)
-        take_out(self._kinds_in, kind.pod.namespace, kind)
+        self._kinds_in[kind.pod.namespace].remove(kind.pod.labels, kind)
+        if not self._kinds_in[kind.pod.namespace]:
+            del self._kinds_in[kind.pod.namespace]
+        if kind.pod.replica_of:
+            take_out(self._kinds_of, kind.pod.replica_of, kind)
         for term in kind.term_times:
             take_out(self._kinds_with, term, kind)
         for place in kind.ports:
@@ -200,7 +212,7 @@ class PodCounts:
                 times.append((kind, self._times(query, kind)))
             count = self._counts[query] = ResidentCount(query)
             if isinstance(query, ControllerReplicas):
-                self._replicas[query.controller] = count
+                self._replicas[query.controller, query.namespace] = count
             self._file(count)
             for kind, number in times:
                 self._include(kind, count, number)
@@ -214,7 +226,7 @@ class PodCounts:
             return
         del self._counts[count.query]
         if isinstance(count.query, ControllerReplicas):
-            del self._replicas[count.query.controller]
+            del self._replicas[count.query.controller, count.query.namespace]
         self._take_out_of_files(count)
         for kind in self._kinds_for(count.query):
             kind.counted.pop(count, None)
@@ -224,12 +236,11 @@ class PodCounts:
         if kind.terms_version != self._version:
             pod, labels = kind.pod, self.namespace_labels(kind.pod.namespace)
             found: list[SelectingTerm] = []
-            for index in (self._terms_in.get(pod.namespace), self._terms_anywhere):
-                for count in index.candidates(pod.labels) if index is not None else ():
-                    query = count.query
-                    assert isinstance(query, PodsWithTerm)
-                    if query.term.selects(query.namespace, pod.namespace, pod.labels, labels):
-                        found.append(SelectingTerm(query.type, query.term.topology_key, weight_of(query), count))
+            for count in self._terms.candidates(pod.namespace, pod.labels):
+                query = count.query
+                assert isinstance(query, PodsWithTerm)
+                if query.term.selects(query.namespace, pod.namespace, pod.labels, labels):
+                    found.append(SelectingTerm(query.type, query.term.topology_key, weight_of(query), count))
             for owner, count in self._many.items():
                 assert owner.many is not None
                 found += (SelectingTerm(*entry, count) for entry in owner.many.selecting(kind, pod, labels))
@@ -258,7 +269,7 @@ class PodCounts:
             del self._namespaces[name]
         self._version += 1
         for kind in self._kinds_in.get(name, ()):
-            for count in (*self._selected_in.get(name, ()), *self._selected_anywhere):
+            for count in tuple(self._selected.candidates(name, kind.pod.labels)):
                 self._exclude(kind, count)
                 self._include(kind, count, self._times(count.query, kind))
 
@@ -272,20 +283,12 @@ class PodCounts:
                 self._ports.setdefault((port.port, port.protocol), {})[count] = None
             case PodsWithTerm(term, namespace, _):
                 self._version += 1
-                names = _fixed_namespaces((term,), namespace)
-                if names is None:
-                    self._terms_anywhere.add(term, count)
-                for name in names or ():
-                    self._terms_in.setdefault(name, TermIndex()).add(term, count)
+                self._terms.add(term, _fixed_namespaces((term,), namespace), count)
             case PodsOfManyTerms(kind):
                 self._version += 1
                 self._many[kind] = count
             case SelectedPods(terms, namespace, _):
-                names = _fixed_namespaces(terms, namespace)
-                if names is None:
-                    self._selected_anywhere[count] = None
-                for name in names or ():
-                    self._selected_in.setdefault(name, {})[count] = None
+                self._selected.add(_rarest(terms), _fixed_namespaces(terms, namespace), count)
 
     def _take_out_of_files(self, count: ResidentCount) -> None:
         query = count.query
@@ -294,35 +297,24 @@ class PodCounts:
                 take_out(self._ports, (port.port, port.protocol), count)
             case PodsWithTerm(term, namespace, _):
                 self._version += 1
-                names = _fixed_namespaces((term,), namespace)
-                if names is None:
-                    self._terms_anywhere.remove(term, count)
-                for name in names or ():
-                    self._terms_in[name].remove(term, count)
-                    if not self._terms_in[name]:
-                        del self._terms_in[name]
+                self._terms.remove(term, _fixed_namespaces((term,), namespace), count)
             case PodsOfManyTerms(kind):
                 self._version += 1
                 del self._many[kind]
             case SelectedPods(terms, namespace, _):
-                names = _fixed_namespaces(terms, namespace)
-                if names is None:
-                    del self._selected_anywhere[count]
-                for name in names or ():
-                    take_out(self._selected_in, name, count)
+                self._selected.remove(_rarest(terms), _fixed_namespaces(terms, namespace), count)
 
     def _candidates(self, kind: PodKind) -> Iterable[ResidentCount]:
         """Counts that a new kind may enter."""
         pod = kind.pod
-        yield from self._selected_in.get(pod.namespace, ())
-        yield from self._selected_anywhere
+        yield from self._selected.candidates(pod.namespace, pod.labels)
         for place in kind.ports:
             yield from self._ports.get(place, ())
         for query in kind.term_times:
             if query in self._counts:
                 yield self._counts[query]
-        if pod.replica_of in self._replicas:
-            yield self._replicas[pod.replica_of]
+        if (pod.replica_of, pod.namespace) in self._replicas:
+            yield self._replicas[pod.replica_of, pod.namespace]
 
     def _kinds_for(self, query: Query) -> Iterable[PodKind]:
         """Kinds that may enter a query's count."""
@@ -333,13 +325,17 @@ class PodCounts:
                 return tuple(self._kinds_with.get(query, ()))
             case PodsOfManyTerms(kind):
                 return (kind,)
-            case ControllerReplicas(_, namespace):
-                return tuple(self._kinds_in.get(namespace, ()))
+            case ControllerReplicas(controller):
+                return tuple(self._kinds_of.get(controller, ()))
             case SelectedPods(terms, namespace, _):
                 names = _fixed_namespaces(terms, namespace)
-                if names is None:
-                    return tuple(self._kinds.values())
-                return tuple(kind for name in names for kind in self._kinds_in.get(name, ()))
+                needed = _rarest(terms).needed_label()
+                return tuple(
+                    kind
+                    for name in (self._kinds_in if names is None else names)
+                    if name in self._kinds_in
+                    for kind in self._kinds_in[name].candidates(needed)
+                )
 
     def _include(self, kind: PodKind, count: ResidentCount, times: int) -> None:
         """Count a kind's residents, each so often."""
@@ -382,6 +378,16 @@ def _fixed_namespaces(terms: tuple[PodTerm, ...], namespace: str) -> Iterable[st
     if fixed is None or len(fixed.namespaces) > _MANY_NAMESPACES:
         return None
     return dict.fromkeys(fixed.namespaces or (namespace,))
+
+
+def _rarest(terms: tuple[PodTerm, ...]) -> PodTerm:
+    """Of terms that must all select a pod, the one by whose needed label fewest pods are found."""
+
+    def values(term: PodTerm) -> float:
+        needed = term.needed_label()
+        return math.inf if needed is None else len(needed.values) or _MANY_VALUES
+
+    return min(terms, key=values)
 
 
 def _increment(counter: Counter[int], row: int, change: int) -> None:

@@ -1,4 +1,5 @@
-"""Residents' terms, looked up by the labels of a pod; and the terms of a pod that has very many of them.
+"""Terms, looked up by the labels of a pod; kinds of pods, looked up by a term; and the terms of a pod that has very
+many of them.
 
 Every new kind of pods must know which residents' terms select it, a cluster has thousands of terms, and one pod may
 have ten thousand. A term is filed under a label that the pods which it selects must have (`PodTerm.needed_label`), so
@@ -9,13 +10,13 @@ Limits: a term with several such requirements is filed under the one with the fe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from cotenant.engine.state.count_queries import PodsWithTerm, ResidentCount, TermType
 from cotenant.model.cluster.affinity import PodTerm
-from cotenant.model.cluster.labels import Labels
+from cotenant.model.cluster.labels import Labels, Requirement
 from cotenant.model.cluster.pod import Pod
 from cotenant.policy.placement.topology.pod_affinity import HARD_WEIGHT
 
@@ -30,6 +31,45 @@ class SelectingTerm(NamedTuple):
     topology_key: str
     weight: int  # what it adds to a score, or takes off; of a required term, that of one
     residents: ResidentCount
+
+
+class LabelledIndex(Generic[_T]):
+    """Things with labels, all of one namespace, looked up by a label that they must have."""
+
+    def __init__(self) -> None:
+        self._all: dict[_T, None] = {}
+        self._by_value: dict[tuple[str, str], dict[_T, None]] = {}
+        self._by_key: dict[str, dict[_T, None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def __iter__(self) -> Iterator[_T]:
+        return iter(self._all)
+
+    def add(self, labels: Labels, filed: _T) -> None:
+        """File a thing under its labels."""
+        self._all[filed] = None
+        for pair in labels:
+            self._by_value.setdefault(pair, {})[filed] = None
+            self._by_key.setdefault(pair[0], {})[filed] = None
+
+    def remove(self, labels: Labels, filed: _T) -> None:
+        """Take it out."""
+        del self._all[filed]
+        for pair in labels:
+            take_out(self._by_value, pair, filed)
+            take_out(self._by_key, pair[0], filed)
+
+    def candidates(self, needed: Requirement | None) -> Iterator[_T]:
+        """What has a needed label (`PodTerm.needed_label`), each once; all without one."""
+        if needed is None:
+            yield from self._all
+        elif not needed.values:
+            yield from self._by_key.get(needed.key, ())
+        else:
+            for value in dict.fromkeys(needed.values):
+                yield from self._by_value.get((needed.key, value), ())
 
 
 class TermIndex(Generic[_T]):
@@ -69,6 +109,36 @@ class TermIndex(Generic[_T]):
             for key, value in labels:
                 yield from self._by_value.get((key, value), ())
                 yield from self._by_key.get(key, ())
+
+
+class NamespacedTerms(Generic[_T]):
+    """Things with a term each, by the namespaces whose pods it may select."""
+
+    def __init__(self) -> None:
+        self._within: dict[str, TermIndex[_T]] = {}
+        self._anywhere: TermIndex[_T] = TermIndex()
+
+    def add(self, term: PodTerm, namespaces: Iterable[str] | None, filed: _T) -> None:
+        """File a thing under its term. `namespaces`: None = any."""
+        if namespaces is None:
+            self._anywhere.add(term, filed)
+        for name in namespaces or ():
+            self._within.setdefault(name, TermIndex()).add(term, filed)
+
+    def remove(self, term: PodTerm, namespaces: Iterable[str] | None, filed: _T) -> None:
+        """Take it out; the arguments are those of `add`."""
+        if namespaces is None:
+            self._anywhere.remove(term, filed)
+        for name in namespaces or ():
+            self._within[name].remove(term, filed)
+            if not self._within[name]:
+                del self._within[name]
+
+    def candidates(self, namespace: str, labels: Labels) -> Iterator[_T]:
+        """What may select pods of a namespace with these labels, each once."""
+        if namespace in self._within:
+            yield from self._within[namespace].candidates(labels)
+        yield from self._anywhere.candidates(labels)
 
 
 class ManyTerms:

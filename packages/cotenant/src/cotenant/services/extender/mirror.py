@@ -240,6 +240,7 @@ class Mirror:
         """Rebuild everything from the facts, without rows and shapes that are no longer needed."""
         self._encoder = Encoder(self._half_node_cores, self._pressure_factor)
         self._ledger = Ledger(self._encoder.nodes(), self._encoder.shapes(), 0, 0)
+        self._counted_requests = 0  # `requests_revision` of the encoder when the ledger last counted them
         self._numbers, self._free = 0, []
         self._add(Node(_UNKNOWN_NAME, Amounts.of({CPU_NAME: 1000, MEMORY_NAME: 1 << 30})))
         for node in (*self._cluster.values(), *self._given.values()):
@@ -352,6 +353,9 @@ class Mirror:
             or tenants != len(before.tenants.weight)
         ):
             before.adopt(nodes, shapes, tenants)
+        if self._counted_requests != self._encoder.requests_revision:
+            self._counted_requests = self._encoder.requests_revision
+            before.recount()
 
 
 def _sized(report: NodeReport) -> Node:

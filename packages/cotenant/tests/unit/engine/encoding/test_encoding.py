@@ -6,7 +6,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.encoding.encoder import MAX_UNOFFERED, Encoder
 from cotenant.model.arrays import MICRO, Param, Sum
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.labels import Labels, Requirement, SelectorOperator
@@ -15,7 +15,7 @@ from cotenant.model.cluster.pod import NODE_AFFINITY, Pod, PodEstimate, Shape
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.cluster.taints import Match, Taint, TaintEffect, Toleration
 from cotenant.model.errors import InvalidInput
-from cotenant.model.resources import BATCH_CPU, Amounts
+from cotenant.model.resources import BATCH_CPU, MAX_AMOUNT, NOWHERE, Amounts
 from cotenant.policy.placement.codes import Fit
 from cotenant.policy.placement.compiled import plain_rejections
 from cotenant.policy.placement.filters import node_affinity, taints
@@ -62,7 +62,7 @@ def test_placed_amounts_survive_growth() -> None:
     nodes, shapes = encoder.nodes(), encoder.shapes()
     assert nodes.capacity.shape == nodes.requested.shape == (50, 3 + 49)
     assert shapes.request.shape == (49, 52)
-    assert nodes.group_count.shape == (50, 49)
+    assert nodes.group_count.shape == (50, 64)  # doubled each time
     assert nodes.requested[0].tolist() == [1, 2, 3] + [0] * 49
     assert nodes.sums[0, Sum.PRESSURE] == 7
     assert np.isnan(nodes.report).all()
@@ -70,6 +70,51 @@ def test_placed_amounts_survive_growth() -> None:
     assert shapes.tenant.tolist() == list(range(49))
     assert encoder.tenant_rows == 49
     assert all(column.flags.c_contiguous for column in (*nodes, *shapes))
+
+
+def test_a_thousand_made_up_resources_take_a_bounded_number_of_columns() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    encoder.add_node(Node("n0", SIZE))
+    for i in range(1000):
+        encoder.add_pod(Pod(f"p{i}", requests=Amounts.of({f"e.io/r{i}": i + 1})))
+    assert len(encoder.axis) == 3 + MAX_UNOFFERED + 1 == encoder.nodes().capacity.shape[1]
+    nowhere = encoder.axis.column(NOWHERE)
+    assert encoder.shapes().request[:, nowhere].tolist() == [0] * MAX_UNOFFERED + [1] * (1000 - MAX_UNOFFERED)
+    encoder.add_pod(Pod("gpu", requests=Amounts.of({"nvidia.com/gpu": 1})))  # of devices that a rule judges
+    assert "nvidia.com/gpu" in encoder.axis.names
+
+
+def test_a_resource_that_a_node_comes_to_offer_is_told_apart_from_the_others() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    for i in range(MAX_UNOFFERED):
+        encoder.add_pod(Pod(f"p{i}", requests=Amounts.of({f"e.io/r{i}": 1})))
+    _, both = encoder.add_pod(Pod("both", requests=Amounts.of({"e.io/a": 5, "e.io/b": 7})))
+    _, only = encoder.add_pod(Pod("only", requests=Amounts.of({"e.io/b": 9})))
+    assert encoder.requests_revision == 0
+    encoder.add_node(Node("n", Amounts.of({"cpu": 1000, "memory": 1, "e.io/b": 8})))
+    assert encoder.requests_revision == 1
+    nowhere, b = encoder.axis.column(NOWHERE), encoder.axis.column("e.io/b")
+    assert encoder.shapes().request[[both, only]][:, [nowhere, b]].tolist() == [[1, 7], [0, 9]]
+    assert encoder.nodes().capacity[0, [nowhere, b]].tolist() == [0, 8]
+    encoder.set_provided(frozenset({"e.io/a", "e.io/unasked"}))
+    a = encoder.axis.column("e.io/a")
+    assert encoder.shapes().request[both, [nowhere, a]].tolist() == [0, 5]
+    assert encoder.nodes().capacity[0, a] == MAX_AMOUNT
+    assert "e.io/unasked" not in encoder.axis.names
+
+
+def test_groups_without_pods_give_their_columns_back() -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    encoder.add_node(Node("n0", SIZE))
+    for turn in range(20):
+        for i in range(8):
+            encoder.add_pod(Pod(f"p{i}", group=f"g{turn}-{i}"))
+        assert sorted(encoder.groups.values()) == list(range(8))
+        for i in range(8):
+            encoder.release_pod(encoder.remove_pod(f"default/p{i}"))
+        encoder.reclaim()
+        assert not encoder.groups
+    assert encoder.nodes().group_count.shape == (1, 8)
 
 
 def test_a_node_row_is_reused_only_without_residents() -> None:

@@ -107,7 +107,7 @@ def candidates(
         if free[PODS] < (0 if covers(left, request) and record.held == NO_HOLDINGS else 1):
             continue
         fits = all(
-            amount <= left.get(name) + int(free[axis.column(name)]) for name, amount in request if name in axis.names
+            name in axis.names and amount <= left.get(name) + int(free[axis.column(name)]) for name, amount in request
         )
         ranked.setdefault(at.row, []).append((rank(record.reservation, left, request, fits), record))
     choices = [

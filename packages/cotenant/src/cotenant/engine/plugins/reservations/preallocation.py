@@ -216,9 +216,8 @@ class PreAllocating:
                 if free[PODS] < (1 if left.items else 0):
                     return False
                 return all(
-                    amount <= int(free[axis.column(name)]) + freed.get(name)
+                    name in axis.names and amount <= int(free[axis.column(name)]) + freed.get(name)
                     for name, amount in reservation.pod.requests
-                    if name in axis.names
                 )
 
             in_order = sorted(pods, key=lambda entry: candidate(reservation, entry.seen))
