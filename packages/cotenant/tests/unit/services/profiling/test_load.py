@@ -127,7 +127,7 @@ def kind(axis: str, folder: Path) -> Callable[[], object]:
 
 
 def test_each_axis_has_its_own_work(tmp_path: Path) -> None:
-    kinds: dict[str, type] = {
+    kinds: dict[str, type[object]] = {
         "cache": Cache, "memoryBandwidth": Stream, "memory": Memory, "disk": Disk, "network": Network,
     }  # fmt: skip
     for axis in load.AXES:

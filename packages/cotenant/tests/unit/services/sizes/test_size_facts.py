@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from cotenant.drivers.kube.kinds.kind import AnyKind
 from cotenant.drivers.kube.kinds.node import NODES as NODE_KIND
 from cotenant.drivers.kube.kinds.pod.sized import SIZED_PODS
 from cotenant.drivers.kube.kinds.workloads import REPLICA_SETS
@@ -55,7 +56,7 @@ NODES = [
 
 
 def copy(**objects: list[Any]) -> SizedCluster:
-    kinds = {"pods": SIZED_PODS, "nodes": NODE_KIND, "replicasets": REPLICA_SETS}
+    kinds: dict[str, AnyKind] = {"pods": SIZED_PODS, "nodes": NODE_KIND, "replicasets": REPLICA_SETS}
     given = {key_of(kinds[name]): [json.dumps(one).encode() for one in lines] for name, lines in objects.items()}
     return sized_copy(ClusterSnapshot(0.0, given, ()))
 

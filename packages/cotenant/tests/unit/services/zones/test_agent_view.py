@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cotenant.model.errors import Transient
 from cotenant.model.machine.replica_signal import FRESH_US, MaxAction, ReplicaSignal
 from cotenant.model.zones.table import ZoneClass
 from cotenant.services.zones.agent_view import ZoneAgentView, burns_of, members_of, pod_burns_of
@@ -120,8 +121,6 @@ class Pages:
         self.page, self.asked = page, 0
 
     def get(self, path: str) -> dict[str, Any]:
-        from cotenant.model.errors import Transient
-
         assert path == "/v1/state"
         self.asked += 1
         if self.page is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -55,7 +55,7 @@ class Waits:
     watched: dict[str, int | None] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
 
-    def watch(self, groups: dict[str, int | None]) -> None:
+    def watch(self, groups: Mapping[str, int | None]) -> None:
         self.watched = dict(groups)
 
     def read(self) -> RunQueueReading:
