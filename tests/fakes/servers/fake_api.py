@@ -39,6 +39,9 @@ PLURALS = {
     "noderesourcetopologies": "NodeResourceTopology",
     "autonomies": "Autonomy",
     "poollendings": "PoolLending",
+    "priorityclasses": "PriorityClass",
+    "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
+    "validatingwebhookconfigurations": "ValidatingWebhookConfiguration",
 }
 
 

@@ -148,13 +148,14 @@ class Sessions:
         proxy: ProxyLogin | None = None,
         is_secure: bool = False,
         kept: KeptSessions | None = None,
+        max_sessions: int = MAX_SESSIONS,
     ) -> None:
         """`review` says whether a Kubernetes token may see the cluster, `may_list` whether it may see a kind; None
         = such tokens are not accepted. `is_secure`: the server has TLS. `kept`: sessions outlive the process.
         """
         self._may_list, self._proxy = may_list, proxy
         self._now, self._link, self._token, self._review, self._is_secure = now, link, token, review, is_secure
-        self._kept = kept
+        self._kept, self._max_sessions = kept, max_sessions
         self._by_id: dict[str, ViewerSession] = {}  # by the digest of the cookie
         if kept is not None:
             self._by_id = {key: ViewerSession(ends_s) for key, ends_s in kept.read().items() if now() < ends_s}
@@ -242,7 +243,7 @@ class Sessions:
         now_s = self._now()
         for key in [key for key, session in self._by_id.items() if now_s >= session.ends_s]:
             self._end(key)
-        while len(self._by_id) >= MAX_SESSIONS:
+        while len(self._by_id) >= self._max_sessions:
             self._end(next(iter(self._by_id)))
         key = secrets.token_urlsafe(32)
         self._by_id[_digest(key)] = ViewerSession(now_s + SESSION_S, kubernetes_token, now_s, viewer=viewer)

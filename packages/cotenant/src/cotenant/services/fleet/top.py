@@ -32,10 +32,15 @@ class ContainerRow:
 
 def fleet_figures(bus: BusOptions, wanted: Top) -> TopPage:
     """All pages as one."""
-    page = ask_controller(bus, "top", wanted, TopPage, 10.0)
+    return every_page(lambda start: ask_controller(bus, "top", start, TopPage, 10.0), wanted)
+
+
+def every_page(ask: Callable[[Top], TopPage], wanted: Top) -> TopPage:
+    """Pages one after another, as one."""
+    page = ask(wanted)
     hosts, unmeasured = page.hosts, page.unmeasured
     while page.next_start is not None:
-        page = ask_controller(bus, "top", replace(wanted, start=page.next_start), TopPage, 10.0)
+        page = ask(replace(wanted, start=page.next_start))
         hosts, unmeasured = hosts + page.hosts, unmeasured + page.unmeasured
     return TopPage(hosts, unmeasured)
 

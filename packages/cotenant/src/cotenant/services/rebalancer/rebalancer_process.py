@@ -42,7 +42,6 @@ from cotenant.engine.migration.instructions import (
     PodFacts,
     RequestEviction,
     StartSurge,
-    WithdrawEviction,
     WriteStatus,
 )
 from cotenant.engine.migration.migrations import Migrations
@@ -56,7 +55,6 @@ from cotenant.engine.rebalancer.room import DEFRAGMENTATION
 from cotenant.engine.rebalancer.round_limits import controller
 from cotenant.engine.rebalancer.rounds import kept_until_s, moved_lately, plan_round
 from cotenant.model.autonomy.autonomy import AutonomyRung
-from cotenant.model.cluster.eviction_request import EvictionRequest
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.groups.migration import (
     EVICT_POLICY,
@@ -65,15 +63,15 @@ from cotenant.model.groups.migration import (
     JobStep,
     MigrationJob,
     PodRef,
-    WaitReason,
 )
 from cotenant.services.kube_process.clock import SteadyClock
-from cotenant.services.kube_process.events import NORMAL, WARNING
+from cotenant.services.kube_process.events import NORMAL
 from cotenant.services.kube_process.kube_process import KubeProcess
 from cotenant.services.kube_process.leadership import Leadership
 from cotenant.services.kube_process.span_export import exporter
 from cotenant.services.kube_process.watches import ObjectHandler
 from cotenant.services.rebalancer import metrics
+from cotenant.services.rebalancer.move_events import event_of
 from cotenant.services.rebalancer.move_spans import MoveSpans
 from cotenant.services.rebalancer.options import COMPONENT, RebalancerOptions, RoundTotals
 from cotenant.services.rebalancer.planning import ClusterReading
@@ -323,61 +321,23 @@ class RebalancerProcess:
 
     def _record(self, what: Instruction) -> None:
         """Events on the pods, and lines in the log."""
-        if isinstance(what, EvictJobPod):
-            job = what.job
-            why = job.reason or f"job {job.name}"
-            self.kube.events.record(
-                PODS, job.pod.key, job.pod.uid, NORMAL, "Descheduled", f"evicted from {job.node}: {why}"
-            )
-        elif isinstance(what, RequestEviction):
-            job = what.job
-            why = f"its eviction from {job.node} is requested: {job.reason or f'job {job.name}'}"
-            self.kube.events.record(PODS, job.pod.key, job.pod.uid, NORMAL, "EvictionRequested", why)
-        elif isinstance(what, WithdrawEviction):
-            self._record_withdrawal(what.request)
-        elif isinstance(what, WriteStatus) and not what.job.phase.is_final:
-            waits = what.job.condition(JobStep.WAITING)
-            if waits is not None and waits.status == "True" and waits.reason == WaitReason.RESPONDER:
-                pod = what.job.pod
-                self.kube.events.record(PODS, pod.key, pod.uid, NORMAL, "EvictionProgress", waits.message)
-        elif isinstance(what, WriteStatus):
+        event = event_of(what)
+        if event is not None:
+            self.kube.events.record(*event)
+        if isinstance(what, WriteStatus) and what.job.phase.is_final:
             if self._spans is not None:
                 self._spans.ended(what.job, self.kube.now())
-            self._record_end(what.job)
+            self._ended(what.job)
 
-    def _record_withdrawal(self, request: EvictionRequest) -> None:
-        if not request.evicted:
-            key, why = f"{request.namespace}/{request.pod_name}", "its eviction is not wanted any more"
-            self.kube.events.record(PODS, key, request.pod_uid, NORMAL, "EvictionWithdrawn", why)
-
-    def _record_end(self, job: MigrationJob) -> None:
+    def _ended(self, job: MigrationJob) -> None:
         helped = job.condition(JobStep.HELPED)
         if helped is not None:
             self.rounds.helped[helped.status] = self.rounds.helped.get(helped.status, 0) + 1
             _log.info("%s: helped %s: %s", job.name, helped.status, helped.message)
-            if job.new_pod is not None:
-                self.kube.events.record(
-                    PODS,
-                    job.new_pod.key,
-                    job.new_pod.uid,
-                    NORMAL,
-                    "MoveHelped" if helped.status == "True" else "MoveDidNotHelp",
-                    helped.message,
-                )
         elif job.phase is JobPhase.SUCCEEDED:
             _log.info("%s: %s was moved from %s", job.name, job.pod.key, job.node or "no node")
-            if job.new_pod is not None:
-                self.kube.events.record(
-                    PODS,
-                    job.new_pod.key,
-                    job.new_pod.uid,
-                    NORMAL,
-                    "Moved",
-                    f"replaces {job.pod.key}, moved from {job.node}: {job.reason}",
-                )
         else:
             _log.warning("%s: %s was not moved: %s: %s", job.name, job.pod.key, job.status_reason, job.message)
-            self.kube.events.record(MIGRATION_JOBS, job.name, job.uid, WARNING, job.status_reason, job.message)
 
     # ---- look-ups
 

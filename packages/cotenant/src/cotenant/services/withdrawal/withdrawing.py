@@ -54,7 +54,14 @@ class _Nodes(msgspec.Struct):
     metadata: _ListMeta = _ListMeta()
 
 
-async def withdraw(client: Client, webhooks: str, config: tuple[str, str] | None, within_s: float, say: Say) -> None:
+async def withdraw(
+    client: Client,
+    webhooks: str,
+    config: tuple[str, str] | None,
+    within_s: float,
+    say: Say,
+    look_s: float = LOOK_S,
+) -> None:
     """Delete the configurations named `webhooks` ("" = none), then the ConfigMap (namespace, name), and wait until no
     node lends.
 
@@ -69,7 +76,7 @@ async def withdraw(client: Client, webhooks: str, config: tuple[str, str] | None
             say(f"there is no {kind.name} {webhooks}")
     if config is not None:
         await _stop_lending(client, *config, say)
-        await _wait(client, within_s, say)
+        await _wait(client, within_s, say, look_s)
 
 
 async def _stop_lending(client: Client, namespace: str, name: str, say: Say) -> None:
@@ -92,7 +99,7 @@ async def _stop_lending(client: Client, namespace: str, name: str, say: Say) -> 
     say(f"deleted ConfigMap {namespace}/{name}")
 
 
-async def _wait(client: Client, within_s: float, say: Say) -> None:
+async def _wait(client: Client, within_s: float, say: Say, look_s: float = LOOK_S) -> None:
     until = monotonic() + within_s
     while True:
         try:
@@ -110,7 +117,7 @@ async def _wait(client: Client, within_s: float, say: Say) -> None:
                     f"{len(lending)} nodes still offer batch or mid resources after {within_s:g} s ({some}): no "
                     "manager runs, or another one lends"
                 )
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(look_s)
 
 
 async def offering(client: Client) -> list[str]:

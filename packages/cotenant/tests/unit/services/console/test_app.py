@@ -20,7 +20,6 @@ from cotenant.cli.main import main
 from cotenant.services.console.access import Right
 from cotenant.services.console.app import POLICY
 
-pytestmark = pytest.mark.slow
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
@@ -232,3 +231,59 @@ def test_a_used_port_is_one_line(world: ConsoleWorld, tmp_path: Path, capsys: py
     assert "Address already in use" in error
     assert main(["console", "--kubeconfig", str(config), "--listen", "0.0.0.0:0"]) == 2
     assert "--tls-cert" in capsys.readouterr().err
+
+
+def test_a_file_of_the_page_is_sent_once_and_packed_where_it_may_be(world: ConsoleWorld) -> None:
+    status, plain, body = ask(world, "/assets/console.js", **BEARER)
+    assert (status, plain.headers["Content-Encoding"]) == (200, None)
+    assert plain.headers["Content-Type"] == "text/javascript; charset=utf-8"
+    status, packed, data = ask(world, "/assets/console.js", Accept_Encoding="gzip, br", **BEARER)
+    assert (packed.headers["Content-Encoding"], gzip.decompress(data)) == ("gzip", body)
+    tag = plain.headers["ETag"]
+    assert ask(world, "/assets/console.js", If_None_Match=tag, **BEARER)[::2] == (304, b"")
+    assert ask(world, "/assets/console.js", If_None_Match='"old"', **BEARER)[0] == 200
+    assert tag != ask(world, "/", **BEARER)[1].headers["ETag"]
+    assert ask(world, "/assets/none.js", **BEARER)[0] == 404
+
+
+def test_the_head_of_a_page_is_that_of_the_page(world: ConsoleWorld) -> None:
+    for path in ("/", "/api/machines", "/api/state"):
+        status, answer, body = ask(world, path, "HEAD", **BEARER)
+        assert (status, body) == (200, b"")
+        assert answer.headers["Content-Security-Policy"]
+
+
+def test_without_a_session_the_log_in_has_its_files_and_nothing_more(world: ConsoleWorld) -> None:
+    for path in ("/login", "/assets/login.css", "/assets/login.js", "/assets/icon.svg"):
+        assert ask(world, path)[0] == 200
+    status, answer, _ = ask(world, "/assets/console.css")
+    assert (status, answer.headers["Location"], answer.headers["Cache-Control"]) == (303, "/login", "no-store")
+    assert ask(world, "/login", "DELETE")[0] == 405
+    assert ask(world, "/login", "DELETE")[1].headers["Allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_a_form_of_this_site_is_taken(world: ConsoleWorld, site: str) -> None:
+    status, answer, _ = ask(world, "/login", "POST", f"token={TOKEN}".encode(), Sec_Fetch_Site=site)
+    assert (status, answer.headers["Location"]) == (303, "/")
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff", b"token=&a=1&b=2&c=3&d=4&e=5", b"other=1"])
+def test_a_form_without_a_token_is_refused(world: ConsoleWorld, body: bytes) -> None:
+    assert ask(world, "/login", "POST", body)[1].headers["Location"] == "/login?refused"
+
+
+def test_a_form_that_is_too_large_is_not_read(world: ConsoleWorld) -> None:
+    assert ask(world, "/login", "POST", b"token=" + b"a" * (16 << 10))[0] == 413
+    assert ask(world, "/login", "POST", b"token=" + b"a" * ((16 << 10) - 6))[0] == 303
+
+
+def test_a_past_snapshot_is_packed_where_it_may_be(world: ConsoleWorld) -> None:
+    path = f"/api/machines/at/{read(world, '/api/history')['snapshots'][0]}"
+    _, plain, body = ask(world, path, **BEARER)
+    assert (plain.headers["Content-Encoding"], plain.headers["Cache-Control"]) == (None, "no-store")
+    _, packed, data = ask(world, path, Accept_Encoding="gzip", **BEARER)
+    assert (packed.headers["Content-Encoding"], gzip.decompress(data)) == ("gzip", body)
+    assert packed.headers["Cache-Control"] == "no-store"
+    assert ask(world, "/api/state", **BEARER)[1].headers["Cache-Control"] == "no-store"

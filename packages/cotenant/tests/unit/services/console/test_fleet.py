@@ -89,7 +89,6 @@ EVENTS = st.lists(
 )
 
 
-@pytest.mark.slow
 @given(EVENTS)
 @settings(max_examples=examples(60), deadline=None)
 def test_a_viewer_that_follows_changes_sees_what_a_new_one_loads(events: list[tuple[str, int, int]]) -> None:

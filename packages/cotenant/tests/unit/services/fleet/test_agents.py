@@ -36,7 +36,6 @@ from cotenant.services.fleet.agent.switches import Switches
 from cotenant.services.fleet.agent_main import configuration_of, read_agent_file
 from cotenant.services.fleet.rpc import call, encode
 
-pytestmark = pytest.mark.slow
 CONTAINERS_OFF = AgentConfiguration(functions=("figures",), environment={"A": "1"})
 
 
@@ -60,6 +59,7 @@ def health(world: FleetWorld) -> tuple[FunctionHealth, ...]:
     return beat.functions if beat is not None else ()
 
 
+@pytest.mark.slow
 def test_functions_go_off_and_on_while_the_agent_runs(tmp_path: Path) -> None:
     async def scene(world: FleetWorld) -> None:
         assert await configured(world, CONTAINERS_OFF) == Spread(1, 1)
@@ -144,6 +144,7 @@ def test_an_agent_that_joins_later_is_answered_with_its_configuration(tmp_path: 
     played(scene, tmp_path)
 
 
+@pytest.mark.slow
 def test_one_that_was_away_is_configured_when_it_is_back(tmp_path: Path) -> None:
     async def scene(world: FleetWorld) -> None:
         assert world.controller is not None

@@ -164,7 +164,6 @@ def test_how_a_command_ends_where_nobody_comes(tmp_path: Path, answers: bool, mo
     )
 
 
-@pytest.mark.slow
 def test_a_group_that_is_too_large_is_refused_at_once_by_the_command_and_by_the_controller(tmp_path: Path) -> None:
     def group(kib: int) -> Up:
         texts = {"TEXT": "x" * (kib << 10)}

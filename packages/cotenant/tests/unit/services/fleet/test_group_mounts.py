@@ -18,7 +18,6 @@ from cotenant.model.fleet.group import GroupOutcome
 from cotenant.model.fleet.requests import Down, SetConfiguration, Spread, Up
 from cotenant.model.fleet.template import ContainerTemplate, GroupTemplate, Mount, PortMapping
 
-pytestmark = pytest.mark.slow
 WEB = ContainerTemplate("web", "image")
 
 
@@ -70,6 +69,7 @@ def test_a_folder_is_mounted_where_the_hosts_configuration_allows_it(tmp_path: P
     played(scene, tmp_path)
 
 
+@pytest.mark.slow
 def test_volumes_are_made_named_by_their_group_and_stay(tmp_path: Path) -> None:
     web = replace(WEB, mounts=(Mount("shop_data", "/data", is_volume=True), Mount("old", "/old", True, True)))
     extern = replace(WEB, mounts=(Mount("theirs", "/data", is_volume=True, is_external=True),))
@@ -88,6 +88,7 @@ def test_volumes_are_made_named_by_their_group_and_stay(tmp_path: Path) -> None:
     played(scene, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_volume_of_two_hosts_is_refused(tmp_path: Path) -> None:
     web = replace(WEB, mounts=(Mount("shop_data", "/data", is_volume=True),))
 

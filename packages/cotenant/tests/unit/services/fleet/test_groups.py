@@ -35,7 +35,6 @@ from cotenant.services.fleet.controller.controller import FORGOTTEN_AFTER_S, Fle
 from cotenant.services.fleet.functions import containers
 from cotenant.services.fleet.rpc import call, encode
 
-pytestmark = pytest.mark.slow
 ONE = GroupTemplate("one", (ContainerTemplate("web", "image"),))
 SHOP = GroupTemplate(
     "shop",
@@ -59,6 +58,7 @@ async def up(world: FleetWorld, template: GroupTemplate, key: str = "") -> Group
     return outcome
 
 
+@pytest.mark.slow
 def test_up_ps_restart_and_down(tmp_path: Path) -> None:
     async def scene(world: FleetWorld) -> None:
         docker = world.dockers["agent-a"]
@@ -120,6 +120,7 @@ def test_one_that_fails_leaves_nothing_and_is_named(tmp_path: Path, what: str) -
     played(scene, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_list_that_was_older_than_its_event_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(containers, "_REFRESH_S", 1e6)
 
@@ -312,6 +313,7 @@ def test_a_container_that_cannot_be_stopped_is_left_named_and_goes_later(tmp_pat
     played(scene, tmp_path)
 
 
+@pytest.mark.slow
 def test_an_agent_that_dies_is_waited_for(tmp_path: Path) -> None:
     async def scene(world: FleetWorld) -> None:
         docker = world.dockers["agent-a"]

@@ -21,8 +21,6 @@ from cotenant.model.fleet.terminals import OpenTerminal, ReadTerminal, WriteTerm
 from cotenant.services.fleet.places import BUS_FILE, BusOptions, write_bus_file
 from cotenant.services.fleet.viewing import VERBS, FleetViewer
 
-pytestmark = pytest.mark.slow
-
 
 async def served(world: FleetWorld, folder: Path, token: str = "token") -> Broker:
     assert isinstance(world.bus, MemoryBus)
@@ -36,6 +34,7 @@ def options(folder: Path) -> BusOptions:
     return BusOptions(name="console", state_dir=folder)
 
 
+@pytest.mark.slow
 def test_hosts_and_a_group_that_failed_with_its_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COTENANT_BUS", raising=False)
 

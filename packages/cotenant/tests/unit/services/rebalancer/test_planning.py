@@ -78,7 +78,6 @@ async def hot(api: FakeApi) -> None:
         pod(api, f"p{i}", "a", 2000)
 
 
-@pytest.mark.slow
 def test_a_plan_reads_and_writes_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with FakeApi() as api:
@@ -122,7 +121,6 @@ def objective(api: FakeApi, worst: str) -> None:
     api.put("serviceobjectives", {"metadata": {"name": "web", "namespace": "default"}, "spec": spec, "status": status})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("installed", [True, False])
 def test_objectives_that_burn_are_read_where_the_kind_is_installed(tmp_path: Path, installed: bool) -> None:
     async def scenario() -> None:
@@ -140,7 +138,6 @@ def test_objectives_that_burn_are_read_where_the_kind_is_installed(tmp_path: Pat
     asyncio.run(scenario())
 
 
-@pytest.mark.slow
 def test_objectives_are_not_listed_where_no_plugin_reads_them(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with FakeApi() as api:

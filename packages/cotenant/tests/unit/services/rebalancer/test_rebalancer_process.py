@@ -38,7 +38,6 @@ profiles:
 """
 
 
-@pytest.mark.slow
 def test_a_dry_run_plans_and_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(ONE_ROUND)
     options = options_of(RunArguments(config=tmp_path / "config.yaml"), Address("127.0.0.1", 0))
@@ -67,7 +66,6 @@ def test_a_dry_run_plans_and_writes_nothing(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.slow
 def test_frozen_it_moves_nothing_and_thawed_it_does(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("dryRun: false" + ONE_ROUND)
     options = options_of(RunArguments(config=tmp_path / "config.yaml", interval_s=0.2), Address("127.0.0.1", 0))
@@ -94,7 +92,6 @@ def test_frozen_it_moves_nothing_and_thawed_it_does(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.slow
 def test_below_approve_a_move_is_an_event_of_its_pod(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("dryRun: false" + ONE_ROUND)
     options = options_of(RunArguments(config=tmp_path / "config.yaml", interval_s=0.2), Address("127.0.0.1", 0))
@@ -118,7 +115,6 @@ def test_below_approve_a_move_is_an_event_of_its_pod(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.slow
 def test_in_mode_approve_a_job_waits_for_a_person(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("dryRun: false" + ONE_ROUND)
     arguments = RunArguments(config=tmp_path / "config.yaml", interval_s=0.2, mode="approve")
@@ -160,7 +156,6 @@ def test_in_mode_approve_a_job_waits_for_a_person(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.slow
 def test_room_is_marked_on_the_pod_that_waits_before_a_job_is_created(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(ROOM)
     options = options_of(RunArguments(config=tmp_path / "config.yaml"), Address("127.0.0.1", 0))
@@ -234,3 +229,30 @@ def test_times_must_be_positive(value: float) -> None:
         check(RunArguments(interval_s=value))
     with pytest.raises(InvalidInput, match="--watch-s"):
         check(RunArguments(watch_s=value))
+
+
+@pytest.mark.parametrize(("status", "counted"), [(0, "done"), (403, "refused"), (422, "refused"), (409, "conflict")])
+def test_what_became_of_a_write_is_counted(status: int, counted: str, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("dryRun: false" + ONE_ROUND)
+    options = options_of(RunArguments(config=tmp_path / "config.yaml", interval_s=0.2), Address("127.0.0.1", 0))
+
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            await hot(api)
+            api.faults.refuse = lambda method, path: (
+                status if method == "POST" and path.endswith("podmigrationjobs") else 0
+            )
+            access = Access(api.url, FixedCredential(Credential("")))
+            process = RebalancerProcess(access, options, "one", lambda client: Alone())
+            stop = asyncio.Event()
+            running = asyncio.create_task(process.run(stop))
+            try:
+                await soon("a write is answered", lambda: process.rounds.writes[counted])
+                assert bool(process.migrations.jobs) is (counted == "done")
+                if status:
+                    assert {how for how, number in process.rounds.writes.items() if number} == {counted}
+            finally:
+                stop.set()
+                await running
+
+    asyncio.run(scenario())

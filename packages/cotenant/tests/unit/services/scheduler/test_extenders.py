@@ -21,7 +21,6 @@ from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.scheduler.scheduler_process import SchedulerProcess
 from cotenant.services.scheduling.options import Options
 
-pytestmark = pytest.mark.slow
 CARD = "example.com/card"
 
 
@@ -146,6 +145,7 @@ def test_a_lie_is_the_reason_of_its_pods_and_stops_no_other(lie: str) -> None:
     scenario(run)
 
 
+@pytest.mark.slow
 def test_a_silent_extender_stops_no_other_pod_and_is_given_up() -> None:
     async def run(api: FakeApi) -> None:
         async with FakeExtender(filter=keeping("b")) as server:

@@ -48,7 +48,6 @@ async def scheduling(
         await running
 
 
-@pytest.mark.slow
 def test_pods_are_bound_with_their_record_and_events() -> None:
     async def scenario() -> None:
         async with FakeApi() as api:
@@ -214,7 +213,6 @@ def test_a_restart_finds_everything_again() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.slow
 def test_two_replicas_share_a_lease_and_hand_it_over() -> None:
     def elect(identity: str) -> Callable[[Client], Leadership]:
         return lambda client: LeaderElector(client, "default", "cotenant-scheduler", identity)
@@ -413,7 +411,6 @@ def test_a_preemption_that_is_forbidden_is_given_up_and_tried_again() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.slow
 def test_two_schedulers_that_both_believe_to_lead_never_bind_twice() -> None:
     async def scenario() -> None:
         async with FakeApi() as api:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 import yaml  # type: ignore[import-untyped]
@@ -201,3 +202,16 @@ def test_a_template_that_cannot_be_changed_is_a_comment() -> None:
     text = written("yaml", asked(of, history(("ns/a",))))
     assert "# not written: the template of a Job cannot be changed" in text
     assert "kind: Job" not in text
+
+
+def test_the_autoscaler_of_another_workload_holds_nothing() -> None:
+    mine = scaler("cpu")
+    target = limits.ScaleTarget(kind="Deployment", name="other")
+    others = [
+        msgspec.structs.replace(mine, spec=msgspec.structs.replace(mine.spec, scale_target_ref=target)),
+        msgspec.structs.replace(mine, metadata=ObjectMeta(name="h", namespace="elsewhere")),
+    ]
+    for other in others:
+        (free,) = asked(cluster(pod("a", app()), autoscalers=(other,)), history(("ns/a",))).recommendations
+        assert free.after is not None
+        assert (free.after.cpu_request_m or 0) < 1000

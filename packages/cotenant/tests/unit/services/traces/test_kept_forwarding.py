@@ -116,7 +116,6 @@ def test_what_arrives_downstream_can_be_counted() -> None:
     received(scene)
 
 
-@pytest.mark.slow
 def test_a_collector_that_is_away_gets_all_when_it_is_back_and_one_that_refuses_does_not_block() -> None:
     async def scene(receiver: Receiver, url: str) -> None:
         receiver.status = 503
@@ -157,7 +156,6 @@ def test_while_it_is_away_the_oldest_are_dropped_and_counted() -> None:
     assert first.body[0] == 20
 
 
-@pytest.mark.slow
 def test_the_slowest_that_are_kept_apart_are_not_sent() -> None:
     engine = engine_of(budget=1.0)
     forwarder = KeptForwarder(engine, ExportSender())

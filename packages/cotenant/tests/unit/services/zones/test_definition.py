@@ -1,13 +1,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.zones.setting import USUAL_MODES, Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import ThreadRow, ZoneClass, ZoneRow
-from cotenant.services.zones.definition import ZoneDefinition
+from cotenant.services.zones.definition import (
+    BackendChoice,
+    ClassRule,
+    GroupClass,
+    ZoneApplication,
+    ZoneDefinition,
+    ZoneGroup,
+)
 from cotenant.services.zones.zone_files import read_definition
 
 EXAMPLE = """
@@ -221,3 +229,77 @@ def test_the_example_with_a_machine_is_one() -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="a readable file"):
         read_definition(tmp_path / "none.yaml")
+
+
+def test_pods_are_selected_by_their_namespace_and_all_of_the_labels() -> None:
+    both = ZoneApplication("shop", {"app": "web", "tier": "front"})
+    assert both.selects("shop", {"app": "web", "tier": "front", "more": "1"})
+    assert not both.selects("other", {"app": "web", "tier": "front"})
+    assert not both.selects("shop", {"app": "web"})
+    assert not both.selects("shop", {"app": "web", "tier": "back"})
+    assert ZoneApplication(labels={"app": "web"}).selects("any", {"app": "web"})
+    assert ZoneApplication("shop").selects("shop", {})
+
+
+@pytest.mark.parametrize(
+    ("labels", "characters", "is_fine"), [(16, 1, True), (17, 1, False), (1, 317, True), (1, 318, False)]
+)
+def test_labels_have_bounds(labels: int, characters: int, is_fine: bool) -> None:
+    given = {f"{number:0>{characters}}"[-characters:] if labels == 1 else str(number): "v" for number in range(labels)}
+    for make in (lambda: ZoneApplication("shop", given), lambda: ClassRule(GroupClass.SERVICE, given)):
+        if is_fine:
+            make()
+        else:
+            with pytest.raises(InvalidInput, match=r"labels.*at most"):
+                make()
+
+
+SERVICE, BATCH = ZoneGroup("a/web", GroupClass.SERVICE), ZoneGroup("a/batch", GroupClass.BATCH)
+WEB, RULE = ZoneApplication("shop"), ClassRule(GroupClass.SERVICE)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"zone": "Shop"}, "zone"),
+        ({"zone": "a" * 41}, "zone"),
+        ({"groups": ()}, "groups"),
+        ({"groups": (SERVICE, SERVICE)}, "not listed twice"),
+        ({"groups": (SERVICE, ZoneGroup("a/web/x", GroupClass.BATCH))}, "not one another's"),
+        ({"applications": (WEB,)}, "rules.*a rule that gives"),
+        ({"rules": (RULE,)}, "applications.*the pods that the rules are for"),
+        ({"applications": (WEB,), "rules": (RULE,), "backend": BackendChoice.SUB}, "applications.*none with backend"),
+        ({"groups": (SERVICE, ZoneGroup("b", GroupClass.BATCH)), "backend": BackendChoice.SUB}, "one common group"),
+        ({"start": ZoneMode.EXCLUSIVE, "modes": (ZoneMode.LATENCY,)}, "start.*one of modes: latency"),
+        ({"period_ms": 99}, "period_ms"),
+        ({"period_ms": 10_001}, "period_ms"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        zone_of(fields)
+
+
+def zone_of(fields: dict[str, Any]) -> ZoneDefinition:
+    given: dict[str, Any] = {"zone": "shop", "groups": (SERVICE, BATCH), **fields}
+    return ZoneDefinition(**given)
+
+
+def test_what_fits_is_a_zone() -> None:
+    fits: list[dict[str, Any]] = [{"zone": "a" * 40}, {"period_ms": 100}, {"period_ms": 10_000}]
+    for fields in (*fits, {"backend": BackendChoice.SUB}):
+        zone_of(fields)
+    found = ZoneDefinition("shop", (SERVICE,), start=ZoneMode.EXCLUSIVE)
+    assert found.modes == (*USUAL_MODES, ZoneMode.EXCLUSIVE)
+    assert found.common_group == "a/web"
+    assert ZoneDefinition("shop", applications=(WEB,), rules=(RULE,)).common_group == ""
+    assert not found.reads_host_files
+
+
+def test_the_first_rule_that_matches_is_a_pods() -> None:
+    rules = (ClassRule(GroupClass.BATCH, {"app": "job"}), ClassRule(GroupClass.SERVICE))
+    zone = ZoneDefinition("shop", applications=(WEB,), rules=rules)
+    assert zone.rule_for("shop", {"app": "job"}) is rules[0]
+    assert zone.rule_for("shop", {"app": "web"}) is rules[1]
+    assert zone.rule_for("other", {"app": "job"}) is None
+    assert ZoneDefinition("shop", applications=(WEB,), rules=rules[:1]).rule_for("shop", {}) is None

@@ -28,6 +28,7 @@ from cotenant.engine.workloads.profiles import WorkloadProfileStatus
 from cotenant.model.cluster.node import Node
 from cotenant.model.errors import CotenantError
 from cotenant.model.groups.gang import PodGroupStatus
+from cotenant.model.shards.table import ShardTable
 from cotenant.policy.sharding.borrowing import BorrowableNode, LoanLimits, choose, may_lend
 from cotenant.policy.sharding.groups import in_words, node_of
 from cotenant.policy.sharding.rendezvous import owner
@@ -175,17 +176,21 @@ class Shard:
         member = self.member
         assert member is not None
         try:
-            before = member.table.epoch
-            member.table_seen(*await self._agreement.read())
-            if before != member.table.epoch:
-                self.rings += 1
-                _log.info("ring %d: shards %s", member.table.epoch, ", ".join(map(str, member.table.slots)) or "none")
+            self._table_seen(member, *await self._agreement.read())
             await self._read_holders(member)
             await self._stir(member)
             return await self._step(member) if self._leads() else True
         except CotenantError as error:
             _log.warning("shard %d: %s", member.slot, error)
             return True
+
+    def _table_seen(self, member: ShardMember, table: ShardTable, version: int) -> None:
+        """A version of the table, read or written by this shard."""
+        before = member.table.epoch
+        member.table_seen(table, version)
+        if before != member.table.epoch:
+            self.rings += 1
+            _log.info("ring %d: shards %s", member.table.epoch, ", ".join(map(str, member.table.slots)) or "none")
 
     async def _step(self, member: ShardMember) -> bool:
         """One step; whether nothing is under way."""
@@ -208,7 +213,7 @@ class Shard:
             if isinstance(instruction, WriteTable):
                 stored = await self._agreement.replace(instruction.table, instruction.version)
                 if stored is not None:
-                    member.table_seen(*stored)
+                    self._table_seen(member, *stored)
                 return False
         return not (member.standing() or any(not loan.is_lent for loan in member.table.loans.values()))
 

@@ -225,7 +225,6 @@ def served() -> Iterator[ThreadingHTTPServer]:
         server.shutdown()
 
 
-@pytest.mark.slow
 def test_the_process_reads_a_server_over_http_and_the_command_shows_it(
     served: ThreadingHTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
