@@ -10,7 +10,7 @@ from tests.unit.engine.rules.test_devices import cluster, decided, gpus, part
 
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.rules.devices.measured_needs import MIN_REPORTS, MeasuredNeed, MeasuredNeeds
+from cotenant.engine.rules.devices.measured_needs import MIN_REPORTS, CardNeedMean, MeasuredNeeds
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.observed import ObservedPod
@@ -124,7 +124,7 @@ def test_phase_and_growth_remain_the_pods_own_words() -> None:
 
 
 def test_the_mean_is_the_plain_one_at_first_and_follows_later() -> None:
-    need = MeasuredNeed()
+    need = CardNeedMean()
     for share_of_time in (0.2, 0.4, 0.6):
         need = need.added(share_of_time, 0.0)
     assert need.sm == pytest.approx(0.4)

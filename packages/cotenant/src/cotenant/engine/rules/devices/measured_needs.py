@@ -27,17 +27,17 @@ _Likeness = tuple[str, tuple[str, ...], tuple[tuple[str, int], ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredNeed:
+class CardNeedMean:
     """Means of what pods that are alike took, shares of one card."""
 
     reports: int = 0
     sm: float = 0.0
     bandwidth: float = 0.0
 
-    def added(self, sm: float, bandwidth: float) -> MeasuredNeed:
+    def added(self, sm: float, bandwidth: float) -> CardNeedMean:
         """With one more report."""
         weight = max(1.0 / (self.reports + 1), 1.0 - 0.5 ** (1.0 / _HALF))
-        return MeasuredNeed(
+        return CardNeedMean(
             self.reports + 1, self.sm + weight * (sm - self.sm), self.bandwidth + weight * (bandwidth - self.bandwidth)
         )
 
@@ -53,7 +53,7 @@ class MeasuredNeeds:
     """The needs of all pods that are alike. Mutable."""
 
     def __init__(self) -> None:
-        self._needs: dict[_Likeness, MeasuredNeed] = {}
+        self._needs: dict[_Likeness, CardNeedMean] = {}
         self._pods: dict[str, _Followed] = {}  # by namespace/name
 
     def copy(self) -> MeasuredNeeds:
@@ -102,7 +102,7 @@ class MeasuredNeeds:
             return
         likeness = _likeness(followed.pod)
         before = self.of(followed.pod, followed.demands)
-        self._needs[likeness] = self._needs.get(likeness, MeasuredNeed()).added(signals.gpu_sm, signals.gpu_bandwidth)
+        self._needs[likeness] = self._needs.get(likeness, CardNeedMean()).added(signals.gpu_sm, signals.gpu_bandwidth)
         if len(self._needs) > _MOST:
             here = {_likeness(one.pod) for one in self._pods.values()}
             self._needs = {like: need for like, need in self._needs.items() if like in here}
