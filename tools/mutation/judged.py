@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +55,7 @@ def _on_one_line(text: str) -> str:
 
 def _inside(source: str, line: int) -> str:
     names: list[str] = []
-    body: list[ast.AST] = [ast.parse(source)]
+    body: list[ast.AST] = [_parsed(source)]
     while body:
         node = body.pop()
         for child in ast.iter_child_nodes(node):
@@ -64,3 +65,8 @@ def _inside(source: str, line: int) -> str:
                 names.append(child.name)
             body = [child]
     return ".".join(names)
+
+
+@lru_cache(maxsize=8)
+def _parsed(source: str) -> ast.Module:
+    return ast.parse(source)
