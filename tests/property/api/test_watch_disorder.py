@@ -134,6 +134,8 @@ class _Collected(Watches):
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        in_portions: bool = False,
+        first_by: Callable[[Any], float] | None = None,
         absent_s: float = 0.0,
     ) -> Reflector[Any]:
         self.collected[kind.name] = deliver
