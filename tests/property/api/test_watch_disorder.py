@@ -4,6 +4,7 @@ engine behind it, reach the server's state.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
