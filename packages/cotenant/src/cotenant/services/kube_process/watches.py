@@ -167,9 +167,7 @@ class Watches:
         for reflector in self._reflectors:
             await reflector.wait_synced()
 
-    def replay(
-        self, pages: Callable[[AnyKind], Iterable[bytes]], turn: Callable[[], None] = lambda: None
-    ) -> None:
+    def replay(self, pages: Callable[[AnyKind], Iterable[bytes]], turn: Callable[[], None] = lambda: None) -> None:
         """Hand on lists that were read elsewhere, kind by kind in the order of the watches, in place of `run`. `turn`:
         called where `run` would let others run.
         """

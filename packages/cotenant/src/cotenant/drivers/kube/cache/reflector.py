@@ -88,9 +88,7 @@ class Reflector(Generic[T]):
         self._sleep = sleep
         self._monotonic = monotonic
         self._reader = ListWatchDecoder(kind)
-        self._machine: ListWatch[T] = ListWatch(
-            kind.name, random, page=page, streaming=streaming, first_by=first_by
-        )
+        self._machine: ListWatch[T] = ListWatch(kind.name, random, page=page, streaming=streaming, first_by=first_by)
         self._synced = asyncio.Event()
         self.is_served = False  # whether the last list, or watch, found the kind
 
