@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -38,6 +38,8 @@ class ToldWatches(Watches):
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        in_portions: bool = False,
+        first_by: Callable[[T], float] | None = None,
         absent_s: float = ABSENT_S,
     ) -> Reflector[T]:
         """As the real ones."""

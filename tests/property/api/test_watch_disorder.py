@@ -4,6 +4,7 @@ engine behind it, reach the server's state.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -134,6 +135,8 @@ class _Collected(Watches):
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        in_portions: bool = False,
+        first_by: Callable[[Any], float] | None = None,
         absent_s: float = 0.0,
     ) -> Reflector[Any]:
         self.collected[kind.name] = deliver
