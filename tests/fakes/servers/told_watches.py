@@ -38,6 +38,7 @@ class ToldWatches(Watches):
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        until_open: bool = False,
         absent_s: float = ABSENT_S,
     ) -> Reflector[T]:
         """As the real ones."""

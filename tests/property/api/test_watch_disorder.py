@@ -134,6 +134,7 @@ class _Collected(Watches):
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        until_open: bool = False,
         absent_s: float = 0.0,
     ) -> Reflector[Any]:
         self.collected[kind.name] = deliver
