@@ -40,6 +40,7 @@ class ToldWatches(Watches):
         optional: bool = False,
         in_portions: bool = False,
         first_by: Callable[[T], float] | None = None,
+        until_open: bool = False,
         absent_s: float = ABSENT_S,
     ) -> Reflector[T]:
         """As the real ones."""

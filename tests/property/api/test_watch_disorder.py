@@ -137,6 +137,7 @@ class _Collected(Watches):
         optional: bool = False,
         in_portions: bool = False,
         first_by: Callable[[Any], float] | None = None,
+        until_open: bool = False,
         absent_s: float = 0.0,
     ) -> Reflector[Any]:
         self.collected[kind.name] = deliver

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 
-class Resident(NamedTuple):
+class ResizeCandidate(NamedTuple):
     """A pod that may have to go. `importance`: higher stays longer; `started_s`: inf = it has not started."""
 
     uid: str
@@ -24,12 +24,12 @@ class Resident(NamedTuple):
     started_s: float
 
 
-MayGo = Callable[[Sequence[Resident]], bool]  # whether all of these may go together; fewer of them may then, too
+MayGo = Callable[[Sequence[ResizeCandidate]], bool]  # whether all of these may go together; fewer of them may then, too
 
 
 def resize_victims(
-    short_cpu_m: int, short_memory_bytes: int, residents: Sequence[Resident], may_go: MayGo
-) -> tuple[Resident, ...]:
+    short_cpu_m: int, short_memory_bytes: int, residents: Sequence[ResizeCandidate], may_go: MayGo
+) -> tuple[ResizeCandidate, ...]:
     """Who goes so that at least so much is free; none where that cannot be. Amounts of 0 or less are not short."""
     least_important_first = sorted(residents, key=lambda one: (one.importance, -one.started_s, one.uid))
     largest_first = sorted(
@@ -37,12 +37,12 @@ def resize_victims(
         key=lambda one: -_share(one.cpu_m, short_cpu_m) - _share(one.memory_bytes, short_memory_bytes),
     )
 
-    def is_enough(chosen: Sequence[Resident]) -> bool:
+    def is_enough(chosen: Sequence[ResizeCandidate]) -> bool:
         freed_cpu_m = sum(one.cpu_m for one in chosen)
         return freed_cpu_m >= short_cpu_m and sum(one.memory_bytes for one in chosen) >= short_memory_bytes
 
     for order in (least_important_first, largest_first):
-        chosen: list[Resident] = []
+        chosen: list[ResizeCandidate] = []
         for one in order:
             if is_enough(chosen):
                 break

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from cotenant.policy.placement.resize_room import Resident, resize_victims
+from cotenant.policy.placement.resize_room import ResizeCandidate, resize_victims
 
 
-def resident(name: str, cpu_m: int = 1000, importance: int = 0, memory: int = 0, started_s: float = 1.0) -> Resident:
-    return Resident(name, cpu_m, memory, importance, started_s)
+def resident(
+    name: str, cpu_m: int = 1000, importance: int = 0, memory: int = 0, started_s: float = 1.0
+) -> ResizeCandidate:
+    return ResizeCandidate(name, cpu_m, memory, importance, started_s)
 
 
-def anybody(chosen: Sequence[Resident]) -> bool:
+def anybody(chosen: Sequence[ResizeCandidate]) -> bool:
     return True
 
 
-def names(short_cpu_m: int, *residents: Resident, short_bytes: int = 0) -> set[str]:
+def names(short_cpu_m: int, *residents: ResizeCandidate, short_bytes: int = 0) -> set[str]:
     return {one.uid for one in resize_victims(short_cpu_m, short_bytes, residents, anybody)}
 
 

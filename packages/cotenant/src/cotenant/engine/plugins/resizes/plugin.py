@@ -25,7 +25,7 @@ from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.model.cluster.node import Node
 from cotenant.model.errors import Permanent
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
-from cotenant.policy.placement.resize_room import Resident, resize_victims
+from cotenant.policy.placement.resize_room import ResizeCandidate, resize_victims
 
 NAME = "DeferredResizes"
 REASON = "ResizePreempted"
@@ -150,7 +150,7 @@ class DeferredResizes(Evicting):
         job_of = {member.seen.uid: job for job in jobs for member in job.members}
         going = [other for other in here.values() if self._is_going(other)]
 
-        def may_go(chosen: Sequence[Resident]) -> bool:
+        def may_go(chosen: Sequence[ResizeCandidate]) -> bool:
             entries = [by_uid[one.uid] for one in chosen]
             lost = Counter(job_of[one.uid].keys for one in chosen if one.uid in job_of)
             spare = {job.keys: job.spare for job in jobs}
@@ -158,7 +158,7 @@ class DeferredResizes(Evicting):
             return kept and self.host.bears(entries, going)
 
         candidates = [
-            Resident(
+            ResizeCandidate(
                 other.seen.uid,
                 other.seen.pod.requests.get(CPU_NAME),
                 other.seen.pod.requests.get(MEMORY_NAME),
