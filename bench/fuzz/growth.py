@@ -183,6 +183,26 @@ def _gang(count: int, requested: str) -> Work:
     return work
 
 
+def _bundle(count: int, named: Callable[[int], list[int]]) -> Work:
+    """Gangs of one pod that name one another."""
+
+    def work() -> None:
+        cluster = _cluster()
+        documents = [small_pod(f"p{i}") for i in range(count)]
+        for i, document in enumerate(documents):
+            groups = msgspec.json.encode([f"default/g{other}" for other in named(i)]).decode()
+            prefix = "gang.scheduling.koordinator.sh/"
+            document["metadata"]["annotations"] = {
+                f"{prefix}name": f"g{i}",
+                f"{prefix}min-available": "1",
+                f"{prefix}groups": groups,
+            }
+        _see(cluster, *documents)
+        _decided(cluster)
+
+    return work
+
+
 def _reservation(count: int, owner: Callable[[int], ReservationOwner]) -> Work:
     owners = tuple(owner(i) for i in range(count))
 
@@ -229,6 +249,8 @@ def cases() -> Iterator[tuple[str, int, Callable[[int], Work]]]:
     yield "budgets of all pods", 500, _budgets
     yield "gang that fits", 2_500, lambda n: _gang(n, "10m")
     yield "gang that does not", 2_500, lambda n: _gang(n, "60")
+    yield "gangs that name all others", 100, lambda n: _bundle(n, lambda i: list(range(n)))
+    yield "gangs that name the next", 100, lambda n: _bundle(n, lambda i: [i, (i + 1) % n])
     yield (
         "reservation: owners of others",
         1_000,

@@ -18,6 +18,7 @@ from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups import gang
 from cotenant.model.groups.gang import NO_NOTES, GangMode, GangNotes, GangSpec, MatchPolicy, PodGroup
+from cotenant.policy.placement.gangs.bundles import MAX_NAMED
 
 _COUNT = re.compile(r"[0-9]{1,9}")
 
@@ -125,6 +126,9 @@ def _spec(
         if not (namespace and slash and name):
             messages.append(f"{other!r} among the groups is not namespace/name: it is left out")
     groups = tuple(group for group in groups if all(group.partition("/")))
+    if len(groups) > MAX_NAMED:
+        messages.append(f"it names {len(groups)} gangs to be placed together: the first {MAX_NAMED} count")
+        groups = (*[other for other in groups if other != key][: MAX_NAMED - 1], key)
     return GangSpec(
         key,
         least,
