@@ -141,12 +141,14 @@ class Encoder(NodeEncoder):
         """A copy with one more pod like pod `number`, for a what-if question, and that pod's number. This encoder is
         not changed.
 
-        Columns that assignments change are copied, the others shared. `shape` may differ from that of pod `number` in
-        its requests, estimate and node selector. The copy may be read, and a ledger may add pods to its arrays.
+        Columns that assignments change are copied, the others shared; of groups there is only the pod's own. `shape`
+        may differ from that of pod `number` in its requests, estimate and node selector. The copy may be read, and a
+        ledger may add pods to its arrays.
         """
         k = self.shape_of(number)
         made = copy(self)
         nodes, shapes = self.nodes(), self.shapes()
+        own = int(shapes.group[k])
         made._arrays = EncodedArrays()
         made._arrays.axis = axis = self.axis.extended(shape.requests.names())
         made._arrays.row_nodes = self._arrays.row_nodes
@@ -155,9 +157,10 @@ class Encoder(NodeEncoder):
             capacity=wider(nodes.capacity, len(axis)),
             requested=wider(nodes.requested, len(axis)),
             sums=nodes.sums.copy(),
-            group_count=nodes.group_count.copy(),
+            group_count=nodes.group_count[:, own : own + 1 if own >= 0 else own].copy(),
         )
         extended = ShapeArrays._make(np.concatenate([column, column[k : k + 1]]) for column in shapes)
+        extended.group[:] = np.where((extended.group == own) & (own >= 0), 0, -1)
         made._arrays.shapes = extended._replace(request=wider(extended.request, len(axis)))
         row = len(self._arrays.row_shapes)
         made._shape_preferred = [*self._shape_preferred, self._shape_preferred[k]]
@@ -165,11 +168,11 @@ class Encoder(NodeEncoder):
             made.preferring = {*self.preferring, row}
         made._pods = self._pods.with_unnamed(row)
         made._unsummed = []
-        own = self.shape(k)
-        if shape != own:
+        asked = self.shape(k)
+        if shape != asked:
             made._write_params(row, shape)
-        if shape.node_selector != own.node_selector and NODE_AFFINITY not in shape.unfiltered:
-            self._demands.select_instead(made._arrays, row, own.node_selector, shape.node_selector)
+        if shape.node_selector != asked.node_selector and NODE_AFFINITY not in shape.unfiltered:
+            self._demands.select_instead(made._arrays, row, asked.node_selector, shape.node_selector)
         return made, len(self._pods)
 
     # ---- shapes
