@@ -143,11 +143,14 @@ class Agent:
         """What the trace process measured of a replica; `pod` as for `health_reported`. False where it is not
         known. Raises `InvalidInput`.
         """
-        return self._view.signal_reported(pod, signal, self._clock.at(at_us)) is not None
+        found = self._view.signal_reported(pod, signal, self._clock.at(at_us))
+        self._regrouped()
+        return found is not None
 
     def signal_withdrawn(self, pod: str, objective: str) -> None:
         """The objective no longer concerns the pod."""
         self._view.signal_withdrawn(pod, objective)
+        self._regrouped()
 
     def groups(self) -> tuple[str, ...]:
         """The cgroups to read for the next sample, sorted."""
@@ -157,10 +160,12 @@ class Agent:
         """The knobs to read before the next sample, sorted: those that policies read and whose value is old or
         unknown.
         """
-        if self._view.best_effort_group != self._grouped:  # an objective named a pod that stands in it, or no longer
-            self._track_knobs()
         self._asked = self._readings.due(self._clock.now_us)
         return self._asked
+
+    def _regrouped(self) -> None:
+        if self._view.best_effort_group != self._grouped:  # an objective named a pod that stands in it, or no longer
+            self._track_knobs()
 
     def _track_knobs(self) -> None:
         self._grouped = self._view.best_effort_group

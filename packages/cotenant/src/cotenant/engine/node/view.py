@@ -56,6 +56,7 @@ class NodePodsView:
         self._by_key: dict[str, str] = {}
         self._by_group: dict[str, str] = {}  # a pod's and its containers' groups -> UID
         self._named_by_objectives: set[str] = set()  # UIDs, for as long as the pod is here
+        self._unconfirmed: set[str] = set()  # UIDs of services by their label only that none of these names
         self._health: dict[str, tuple[int, ServiceHealth]] = {}  # by UID: when it was received
         self.signals = ReplicaSignals()  # by UID
         self._groups: tuple[str, ...] = tuple(sorted({*settings.watch_groups, *self._named()}))
@@ -105,16 +106,18 @@ class NodePodsView:
         return frozenset(groups.difference(before)), frozenset(set(before) - groups)
 
     def _regroup(self) -> None:
+        self._unconfirmed = {
+            pod.uid
+            for pod in self._pods.values()
+            if pod.is_service_by_label_only and pod.uid not in self._named_by_objectives
+        }
         self._best_effort_group = self._common(
-            [pod for pod in self._pods.values() if not self._is_unconfirmed(pod)],
+            [pod for pod in self._pods.values() if pod.uid not in self._unconfirmed],
         )
         groups = {*self._by_group, *self._settings.watch_groups, *self._named()}
         if self._best_effort_group:
             groups.add(self._best_effort_group)
         self._groups = tuple(sorted(groups))
-
-    def _is_unconfirmed(self, pod: NodePod) -> bool:
-        return pod.is_service_by_label_only and pod.uid not in self._named_by_objectives
 
     def _common(self, pods: Sequence[NodePod]) -> str | None:
         """`pods`: without those that are services by their label only. They bear the limits of the group that they
@@ -207,7 +210,7 @@ class NodePodsView:
             tuple(uses.get(container.group) or GroupUse(container.group) for container in pod.containers),
             health,
             signals,
-            self._is_unconfirmed(pod),
+            pod.uid in self._unconfirmed,
         )
 
     def outline(self, supported: frozenset[Knob]) -> NodeState:

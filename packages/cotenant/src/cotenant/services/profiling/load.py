@@ -40,7 +40,7 @@ def spin() -> None:
         pass
 
 
-class Cache:
+class CacheLoad:
     """Gathers from more than a private cache holds."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Cache:
         self._data[self._order].sum()
 
 
-class Stream:
+class StreamLoad:
     """Copies more than a shared cache holds, chunk by chunk, over and over."""
 
     def __init__(self, size_bytes: int = _STREAM_BYTES) -> None:
@@ -67,7 +67,7 @@ class Stream:
         self._at = (self._at + step) % len(self._from)
 
 
-class Memory:
+class MemoryLoad:
     """Maps, touches and unmaps pages: faults, zeroing, and as much of the memory at a time as is allowed."""
 
     def __init__(self, max_bytes: int) -> None:
@@ -84,7 +84,7 @@ class Memory:
         self.held.append(chunk)
 
 
-class Disk:
+class DiskLoad:
     """Writes a file from its begin to its end, each block to the disk, over and over."""
 
     def __init__(self, folder: Path, number: int, size_bytes: int = _DISK_BYTES) -> None:
@@ -100,7 +100,7 @@ class Disk:
         self._at = (self._at + len(self._block)) % self._size_bytes
 
 
-class Network:
+class NetworkLoad:
     """Sends datagrams over the loopback to itself, and takes them."""
 
     def __init__(self) -> None:
@@ -126,11 +126,11 @@ def piece(axis: str, max_bytes: int, folder: Path, number: int) -> Callable[[], 
     kinds: dict[str, Callable[[], Callable[[], object]]] = {
         "cpu": lambda: spin,
         "runQueue": lambda: spin,
-        "cache": Cache,
-        "memoryBandwidth": Stream,
-        "memory": lambda: Memory(max_bytes),
-        "disk": lambda: Disk(folder, number),
-        "network": Network,
+        "cache": CacheLoad,
+        "memoryBandwidth": StreamLoad,
+        "memory": lambda: MemoryLoad(max_bytes),
+        "disk": lambda: DiskLoad(folder, number),
+        "network": NetworkLoad,
     }
     return kinds[axis]()
 

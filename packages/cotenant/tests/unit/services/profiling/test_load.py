@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from cotenant.services.profiling import load
-from cotenant.services.profiling.load import PERIOD_S, WAKE_S, WAKERS, Cache, Disk, Memory, Network, Stream
+from cotenant.services.profiling.load import (
+    PERIOD_S,
+    WAKE_S,
+    WAKERS,
+    CacheLoad,
+    DiskLoad,
+    MemoryLoad,
+    NetworkLoad,
+    StreamLoad,
+)
 
 MIB = 1 << 20
 
@@ -73,7 +82,7 @@ def test_processes_and_memory_are_divided_among_the_cpus(axis: str, count: int, 
 
 @pytest.mark.parametrize(("max_bytes", "held"), [(0, 1), (MIB, 1), (3 * MIB, 3), (3 * MIB + MIB // 2, 3)])
 def test_memory_is_touched_up_to_what_is_allowed(max_bytes: int, held: int) -> None:
-    work = Memory(max_bytes)
+    work = MemoryLoad(max_bytes)
     work()
     first = work.held[0]
     for _ in range(5):
@@ -87,7 +96,7 @@ def test_memory_is_touched_up_to_what_is_allowed(max_bytes: int, held: int) -> N
 
 
 def test_a_stream_copies_all_of_it_and_begins_again() -> None:
-    work, chunks = Stream(4 * MIB), 4
+    work, chunks = StreamLoad(4 * MIB), 4
     for _ in range(chunks - 1):
         work()
     assert np.all(work.to[: (chunks - 1) * MIB // 8] == 1)
@@ -101,7 +110,7 @@ def test_a_stream_copies_all_of_it_and_begins_again() -> None:
 
 
 def test_a_file_is_written_to_its_end_and_from_its_begin_again(tmp_path: Path) -> None:
-    work = Disk(tmp_path, 3, MIB)
+    work = DiskLoad(tmp_path, 3, MIB)
     for _ in range(16):
         work()
     file = tmp_path / "load-3"
@@ -116,7 +125,7 @@ def test_a_file_is_written_to_its_end_and_from_its_begin_again(tmp_path: Path) -
 
 
 def test_datagrams_arrive() -> None:
-    work = Network()
+    work = NetworkLoad()
     work()
     work()
     assert work.received_bytes == 2 * 20 * 1400
@@ -128,14 +137,15 @@ def kind(axis: str, folder: Path) -> Callable[[], object]:
 
 def test_each_axis_has_its_own_work(tmp_path: Path) -> None:
     kinds: dict[str, type[object]] = {
-        "cache": Cache, "memoryBandwidth": Stream, "memory": Memory, "disk": Disk, "network": Network,
+        "cache": CacheLoad, "memoryBandwidth": StreamLoad, "memory": MemoryLoad, "disk": DiskLoad,
+        "network": NetworkLoad,
     }  # fmt: skip
     for axis in load.AXES:
         work = kind(axis, tmp_path)
         work()
         assert work is load.spin if axis in ("cpu", "runQueue") else type(work) is kinds[axis]
     memory = kind("memory", tmp_path)
-    assert isinstance(memory, Memory)
+    assert isinstance(memory, MemoryLoad)
     for _ in range(5):
         memory()
     assert len(memory.held) == 2

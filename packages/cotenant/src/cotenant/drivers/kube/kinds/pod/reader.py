@@ -43,7 +43,6 @@ from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, 
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy, PodPhase, VolumeNeed
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.seal import SETTLED, SETTLED_LABELS, SealStanding, settled_values
-from cotenant.model.devices.request import asks_lent_gpu
 from cotenant.model.groups.quota import NAME as QUOTA
 
 SPREAD_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})  # as kube-scheduler's default selector
@@ -256,7 +255,7 @@ class PodReader:
             demands = of_workload(demands, member.gang)
         if own.ignored is not None and (beyond := own.ignored.among(template.requests)):
             demands = replace(demands, beyond=beyond)  # resources that only extenders look at
-        if asks_lent_gpu(template.requests):
+        if template.asks_lent_gpu:
             grace_s = spec.termination_grace_period_seconds
             demands = replace(demands, lent_gpu_grace_s=max(0, _USUAL_GRACE_S if grace_s is None else grace_s))
         if not spec.resource_claims and not template.extended:

@@ -26,6 +26,7 @@ from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, 
 from cotenant.model.cluster.pod import HostPort
 from cotenant.model.cluster.qos import PriorityClass, QoSClass, parse_sub_priority, qos_of_label, raw_class
 from cotenant.model.cluster.taints import Toleration
+from cotenant.model.devices.request import asks_lent_gpu
 from cotenant.model.resources import Amounts
 
 
@@ -49,6 +50,7 @@ class EqualPods:
     images: tuple[str, ...]
     gates: tuple[str, ...]
     extended: tuple[ContainerRequest, ...]
+    asks_lent_gpu: bool
     unsupported: tuple[str, ...]
 
 
@@ -99,6 +101,7 @@ def read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -
         ),
         gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
         extended=extended_requests(spec) if any("/" in name for name in requests.names()) else (),
+        asks_lent_gpu=asks_lent_gpu(requests),
         unsupported=tuple(wrong),
     )
 
