@@ -143,13 +143,13 @@ class GangDirectory(GangMembership):
             return (gang.key,)
         found = self._bundles.get(gang.key)
         if found is None:
-            found = tuple(key for key in bundle(gang.key, self._links) if key in self._gangs)
+            found = tuple(key for key in bundle(gang.key, self._links.named) if key in self._gangs)
             self._bundles[gang.key] = found
         return found
 
     def needed_by(self, gang: Gang) -> frozenset[str]:
         """The gangs that must be satisfied with it, itself included."""
-        return reach(gang.key, self._links)
+        return reach(gang.key, self._links.named)
 
     def lacking(self, keys: Iterable[str], with_node: Iterable[PodInfo]) -> tuple[GangTally, ...]:
         """The gangs that must be satisfied with these and would not be if these members had a node."""
@@ -157,7 +157,7 @@ class GangDirectory(GangMembership):
         for entry in with_node:
             key = self._of[entry.seen.uid].key
             extra[key] = extra.get(key, 0) + 1
-        needed = frozenset().union(*(reach(key, self._links) for key in keys))
+        needed = frozenset().union(*(reach(key, self._links.named) for key in keys))
         tallies = (self._tally(key, extra.get(key, 0)) for key in sorted(needed))
         return tuple(tally for tally in tallies if not tally.is_met())
 
@@ -268,7 +268,7 @@ class GangDirectory(GangMembership):
         return view_of(
             gang,
             self.bundle_of(gang),
-            tuple(sorted(reach(gang.key, self._links))),
+            tuple(sorted(reach(gang.key, self._links.named))),
             self._why_closed(gang),
             self.lacking((gang.key,), ()) if gang.holding else (),
             self._back_offs.until_s(gang.key),

@@ -19,13 +19,13 @@ from cotenant.engine.framework.plugin import Plugin, PluginHost
 from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.plugins.gangs.back_off import GangBackOffs
 from cotenant.engine.plugins.gangs.gate import why_closed
+from cotenant.engine.plugins.gangs.links import GangLinks
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.observed import ObservedPod, PodPhase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.gang import POD_GROUP_APIS, SIGS_GROUP, GangMode, GangSpec, PodGroup, PodGroupStatus
 from cotenant.model.groups.network_topology import DEFAULT, NetworkTopology
-from cotenant.policy.placement.gangs.bundles import reach
 from cotenant.policy.placement.gangs.gather import gather
 from cotenant.policy.placement.gangs.spec import from_pod, from_pod_group, gang_key
 
@@ -46,7 +46,7 @@ class GangMembership(Plugin):
         self._of: dict[str, Gang] = {}  # uid -> its gang
         # Those whose members hold nodes, or that yield to another: every round asks for them.
         self._watched: dict[str, Gang] = {}
-        self._links: dict[str, tuple[str, ...]] = {}  # gangs that name others
+        self._links = GangLinks()
         self._with_min_resources: set[str] = set()
         self._bundles: dict[str, tuple[str, ...]] = {}
         self._reconsidered: dict[str, None] = {}  # gangs whose waiting members may have another gate or key now
@@ -234,7 +234,7 @@ class GangMembership(Plugin):
             return
         self._gangs.pop(gang.key, None)
         self._watched.pop(gang.key, None)
-        self._links.pop(gang.key, None)
+        self._links.put(gang.key, ())
         self._with_min_resources.discard(gang.key)
         self._once.discard(gang.key)
         self._back_offs.forget(gang.key)
@@ -269,9 +269,7 @@ class GangMembership(Plugin):
         if gang.spec is not None and gang.spec.min_resources:
             self._with_min_resources.add(gang.key)
         self._bundles.clear()
-        self._links.pop(gang.key, None)
-        if gang.spec is not None and gang.spec.groups:
-            self._links[gang.key] = gang.spec.groups
+        self._links.put(gang.key, gang.spec.groups if gang.spec is not None else ())
         if before is not None:
             self._back_offs.forget(gang.key)
         for key in (gang.key, *self._dependents(gang.key)):
@@ -327,15 +325,11 @@ class GangMembership(Plugin):
         """The gate of a gang opened."""
 
     def _why_closed(self, gang: Gang) -> str:
-        return why_closed(gang, self._gangs, self._links)
+        return why_closed(gang, self._gangs, self._links.named)
 
     def _dependents(self, key: str) -> tuple[str, ...]:
         """Other gangs that need this one."""
-        if not self._links:
-            return ()
-        return tuple(
-            other for other in self._links if other != key and other in self._gangs and key in reach(other, self._links)
-        )
+        return tuple(other for other in self._links.needing(key) if other in self._gangs)
 
     def _stop_holding(self, gang: Gang, uid: str) -> None:
         if gang.holding.pop(uid, None) is not None and not gang.holding:

@@ -64,7 +64,8 @@ class Gangs(GangDirectory, Grouping, Evicting):
     def snapshot(self) -> Callable[[], None]:
         """See `Plugin`."""
         assert self._whole is not None
-        return Memento((self, *self._gangs.values(), self._back_offs, *self._back_offs.each(), self._whole)).restore
+        parts = (*self._gangs.values(), self._links, self._back_offs, *self._back_offs.each())
+        return Memento((self, *parts, self._whole)).restore
 
     def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, PodRefused]:
         """Members of gangs whose `minResources` are not free."""
