@@ -15,6 +15,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.plugins.extenders.plugin import Extenders
+from cotenant.engine.plugins.resizes.plugin import DeferredResizes
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.engine.rules.use.rules import PredictedUse
@@ -303,6 +304,7 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
         load_aware=LoadAware(LoadAwareSettings()),
         predicted_use=PredictedUse(PredictedUseSettings()),
         extenders=Extenders((Extender("http://e", filter_verb="filter"),)),
+        deferred_resizes=DeferredResizes(is_on=True),
         more=(Frozen("team-a"),),
     )
     lends = replace(node("a"), allocatable=node("a").allocatable + Amounts.of({BATCH_CPU: 4000}))
@@ -338,6 +340,8 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
     assert view is not None
     assert (view.system.cpu_m, view.measured_age_s) == (300, 5.0)
     assert made.lent_for_stay.stays.expected_s("default/Job/a") == 5.0
+    assert made.deferred_resizes is not members.deferred_resizes
+    assert made.deferred_resizes.is_on
     assert made.extenders is not members.extenders
     assert made.extenders.extenders == members.extenders.extenders
     (other,) = made.more
@@ -356,6 +360,7 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
         "lent_for_stay",
         "neighbours",  # its capture is tested beside it
         "extenders",
+        "deferred_resizes",
         "more",
     }  # a new member is to be captured as well: add its facts above
     c.validate()

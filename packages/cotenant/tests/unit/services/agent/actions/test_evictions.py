@@ -15,10 +15,10 @@ from cotenant.services.agent.actions.evictions import ApiEvictor
 class Api:
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
-        self.asked: list[tuple[str, str, str]] = []
+        self.asked: list[tuple[str, str, str, int | None]] = []
 
-    async def evict(self, namespace: str, pod: str, uid: str = "") -> None:
-        self.asked.append((namespace, pod, uid))
+    async def evict(self, namespace: str, pod: str, uid: str = "", *, grace_s: int | None = None) -> None:
+        self.asked.append((namespace, pod, uid, grace_s))
         if self.error is not None:
             raise self.error
 
@@ -30,7 +30,13 @@ def evicted(evictor: ApiEvictor, key: str = "shop/web", uid: str = "u") -> tuple
 def test_a_pod_is_evicted_by_the_cluster_as_the_one_that_was_meant() -> None:
     api = Api()
     assert evicted(ApiEvictor(api)) == (True, "evicted through the API")
-    assert api.asked == [("shop", "web", "u")]
+    assert api.asked == [("shop", "web", "u", None)]
+
+
+def test_a_pod_that_has_a_time_to_leave_in_is_given_it() -> None:
+    api = Api()
+    asyncio.run(ApiEvictor(api).evict(EvictPod("u", "shop/web", Reason("r", ""), grace_s=7)))
+    assert api.asked == [("shop", "web", "u", 7)]
 
 
 @pytest.mark.parametrize(
