@@ -12,11 +12,13 @@ Source: QEMU 7.2, docs/devel/tracing.rst (log back end), qapi/stats.json; Docume
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.drivers.qemu.machine import VirtualMachine
+from cotenant.model.errors import CotenantError
 from cotenant.model.vms.host_machine import ThreadTime
 
 _KICK, _NOTIFICATION = "virtio_queue_notify", "virtio_notify"
@@ -96,11 +98,18 @@ async def sample_queues(
         for event in (_KICK, _NOTIFICATION):
             await machine.control("trace-event-set-state", name=event, enable=True)
         await wait(seconds)
-    finally:
-        for event in (_KICK, _NOTIFICATION):
-            await machine.control("trace-event-set-state", name=event, enable=False)
+    except BaseException:
+        with contextlib.suppress(CotenantError):  # a machine that is gone must not turn a cancellation into its error
+            await _end_tracing(machine)
+        raise
+    await _end_tracing(machine)
     length_s = max(loop.time() - started_s, 1e-6)
     return _counted(log, begin, length_s)
+
+
+async def _end_tracing(machine: VirtualMachine) -> None:
+    for event in (_KICK, _NOTIFICATION):
+        await machine.control("trace-event-set-state", name=event, enable=False)
 
 
 def _counted(log: Path, begin: int, length_s: float) -> QueueSample:

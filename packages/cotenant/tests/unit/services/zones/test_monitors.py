@@ -6,15 +6,17 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.fakes.waiting import patience
 
 from cotenant.cli.zone.showing import monitors
 from cotenant.drivers.qemu.backend import read_exits, read_threads, sample_queues
 from cotenant.drivers.qemu.machine import MachineSpec, VirtualMachine
 from cotenant.engine.zones.vm_figures import front_end
+from cotenant.model.errors import Transient
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.services.zones.machine_signs import SignReader
 from cotenant.services.zones.vm_guest_monitor import counters
-from cotenant.services.zones.vm_monitor import VmMonitor
+from cotenant.services.zones.vm_monitor import VmMonitor, monitored
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
@@ -126,6 +128,25 @@ def test_calls_between_guest_and_devices_are_counted_while_they_are_traced(tmp_p
     with pytest.raises(RuntimeError):
         asyncio.run(sample_queues(machine, 0.5, fails))
     assert [enable for _, enable in machine.asked[-2:]] == [False, False]  # never left on
+
+
+def test_a_monitor_ends_though_its_machine_is_gone(tmp_path: Path) -> None:
+    machine, traced = TracedMachine(tmp_path), asyncio.Event()
+
+    async def control(command: str, **arguments: object) -> object:
+        if not arguments["enable"]:
+            raise Transient("the machine ended")
+        traced.set()
+        return None
+
+    async def main() -> None:
+        machine.control = control  # type: ignore[method-assign]
+        async with asyncio.timeout(patience(30)):
+            async with monitored(machine):
+                await traced.wait()
+                await asyncio.sleep(0)  # it waits for the sample's end
+
+    asyncio.run(main())
 
 
 def test_exits_are_of_all_vcpus_and_unknown_without_kvm(tmp_path: Path) -> None:
