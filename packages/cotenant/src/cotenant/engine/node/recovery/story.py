@@ -167,8 +167,8 @@ def _causes(incident: Incident) -> Iterable[Link]:
 def _restrained(incident: Incident) -> Iterable[Link]:
     """What another policy did before, or instead of, the ladder."""
     restraint = incident.restraint
-    if restraint is None or not restraint.held:
-        return
+    if restraint is None or not (restraint.held or incident.proofs):
+        return  # without an action of the ladder's the link `action` says it
     before, during = incident.before, restraint.during
     outcome = f"before {_short(before)}, since {_short(during)}"
     yield Link("guard", f"{described_after(restraint, incident.opened_us)}; {outcome}")
