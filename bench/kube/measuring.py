@@ -15,6 +15,7 @@ from bench.kube.processes import Usage, usage
 
 PODS = "/api/v1/namespaces/default/pods"
 STALLED_S = 30.0  # a run ends if no pod is bound for this time
+_LEAST_S = 1e-3  # few pods may all be told of in one piece of a watch
 
 
 class Meter:
@@ -50,10 +51,11 @@ def rates(bindings: Bindings) -> dict[str, Any]:
     """Pods bound per second, of all and without the first and last tenth."""
     at = np.sort(np.fromiter(bindings.at.values(), dtype=np.float64))
     low, high = len(at) // 10, len(at) - 1 - len(at) // 10
-    return {
-        "bound_per_s": round((len(at) - 1) / (at[-1] - at[0])),
-        "bound_per_s_middle": round((high - low) / (at[high] - at[low])),
-    }
+
+    def rate(first: int, last: int) -> int:
+        return round((last - first) / max(at[last] - at[first], _LEAST_S))
+
+    return {"bound_per_s": rate(0, len(at) - 1), "bound_per_s_middle": rate(low, high)}
 
 
 async def bind_plainly(http: aiohttp.ClientSession, pods: int, nodes: int, in_flight: int) -> float:
