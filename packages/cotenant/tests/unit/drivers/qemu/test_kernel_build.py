@@ -79,7 +79,7 @@ def test_a_machine_without_a_compiler_or_room_is_refused_before_anything_is_fetc
 
 
 def test_a_suite_without_the_source_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_build, "debian_mirror", lambda: "http://mirror.example/debian")
+    monkeypatch.setattr(kernel_build, "debian_mirror", lambda: "file:/mirror")
     monkeypatch.setattr(kernel_build, "pahole_version", lambda: 130)
     monkeypatch.setattr(kernel_build, "command", lambda *words, **how: "")
     with pytest.raises(GuestUnavailable, match="trixie-backports has no linux-source"):
