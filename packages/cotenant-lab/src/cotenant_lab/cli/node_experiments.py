@@ -79,35 +79,22 @@ def _seconds(limit_min: float | None) -> float | None:
 
 def run_zone(out: Path | None, json: bool) -> int:
     """The zone experiment: what schedules a service beside batch. Exit status as `run`."""
-    folder = out or Path("runs") / "node-zone"
-    if folder.exists() and not folder.is_dir():
-        raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
-    try:
-        outcome = registry.run_zone(folder, "cotenant node experiment zone")
-    except KeyboardInterrupt as error:
-        raise Interrupted("interrupted; the experiment's groups are removed") from error
-    if json:
-        print(registry.encode(outcome))
-    else:
-        show(outcome, folder)
-    return STATUS[outcome.verdict]
+    return _whole(
+        out or Path("runs") / "node-zone",
+        json,
+        lambda folder: registry.run_zone(folder, "cotenant node experiment zone"),
+        "interrupted; the experiment's groups are removed",
+    )
 
 
 def run_schedulers(out: Path | None, json: bool) -> int:
     """The experiment of schedulers in guests. Exit status as `run`."""
-    folder = out or Path("runs") / "node-schedulers"
-    if folder.exists() and not folder.is_dir():
-        raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
-    say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
-    try:
-        outcome = registry.run_schedulers(folder, "cotenant node experiment schedulers", say)
-    except KeyboardInterrupt as error:
-        raise Interrupted("interrupted; the guest has ended") from error
-    if json:
-        print(registry.encode(outcome))
-    else:
-        show(outcome, folder)
-    return STATUS[outcome.verdict]
+    return _whole(
+        out or Path("runs") / "node-schedulers",
+        json,
+        lambda folder: registry.run_schedulers(folder, "cotenant node experiment schedulers", _say),
+        "interrupted; the guest has ended",
+    )
 
 
 def run_kernels(files: Sequence[Path], ticks: Sequence[int], rounds: int, out: Path | None, json: bool) -> int:
@@ -117,22 +104,33 @@ def run_kernels(files: Sequence[Path], ticks: Sequence[int], rounds: int, out: P
     for file in files:
         if not file.is_file():
             raise InvalidInput("--kernel", str(file), "an image of a kernel")
-    folder = out or Path("runs") / "node-kernels"
+    compared = [*(f"--kernel {file}" for file in files), *(f"--hz {hz}" for hz in ticks)]
+    command = " ".join(["cotenant node experiment kernels", *compared, f"--rounds {rounds}"])
+    return _whole(
+        out or Path("runs") / "node-kernels",
+        json,
+        lambda folder: registry.run_kernels(folder, command, files, ticks, rounds, _say),
+        "interrupted; the guest has ended",
+    )
+
+
+def _whole(folder: Path, json: bool, work: Callable[[Path], Findings], interrupted: str) -> int:
+    """One experiment that has no rounds of its own, shown. `interrupted`: what is said where Ctrl-C ends it."""
     if folder.exists() and not folder.is_dir():
         raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
     try:
-        compared = [*(f"--kernel {file}" for file in files), *(f"--hz {hz}" for hz in ticks)]
-        command = " ".join(["cotenant node experiment kernels", *compared, f"--rounds {rounds}"])
-        outcome = registry.run_kernels(
-            folder, command, files, ticks, rounds, lambda line: print(line, file=sys.stderr, flush=True)
-        )
+        outcome = work(folder)
     except KeyboardInterrupt as error:
-        raise Interrupted("interrupted; the guest has ended") from error
+        raise Interrupted(interrupted) from error
     if json:
         print(registry.encode(outcome))
     else:
         show(outcome, folder)
     return STATUS[outcome.verdict]
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def demonstrate(folder: Path, quiet: bool) -> Findings:
