@@ -42,7 +42,9 @@ class _Job:
 
 def write_parquet(rows: pl.LazyFrame, path: Path) -> None:
     """Stream the rows into a zstd Parquet file."""
-    rows.sink_parquet(path, compression="zstd")
+    # Opened here: given a path, polars may make the file after it has raised, too late for who clears up.
+    with path.open("wb") as file:
+        rows.sink_parquet(file, compression="zstd")
 
 
 def import_trace(
