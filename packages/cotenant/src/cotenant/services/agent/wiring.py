@@ -115,7 +115,8 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             cpu_times=cpu_times(config, layout, stack),
             groups_seen=tuple(receivers),
             supported=classes.knobs
-            | {knob for knob in Knob if knob.scope is KnobScope.CGROUP and not knobs.supported(knob)},
+            | {knob for knob in Knob if knob.scope is KnobScope.CGROUP and not knobs.supported(knob)}
+            | _of_cards(config),
             leases_seen=() if tree is None else (tree.held,),
             pod_groups_changed=(lambda: False) if tree is None else tree.changed,
             allocatable=node.allocatable if node is not None else lambda: None,
@@ -137,6 +138,18 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             post_incident=await _poster(config.credit.url, config.credit.token_file, config.credit.ca_file, stack),
             traces=_traces(config, stack),
         )
+
+
+def _of_cards(config: AgentConfig) -> set[Knob]:
+    """The knobs of cards that the settings name; whether the keeper grants them, and the card has them, it says."""
+    recovery = config.policies.recovery
+    if recovery is None:
+        return set()
+    return {
+        knob
+        for knob, is_named in ((Knob.GPU_POWER, recovery.cards), (Knob.MPS_THREADS, recovery.threads_percent))
+        if is_named
+    }
 
 
 def _cluster_node(
