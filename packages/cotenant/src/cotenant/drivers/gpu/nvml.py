@@ -188,8 +188,12 @@ class GpuReader:
         )
 
     def _is_divided(self, device: _Device) -> bool:
-        mode = self._query(device, "MIG mode", lambda: self._nvml.nvmlDeviceGetMigMode(device.handle))
-        return mode is not None and mode[0] == self._nvml.NVML_DEVICE_MIG_ENABLE
+        """A model without MIG does not know the query, which is no gap."""
+        nvml = self._nvml
+        try:
+            return bool(nvml.nvmlDeviceGetMigMode(device.handle)[0] == nvml.NVML_DEVICE_MIG_ENABLE)
+        except nvml.NVMLError:
+            return False
 
     def _pcie_bps(self, device: _Device) -> int | None:
         """Between two readings, by the driver's counters. Its own throughput would take 20 ms for each direction."""

@@ -118,11 +118,14 @@ def keeper(mps: FakeMps, folder: Path) -> tuple[LeaseExecutor, LeaseFile]:
     return LeaseExecutor({KnobScope.MPS: port(mps)}, file, AuditTrail(folder / "state"), clock, rules), file
 
 
+@pytest.mark.parametrize("target", [TO_COME, ALL], ids=["servers to come", "all"])
 @pytest.mark.parametrize("is_new", [False, True], ids=["same daemon", "another daemon"])
-def test_a_later_keeper_gives_back_what_one_that_was_killed_held(mps: FakeMps, tmp_path: Path, is_new: bool) -> None:
-    mps.start()
+def test_a_later_keeper_gives_back_what_one_that_was_killed_held(
+    mps: FakeMps, tmp_path: Path, is_new: bool, target: KnobTarget
+) -> None:
+    mps.start(servers=("4711",))
     first, file = keeper(mps, tmp_path)
-    (answer,) = first.hold([SetKnob(TO_COME, "30", WHY)])
+    (answer,) = first.hold([SetKnob(target, "30", WHY)])
     assert (answer.state, mps.state["threads"]) == (LeaseState.HELD, 30.0)
     file.close()
     if is_new:
