@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,15 +15,20 @@ import pytest
 from tests.fakes.node.card_node import SECOND_US, CardNode
 from tests.unit.engine.node.recovery.test_ladder import SETTINGS, Run, limits
 
+from cotenant.drivers.leasefile.audit import AuditTrail
+from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.engine.node.recovery.stages import IncidentStage, RecoveryRung
 from cotenant.engine.node.recovery.story import story
 from cotenant.model.devices.card_sample import CardPath
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import GpuCounters
-from cotenant.model.machine.knob import Knob
+from cotenant.model.machine.knob import Knob, KnobScope, LeaseState
 from cotenant.model.machine.node_state import NodeState
+from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.policy.interference.attribution.causes import TroubleCause
+from cotenant.services.knobs.executor import Clock, LeaseExecutor
+from cotenant.services.knobs.rules import KnobRules
 
 ALL_RUNGS = replace(SETTINGS, rungs=tuple(RecoveryRung), cards=tuple(f"GPU-{index}" for index in range(5)))
 HELD_OUT = range(7000, 7030)
@@ -100,6 +106,33 @@ def test_a_neighbour_on_the_same_root_has_its_own_cards_power_limited_and_gets_i
     run.cards.guilty = ""
     run.until(IncidentStage.RELEASED)
     assert [gpu.power_mw for gpu in run.cards.nvml.gpus] == [700_000] * 5
+
+
+def test_the_limit_of_power_is_a_lease_that_ends_by_itself_also_after_the_keeper_was_killed(tmp_path: Path) -> None:
+    run = CardRun(path=CardPath.PCIE, full=False)
+    run.obeys = lambda verdict: PolicyVerdict(())
+    run.until(IncidentStage.ACTING)
+    gpu, now_us = run.cards.nvml.gpus[1], [1_000_000]
+
+    def keeper() -> tuple[LeaseExecutor, LeaseFile]:
+        file, trail = LeaseFile(tmp_path, "this boot"), AuditTrail(tmp_path)
+        rules = KnobRules((), gpus=frozenset({"GPU-1"}))
+        clock = Clock(lambda: now_us[0], lambda: 1.0)
+        return LeaseExecutor({KnobScope.GPU: run.cards.knobs}, file, trail, clock, rules), file
+
+    first, file = keeper()
+    (answer,) = first.hold(run.verdict.knobs)
+    assert (answer.state, gpu.power_mw) == (LeaseState.HELD, 300_000)
+    now_us[0] += 31_000_000  # the agent is silent
+    first.tick()
+    assert gpu.power_mw == 700_000
+    first.hold(run.verdict.knobs)
+    file.close()  # and the keeper is gone
+    second, file = keeper()
+    assert gpu.power_mw == 300_000
+    second.restart(file.found.leases)
+    assert gpu.power_mw == 700_000
+    file.close()
 
 
 def test_a_stronger_rung_keeps_the_limit_of_power() -> None:
