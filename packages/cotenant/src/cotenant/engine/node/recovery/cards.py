@@ -14,7 +14,7 @@ from cotenant.engine.node.recovery.stages import LEAVING, MILD, RecoveryRung
 from cotenant.model.devices.card_sample import CardPath
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_state import PPM
-from cotenant.policy.interference.attribution.cards import beside, card_uses
+from cotenant.policy.interference.attribution.cards import beside, card_loads
 
 
 def card_path(incident: Incident, culprit: str) -> str:
@@ -29,7 +29,7 @@ def power_limits(incident: Incident, facts: RecoveryFacts, culprit: str) -> tupl
     if card_path(incident, culprit) != CardPath.PCIE or Knob.GPU_POWER not in state.supported:
         return ()
     members = {entry.pod.uid for entry in facts.members(culprit)}
-    cards = {card.uuid: card for card in card_uses(state)}
+    cards = {card.uuid: card for card in card_loads(state)}
     roots = {card.root for card in cards.values() if incident.victim in card.uids}
     found = []
     for gpu in state.gpus:

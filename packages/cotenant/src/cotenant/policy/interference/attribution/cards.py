@@ -30,7 +30,7 @@ NO_POD = ""  # the uid of processes outside pods
 
 
 @dataclass(frozen=True, slots=True)
-class CardUse:
+class CardLoad:
     """One card over one interval. Amounts by the uid of the pod: thousandths of the card's time."""
 
     uuid: str
@@ -55,7 +55,7 @@ class BesideCards:
 NO_CARDS = BesideCards({}, {}, {})
 
 
-def card_uses(state: NodeState) -> tuple[CardUse, ...]:
+def card_loads(state: NodeState) -> tuple[CardLoad, ...]:
     """All cards of the node."""
     if not state.gpus:
         return ()
@@ -77,7 +77,7 @@ def given_cards(pod: NodePod, gpus: Sequence[GpuCounters]) -> frozenset[str]:
     )
 
 
-def beside(cards: Sequence[CardUse], uid: str) -> BesideCards:
+def beside(cards: Sequence[CardLoad], uid: str) -> BesideCards:
     """What pods, the service included, took of the cards of this service; `NO_CARDS` where it has none."""
     own = [card for card in cards if uid in card.uids]
     if not own:
@@ -99,7 +99,7 @@ def beside(cards: Sequence[CardUse], uid: str) -> BesideCards:
     return BesideCards(taken, gaps, fullest)
 
 
-def faults(cards: Sequence[CardUse], uuids: Iterable[str]) -> tuple[str, ...]:
+def faults(cards: Sequence[CardLoad], uuids: Iterable[str]) -> tuple[str, ...]:
     """What is wrong with these cards now: that they failed, or are no longer there."""
     here = {card.uuid: card for card in cards}
     found = []
@@ -112,7 +112,7 @@ def faults(cards: Sequence[CardUse], uuids: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def renamed(cards: Sequence[CardUse], name: Callable[[str], str | None]) -> tuple[CardUse, ...]:
+def renamed(cards: Sequence[CardLoad], name: Callable[[str], str | None]) -> tuple[CardLoad, ...]:
     """With pods under other names, such as their workload's; what has None took nothing."""
 
     def amounts(taken: Mapping[str, int]) -> Mapping[str, int]:
@@ -128,7 +128,7 @@ def renamed(cards: Sequence[CardUse], name: Callable[[str], str | None]) -> tupl
     )
 
 
-def _card(gpu: GpuCounters, given: set[str]) -> CardUse:
+def _card(gpu: GpuCounters, given: set[str]) -> CardLoad:
     users = frozenset(use.uid for use in gpu.pods)
     taken: dict[CardPath, Mapping[str, int]] = {}
     why = _why_not(gpu)
@@ -138,7 +138,7 @@ def _card(gpu: GpuCounters, given: set[str]) -> CardUse:
             CardPath.MEMORY_BANDWIDTH: _of(gpu.pods, lambda use: use.bandwidth_percent),
         }
     fault = "" if gpu.healthy else gpu.fault or "it is not healthy"
-    return CardUse(gpu.uuid, f"GPU {gpu.index}", gpu.root, users | given, taken, gpu.pcie_bps, fault, why)
+    return CardLoad(gpu.uuid, f"GPU {gpu.index}", gpu.root, users | given, taken, gpu.pcie_bps, fault, why)
 
 
 def _why_not(gpu: GpuCounters) -> str:
@@ -155,7 +155,7 @@ def _of(uses: Iterable[GpuPodUse], amount: Callable[[GpuPodUse], int | None]) ->
     return {use.uid: (amount(use) or 0) * _OF_PERCENT for use in uses}
 
 
-def _on_root(cards: Sequence[CardUse], own: Sequence[CardUse]) -> Mapping[str, int] | str:
+def _on_root(cards: Sequence[CardLoad], own: Sequence[CardLoad]) -> Mapping[str, int] | str:
     roots = {card.root for card in own}
     if "" in roots:
         return "which cards share a root is not known"
