@@ -14,7 +14,7 @@ from cotenant.drivers.kube.snapshot import archive
 from cotenant.drivers.kube.snapshot.archive import read_archive, write_archive
 from cotenant.drivers.kube.snapshot.snapshot import ClusterSnapshot, KindRead, KindReading
 from cotenant.model.assess.history import AssessedHistory, ClusterHistory, PodHistory
-from cotenant.model.assess.meters import NO_METERS, CardLoad, CardUses, Energy, Meters
+from cotenant.model.assess.meters import NO_METERS, CardUse, CardUses, Energy, Meters
 from cotenant.model.errors import InvalidInput, Permanent
 
 NODES, PODS = "v1/nodes", "v1/pods"
@@ -30,7 +30,7 @@ SNAPSHOT = ClusterSnapshot(
     "a test",
 )
 METERS = Meters(
-    CardUses((CardLoad("n1", "GPU-1", (20.0, np.nan), (30.0, np.nan), 5.0, "shop/p"),), "DCGM", "", True),
+    CardUses((CardUse("n1", "GPU-1", (20.0, np.nan), (30.0, np.nan), 5.0, "shop/p"),), "DCGM", "", True),
     Energy((("shop/p", (3.6e6, np.nan)),), (7.2e6, np.nan), "Kepler", ""),
 )
 
