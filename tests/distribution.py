@@ -162,6 +162,7 @@ LONGEST = (
     "tests/fault/keeper/test_kill.py",
     "tests/node/test_fleet_cri.py",
     "packages/cotenant/tests/unit/engine/test_churn.py",
+    "packages/cotenant/tests/unit/engine/node/recovery/test_cards.py",
     "tests/node/test_agent.py",
     "packages/cotenant-lab/tests/lab/test_colocation.py",
     "tests/property/api/test_fuzz.py",

@@ -29,6 +29,10 @@ class Gpu:
     power_mw: int = 700_000
     power_range_mw: tuple[int, int] = (200_000, 700_000)
     compute_mode: int = 0
+    draw_mw: int = 650_000
+    divided: bool = False
+    moved: tuple[int, int] = (0, 0)  # bytes sent and received over PCIe
+    at_us: int = 0  # the driver's time of its counters
     clocks_mhz: tuple[int, int] | None = None
     active: list[tuple[int, int, int, int]] = field(default_factory=list)  # pid, time in us, percent of SM and memory
     fails: dict[str, int] = field(default_factory=dict)  # function's name without the prefix -> error
@@ -36,6 +40,7 @@ class Gpu:
 
 class FakeNvml:
     NVMLError = NVMLError
+    NVML_SUCCESS = 0
     NVML_ERROR_UNINITIALIZED = 1
     NVML_ERROR_INVALID_ARGUMENT = 2
     NVML_ERROR_NOT_SUPPORTED = 3
@@ -49,6 +54,11 @@ class FakeNvml:
     NVML_ERROR_UNKNOWN = 999
     NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
     NVML_VOLATILE_ECC = 0
+    NVML_DEVICE_MIG_ENABLE = 1
+    NVML_VALUE_TYPE_UNSIGNED_INT = 1
+    NVML_VALUE_TYPE_UNSIGNED_LONG_LONG = 3
+    NVML_FI_DEV_PCIE_COUNT_TX_BYTES = 197
+    NVML_FI_DEV_PCIE_COUNT_RX_BYTES = 198
     nvmlEventTypeXidCriticalError = 8  # noqa: N815
 
     def __init__(self, *gpus: Gpu, starts: int = 0, listens: bool = True) -> None:
@@ -156,7 +166,29 @@ class FakeNvml:
         return gpu.power_mw
 
     def nvmlDeviceGetPowerManagementLimitConstraints(self, gpu: Gpu) -> list[int]:  # noqa: N802
+        self._said(gpu, "PowerManagementLimitConstraints")
         return list(gpu.power_range_mw)
+
+    def nvmlDeviceGetPowerUsage(self, gpu: Gpu) -> int:  # noqa: N802
+        self._said(gpu, "PowerUsage")
+        return gpu.draw_mw
+
+    def nvmlDeviceGetMigMode(self, gpu: Gpu) -> list[int]:  # noqa: N802
+        self._said(gpu, "MigMode")
+        return [int(gpu.divided), int(gpu.divided)]
+
+    def nvmlDeviceGetFieldValues(self, gpu: Gpu, fields: list[int]) -> list[Any]:  # noqa: N802
+        self._said(gpu, "FieldValues")
+        amounts = dict(zip((197, 198), gpu.moved, strict=True))
+        return [
+            SimpleNamespace(
+                nvmlReturn=gpu.fails.get("FieldValue", self.NVML_SUCCESS),
+                valueType=self.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG,
+                value=SimpleNamespace(uiVal=0, ullVal=amounts[field]),
+                timestamp=gpu.at_us,
+            )
+            for field in fields
+        ]
 
     def nvmlDeviceSetPowerManagementLimit(self, gpu: Gpu, limit_mw: int) -> None:  # noqa: N802
         self._said(gpu, "SetPowerManagementLimit")

@@ -50,7 +50,7 @@ from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_state import GroupUse, HostUse, ServiceHealth
 from cotenant.model.resources import Amounts
 from cotenant.model.results.forms import METRICS, RESULTS_JSON, FrameCell, MachineFrames, RunSeries
-from cotenant.policy.interference.attribution.attribute import CandidateCause, TroubleCause
+from cotenant.policy.interference.attribution.causes import CandidateCause, TroubleCause
 from cotenant.services.agent.http import HoldsPage, LeasesPage, PodPage, StatePage
 from cotenant.services.scheduler.pages.encoding import page
 from cotenant_lab.contract import Measures, RunResult, RunSpec

@@ -13,6 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep, time
 
 from cotenant.cli import tables
+from cotenant.cli.node.card_lines import card_lines
 from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.leasefile.audit import changes
 from cotenant.drivers.nri.state_file import PATH as HOOK_STATE
@@ -67,13 +68,8 @@ def status(agent: str, groups: int, config: Path | None, as_json: bool) -> int:
         f"{_share(host.memory_stall_ppm)}, for I/O "
         f"{_share(host.io_stall_ppm)}; stolen by the hypervisor {_share(host.steal_ppm)}"
     )
-    for gpu in look.gpus:
-        state = "" if gpu.healthy else ", UNHEALTHY"
-        tables.print_line(
-            f"GPU {gpu.index} {gpu.name}: {gpu.utilisation_percent} % in use, memory {_bytes(gpu.memory_used_bytes)} "
-            "of "
-            f"{_bytes(gpu.memory_total_bytes)}{state}"
-        )
+    for line in card_lines(look.gpus, answer):
+        tables.print_folded(line)
     print_agent(agent, answer)
     _print_groups(look.groups[:groups], answer)
     if look.more or len(look.groups) > groups:

@@ -2,7 +2,9 @@
 
 Both hold for clients that start from then on: NVIDIA changes nothing for one that runs. So they are for offline work
 that is to be started beside a service, under a daemon of its own, since every client of the server gets them. A group
-is `default` (servers to come) or a server's process id; of memory it has the device's number or UUID behind a slash.
+is `default` (servers to come), a server's process id, or, of threads, `all`: both at once, since a daemon keeps its
+server for as long as it runs, and nobody knows which one the next client meets. Of memory a group has the device's
+number or UUID behind a slash.
 Limits: NVIDIA has no command to remove a limit of memory, so it is held only where one stood before, which is put back;
 the daemon shows some limits above 1 GiB in whole GiB, rounded down, and what it shows is what is put back.
 
@@ -16,7 +18,7 @@ import re
 from cotenant.drivers.gpu.mps import MpsControl
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Unsupported
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, Vanished
+from cotenant.model.machine.knob import ALL_SERVERS, Knob, KnobScope, KnobTarget, Vanished
 from cotenant.model.machine.knob_values import canonical
 
 DEFAULT = "default"
@@ -43,7 +45,9 @@ class MpsKnobs:
         return None
 
     def read(self, target: KnobTarget) -> str:
-        """What clients that start now get."""
+        """What clients that start now get; of all servers, the most that one of them gives."""
+        if target.group == ALL_SERVERS:
+            return str(max(int(self.read(one)) for one in self._each(target)))
         said = self._ask(target, "get")
         if target.knob is Knob.MPS_THREADS:
             percent = _PERCENT.fullmatch(said)
@@ -57,18 +61,29 @@ class MpsKnobs:
         return str(int(memory.group(1)) << (10 if memory.group(2).upper() == "G" else 0))
 
     def raw(self, target: KnobTarget) -> str:
-        """The same."""
-        return self.read(target)
+        """The same; of all servers, what each has, as `default=100 4711=50`."""
+        if target.group != ALL_SERVERS:
+            return self.read(target)
+        return " ".join(f"{one.group}={self.read(one)}" for one in self._each(target))
 
     def write(self, target: KnobTarget, value: str) -> None:
         """Set it for clients to come."""
         value = canonical(target.knob, value)
+        if target.group == ALL_SERVERS:
+            for one in self._each(target):
+                self.write(one, value)
+            return
         self._ask(target, "set", value if target.knob is Knob.MPS_THREADS else f"{value}M")
 
     def restore(self, target: KnobTarget, raw: str) -> None:
-        """As `write`."""
+        """As `write`; of all servers, of each that still runs. One that came since gets what those to come had."""
         try:
-            self.write(target, raw)
+            if target.group != ALL_SERVERS:
+                self.write(target, raw)
+                return
+            before = {group: value for group, _, value in (part.partition("=") for part in raw.split())}
+            for one in self._each(target):
+                self.write(one, before.get(one.group, before.get(DEFAULT, "")))
         except InvalidInput as error:
             raise InvalidInput(f"raw value of {target}", raw, "what raw() returned for this knob") from error
 
@@ -77,11 +92,15 @@ class MpsKnobs:
         server = _server(target)
         try:
             daemon = self._control.identity
-            if server == DEFAULT or server in self._control.servers():
+            if server in (DEFAULT, ALL_SERVERS) or server in self._control.servers():
                 return f"{daemon}/{server}"
         except Unsupported as error:
             raise Vanished(f"{target}: {error}") from error
         raise Vanished(f"{target}: no such MPS server")
+
+    def _each(self, target: KnobTarget) -> list[KnobTarget]:
+        """The same knob of servers to come, and of each server that runs. Raises `Unsupported` without a daemon."""
+        return [KnobTarget(group, target.knob) for group in (DEFAULT, *self._control.servers())]
 
     def _ask(self, target: KnobTarget, verb: str, value: str = "") -> str:
         if target.knob.scope is not KnobScope.MPS:

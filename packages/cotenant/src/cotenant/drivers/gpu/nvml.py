@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from cotenant.drivers.gpu.places import short_address
+from cotenant.drivers.gpu.places import place_of, short_address
 from cotenant.drivers.kubelet.pod_of_process import uid_of_pod
 from cotenant.model.errors import Permanent, Transient, Unsupported
 from cotenant.model.machine.counters import COMPUTE_MODES, Gap, GpuCounters, GpuPodUse, NodeSample
@@ -43,7 +43,10 @@ class _Device:
     memory_total_bytes: int = 0
     unhealthy: str = ""  # the cause; permanent
     bus: str = ""
+    root: str = ""
+    least_power_mw: int | None = None
     sampled_us: int = 0  # the driver's time of the newest sample of its processes
+    moved: tuple[int, int] | None = None  # bytes over PCIe so far, and the driver's time of that in microseconds
 
 
 class GpuReader:
@@ -51,10 +54,16 @@ class GpuReader:
     substitute; None = import it at first use.
     """
 
-    def __init__(self, library: Any = None, pod_of: Callable[[int], str] = uid_of_pod) -> None:
-        """`pod_of`: the UID of a process's pod, "" where it has none."""
+    def __init__(
+        self,
+        library: Any = None,
+        pod_of: Callable[[int], str] = uid_of_pod,
+        root_of: Callable[[str], str | None] = lambda bus: place_of(bus)[1],
+    ) -> None:
+        """`pod_of`: the UID of a process's pod, "" where it has none; `root_of`: the host bridge of a PCI address."""
         self._given = library
         self._pod_of = pod_of
+        self._root_of = root_of
         self._nvml: Any = None
         self._devices: list[_Device] = []
         self._events: Any = None
@@ -115,6 +124,11 @@ class GpuReader:
         device = _Device(index, handle, _text(uuid), _text(name))
         where = self._query(device, "PCI address", lambda: self._nvml.nvmlDeviceGetPciInfo(handle))
         device.bus = short_address(_text(where.busId)) if where is not None else ""
+        device.root = self._root_of(device.bus) or ""
+        bounds = self._query(
+            device, "bounds of power", lambda: self._nvml.nvmlDeviceGetPowerManagementLimitConstraints(handle)
+        )
+        device.least_power_mw = None if bounds is None else int(bounds[0])
         return device
 
     def _listen(self) -> None:
@@ -165,7 +179,39 @@ class GpuReader:
             bus=device.bus,
             compute_mode=self._compute_mode(device),
             pods=self._pods(device, processes),
+            fault=device.unhealthy,
+            divided=self._is_divided(device),
+            root=device.root,
+            pcie_bps=self._pcie_bps(device),
+            power_mw=self._query(device, "power draw", lambda: int(nvml.nvmlDeviceGetPowerUsage(handle))),
+            least_power_mw=device.least_power_mw,
         )
+
+    def _is_divided(self, device: _Device) -> bool:
+        """A model without MIG does not know the query, which is no gap."""
+        nvml = self._nvml
+        try:
+            return bool(nvml.nvmlDeviceGetMigMode(device.handle)[0] == nvml.NVML_DEVICE_MIG_ENABLE)
+        except nvml.NVMLError:
+            return False
+
+    def _pcie_bps(self, device: _Device) -> int | None:
+        """Between two readings, by the driver's counters. Its own throughput would take 20 ms for each direction."""
+        nvml, names = self._nvml, ("NVML_FI_DEV_PCIE_COUNT_TX_BYTES", "NVML_FI_DEV_PCIE_COUNT_RX_BYTES")
+        asked = [getattr(nvml, name) for name in names]
+        answers = self._query(device, "PCIe bytes", lambda: nvml.nvmlDeviceGetFieldValues(device.handle, asked))
+        if answers is None or any(one.nvmlReturn != nvml.NVML_SUCCESS for one in answers):
+            device.moved = None
+            return None
+        before, moved = device.moved, (sum(map(self._value, answers)), int(answers[0].timestamp))
+        device.moved = moved
+        if before is None or moved[0] < before[0] or moved[1] <= before[1]:
+            return None  # the first reading, or a counter that wrapped
+        return (moved[0] - before[0]) * 1_000_000 // (moved[1] - before[1])
+
+    def _value(self, answer: Any) -> int:
+        is_short = answer.valueType == self._nvml.NVML_VALUE_TYPE_UNSIGNED_INT
+        return int(answer.value.uiVal if is_short else answer.value.ullVal)
 
     def _compute_mode(self, device: _Device) -> str:
         mode = self._query(device, "compute mode", lambda: self._nvml.nvmlDeviceGetComputeMode(device.handle))

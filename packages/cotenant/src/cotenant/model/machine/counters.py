@@ -109,6 +109,12 @@ class GpuCounters:
     bus: str = ""  # PCI address, as the kernel writes it; empty where it is not known
     compute_mode: str = ""  # who may use it, one of `COMPUTE_MODES`; empty where it is not known
     pods: tuple[GpuPodUse, ...] = ()  # of its processes, by UID
+    fault: str = ""  # why it is not healthy, where that is known
+    divided: bool = False  # into MIG instances, which the driver tells nothing of by process
+    root: str = ""  # the PCI host bridge that it shares with others; empty where it is not known
+    pcie_bps: int | None = None  # bytes per second, sent and received, since the reading before
+    power_mw: int | None = None  # what it draws
+    least_power_mw: int | None = None  # the smallest limit of its power that it takes
 
 
 @dataclass(frozen=True, slots=True)

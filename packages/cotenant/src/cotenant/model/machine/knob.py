@@ -19,6 +19,7 @@ from cotenant.model.machine.node_decision import Reason
 from cotenant.model.printable import printable
 
 UNLIMITED = "max"
+ALL_SERVERS = "all"  # the group of a limit that clients of every server of an MPS daemon get, and of those to come
 USUAL_TTL_US = 30_000_000  # of a lease without a time to live of its own
 
 
@@ -30,7 +31,7 @@ class KnobScope(StrEnum):
     TC = "tc"
     NETWORK = "network"  # of the network namespace of a cgroup's processes
     GPU = "gpu"  # of a card, by NVML; the group is its UUID
-    MPS = "mps"  # of an MPS control daemon; the group is a server's process id, or "default" for servers to come
+    MPS = "mps"  # of an MPS control daemon; the group is a server's process id, "default" for servers to come, or "all"
 
 
 class Knob(StrEnum):

@@ -32,6 +32,7 @@ from cotenant.drivers.seals.seals import unsealed
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.node.interfaces import Keeper, PodDiscovery
 from cotenant.engine.node.mode import AgentMode
+from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.autonomy.autonomy import Action
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import Knob, KnobScope
@@ -115,7 +116,8 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             cpu_times=cpu_times(config, layout, stack),
             groups_seen=tuple(receivers),
             supported=classes.knobs
-            | {knob for knob in Knob if knob.scope is KnobScope.CGROUP and not knobs.supported(knob)},
+            | {knob for knob in Knob if knob.scope is KnobScope.CGROUP and not knobs.supported(knob)}
+            | knobs_of_cards(config.policies.recovery),
             leases_seen=() if tree is None else (tree.held,),
             pod_groups_changed=(lambda: False) if tree is None else tree.changed,
             allocatable=node.allocatable if node is not None else lambda: None,
@@ -137,6 +139,14 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             post_incident=await _poster(config.credit.url, config.credit.token_file, config.credit.ca_file, stack),
             traces=_traces(config, stack),
         )
+
+
+def knobs_of_cards(recovery: RecoverySettings | None) -> frozenset[Knob]:
+    """The knobs of GPUs that the settings name. Whether the keeper grants them, and the card has them, it says then."""
+    if recovery is None:
+        return frozenset()
+    named = ((Knob.GPU_POWER, bool(recovery.cards)), (Knob.MPS_THREADS, recovery.threads_percent > 0))
+    return frozenset(knob for knob, is_named in named if is_named)
 
 
 def _cluster_node(

@@ -29,7 +29,7 @@ from cotenant.services.knobs.border import exceeds
 _SCHEMATA = re.compile(r"[A-Z0-9]{1,8}:[0-9]{1,4}=[0-9a-f]{1,16}(;[0-9]{1,4}=[0-9a-f]{1,16}){0,63}")
 _RATE = re.compile(r"([0-9]{1,13}) ([0-9]{1,13})")
 _MPS_GROUP = {
-    Knob.MPS_THREADS: re.compile(r"default|[1-9][0-9]{0,9}"),
+    Knob.MPS_THREADS: re.compile(r"default|all|[1-9][0-9]{0,9}"),
     Knob.MPS_MEMORY: re.compile(r"(default|[1-9][0-9]{0,9})/[0-9A-Za-z-]{1,64}"),
 }
 _INTERFACE = re.compile(r"[!-.0-~]{1,15}")  # IFNAMSIZ less the closing zero; printable, without a slash
@@ -168,7 +168,8 @@ class KnobRules:
             return "no limit of MPS clients is set here (--mps)"
         if _MPS_GROUP[target.knob].fullmatch(target.group) is None:
             device = "/DEVICE" if target.knob is Knob.MPS_MEMORY else ""
-            return f"{target.group!r} is not default{device}, or a server's process id{device}"
+            every = "" if device else ", all"
+            return f"{target.group!r} is not default{device}{every}, or a server's process id{device}"
         return None
 
     def _is_border(self, group: str) -> bool:

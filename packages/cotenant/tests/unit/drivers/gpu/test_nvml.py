@@ -46,6 +46,39 @@ def test_what_the_pods_do_on_a_card_is_told_by_process_since_the_last_reading() 
     assert [gap.what for gap in reader.gaps()] == ["use by process of GPUs"]
 
 
+def test_bytes_over_pcie_are_a_rate_between_two_readings() -> None:
+    gpu = Gpu("GPU-a", moved=(10_000, 5_000), at_us=1_000_000)
+    reader = GpuReader(FakeNvml(gpu))
+    assert reader.read()[0].pcie_bps is None
+    gpu.moved, gpu.at_us = (30_000, 6_000), 1_500_000
+    assert reader.read()[0].pcie_bps == 42_000
+    assert reader.read()[0].pcie_bps is None  # the driver has not counted since
+    gpu.moved, gpu.at_us = (10, 6_000), 2_000_000
+    assert reader.read()[0].pcie_bps is None  # it wrapped
+    gpu.fails = {"FieldValue": FakeNvml.NVML_ERROR_NOT_SUPPORTED}
+    assert reader.read()[0].pcie_bps is None
+    gpu.fails = {"FieldValues": FakeNvml.NVML_ERROR_NOT_SUPPORTED}
+    assert reader.read()[0].pcie_bps is None
+    assert [gap.what for gap in reader.gaps()] == ["PCIe bytes of GPUs"]
+
+
+def test_power_its_least_limit_and_the_root() -> None:
+    reader = GpuReader(FakeNvml(Gpu("GPU-a", draw_mw=410_000)), root_of={"0000:17:00.0": "pci0000:16"}.get)
+    found = reader.read()[0]
+    assert (found.power_mw, found.least_power_mw, found.root, found.divided) == (410_000, 200_000, "pci0000:16", False)
+    fails = dict.fromkeys(("PowerUsage", "PowerManagementLimitConstraints"), FakeNvml.NVML_ERROR_NOT_SUPPORTED)
+    reader = GpuReader(FakeNvml(Gpu("GPU-a", fails=fails)), root_of=lambda bus: None)
+    found = reader.read()[0]
+    assert (found.power_mw, found.least_power_mw, found.root) == (None, None, "")
+
+
+def test_a_card_with_mig_is_divided_and_a_model_without_it_lacks_nothing() -> None:
+    assert GpuReader(FakeNvml(Gpu("GPU-a", divided=True))).read()[0].divided
+    reader = GpuReader(FakeNvml(Gpu("GPU-a", fails={"MigMode": FakeNvml.NVML_ERROR_NOT_SUPPORTED})))
+    assert not reader.read()[0].divided
+    assert reader.gaps() == ()
+
+
 @pytest.mark.parametrize(("number", "mode"), [(0, "default"), (3, "exclusive-process"), (9, "")])
 def test_who_may_use_a_card(number: int, mode: str) -> None:
     assert GpuReader(FakeNvml(Gpu("GPU-a", compute_mode=number))).read()[0].compute_mode == mode

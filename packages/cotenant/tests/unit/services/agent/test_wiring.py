@@ -17,6 +17,8 @@ from cotenant.drivers.http.address import Address
 from cotenant.drivers.kubelet.podinfo import PodInfoFolder
 from cotenant.drivers.kubelet.tree import KubepodsTree
 from cotenant.engine.node.mode import AgentMode
+from cotenant.engine.node.recovery.settings import RecoverySettings
+from cotenant.model.machine.knob import Knob
 from cotenant.services.agent import wiring
 from cotenant.services.agent.discovery.cluster_pods import ClusterPods
 from cotenant.services.agent.main import _from_this_host
@@ -36,6 +38,12 @@ def config(**changed: Any) -> Any:
         "traces": SimpleNamespace(url="", token_file=None, ca_file=None),
     }
     return SimpleNamespace(**(usual | changed), sources=SimpleNamespace(**sources))
+
+
+def test_a_card_is_only_asked_for_where_the_settings_name_it() -> None:
+    assert wiring.knobs_of_cards(None) == wiring.knobs_of_cards(RecoverySettings()) == frozenset()
+    assert wiring.knobs_of_cards(RecoverySettings(cards=("GPU-a",))) == {Knob.GPU_POWER}
+    assert wiring.knobs_of_cards(RecoverySettings(threads_percent=30)) == {Knob.MPS_THREADS}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from cotenant.engine.node.recovery.incident import Incident
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.machine.node_state import NodeState, PodUse
-from cotenant.policy.interference.attribution.attribute import Attribution, TroubleCause, attribute
+from cotenant.policy.interference.attribution.attribute import Attribution, attribute
+from cotenant.policy.interference.attribution.causes import TroubleCause
 from cotenant.policy.interference.attribution.samples import NodeSamples
 from cotenant.policy.interference.attribution.settings import EvidenceSignal
 

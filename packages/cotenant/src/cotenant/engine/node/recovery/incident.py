@@ -41,6 +41,7 @@ class Proof:
     workload: str = ""  # where all its pods were meant: `culprit` is one of them
     cause: str = ""  # what it was done for, as text
     confidence_ppm: int = 0  # of that cause
+    took_less: bool = False  # of a card, while it was held
 
     @property
     def called(self) -> str:
@@ -69,6 +70,8 @@ class IncidentAction:
     group_m: int | None = None  # cap of the group, milli-CPU; None for an eviction
     left_us: int | None = None  # when an evicted culprit was gone
     workload: str = ""
+    card_power: tuple[tuple[str, int], ...] = ()  # limits of the culprit's own cards: UUID, milliwatts
+    threads_percent: int | None = None  # of each MPS client of offline work that starts from now on
     disk_bps: int | None = None  # limit of what it reads, and of what it writes, on all disks alike; bytes per second
 
     @property

@@ -19,19 +19,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cotenant.engine.node.recovery.cards import is_mild, power_of, threads_after, took_less
 from cotenant.engine.node.recovery.facts import ClearedCulprit, RecoveryFacts
 from cotenant.engine.node.recovery.incident import Incident, IncidentAction, Proof, TroubleReading
 from cotenant.engine.node.recovery.restraint import described as described_restraint
 from cotenant.engine.node.recovery.restraint import described_after, with_restraint
-from cotenant.engine.node.recovery.rungs import cap_m, described, disk_bps, longest_proof_us, next_rung, no_rung
+from cotenant.engine.node.recovery.rungs import (
+    cap_m,
+    described,
+    disk_bps,
+    limited_clients,
+    longest_proof_us,
+    next_rung,
+    no_rung,
+)
 from cotenant.engine.node.recovery.stages import LEAVING, IncidentStage, RecoveryRung
 from cotenant.model.machine.node_state import PPM
-from cotenant.policy.interference.attribution.attribute import Attribution, TroubleCause
+from cotenant.policy.interference.attribution.attribute import Attribution
+from cotenant.policy.interference.attribution.causes import TroubleCause
 from cotenant.policy.interference.attribution.settings import EvidenceSignal
-
-# A culprit that these did not help against is not cleared while it is still named: the first leaves it its CPU, the
-# second is not aimed at it, and a cap leaves it a burst of its quota in each period, at its own weight.
-_MILD = frozenset({RecoveryRung.DISK, RecoveryRung.TIGHTEN, RecoveryRung.CAP})
 
 
 def step(incident: Incident, facts: RecoveryFacts) -> tuple[Incident, tuple[ClearedCulprit, ...]]:
@@ -171,10 +177,17 @@ def _climb(
         text = no_rung(incident, facts, culprit.identity)
         return incident.to(IncidentStage.EXHAUSTED, now, f"{found.reason.text}; {text}", attribution=found, lease=None)
     limit_m = cap_m(incident, facts, culprit.identity, rung)
-    until_us = now + longest_proof_us(rung, facts)
-    moved_bps = disk_bps(incident, facts, culprit.identity, rung)
     lease = IncidentAction(
-        rung, culprit.identity, culprit.name, now, until_us, limit_m, workload=culprit.workload, disk_bps=moved_bps
+        rung,
+        culprit.identity,
+        culprit.name,
+        now,
+        now + longest_proof_us(rung, facts, culprit.identity),
+        limit_m,
+        workload=culprit.workload,
+        card_power=power_of(incident, facts, culprit.identity, rung),
+        threads_percent=threads_after(incident, facts, culprit.identity, rung),
+        disk_bps=disk_bps(incident, facts, culprit.identity, rung),
     )
     # The earlier rung's lease ends as this one begins: both are compared with the level before either.
     earlier = incident.proofs[-1].before if above is not None and incident.proofs else None
@@ -249,11 +262,12 @@ def _still_here(incident: Incident, lease: IncidentAction, facts: RecoveryFacts)
     """While an eviction or a move is waited for; the culprit has not left."""
     now, settings = facts.now_us, facts.settings
     if lease.group_m is None and _is_over(incident, facts):
-        return incident.to(IncidentStage.RELEASED, now, "the trouble ended before the move", lease=None)
+        what = "the move" if lease.rung is RecoveryRung.MOVE else f"{lease.called} left"
+        return incident.to(IncidentStage.RELEASED, now, f"the trouble ended before {what}", lease=None)
     if now < lease.until_us:
         return incident
     if lease.rung is RecoveryRung.EVICT:
-        text = f"{lease.called} was not evicted within {settings.leave_us // 1_000_000} s"
+        text = f"{lease.called} was not evicted within {(now - lease.since_us) // 1_000_000} s"
         found = incident.attribution
         if found is not None and next_rung(incident, facts, lease.culprit, lease.rung) is not None:
             return _climb(incident, facts, found, lease.rung)
@@ -270,24 +284,27 @@ def _proven(
     before = proof.before.level_ppm
     recovered = during is not None and during.level_ppm <= incident.threshold_ppm
     improved = during is not None and (before - during.level_ppm) * PPM >= settings.helped_ppm * before
-    incident = incident.with_proof(replace(proof, during=during, helped=recovered or improved))
+    less = took_less(incident, facts, lease)
+    incident = incident.with_proof(replace(proof, during=during, helped=recovered or improved, took_less=less))
     shown = "no sample" if during is None else f"{during.level_ppm / PPM:.2f}"
     effect = f"{incident.name} went from {before / PPM:.2f} to {shown}"
     if recovered:
         incident = _with_recovery(incident, facts)
-        if lease.rung in LEAVING:
+        if lease.rung in LEAVING and lease.threads_percent is None:
             return incident.to(IncidentStage.RELEASED, now, f"{effect}: recovered", lease=None), ()
         until = now + min(settings.longest_lease_us, settings.lease_us << min(16, incident.recurrences))
-        text = f"{effect}: recovered; {lease.rung} is held for {(until - now) // 1_000_000} s"
+        stays = f"{lease.rung} is held" if lease.threads_percent is None else limited_clients(lease.threads_percent)
+        text = f"{effect}: recovered; {stays} for {(until - now) // 1_000_000} s"
         return incident.to(IncidentStage.HOLDING, now, text, lease=replace(lease, until_us=until)), ()
     found = facts.cause(incident)
     if found is not None and found.cause not in (TroubleCause.POD, TroubleCause.UNKNOWN):
         text = f"{effect}; {lease.rung} ends: {found.reason.text}"
         return incident.to(IncidentStage.OWN, now, text, lease=None, attribution=found), ()
-    if improved or (lease.rung in _MILD and facts.names(found, lease.culprit)):
+    above = next_rung(incident, facts, lease.culprit, lease.rung)
+    if improved or (is_mild(lease, incident) and facts.names(found, lease.culprit)):
         again = found if facts.names(found, lease.culprit) else incident.attribution
         assert again is not None
-        if next_rung(incident, facts, lease.culprit, lease.rung) is not None:
+        if above is not None:
             return _climb(incident, facts, again, lease.rung), ()
         if improved and lease.rung not in LEAVING:
             until = now + settings.lease_us
@@ -304,7 +321,7 @@ def _proven(
 def _holding(incident: Incident, facts: RecoveryFacts) -> Incident:
     lease, now = incident.lease, facts.now_us
     assert lease is not None
-    if not facts.members(lease.culprit):
+    if lease.rung not in LEAVING and not facts.members(lease.culprit):
         return incident.to(IncidentStage.RELEASED, now, f"{lease.called} left the node", lease=None)
     if now >= lease.until_us:
         return incident.to(IncidentStage.RELEASED, now, f"the time of {lease.rung} is over: it is released", lease=None)

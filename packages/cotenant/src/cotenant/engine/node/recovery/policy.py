@@ -17,7 +17,7 @@ from cotenant.engine.node.recovery.ladder import step
 from cotenant.engine.node.recovery.restraint import now_held
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.engine.node.recovery.stages import ENDED, LEAVING, IncidentStage, RecoveryRung
-from cotenant.model.machine.knob import Knob, KnobTarget, SetKnob
+from cotenant.model.machine.knob import ALL_SERVERS, Knob, KnobTarget, SetKnob
 from cotenant.model.machine.knob_values import USUAL_PERIOD_US, CpuMax, parse_io_max
 from cotenant.model.machine.node_decision import DecisionTerm, EvictPod, Reason
 from cotenant.model.machine.node_pod import NodePodPhase
@@ -141,6 +141,10 @@ def _verdict(state: NodeState, settings: RecoverySettings, memory: RecoveryMemor
         pods = [entry.pod.group for entry in members if entry.pod.group]
         if lease.disk_bps is not None:
             _limit_disks(knobs, state, members, lease.disk_bps, reason)
+        for uuid, power_mw in lease.card_power:
+            _limit_card(knobs, KnobTarget(uuid, Knob.GPU_POWER), power_mw, reason)
+        if lease.threads_percent is not None:
+            _limit_card(knobs, KnobTarget(ALL_SERVERS, Knob.MPS_THREADS), lease.threads_percent, reason)
         groups = [state.best_effort_group] if lease.rung is RecoveryRung.TIGHTEN else pods
         for group in groups:
             if not group or lease.group_m is None:
@@ -155,7 +159,8 @@ def _verdict(state: NodeState, settings: RecoverySettings, memory: RecoveryMemor
             if lease.rung is RecoveryRung.FREEZE:
                 target = KnobTarget(group, Knob.CGROUP_FREEZE)
                 knobs[target] = SetKnob(target, "1", reason)
-        for entry in members if lease.rung is RecoveryRung.EVICT else ():
+        leaves = lease.rung is RecoveryRung.EVICT and incident.stage is IncidentStage.ACTING
+        for entry in members if leaves else ():
             pod, use = entry.pod, entry.use
             if pod.phase is not NodePodPhase.RUNNING:
                 continue
@@ -173,6 +178,13 @@ def _restrict(knobs: dict[KnobTarget, SetKnob], target: KnobTarget, cap_m: int, 
     known = knobs.get(target)
     if known is None or int(known.value.split()[0]) > (quota.quota_us or 0):
         knobs[target] = SetKnob(target, str(quota), reason)
+
+
+def _limit_card(knobs: dict[KnobTarget, SetKnob], target: KnobTarget, limit: int, reason: Reason) -> None:
+    """The smaller limit where two incidents have one card."""
+    known = knobs.get(target)
+    if known is None or int(known.value) > limit:
+        knobs[target] = SetKnob(target, str(limit), reason)
 
 
 def _limit_disks(

@@ -8,6 +8,7 @@ Limits: whether a move is answered is not known here; the time to live of its le
 
 from __future__ import annotations
 
+from cotenant.engine.node.recovery.cards import card_path, has_card_memory, may_leave_for, power_limits
 from cotenant.engine.node.recovery.facts import RecoveryFacts
 from cotenant.engine.node.recovery.incident import Incident, IncidentAction
 from cotenant.engine.node.recovery.settings import RecoverySettings
@@ -16,6 +17,7 @@ from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_state import PPM, PodUse
 from cotenant.model.machine.replica_signal import MaxAction
 from cotenant.policy.interference.attribution.samples import AttributionSample
+from cotenant.policy.interference.attribution.settings import SECOND_US
 
 
 def next_rung(
@@ -57,7 +59,9 @@ def _is_possible(rung: RecoveryRung, facts: RecoveryFacts, culprit: str, inciden
     members = facts.members(culprit)
     if not members:
         return False
-    may_leave = all(entry.pod.is_named and not entry.pod.host_application for entry in members)
+    may_leave = may_leave_for(incident, culprit) and all(
+        entry.pod.is_named and not entry.pod.host_application for entry in members
+    )
     if rung is RecoveryRung.MOVE:
         # Requests travel with the reports for objectives, and the process that asks for the move checks the objective.
         # One pod of many would be of no use.
@@ -68,12 +72,16 @@ def _is_possible(rung: RecoveryRung, facts: RecoveryFacts, culprit: str, inciden
         found = incident.attribution.culprit if incident.attribution is not None else None
         by_disk = found is not None and found.by_disk and found.identity == culprit
         return by_disk and Knob.IO_MAX in facts.state.supported and bool(facts.state.host.disks)
+    if rung is RecoveryRung.POWER:
+        return bool(power_limits(incident, facts, culprit))
     if rung is RecoveryRung.TIGHTEN:
+        if card_path(incident, culprit):
+            return False  # it is not aimed at the pod, and leaves it most of what it needs to feed a card
         group = facts.state.best_effort_group
         return bool(group) and all(entry.pod.group.startswith(f"{group}/") for entry in members)
     if rung is RecoveryRung.EVICT:
         return may_leave
-    if rung is RecoveryRung.FREEZE and not _may_be_frozen(facts):
+    if rung is RecoveryRung.FREEZE and not (_may_be_frozen(facts) and has_card_memory(incident, facts, culprit)):
         return False
     return any(entry.pod.group for entry in members)
 
@@ -100,8 +108,10 @@ def no_rung(incident: Incident, facts: RecoveryFacts, culprit: str) -> str:
 def cap_m(incident: Incident, facts: RecoveryFacts, culprit: str, rung: RecoveryRung) -> int | None:
     """The cap of the rung's group, milli-CPU; None where the rung sets none."""
     settings = facts.settings
-    if rung is RecoveryRung.DISK:
+    if rung in (RecoveryRung.DISK, RecoveryRung.POWER):
         return None
+    if rung is RecoveryRung.EVICT and card_path(incident, culprit):
+        return None  # its checkpoint has to be written within its grace
     if rung is RecoveryRung.MOVE:
         held = any(entry.pod.best_effort and entry.pod.group for entry in facts.members(culprit))
         return settings.idle_cap_m if held else None
@@ -153,11 +163,18 @@ def _used_m(sample: AttributionSample, culprit: str) -> int:
     return sum(map(sample.free_m, members))
 
 
-def longest_proof_us(rung: RecoveryRung, facts: RecoveryFacts) -> int:
-    """How long an action may wait for its proof."""
+def longest_proof_us(rung: RecoveryRung, facts: RecoveryFacts, culprit: str) -> int:
+    """How long an action may wait for its proof; an eviction at least for the time that the pod may take to end."""
     settings = facts.settings
-    leave_us = {RecoveryRung.EVICT: settings.leave_us, RecoveryRung.MOVE: settings.move_us}.get(rung, 0)
+    grace_us = max((entry.pod.grace_s or 0 for entry in facts.members(culprit)), default=0) * SECOND_US
+    evict_us = max(settings.leave_us, grace_us + settings.settle_us if grace_us else 0)
+    leave_us = {RecoveryRung.EVICT: evict_us, RecoveryRung.MOVE: settings.move_us}.get(rung, 0)
     return settings.settle_us + settings.proof_us + leave_us
+
+
+def limited_clients(percent: int) -> str:
+    """The limit of who starts later, for people."""
+    return f"each MPS client of offline work that starts from now on has {percent} % of a GPU's threads"
 
 
 def described(lease: IncidentAction, victim: str) -> str:
@@ -167,6 +184,9 @@ def described(lease: IncidentAction, victim: str) -> str:
         case RecoveryRung.DISK:
             limit = f"{(lease.disk_bps or 0) / (1 << 20):.1f} MiB/s"
             return f"what {lease.called} reads and what it writes are limited to {limit} each"
+        case RecoveryRung.POWER:
+            limits = ", ".join(f"{uuid} to {power_mw / 1000:g} W" for uuid, power_mw in lease.card_power)
+            return f"the power of GPUs that {lease.called} has alone is limited: {limits}"
         case RecoveryRung.TIGHTEN:
             return f"all best-effort work is held{cap}"
         case RecoveryRung.CAP:
@@ -176,6 +196,7 @@ def described(lease: IncidentAction, victim: str) -> str:
         case RecoveryRung.FREEZE:
             return f"the processes of {lease.called} are suspended"
         case RecoveryRung.EVICT:
-            return f"{lease.called} is to be evicted"
+            later = "" if lease.threads_percent is None else f"; {limited_clients(lease.threads_percent)}"
+            return f"{lease.called} is to be evicted{later}"
         case RecoveryRung.MOVE:
             return f"the rebalancer is asked to move {lease.called} or {victim}"

@@ -15,6 +15,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.replica_signal import MaxAction
 from cotenant.policy.interference.attribution.settings import SECOND_US, AttributionSettings
 
+_PERCENT = 100
 DEFAULT_ATTRIBUTION = AttributionSettings()
 
 
@@ -30,6 +31,9 @@ class RecoverySettings:
     min_cap_m: int = 100  # no cap is below
     disk_ppm: int = 300_000  # share of the culprit's disk use that its limit leaves
     min_disk_bps: int = 1 << 20  # no limit is below; bytes per second
+    cards: tuple[str, ...] = ()  # UUIDs of the GPUs whose power may be limited; the keeper has to grant them, too
+    power_ppm: int = 500_000  # share of what such a card draws that its limit leaves; never below what the card takes
+    threads_percent: int = 0  # of each MPS client that starts after an eviction, at the daemon of offline work; 0: none
     idle_cap_m: int = 100  # cap beside the idle class
     settle_us: int = SECOND_US  # after an action, before samples count as its effect
     proof_samples: int = 3  # samples that prove an action ...
@@ -40,6 +44,7 @@ class RecoverySettings:
     after_us: int = 10 * SECOND_US  # without trouble after a lease: recovered
     recurrences: int = 3  # leases that helped, after which the next rung is used
     freeze_memory_ppm: int = 100_000  # share of the node's memory that is available, below which nothing is frozen
+    freeze_card_memory_ppm: int = 50_000  # the same of the memory of each GPU that the service shares with it
     longest_gap_us: int = 10 * SECOND_US  # between two attributions of one incident, which costs milliseconds
     cleared_us: int = 600 * SECOND_US  # a culprit whose limits did not help is not named for the service for this long
     leave_us: int = 60 * SECOND_US  # for an eviction to be done
@@ -71,6 +76,10 @@ class RecoverySettings:
                 raise InvalidInput(f"recovery.{name}", 0, "more than 0")
         if self.longest_lease_us < self.lease_us:
             raise InvalidInput("recovery.longest_lease_us", self.longest_lease_us, f"at least {self.lease_us}")
-        for name in ("tighten_ppm", "cap_ppm", "disk_ppm", "freeze_memory_ppm"):
+        if len(set(self.cards)) < len(self.cards) or not all(self.cards):
+            raise InvalidInput("recovery.cards", ", ".join(self.cards), "UUIDs of GPUs, each once")
+        if self.threads_percent > _PERCENT:
+            raise InvalidInput("recovery.threads_percent", self.threads_percent, "1 to 100, or 0 for no limit")
+        for name in ("tighten_ppm", "cap_ppm", "disk_ppm", "power_ppm", "freeze_memory_ppm", "freeze_card_memory_ppm"):
             if getattr(self, name) > 1_000_000:
                 raise InvalidInput(f"recovery.{name}", getattr(self, name), "at most 1000000")

@@ -80,6 +80,7 @@ class RecoveryRung(StrEnum):
     """The rungs of the ladder, the mildest first."""
 
     DISK = "disk"  # what the culprit reads and writes is limited to a share of it
+    POWER = "power"  # the power of cards that are the culprit's alone is limited to a share of what they draw
     TIGHTEN = "tighten"  # all best-effort work is cut to a share of its use
     CAP = "cap"  # the culprit is capped to a share of its use
     IDLE = "idle"  # the culprit is in the kernel's idle class, with a small cap
@@ -90,6 +91,7 @@ class RecoveryRung(StrEnum):
 
 _NEEDS = {
     RecoveryRung.DISK: MaxAction.CAP,
+    RecoveryRung.POWER: MaxAction.CAP,
     RecoveryRung.TIGHTEN: MaxAction.CAP,
     RecoveryRung.CAP: MaxAction.CAP,
     RecoveryRung.IDLE: MaxAction.IDLE,
@@ -97,6 +99,9 @@ _NEEDS = {
     RecoveryRung.EVICT: MaxAction.EVICT,
     RecoveryRung.MOVE: MaxAction.EVICT,  # either pod is evicted for it
 }
+# A culprit that these did not help against is not cleared while it is still named: the first leaves it its CPU, the
+# second is not aimed at it, and a cap leaves it a burst of its quota in each period, at its own weight.
+MILD = frozenset({RecoveryRung.DISK, RecoveryRung.TIGHTEN, RecoveryRung.CAP})
 USUAL = tuple(rung for rung in RecoveryRung if rung is not RecoveryRung.FREEZE)
 LEAVING = frozenset({RecoveryRung.EVICT, RecoveryRung.MOVE})  # proven by the absence of the culprit
 

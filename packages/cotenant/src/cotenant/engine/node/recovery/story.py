@@ -18,7 +18,8 @@ from cotenant.engine.node.recovery.restraint import described_after, standing
 from cotenant.engine.node.recovery.stages import IncidentStage
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
-from cotenant.policy.interference.attribution.attribute import Attribution, CandidateCause, TroubleCause
+from cotenant.policy.interference.attribution.attribute import Attribution
+from cotenant.policy.interference.attribution.causes import CandidateCause, TroubleCause
 from cotenant.policy.interference.series import job_of
 
 _MIN_REQUEST_M = 2  # shares are at least 2, as kubelet's best-effort group has them

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
+from cotenant.model.devices.card_sample import CardPath
+from cotenant.policy.interference.attribution.cards import NO_POD
 from cotenant.policy.interference.attribution.samples import AttributionSample, ServiceSample
 from cotenant.policy.interference.attribution.settings import EvidenceSignal
 
@@ -21,6 +23,17 @@ class ActivityMeasure(StrEnum):
     CPU = "CPU"  # milli-CPU
     WORK = "work"  # milli-CPU as if its cycles per instruction never changed, where they are known
     DISK = "disk"  # bytes per second, read and written
+    SM = CardPath.SM.value  # of the service's cards, thousandths
+    BANDWIDTH = CardPath.MEMORY_BANDWIDTH.value  # of their memory, thousandths
+    PCIE = CardPath.PCIE.value  # bytes per second under the same root
+
+    @property
+    def path(self) -> CardPath | None:
+        """The path on a card; None of what the host has."""
+        return CardPath(self.value) if self.value in CARD_PATHS else None
+
+
+CARD_PATHS = frozenset({CardPath.SM.value, CardPath.MEMORY_BANDWIDTH.value, CardPath.PCIE.value})
 
 
 class Own(StrEnum):
@@ -46,12 +59,14 @@ def column(
     name: str, known: Pairs, pairs: Pairs, averaged: bool, means: ActivityMeasure = ActivityMeasure.CPU
 ) -> list[float]:
     """One candidate's activity at each sample, over the window that the latency of the sample describes."""
-    if name == Own.LOAD:
+    if name == Own.LOAD and means.path is None:
         demand = demand_of(known)
         return [demand(service) for _, service in known]
     amount: Callable[[AttributionSample], float]
-    if name == Own.OUTSIDE:
-        amount = _outside
+    if name == Own.LOAD:
+        amount = of_pod(known[0][1].uid, means)
+    elif name == Own.OUTSIDE:
+        amount = _outside if means.path is None else of_pod(NO_POD, means)
     elif name == "stolen":
         amount = _stolen
     else:
@@ -71,7 +86,10 @@ def _stolen(sample: AttributionSample) -> float:
 
 
 def of_pod(uid: str, means: ActivityMeasure) -> Callable[[AttributionSample], float]:
-    """How much a pod takes, of its CPU or its disk."""
+    """How much a pod takes, of its CPU, its disk, or the service's cards."""
+    path = means.path
+    if path is not None:
+        return lambda sample: float(sample.beside.taken.get(path, {}).get(uid, 0))
     if means is ActivityMeasure.DISK:
         return lambda sample: float(sample.disk.get(uid, 0))
     return lambda sample: float(sample.activity.get(uid, 0))

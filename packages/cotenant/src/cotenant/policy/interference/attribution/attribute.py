@@ -16,13 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import pairwise
 
+from cotenant.model.devices.card_sample import CardPath
 from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
-from cotenant.policy.interference.attribution.activity import ActivityMeasure, Own, mean, mean_over_time
+from cotenant.policy.interference.attribution.activity import ActivityMeasure, Own, mean_over_time
 from cotenant.policy.interference.attribution.bystanders import bystanders, without_activity
+from cotenant.policy.interference.attribution.cards import ON_CARD
+from cotenant.policy.interference.attribution.causes import (
+    CandidateCause,
+    TroubleCause,
+    called,
+    own_card,
+    own_quota,
+)
 from cotenant.policy.interference.attribution.evidence import (
     SignalEvidence,
     Split,
@@ -50,44 +58,12 @@ _TEXT = {
     EvidenceSignal.STALL: "stalled share of time",
     EvidenceSignal.IO_STALL: "share of time stalled on a disk",
 }
+_ON_CARDS = {
+    CardPath.SM: "multiprocessors",
+    CardPath.MEMORY_BANDWIDTH: "memory bandwidth",
+    CardPath.PCIE: "the PCIe root",
+}
 _OF_REQUESTS = (EvidenceSignal.LATENCY, EvidenceSignal.SELF_TIME)
-
-
-class TroubleCause(StrEnum):
-    """Causes of a service's trouble."""
-
-    POD = "pod"  # a co-located pod, which is named
-    OWN_LOAD = "own-load"
-    OWN_QUOTA = "own-quota"
-    CALLEE = "callee"  # a service that it calls
-    OUTSIDE = "outside"  # work outside the pods, or the hypervisor
-    UNKNOWN = "unknown"  # not enough evidence for any
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateCause:
-    """One candidate: a pod, or a cause that is no pod."""
-
-    cause: TroubleCause
-    uid: str  # of the pod; "" for other causes
-    name: str  # namespace/name of the pod, else the cause
-    confidence_ppm: int
-    evidence: tuple[DecisionTerm, ...] = ()  # share by signal, ppm
-    workload: str = (
-        ""  # the candidate is all best-effort pods of this workload; `uid` and `name` are the most active one's
-    )
-    by_disk: bool = False  # the larger part of its share is explained by what it reads and writes
-    owner: str = ""  # of a best-effort pod that is meant alone: what made it, "Job shop/hogs"
-
-    @property
-    def identity(self) -> str:
-        """The workload, where it is one, else the pod's uid."""
-        return self.workload or self.uid
-
-    @property
-    def called(self) -> str:
-        """For people."""
-        return self.workload or (f"{self.name} of {self.owner}" if self.owner else self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +88,12 @@ def attribute(
     parts = split(history, victim.pod.uid, settings)
     if parts is None:
         return None
-    quota = _own_quota(parts, settings)
+    quota = own_quota(parts, settings)
     if quota is not None:
         return _answer(parts, state, victim, quota, (quota,), quota.cause)
+    failed = own_card(parts)
+    if failed is not None:
+        return _answer(parts, state, victim, failed, (failed,), failed.cause)
     left_out = bystanders(history, parts, settings)
     if left_out:
         history = without_activity(history, left_out)
@@ -147,12 +126,12 @@ def _found(
     none is left.
     """
     keys = {entry.pod.uid: entry.pod.key for entry in state.pods}
-    callee = _callee(parts, settings)
+    callee = called(parts, settings)
     # Where calls explain the latency, it shows nothing about the neighbours; waiting for a CPU still does, and a
     # service that is called may be on the same node.
     evidence = _evidence(history, parts, settings, set(_OF_REQUESTS) if callee is not None else set())
     owners = {uid: name for sample, _ in parts.bad for uid, name in sample.workloads.items()}
-    candidates = _ranked(evidence, keys, leaders, owners)
+    candidates = _ranked(evidence, keys, leaders, owners, parts.full_paths(settings))
     if callee is not None and not (candidates and _is_culprit(parts, candidates, evidence, settings)):
         return _answer(parts, state, victim, callee, (callee, *candidates), callee.cause)
     if not candidates:
@@ -207,7 +186,14 @@ def _evidence(
 def _means_of(
     signal: EvidenceSignal, parts: Split, found: Mapping[EvidenceSignal, SignalEvidence]
 ) -> tuple[ActivityMeasure, ...]:
-    """By which means a neighbour can have raised a signal."""
+    """By which means a neighbour can have raised a signal: none of the host's tells of waiting for a card."""
+    means = _on_host(signal, parts, found)
+    return (*means, *parts.card_means()) if signal in _OF_REQUESTS else means
+
+
+def _on_host(
+    signal: EvidenceSignal, parts: Split, found: Mapping[EvidenceSignal, SignalEvidence]
+) -> tuple[ActivityMeasure, ...]:
     if signal is EvidenceSignal.IO_STALL:
         return (ActivityMeasure.DISK,)
     if signal is EvidenceSignal.CPI:
@@ -234,7 +220,11 @@ def _on_cpu(found: Collection[EvidenceSignal]) -> ActivityMeasure:
 
 
 def _ranked(
-    evidence: list[SignalEvidence], keys: Mapping[str, str], leaders: Mapping[str, str], owners: Mapping[str, str]
+    evidence: list[SignalEvidence],
+    keys: Mapping[str, str],
+    leaders: Mapping[str, str],
+    owners: Mapping[str, str],
+    full: frozenset[CardPath],
 ) -> tuple[CandidateCause, ...]:
     """All candidates with evidence, by their weighted mean share; a signal without a share of a candidate counts as
     0.
@@ -244,6 +234,7 @@ def _ranked(
     candidates = []
     for name in names:
         share = sum(WEIGHTS[entry.signal] * entry.shares.get(name, 0.0) for entry in evidence) / total
+        by_card = _path_of(name, share * total, evidence, full)
         by_disk = 2 * sum(WEIGHTS[entry.signal] * entry.by_disk.get(name, 0.0) for entry in evidence) > share * total
         terms = tuple(
             DecisionTerm(entry.signal.value, round(entry.shares.get(name, 0.0) * PPM), "ppm") for entry in evidence
@@ -254,46 +245,30 @@ def _ranked(
             found = CandidateCause(TroubleCause.OUTSIDE, "", "work outside the pods", round(share * PPM), terms)
         elif name in leaders:
             uid = leaders[name]
-            found = CandidateCause(TroubleCause.POD, uid, keys.get(uid, name), round(share * PPM), terms, name, by_disk)
+            found = CandidateCause(
+                TroubleCause.POD, uid, keys.get(uid, name), round(share * PPM), terms, name, by_disk, by_card
+            )
         else:
             pod, owner = keys.get(name, name), owners.get(name, "")
-            found = CandidateCause(TroubleCause.POD, name, pod, round(share * PPM), terms, by_disk=by_disk, owner=owner)
+            found = CandidateCause(TroubleCause.POD, name, pod, round(share * PPM), terms, "", by_disk, by_card, owner)
         if found.confidence_ppm:
             candidates.append(found)
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.confidence_ppm, candidate.cause, candidate.uid)))
 
 
-def _own_quota(parts: Split, settings: AttributionSettings) -> CandidateCause | None:
-    throttled = round(mean([float(sample.throttled_ppm) for _, sample in parts.bad]))
-    if throttled < settings.own_throttled_ppm:
-        return None
-    share = sum(sample.throttled_ppm >= settings.own_throttled_ppm for _, sample in parts.bad) * PPM // len(parts.bad)
-    return CandidateCause(
-        TroubleCause.OWN_QUOTA, "", "its own quota", share, (DecisionTerm("throttled", throttled, "ppm"),)
-    )
-
-
-def _callee(parts: Split, settings: AttributionSettings) -> CandidateCause | None:
-    """A called service, where the service's own time explains too little of the excess latency."""
-    if parts.signal is not EvidenceSignal.LATENCY:
-        return None
-    pairs = [
-        (sample, own) for _, sample in parts.bad if (own := sample.levels.get(EvidenceSignal.SELF_TIME)) is not None
-    ]
-    if not pairs:
-        return None
-    before = [
-        (sample, own) for _, sample in parts.calm if (own := sample.levels.get(EvidenceSignal.SELF_TIME)) is not None
-    ]
-    own_excess = mean([float(own) for _, own in pairs]) - mean([float(own) for _, own in before])
-    excess = mean([float(sample.levels[EvidenceSignal.LATENCY]) for sample, _ in pairs]) - mean(
-        [float(sample.levels[EvidenceSignal.LATENCY]) for sample, _ in before]
-    )
-    share = max(0.0, own_excess) / excess if excess > 0 else 1.0
-    if share * PPM >= settings.own_time_ppm:
-        return None
-    terms = (DecisionTerm("own time", round(share * PPM), "ppm"),)
-    return CandidateCause(TroubleCause.CALLEE, "", "a service that it calls", round((1 - share) * PPM), terms)
+def _path_of(name: str, share: float, evidence: list[SignalEvidence], full: frozenset[CardPath]) -> str:
+    """The path on a card that explains most of a candidate's share, where all of them explain the larger part. What a
+    pod takes of multiprocessors and of memory rises and falls together: of these, the one that became full.
+    """
+    parts = {
+        path: sum(WEIGHTS[entry.signal] * entry.by_card.get((name, path), 0.0) for entry in evidence)
+        for path in CardPath
+    }
+    if 2 * sum(parts.values()) <= share:
+        return ""
+    largest = max(parts, key=lambda path: parts[path])
+    of_card = sorted(full & {path for path, part in parts.items() if part > 0})
+    return (of_card[0] if largest in ON_CARD and len(of_card) == 1 else largest).value
 
 
 def _cause_without_evidence(parts: Split, settings: AttributionSettings) -> TroubleCause:
@@ -308,7 +283,8 @@ def _may_be_the_change(
     before.
     """
     on_cpu = _on_cpu({entry.signal for entry in evidence})
-    suspect, means = top.identity, ActivityMeasure.DISK if top.by_disk else on_cpu
+    on_host = ActivityMeasure.DISK if top.by_disk else on_cpu
+    suspect, means = top.identity, ActivityMeasure(top.by_card) if top.by_card else on_host
     blamed = any(
         entry.signal is EvidenceSignal.BLAME and entry.shares.get(suspect, 0.0) * PPM >= settings.min_confidence_ppm
         for entry in evidence
@@ -328,6 +304,11 @@ def _may_be_the_change(
     absent = mean_over_time(parts.bad, lambda sample: float(highest[sample.at_us] < (before + during) / 2))
     if absent * PPM > settings.max_absent_ppm:
         return False
+    is_active = [active[sample.at_us] >= (before + during) / 2 for sample, _ in parts.pairs]
+    returned = sum(now != then for now, then in pairwise(is_active)) >= settings.min_switches
+    if means.path is not None:
+        # Only where a card became full with the trouble does a pod's part of it leave the service less.
+        return returned or means.path in parts.full_paths(settings)
     if any(entry.signal in _SLOWED or entry.signal is EvidenceSignal.IO_STALL for entry in evidence):
         return True
     if top.by_disk and parts.disk_pressure_rise_ppm() >= settings.min_disk_pressure_ppm:
@@ -337,8 +318,15 @@ def _may_be_the_change(
         return False  # it neither waited longer nor ran slower
     # Latency alone: a pod that happened to start with the trouble is not told from its cause until both have come and
     # gone again.
-    is_active = [active[sample.at_us] >= (before + during) / 2 for sample, _ in parts.pairs]
-    return sum(now != then for now, then in pairwise(is_active)) >= settings.min_switches
+    return returned
+
+
+def _means_text(parts: Split, top: CandidateCause) -> str:
+    """By what a candidate disturbs, where that is not the CPU."""
+    if not top.by_card:
+        return " by its use of disks" if top.by_disk else ""
+    cards = sorted({card.called for card in parts.bad[-1][0].cards if parts.uid in card.uids})
+    return f" by its use of {_ON_CARDS[CardPath(top.by_card)]} of {', '.join(cards)}"
 
 
 def _answer(
@@ -358,11 +346,12 @@ def _answer(
             if top
             else ""
         )
-        text += f"no cause is certain{first}"
+        gaps = parts.card_gaps()
+        text += f"no cause is certain{first}" + (f"; not measured on its cards: {'; '.join(gaps)}" if gaps else "")
     elif top is None:
         text += "its own load grew and no other candidate has evidence"
     else:
-        means = " by its use of disks" if top.by_disk else ""
+        means = _means_text(parts, top)
         text += f"caused by {top.called}{means}, confidence {top.confidence_ppm / PPM:.2f}"
     if top is not None:
         terms += [DecisionTerm("confidence", top.confidence_ppm, "ppm"), *top.evidence]

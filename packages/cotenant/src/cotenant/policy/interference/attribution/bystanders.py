@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cotenant.policy.interference.attribution.activity import mean
+from cotenant.policy.interference.attribution.cards import renamed
 from cotenant.policy.interference.attribution.evidence import Split, split
 from cotenant.policy.interference.attribution.samples import AttributionSample, NodeSamples
 from cotenant.policy.interference.attribution.settings import AttributionSettings, EvidenceSignal
@@ -58,7 +59,8 @@ def _without(sample: AttributionSample, uids: frozenset[str]) -> AttributionSamp
     blame = sample.blame
     if blame is not None and sample.ours:
         blame = {victim: _as_outside(waited, uids & sample.ours) for victim, waited in blame.items()}
-    return replace(sample, activity=others(sample.activity), disk=others(sample.disk), blame=blame)
+    cards = renamed(sample.cards, lambda uid: None if uid in uids else uid)
+    return replace(sample, activity=others(sample.activity), disk=others(sample.disk), blame=blame, cards=cards)
 
 
 def _as_outside(waited: BlameSample, uids: frozenset[str]) -> BlameSample:

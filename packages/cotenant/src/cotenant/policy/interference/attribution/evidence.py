@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from math import log, sqrt
 from statistics import pstdev
 
+from cotenant.model.devices.card_sample import CardPath
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.attribution.activity import (
     ActivityMeasure,
@@ -33,6 +34,7 @@ from cotenant.policy.interference.attribution.activity import (
     window,
     work_of,
 )
+from cotenant.policy.interference.attribution.cards import NO_POD, ON_CARD, beside
 from cotenant.policy.interference.attribution.regression import explained, nonnegative_fit
 from cotenant.policy.interference.attribution.samples import AttributionSample, NodeSamples, ServiceSample
 from cotenant.policy.interference.attribution.settings import FLOORS_PPM, AttributionSettings, EvidenceSignal
@@ -77,6 +79,31 @@ class Split:
         )
         return round(during - before)
 
+    def card_means(self) -> tuple[ActivityMeasure, ...]:
+        """The paths on the service's cards that were measured in all samples."""
+        return tuple(
+            means
+            for means in ActivityMeasure
+            if means.path is not None and all(means.path in sample.beside.taken for sample, _ in self.pairs)
+        )
+
+    def card_gaps(self) -> tuple[str, ...]:
+        """The other paths, where the service has cards at all, with the last reason."""
+        reasons = {path: why for sample, _ in self.pairs for path, why in sample.beside.gaps.items()}
+        return tuple(f"{path}: {why}" for path, why in reasons.items())
+
+    def full_paths(self, settings: AttributionSettings) -> frozenset[CardPath]:
+        """The paths on which the fullest of the service's cards became full with the trouble."""
+        found = []
+        for path in ON_CARD:
+            before, during = (
+                mean([float(sample.beside.fullest.get(path, 0)) for sample, _ in part])
+                for part in (self.calm, self.bad)
+            )
+            if during >= settings.min_card_full_permille and during - before >= settings.min_card_rise_permille:
+                found.append(path)
+        return frozenset(found)
+
     def growth_ppm(self) -> int | None:
         """Growth of the service's demand from calm to bad samples: of requests, else instructions, else CPU use.
 
@@ -96,6 +123,7 @@ class SignalEvidence:
     signal: EvidenceSignal
     shares: Mapping[str, float] = field(default_factory=dict)
     by_disk: Mapping[str, float] = field(default_factory=dict)  # the part of a pod's share that its disk use explains
+    by_card: Mapping[tuple[str, CardPath], float] = field(default_factory=dict)  # and what it takes of a card
 
 
 def split(history: NodeSamples, uid: str, settings: AttributionSettings) -> Split | None:
@@ -105,7 +133,7 @@ def split(history: NodeSamples, uid: str, settings: AttributionSettings) -> Spli
     if signal is None or threshold is None:
         return None
     pairs = tuple(
-        (_as_if_free(sample) if service.levels[signal] > threshold else sample, service)
+        (_seen_by(uid, _as_if_free(sample) if service.levels[signal] > threshold else sample), service)
         for sample, service in history.of(uid)
         if signal in service.levels
     )
@@ -118,6 +146,11 @@ def split(history: NodeSamples, uid: str, settings: AttributionSettings) -> Spli
 
 def _holds(sample: AttributionSample, settings: AttributionSettings) -> bool:
     return sum(held.cpu_m for held in sample.held.values()) >= settings.min_suspect_cpu_m
+
+
+def _seen_by(uid: str, sample: AttributionSample) -> AttributionSample:
+    """The sample with what pods take of this service's cards."""
+    return replace(sample, beside=beside(sample.cards, uid)) if sample.cards else sample
 
 
 def _as_if_free(sample: AttributionSample) -> AttributionSample:
@@ -147,18 +180,26 @@ def _present(pairs: Pairs, signal: EvidenceSignal, threshold_ppm: int, calm_samp
 def suspects(
     parts: Split, settings: AttributionSettings, means: ActivityMeasure = ActivityMeasure.CPU
 ) -> tuple[str, ...]:
-    """The pods that used CPU, or disks, while the service was in trouble, the most active ones, by uid."""
+    """The pods that used CPU, disks, or its cards while the service was in trouble, the most active ones, by uid."""
     used: dict[str, float] = {}
     for sample, _ in parts.bad:
-        for uid, amount in (sample.disk if means is ActivityMeasure.DISK else sample.activity).items():
-            if uid != parts.uid:
+        for uid, amount in _amounts(sample, means).items():
+            if uid not in (parts.uid, NO_POD):
                 used[uid] = used.get(uid, 0.0) + amount / len(parts.bad)
     active = [uid for uid, amount in used.items() if amount >= min_activity(settings, means)]
     return tuple(sorted(sorted(active, key=lambda uid: (-used[uid], uid))[: settings.max_suspects]))
 
 
+def _amounts(sample: AttributionSample, means: ActivityMeasure) -> Mapping[str, int]:
+    if means.path is not None:
+        return sample.beside.taken.get(means.path, {})
+    return sample.disk if means is ActivityMeasure.DISK else sample.activity
+
+
 def min_activity(settings: AttributionSettings, means: ActivityMeasure) -> int:
     """The mean activity in the bad samples below which a pod is no suspect."""
+    if means.path is not None:
+        return settings.min_suspect_pcie_bps if means is ActivityMeasure.PCIE else settings.min_suspect_card_permille
     return settings.min_suspect_disk_bps if means is ActivityMeasure.DISK else settings.min_suspect_cpu_m
 
 
@@ -224,6 +265,9 @@ def by_fit(
     pods = [(uid, means) for means in ways for uid in suspects(parts, settings, means)]
     on_cpu = ActivityMeasure.WORK if ActivityMeasure.WORK in ways else ActivityMeasure.CPU
     names: list[tuple[str, ActivityMeasure]] = [*pods, *((name, on_cpu) for name in (Own.LOAD, Own.OUTSIDE, "stolen"))]
+    on_cards = [means for means in ways if means.path is not None]
+    names += [(Own.OUTSIDE, means) for means in on_cards]
+    names += [(Own.LOAD, means) for means in on_cards if _fills_itself(parts, means)]
     columns = [_from_calm(column(name, known, parts.pairs, averaged, means), calm, amounts) for name, means in names]
     rises = [_mean_at(column, bad, amounts) for column in columns]
     target, *columns = (
@@ -233,18 +277,36 @@ def by_fit(
     quality = explained(columns, target, coefficients)
     shares: dict[str, float] = {}
     by_disk: dict[str, float] = {}
+    by_card: dict[tuple[str, CardPath], float] = {}
     for (name, means), rise, coefficient in zip(names, rises, coefficients, strict=True):
         share = max(0.0, coefficient * rise) / excess
         key = Own.OUTSIDE if name == "stolen" else name
         shares[key] = shares.get(key, 0.0) + share
         if means is ActivityMeasure.DISK:
             by_disk[name] = share
+        elif means.path is not None:
+            by_card[name, means.path] = share
     part = quality / max(1.0, sum(shares.values()))
     return SignalEvidence(
         signal,
         {name: share * part for name, share in shares.items()},
         {name: share * part for name, share in by_disk.items()},
+        {place: share * part for place, share in by_card.items()},
     )
+
+
+def _fills_itself(parts: Split, means: ActivityMeasure) -> bool:
+    """Whether the service's own pod took more of its cards with the trouble, by more than any other. A neighbour makes
+    its kernels last longer, too, but by less than it takes itself.
+    """
+
+    def rise(uid: str) -> float:
+        amount = of_pod(uid, means)
+        during, before = (mean([amount(sample) for sample, _ in part]) for part in (parts.bad, parts.calm))
+        return during - before
+
+    others = {uid for sample, _ in parts.bad for uid in _amounts(sample, means)} - {parts.uid}
+    return rise(parts.uid) > max((0.0, *map(rise, others)))
 
 
 def _reluctance(names: Sequence[tuple[str, ActivityMeasure]], rises: Sequence[float]) -> list[float]:

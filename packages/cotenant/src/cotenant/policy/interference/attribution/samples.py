@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
+from cotenant.policy.interference.attribution.cards import NO_CARDS, BesideCards, CardLoad, card_loads
 from cotenant.policy.interference.attribution.held import HeldUse, held_pods
 from cotenant.policy.interference.attribution.settings import (
     FLOORS_PPM,
@@ -66,6 +67,8 @@ class AttributionSample:
     held: Mapping[str, HeldUse] = field(default_factory=dict)  # best-effort pods that a limit of ours holds, by uid
     ours: frozenset[str] = frozenset()  # uids of the agent's own pods
     cpus: int = 1
+    cards: tuple[CardLoad, ...] = ()
+    beside: BesideCards = NO_CARDS  # as one service sees its cards; only where its trouble is looked at (evidence.py)
 
     def free_m(self, uid: str) -> int:
         """What a pod used, or would have used as before it was held, milli-CPU."""
@@ -194,6 +197,7 @@ def _sample(state: NodeState, settings: AttributionSettings, last: AttributionSa
         held={} if last is None else held_pods(state, last.activity, last.held, settings),
         ours=frozenset(entry.pod.uid for entry in state.pods if entry.pod.ours),
         cpus=state.host.cpus,
+        cards=card_loads(state),
     )
 
 

@@ -91,6 +91,11 @@ class AttributionSettings:
     )  # bytes per second; a pod that read and wrote less is no suspect by its disk use
     # rise of the machine's waiting for disks from which it is evidence, where the service's own is not known
     min_disk_pressure_ppm: int = 100_000
+    min_suspect_card_permille: int = 50  # of a card's time; a pod that took less is no suspect on the card
+    min_suspect_pcie_bps: int = 100 << 20  # bytes per second
+    # use of a card from which it counts as full, and its rise, where a pod is named by its part of it the first time
+    min_card_full_permille: int = 900
+    min_card_rise_permille: int = 100
     max_suspects: int = 16  # the most active ones
     min_confidence_ppm: int = 600_000  # of the first candidate, to be named
     min_lead_ppm: int = 200_000  # over the second one

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+from cotenant.policy.interference.attribution.cards import renamed
 from cotenant.policy.interference.attribution.evidence import Split
 from cotenant.policy.interference.attribution.held import HeldUse
 from cotenant.policy.interference.attribution.samples import AttributionSample, NodeSamples
@@ -54,7 +55,8 @@ def _merged(sample: AttributionSample, workloads: Mapping[str, str]) -> Attribut
         name = workloads.get(uid, uid)
         known = held.get(name)
         held[name] = one if known is None else HeldUse(known.cpu_m + one.cpu_m, min(known.since_us, one.since_us))
-    return replace(sample, activity=activity, blame=blame, disk=disk, held=held)
+    cards = renamed(sample.cards, lambda uid: workloads.get(uid, uid))
+    return replace(sample, activity=activity, blame=blame, disk=disk, held=held, cards=cards)
 
 
 def _merged_blame(blame: BlameSample, workloads: Mapping[str, str]) -> BlameSample:

@@ -137,6 +137,8 @@ def _rules(config: AgentConfig, machine: HostKnobs) -> KnobRules:
         interfaces=None,
         classes=frozenset(CLASSES),
         raises_roots=True,
+        gpus=frozenset(config.policies.recovery.cards if config.policies.recovery is not None else ()),
+        mps=config.policies.recovery is not None and config.policies.recovery.threads_percent > 0,
         freezes=True,
         facts=machine.facts,
         restores_all=True,

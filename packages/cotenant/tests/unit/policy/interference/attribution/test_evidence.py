@@ -148,7 +148,7 @@ def test_disks_have_a_measure_of_their_own() -> None:
     parts = parts_of(NodeSamples(tuple(replace(one, disk={"b": 1 << 20}) for one in samples)))
     assert suspects(parts, SETTINGS, ActivityMeasure.DISK) == ("b",)
     assert suspects(parts, SETTINGS) == suspects(parts, SETTINGS, ActivityMeasure.WORK) == ("a",)
-    assert [min_activity(SETTINGS, means) for means in ActivityMeasure] == [20, 20, 1 << 20]
+    assert [min_activity(SETTINGS, means) for means in ActivityMeasure] == [20, 20, 1 << 20, 50, 50, 100 << 20]
 
 
 def test_pods_that_suffer_too_are_taken_out_of_the_history() -> None:

@@ -14,7 +14,8 @@ from tests.fakes.node.kept_knobs import KeptKnobs
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.engine.node.mode import AgentMode
-from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, LeaseState, SetKnob
+from cotenant.engine.node.recovery.settings import RecoverySettings
+from cotenant.model.machine.knob import ALL_SERVERS, Knob, KnobScope, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.agent.actions import keepers
 from cotenant.services.agent_settings.config import LONGEST_TTL_MS, AgentConfig
@@ -72,6 +73,24 @@ def test_in_one_process_leases_may_be_lengthened_by_a_reload(knobs: KeptKnobs, t
             return answer.state
 
     assert asyncio.run(start()) is LeaseState.HELD
+
+
+def test_in_one_process_the_cards_that_the_settings_name_are_granted(knobs: KeptKnobs, tmp_path: Path) -> None:
+    power = replace(WISH, target=KnobTarget("GPU-a", Knob.GPU_POWER), value="300000")
+    threads = replace(WISH, target=KnobTarget(ALL_SERVERS, Knob.MPS_THREADS), value="30")
+
+    async def start(recovery: RecoverySettings | None) -> list[str]:
+        made = config(AgentMode.ACT, tmp_path)
+        made = replace(made, policies=replace(made.policies, recovery=recovery))
+        async with keepers.open_keeper(made, single=True) as kept:
+            return [answer.detail for answer in await kept.hold([power, threads])]
+
+    for without in (None, RecoverySettings()):
+        card, clients = asyncio.run(start(without))
+        assert "is not an allowed GPU" in card
+        assert "no limit of MPS clients" in clients
+    granted = asyncio.run(start(RecoverySettings(cards=("GPU-a",), threads_percent=30)))
+    assert all("allowed" not in detail and "no limit" not in detail for detail in granted)  # there is no driver here
 
 
 def test_a_dry_run_writes_nothing_and_creates_no_folder(knobs: KeptKnobs, tmp_path: Path) -> None:

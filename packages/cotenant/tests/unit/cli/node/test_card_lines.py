@@ -1,0 +1,40 @@
+"""What `cotenant node status` says of GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.cli.node.card_lines import card_lines
+from cotenant.model.machine.counters import GpuCounters, GpuPodUse
+
+GIB = 1 << 30
+GPU = GpuCounters(
+    0, "GPU-a", "H100", True, 97, 80 * GIB, 30 * GIB,
+    pods=(GpuPodUse("", GIB, 1, 0), GpuPodUse("u1", GIB, 88, 20), GpuPodUse("u2", GIB)),
+)  # fmt: skip
+NOBODY: dict[str, object] = {"up": False, "said": "no agent"}
+
+
+def hold(group: str, knob: str, value: str, state: str = "held") -> dict[str, object]:
+    return {"target": {"group": group, "knob": knob}, "value": value, "state": state}
+
+
+def test_without_an_agent_pods_have_their_uids() -> None:
+    start = "GPU 0 H100: 97 % in use, memory 30.0 GiB of 80.0 GiB"
+    assert card_lines([GPU], NOBODY) == [f"{start}; programs outside pods 1 %; pod u1 88 %; pod u2 – %"]
+    failed = replace(GPU, healthy=False, fault="Xid 79", divided=True, pods=())
+    assert card_lines([failed], NOBODY) == [f"{start}, UNHEALTHY (Xid 79), divided (MIG)"]
+    assert card_lines([replace(failed, fault="", divided=False)], NOBODY) == [f"{start}, UNHEALTHY"]
+
+
+def test_an_agent_names_pods_and_tells_what_it_holds_of_a_card_and_of_clients_to_come() -> None:
+    holds = [
+        hold("GPU-a", "gpu.power", "300000"),
+        hold("GPU-b", "gpu.power", "200000"),
+        hold("GPU-a", "gpu.clocks", "210 900", "yielded"),
+        hold("all", "mps.threads", "30"),
+    ]
+    answer = {"up": True, "state": {"pods": [{"uid": "u1", "pod": "batch/b"}]}, "holds": holds}
+    card, clients = card_lines([GPU], answer)
+    assert card.endswith("; programs outside pods 1 %; batch/b 88 %; pod u2 – %; held: gpu.power=300000")
+    assert clients == "MPS clients that start now: mps.threads=30"
