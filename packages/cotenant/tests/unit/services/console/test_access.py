@@ -170,7 +170,7 @@ def test_a_viewers_own_token_sees_the_kinds_that_it_may_list() -> None:
     assert session is not None
 
     def sees(part: str) -> bool:
-        return asyncio.run(sessions.may_list(session, RIGHTS[part]))
+        return asyncio.run(sessions.may_list(session, RIGHTS[part][0]))
 
     assert [sees("moves"), sees("profiles"), sees("moves")] == [True, False, True]
     assert len(asked) == 2  # the answer is kept for a while
