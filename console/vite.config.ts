@@ -29,7 +29,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     cssCodeSplit: false,
     rollupOptions: {
-      output: { entryFileNames: "assets/console.js", chunkFileNames: "assets/terminal.js", assetFileNames: "assets/console[extname]" },
+      output: { entryFileNames: "assets/console.js", chunkFileNames: (chunk) => `assets/${chunk.moduleIds.some((id) => id.includes("/src/autonomy/")) ? "autonomy" : "terminal"}.js`, assetFileNames: "assets/console[extname]" },
     },
   },
 });

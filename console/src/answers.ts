@@ -520,6 +520,9 @@ export interface LendingPool {
   low: number;
   days: LendingDay[];
   wrong: string[];
+  /** The id that can be approved now; empty = none. */
+  approve: string;
+  may_undo: boolean;
 }
 
 interface LendingDay {

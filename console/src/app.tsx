@@ -1,6 +1,7 @@
 // The shell: navigation, what is out of date, language, theme, and the keys that work everywhere.
+import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { LendingPool, Zone } from "./answers";
+import type { Zone } from "./answers";
 import { Applications } from "./apps/view";
 import { useAsked } from "./ask";
 import { isDark, setTheme, theme, type Theme } from "./colours";
@@ -9,13 +10,13 @@ import { clock } from "./format";
 import { FleetView } from "./hosts/view";
 import { focusByArrow } from "./keys";
 import { Lab } from "./lab";
+import { Later } from "./later";
 import { lostSince, sources, version } from "./live";
 import { travel } from "./machines/time";
 import { Machines, zoom } from "./machines/view";
 import { Moves } from "./moves";
 import { NodeView } from "./node";
 import { Pods } from "./pods";
-import { Lending } from "./lending";
 import { Profiles } from "./profiles";
 import { Quotas } from "./quotas";
 import { go, param, route, set, to, view, VIEWS, type View } from "./route";
@@ -23,6 +24,7 @@ import { Services } from "./services";
 import { language, setLanguage, t } from "./words";
 import { Zones } from "./zones";
 
+const loadAutonomy = (): Promise<ComponentType> => import("./autonomy/view").then((found) => found.Autonomy);
 const THEMES: readonly Theme[] = ["auto", "light", "dark"];
 const GROUPS = ["", "zone", "pool", "numa", "tenant"];
 const CHOSEN = ["pod", "name", "machine", "quota", "move", "zone", "objective", "service", "of", "host", "container", "group", "release", "vm"]; // what the title of the tab names
@@ -48,17 +50,14 @@ export function App() {
     return () => removeEventListener("keydown", onKey);
   }, []);
   const shown = view.value;
-  const empty: readonly View[] = [  // views that most clusters have nothing for
-    ...(useAsked<Zone[]>("/api/zones", 60).value?.length ? [] : ["zones" as const]),
-    ...(useAsked<LendingPool[]>("/api/lending", 60).value?.length ? [] : ["lending" as const]),
-  ];
+  const hasZones = !!useAsked<Zone[]>("/api/zones", 60).value?.length; // most clusters have none
   return (
     <>
       <a class="skip" href="#content" onClick={(event) => { event.preventDefault(); document.getElementById("content")?.focus(); }}>{t("skip")}</a>
       <header>
         <a class="brand" aria-label="Cotenant" href={to("machines")}><img src="/assets/icon.svg" alt="" width="22" height="22" /><span>Cotenant</span></a>
         <nav aria-label="Cotenant">
-          {VIEWS.filter((each) => !empty.includes(each) || shown === each).map((each) => (
+          {VIEWS.filter((each) => each !== "zones" || hasZones || shown === each).map((each) => (
             <a key={each} href={to(each)} aria-current={shown === each || (shown === "node" && each === "machines") ? "page" : undefined}>{t(each)}</a>
           ))}
         </nav>
@@ -81,7 +80,7 @@ export function App() {
         {shown === "services" && <Services />}
         {shown === "moves" && <Moves />}
         {shown === "lab" && <Lab />}
-        {shown === "lending" && <Lending />}
+        {shown === "autonomy" && <Later load={loadAutonomy} />}
         {shown === "profiles" && <Profiles />}
         {shown === "zones" && <Zones />}
         {shown === "fleet" && <FleetView />}

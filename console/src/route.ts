@@ -3,10 +3,10 @@ import { computed, signal } from "@preact/signals";
 
 export type View =
   | "machines" | "pods" | "node" | "quotas" | "services"
-  | "credit" | "moves" | "profiles" | "lab" | "zones" | "fleet" | "apps" | "lending";
+  | "credit" | "moves" | "profiles" | "lab" | "zones" | "fleet" | "apps" | "autonomy";
 export const VIEWS: readonly View[] = [
   "machines", "pods", "quotas", "credit", "services", "moves", "profiles",
-  "lab", "zones", "fleet", "apps", "lending",
+  "lab", "zones", "fleet", "apps", "autonomy",
 ];
 const KNOWN: readonly string[] = [...VIEWS, "node"];
 

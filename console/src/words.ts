@@ -26,8 +26,12 @@ export function named(prefix: string, name: string): string {
   return word in table ? t(word as Word) : name;
 }
 
-/** A text, with the values in place of `{name}`, and the first of `{name|one|more}` where the value is 1. */
-export function t(word: Word, values: Record<string, string | number> = {}): string {
-  const text = table[word][language.value === "zh" ? 1 : 0] ?? word;
-  return text.replace(/\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g, (_, name: string, one?: string, more?: string) => (more === undefined ? String(values[name] ?? "") : String(values[name]) === "1" ? one! : more));
+/** A function that gives the texts of a table: with the values in place of `{name}`, and the first of `{name|one|more}` where the value is 1. */
+export function teller<K extends string>(texts: Record<K, string[]>): (word: K, values?: Record<string, string | number>) => string {
+  return (word, values = {}) => {
+    const text = texts[word][language.value === "zh" ? 1 : 0] ?? word;
+    return text.replace(/\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g, (_, name: string, one?: string, more?: string) => (more === undefined ? String(values[name] ?? "") : String(values[name]) === "1" ? one! : more));
+  };
 }
+
+export const t = teller<Word>(table);

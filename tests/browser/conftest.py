@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.fakes.processes.acting_objects import lending_pool
 from tests.fakes.processes.console_objects import (
     SORT,
     WEB,
@@ -22,7 +23,6 @@ from tests.fakes.processes.console_objects import (
     credit_pages,
     gang,
     lab_folder,
-    lending_pool,
     move,
     profile,
     reservations,

@@ -25,7 +25,7 @@ VIEWS = {  # and what is there once the view is
     "credit?of=shop": ".sketch",
     "services?objective=shop/front": ".chain",
     "moves?move=move-done": ".shift",
-    "lending": "[data-pool=cluster] td",
+    "autonomy": "[data-pool=cluster] td",
     "profiles?a=shop/web&b=shop/sort": ".radar .shape",
     "lab?a=cotenant&b=kube-default": "[data-pair] .plot path",
     "node?name=node-1": ".cpu",

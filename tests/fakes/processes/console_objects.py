@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 
 from cotenant.drivers.kube.kinds.custom.migration_job import job_manifest, written_job_status
-from cotenant.drivers.kube.kinds.custom.pool_lending import lending_fields
 from cotenant.drivers.kube.kinds.custom.workload_profile import API_VERSION, axes_fields, overall_fields
 from cotenant.engine.node.decision_log import HeldKnob
 from cotenant.engine.node.recovery.incident import IncidentEvent, TroubleReading
@@ -24,13 +23,6 @@ from cotenant.engine.node.recovery.stages import IncidentStage, RecoveryRung
 from cotenant.engine.node.recovery.story import IncidentStory, ServiceStory
 from cotenant.engine.plugins.gangs.gang_view import GangView, MemberView
 from cotenant.engine.plugins.reservations.instructions import ReservationView
-from cotenant.model.autonomy.pool_lending import (
-    LendingDay,
-    LendingOutcome,
-    LendingReceipt,
-    LendingStatus,
-    LendingSuggestion,
-)
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.workload_profile import (
     AxisReading,
@@ -59,23 +51,6 @@ from cotenant_lab.report.run_answers import metric_views
 from cotenant_lab.storage import run_path, save_result, write_json
 
 AT_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
-
-
-def lending_pool(name: str, by: str = "ada") -> dict[str, Any]:
-    """A PoolLending that lends, with a day that held and one that did not."""
-    day = LendingDay(20_453, 48, 1, 48, 48 * 40_000, 48 * 65_536)
-    status = LendingStatus(
-        "lent",
-        f"lendMode earned: climbed to approve; allowed by {by}",
-        "earned",
-        "approve",
-        LendingSuggestion("0a1b2c3d-1", "cpu by peak at 1 % risk", 2, 80_000, 131_072),
-        (
-            LendingReceipt("2025-12-31", LendingOutcome.HELD, day, "approve", by, "1 of 48 node-hours exceeded"),
-            LendingReceipt("2025-12-30", LendingOutcome.EXCEEDED, LendingDay(20_452, 48, 9), "suggest", "", "9 of 48"),
-        ),
-    )
-    return {"metadata": {"name": name}, "spec": {}, "status": lending_fields(status)}
 
 
 def move(name: str, pod: str, phase: JobPhase = JobPhase.PENDING, *, helped: str = "", **more: Any) -> dict[str, Any]:

@@ -39,6 +39,7 @@ PLURALS = {
     "noderesourcetopologies": "NodeResourceTopology",
     "autonomies": "Autonomy",
     "poollendings": "PoolLending",
+    "rightsizings": "RightSizing",
     "priorityclasses": "PriorityClass",
     "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
     "validatingwebhookconfigurations": "ValidatingWebhookConfiguration",

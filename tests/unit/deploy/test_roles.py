@@ -90,6 +90,13 @@ RIGHT_SIZING = frozenset(
         Use("patch", "", "pods/resize"),
     }
 )
+APPROVALS = frozenset(
+    {
+        *(Use(verb, "slo.cotenant.io", kind) for verb in ("get", "patch") for kind in ("rightsizings", "poollendings")),
+        *(Use(verb, "scheduling.koordinator.sh", "podmigrationjobs") for verb in ("get", "patch")),
+        *(Use(verb, "slo.cotenant.io", "autonomies") for verb in ("create", "patch", "delete")),
+    }
+)
 PROCESSES = {
     "scheduler": Process(
         "cotenant.services.scheduler.scheduler_process",
@@ -133,6 +140,7 @@ PROCESSES = {
     "console": Process(
         "cotenant.services.console.main",
         "console/rbac.yaml",
+        unused=APPROVALS,  # with console.approvals; the chart's test has them
         foreign=("cotenant.services.manager.watches",),  # names of the ConfigMap
         paths=frozenset({Use("list", "metrics.k8s.io", "nodes"), Use("list", "metrics.k8s.io", "pods")}),
     ),

@@ -37,7 +37,7 @@ def receipts(
     from cotenant.cli.ask import receipts_showing
     from cotenant.services.autonomy.lending import LendingReceipts
     from cotenant.services.autonomy.moves import MoveReceipts
-    from cotenant.services.sizes.receipts import SizingClient
+    from cotenant.services.autonomy.sizes import SizingClient
 
     moves = MoveReceipts(kubeconfig, context).all(namespace)
     lending = () if namespace else LendingReceipts(kubeconfig, context).all()
@@ -60,7 +60,7 @@ def approve(
 
     from cotenant.services.autonomy.lending import LendingReceipts
     from cotenant.services.autonomy.moves import MoveReceipts
-    from cotenant.services.sizes.receipts import SizingClient
+    from cotenant.services.autonomy.sizes import SizingClient
 
     if lending:
         approved = LendingReceipts(kubeconfig, context).approve(sizing, suggestion, by or getuser())
@@ -91,7 +91,7 @@ def undo(
     """
     from cotenant.model.errors import InvalidInput
     from cotenant.services.autonomy.lending import LendingReceipts
-    from cotenant.services.sizes.receipts import SizingClient
+    from cotenant.services.autonomy.sizes import SizingClient
 
     if lending:
         day = LendingReceipts(kubeconfig, context).undo(sizing, change)

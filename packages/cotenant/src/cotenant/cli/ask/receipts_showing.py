@@ -9,10 +9,11 @@ import msgspec
 from cotenant.cli.tables import print_folded, print_words
 from cotenant.model.autonomy.pool_lending import LendingDay, LendingSuggestion, PoolLending
 from cotenant.model.counted import counted
-from cotenant.model.groups.migration import JobPhase, JobStep, MigrationJob
+from cotenant.model.groups.migration import JobStep, MigrationJob
 from cotenant.model.quantities import format_bytes, format_milli
-from cotenant.model.sizes.container import ContainerSize
 from cotenant.model.sizes.right_sizing import RightSizing
+from cotenant.services.autonomy.moves import move_state, who_allowed
+from cotenant.services.autonomy.sizes import changed
 
 
 class _Row(msgspec.Struct, rename="camel"):
@@ -175,20 +176,6 @@ def _show_sizings(sizings: Sequence[RightSizing]) -> None:
             print_folded(f"{receipt.id}: {receipt.why}; {pods}; allowed by {receipt.allowed_by}")
 
 
-def changed(before: ContainerSize, after: ContainerSize) -> str:
-    """What differs, such as `cpu 3->1150m, memory limit 4Gi->1Gi`."""
-    parts = []
-    for name, was, now, shown in (
-        ("cpu", before.cpu_request_m, after.cpu_request_m, format_milli),
-        ("cpu limit", before.cpu_limit_m, after.cpu_limit_m, format_milli),
-        ("memory", before.memory_request_bytes, after.memory_request_bytes, format_bytes),
-        ("memory limit", before.memory_limit_bytes, after.memory_limit_bytes, format_bytes),
-    ):
-        if was != now:
-            parts.append(f"{name} {'-' if was is None else shown(was)}->{'-' if now is None else shown(now)}")
-    return ", ".join(parts) or "nothing"
-
-
 def _row(sizing: RightSizing) -> _Row:
     status = sizing.status
     return _Row(
@@ -206,15 +193,6 @@ def _row(sizing: RightSizing) -> _Row:
 def _move_row(job: MigrationJob) -> _MoveRow:
     helped, note = job.condition(JobStep.HELPED), job.note
     after = note.target if note is not None else ""
-    if job.phase is JobPhase.SUCCEEDED and helped is not None:
-        state = {"True": "helped", "False": "did not help"}.get(helped.status, "not measured")
-    elif job.phase.is_final:
-        state = "failed"
-    elif job.paused and job.suggested:
-        state = "suggested"
-    else:
-        state = job.phase.value.lower()
     result = helped.message if helped is not None else job.message
-    allowed_by = job.allowed_by or (f"whoever made it ({job.created_by or 'a user'})" if not job.is_ours else "")
     before = job.node or (note.node if note is not None else "")
-    return _MoveRow(job.name, job.pod.key, state, before, after, job.reason, allowed_by, result, "none")
+    return _MoveRow(job.name, job.pod.key, move_state(job), before, after, job.reason, who_allowed(job), result, "none")

@@ -1,4 +1,4 @@
-"""Freezes, thaws, and what is allowed: requests with the rights of the user's kubeconfig.
+"""Freezes, thaws, and what is allowed: requests with the rights of whoever asks.
 
 A freeze is one object, so it is in force as soon as it is stored, and every mover that watches has it within the time
 of one event. A second freeze of the same name takes the place of the first.
@@ -41,38 +41,11 @@ class AutonomyClient:
 
     def freeze(self, why: str, by: str, namespaces: Sequence[str] = (), actions: Sequence[str] = ()) -> None:
         """Stop acting. Raises `InvalidInput` for an unknown kind of acting, or without a reason."""
-        if not why.strip():
-            raise InvalidInput("--why", why, "a reason, for those who find it")
-        for action in actions:
-            if action not in set(Action):
-                raise InvalidInput("--action", action, ", ".join(Action))
-        spec: Mapping[str, object] = {
-            "freeze": {"why": why, "by": by},
-            "namespaces": list(namespaces) or None,
-            "actions": list(actions) or None,
-        }
-        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": FREEZE}}
-
-        async def write(client: Client) -> None:
-            known = {name: value for name, value in spec.items() if value is not None}
-            try:
-                await client.create(AUTONOMIES, "", {**body, "spec": known})
-            except AlreadyExists:
-                await client.patch(AUTONOMIES, "", FREEZE, {"spec": spec}, content_type=MERGE_PATCH)
-
-        self._ask(write)
+        self._ask(lambda client: freeze(client, why, by, namespaces, actions))
 
     def thaw(self) -> bool:
         """Let the movers act again; whether they were frozen by `freeze`."""
-
-        async def remove(client: Client) -> bool:
-            found = {known.name for known in map(read_autonomy, await client.all_of(AUTONOMIES))}
-            if FREEZE not in found:
-                return False
-            await client.delete(AUTONOMIES, "", FREEZE)
-            return True
-
-        return self._ask(remove)
+        return self._ask(thaw)
 
     def _ask(self, question: Callable[[Client], Awaitable[T]]) -> T:
         access = load_access(self.kubeconfig, self.context)
@@ -85,3 +58,34 @@ class AutonomyClient:
                     raise Permanent(_NONE) from error
 
         return asyncio.run(run())
+
+
+async def freeze(
+    client: Client, why: str, by: str, namespaces: Sequence[str] = (), actions: Sequence[str] = ()
+) -> None:
+    """Stop acting. Raises `InvalidInput` for an unknown kind of acting, or without a reason."""
+    if not why.strip():
+        raise InvalidInput("--why", why, "a reason, for those who find it")
+    for action in actions:
+        if action not in set(Action):
+            raise InvalidInput("--action", action, ", ".join(Action))
+    spec: Mapping[str, object] = {
+        "freeze": {"why": why, "by": by},
+        "namespaces": list(namespaces) or None,
+        "actions": list(actions) or None,
+    }
+    body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": FREEZE}}
+    known = {name: value for name, value in spec.items() if value is not None}
+    try:
+        await client.create(AUTONOMIES, "", {**body, "spec": known})
+    except AlreadyExists:
+        await client.patch(AUTONOMIES, "", FREEZE, {"spec": spec}, content_type=MERGE_PATCH)
+
+
+async def thaw(client: Client) -> bool:
+    """Let the movers act again; whether they were frozen by `freeze`."""
+    found = {known.name for known in map(read_autonomy, await client.all_of(AUTONOMIES))}
+    if FREEZE not in found:
+        return False
+    await client.delete(AUTONOMIES, "", FREEZE)
+    return True

@@ -1,4 +1,4 @@
-"""Moves as receipts, for a command: the PodMigrationJobs of a cluster, and the approval of one that waits for it.
+"""Moves as receipts: the PodMigrationJobs of a cluster, and the approval of one that waits for it.
 
 An approval ends the pause of the job that was read, in one patch that is refused where it has changed since.
 """
@@ -17,7 +17,7 @@ from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS, MigrationJobObject, read_migration_job
 from cotenant.model.errors import InvalidInput
-from cotenant.model.groups.migration import ALLOWED_BY, MigrationJob
+from cotenant.model.groups.migration import ALLOWED_BY, JobPhase, JobStep, MigrationJob
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -47,19 +47,7 @@ class MoveReceipts:
 
     def approve(self, name: str, by: str) -> None:
         """Let a suggested move begin. Raises `InvalidInput` for one that does not wait for it."""
-
-        async def write(client: Client) -> None:
-            try:
-                job = read_migration_job(await client.get(MIGRATION_JOBS, "", name))
-            except NotFound as error:
-                raise InvalidInput("NAME", name, "a move", "`cotenant receipts` has them") from error
-            if not job.suggested or not job.paused or job.phase.is_final:
-                raise InvalidInput("NAME", name, "a move that waits for approval", f"it is {job.phase.value.lower()}")
-            meta = {"uid": job.uid, "resourceVersion": job.version, "annotations": {ALLOWED_BY: by}}
-            body: dict[str, object] = {"metadata": meta, "spec": {"paused": False}}
-            await client.patch(MIGRATION_JOBS, "", name, body, content_type=MERGE_PATCH)
-
-        self._ask(write)
+        self._ask(lambda client: approve_move(client, name, by))
 
     def _ask(self, question: Callable[[Client], Awaitable[T]]) -> T:
         access = load_access(self.kubeconfig, self.context)
@@ -69,6 +57,39 @@ class MoveReceipts:
                 return await question(client)
 
         return asyncio.run(run())
+
+
+async def approve_move(client: Client, name: str, by: str) -> None:
+    """Let a suggested move begin. Raises `InvalidInput` for one that does not wait for it."""
+    try:
+        job = read_migration_job(await client.get(MIGRATION_JOBS, "", name))
+    except NotFound as error:
+        raise InvalidInput("NAME", name, "a move", "`cotenant receipts` has them") from error
+    if not waits_for_approval(job):
+        raise InvalidInput("NAME", name, "a move that waits for approval", f"it is {job.phase.value.lower()}")
+    meta = {"uid": job.uid, "resourceVersion": job.version, "annotations": {ALLOWED_BY: by}}
+    body: dict[str, object] = {"metadata": meta, "spec": {"paused": False}}
+    await client.patch(MIGRATION_JOBS, "", name, body, content_type=MERGE_PATCH)
+
+
+def waits_for_approval(job: MigrationJob) -> bool:
+    """Whether it is a move that the rebalancer suggested and nobody has allowed yet."""
+    return job.suggested and job.paused and not job.phase.is_final
+
+
+def move_state(job: MigrationJob) -> str:
+    """How far it is, or what came of it, in a word or two."""
+    helped = job.condition(JobStep.HELPED)
+    if job.phase is JobPhase.SUCCEEDED and helped is not None:
+        return {"True": "helped", "False": "did not help"}.get(helped.status, "not measured")
+    if job.phase.is_final:
+        return "failed" if job.phase is not JobPhase.SUCCEEDED else "moved"
+    return "suggested" if waits_for_approval(job) else job.phase.value.lower()
+
+
+def who_allowed(job: MigrationJob) -> str:
+    """Who allowed it, or what earned it; empty = nobody yet."""
+    return job.allowed_by or ("" if job.is_ours else f"whoever made it ({job.created_by or 'a user'})")
 
 
 def read_jobs(objects: Iterable[MigrationJobObject]) -> list[MigrationJob]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +19,9 @@ from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.migration.outcomes import outcome_of
 from cotenant.engine.sizing.outcomes import judged
 from cotenant.model.autonomy.autonomy import Action
+from cotenant.model.autonomy.pool_lending import PoolLending
+from cotenant.model.groups.migration import MigrationJob
+from cotenant.model.sizes.right_sizing import RightSizing
 from cotenant.policy.autonomy.ladder import Earned, JudgedChange, LadderSettings, earned
 from cotenant.policy.autonomy.lending import standing
 from cotenant.services.autonomy.moves import read_jobs
@@ -34,22 +37,27 @@ def earned_by_namespace(kubeconfig: Path | None, context: str) -> Mapping[Action
     async def ask() -> Mapping[Action, Mapping[str, Earned]]:
         access = load_access(kubeconfig, context)
         async with Client(access, qps=50.0, burst=10, in_flight=2, user_agent="cotenant-autonomy") as client:
-            sizes: dict[str, list[JudgedChange]] = {}
-            for sizing in map(read_right_sizing, await _installed(client, RIGHT_SIZINGS)):
-                sizes.setdefault(sizing.namespace, []).extend(judged(sizing.status.receipts, time.time()))
-            moved: dict[str, list[JudgedChange]] = {}
-            for job in read_jobs(await _installed(client, MIGRATION_JOBS)):
-                if (found := outcome_of(job)) is not None:
-                    moved.setdefault(job.pod.namespace, []).append(found)
-            pools = map(read_pool_lending, await _installed(client, POOL_LENDINGS))
-            lent = {pool.name: standing(pool.status.receipts) for pool in pools if pool.status.receipts}
-        return {
-            Action.SIZES: _earned(sizes),
-            Action.MOVES: _earned(moved),
-            Action.LENDING: dict(sorted(lent.items())),
-        }
+            sizings = [read_right_sizing(found) for found in await _installed(client, RIGHT_SIZINGS)]
+            jobs = read_jobs(await _installed(client, MIGRATION_JOBS))
+            pools = [read_pool_lending(found) for found in await _installed(client, POOL_LENDINGS)]
+        return earned_of(sizings, jobs, pools, time.time())
 
     return asyncio.run(ask())
+
+
+def earned_of(
+    sizings: Iterable[RightSizing], jobs: Iterable[MigrationJob], pools: Iterable[PoolLending], now_s: float
+) -> Mapping[Action, Mapping[str, Earned]]:
+    """The same of objects that are known."""
+    sizes: dict[str, list[JudgedChange]] = {}
+    for sizing in sizings:
+        sizes.setdefault(sizing.namespace, []).extend(judged(sizing.status.receipts, now_s))
+    moved: dict[str, list[JudgedChange]] = {}
+    for job in jobs:
+        if (found := outcome_of(job)) is not None:
+            moved.setdefault(job.pod.namespace, []).append(found)
+    lent = {pool.name: standing(pool.status.receipts) for pool in pools if pool.status.receipts}
+    return {Action.SIZES: _earned(sizes), Action.MOVES: _earned(moved), Action.LENDING: dict(sorted(lent.items()))}
 
 
 def _earned(outcomes: Mapping[str, Sequence[JudgedChange]]) -> Mapping[str, Earned]:

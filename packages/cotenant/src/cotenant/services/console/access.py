@@ -12,7 +12,7 @@ token may be in a file, which is removed when it is used, so a parent process ca
 showing it in the process list. With `TokenReviewer`, a viewer logs in with a token of the cluster, and must be
 allowed to list nodes and pods in all namespaces: the page shows no less. That right is asked for again every
 `REVIEW_S`, and parts of the page about other kinds (`RIGHTS`) need the right to list those.
-Terminals and changes, which are switched on apart, need the right of each verb; all else is read-only.
+Terminals, changes and approvals, which are switched on apart, need the right of each verb; all else is read-only.
 Limits: sessions end after `SESSION_S`, and at a restart unless a file keeps them (kept_sessions.py); who logs in
 without a token of the cluster may do what the console may.
 """
@@ -36,9 +36,11 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.client.errors import Unavailable
+from cotenant.drivers.kube.kinds.custom.autonomy import AUTONOMIES
 from cotenant.drivers.kube.kinds.custom.control_zone import CONTROL_ZONES
 from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS
 from cotenant.drivers.kube.kinds.custom.pool_lending import POOL_LENDINGS
+from cotenant.drivers.kube.kinds.custom.right_sizing import RIGHT_SIZINGS
 from cotenant.drivers.kube.kinds.custom.workload_profile import WORKLOAD_PROFILES
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.services.console.kept_sessions import KeptSessions
@@ -83,17 +85,24 @@ class Right:
 
 
 _MOVES = Right(MIGRATION_JOBS.group, MIGRATION_JOBS.plural)
+_LENDING = Right(POOL_LENDINGS.group, POOL_LENDINGS.plural)
 # What a viewer's own token must be allowed to do beside listing nodes and pods, by the part of the page.
-RIGHTS = {
-    "moves": _MOVES,
-    "timeline": _MOVES,
-    "lending": Right(POOL_LENDINGS.group, POOL_LENDINGS.plural),
-    "profiles": Right(WORKLOAD_PROFILES.group, WORKLOAD_PROFILES.plural),
-    "zones": Right(CONTROL_ZONES.group, CONTROL_ZONES.plural),
-    "releases": Right("", "secrets"),  # of releases, whose records are Secrets
-    "vms": Right("kubevirt.io", "virtualmachines"),
-    "logs": Right("", "pods", "get", "log"),
-    "terminal": Right("", "pods", "create", "exec"),
+RIGHTS: dict[str, tuple[Right, ...]] = {
+    "moves": (_MOVES,),
+    "timeline": (_MOVES,),
+    "lending": (_LENDING,),
+    "autonomy": (
+        _MOVES,
+        _LENDING,
+        Right(RIGHT_SIZINGS.group, RIGHT_SIZINGS.plural),
+        Right(AUTONOMIES.group, AUTONOMIES.plural),
+    ),
+    "profiles": (Right(WORKLOAD_PROFILES.group, WORKLOAD_PROFILES.plural),),
+    "zones": (Right(CONTROL_ZONES.group, CONTROL_ZONES.plural),),
+    "releases": (Right("", "secrets"),),  # of releases, whose records are Secrets
+    "vms": (Right("kubevirt.io", "virtualmachines"),),
+    "logs": (Right("", "pods", "get", "log"),),
+    "terminal": (Right("", "pods", "create", "exec"),),
 }
 
 

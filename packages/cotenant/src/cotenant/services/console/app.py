@@ -7,6 +7,7 @@
     GET  /api/events             live changes (live.py)
          /api/terminal/...       terminals into containers, where they are switched on (hosts/terminals.py)
     POST /api/releases/..., vms  changes, where they are switched on (applications/changing.py)
+    POST /api/autonomy           approvals, undos and freezes, where they are switched on (acting/allowing.py)
     GET  /api/...                questions.py
     GET  /healthz, /readyz, /metrics
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from urllib.parse import parse_qs
@@ -39,7 +40,7 @@ from cotenant.drivers.http.messages import (
 )
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.services.console.access import RIGHTS, Sessions, ViewerSession
-from cotenant.services.console.applications.changing import Asker, Changing
+from cotenant.services.console.asker import Asker, Posts
 from cotenant.services.console.history import SnapshotHistory
 from cotenant.services.console.hosts.terminals import TERMINAL, Seat, Terminals
 from cotenant.services.console.live import Live
@@ -104,10 +105,10 @@ class ConsoleApp:
         questions: Questions,
         health: HealthPages,
         terminals: Terminals,
-        changing: Changing,
+        posts: Sequence[Posts],
     ) -> None:
         self._sessions, self._live, self._history, self._questions = sessions, live, history, questions
-        self._health, self._terminals, self._changing = health, terminals, changing
+        self._health, self._terminals, self._posts = health, terminals, posts
         self._files = page_files()
         self._packed: tuple[str, bytes] = ("", b"")
 
@@ -131,9 +132,9 @@ class ConsoleApp:
                 position = header(scope, b"last-event-id").decode("latin-1") or _field(scope, "since")
                 await self._live.stream(position, receive, send, lambda: self._sessions.is_open(session))
                 return
-            elif self._changing.takes(method, path):
+            elif (taker := self._taker(method, path)) is not None:
                 answer = await self._permitted(session, path)
-                answer = answer or await self._changing.answer(scope, receive, self._asker(session))
+                answer = answer or await taker.answer(scope, receive, self._asker(session))
                 if answer is None:
                     return
             elif path.startswith(TERMINAL):
@@ -148,13 +149,17 @@ class ConsoleApp:
 
     async def _permitted(self, session: ViewerSession, path: str) -> HttpAnswer | None:
         """A refusal where the viewer's own Kubernetes token may not list what this part of the page shows."""
-        right = RIGHTS.get(path.removeprefix(API).partition("/")[0]) if path.startswith(API) else None
-        if right is None or await self._sessions.may_list(session, right):
-            return None
-        return wrong(403, f"your token may not {right.words} in all namespaces", "cluster")
+        needed = RIGHTS.get(path.removeprefix(API).partition("/")[0], ()) if path.startswith(API) else ()
+        for right in needed:
+            if not await self._sessions.may_list(session, right):
+                return wrong(403, f"your token may not {right.words} in all namespaces", "cluster")
+        return None
 
     def _is_sent(self, method: str, path: str) -> bool:
-        return path.startswith(TERMINAL) or self._changing.takes(method, path)
+        return path.startswith(TERMINAL) or self._taker(method, path) is not None
+
+    def _taker(self, method: str, path: str) -> Posts | None:
+        return next((posts for posts in self._posts if posts.takes(method, path)), None)
 
     def _asker(self, session: ViewerSession) -> Asker:
         return Asker(session.viewer or "console", lambda right: self._sessions.may_list(session, right))

@@ -148,6 +148,16 @@ class ConsoleArguments:
             group=WORK,
         ),
     ] = False
+    approvals: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Viewers may approve and undo what is suggested and done to sizes, by moves and by lending, freeze "
+            "and thaw, as far as the console's kubeconfig may; a viewer's Kubernetes token needs the right to write "
+            "that kind.",
+            group=WORK,
+        ),
+    ] = False
     prices: Annotated[
         Path | None, Parameter(help="A file of prices: what the running pods of a release cost.", group=WORK)
     ] = None

@@ -1,8 +1,8 @@
 """The console process: watches, polls, and the server, joined.
 
 It must never disturb what it shows, and must come up before the cluster's lists are complete. It only reads, but for
-terminals and changes where they are switched on; every source may be absent. Changes of the cluster are collected and
-settled once a `SETTLE_S`, a few hundred nodes at a time, so that the server answers meanwhile.
+terminals, changes and approvals where they are switched on; every source may be absent. Changes of the cluster are
+collected and settled once a `SETTLE_S`, a few hundred nodes at a time, so that the server answers meanwhile.
 Limits: one process, one core; each replica watches by itself, and sessions are of one replica.
 """
 
@@ -25,11 +25,13 @@ from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.http.traffic import ServerTraffic
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.custom.autonomy import AUTONOMIES, read_autonomy
 from cotenant.drivers.kube.kinds.custom.control_zone import CONTROL_ZONES
 from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS, read_migration_job
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES
 from cotenant.drivers.kube.kinds.custom.pool_lending import POOL_LENDINGS, read_pool_lending
+from cotenant.drivers.kube.kinds.custom.right_sizing import RIGHT_SIZINGS, read_right_sizing
 from cotenant.drivers.kube.kinds.custom.workload_profile import WORKLOAD_PROFILES, read_workload_profile
 from cotenant.drivers.kube.kinds.node import NODES, internal_address, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
@@ -43,6 +45,8 @@ from cotenant.services.changes.machines import Machines
 from cotenant.services.changes.place import ClusterPlace
 from cotenant.services.changes.releases import Releases
 from cotenant.services.console.access import OneTimeToken, Sessions, TokenReviewer
+from cotenant.services.console.acting.allowing import Allowing
+from cotenant.services.console.acting.board import ActingBoard
 from cotenant.services.console.agents import Agents
 from cotenant.services.console.app import ConsoleApp
 from cotenant.services.console.applications.answers import ApplicationAnswers, Section
@@ -105,6 +109,7 @@ class ConsoleOptions:
     terminals: TerminalHost | None = None  # into their containers; None = switched off
     place: ClusterPlace = field(default_factory=ClusterPlace)  # whose releases and virtual machines are shown
     changes: bool = False  # by viewers; False = switched off
+    approvals: bool = False  # of what movers suggest, undos and freezes, by viewers
     prices: PriceTable | None = None
     results: Path | None = None  # folder of the lab's experiments
     token: BearerToken | None = None
@@ -135,7 +140,7 @@ class ConsoleProcess:
         self._seals = options.seals
         self.fleet, self.history = MeasuredFleet(), SnapshotHistory()
         self.moves, self.profiles, self.zones = MoveBoard(self.fleet), Profiles(), Zones()
-        self.lending = LendingPools()
+        self.lending, self.latencies = LendingPools(), Latencies()
         self.sources = ConsoleSources(self.now)
         self.live = Live(self.fleet, self.sources, self.now)
         self.sources.changed = self.live.wake
@@ -155,7 +160,8 @@ class ConsoleProcess:
             if options.fleet is not None
             else None
         )
-        self.latencies = Latencies()
+        self.timelines = Timelines(self.fleet, self.agents, self.traces, self.moves, self.latencies, self.now)
+        self.acting = ActingBoard(self.moves, self.lending, self.timelines.acts, self.now, may_change=options.approvals)
         self.measurements = FleetMeasurements(
             self.fleet,
             self.client,
@@ -184,7 +190,10 @@ class ConsoleProcess:
         applications = ApplicationAnswers(
             releases, machines, self.book, may_change=options.changes, prices=options.prices
         )
-        changing = Changing(releases, machines) if options.changes else Changing()
+        posts = (
+            Changing(releases, machines) if options.changes else Changing(),
+            Allowing(self.acting, self.client if options.approvals else None),
+        )
         questions = self._questions(options, access.server, applications)
         self.metrics = MetricsRegistry()
         traffic = ServerTraffic(
@@ -194,7 +203,7 @@ class ConsoleProcess:
         self._count()
         health = HealthPages(self.metrics.page, unready=self._unready)
         terminals = Terminals(options.terminals)
-        self.app = ConsoleApp(self.sessions, self.live, self.history, questions, health, terminals, changing)
+        self.app = ConsoleApp(self.sessions, self.live, self.history, questions, health, terminals, posts)
         self.server = HttpServer(self.app, listening or options.listen, limits=LIMITS, tls=options.tls, traffic=traffic)
 
     def _questions(self, options: ConsoleOptions, server: str, applications: ApplicationAnswers) -> Questions:
@@ -218,7 +227,8 @@ class ConsoleProcess:
             "changes": Section(applications.changes),
             "logs": LogAnswers(options.fleet),
             "agent": NodeAgents(self.agents, self.now),
-            "timeline": Timelines(self.fleet, self.agents, self.traces, self.moves, self.latencies, self.now),
+            "timeline": self.timelines,
+            "autonomy": self.acting,
         }
         return Questions(
             self.fleet,
@@ -304,6 +314,16 @@ class ConsoleProcess:
         )
         watches.handle(
             POOL_LENDINGS, ObjectHandler(read_pool_lending, self.lending.seen, self.lending.gone), optional=True
+        )
+        watches.handle(
+            RIGHT_SIZINGS,
+            ObjectHandler(read_right_sizing, self.acting.sizing_seen, self.acting.sizing_gone),
+            optional=True,
+        )
+        watches.handle(
+            AUTONOMIES,
+            ObjectHandler(read_autonomy, self.acting.autonomy_seen, self.acting.autonomy_gone),
+            optional=True,
         )
         watches.handle(
             NODE_TOPOLOGIES,

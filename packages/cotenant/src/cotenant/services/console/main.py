@@ -59,6 +59,7 @@ def options_of(asked: ConsoleArguments, fleet: FleetAccess | None = None) -> Con
         terminals=fleet if asked.terminals else None,
         place=ClusterPlace(asked.kubeconfig, asked.context),
         changes=asked.changes,
+        approvals=asked.approvals,
         prices=price_table(asked.prices),
         results=asked.results,
         token=BearerToken(asked.token_file, "--token-file") if asked.token_file is not None else None,

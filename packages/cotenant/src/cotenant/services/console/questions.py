@@ -9,6 +9,7 @@
     /api/moves, /api/profiles, /api/zones  PodMigrationJobs, WorkloadProfiles and ControlZones (moves.py, profiles.py,
     zones.py)
     /api/lending                       PoolLendings (lending.py)
+    /api/autonomy                      what the movers may do, suggest and did (acting/)
     /api/credit/...                    the credit process's account book (credit.py)
     /api/agent/NODE                    knobs with leases, pressure and run delay, from the node's agent (node_agent.py)
     /api/timeline/...                  what happened to a service (timeline.py)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,12 @@ HELD = [
      "allowedBy": "", "why": "w"}
     for n in range(9, 0, -1)
 ]  # fmt: skip
+
+
+def days_from_today(count: int) -> list[str]:
+    """Today and the days after it, since a test may run over midnight."""
+    today = datetime.now(UTC).date()
+    return [(today + timedelta(days=k)).isoformat() for k in range(count)]
 
 
 def asked(question: Callable[[Path], Any], tmp_path: Path, status: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
@@ -86,11 +92,20 @@ def test_an_undo_is_of_today_or_of_a_day_with_a_receipt(tmp_path: Path) -> None:
     assert spec == {"undo": "2026-01-05"}
 
 
+def test_who_approved_again_on_the_day_of_an_undo_can_take_it_back_again(tmp_path: Path) -> None:
+    """The manager takes an undo that is done already for done: another day that stands is named."""
+    undone = [{**HELD[0], "id": day, "outcome": "undone"} for day in days_from_today(2)]
+    lent = _status("approve", "lent", receipts=[*undone, *HELD])
+    _, spec = asked(lambda path: LendingReceipts(path).undo("cluster", ""), tmp_path, lent)
+    assert spec == {"undo": HELD[0]["id"]}
+
+
 @pytest.mark.parametrize(
     ("status", "id_", "said"),
     [
         (_status("act", "lent"), "2020-01-01", "a day that has a receipt"),
         (_status("act", "stopped"), "", "nothing is lent there"),
+        (_status("act", "lent", receipts=[{**HELD[0], "outcome": "undone"}]), HELD[0]["id"], "taken back already"),
     ],
 )
 def test_an_undo_that_cannot_be_is_refused(status: dict[str, Any], id_: str, said: str, tmp_path: Path) -> None:

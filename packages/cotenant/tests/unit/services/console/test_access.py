@@ -151,7 +151,7 @@ def test_a_proxy_that_cannot_be_told_is_refused(name: str, networks: str) -> Non
 
 def test_a_viewers_own_token_sees_the_kinds_that_it_may_list() -> None:
     time = Time()
-    may: dict[Right, bool | Exception] = {RIGHTS["moves"]: True}
+    may: dict[Right, bool | Exception] = {RIGHTS["moves"][0]: True}
     asked: list[Right] = []
 
     async def review(token: str) -> bool:
@@ -170,12 +170,12 @@ def test_a_viewers_own_token_sees_the_kinds_that_it_may_list() -> None:
     assert session is not None
 
     def sees(part: str) -> bool:
-        return asyncio.run(sessions.may_list(session, RIGHTS[part]))
+        return asyncio.run(sessions.may_list(session, RIGHTS[part][0]))
 
     assert [sees("moves"), sees("profiles"), sees("moves")] == [True, False, True]
     assert len(asked) == 2  # the answer is kept for a while
     time.now_s += REVIEW_S
-    may = {RIGHTS["moves"]: Unavailable("away"), RIGHTS["profiles"]: Unavailable("away")}
+    may = {RIGHTS["moves"][0]: Unavailable("away"), RIGHTS["profiles"][0]: Unavailable("away")}
     assert [sees("moves"), sees("profiles")] == [True, False]  # an outage changes nothing
     time.now_s += REVIEW_S
     may = {}
@@ -183,4 +183,4 @@ def test_a_viewers_own_token_sees_the_kinds_that_it_may_list() -> None:
     own = sessions.follow(sessions._link.token)
     console = asyncio.run(sessions.find(asking(own)))
     assert console is not None
-    assert asyncio.run(sessions.may_list(console, RIGHTS["profiles"]))  # a session of the console's own link
+    assert asyncio.run(sessions.may_list(console, RIGHTS["profiles"][0]))  # a session of the console's own link

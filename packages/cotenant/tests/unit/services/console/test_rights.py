@@ -18,7 +18,7 @@ from cotenant.services.console.access import REVIEW_S, RIGHTS, SESSION_S, OneTim
     ("right", "words", "attributes"),
     [
         (Right("g", "kinds"), "list kinds", {"verb": "list", "resource": "kinds", "group": "g"}),
-        (RIGHTS["logs"], "get pods/log", {"verb": "get", "resource": "pods", "subresource": "log"}),
+        (RIGHTS["logs"][0], "get pods/log", {"verb": "get", "resource": "pods", "subresource": "log"}),
         (Right("", "*", "*"), "do everything to all kinds", {"verb": "*", "resource": "*"}),
     ],
 )

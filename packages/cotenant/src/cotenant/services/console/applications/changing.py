@@ -14,9 +14,6 @@ and start, everything for the rest); a machine's verb the one that KubeVirt asks
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-
 import msgspec
 
 from cotenant.drivers.http.messages import BodyRefused, Disconnected, HttpAnswer, Receive, Scope
@@ -26,6 +23,7 @@ from cotenant.model.vms.machine import MachineSize, MachineVerb
 from cotenant.services.changes.machines import Machines
 from cotenant.services.changes.releases import GivenApplication, Releases, how_of
 from cotenant.services.console.access import Right
+from cotenant.services.console.asker import Asker
 from cotenant.services.console.posted import posted
 from cotenant.services.console.questions import API, wrong
 
@@ -46,14 +44,6 @@ RIGHTS_BY_VERB: dict[tuple[str, str], tuple[Right, ...]] = {
     ("vms", "pause"): (Right(_SUBRESOURCES, "virtualmachineinstances", "update", "pause"),),
     ("vms", "unpause"): (Right(_SUBRESOURCES, "virtualmachineinstances", "update", "unpause"),),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """Who asks, and whether they have a right."""
-
-    viewer: str
-    has: Callable[[Right], Awaitable[bool]]
 
 
 class _Asked(msgspec.Struct, forbid_unknown_fields=True):

@@ -2,8 +2,7 @@
 
     /api/lending   every pool: how far it may go, what it offers, what it has earned, and its days
 
-The objects are watched; what was earned is replayed from their days, as the manager does it. Approvals and undos are
-not asked for here: the page says the command.
+The objects are watched; what was earned is replayed from their days, as the manager does it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,9 @@ class LendingDayView:
 
 @dataclass(frozen=True, slots=True)
 class LendingView:
-    """One pool. `earned` is the rung that its days lead to, whatever its mode allows."""
+    """One pool. `earned` is the rung that its days lead to, whatever its mode allows; `approve`: the id that can be
+    approved now, empty = none.
+    """
 
     pool: str
     mode: str
@@ -46,6 +47,8 @@ class LendingView:
     low: float  # of the interval of its hit rate
     days: tuple[LendingDayView, ...]
     wrong: tuple[str, ...]
+    approve: str
+    may_undo: bool
 
 
 class LendingPools:
@@ -66,7 +69,16 @@ class LendingPools:
         """The answer to `/api/lending`. Raises `NotFound`."""
         if names:
             raise NotFound("there is no such page")
-        return [_view(self._by_name[name]) for name in sorted(self._by_name)]
+        return list(self.views())
+
+    @property
+    def pools(self) -> tuple[PoolLending, ...]:
+        """All of them, by name."""
+        return tuple(self._by_name[name] for name in sorted(self._by_name))
+
+    def views(self) -> tuple[LendingView, ...]:
+        """The same, as the page gets them."""
+        return tuple(map(_view, self.pools))
 
 
 def _view(pool: PoolLending) -> LendingView:
@@ -84,7 +96,17 @@ def _view(pool: PoolLending) -> LendingView:
         stands.low,
         tuple(map(_day, status.receipts)),
         pool.wrong,
+        _to_approve(pool),
+        status.state == "lent",
     )
+
+
+def _to_approve(pool: PoolLending) -> str:
+    """The id of what stands, where nothing but an approval of it is missing."""
+    status = pool.status
+    if status.suggestion is None or status.state not in ("suggested", "stopped") or status.rung in ("", "suggest"):
+        return ""
+    return status.suggestion.id if pool.approved != status.suggestion.id else ""
 
 
 def _day(receipt: LendingReceipt) -> LendingDayView:

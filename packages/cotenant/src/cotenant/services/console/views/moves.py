@@ -114,6 +114,11 @@ class MoveBoard:
         """A job was deleted."""
         self._jobs.pop(name, None)
 
+    @property
+    def jobs(self) -> tuple[MigrationJob, ...]:
+        """All of them."""
+        return tuple(self._jobs.values())
+
     async def answer(self, names: Sequence[str], query: Mapping[str, str]) -> object:
         """The answer to a page below `/api/moves`. Raises `NotFound`, `InvalidInput`."""
         match names:

@@ -176,6 +176,19 @@ class TimelineEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class RecoveryAct:
+    """One rung against a culprit, as a receipt. `helped`: None = not judged yet."""
+
+    at: float
+    node: str
+    victim: str
+    culprit: str
+    rung: str
+    helped: bool | None
+    is_over: bool  # the incident has ended
+
+
+@dataclass(frozen=True, slots=True)
 class LatencySeries:
     """p99 of one replica in milliseconds over the last hour."""
 
@@ -277,6 +290,21 @@ class Timelines:
             latency=tuple(latency[:MAX_SERIES]),
             problems=tuple(dict.fromkeys(problems)),
         )
+
+    async def acts(self) -> tuple[list[RecoveryAct], str]:
+        """What recovery did on all nodes, the newest first, as far as agents reported it; and why that is not known."""
+        reported = await self._stories()
+        if isinstance(reported, str):
+            return [], reported
+        found = []
+        for row in reported:
+            offset_s = row.at_s - row.story.now_us / 1e6
+            for incident in row.story.incidents:
+                for proof in incident.proofs:
+                    at_s, culprit = offset_s + proof.at_us / 1e6, proof.workload or proof.culprit
+                    is_over = incident.ended_us is not None
+                    found.append(RecoveryAct(at_s, row.node, incident.pod, culprit, proof.rung, proof.helped, is_over))
+        return sorted(found, key=lambda act: -act.at), ""
 
     async def _stories(self) -> tuple[_Row, ...] | str:
         """What agents reported to the trace process, or why it is not known."""

@@ -20,7 +20,8 @@ from cotenant.services.changes.machines import Machines
 from cotenant.services.changes.releases import GivenApplication, Releases, how_of
 from cotenant.services.console.access import Right
 from cotenant.services.console.applications.answers import KEPT_S, ApplicationAnswers
-from cotenant.services.console.applications.changing import RIGHTS_BY_VERB, Asker, Changing
+from cotenant.services.console.applications.changing import RIGHTS_BY_VERB, Changing
+from cotenant.services.console.asker import Asker
 
 JSON = {"content-type": "application/json", "sec-fetch-site": "same-origin"}
 DB = Machine("shop", "db", "u", MachineState.RUNNING, MachineSize(2, 2048), "node-1", "i")

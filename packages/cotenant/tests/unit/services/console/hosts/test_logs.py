@@ -72,4 +72,4 @@ def test_what_has_no_log_is_not_found_and_what_is_away_is_away() -> None:
 
 
 def test_a_viewer_with_a_token_of_the_cluster_needs_the_right_to_read_logs() -> None:
-    assert RIGHTS["logs"].attributes == {"verb": "get", "resource": "pods", "subresource": "log"}
+    assert RIGHTS["logs"][0].attributes == {"verb": "get", "resource": "pods", "subresource": "log"}

@@ -145,7 +145,7 @@ def test_they_are_off_and_the_fleet_s_refusal_is_said() -> None:
 
 
 def test_a_kubernetes_token_needs_the_right_and_names_its_owner() -> None:
-    assert RIGHTS["terminal"] == Right("", "pods", "create", "exec")
+    assert RIGHTS["terminal"][0] == Right("", "pods", "create", "exec")
     payload = "eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQ6c2hvcDphbGljZSJ9"
     assert _subject(f"head.{payload}.signature") == "system:serviceaccount:shop:alice"
     for token in ("opaque", "a.b.c", "a.e30.c"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.processes.console_objects import lending_pool
+from tests.fakes.processes.acting_objects import lending_pool
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.pool_lending import PoolLendingObject, read_pool_lending

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.services.sizes.receipts import SizingClient
+from cotenant.services.autonomy.sizes import SizingClient
 
 SIZE = {"cpuRequestM": 1000}
 SUGGESTION = {"id": "abcdef12", "before": SIZE, "after": SIZE}
@@ -83,8 +83,9 @@ def put(server: Server, mode: str = "approve", **status: Any) -> None:
     }
 
 
-def test_an_approval_names_the_suggestion_that_stands(server: Server, client: SizingClient) -> None:
-    put(server, suggestion=SUGGESTION)
+@pytest.mark.parametrize("mode", ["approve", "earned"])
+def test_an_approval_names_the_suggestion_that_stands(server: Server, client: SizingClient, mode: str) -> None:
+    put(server, mode, suggestion=SUGGESTION)
     client.approve("shop/cart", "", "ada")
     assert server.patches == [(PATH, {"spec": {"approved": "abcdef12", "approvedBy": "ada"}})]
 
