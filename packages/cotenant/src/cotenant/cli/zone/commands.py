@@ -169,29 +169,31 @@ def kernel(
         str, Parameter(help="The kernel's meta-package, as in a zone's vm.kernel.package: cloud, plain or rt.")
     ] = "linux-image-cloud-amd64",
     hz: Annotated[
-        int,
-        Parameter(help="Ticks a second, as in a zone's vm.kernel.hz: build one with so many; 0: fetch the package."),
-    ] = 0,
+        tuple[int, ...],
+        Parameter(
+            negative=(),
+            help="Ticks a second, as in a zone's vm.kernel.hz: build one with so many; may be repeated. Default: fetch "
+            "the package.",
+        ),
+    ] = (),
     jobs: Annotated[int, Parameter(help="Compilers at once, with --hz; 0: one a CPU.")] = 0,
     json: Json = False,
 ) -> int:
     """Fetch a kernel of zones in virtual machines: the newest of Debian's trixie-backports, through apt (amd64; 60 MB
     and the modules that a guest loads are kept under COTENANT_CACHE or ~/.cache/cotenant). With --hz build one from the
-    source package there (once; 6 GiB of disk, a compiler).
+    source package there (once; 6 GiB of disk, a compiler); those that are asked for together are of one source, and an
+    interrupted build goes on where it ended.
     """
     from cotenant.drivers.qemu.kernel import zone_kernel
-    from cotenant.drivers.qemu.kernel_build import default_jobs, zone_kernel_with
+    from cotenant.drivers.qemu.kernel_build import default_jobs, zone_kernels_with
 
-    if hz:
-        say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
-        found = zone_kernel_with(hz, jobs or default_jobs(), say)
-    else:
-        found = zone_kernel(package)
-    print(
-        _json.dumps({"version": found.version, "image": str(found.image)})
-        if json
-        else f"{found.version}: {found.image}"
-    )
+    say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
+    for found in zone_kernels_with(hz, jobs or default_jobs(), say) if hz else (zone_kernel(package),):
+        print(
+            _json.dumps({"version": found.version, "image": str(found.image)})
+            if json
+            else f"{found.version}: {found.image}"
+        )
     return 0
 
 
