@@ -205,16 +205,45 @@ def pack(
     ] = None,
     /,
     *,
+    sign: Annotated[
+        Path | None,
+        Parameter(
+            help="Sign the package with this private key: Ed25519, PEM, as openssl genpkey writes it.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Write a zone as one file: its definition, the images of its pods, a kernel's file, and the SHA-256 sum of each.
     `cotenant zone create` starts it.
     """
+    from cotenant.drivers.signatures.ed25519 import Signer
     from cotenant.services.zones.package import SUFFIX, pack
     from cotenant.services.zones.zone_files import read_definition
 
     target = package or Path(f"{read_definition(file).zone}{SUFFIX}")
-    _show_package(target, pack(file, target).files, json)
+    signer = None if sign is None else Signer.of_file(sign, "--sign")
+    _show_package(target, pack(file, target, signer).files, json)
+    return 0
+
+
+@app.command
+def verify(
+    package: Annotated[Path, Parameter(help="A package of `cotenant zone pack`.")],
+    /,
+    *,
+    signers: Annotated[Path, Parameter(help="Folder of the public keys that count (*.pem), as the keeper's.")],
+    json: Json = False,
+) -> int:
+    """Check who signed a package, and every file in it against its sum.
+
+    Exit status: 0 signed by one of the keys and whole, 2 not.
+    """
+    from cotenant.drivers.signatures.ed25519 import TrustedKeys
+    from cotenant.services.zones.package import verified
+
+    packed, signer = verified(package, TrustedKeys.of_folder(signers, "--signers"))
+    _show_package(package, packed.files, json, signer)
     return 0
 
 
@@ -234,11 +263,13 @@ def unpack(
     return 0
 
 
-def _show_package(place: Path, files: dict[str, tuple[str, int]], as_json: bool) -> None:
+def _show_package(place: Path, files: dict[str, tuple[str, int]], as_json: bool, signer: str = "") -> None:
     if as_json:
-        print(_json.dumps({"path": str(place), "files": {name: found[0] for name, found in files.items()}}))
+        of_signer = {"signer": signer} if signer else {}
+        sums = {name: found[0] for name, found in files.items()}
+        print(_json.dumps({"path": str(place), **of_signer, "files": sums}))
         return
-    print(place)
+    print(f"{place}: signed by {signer}" if signer else place)
     for name, (digest, size) in files.items():
         print(f"  {digest[:12]} {size / 1e6:9.1f} MB  {name}")
 
