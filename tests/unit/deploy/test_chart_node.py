@@ -209,7 +209,10 @@ def test_a_keeper_of_zones_in_virtual_machines_is_another_image_with_more_rights
     ("values", "expected"),
     [
         ("node.zoneMachines.enabled=true", "node.zoneMachines needs node.zones"),
-        (f"node.zones=true,node.zoneMachines.enabled=true,image.digest=sha256:{'0' * 64}", "name the keeper's image yourself"),
+        (
+            f"node.zones=true,node.zoneMachines.enabled=true,image.digest=sha256:{'0' * 64}",
+            "name the keeper's image yourself",
+        ),
         ("node.zoneMachines.files=zones", "Does not match pattern"),
     ],
 )

@@ -127,9 +127,9 @@ def _source(tree: Path, say: Callable[[str], None]) -> tuple[Path, str]:
     """The source of a tree and its pahole, fetched where an earlier build did not leave them."""
     ready = tree / _READY
     if ready.exists():
-        source, pahole = ready.read_text().splitlines()
-        say(f"goes on with {Path(source).name} in {tree}")
-        return Path(source), pahole
+        place, pahole = ready.read_text().splitlines()
+        say(f"goes on with {Path(place).name} in {tree}")
+        return Path(place), pahole
     shutil.rmtree(tree)
     tree.mkdir()
     free = shutil.disk_usage(tree).free
