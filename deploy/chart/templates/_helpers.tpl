@@ -12,6 +12,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end }}
 
+{{/* Of the keeper that runs zones in virtual machines. */}}
+{{- define "cotenant.zonesImage" -}}
+{{- .Values.node.zoneMachines.image | default (printf "%s:%s-zones" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion)) -}}
+{{- end -}}
+
 {{- define "cotenant.pullSecrets" -}}
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:

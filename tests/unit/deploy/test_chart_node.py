@@ -177,6 +177,50 @@ def test_the_keepers_rights_are_values(tmp_path: Path) -> None:
 
 
 @helm_only
+def test_a_keeper_of_zones_in_virtual_machines_is_another_image_with_more_rights() -> None:
+    plain, asked = keeper("--set=node.zones=true"), keeper("--set=node.zones=true,node.zoneMachines.enabled=true")
+    assert (plain.get("zone_files"), asked["zone_files"]) == (None, Path("/var/lib/cotenant-zones"))
+    assert asked.get("zone_signers") is None
+    without = parts("--set=node.zones=true")
+    values = "--set=node.zones=true,node.zoneMachines.enabled=true,node.zoneMachines.signers=zone-keys,image.tag=v2"
+    spec = pod(*NAME, values)
+    found = {container["name"]: container for container in containers(spec)}
+    assert found["keeper"]["image"] == "localhost/cotenant:v2-zones"
+    assert found["agent"]["image"] == "localhost/cotenant:v2"
+    security = found["keeper"]["securityContext"]
+    assert security == {"runAsUser": 0, "runAsGroup": 65532, "readOnlyRootFilesystem": True, "privileged": True}
+    assert "privileged" not in without["keeper"]["securityContext"]
+    assert found["agent"]["securityContext"] == without["agent"]["securityContext"]
+    assert found["keeper"]["resources"]["limits"] == {"memory": "5Gi"}
+    assert "--zone-signers=/etc/cotenant-zone-signers" in found["keeper"]["args"]
+    # what it writes besides the keeper's own: images of machines, and virtiofsd's locks
+    read_only = {entry["mountPath"]: entry.get("readOnly", False) for entry in found["keeper"]["volumeMounts"]}
+    assert {path for path, is_read_only in read_only.items() if not is_read_only} == {
+        *("/host/cgroup", "/var/lib/cotenant", "/run/cotenant", "/run/cotenant/zones/vm", "/run/virtiofsd")
+    }
+    volumes = {entry["name"]: entry for entry in spec["volumes"]}
+    assert {entry["name"] for entry in found["keeper"]["volumeMounts"]} <= set(volumes)
+    assert volumes["zone-machines"]["emptyDir"] == {"sizeLimit": "8Gi"}
+    assert volumes["zone-signers"]["configMap"] == {"name": "zone-keys"}
+
+
+@helm_only
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ("node.zoneMachines.enabled=true", "node.zoneMachines needs node.zones"),
+        (
+            f"node.zones=true,node.zoneMachines.enabled=true,image.digest=sha256:{'0' * 64}",
+            "name the keeper's image yourself",
+        ),
+        ("node.zoneMachines.files=zones", "Does not match pattern"),
+    ],
+)
+def test_machines_of_zones_that_cannot_be_are_refused(values: str, expected: str) -> None:
+    assert expected in refusal(f"--set={values}")
+
+
+@helm_only
 def test_who_ran_while_services_waited_is_counted_where_it_is_asked_for() -> None:
     for asked in (False, True):
         keeper = parts(f"--set=node.waits={str(asked).lower()}")["keeper"]

@@ -45,7 +45,7 @@ class Interval:
         return not isnan(self.half_width) and abs(self.mean) > self.half_width
 
 
-def student_t(degrees: int, confidence: float = CONFIDENCE) -> float:
+def student_t(degrees: float, confidence: float = CONFIDENCE) -> float:
     """The two-sided quantile of Student's t: P(|T| <= t) = confidence."""
     from scipy.special import stdtrit  # imported here: it costs a fifth of a second
 
@@ -129,6 +129,26 @@ def paired_ratio(first: ArrayLike, second: ArrayLike, confidence: float = CONFID
         raise ValueError(f"pairs of unequal number: {a.shape} and {b.shape}")
     defined = b != 0.0
     return interval(a[defined] / b[defined], confidence)
+
+
+def independent_ratio(
+    first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE
+) -> tuple[float, float, float]:
+    """Ratio of the geometric means of two samples of positive figures that are not paired, and the ends of its
+    interval: Welch's on the logarithms, as B. L. Welch, "The generalization of 'Student's' problem", Biometrika 34
+    (1947). NaN ends for fewer than two values a side.
+    """
+    logs = [np.log(np.asarray(sample, dtype=np.float64)) for sample in (first, second)]
+    middle = float(logs[0].mean() - logs[1].mean())
+    if min(map(len, logs)) < 2:
+        return float(np.exp(middle)), nan, nan
+    parts = [float(sample.var(ddof=1)) / sample.size for sample in logs]
+    total = sum(parts)
+    if total == 0.0:
+        return (float(np.exp(middle)),) * 3
+    degrees = total**2 / sum(part**2 / (sample.size - 1) for part, sample in zip(parts, logs, strict=True))
+    half = student_t(degrees, confidence) * sqrt(total)
+    return float(np.exp(middle)), float(np.exp(middle - half)), float(np.exp(middle + half))
 
 
 def sustained_load(loads: Sequence[float], figures: Sequence[Sequence[float]], limit: float = 0.01) -> Sustained:

@@ -9,6 +9,7 @@ from cotenant_lab.statistics import (
     Sustained,
     at_load,
     cumulative,
+    independent_ratio,
     interval,
     jain,
     paired_difference,
@@ -154,3 +155,19 @@ def test_ratios_are_paired_and_leave_out_what_is_not_defined() -> None:
     assert paired_ratio([], []).count == 0
     with pytest.raises(ValueError, match="unequal"):
         paired_ratio([1.0], [1.0, 2.0])
+
+
+def test_a_ratio_of_unpaired_figures_has_welchs_interval() -> None:
+    # logarithms 0, 1, 2 and 0, 0.5, 1, 0.5: variances 1/3 and (1/6)/4 of the means, 2.50 degrees of freedom
+    e = float(np.e)
+    ratio, low, high = independent_ratio([1.0, e, e**2], [1.0, sqrt(e), e, sqrt(e)])
+    total = 1 / 3 + 1 / 24
+    degrees = total**2 / ((1 / 3) ** 2 / 2 + (1 / 24) ** 2 / 3)
+    half = student_t(degrees) * sqrt(total)
+    assert (ratio, low, high) == pytest.approx((sqrt(e), e ** (0.5 - half), e ** (0.5 + half)))
+    assert degrees == pytest.approx(2.504, abs=0.01)
+    assert independent_ratio([2.0, 2.0], [1.0, 1.0]) == pytest.approx((2.0, 2.0, 2.0))
+    alone = independent_ratio([2.0], [1.0, 1.0])
+    assert alone[0] == pytest.approx(2.0)
+    assert isnan(alone[1])
+    assert isnan(alone[2])

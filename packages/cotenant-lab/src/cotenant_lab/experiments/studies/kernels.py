@@ -4,7 +4,8 @@ A zone in a virtual machine chooses its kernel, and folklore says that at low lo
 cost. Each kernel is booted with each preemption model that it knows, on a clock that counts instructions, and runs the
 same loads under the fair class, weights and each of our schedulers (kernel_loads.py). The claims are pass lines, so a
 kernel that contradicts one shows it.
-Guests of one kernel differ all the same, since their root's files come at this host's pace: several rounds.
+Guests of one kernel differ all the same, since their root's files come at this host's pace: several rounds, and ratios
+of kernels have intervals over guests.
 Limits: as of site/kernel_guest.py and kernel_loads.py; a model that the kernel does not know is left out and named;
 claims about ticks need images that differ in nothing else.
 """
@@ -12,6 +13,7 @@ claims about ticks need images that differ in nothing else.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from cotenant.model.pages.figures import rival
 from cotenant_lab.experiments.outcome import Curve, FigureCheck, Findings, Picture
 from cotenant_lab.experiments.site.kernel_guest import GuestRun
 from cotenant_lab.experiments.studies.kernel_loads import ALONE, FAIR, WEIGHTS
+from cotenant_lab.statistics import independent_ratio
 
 MODULE = "cotenant_lab.experiments.studies.kernel_loads"
 MODELS = ("full", "lazy", "none")
@@ -46,10 +49,12 @@ class KernelArm:
     requests_per_s: float
     requests_per_cpu_s: float
     by_round: tuple[float, ...] = ()  # requests a second, sorted
+    p99_by_round: tuple[float, ...] = ()  # milliseconds, sorted
+    per_cpu_by_round: tuple[float, ...] = ()  # requests a CPU second, sorted
 
     def quantile(self, share: float) -> float:
         """Of the latencies."""
-        return self.latencies_ms[min(len(self.latencies_ms) - 1, int(share * len(self.latencies_ms)))]
+        return _quantile(self.latencies_ms, share)
 
     @property
     def kernel(self) -> str:
@@ -95,7 +100,13 @@ def _arm(hz: int, preempt: str, scheduler: str, rounds: Sequence[JsonObject]) ->
         median(by_round),
         median(one["requests_per_cpu_s"] for one in rounds),
         by_round,
+        tuple(sorted(_quantile(sorted(one["latencies_ms"]), 0.99) for one in rounds)),
+        tuple(sorted(float(one["requests_per_cpu_s"]) for one in rounds)),
     )
+
+
+def _quantile(ascending: Sequence[float], share: float) -> float:
+    return ascending[min(len(ascending) - 1, int(share * len(ascending)))]
 
 
 def judged(arms: Sequence[KernelArm], unknown: Sequence[str], rounds: int) -> Findings:
@@ -114,14 +125,16 @@ def judged(arms: Sequence[KernelArm], unknown: Sequence[str], rounds: int) -> Fi
         figures={"arms": [_plain(arm) for arm in arms], "unknown": list(unknown)},
         checks=_checks(arms),
         columns=(
-            *("kernel", "scheduler", "low: p50 ms", "p99 ms", "maximum ms", "CPUs of batch"),
+            *("kernel", "scheduler", "low: p50 ms", "p99 ms", "least to most", "maximum ms", "CPUs of batch"),
             *("high: requests/s", "least to most", "requests/CPU s"),
         ),
         rows=tuple(
             (
                 arm.kernel,
                 arm.scheduler,
-                *(f"{arm.quantile(share):.2f}" for share in (0.5, 0.99, 1)),
+                *(f"{arm.quantile(share):.2f}" for share in (0.5, 0.99)),
+                f"{arm.p99_by_round[0]:.2f} to {arm.p99_by_round[-1]:.2f}" if arm.p99_by_round else "",
+                f"{arm.quantile(1):.2f}",
                 f"{arm.batch_cpus:.2f}",
                 f"{arm.requests_per_s:.0f}",
                 f"{arm.by_round[0]:.0f} to {arm.by_round[-1]:.0f}" if arm.by_round else "",
@@ -129,7 +142,7 @@ def judged(arms: Sequence[KernelArm], unknown: Sequence[str], rounds: int) -> Fi
             )
             for arm in arms
         ),
-        notes=(*_findings(shown), *(f"Not shown: {model}." for model in unknown)),
+        notes=(*_findings(shown), *_ticks(arms), *(f"Not shown: {model}." for model in unknown)),
         pictures=(_latencies(shown), _requests(arms)),
     )
 
@@ -143,7 +156,9 @@ def _plain(arm: KernelArm) -> JsonObject:
         "batch_cpus": arm.batch_cpus,
         "requests_per_s": arm.requests_per_s,
         "requests_per_s_by_round": list(arm.by_round),
+        "p99_ms_by_round": list(arm.p99_by_round),
         "requests_per_cpu_s": arm.requests_per_cpu_s,
+        "requests_per_cpu_s_by_round": list(arm.per_cpu_by_round),
     }
 
 
@@ -156,18 +171,49 @@ def _checks(arms: Sequence[KernelArm]) -> tuple[FigureCheck, ...]:
     for hz in ticks:
         if (hz, "full", FAIR) in by and (hz, "lazy", FAIR) in by:
             full, lazy = by[hz, "full", FAIR], by[hz, "lazy", FAIR]
-            checks.append(
-                FigureCheck(f"low load, {hz} Hz: p99, full / lazy", full.quantile(0.99) / lazy.quantile(0.99), 1.0)
-            )
+            checks.append(_check(f"low load, {hz} Hz: p99, full / lazy", full.p99_by_round, lazy.p99_by_round))
     if slow != fast:
         for model in ("lazy", "full"):
             if (slow, model, FAIR) in by and (fast, model, FAIR) in by:
-                low = by[fast, model, FAIR].quantile(0.99) / by[slow, model, FAIR].quantile(0.99)
-                alone = by[fast, model, ALONE].requests_per_cpu_s / by[slow, model, ALONE].requests_per_cpu_s
                 ends = f"{fast} Hz / {slow} Hz"
-                checks.append(FigureCheck(f"low load, {model}: p99, {ends}", low, 1.0))
-                checks.append(FigureCheck(f"high load alone, {model}: requests a CPU second, {ends}", alone, 1.0))
+                after, before = by[fast, model, FAIR].p99_by_round, by[slow, model, FAIR].p99_by_round
+                checks.append(_check(f"low load, {model}: p99, {ends}", after, before))
+                after, before = by[fast, model, ALONE].per_cpu_by_round, by[slow, model, ALONE].per_cpu_by_round
+                checks.append(_check(f"high load alone, {model}: requests a CPU second, {ends}", after, before))
     return tuple(checks)
+
+
+def _check(what: str, first: Sequence[float], second: Sequence[float]) -> FigureCheck:
+    ratio, *ends = independent_ratio(first, second)
+    low, high = (None if math.isnan(end) else end for end in ends)
+    return FigureCheck(what, ratio, 1.0, low=low, high=high)
+
+
+def _ticks(arms: Sequence[KernelArm]) -> tuple[str, ...]:
+    """What more ticks change under each scheduler, where kernels of two ticks ran."""
+    by = {(arm.hz, arm.preempt, arm.scheduler): arm for arm in arms}
+    ticks = sorted({arm.hz for arm in arms})
+    slow, fast = ticks[0], ticks[-1]
+    if slow == fast:
+        return ()
+    shown: tuple[tuple[str, Callable[[KernelArm], Sequence[float]]], ...] = (
+        ("p99 at low load", lambda arm: arm.p99_by_round),
+        ("requests a CPU second at high load", lambda arm: arm.per_cpu_by_round),
+    )
+    lines = []
+    for model in sorted({arm.preempt for arm in arms}):
+        of = [(name, by.get((fast, model, name)), by.get((slow, model, name))) for name in (ALONE, *SCHEDULERS)]
+        for what, figure in shown:
+            words = [
+                f"{name} {_ratio(figure(after), figure(before))}" for name, after, before in of if after and before
+            ]
+            lines.append(f"{fast} Hz / {slow} Hz, {model}, {what}: {', '.join(words)}.")
+    return tuple(lines)
+
+
+def _ratio(first: Sequence[float], second: Sequence[float]) -> str:
+    ratio, low, high = independent_ratio(first, second)
+    return f"{ratio:.2f}" if math.isnan(low) else f"{ratio:.2f} ({low:.2f} to {high:.2f})"
 
 
 def _findings(shown: Sequence[KernelArm]) -> tuple[str, str]:

@@ -169,29 +169,31 @@ def kernel(
         str, Parameter(help="The kernel's meta-package, as in a zone's vm.kernel.package: cloud, plain or rt.")
     ] = "linux-image-cloud-amd64",
     hz: Annotated[
-        int,
-        Parameter(help="Ticks a second, as in a zone's vm.kernel.hz: build one with so many; 0: fetch the package."),
-    ] = 0,
+        tuple[int, ...],
+        Parameter(
+            negative=(),
+            help="Ticks a second, as in a zone's vm.kernel.hz: build one with so many; may be repeated. Default: fetch "
+            "the package.",
+        ),
+    ] = (),
     jobs: Annotated[int, Parameter(help="Compilers at once, with --hz; 0: one a CPU.")] = 0,
     json: Json = False,
 ) -> int:
     """Fetch a kernel of zones in virtual machines: the newest of Debian's trixie-backports, through apt (amd64; 60 MB
     and the modules that a guest loads are kept under COTENANT_CACHE or ~/.cache/cotenant). With --hz build one from the
-    source package there (once; 6 GiB of disk, a compiler).
+    source package there (once; 6 GiB of disk, a compiler); those that are asked for together are of one source, and an
+    interrupted build goes on where it ended.
     """
     from cotenant.drivers.qemu.kernel import zone_kernel
-    from cotenant.drivers.qemu.kernel_build import default_jobs, zone_kernel_with
+    from cotenant.drivers.qemu.kernel_build import default_jobs, zone_kernels_with
 
-    if hz:
-        say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
-        found = zone_kernel_with(hz, jobs or default_jobs(), say)
-    else:
-        found = zone_kernel(package)
-    print(
-        _json.dumps({"version": found.version, "image": str(found.image)})
-        if json
-        else f"{found.version}: {found.image}"
-    )
+    say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
+    for found in zone_kernels_with(hz, jobs or default_jobs(), say) if hz else (zone_kernel(package),):
+        print(
+            _json.dumps({"version": found.version, "image": str(found.image)})
+            if json
+            else f"{found.version}: {found.image}"
+        )
     return 0
 
 
@@ -203,16 +205,45 @@ def pack(
     ] = None,
     /,
     *,
+    sign: Annotated[
+        Path | None,
+        Parameter(
+            help="Sign the package with this private key: Ed25519, PEM, as openssl genpkey writes it.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Write a zone as one file: its definition, the images of its pods, a kernel's file, and the SHA-256 sum of each.
     `cotenant zone create` starts it.
     """
+    from cotenant.drivers.signatures.ed25519 import Signer
     from cotenant.services.zones.package import SUFFIX, pack
     from cotenant.services.zones.zone_files import read_definition
 
     target = package or Path(f"{read_definition(file).zone}{SUFFIX}")
-    _show_package(target, pack(file, target).files, json)
+    signer = None if sign is None else Signer.of_file(sign, "--sign")
+    _show_package(target, pack(file, target, signer).files, json)
+    return 0
+
+
+@app.command
+def verify(
+    package: Annotated[Path, Parameter(help="A package of `cotenant zone pack`.")],
+    /,
+    *,
+    signers: Annotated[Path, Parameter(help="Folder of the public keys that count (*.pem), as the keeper's.")],
+    json: Json = False,
+) -> int:
+    """Check who signed a package, and every file in it against its sum.
+
+    Exit status: 0 signed by one of the keys and whole, 2 not.
+    """
+    from cotenant.drivers.signatures.ed25519 import TrustedKeys
+    from cotenant.services.zones.package import verified
+
+    packed, signer = verified(package, TrustedKeys.of_folder(signers, "--signers"))
+    _show_package(package, packed.files, json, signer)
     return 0
 
 
@@ -232,11 +263,13 @@ def unpack(
     return 0
 
 
-def _show_package(place: Path, files: dict[str, tuple[str, int]], as_json: bool) -> None:
+def _show_package(place: Path, files: dict[str, tuple[str, int]], as_json: bool, signer: str = "") -> None:
     if as_json:
-        print(_json.dumps({"path": str(place), "files": {name: found[0] for name, found in files.items()}}))
+        of_signer = {"signer": signer} if signer else {}
+        sums = {name: found[0] for name, found in files.items()}
+        print(_json.dumps({"path": str(place), **of_signer, "files": sums}))
         return
-    print(place)
+    print(f"{place}: signed by {signer}" if signer else place)
     for name, (digest, size) in files.items():
         print(f"  {digest[:12]} {size / 1e6:9.1f} MB  {name}")
 

@@ -205,6 +205,14 @@ class KeeperArguments:
             group=WORK,
         ),
     ] = None
+    zone_signers: Annotated[
+        Path | None,
+        Parameter(
+            help="With --zones: folder of public keys (*.pem). Zones that name images or kernels are then of packages "
+            "that one of them signed. Without it packages need no signature.",
+            group=WORK,
+        ),
+    ] = None
     max_zones: Annotated[int, Parameter(help="With --zones: most zones at once.", group=WORK)] = 8
     bpf_root: Annotated[
         Path,

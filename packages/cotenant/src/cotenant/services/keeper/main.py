@@ -140,6 +140,7 @@ async def _serve_dry(
 
 
 def _zones(request: KeeperArguments, keeper: LocalKeeper, peers: Peers) -> ZoneServer:
+    from cotenant.drivers.signatures.ed25519 import TrustedKeys
     from cotenant.services.zones.host import ZoneHost, ZoneQuota
     from cotenant.services.zones.opening import this_host
     from cotenant.services.zones.server import ZoneServer
@@ -149,7 +150,10 @@ def _zones(request: KeeperArguments, keeper: LocalKeeper, peers: Peers) -> ZoneS
     # zones' processes have other folders of work
     folder, quota = request.zone_state_dir.expanduser().absolute(), ZoneQuota(request.max_zones)
     files = request.zone_files.expanduser().absolute() if request.zone_files is not None else None
-    zones = ZoneHost(keeper, host, folder, roots, quota, files=files)
+    keys = None
+    if request.zone_signers is not None:
+        keys = TrustedKeys.of_folder(request.zone_signers.expanduser().absolute(), "--zone-signers")
+    zones = ZoneHost(keeper, host, folder, roots, quota, files=files, keys=keys)
     return ZoneServer(request.zone_socket.expanduser().absolute(), zones, peers)
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from cotenant.drivers.signatures.ed25519 import TrustedKeys
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
 from cotenant.model.json_object import JsonObject
@@ -28,8 +29,9 @@ from cotenant.model.zones.state import ZoneChange
 from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.executing import group_for
 from cotenant.services.zones.log_file import ZoneLog
-from cotenant.services.zones.node_files import place_of
+from cotenant.services.zones.node_files import OF_CLUSTER, place_of
 from cotenant.services.zones.opening import ZoneSupport, check_host, opened
+from cotenant.services.zones.package_trust import trusted
 from cotenant.services.zones.pods import NAME
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.state_file import read_state, read_states, remove_state, state_of, write_state
@@ -100,7 +102,8 @@ class _Running:
 
 class ZoneHost:
     """All zones of this process. `roots`: groups that zones may have, with those below them; `folder`: states, logs
-    and definitions; `files`: where files that ControlZones name are, None: nowhere.
+    and definitions; `files`: where files that ControlZones name are, None: nowhere; `keys`: whose packages zones may
+    be of that name files, None: anybody's.
     """
 
     def __init__(
@@ -114,8 +117,10 @@ class ZoneHost:
         vm_opener: VmOpener = opened_vm,
         vm_check: Callable[[ZoneDefinition, str], object] = check_vm,
         files: Path | None = None,
+        keys: TrustedKeys | None = None,
     ) -> None:
         self._files = files
+        self._keys = keys
         self._vm_check = vm_check
         self._vm_opener = vm_opener
         self._keeper = keeper
@@ -174,13 +179,18 @@ class ZoneHost:
         if definition.applications and agent is None:
             agent = LOCAL_AGENT
         self._check(definition, agent)
+        signer = ""
         if definition.vm is None:
             check_host(definition, self._host, agent)
         else:
-            self._vm_check(definition, place_of(definition, name, self._files))
+            place = place_of(definition, name, self._files)
+            if self._keys is not None:
+                files = self._files if name.startswith(OF_CLUSTER) else None
+                definition, signer = trusted(definition, text, place, files, self._keys)
+            self._vm_check(definition, place)
         running = self._zones[definition.zone] = _Running(definition, name)
         log = ZoneLog(self._folder, definition.zone)
-        log(f"created from {name}")
+        log(f"created from {name}{f', signed by {signer}' if signer else ''}")
         self._failures.pop(definition.zone, None)
         store = self._store(definition.zone)
         is_new = not store.exists()

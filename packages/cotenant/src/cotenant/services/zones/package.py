@@ -1,48 +1,52 @@
 """A zone as one file: its definition, the images of its pods, its kernel, and the sum of each.
 
 A zone is shipped to machines that have none of its files, and what arrives must be what was packed: a tar whose first
-member lists every other with its SHA-256 sum. Paths within the definition become those within the package. The
-schedulers themselves are the receiving host's (its package ships them with their sums); the definition says which.
-Limits: volumes and paths of the host are named, not packed; no signature: who trusts a package compares its own sum.
+member lists every other with its SHA-256 sum (package_manifest.py), with a signature over the list where a key is
+given. Paths within the definition become those within the package. The schedulers themselves are the receiving host's
+(its package ships them with their sums); the definition says which.
+Limits: volumes and paths of the host are named, not packed.
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
 import shutil
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
 from cotenant.drivers.docker.archive import digest_of
+from cotenant.drivers.signatures.ed25519 import Signer, TrustedKeys
 from cotenant.model.document import parse
 from cotenant.model.errors import InvalidInput
+from cotenant.services.zones.package_manifest import (
+    EXPECTED,
+    MANIFEST,
+    MAX_MANIFEST,
+    MAX_SIGNATURE,
+    SIGNATURE,
+    ZONE,
+    Packed,
+    manifest_text,
+    read_list,
+    signed_text,
+)
 from cotenant.services.zones.vm_images import beside, checked
 from cotenant.services.zones.zone_files import definition_of, read_text
 
-MANIFEST, ZONE = "manifest.json", "zone.yaml"
-VERSION = 1
 SUFFIX = ".zone.tar"
-_MAX_MANIFEST = 1 << 20
-_MAX_FILES = 64
-_MAX_BYTES = 16 << 30
+_PIECE = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """What a package has: its zone, and each file with its sum and size."""
-
-    zone: str
-    files: dict[str, tuple[str, int]]
-
-
-def pack(file: Path, target: Path) -> Packed:
-    """Write the package of a zone's file. Raises `InvalidInput`; an existing target is not replaced."""
+def pack(file: Path, target: Path, signer: Signer | None = None) -> Packed:
+    """Write the package of a zone's file, signed where a `signer` is given. Raises `InvalidInput`; an existing target
+    is not replaced.
+    """
     text = read_text(file)
     definition = definition_of(text, str(file))
     document: Any = parse(text, str(file))
@@ -61,7 +65,7 @@ def pack(file: Path, target: Path) -> Packed:
         document["vm"]["kernel"] |= {"file": name, "sha256": digest_of(image)}
     written_text = msgspec.yaml.encode(document)
     definition_of(written_text, ZONE)  # what is packed can be read
-    return _write(target, definition.zone, written_text, members)
+    return _write(target, definition.zone, written_text, members, signer)
 
 
 def unpack(package: Path, folder: Path) -> Path:
@@ -71,15 +75,17 @@ def unpack(package: Path, folder: Path) -> Path:
     if folder.exists():
         raise InvalidInput(str(folder), str(folder), "a folder that does not exist yet")
     with _opened(package) as tar:
-        packed = _manifest(tar, package)
+        packed = _listed(tar, package)
         folder.mkdir(parents=True)
         try:
-            for name, (digest, size) in packed.files.items():
+            for name in packed.files:
                 place = folder / name
                 place.parent.mkdir(exist_ok=True)
-                _extract(tar, name, place, size, package)
-                if (found := digest_of(place)) != digest:
-                    raise InvalidInput(f"{package}: {name}", found, f"a file with the SHA-256 sum {digest}")
+                with place.open("xb") as out:
+                    _copy(tar, name, packed, package, out)
+            (folder / MANIFEST).write_bytes(packed.text)
+            if packed.signature:
+                (folder / SIGNATURE).write_text(f"{packed.signature}\n")
             zone = definition_of(read_text(folder / ZONE), str(folder / ZONE)).zone
             if zone != packed.zone:
                 raise InvalidInput(f"{package}: {ZONE}", zone, f"the zone {packed.zone}, which the package names")
@@ -92,7 +98,17 @@ def unpack(package: Path, folder: Path) -> Path:
 def read_manifest(package: Path) -> Packed:
     """What a package says that it has, unchecked. Raises `InvalidInput`."""
     with _opened(package) as tar:
-        return _manifest(tar, package)
+        return _listed(tar, package)
+
+
+def verified(package: Path, keys: TrustedKeys) -> tuple[Packed, str]:
+    """What a package has, and whose key signed it, once every sum was compared. Raises `InvalidInput`."""
+    with _opened(package) as tar:
+        packed = _listed(tar, package)
+        name = packed.signer(keys, str(package))
+        for member in packed.files:
+            _copy(tar, member, packed, package, None)
+        return packed, name
 
 
 def definition_file(file: Path, packages: Path) -> Path:
@@ -127,30 +143,28 @@ def _member_of(path: Path, folder: str, members: dict[str, Path]) -> str:
     return name
 
 
-def _write(target: Path, zone: str, text: bytes, members: dict[str, Path]) -> Packed:
+def _write(target: Path, zone: str, text: bytes, members: dict[str, Path], signer: Signer | None) -> Packed:
     beside_target = target.with_name(f".{target.name}.making")
-    scratch = target.with_name(f".{target.name}.{ZONE}")
-    scratch.write_bytes(text)
+    files = {ZONE: (hashlib.sha256(text).hexdigest(), len(text))}
+    files |= {name: (digest_of(path), path.stat().st_size) for name, path in members.items()}
+    listed = manifest_text(zone, files)
+    signature = "" if signer is None else signer.sign(signed_text(listed))
+    made = {MANIFEST: listed, **({SIGNATURE: f"{signature}\n".encode()} if signature else {}), ZONE: text}
     try:
-        all_files = {ZONE: scratch, **members}
-        files = {name: (digest_of(path), path.stat().st_size) for name, path in all_files.items()}
-        manifest = {
-            "version": VERSION,
-            "zone": zone,
-            "files": {name: {"sha256": digest, "bytes": size} for name, (digest, size) in files.items()},
-        }
         with tarfile.open(beside_target, "w") as tar:
-            scratch.with_suffix(".json").write_text(json.dumps(manifest, indent=1))
-            for name, path in {MANIFEST: scratch.with_suffix(".json"), **all_files}.items():
+            for name, content in made.items():
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                tar.addfile(_plain(info), BytesIO(content))
+            for name, path in members.items():
                 tar.add(path, name, recursive=False, filter=_plain)
         try:
             target.hardlink_to(beside_target)
         except FileExistsError:
             raise InvalidInput(str(target), str(target), "a file that does not exist yet") from None
     finally:
-        for path in (beside_target, scratch, scratch.with_suffix(".json")):
-            path.unlink(missing_ok=True)
-    return Packed(zone, files)
+        beside_target.unlink(missing_ok=True)
+    return Packed(zone, files, listed, signature)
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -167,51 +181,42 @@ def _opened(package: Path) -> Iterator[tarfile.TarFile]:
         with tarfile.open(package, "r:") as tar:
             yield tar
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise InvalidInput(str(package), str(error), "a zone's package, as `cotenant zone pack` writes it") from error
+        raise InvalidInput(str(package), str(error), EXPECTED) from error
 
 
-class _FileEntry(msgspec.Struct, forbid_unknown_fields=True):
-    sha256: str
-    bytes: int
+def _listed(tar: tarfile.TarFile, package: Path) -> Packed:
+    info = tar.next()
+    if info is None or info.name != MANIFEST or not info.isreg() or info.size > MAX_MANIFEST:
+        raise InvalidInput(str(package), "its first member", EXPECTED)
+    text = _content(tar, info).read()
+    second = tar.next()
+    signature = b""
+    if second is not None and second.name == SIGNATURE:
+        if not second.isreg() or second.size > MAX_SIGNATURE:
+            raise InvalidInput(f"{package}: {SIGNATURE}", f"{second.size} bytes", EXPECTED)
+        signature = _content(tar, second).read()
+    return read_list(text, signature, str(package))
 
 
-class _Manifest(msgspec.Struct, forbid_unknown_fields=True):
-    version: int
-    zone: str
-    files: dict[str, _FileEntry]
-
-
-def _manifest(tar: tarfile.TarFile, package: Path) -> Packed:
-    expected = "a zone's package, as `cotenant zone pack` writes it"
-    try:
-        info = tar.next()
-        if info is None or info.name != MANIFEST or not info.isreg() or info.size > _MAX_MANIFEST:
-            raise InvalidInput(str(package), "its first member", expected)
-        file = tar.extractfile(info)
-        assert file is not None
-        manifest = msgspec.json.decode(file.read(), type=_Manifest)
-    except msgspec.MsgspecError as error:
-        raise InvalidInput(f"{package}: {MANIFEST}", str(error), expected) from error
-    if manifest.version != VERSION:
-        raise InvalidInput(f"{package}: version", manifest.version, f"{VERSION}")
-    files = {name: (found.sha256, found.bytes) for name, found in manifest.files.items()}
-    if ZONE not in files or len(files) > _MAX_FILES or sum(size for _, size in files.values()) > _MAX_BYTES:
-        raise InvalidInput(f"{package}: {MANIFEST}", len(files), f"{ZONE} and at most {_MAX_FILES} files")
-    for name in files:
-        folder, _, last = name.rpartition("/")
-        if folder not in ("", "images", "kernel") or last in ("", ".", "..") or (not folder and last != ZONE):
-            raise InvalidInput(f"{package}: {MANIFEST}", name, f"{ZONE} and files in images and kernel")
-    return Packed(manifest.zone, files)
-
-
-def _extract(tar: tarfile.TarFile, name: str, place: Path, size: int, package: Path) -> None:
+def _copy(tar: tarfile.TarFile, name: str, packed: Packed, package: Path, out: IO[bytes] | None) -> None:
+    """Compare a member with the list, and write it where there is an `out`."""
+    digest, size = packed.files[name]
     try:
         info = tar.getmember(name)
     except KeyError:
         info = None
     if info is None or not info.isreg() or info.size != size:
         raise InvalidInput(f"{package}: {name}", "missing or of another size", f"a file of {size} bytes")
+    file, found = _content(tar, info), hashlib.sha256()
+    while piece := file.read(_PIECE):
+        found.update(piece)
+        if out is not None:
+            out.write(piece)
+    if found.hexdigest() != digest:
+        raise InvalidInput(f"{package}: {name}", found.hexdigest(), f"a file with the SHA-256 sum {digest}")
+
+
+def _content(tar: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     file = tar.extractfile(info)
     assert file is not None
-    with place.open("xb") as out:
-        shutil.copyfileobj(file, out, 1 << 20)
+    return file

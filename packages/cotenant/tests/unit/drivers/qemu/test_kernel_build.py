@@ -4,14 +4,23 @@ long.
 
 from __future__ import annotations
 
+import fcntl
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from cotenant.drivers.qemu import kernel_build
-from cotenant.drivers.qemu.kernel_build import build_plan, built_kernel, built_ticks, missing_packages, zone_kernel_with
+from cotenant.drivers.qemu import kernel_build, kernel_source
+from cotenant.drivers.qemu.kernel_build import (
+    BuildStep,
+    build_plan,
+    built_kernel,
+    built_ticks,
+    missing_packages,
+    zone_kernels_with,
+)
 from cotenant.drivers.qemu.kernel_config import OPTIONS, fragment, left_out
 from cotenant.drivers.qemu.packages import GuestUnavailable, keep
 from cotenant.model.errors import InvalidInput
@@ -71,31 +80,99 @@ def test_a_machine_without_a_compiler_or_room_is_refused_before_anything_is_fetc
     monkeypatch.setattr(kernel_build, "fetched", lambda place, say: pytest.fail("fetched"))
     monkeypatch.setattr(kernel_build, "missing_packages", lambda: ("flex", "bison"))
     with pytest.raises(GuestUnavailable, match=r"needs flex, bison \(apt-get install\)"):
-        zone_kernel_with(1000, 1, silent)
+        zone_kernels_with((1000,), 1, silent)
     monkeypatch.setattr(kernel_build, "missing_packages", tuple)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=2 << 30))
     with pytest.raises(GuestUnavailable, match=r"needs 6 GiB of disk in .*, which has 2 GiB: set COTENANT_CACHE"):
-        zone_kernel_with(1000, 1, silent)
+        zone_kernels_with((1000,), 1, silent)
 
 
 def test_a_suite_without_the_source_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_build, "debian_mirror", lambda: "file:/mirror")
-    monkeypatch.setattr(kernel_build, "pahole_version", lambda: 130)
-    monkeypatch.setattr(kernel_build, "command", lambda *words, **how: "")
+    monkeypatch.setattr(kernel_source, "debian_mirror", lambda: "file:/mirror")
+    monkeypatch.setattr(kernel_source, "pahole_version", lambda: 130)
+    monkeypatch.setattr(kernel_source, "command", lambda *words, **how: "")
     with pytest.raises(GuestUnavailable, match="trixie-backports has no linux-source"):
-        kernel_build.fetched(tmp_path, silent)
+        kernel_source.fetched(tmp_path, silent)
 
 
 def test_what_was_built_is_kept_and_used_again(cache: Path) -> None:
     assert built_kernel(1000) is None
     assert built_ticks() == ()
     keep(cache / "zone-guest-hz1000" / "7.3.4-cotenant-1000", {"vmlinux": b"\x7fELF"})
-    found = zone_kernel_with(1000, 1, silent)
+    (found,) = zone_kernels_with((1000,), 1, silent)
     assert (found.version, found.modules) == ("7.3.4-cotenant-1000", ())
     assert built_ticks() == (1000,)
+
+
+class Builds:
+    """Stands for the source and its compiler; `fails_at`: the ticks whose compiler fails."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, fails_at: int = 0) -> None:
+        self.fetches, self.fails_at, self.built = 0, fails_at, list[str]()
+        monkeypatch.setattr(kernel_build, "missing_packages", tuple)
+        monkeypatch.setattr(kernel_build, "fetched", self.fetched)
+        monkeypatch.setattr(kernel_build, "_run", self.run)
+
+    def fetched(self, place: Path, say: Callable[[str], None]) -> tuple[Path, str]:
+        self.fetches += 1
+        (place / "linux-source-7.3").mkdir()
+        return place / "linux-source-7.3", "pahole"
+
+    def run(self, step: BuildStep, say: Callable[[str], None]) -> None:
+        objects = Path(next(word for word in step.words if "objects" in word).partition("=")[2] or ".")
+        match step.says.split()[0]:
+            case "configures":
+                (objects / ".config").write_text((objects / "fragment").read_text())
+            case "builds":
+                hz = step.says.split()[2]
+                self.built.append(f"{hz} in {objects.parent.name}")
+                if int(hz) == self.fails_at:
+                    raise GuestUnavailable("make: out of memory")
+                (objects / "include/config").mkdir(parents=True, exist_ok=True)
+                (objects / "include/config/kernel.release").write_text(f"7.3.4-cotenant-{hz}\n")
+            case "removes":
+                Path(step.words[3]).write_bytes(b"\x7fELF")
+
+
+def test_kernels_asked_for_together_are_built_in_one_tree_of_one_source(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builds = Builds(monkeypatch)
+    found = zone_kernels_with((1000, 250, 1000), 2, lambda line: None)
+    assert [kernel.version for kernel in found] == [f"7.3.4-cotenant-{hz}" for hz in (1000, 250, 1000)]
+    assert builds.fetches == 1
+    assert builds.built == ["1000 in zone-guest-build", "250 in zone-guest-build"]
+    assert not (cache / "zone-guest-build").exists()
+    assert built_ticks() == (250, 1000)
+
+
+def test_an_interrupted_build_goes_on_in_its_tree(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builds, said = Builds(monkeypatch, fails_at=250), list[str]()
+    with pytest.raises(GuestUnavailable, match="out of memory"):
+        zone_kernels_with((1000, 250), 2, said.append)
+    assert built_ticks() == (1000,)
+    assert (cache / "zone-guest-build/linux-source-7.3").is_dir()
+    builds.fails_at = 0
+    zone_kernels_with((1000, 250), 2, said.append)
+    assert said == [f"goes on with linux-source-7.3 in {cache / 'zone-guest-build'}"]
+    assert builds.fetches == 1
+    assert [built.split()[0] for built in builds.built] == ["1000", "250", "250"]
+    assert built_ticks() == (250, 1000)
+    # a source that was not whole is fetched anew
+    (cache / "zone-guest-build/linux-source-7.3").mkdir(parents=True)
+    zone_kernels_with((300,), 2, said.append)
+    assert builds.fetches == 2
+
+
+def test_two_commands_do_not_build_in_one_tree(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Builds(monkeypatch)
+    with (cache / ".zone-guest-build.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(GuestUnavailable, match="another command builds a kernel in"):
+            zone_kernels_with((250,), 2, silent)
 
 
 @pytest.mark.parametrize(("hz", "jobs", "field"), [(200, 1, "hz"), (0, 1, "hz"), (250, 0, "jobs")])
 def test_other_ticks_than_a_kernel_can_have_are_refused(hz: int, jobs: int, field: str) -> None:
     with pytest.raises(InvalidInput, match=field):
-        zone_kernel_with(hz, jobs, silent)
+        zone_kernels_with((hz,), jobs, silent)

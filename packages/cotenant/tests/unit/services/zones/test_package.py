@@ -13,7 +13,8 @@ from tests.fakes.images import layer_of, save_image
 
 from cotenant.drivers.docker.archive import digest_of
 from cotenant.model.errors import InvalidInput
-from cotenant.services.zones.package import MANIFEST, definition_file, pack, read_manifest, unpack
+from cotenant.services.zones.package import definition_file, pack, read_manifest, unpack
+from cotenant.services.zones.package_manifest import MANIFEST
 from cotenant.services.zones.zone_files import read_definition
 
 SHOP = """

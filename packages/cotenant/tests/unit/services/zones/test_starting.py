@@ -15,6 +15,7 @@ from tests.fakes.waiting import soon
 from tests.unit.services.zones.test_host import HOST, memory
 from tests.unit.services.zones.test_runner import MemoryKeeper
 
+from cotenant.drivers.signatures.ed25519 import TrustedKeys
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.zones.state import ZoneChange
 from cotenant.services.sockets.peers import Peers
@@ -61,7 +62,7 @@ class Machines:
             self.closed.append(definition.zone)
 
 
-def make(folder: Path, machines: Machines, files: Path | None = None) -> ZoneHost:
+def make(folder: Path, machines: Machines, files: Path | None = None, keys: TrustedKeys | None = None) -> ZoneHost:
     return ZoneHost(
         MemoryKeeper(),
         HOST,
@@ -70,6 +71,7 @@ def make(folder: Path, machines: Machines, files: Path | None = None) -> ZoneHos
         vm_opener=machines.open,
         vm_check=lambda definition, source: None,
         files=files,
+        keys=keys,
     )
 
 
@@ -171,6 +173,29 @@ def test_a_cluster_names_files_below_the_keepers_folder_whoever_asks(tmp_path: P
         await server._carry_out({**request, "name": "ControlZone/box@1:u"}, user=12345)
         assert machines.opened == [str(tmp_path / "files/zone.yaml")]
         await server.stop()
+
+    (tmp_path / "zones").mkdir()
+    asyncio.run(main())
+
+
+def test_a_keeper_with_keys_starts_zones_that_name_files_only_of_signed_packages(tmp_path: Path) -> None:
+    pods = f"{BOX}\npods: [{{name: page, image: {{archive: web.tar}}}}]"
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "box.yaml").write_text(pods)
+
+    async def main() -> None:
+        machines = Machines()
+        machines.boots.set()
+        zones = make(tmp_path / "zones", machines, files, TrustedKeys("/etc/keys", ()))
+        with pytest.raises(InvalidInput, match="a package signed by a key of /etc/keys"):
+            await zones.create(pods, str(files / "box.yaml"))
+        with pytest.raises(InvalidInput, match="a file of a package signed by a key of /etc/keys"):
+            await zones.create(pods, "ControlZone/box@1:u")
+        assert not machines.opened
+        await zones.create(BOX, "ControlZone/box@1:u")  # names no file
+        assert machines.opened == [str(files / "zone.yaml")]
+        await zones.stop()
 
     (tmp_path / "zones").mkdir()
     asyncio.run(main())
