@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.state.ledger import empty_nodes
 from cotenant.engine.state.verdict_cache import VerdictCache, place_cached
@@ -195,3 +195,10 @@ def test_an_unknown_score_raises_in_both_forms() -> None:
         score_rows(unknown, nodes, shapes, 0, np.arange(4), 0.0, knobs, np.empty(4))
     with pytest.raises(ValueError, match=str(unknown)):
         plain_scores(unknown, nodes, shapes, 0, np.arange(4), 0.0, knobs)
+
+
+test_first_cases = first_cases(
+    test_an_overcommitted_resource_does_not_block_pods_that_request_none_of_it,
+    test_placements_respect_capacity_and_filters,
+    most=6,
+)
