@@ -8,7 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.policy.placement.reprieve import PRIORITY_OFFSET
-from cotenant.policy.placement.victims_by_sums import BREAKS, GOES, STAYS, TEARS, Costs, Losses, by_row, clear, remove_all
+from cotenant.policy.placement.victims_by_sums import (
+    BREAKS,
+    GOES,
+    STAYS,
+    TEARS,
+    Costs,
+    Losses,
+    by_row,
+    clear,
+    remove_all,
+)
 
 
 @dataclass(frozen=True)

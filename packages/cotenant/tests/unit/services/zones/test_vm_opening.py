@@ -200,7 +200,7 @@ def test_a_machine_is_what_the_zones_file_says_and_nothing_is_left_of_it(world: 
     assert (world.machine.was_stopped, world.machine.was_left) == (True, True)
     assert not (world.tree / "machines/box").exists()
     assert not (world.zones / "box.groups").exists()
-    assert [line for line in world.lines if "answers" in line][0].startswith(
+    assert next(line for line in world.lines if "answers" in line).startswith(
         "the guest answers: Linux 7.1, Python 3.11, after "
     )
 
