@@ -71,7 +71,8 @@ def cleared(
         np.array([min((one.started_s for one in group), default=0.0) for group in of]),
     )
     fate = np.full(len(members), -1, np.int64)
-    costs = Costs(*(np.zeros(rows, np.int64) for _ in range(5)), np.full(rows, np.inf))
+    torn, violations, highest, total, victims = (np.zeros(rows, np.int64) for _ in range(5))
+    costs = Costs(torn, violations, highest, total, victims, np.full(rows, np.inf))
     clear(
         np.array(trying if trying is not None else [True] * rows),
         start,

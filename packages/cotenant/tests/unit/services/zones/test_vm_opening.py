@@ -163,7 +163,7 @@ def test_a_machine_is_what_the_zones_file_says_and_nothing_is_left_of_it(world: 
         async with world.opened(zone(KernelDefinition(file="image", cmdline="quiet"), outbound=True)) as runner:
             assert (world.tree / "machines/box").is_dir()
             found: ZoneRunner = runner
-            details = found.details["vm"]
+            details: Any = found.details["vm"]
             assert {name: value for name, value in details.items() if name != "bootSeconds"} == {
                 "pid": NO_PROCESS,
                 "accelerator": "kvm",

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,7 +127,7 @@ def test_a_pod_is_turned_down_by_the_filter_that_it_does_not_pass(
     assert form(*case.arrays(), fit, KNOBS.array()) == said
 
 
-FIRST_TO_LAST = [
+FIRST_TO_LAST: list[tuple[Reject, dict[str, Any]]] = [
     (Reject.NOT_READY, {"ready": False}),
     (Reject.CPU, {"requested": {CPU: 99_000}}),
     (Reject.MEMORY, {"requested": {CPU: 0, MEMORY: 9000}}),
@@ -141,10 +142,10 @@ FIRST_TO_LAST = [
 @pytest.mark.parametrize("form", [compiled, plain])
 def test_the_first_filter_is_told(form: Callable[[NodeArrays, ShapeArrays, int, Float], int]) -> None:
     for at, (said, _) in enumerate(FIRST_TO_LAST):
-        wrong: dict[str, object] = {}
+        wrong: dict[str, Any] = {}
         for _, more in reversed(FIRST_TO_LAST[at:]):
             wrong |= more
-        assert form(*Case(**wrong).arrays(), REQUESTS, KNOBS.array()) == said  # type: ignore[arg-type]
+        assert form(*Case(**wrong).arrays(), REQUESTS, KNOBS.array()) == said
 
 
 @pytest.mark.parametrize("form", [compiled, plain])
