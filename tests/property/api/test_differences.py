@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonpatch import JsonPatch
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.policy.admission.differences import difference
 from cotenant.policy.admission.documents import copied
@@ -48,3 +48,9 @@ def test_a_new_annotation_brings_its_absent_parents() -> None:
     ]
     assert difference({"metadata": {"annotations": None}}, after)[0]["op"] == "replace"
     assert difference({"metadata": {"annotations": {}}}, after)[0]["path"] == "/metadata/annotations/a~1b"
+
+
+test_first_cases = first_cases(
+    test_a_difference_applies_and_gives_the_second_document,
+    most=3,
+)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.drivers.kube.manifests.document import copied
 from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
@@ -256,3 +256,15 @@ def test_deep_bodies_are_refused_or_survived(depth: int) -> None:
     ):
         with suppress(ApiError):
             patch()
+
+
+test_first_cases = first_cases(
+    test_applying_twice_is_applying_once,
+    test_applied_fields_are_set_and_no_longer_applied_fields_are_removed,
+    test_writers_with_disjoint_fields_commute,
+    test_every_field_of_a_tracked_object_was_written_by_the_last_to_set_it,
+    test_field_sets_are_sets,
+    test_changes_list_the_differences,
+    test_a_strategic_merge_twice_is_once_and_leaves_the_patch_alone,
+    most=3,
+)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.drivers.kube.manifests import tree
 from cotenant.drivers.kube.manifests.document import copied
@@ -125,3 +125,10 @@ def test_arbitrary_json_is_refused_or_pruned(schema: BuiltinSchema, obj: Any) ->
         schema.default(obj)
         schema.validate(obj, None)
     msgspec.json.encode(obj)
+
+
+test_first_cases = first_cases(
+    test_decoded_objects_can_be_defaulted_and_validated_twice,
+    test_arbitrary_json_is_refused_or_pruned,
+    most=3,
+)

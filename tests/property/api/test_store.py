@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.contract import ListOptions
@@ -170,3 +170,9 @@ def test_a_store_opened_again_is_the_same(steps: list[tuple[str, str, str, str]]
 
     with tempfile.TemporaryDirectory() as at:
         asyncio.run(case(Path(at)))
+
+
+test_first_cases = first_cases(
+    test_a_store_opened_again_is_the_same,
+    most=3,
+)

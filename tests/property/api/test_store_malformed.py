@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant_local.apiserver.assembly import assemble
@@ -175,3 +175,9 @@ def test_a_malformed_object_is_refused_and_nothing_else_happens(
             await api.delete(one)
 
     asyncio.run(case(assemble(Store())))
+
+
+test_first_cases = first_cases(
+    test_a_malformed_object_is_refused_and_nothing_else_happens,
+    most=3,
+)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.servers.disordered_server import DisorderedServer
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.drivers.kube.cache.cache import Changed, Notification
 from cotenant.drivers.kube.cache.listwatch import ListWatch
@@ -253,3 +253,10 @@ def test_the_engine_reaches_the_servers_state_and_binds_each_pod_once(steps: lis
     assert {uid: node for uid, node in world.engine.assigned().items() if uid not in held} == occupying
     world.now_s += 1_000.0
     world.decide()  # what is left fits nowhere, or is bound now
+
+
+test_first_cases = first_cases(
+    test_the_cache_reaches_the_servers_state,
+    test_the_engine_reaches_the_servers_state_and_binds_each_pod_once,
+    most=3,
+)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonpatch import JsonPatch
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.model.cluster.colocation_profile import ColocationProfile, PriorityClassValue
 from cotenant.model.cluster.labels import Labels
@@ -72,3 +72,9 @@ def test_the_patch_of_any_pod_gives_the_mutated_pod(pod: dict[str, Any], profile
     operations = json.loads(json.dumps(difference(pod, done.document)))
     assert json.dumps(pod) == kept
     assert JsonPatch(operations).apply(pod) == done.document
+
+
+test_first_cases = first_cases(
+    test_the_patch_of_any_pod_gives_the_mutated_pod,
+    most=3,
+)

@@ -37,6 +37,13 @@ def test_the_same_where_quotas_bind(seed: int) -> None:
     assert not trial.wrong
 
 
+@pytest.mark.parametrize(("seed", "tight"), [(2, False), *((seed, True) for seed in range(5))])
+def test_first_sequences(seed: int, tight: bool) -> None:
+    trial = CrossingTrial(seed, tight=tight)
+    trial.run()
+    assert not trial.wrong
+
+
 if __name__ == "__main__":
     wrong: list[str] = []
     counts: Counter[str] = Counter()

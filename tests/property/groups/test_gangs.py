@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
@@ -235,3 +235,10 @@ def test_competing_gangs_that_fit_alone_all_run(given_gangs: list[tuple[int, int
     raise AssertionError(
         f"still waiting: {sorted(members)}: {[c.plugins.gangs.describe(f'default/{name}') for name in members]}"
     )
+
+
+test_first_cases = first_cases(
+    test_a_gang_that_does_not_fit_changes_nothing,
+    test_no_strict_gang_is_ever_bound_in_part,
+    most=8,
+)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.gang_world import node, pod
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
@@ -134,3 +134,9 @@ def test_a_plain_pod_that_fits_beside_completed_gangs_is_placed_in_time(data: st
             and born == 12
         ):
             break
+
+
+test_first_cases = first_cases(
+    test_a_plain_pod_that_fits_beside_completed_gangs_is_placed_in_time,
+    most=3,
+)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 from tests.property.groups.test_gangs import arrays, same
 
 from cotenant.engine.cluster import Cluster
@@ -244,3 +244,11 @@ def test_quotas_evict_a_strict_gang_whole_or_not_at_all(data: st.DataObject, not
             if not truth.pods[uid].terminating:
                 truth.see(replace(truth.pods[uid], ends_s=truth.now_s + 30.0))
         truth.c.validate()
+
+
+test_first_cases = first_cases(
+    test_no_strict_gang_is_left_below_its_minimum,
+    test_a_preemptor_fits_afterwards_or_nothing_changes,
+    test_quotas_evict_a_strict_gang_whole_or_not_at_all,
+    most=6,
+)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.framework.instructions import Bind, Preempt
 from cotenant.model.cluster.demands import Demands
@@ -161,3 +161,10 @@ def test_a_refused_simulation_leaves_reservations_as_they_were() -> None:
     assert before is not None
     assert after is not None
     assert (after.left, after.node) == (before.left, before.node)
+
+
+test_first_cases = first_cases(
+    test_a_gang_evicts_no_more_than_needed_beside_what_its_members_draw,
+    test_a_plan_for_members_of_several_sizes_holds,
+    most=8,
+)

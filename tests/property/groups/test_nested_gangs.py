@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.gang_world import RACK, binds, cluster, confirm, group, members, node, see, settle
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.cluster import Cluster
 
@@ -150,3 +150,9 @@ def test_it_says_how_many_fit() -> None:
     out = settle(c, 60.0)
     assert set(racks_of(binds(out), "a")) == {"r1"}
     assert set(racks_of(binds(out), "b")) == {"r0"}
+
+
+test_first_cases = first_cases(
+    test_so_does_each_of_many,
+    most=3,
+)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.cpu_cluster import tells
 from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.observed import ObservedPod
@@ -176,3 +176,9 @@ def end(w: World) -> None:
         assert devices is not None
         assert not any(device.holders or any(amount for _, amount in device.used) for device in devices.devices)
     assert not w.cluster._components.assignments.ledger.nodes.requested.any()
+
+
+test_first_cases = first_cases(
+    test_histories,
+    most=3,
+)

@@ -88,3 +88,8 @@ def test_a_resize_moves_no_cpus(seed: int) -> None:
     for _ in range(STEPS):
         world.step()
     assert world.resized
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_first_sequences(seed: int) -> None:
+    test_a_resize_moves_no_cpus(seed)

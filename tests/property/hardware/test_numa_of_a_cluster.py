@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.cpu_cluster import EIGHT, GIB, cpus, node, tells, zones
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.rules.cpus.rules import Cpus
@@ -244,3 +244,9 @@ def test_allocations_are_aligned_and_caches_are_current(
         assert mask_of(found.available) == reported[name].topology.mask
         assert numbers_in(reported[name].topology.mask) == found.available
     assert [world.answers(kind) for kind in PROBES] == idle
+
+
+test_first_cases = first_cases(
+    test_allocations_are_aligned_and_caches_are_current,
+    most=3,
+)

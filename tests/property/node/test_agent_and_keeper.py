@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.fakes.node.fake_knobs import DEFAULTS
 from tests.fakes.node.fake_node import SECOND, FakeKeeper, FakeNode, FixedPolicy, pod
 from tests.fakes.node.kept_knobs import KeptKnobs
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.instructions import Instructions
@@ -218,3 +218,12 @@ def test_what_the_agent_believes_to_be_held_is_held(story: list[Step]) -> None:
         held = {lease.target: lease.value for lease in keeper.executor.leases()}
         believed = {hold.target: hold.value for hold in node.agent.held_knobs() if hold.state == "held"}
         assert believed.items() <= held.items(), said
+
+
+test_first_cases = first_cases(
+    test_without_desired_values_every_knob_is_restored,
+    test_leases_of_a_dead_agent_expire,
+    test_a_clean_stop_leaves_nothing,
+    test_what_the_agent_believes_to_be_held_is_held,
+    most=3,
+)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.node.shared_node import GUESTS, SharedNode
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_state import PPM
@@ -125,3 +125,9 @@ def test_only_best_effort_pods_are_capped_and_memory_stays_bounded(
         assert len({wish.target for wish in verdict.knobs}) == len(verdict.knobs)
     assert len(memory.series.slices) <= 11
     assert len(memory.series.taken) <= 10
+
+
+test_first_cases = first_cases(
+    test_only_best_effort_pods_are_capped_and_memory_stays_bounded,
+    most=3,
+)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.fakes.node.cgroup_trees import DEVICE, CgroupTrees, KernelTree
 from tests.fakes.node.dying_keeper import fused
 from tests.fakes.node.kept_knobs import Fuse, FusedMemory, Killed
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.translation import THROTTLE_FILES
@@ -283,3 +283,10 @@ def test_on_v1_what_stood_before_stands_again(owner: dict[tuple[str, str], str],
 @given(owner=owners(V2_FILES), steps=st.lists(steps, min_size=2, max_size=14))
 def test_on_v2_what_stood_before_stands_again(owner: dict[tuple[str, str], str], steps: list[Step]) -> None:
     lives("v2", owner, steps)
+
+
+test_first_cases = first_cases(
+    test_on_v1_what_stood_before_stands_again,
+    test_on_v2_what_stood_before_stands_again,
+    most=3,
+)

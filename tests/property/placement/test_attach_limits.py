@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.storage.attach_limits import AttachLimits
@@ -71,3 +71,9 @@ def test_limits_agree_with_a_plain_count(steps: list[tuple[object, ...]]) -> Non
                 for name in NODES:
                     fits = found is None or bool(found[encoder.node_rows[name]])
                     assert fits == plain.fits(name, wanted), (name, wanted)
+
+
+test_first_cases = first_cases(
+    test_limits_agree_with_a_plain_count,
+    most=3,
+)

@@ -170,3 +170,9 @@ def test_victims_are_enough_and_none_of_them_could_stay(seed: int) -> None:
         assert world.settle()["high"] == "n"
     else:
         assert not preempts
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_first_sequences(seed: int) -> None:
+    test_no_device_is_given_twice_and_none_is_lost(seed)
+    test_victims_are_enough_and_none_of_them_could_stay(seed)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.state.ledger import empty_nodes
 from cotenant.engine.state.verdict_cache import VerdictCache, place_cached
@@ -151,6 +151,15 @@ def test_an_overcommitted_resource_does_not_block_pods_that_request_none_of_it(s
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=examples(10), deadline=None)
 def test_the_compiled_queue_places_exactly_as_the_plain_one(score: Score, seed: int) -> None:
+    queues_agree(score, seed)
+
+
+@pytest.mark.parametrize("score", [Score.NONE, Score.BEST_FIT, Score.KUBE_1_36])
+def test_the_compiled_queue_places_one_cluster_as_the_plain_one(score: Score) -> None:
+    queues_agree(score, seed=11)
+
+
+def queues_agree(score: Score, seed: int) -> None:
     rng = np.random.default_rng(seed)
     nodes, shapes = random_nodes(rng, 25), random_shapes(rng, 10)
     nodes.capacity[:, PODS] = 9
@@ -195,3 +204,10 @@ def test_an_unknown_score_raises_in_both_forms() -> None:
         score_rows(unknown, nodes, shapes, 0, np.arange(4), 0.0, knobs, np.empty(4))
     with pytest.raises(ValueError, match=str(unknown)):
         plain_scores(unknown, nodes, shapes, 0, np.arange(4), 0.0, knobs)
+
+
+test_first_cases = first_cases(
+    test_an_overcommitted_resource_does_not_block_pods_that_request_none_of_it,
+    test_placements_respect_capacity_and_filters,
+    most=6,
+)

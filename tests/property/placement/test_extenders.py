@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
@@ -183,3 +183,10 @@ def test_points_of_extenders_are_added_to_the_profiles_score(seed: int) -> None:
             for node in agreed
         }
         assert totals[world.node_of[uid]] >= max(totals.values()) - 1e-6
+
+
+test_first_cases = first_cases(
+    test_pods_land_only_where_everybody_agrees_and_wait_only_where_nobody_does,
+    test_points_of_extenders_are_added_to_the_profiles_score,
+    most=1,
+)

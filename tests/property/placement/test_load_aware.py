@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.cycle.runs import place_in_runs
@@ -265,3 +265,9 @@ def test_a_forecasts_quantile_lies_at_most_a_bucket_above_the_samples(values: li
     exact = sorted(values)[rank]
     assert exact <= history.quantile(pct, 1.0) * (1 + 1e-9)
     assert history.quantile(pct, 1.0) <= exact * 1.05 * (1 + 1e-9)
+
+
+test_first_cases = first_cases(
+    test_a_run_of_equal_pods_is_placed_as_one_by_one,
+    most=8,
+)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.cycle.score_parts import Seen, table
@@ -123,3 +123,9 @@ def test_score_tables_and_explanations_are_those_of_the_pods_profile() -> None:
     assert answer is not None
     assert answer.candidates[0].node == "n1"
     assert answer.candidates[0].parts[0].name == "best fit"
+
+
+test_first_cases = first_cases(
+    test_each_pod_goes_where_its_own_profile_puts_it,
+    most=3,
+)

@@ -123,6 +123,15 @@ class World:
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=examples(60))
 def test_every_placement_keeps_every_rule_and_pods_wait_only_if_no_node_passes(name: str, seed: int) -> None:
+    rules_are_kept(name, seed)
+
+
+@pytest.mark.parametrize(("name", "seed"), [("first-fit", 1), ("kube-default", 2), ("least-allocated", 3)])
+def test_first_clusters(name: str, seed: int) -> None:
+    rules_are_kept(name, seed)
+
+
+def rules_are_kept(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     world = World(rng, replace(profile(name), random_ties=False, samples_nodes=False))
     for _ in range(25):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.plain_placement import place_queue
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.verdict_cache import (
@@ -175,3 +175,10 @@ def test_the_best_of_some_rows_are_those_that_sorting_puts_first(seed: int, size
     assert evaluation.best[1].tolist() == rows[first].tolist() + [-1] * (BEST - len(first))
     assert evaluation.scores[1, : len(first)].tolist() == scores[first].tolist()
     assert (evaluation.best[0] == -1).all()
+
+
+test_first_cases = first_cases(
+    test_the_cache_changes_no_choice,
+    test_pods_of_a_run_are_accounted_for_like_pods_judged_alone,
+    most=2,
+)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster import rule_worlds
 from tests.fakes.cluster.questions import Watching
-from tests.property.few import examples
+from tests.property.few import examples, first_cases
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
@@ -216,3 +216,10 @@ def test_a_what_if_equals_a_pod_with_those_requests_and_that_selector(seed: int)
         assert [candidate.node for candidate in answer.candidates] == [candidate.node for candidate in real.candidates]
         world.c.pod_gone("twin", world.now_s)
         world.c.pod_seen(seen, world.now_s)
+
+
+test_first_cases = first_cases(
+    test_recording_changes_no_placement_and_lists_the_chosen_node_first,
+    test_a_what_if_equals_a_pod_with_those_requests_and_that_selector,
+    most=2,
+)

@@ -46,6 +46,11 @@ def test_the_question_finds_a_pod_that_was_not_woken() -> None:
     assert list(not_woken(c, 20.0)) == ["uid-default-high"]
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_first_sequences(seed: int) -> None:
+    assert not ask(seed)
+
+
 if __name__ == "__main__":
     wrong = [found for seed in range(int(sys.argv[1]), int(sys.argv[2])) if (found := ask(seed))]
     print("\n".join(wrong) or "every pod was woken")

@@ -101,3 +101,8 @@ def test_no_replica_is_left_between_two_sizes(seed: int) -> None:
         assert world.sizes() == {last.after}
     elif last.outcome in (SizingOutcome.UNDONE, SizingOutcome.GIVEN_UP) and "not yet back" not in last.why:
         assert world.sizes() <= {last.before, BIG}  # those made anew have the template's
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_first_sequences(seed: int) -> None:
+    test_no_replica_is_left_between_two_sizes(seed)

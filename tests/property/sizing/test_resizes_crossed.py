@@ -49,3 +49,8 @@ def test_the_sequences_reach_what_they_are_about() -> None:
         counts["evicted"] += world.evicted
     assert min(counts["Deferred"], counts["Infeasible"]) > 50
     assert counts["evicted"] >= 5
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_first_sequences(seed: int) -> None:
+    test_books_and_evictions_follow_resizes(seed)

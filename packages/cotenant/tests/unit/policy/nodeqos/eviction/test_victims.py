@@ -18,6 +18,7 @@ from cotenant.policy.nodeqos.eviction.victims import (
     candidate,
     choose,
     requested_by_pool,
+    shortfalls,
 )
 
 IN = {EVICTION_ENABLED: "true"}
@@ -167,3 +168,14 @@ def test_of_equal_priority_the_largest_request_goes_first_where_requests_are_sho
     pods = [seen(pod(name, priority=5000, cpu_m=size, labels=IN), 100 - size) for name, size in (("s", 1), ("l", 9))]
     assert left([goal(EvictionTrigger.CPU_ALLOCATABLE, 10, Currency.REQUESTED_BATCH)], pods) == ["l", "s"]
     assert left([goal(EvictionTrigger.CPU_USED, 10**9)], pods) == ["s", "l"]
+
+
+def test_what_remains_short_is_told_in_its_own_unit() -> None:
+    chosen = choose([goal(EvictionTrigger.MEMORY_USED, 3 << 30)], [])
+    (memory,) = shortfalls(chosen, "bytes")
+    assert memory.text == "3.2 GB (used) remains short: no other pod is eligible"
+    assert [(term.name, term.value, term.unit) for term in memory.terms] == [("short", 3 << 30, "bytes")]
+    assert memory.rule == f"evict:{EvictionTrigger.MEMORY_USED}"
+    (cpu,) = shortfalls(choose([goal(EvictionTrigger.CPU_USED, 1500)], []), "mCPU")
+    assert cpu.text == "1.5 CPU (used) remains short: no other pod is eligible"
+    assert shortfalls(choose([], []), "bytes") == ()
