@@ -11,6 +11,7 @@ from pathlib import Path
 from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.shared_predictions import place_of_predictions
 from cotenant.drivers.parquet.use_history import UseHistoryFile
 from cotenant.drivers.seals.seals import read_seals
 from cotenant.engine.manager.settings import ManagerSettings
@@ -39,7 +40,8 @@ def run(request: ManagerArguments) -> int:
         seals=read_seals(request.seal_certificate),
         right_sizing=request.right_sizing,
         history=UseHistoryFile(request.history_dir) if request.history_dir is not None else None,
-        settings=ManagerSettings(learns_use=request.history_dir is not None),
+        settings=ManagerSettings(learns_use=request.history_dir is not None or bool(request.share_predictions)),
+        predictions=place_of_predictions("--share-predictions", request.share_predictions),
         span_target=span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca),
     )
     replica = open_replica(request, access, address, COMPONENT, request.election)
