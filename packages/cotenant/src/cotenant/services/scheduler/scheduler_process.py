@@ -210,14 +210,9 @@ class SchedulerProcess:
         )
         kube.background("evictions", self.evictor.run)
         kube.on_stop(self.evictor.stop)
+        fenced, leads = self._sharding is not None, lambda: self._leads
         self.reserver = Reserver(
-            self.client,
-            self.cluster,
-            kube.now,
-            may_write=lambda: self._leads,
-            changed=kube.wake,
-            sealer=options.sealer,
-            is_fenced=self._sharding is not None,
+            self.client, self.cluster, kube.now, may_write=leads, changed=kube.wake, sealer=options.sealer, is_fenced=fenced
         )
         kube.on_stop(self.reserver.stop)
         if self._sharding is None:
