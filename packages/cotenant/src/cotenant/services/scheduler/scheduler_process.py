@@ -210,9 +210,9 @@ class SchedulerProcess:
         )
         kube.background("evictions", self.evictor.run)
         kube.on_stop(self.evictor.stop)
-        fenced, leads = self._sharding is not None, lambda: self._leads
+        leads, fenced, sealer = lambda: self._leads, self._sharding is not None, options.sealer
         self.reserver = Reserver(
-            self.client, self.cluster, kube.now, may_write=leads, changed=kube.wake, sealer=options.sealer, is_fenced=fenced
+            self.client, self.cluster, kube.now, may_write=leads, changed=kube.wake, sealer=sealer, is_fenced=fenced
         )
         kube.on_stop(self.reserver.stop)
         if self._sharding is None:
