@@ -73,6 +73,16 @@ def check_evidence(field: str, found: UseEvidence) -> None:
             raise InvalidInput(f"{of}.quantiles", len(one.quantiles_ppm), f"{len(QUANTILE_SHARES)} that do not fall")
 
 
+def place_of_predictions(field: str, text: str) -> tuple[str, str] | None:
+    """Namespace and name of `NAMESPACE/NAME`; None for no text. Raises `InvalidInput`."""
+    if not text:
+        return None
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise InvalidInput(field, text, "NAMESPACE/NAME of a ConfigMap")
+    return namespace, name
+
+
 def _check_range(field: str, values: Sequence[int], least: int, most: int) -> None:
     for value in values:
         if not least <= value <= most:

@@ -11,10 +11,10 @@ from pathlib import Path
 from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.shared_predictions import place_of_predictions
 from cotenant.drivers.parquet.use_history import UseHistoryFile
 from cotenant.drivers.seals.seals import read_seals
 from cotenant.engine.manager.settings import ManagerSettings
+from cotenant.model.prediction.shared_use import place_of_predictions
 from cotenant.services.certificates.bundle import parse_bundle
 from cotenant.services.certificates.parts import PartCertificates
 from cotenant.services.kube_process.replica import open_replica

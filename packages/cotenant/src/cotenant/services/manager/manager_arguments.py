@@ -14,9 +14,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from cotenant.drivers.http.address import Address
-from cotenant.drivers.kube.kinds.shared_predictions import place_of_predictions
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.model.errors import InvalidInput
+from cotenant.model.prediction.shared_use import place_of_predictions
 from cotenant.services.certificates.bundle import parse_bundle
 from cotenant.services.kube_process.identity import check_lease_namespace
 from cotenant.services.kube_process.span_target import span_target

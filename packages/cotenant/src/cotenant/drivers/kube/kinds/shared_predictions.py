@@ -55,16 +55,6 @@ class PredictionsMap:
                 return
 
 
-def place_of_predictions(field: str, text: str) -> tuple[str, str] | None:
-    """Namespace and name of `NAMESPACE/NAME`; None for no text. Raises `InvalidInput`."""
-    if not text:
-        return None
-    namespace, _, name = text.partition("/")
-    if not namespace or not name or "/" in name:
-        raise InvalidInput(field, text, "NAMESPACE/NAME of a ConfigMap")
-    return namespace, name
-
-
 def evidence_text(found: Sequence[UseEvidence]) -> str:
     """As it is stored."""
     return msgspec.json.encode(list(found)).decode()

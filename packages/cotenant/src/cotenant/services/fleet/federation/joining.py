@@ -28,7 +28,7 @@ from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound
 from cotenant.drivers.kube.kinds.custom.autonomy import AUTONOMIES, read_autonomy
 from cotenant.drivers.kube.kinds.custom.elastic_quota import place_of, weight_text
-from cotenant.drivers.kube.kinds.shared_predictions import PredictionsMap, place_of_predictions
+from cotenant.drivers.kube.kinds.shared_predictions import PredictionsMap
 from cotenant.drivers.nats.client import BusAccess, NatsBus, connect
 from cotenant.drivers.nats.contract import MAX_PAYLOAD, Bus
 from cotenant.drivers.nats.keys import kept_seed, public_key
@@ -40,7 +40,7 @@ from cotenant.model.autonomy.autonomy import Action, Autonomy
 from cotenant.model.cluster.workload_profile import WorkloadProfile
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.groups.quota import FEDERATION, SHARED_WEIGHT
-from cotenant.model.prediction.shared_use import MAX_PREDICTIONS, UseEvidence
+from cotenant.model.prediction.shared_use import MAX_PREDICTIONS, UseEvidence, place_of_predictions
 from cotenant.policy.federation.noise import Stated
 from cotenant.policy.federation.statement import MAX_LASTS_MS, MAX_TENANTS, Statement, TenantSums, check_name, fit_to
 from cotenant.policy.federation.weights import dominant_ppm
