@@ -45,7 +45,7 @@ class Federation:
         return await connect(BusAccess(self.server.url, name), within_s=patience(30))
 
     async def state(self, name: str, tenants: tuple[TenantSums, ...], profiles: list[WorkloadProfile]) -> None:
-        await self.joiners[name]._state(ReadCluster(ClusterRoom(CAPACITY, (0, 0, 0)), tenants, ()), profiles)
+        await self.joiners[name]._state(ReadCluster(ClusterRoom(CAPACITY, (0, 0, 0)), tenants, ()), profiles, ())
 
 
 def profile(at: int, learned: bool) -> WorkloadProfile:

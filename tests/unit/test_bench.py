@@ -47,6 +47,7 @@ APART = {
     "prediction",  # needs the traces
     "ray",
     "shards",  # minutes
+    "shared_predictions",  # needs the traces
     "soak",
     "soak_chart",
     "tuning",

@@ -94,6 +94,7 @@ class DisorderedServer(Generic[T]):
             step = client.step()
         objects = list(self.objects.values())
         notifications: list[Notification[T]] = []
+        before = client.cache.resource_version
         if isinstance(step, ListPage):
             size = max(1, -(-len(objects) // pages))
             for first in range(0, max(1, len(objects)), size):
@@ -119,6 +120,9 @@ class DisorderedServer(Generic[T]):
             for place in late:
                 notifications += self._send(client, place)
             notifications += client.on_bookmark(str(self.version), True)
+        while client.is_reporting:
+            assert client.cache.resource_version == before, "a version before everything up to it is reported"
+            notifications += client.next_portion()
         self._owed = []
         client.on_open()
         return notifications

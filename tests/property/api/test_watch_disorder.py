@@ -89,10 +89,13 @@ events = st.one_of(
 
 @pytest.mark.slow
 @settings(max_examples=examples(300), deadline=None)
-@given(st.booleans(), st.lists(events, max_size=60))
-def test_the_cache_reaches_the_servers_state(streaming: bool, steps: list[tuple[Any, ...]]) -> None:
+@given(st.booleans(), st.integers(0, 2), st.lists(events, max_size=60))
+def test_the_cache_reaches_the_servers_state(streaming: bool, portion: int, steps: list[tuple[Any, ...]]) -> None:
+    """Whether lists are reported whole or in portions."""
     server = DisorderedServer(pod_object)
-    client = ListWatch[PodObject]("Pod", lambda: 0.5, page=2, streaming=streaming)
+    client = ListWatch[PodObject](
+        "Pod", lambda: 0.5, page=2, streaming=streaming, first_portion=portion, later_portion=portion
+    )
     follower = Follower()
     follower.take(server.list(client))
     for step in steps:

@@ -15,18 +15,24 @@ _LIMITS = LoanLimits(loan_s=8.0, refused_s=1.0)
 
 
 class Replica:
-    """`fences` False leaves the fence out, to see that the checks notice."""
+    """`fences` False leaves the fence out, to see that the checks notice. `pace`: of its clock, which began at any
+    time, against that of the others.
+    """
 
-    def __init__(self, name: str, server: Server, time: Timeline, slots: int, fences: bool = True) -> None:
+    def __init__(
+        self, name: str, server: Server, time: Timeline, slots: int, fences: bool = True, pace: float = 1.0
+    ) -> None:
         self.name = name
         self.server = server
         self.time = time
         self.slots = slots
         self.fences = fences
+        self.pace = pace
         self.pods: dict[str, SimPod] = {}
         self.seen = 0  # of the log of pods
         self.pods_version = 0
         self.in_flight: dict[str, tuple[str, int]] = {}  # pod -> node, version
+        self.drawing: dict[str, int] = {}  # of these: what it takes of a reservation
         self.member: ShardMember | None = None
         self.terms = 0
         self.lease_version = 0
@@ -42,6 +48,11 @@ class Replica:
         self._watch()
 
     # ---- time and messages
+
+    @property
+    def now_s(self) -> float:
+        """By its own clock."""
+        return self.time.now_s * self.pace
 
     def _later(self, seconds: float, run: Callable[[], None]) -> None:
         """Run it in this process: not while it is paused, never when it is dead."""
@@ -85,7 +96,7 @@ class Replica:
     @property
     def leads(self) -> bool:
         """Whether it may act, by its own clock."""
-        return self.time.now_s < self.valid_until_s
+        return self.now_s < self.valid_until_s
 
     # ---- watches
 
@@ -115,14 +126,14 @@ class Replica:
         self._schedule()
 
     def _every(self, what: str, seconds: float, run: Callable[[], None]) -> None:
-        if self.time.now_s >= self.last.get(what, -9.0) + seconds:
-            self.last[what] = self.time.now_s
+        if self.now_s >= self.last.get(what, -9.0) + seconds:
+            self.last[what] = self.now_s
             run()
 
     # ---- the Lease of a slot
 
     def _lease(self) -> None:
-        begun_s = self.time.now_s
+        begun_s = self.now_s
         if self.member is not None:
             version, slot = self.lease_version, self.member.slot
             self._send(
@@ -141,11 +152,11 @@ class Replica:
         version, holder = (lease.version, lease.holder) if lease is not None else (0, "")  # type: ignore[attr-defined]
         known, since_s = self.watched.get(slot, (-1, 0.0))
         if known != version:
-            self.watched[slot] = (version, self.time.now_s)
-            since_s = self.time.now_s
-        if holder and self.time.now_s - since_s < LEASE_S:
+            self.watched[slot] = (version, self.now_s)
+            since_s = self.now_s
+        if holder and self.now_s - since_s < LEASE_S:
             return
-        begun_s = self.time.now_s
+        begun_s = self.now_s
         self._send(
             lambda: self.server.swap_lease(slot, self.name, version),
             lambda found: self._acquired(slot, int(found), begun_s),  # type: ignore[call-overload]
@@ -202,8 +213,8 @@ class Replica:
         self.holders[token] = holder
         known, since_s = self.watched.get(slot, (-1, 0.0))
         if known != version:
-            self.watched[slot] = (version, self.time.now_s)
-        elif holder and self.time.now_s - since_s >= LEASE_S and self.leads and holder != self.name:
+            self.watched[slot] = (version, self.now_s)
+        elif holder and self.now_s - since_s >= LEASE_S and self.leads and holder != self.name:
             self._send(lambda: self.server.swap_lease(slot, "", version), lambda found: None)
 
     def _step(self) -> None:
@@ -218,7 +229,7 @@ class Replica:
             frozenset(self.pods[pod].group for pod in self.in_flight),
             self._wanted(),
         )
-        for instruction in member.step(self.time.now_s, view):
+        for instruction in member.step(self.now_s, view):
             if isinstance(instruction, WriteTable) and not self.writing:
                 self.writing = True
                 self._send(
@@ -250,11 +261,23 @@ class Replica:
         free = dict(self.server.nodes)
         for pod in self.pods.values():
             if pod.node:
-                free[pod.node] -= pod.size
+                free[pod.node] -= pod.counts
         for name, (node, _) in self.in_flight.items():
             if not self.pods[name].node:
-                free[node] -= self.pods[name].size
+                free[node] -= self.pods[name].size - self.drawing.get(name, 0)
         return free
+
+    def _reserved(self) -> dict[str, tuple[str, int]]:
+        """Where each reservation is, and what is left of it."""
+        drawn: dict[str, int] = {}
+        for pod in self.pods.values():
+            if pod.uses and not pod.has_ended:
+                drawn[pod.uses] = drawn.get(pod.uses, 0) + (pod.drawn if pod.node else self.drawing.get(pod.name, 0))
+        return {
+            pod.holds: (pod.node, pod.size - drawn.get(pod.holds, 0))
+            for pod in self.pods.values()
+            if pod.holds and pod.node
+        }
 
     def _pending(self) -> list[SimPod]:
         held = self.member.territory if self.member is not None else None
@@ -280,8 +303,9 @@ class Replica:
         own = [node for node in free if held.owns_node(node)]
         charged: dict[str, int] = {}
         for pod in self.pods.values():
-            if pod.quota and (pod.node or pod.name in self.in_flight):
+            if pod.quota and not pod.has_ended and (pod.node or pod.name in self.in_flight):
                 charged[pod.quota] = charged.get(pod.quota, 0) + pod.size
+        reserved = self._reserved()
         lots: dict[str, list[SimPod]] = {}
         for pod in self._pending():
             lots.setdefault(pod.gang or pod.name, []).append(pod)
@@ -294,6 +318,12 @@ class Replica:
             left, account = dict(free), dict(charged)
             for pod in lot:
                 node = next((node for node in own if left[node] >= pod.size), "")
+                at, rest = reserved.get(pod.uses, ("", 0))
+                if at in own and rest >= pod.size:
+                    node = at
+                    reserved[pod.uses] = at, rest - pod.size
+                    self.drawing[pod.name] = pod.size
+                    left[node] += pod.size
                 over = pod.quota and account.get(pod.quota, 0) + pod.size > self.server.quotas[pod.quota]
                 if not node or over:
                     break
@@ -305,7 +335,7 @@ class Replica:
                 continue
             for pod_name, node in chosen.items():
                 self._bind(pod_name, node)
-                free[node] -= self.pods[pod_name].size
+                free[node] -= self.pods[pod_name].size - self.drawing.get(pod_name, 0)
                 if (quota := self.pods[pod_name].quota) != "":
                     charged[quota] = charged.get(quota, 0) + self.pods[pod_name].size
 
@@ -317,13 +347,16 @@ class Replica:
             """The answer may come before the watch has the bind: until then it counts as under way."""
             if found:
                 self.in_flight.pop(name, None)
+                self.drawing.pop(name, None)
             else:
                 self._when_seen(name)
 
-        self._send(lambda: self.server.bind(name, node, version), answered)
+        drawn, seen = self.drawing.get(name, 0), self.pods_version
+        self._send(lambda: self.server.bind(name, node, version, drawn, seen), answered)
 
     def _when_seen(self, name: str) -> None:
         if self.pods[name].node:
             self.in_flight.pop(name, None)
+            self.drawing.pop(name, None)
         else:
             self._later(0.05, lambda: self._when_seen(name))

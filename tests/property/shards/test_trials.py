@@ -19,6 +19,12 @@ def test_whatever_happens_no_node_and_no_quota_is_overrun_and_all_work_ends(firs
     assert all(one.moved >= 2 for one in found)
 
 
+@pytest.mark.parametrize("first", range(0, 16, 4))
+def test_so_it_is_with_resizes_reservations_ends_large_gangs_and_clocks_of_their_own(first: int) -> None:
+    found = [trial(seed, crossings=True) for seed in range(first, first + 4)]
+    assert all(one.bound for one in found)
+
+
 def late_bind(is_fenced: bool) -> str:
     """A member is stopped before it sends its bind; another fills the node; the first goes on. What the server says."""
     server = Server({"node": 2}, {})

@@ -25,23 +25,32 @@ class Outcome:
     loans: int
 
 
-def trial(seed: int, fences: bool = True) -> Outcome:
-    """Raises `Broken` where an invariant does not hold."""
+def trial(seed: int, fences: bool = True, crossings: bool = False) -> Outcome:
+    """Raises `Broken` where an invariant does not hold. `crossings`: pods end and are resized, reservations are used by
+    pods of other shards, gangs may be larger than a shard's own nodes hold, and clocks go at paces of their own.
+    """
     random = Random(seed)
     time = Timeline(random)
     slots = random.randint(2, 4)
     nodes = {f"node-{number}": random.choice((4, 6, 8)) for number in range(random.randint(4, 10))}
     server = Server(nodes, {"tight": random.randint(2, 8)})
-    replicas = [Replica(f"replica-{number}", server, time, slots, fences) for number in range(slots)]
+    paces = Random(-seed - 1)
+
+    def begun(name: str) -> Replica:
+        return Replica(name, server, time, slots, fences, paces.uniform(0.95, 1.05) if crossings else 1.0)
+
+    replicas = [begun(f"replica-{number}") for number in range(slots)]
     scarce = seed % 2 == 1  # more is asked for than there is: rooms are fought for, and some pods wait for good
     budget = int((1.6 if scarce else 0.85) * sum(nodes.values()))
     number = 0
+    if crossings:
+        budget -= _cross(Random(seed + 1), time, server)
     while budget > 0:
         kind = random.random()
         at_s = random.uniform(0.0, _TROUBLE_S)
         if kind < 0.3:
-            lot = [(1, f"gang-{number}x{size}", f"gang-{number}x{size}", "") for size in [random.randint(2, 6)]] * 1
-            lot *= int(lot[0][1].partition("x")[2])
+            size = random.randint(2, 14 if crossings else 6)  # 14: more than many a shard's own nodes hold
+            lot = [(1, f"gang-{number}x{size}", f"gang-{number}x{size}", "")] * size
         elif kind < 0.5:
             lot = [(random.randint(1, 2), "quota", "", "tight")]
         else:
@@ -64,7 +73,7 @@ def trial(seed: int, fences: bool = True) -> Outcome:
                 if random.random() < 0.8 or len(living) == 1:
                     time.after(
                         random.uniform(0.1, 12.0),
-                        lambda: replicas.append(Replica(f"replica-{len(replicas)}", server, time, slots, fences)),
+                        lambda: replicas.append(begun(f"replica-{len(replicas)}")),
                     )
             else:
                 victim.pause(random.choice((2.0, 7.0, 12.0, 25.0)) * random.uniform(0.8, 1.2))
@@ -82,6 +91,43 @@ def trial(seed: int, fences: bool = True) -> Outcome:
     )
 
 
+def _cross(random: Random, time: Timeline, server: Server) -> int:
+    """What else happens in time; how much room reservations ask for."""
+    asked = 0
+    for number in range(random.randint(1, 3)):
+        name, size = f"held-{number}", random.randint(2, 4)
+        asked += size
+        held = SimPod(name, size, f"reservation:{name}", holds=name)
+        time.after(random.uniform(0.0, 10.0), partial(server.put, held))
+        for user in range(size):
+            pod = SimPod(f"{name}-user-{user}", 1, f"work-{random.randint(0, 9)}", uses=name)
+            time.after(random.uniform(5.0, _TROUBLE_S), partial(server.put, pod))
+
+    def running() -> list[str]:
+        return sorted(pod.name for pod in server.pods.values() if pod.node and not pod.has_ended)
+
+    def resize() -> None:
+        if names := running():
+            server.resize(random.choice(names), random.randint(1, 3))
+
+    def end() -> None:
+        if names := running():
+            server.end(random.choice(names))
+
+    for _ in range(random.randint(0, 15)):
+        time.after(random.uniform(5.0, _TROUBLE_S), resize)
+        time.after(random.uniform(5.0, _TROUBLE_S), end)
+
+    def settle() -> None:
+        for name in running():
+            server.settle(name)
+        if time.now_s < _TROUBLE_S + _QUIET_S / 2:
+            time.after(1.0, settle)
+
+    settle()
+    return asked
+
+
 def _check_end(server: Server, seed: int, scarce: bool) -> None:
     if not server.table.is_settled:
         raise Broken(f"seed {seed}: the members never agreed: {server.table}")
@@ -90,7 +136,7 @@ def _check_end(server: Server, seed: int, scarce: bool) -> None:
     free = dict(server.nodes)
     for pod in server.pods.values():
         if pod.node:
-            free[pod.node] -= pod.size
+            free[pod.node] -= pod.counts
     waiting = [pod for pod in server.pods.values() if not pod.node]
     members = Counter(pod.gang for pod in waiting if pod.gang)  # of size 1 each
     tight = server.quotas["tight"] - server.charged.get("tight", 0)

@@ -23,7 +23,10 @@ class Broken(AssertionError):
 
 @dataclass(frozen=True)
 class SimPod:
-    """A pod as stored. `gang`: all of its pods start together."""
+    """A pod as stored. `gang`: all of its pods start together. `wanted`: the size after a resize that its node has not
+    made yet. `holds`: it is no pod, and keeps its size free on its node for pods that use this reservation (`uses`);
+    `drawn`: what such a pod takes of that instead of its node's room.
+    """
 
     name: str
     size: int
@@ -33,6 +36,16 @@ class SimPod:
     version: int = 0
     node: str = ""
     marks: int = 0
+    wanted: int = 0
+    holds: str = ""
+    uses: str = ""
+    drawn: int = 0
+    has_ended: bool = False
+
+    @property
+    def counts(self) -> int:
+        """What a scheduler has to count on its node."""
+        return 0 if self.has_ended else max(self.size, self.wanted) - self.drawn
 
 
 @dataclass(frozen=True)
@@ -59,6 +72,10 @@ class Server:
     log: list[SimPod] = field(default_factory=list)  # every version of every pod, in order
     tables: list[tuple[int, ShardTable]] = field(default_factory=list)
     refused: int = 0
+    resized: int = 0
+    refused_by_nodes: int = 0
+    grown: dict[str, int] = field(default_factory=dict)  # by node: the version of the last growth in place
+    drawn: dict[str, int] = field(default_factory=dict)  # of each reservation
 
     def put(self, pod: SimPod) -> None:
         """Store a version of a pod."""
@@ -67,16 +84,26 @@ class Server:
         self.pods[pod.name] = stored
         self.log.append(stored)
 
-    def bind(self, name: str, node: str, version: int) -> str:
+    def bind(self, name: str, node: str, version: int, drawn: int = 0, seen: int = 0) -> str:
         """Why the bind is refused; empty where it is done. Room and quotas are not looked at, as by a real server: that
-        they hold is checked afterwards.
+        they hold is checked afterwards. `drawn`: of its reservation. `seen`: up to which version its scheduler knew the
+        pods; a node that gave away the room since refuses the pod, as beside one scheduler.
         """
         pod = self.pods[name]
         if pod.node or pod.version != version:
             self.refused += 1
             return "conflict"
-        self.put(replace(pod, node=node))
-        self.used[node] = self.used.get(node, 0) + pod.size
+        self.put(replace(pod, node=node, drawn=drawn))
+        if drawn:
+            self._draw(pod.uses, node, drawn)
+        self.used[node] = self.used.get(node, 0) + pod.size - drawn
+        if self.used[node] > self.nodes[node] and self.grown.get(node, 0) > seen:
+            self.refused_by_nodes += 1
+            self.used[node] -= pod.size - drawn
+            if drawn:
+                self.drawn[pod.uses] -= drawn
+            self.put(replace(self.pods[name], has_ended=True))
+            return ""
         if self.used[node] > self.nodes[node]:
             raise Broken(f"{node} holds {self.used[node]} of {self.nodes[node]} with {name}")
         if pod.quota:
@@ -84,6 +111,40 @@ class Server:
             if self.charged[pod.quota] > self.quotas[pod.quota]:
                 raise Broken(f"quota {pod.quota} is charged {self.charged[pod.quota]} of {self.quotas[pod.quota]}")
         return ""
+
+    def _draw(self, reservation: str, node: str, amount: int) -> None:
+        held = next(pod for pod in self.pods.values() if pod.holds == reservation)
+        self.drawn[reservation] = self.drawn.get(reservation, 0) + amount
+        if held.node != node or self.drawn[reservation] > held.size:
+            raise Broken(f"{self.drawn[reservation]} of {held.size} of {reservation} on {held.node} is used on {node}")
+
+    def end(self, name: str) -> None:
+        """A pod that runs ends; a reservation is not given up."""
+        pod = self.pods[name]
+        if pod.node and not pod.has_ended and not pod.holds:
+            self.used[pod.node] -= pod.size - pod.drawn
+            if pod.drawn:
+                self.drawn[pod.uses] -= pod.drawn
+            if pod.quota:
+                self.charged[pod.quota] -= pod.size
+            self.put(replace(pod, has_ended=True))
+
+    def resize(self, name: str, size: int) -> None:
+        """Ask a running pod's node for another size, which it gives where that fits."""
+        pod = self.pods[name]
+        if pod.node and not (pod.has_ended or pod.holds or pod.quota or pod.drawn):
+            self.put(replace(pod, wanted=size))
+            self.settle(name)
+
+    def settle(self, name: str) -> None:
+        """The node makes a resize that it has room for now."""
+        pod = self.pods[name]
+        if pod.wanted and not pod.has_ended and self.used[pod.node] - pod.size + pod.wanted <= self.nodes[pod.node]:
+            self.used[pod.node] += pod.wanted - pod.size
+            self.resized += 1
+            self.put(replace(pod, size=pod.wanted, wanted=0))
+            if self.pods[name].size > pod.size:
+                self.grown[pod.node] = self.version
 
     def touch(self, name: str) -> None:
         """Change a pending pod, so that a bind that names the version before is refused."""

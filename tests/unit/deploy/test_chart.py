@@ -439,6 +439,19 @@ def test_pods_are_resized_only_where_it_is_asked_for() -> None:
 
 
 @helm_only
+def test_predictions_are_shared_only_where_it_is_asked_for() -> None:
+    role = ("Role", "koordinator-system", "cotenant-manager-config")
+    deployment = ("Deployment", "cotenant-system", "cotenant-manager")
+    plain, shared = objects(), objects("--set=manager.sharePredictions=true")
+    own = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["cotenant-predictions"]}
+    assert "cotenant-predictions" not in str(plain[role])
+    assert {**own, "verbs": ["get", "patch"]} in shared[role]["rules"]
+    for made, is_asked in ((plain, False), (shared, True)):
+        (container,) = made[deployment]["spec"]["template"]["spec"]["containers"]
+        assert ("--share-predictions=koordinator-system/cotenant-predictions" in container["args"]) is is_asked
+
+
+@helm_only
 def test_a_history_of_use_is_on_a_claim_of_one_replica() -> None:
     values = ("--set=manager.historyClaim=use", "--set=manager.replicas=1")
     spec = pod("Deployment", "cotenant-system", "cotenant-manager", *values)

@@ -1,4 +1,4 @@
-"""The first list of a large kind leaves others their turns, and a server that is away for long leaves no garbage."""
+"""Lists of a large kind leave others their turns, and a server that is away for long leaves no garbage."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 MANY = 2 * PORTION + 1
 
 
-def deliveries(talking: Any, *turns: Any, **options: Any) -> list[tuple[int, list[str], bool]]:
-    """What was delivered each time: at which turn of the event loop, what, and whether all counted as listed."""
+def deliveries(
+    talking: Any, *turns: Any, said: list[bool] | None = None, **options: Any
+) -> list[tuple[int, list[str], bool]]:
+    """What was delivered each time: at which turn of the event loop, what, and whether all counted as listed. `said`:
+    whether the rest of a list was said to be missing then.
+    """
     told: list[tuple[int, list[str], bool]] = []
+    missing = said if said is not None else []
 
     async def main() -> None:
         script, turned = Script(*turns), 0
@@ -31,10 +36,15 @@ def deliveries(talking: Any, *turns: Any, **options: Any) -> list[tuple[int, lis
                 await asyncio.sleep(0)
 
         async with talking(script) as (_, client):
+
+            def deliver(happened: Any) -> None:
+                told.append((turned, story(list(happened)), reflector.synced))
+                missing.append(reflector.is_handing_on)
+
             reflector = Reflector(
                 client,
                 PODS,
-                lambda happened: told.append((turned, story(list(happened)), reflector.synced)),
+                deliver,
                 random=lambda: 0.5,
                 **options,
             )
@@ -63,7 +73,7 @@ def test_a_first_list_is_handed_on_in_portions_and_others_run_in_between(talking
     ]
 
 
-def test_a_later_list_is_handed_on_whole(talking: Any) -> None:
+def test_a_later_list_is_handed_on_whole_to_who_did_not_ask_for_portions(talking: Any) -> None:
     """Who acts already must not decide by half of it."""
     told = deliveries(
         talking,
@@ -74,6 +84,26 @@ def test_a_later_list_is_handed_on_whole(talking: Any) -> None:
     )
     assert [len(words) for _, words, _ in told] == [PORTION, PORTION, 2, MANY + 1]
     assert told[-1][2]
+
+
+def test_a_later_list_is_handed_on_in_portions_and_says_so_until_the_last_one(talking: Any) -> None:
+    """It has the changes only: here those of all pods but one, one that is gone, and one that is new."""
+    held: list[bool] = []
+    told = deliveries(
+        talking,
+        page(*pods(1), version=MANY),
+        [line("ERROR", {"code": 410, "reason": "Expired", "message": "too old"})],
+        page(pod("p00000", 1), *pods(10 * MANY)[1:-1], pod("new", 12 * MANY), version=20 * MANY),
+        in_portions=True,
+        later_in_portions=True,
+        said=held,
+    )
+    later = told[3:]
+    assert [len(words) for _, words, _ in later] == [PORTION, PORTION, 2]
+    assert later[0][1][0] == f"-d/p{MANY - 1:05d}"
+    assert later[-1][1] == [f"+d/new@{12 * MANY}", f"synced {MANY}@{20 * MANY}"]
+    assert len({turn for turn, _, _ in later}) == 3
+    assert held[3:] == [True, True, False]
 
 
 def test_without_the_option_it_is_handed_on_whole(talking: Any) -> None:

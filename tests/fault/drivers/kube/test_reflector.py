@@ -183,14 +183,14 @@ def test_watch_that_always_expires_is_no_hot_loop(talking: Any) -> None:
     assert pauses[-1] > 4 * pauses[0]
 
 
-def test_a_page_that_is_too_old_lists_again_in_one_piece(talking: Any) -> None:
+def test_a_page_that_is_too_old_lists_again_with_larger_ones(talking: Any) -> None:
     async def gone(exchange: Any) -> None:
         await exchange.status(410, "Expired", "The provided continue parameter is too old")
 
     server, heard, _, _ = play(
         talking, page(pod("a", 1), version=5, token="t"), gone, page(pod("b", 6), version=7), page=1
     )
-    assert asked(server) == ["list /1", "list t/1", "list /all", "watch@7"]
+    assert asked(server) == ["list /1", "list t/1", "list /4", "watch@7"]
     assert story(heard) == ["+d/b@6", "synced 1@7"]
 
 

@@ -116,6 +116,14 @@ def join(
     ] = 30.0,
     epsilon: Annotated[float, Parameter(help="Of the noise on tenants' sums, for one statement; 0: exact sums.")] = 1.0,
     price: Annotated[float, Parameter(help="Of a core-hour here, for `where`; 0: not stated.")] = 0.0,
+    predictions: Annotated[
+        str,
+        Parameter(
+            help="NAMESPACE/NAME of the ConfigMap by which the manager's `--share-predictions` learns from other "
+            "clusters; default: predictions are not shared.",
+            show_default=False,
+        ),
+    ] = "",
     connection: FederationBus = _BUS,
     log_level: LogLevel = "info",
     log_format: LogFormat = "text",
@@ -129,7 +137,17 @@ def join(
 
     return joining.run(
         joining.JoinOptions(
-            _options(connection), cluster, hub_key, kubeconfig, context, period_s, epsilon, price, log_level, log_format
+            _options(connection),
+            cluster,
+            hub_key,
+            kubeconfig,
+            context,
+            period_s,
+            epsilon,
+            price,
+            predictions,
+            log_level,
+            log_format,
         )
     )
 

@@ -1,4 +1,4 @@
-"""The hub's memory: one live statement a cluster, the factors of tenants, and what others learned of a workload.
+"""The hub's memory: one live statement a cluster, the factors of tenants, and what others learned.
 
 A statement is taken when its sums are possible, its clock is within `MAX_SKEW_MS` of ours, its epoch is above the last
 one of its cluster (so a recorded one is worth nothing), and no other process speaks for the cluster at the time. It
@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.prediction.shared_use import UseEvidence
+from cotenant.policy.federation.shared_predictions import predicted_together
 from cotenant.policy.federation.shared_profiles import SharedProfile, is_empty, together
 from cotenant.policy.federation.statement import ClusterRoom, Statement, Vector, check_statement
 from cotenant.policy.federation.weights import NEUTRAL, factors, global_shares_ppm
@@ -34,6 +36,7 @@ class FederationWeights(msgspec.Struct, frozen=True):
     factors: tuple[tuple[str, int], ...] = ()  # tenant and permille, where that is not 1000
     refused: str = ""
     profiles: tuple[SharedProfile, ...] = ()  # of the names that it stated: what the other clusters learned
+    predictions: tuple[UseEvidence, ...] = ()  # the same
 
 
 class SeenCluster(msgspec.Struct, frozen=True):
@@ -70,6 +73,7 @@ class _Member:
     epoch: int = 0
     statement: Statement | None = None
     profiles: dict[str, SharedProfile] = field(default_factory=dict)  # its statement's, by name
+    predictions: dict[str, UseEvidence] = field(default_factory=dict)
     came_ms: int = 0
     until_ms: int = 0
     refused: str = ""
@@ -103,6 +107,7 @@ class Hub:
         member.epoch, member.statement, member.refused = statement.epoch, statement, ""
         member.came_ms, member.until_ms = now_ms, now_ms + statement.lasts_ms
         member.profiles = {profile.name: profile for profile in statement.profiles}
+        member.predictions = {found.name: found for found in statement.predictions}
         self._round(now_ms)
         return FederationWeights(
             statement.cluster,
@@ -114,6 +119,7 @@ class Hub:
                 if self._factors.get(sums.tenant, NEUTRAL) != NEUTRAL
             ),
             profiles=self._learned_elsewhere(member),
+            predictions=self._predicted_elsewhere(member),
         )
 
     def view(self, now_ms: int) -> FederationView:
@@ -142,6 +148,14 @@ class Hub:
             for name in member.profiles
         )
         return tuple(profile for profile in found if not is_empty(profile))
+
+    def _predicted_elsewhere(self, member: _Member) -> tuple[UseEvidence, ...]:
+        others = [other for other in self._known.values() if other is not member and other.statement is not None]
+        found = (
+            predicted_together(name, [other.predictions[name] for other in others if name in other.predictions])
+            for name in member.predictions
+        )
+        return tuple(one for one in found if one.hours)
 
     def _refusal(self, member: _Member, statement: Statement, wall_ms: int) -> str:
         try:

@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cotenant.engine.federation.hub import FederationWeights
+from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import NO_LIMIT
+from cotenant.model.prediction.shared_use import UseEvidence, check_evidence
 from cotenant.model.resources import Amounts
 from cotenant.policy.federation.shared_profiles import Evidence, SharedProfile, is_possible
 from cotenant.policy.federation.weights import MAX_PERMILLE, MIN_PERMILLE, NEUTRAL, weighted_permille
@@ -67,6 +69,7 @@ class Joined:
     _until_ms: int = 0
     _factors: dict[str, int] = field(default_factory=dict)
     _profiles: dict[str, SharedProfile] = field(default_factory=dict)
+    _predictions: dict[str, UseEvidence] = field(default_factory=dict)
 
     def next_epoch(self, wall_ms: int) -> int:
         """Above all before, those of earlier processes too, as long as this machine's clock went on."""
@@ -84,6 +87,7 @@ class Joined:
         self._until_ms = sent_ms + max(0, weights.lasts_ms)
         self._factors = {tenant: max(MIN_PERMILLE, min(MAX_PERMILLE, permille)) for tenant, permille in weights.factors}
         self._profiles = {profile.name: _possible(profile) for profile in weights.profiles}
+        self._predictions = {found.name: found for found in weights.predictions if _is_possible(found)}
         return ""
 
     def in_force(self, now_ms: int) -> Mapping[str, int]:
@@ -96,9 +100,14 @@ class Joined:
         self._drop_expired(now_ms)
         return self._profiles
 
+    def predictions_in_force(self, now_ms: int) -> Mapping[str, UseEvidence]:
+        """What others learned of use, by shared name; nothing once it expired."""
+        self._drop_expired(now_ms)
+        return self._predictions
+
     def _drop_expired(self, now_ms: int) -> None:
         if now_ms >= self._until_ms:
-            self._factors, self._profiles = {}, {}
+            self._factors, self._profiles, self._predictions = {}, {}, {}
 
 
 def _possible(profile: SharedProfile) -> SharedProfile:
@@ -108,6 +117,14 @@ def _possible(profile: SharedProfile) -> SharedProfile:
     return SharedProfile(
         profile.name, kept(profile.sensitivity), kept(profile.pressure), kept(profile.tolerates), profile.clusters
     )
+
+
+def _is_possible(found: UseEvidence) -> bool:
+    try:
+        check_evidence("prediction", found)
+    except InvalidInput:
+        return False
+    return True
 
 
 def writes(quotas: Iterable[WeighedQuota], in_force: Mapping[str, int]) -> list[WriteWeight]:

@@ -8,13 +8,15 @@ Limits: an hour of 5,000 series is learned at once, in some tens of milliseconds
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from cotenant.model.arrays import Float
 from cotenant.model.prediction.hour import HourOfUse
+from cotenant.model.prediction.shared_use import UseEvidence
+from cotenant.policy.prediction.evidence import evidence, with_others
 from cotenant.policy.prediction.forecast import (
     ForecastSettings,
     Tables,
@@ -52,6 +54,7 @@ class UseByHour:
         self._forecast: UseForecast | None = None
         self._hour = 0  # the present one
         self._ready: dict[int, Tables] = {}  # by place of the horizon
+        self._others: dict[str, UseEvidence] = {}  # by kind
 
     def __len__(self) -> int:
         return len(self._series)
@@ -149,6 +152,19 @@ class UseByHour:
         found = float(bounds(self._ready[place], since, np.array([share]), row)[0, risks.index(stated)])
         return None if np.isnan(found) else found
 
+    def learned(self, kind: str, name: str) -> UseEvidence:
+        """What was learned here of a kind, under the name that other clusters have for it."""
+        number, forecast = self._kinds.get(kind), self._forecast
+        if number is None or forecast is None or number >= len(forecast.course.kind_told):
+            return UseEvidence(name)
+        return evidence(forecast, number, name) or UseEvidence(name)
+
+    def begin_with(self, others: Mapping[str, UseEvidence]) -> None:
+        """What other clusters learned, by kind, in the place of what they had before."""
+        if dict(others) != self._others:
+            self._others = dict(others)
+            self._apply_others()
+
     def kept(self, horizon_h: int, risk: float) -> tuple[int, int]:
         """How many bounds of this horizon and stated risk were judged, and how many of them were exceeded."""
         if self._forecast is None:
@@ -161,8 +177,19 @@ class UseByHour:
         assert self._forecast is not None
         if self._new:
             kinds = np.array([self._kinds[self._series[name].kind] for name in self._new], np.int64)
+            are_new = int(kinds.max()) >= len(self._forecast.course.kind_told)
             self._forecast = with_rows(self._forecast, kinds)
             self._new = []
+            if are_new and self._others:
+                self._apply_others()
+
+    def _apply_others(self) -> None:
+        if self._forecast is None:
+            return
+        known = len(self._forecast.course.kind_told)
+        numbers = {self._kinds[kind]: found for kind, found in self._others.items() if kind in self._kinds}
+        self._forecast = with_others(self._forecast, {at: found for at, found in numbers.items() if at < known})
+        self._ready.clear()
 
     def _learn(self, hour: int, peak: Float, last: Float) -> None:
         assert self._forecast is not None

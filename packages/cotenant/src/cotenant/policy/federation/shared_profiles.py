@@ -4,8 +4,8 @@ A workload that runs in several clusters is learned in each anew, and where it i
 states what it learned itself, never what it got from others: the value, its interval, and the windows that it was
 learned from, which is all that a combination needs. Combined are the weighted medians of values and of both ends. A
 cluster's weight is its windows, at most `MAX_WINDOWS`, and less than that of all others together where there are three
-or more: then one that lies cannot move a figure beyond what the others state. Of two, each decides half; one alone is
-taken at its word.
+or more (`bounded_weights`): then one that lies cannot move a figure beyond what the others state. Of two, each decides
+half; one alone is taken at its word.
 Limits: clusters with other machines have other figures, and nothing tells that from a lie.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from cotenant.model.cluster.workload_profile import LARGEST
+from cotenant.policy.federation.medians import bounded_weights, weighted_median
 
 MAX_WINDOWS = 1000
 
@@ -66,30 +67,10 @@ def combined(told: Sequence[Evidence]) -> Evidence | None:
     """One figure; None without any."""
     if not told:
         return None
-    weights = _weights(told)
+    weights = bounded_weights([one.windows for one in told], MAX_WINDOWS)
 
     def middle(part: Callable[[Evidence], int]) -> int:
-        ordered = sorted((part(one), weight) for one, weight in zip(told, weights, strict=True))
-        return (_half_way(ordered) + _half_way(ordered[::-1])) // 2
+        return weighted_median([part(one) for one in told], weights)
 
     low, value, high = middle(lambda one: one.low), middle(lambda one: one.value), middle(lambda one: one.high)
     return Evidence(value, min(low, value), max(high, value), min(MAX_WINDOWS, sum(weights)))
-
-
-def _weights(told: Sequence[Evidence]) -> list[int]:
-    weights = [min(one.windows, MAX_WINDOWS) for one in told]
-    if len(weights) > 1:  # only the largest can outweigh the rest
-        at = max(range(len(weights)), key=weights.__getitem__)
-        others = sum(weights) - weights[at]
-        weights[at] = min(weights[at], others - 1 if len(weights) > 2 else others)
-    return weights
-
-
-def _half_way(ordered: Sequence[tuple[int, int]]) -> int:
-    """The first value up to which at least half of the weight lies."""
-    total, so_far = sum(weight for _, weight in ordered), 0
-    for value, weight in ordered:
-        so_far += weight
-        if 2 * so_far >= total:
-            return value
-    raise AssertionError("weights are positive")

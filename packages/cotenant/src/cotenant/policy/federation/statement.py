@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.prediction.shared_use import MAX_PREDICTIONS, UseEvidence, check_evidence
 from cotenant.policy.federation.shared_profiles import SharedProfile, is_possible
 
 RESOURCES = ("cpu_milli", "memory_mib", "gpus")
@@ -62,6 +63,7 @@ class Statement(msgspec.Struct, frozen=True):
     room: ClusterRoom
     tenants: tuple[TenantSums, ...] = ()
     profiles: tuple[SharedProfile, ...] = ()
+    predictions: tuple[UseEvidence, ...] = ()
 
 
 def check_name(field: str, name: str) -> None:
@@ -98,6 +100,7 @@ def check_statement(statement: Statement, registered: Vector) -> None:
         if total > most:
             raise InvalidInput(f"sum of used {name}", total, f"at most the stated capacity, {most}")
     _check_profiles(statement.profiles)
+    _check_predictions(statement.predictions)
 
 
 def _check_profiles(profiles: Sequence[SharedProfile]) -> None:
@@ -116,6 +119,18 @@ def _check_profiles(profiles: Sequence[SharedProfile]) -> None:
                     repr(found)[:100],
                     "0 <= low <= value <= high <= 1000, and at least one window",
                 )
+
+
+def _check_predictions(predictions: Sequence[UseEvidence]) -> None:
+    if len(predictions) > MAX_PREDICTIONS:
+        raise InvalidInput("predictions", len(predictions), f"at most {MAX_PREDICTIONS}")
+    seen: set[str] = set()
+    for found in predictions:
+        check_name("prediction", found.name)
+        if found.name in seen:
+            raise InvalidInput("predictions", found.name, "each name once")
+        seen.add(found.name)
+        check_evidence(f"prediction {found.name}", found)
 
 
 def _check_room(room: ClusterRoom, registered: Vector) -> None:

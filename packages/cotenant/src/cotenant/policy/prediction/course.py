@@ -54,20 +54,15 @@ class Course:
     week: Float  # [S, 168, 2]: the same, above level + day
     kind_day: Float  # [K, 24, 2]
     kind_week: Float  # [K, 168, 2]
+    kind_prior_day: Float  # [K, 24, 2]: what other clusters learned of the kind, as visits; 0 = nothing
+    kind_prior_week: Float  # [K, 168, 2]
+    kind_prior_told: Float  # [K, 3]
     told: Float  # [S, 2]: decayed sums of said x came and said x said, above the level
     kind_told: Float  # [K, 3]: the same of all its series, and their hours
     miss: Float  # [S]: decayed mean of how far an hour was off its course; NaN = none was predicted
     run: Int  # [S]: hours in a row that were far above (positive) or below the course
     run_sum: Float  # [S]: what they were off
     shifts: Int  # [S]: how often the level was moved
-
-    @property
-    def level(self) -> Float:
-        """Mean of the last 24 hours; NaN where none is known."""
-        known = ~np.isnan(self.trail)
-        count = known.sum(axis=1)
-        total = np.where(known, self.trail, 0.0).sum(axis=1)
-        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def new_course(kinds: Int) -> Course:
@@ -80,6 +75,9 @@ def new_course(kinds: Int) -> Course:
         np.zeros((series, WEEK, 2)),
         np.zeros((groups, DAY, 2)),
         np.zeros((groups, WEEK, 2)),
+        np.zeros((groups, DAY, 2)),
+        np.zeros((groups, WEEK, 2)),
+        np.zeros((groups, 3)),
         np.zeros((series, 2)),
         np.zeros((groups, 3)),
         np.full(series, np.nan),
@@ -89,6 +87,23 @@ def new_course(kinds: Int) -> Course:
     )
 
 
+def level(course: Course, hour: int, settings: CourseSettings) -> Float:
+    """`[S]`: mean of the 24 hours before this one; NaN where none is known. Where some are not known, as of a series
+    that has just begun, the others are taken for as high as they stand in the shape of a day: a night is below a mean.
+    """
+    known = ~np.isnan(course.trail)
+    count = known.sum(axis=1)
+    total = np.where(known, course.trail, 0.0).sum(axis=1)
+    found = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    some = np.flatnonzero((count > 0) & (count < DAY))
+    if len(some):
+        day = trust(course, settings)[some, None] * _by_day(course, some, settings)
+        day = day[:, (hour + np.arange(DAY)) % DAY]  # as the trail has the hours
+        standing = np.where(known[some], day, 0.0).sum(axis=1) / count[some]
+        found[some] -= standing - day.mean(axis=1)
+    return found
+
+
 def shape(course: Course, hour: int, settings: CourseSettings) -> Float:
     """`[S]`: what this hour (since 1970) is expected to be above the level."""
     return trust(course, settings) * _said(course, hour, settings)
@@ -96,7 +111,7 @@ def shape(course: Course, hour: int, settings: CourseSettings) -> Float:
 
 def trust(course: Course, settings: CourseSettings) -> Float:
     """`[S]`: how far the shapes are believed, 0 to 1."""
-    of_kind = course.kind_told[course.kinds]
+    of_kind = (course.kind_told + course.kind_prior_told)[course.kinds]
     prior = settings.trust_prior / np.maximum(of_kind[:, 2], 1e-9)
     along = course.told[:, 0] + prior * of_kind[:, 0]
     across = course.told[:, 1] + prior * of_kind[:, 1]
@@ -106,25 +121,48 @@ def trust(course: Course, settings: CourseSettings) -> Float:
 def _said(course: Course, hour: int, settings: CourseSettings) -> Float:
     """What the shapes say of this hour, believed in full."""
     day, week = hour % DAY, hour % WEEK
-    of_kind = course.kind_day[:, day]
-    kind_mean = (of_kind[:, 0] / np.maximum(of_kind[:, 1], 1e-9))[course.kinds]
-    prior = np.where(of_kind[:, 1][course.kinds] > 0, settings.day_prior, 0.0)
-    own = course.day[:, day]
-    by_day = (own[:, 0] + prior * kind_mean) / np.maximum(own[:, 1] + prior, 1e-9)
-    rest, rest_of_kind = course.week[:, week], course.kind_week[:, week]
+    by_day = _by_day(course, slice(None), settings, slice(day, day + 1))[:, 0]
+    rest = course.week[:, week]
+    rest_of_kind = _with_prior(course.kind_week[:, week], course.kind_prior_week[:, week], settings.week_keep)
     # a kind has many series: half of its hour of the week is believed for each
     kind_rest = (rest_of_kind[:, 0] / (rest_of_kind[:, 1] + settings.week_prior))[course.kinds]
     return by_day + (rest[:, 0] + settings.week_prior * kind_rest) / (rest[:, 1] + 2 * settings.week_prior)
 
 
+def _alone(course: Course) -> Course:
+    """Without what others learned, so that what is taught is of here."""
+    return replace(
+        course,
+        kind_prior_day=np.zeros_like(course.kind_prior_day),
+        kind_prior_told=np.zeros_like(course.kind_prior_told),
+    )
+
+
+def _by_day(course: Course, rows: Int | slice, settings: CourseSettings, hours: slice = slice(None)) -> Float:
+    """`[rows, hours]`: the shape of a day, of the series' own and its kind's."""
+    of_kind = _with_prior(course.kind_day[:, hours], course.kind_prior_day[:, hours], settings.day_keep)
+    kinds = course.kinds[rows]
+    kind_mean = (of_kind[..., 0] / np.maximum(of_kind[..., 1], 1e-9))[kinds]
+    prior = np.where(of_kind[..., 1][kinds] > 0, settings.day_prior, 0.0)
+    own = course.day[rows, hours]
+    found: Float = (own[..., 0] + prior * kind_mean) / np.maximum(own[..., 1] + prior, 1e-9)
+    return found
+
+
+def _with_prior(cells: Float, prior: Float, keep: float) -> Float:
+    """A kind's own visits of an hour with those of others, which fade as if they had been the first ones."""
+    faded: Float = cells + np.clip(1.0 - (1.0 - keep) * cells[..., 1:], 0.0, 1.0) * prior
+    return faded
+
+
 def seen(course: Course, hour: int, use: Float, settings: CourseSettings) -> Course:
     """After one more hour; NaN = not measured."""
     day, week = hour % DAY, hour % WEEK
-    level, said = course.level, _said(course, hour, settings)
+    mean, said = level(course, hour, settings), _said(course, hour, settings)
     usual = trust(course, settings) * said
     known = ~np.isnan(use)
-    judged = known & ~np.isnan(level)
-    off = np.where(judged, use - level - usual, 0.0)
+    judged = known & ~np.isnan(mean)
+    off = np.where(judged, use - mean - usual, 0.0)
     miss = np.where(judged, np.where(np.isnan(course.miss), np.abs(off), course.miss), course.miss)
     usual_miss = np.maximum(np.where(np.isnan(miss), 0.0, miss), _LEAST_MISS)
     far = judged & (np.abs(off) > settings.shift_spreads * usual_miss) & ~np.isnan(course.miss)
@@ -140,8 +178,8 @@ def seen(course: Course, hour: int, use: Float, settings: CourseSettings) -> Cou
     counted = np.minimum(np.abs(off), settings.shift_spreads * usual_miss)
     miss = np.where(judged, (1 - _MISS_STEP) * miss + _MISS_STEP * counted, miss)
     taught = judged & ~far
-    came = np.where(taught & ~np.isnan(level), use - level, 0.0)
-    said = np.where(taught & ~np.isnan(level), said, 0.0)
+    came = np.where(taught & ~np.isnan(mean), use - mean, 0.0)
+    said = np.where(taught & ~np.isnan(mean), said, 0.0)
     told = np.stack([said * came, said * said], axis=1)
     kind_told = settings.trust_keep * course.kind_told
     np.add.at(kind_told, course.kinds, np.column_stack([told, taught]))
@@ -155,7 +193,8 @@ def seen(course: Course, hour: int, use: Float, settings: CourseSettings) -> Cou
         run_sum=np.where(shifted, 0.0, run_sum),
         shifts=course.shifts + shifted,
     )
-    return _taught(after, day, week, np.where(taught, use - level, np.nan), settings)
+    own = mean if not course.kind_prior_day.any() else level(_alone(course), hour, settings)
+    return _taught(after, day, week, np.where(taught, use - own, np.nan), settings)
 
 
 def _taught(course: Course, day: int, week: int, above: Float, settings: CourseSettings) -> Course:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cotenant.model.arrays import Float, Int
-from cotenant.policy.prediction.course import Course, CourseSettings, new_course, seen, shape
+from cotenant.policy.prediction.course import Course, CourseSettings, level, new_course, seen, shape
 from cotenant.policy.prediction.reserve import (
     PredictedReserve,
     ReserveSettings,
@@ -92,11 +92,11 @@ class Tables:
 def tables(forecast: UseForecast, at: int) -> Tables:
     """Of the horizon with this place in the settings."""
     course, settings, reserve = forecast.course, forecast.settings, forecast.reserves[at]
-    first, level = forecast.hour, forecast.course.level
+    first, mean = forecast.hour, level(course, forecast.hour + 1, settings.course)
     hours = [shape(course, first + ahead, settings.course) for ahead in range(reserve.horizon + 2)]
     return Tables(
-        level[:, None] + np.stack([np.max(hours[1:-1], axis=0), np.max(hours[2:], axis=0)], axis=1),
-        level[:, None] + np.stack(hours[:2], axis=1),
+        mean[:, None] + np.stack([np.max(hours[1:-1], axis=0), np.max(hours[2:], axis=0)], axis=1),
+        mean[:, None] + np.stack(hours[:2], axis=1),
         carry(reserve, settings.reserve),
         np.stack([above(reserve, first + later, settings.reserve) for later in (0, 1)], axis=1),
     )

@@ -19,8 +19,8 @@ from cotenant.model.arrays import Float, Int
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.prediction.course import DAY
 
-_LOWEST, _HIGHEST, _BINS = -5.0, 15.0, 400
-_STEP = (_HIGHEST - _LOWEST) / _BINS
+LOWEST, HIGHEST, BINS = -5.0, 15.0, 400
+STEP = (HIGHEST - LOWEST) / BINS
 _LEAST_SIZE = 1e-4  # of a series' size: an hour that never erred is not certain
 
 
@@ -33,6 +33,7 @@ class ReserveSettings:
     hour_prior: float = 8.0  # of the mean and size of all hours in those of one
     kind_weight: float = 200.0  # of the kind's errors among a series' own
     correction: float = 0.02  # step of the level, by the hour
+    series_prior: float = 24.0  # forecasts of the kind in the mean and size of a series' errors
     warm: float = 24.0  # forecasts of the kind that were judged, before there is a reserve
 
     def __post_init__(self) -> None:
@@ -49,9 +50,13 @@ class PredictedReserve:
     kinds: Int  # [S]
     sums: Float  # [S, 5]: decayed weight, d, g, d x d, d x g of excess d and what came above the course g
     kind_sums: Float  # [K, 5]
+    kind_prior_sums: Float  # [K, 5]: what other clusters learned of the kind, as forecasts; 0 = nothing
     error: Float  # [S, 24, 3]: decayed weight, sum, absolute sum about the mean, by hour of the origin
+    kind_error: Float  # [K, 3]: the same of all hours
+    kind_prior_error: Float  # [K, 3]
     counts: Float  # [S, bins]
     kind_counts: Float  # [K, bins]
+    kind_prior_counts: Float  # [K, bins]
     levels: Float  # [S, R]
     ahead: Float  # [S, H, 3]: forecasts that are not judged yet: course, excess, origin's hour of the day
     bounds: Float  # [S, H, R]: what was said then
@@ -72,9 +77,13 @@ def new_reserve(horizon: int, risks: tuple[float, ...], kinds: Int) -> Predicted
         kinds,
         np.zeros((series, 5)),
         np.zeros((groups, 5)),
+        np.zeros((groups, 5)),
         np.zeros((series, DAY, 3)),
-        np.zeros((series, _BINS)),
-        np.zeros((groups, _BINS)),
+        np.zeros((groups, 3)),
+        np.zeros((groups, 3)),
+        np.zeros((series, BINS)),
+        np.zeros((groups, BINS)),
+        np.zeros((groups, BINS)),
         np.tile(np.array(risks), (series, 1)),
         np.full((series, horizon, 3), np.nan),
         np.full((series, horizon, count), np.nan),
@@ -85,7 +94,8 @@ def new_reserve(horizon: int, risks: tuple[float, ...], kinds: Int) -> Predicted
 
 def carry(reserve: PredictedReserve, settings: ReserveSettings) -> Float:
     """`[S]`: the share of a present excess over the course that is expected of the horizon's highest use."""
-    own, kind = _moments(reserve.sums), _moments(reserve.kind_sums)[reserve.kinds]
+    own = _moments(reserve.sums)
+    kind = _moments(reserve.kind_sums + reserve.kind_prior_sums)[reserve.kinds]
     weight = reserve.sums[:, 0]
     along = weight * own[:, 1] + settings.carry_prior * kind[:, 1]
     across = weight * own[:, 0] + settings.carry_prior * kind[:, 0]
@@ -110,10 +120,11 @@ def judge(reserve: PredictedReserve, highest: Float, settings: ReserveSettings) 
     day = int(origin[known][0])
     off = np.where(known, came - carry(reserve, settings) * excess, 0.0)
     mean, size = _errors(reserve, day, settings)
-    has_size = known & (size > _LEAST_SIZE) & (reserve.error[..., 0].sum(axis=1) > 0)
+    has_mean = (reserve.error[..., 0].sum(axis=1) > 0) | (_errors_of_kinds(reserve)[:, 0] > 0)
+    has_size = known & (size > _LEAST_SIZE) & has_mean
     z = np.where(has_size, (off - mean) / np.maximum(size, _LEAST_SIZE), 0.0)
     counts, kind_counts = reserve.counts * settings.keep, reserve.kind_counts * settings.keep
-    bins = np.clip(((z - _LOWEST) / _STEP).astype(np.int64), 0, _BINS - 1)
+    bins = np.clip(((z - LOWEST) / STEP).astype(np.int64), 0, BINS - 1)
     rows = np.flatnonzero(has_size)
     counts[rows, bins[rows]] += 1.0
     np.add.at(kind_counts, (reserve.kinds[rows], bins[rows]), 1.0)
@@ -122,7 +133,10 @@ def judge(reserve: PredictedReserve, highest: Float, settings: ReserveSettings) 
     cell[known] *= settings.keep**DAY
     cell[known, 0] += 1.0
     cell[known, 1] += off[known]
-    cell[known, 2] += np.abs(off - np.where(reserve.error[..., 0].sum(axis=1) > 0, mean, off))[known]
+    distance = np.abs(off - np.where(has_mean, mean, off))
+    cell[known, 2] += distance[known]
+    kind_error = reserve.kind_error * settings.keep
+    np.add.at(kind_error, reserve.kinds[known], np.stack([np.ones_like(off), off, distance], axis=1)[known])
     said = reserve.bounds[:, 0]
     was_said = known[:, None] & ~np.isnan(said)
     over = was_said & (highest[:, None] > said)
@@ -138,6 +152,7 @@ def judge(reserve: PredictedReserve, highest: Float, settings: ReserveSettings) 
         sums=reserve.sums * settings.keep + moved,
         kind_sums=kind_sums,
         error=error,
+        kind_error=kind_error,
         counts=counts,
         kind_counts=kind_counts,
         levels=levels,
@@ -165,24 +180,36 @@ def _moments(sums: Float) -> Float:
 
 
 def _errors(reserve: PredictedReserve, day: int, settings: ReserveSettings) -> tuple[Float, Float]:
-    """`[S]` mean and size of the errors of forecasts made in this hour of the day and its neighbours."""
-    whole = reserve.error.sum(axis=1)
+    """`[S]` mean and size of the errors of forecasts made in this hour of the day and its neighbours; a series that has
+    just begun errs like its kind.
+    """
+    whole, of_kind = reserve.error.sum(axis=1), _errors_of_kinds(reserve)
     near = reserve.error[:, [(day - 1) % DAY, day, (day + 1) % DAY]].sum(axis=1)
-    of_all = whole[:, 1:] / np.maximum(whole[:, :1], 1e-9)
+    weight = np.minimum(settings.series_prior, of_kind[:, :1])
+    of_all = (whole[:, 1:] + weight * of_kind[:, 1:] / np.maximum(of_kind[:, :1], 1e-9)) / np.maximum(
+        whole[:, :1] + weight, 1e-9
+    )
     prior = settings.hour_prior
     found = (near[:, 1:] + prior * of_all) / (near[:, :1] + prior)
     return found[:, 0], np.maximum(found[:, 1], _LEAST_SIZE)
 
 
+def _errors_of_kinds(reserve: PredictedReserve) -> Float:
+    """`[S, 3]`: of each series' kind, others' with it."""
+    found: Float = (reserve.kind_error + reserve.kind_prior_error)[reserve.kinds]
+    return found
+
+
 def _quantiles(reserve: PredictedReserve, settings: ReserveSettings) -> Float:
     """`[S, R]`, in sizes of errors."""
-    of_kind = reserve.kind_counts.sum(axis=1)
+    of_kinds = reserve.kind_counts + reserve.kind_prior_counts
+    of_kind = of_kinds.sum(axis=1)
     share = settings.kind_weight / np.maximum(of_kind, 1e-9)
-    both = reserve.counts + (reserve.kind_counts * share[:, None])[reserve.kinds]
+    both = reserve.counts + (of_kinds * share[:, None])[reserve.kinds]
     whole = np.cumsum(both, axis=1)
     total = whole[:, -1]
     found = np.empty((len(both), len(reserve.risks)))
     for at in range(len(reserve.risks)):
         wanted = (1.0 - reserve.levels[:, at]) * total
-        found[:, at] = _LOWEST + _STEP * (1 + (whole < wanted[:, None] * (1 - 1e-12)).sum(axis=1))
+        found[:, at] = LOWEST + STEP * (1 + (whole < wanted[:, None] * (1 - 1e-12)).sum(axis=1))
     return np.where((of_kind[reserve.kinds] >= settings.warm)[:, None], found, np.nan)

@@ -68,6 +68,7 @@ class KubeProcess:
         metrics: MetricsRegistry | None = None,
         events_per_s: float = 50.0,
         streaming_lists: bool = False,
+        later_in_portions: bool = False,
         clock: SteadyClock | None = None,
     ) -> None:
         """`component` is the reporter of Events, `identity` this replica; `leadership` None = there is no other
@@ -79,7 +80,9 @@ class KubeProcess:
         self.now = clock or SteadyClock()
         self.leadership = leadership or Alone()
         self.metrics = metrics or MetricsRegistry()
-        self.watches = Watches(client, streaming=streaming_lists, delivered=self.wake)
+        self.watches = Watches(
+            client, streaming=streaming_lists, later_in_portions=later_in_portions, delivered=self.wake
+        )
         self.events = EventRecorder(client, component, identity, per_s=events_per_s)
         self.health = ProcessHealth()
         self.health.must_live(self._stuck)

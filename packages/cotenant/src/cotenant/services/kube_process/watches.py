@@ -6,7 +6,7 @@ seen or is gone, and treat one that cannot be read as gone unless the handler sa
 logged. A handler that needs whole deliveries takes a function instead. `delivered` is called after each delivery.
 Limits: handlers run in the event loop and must not wait; an error that a handler raises, other than `InvalidInput` from
 `read`, ends the process. Between the portions of a first list that goes to an `ObjectHandler` other tasks run: who acts
-on objects waits for `synced`.
+on objects waits for `synced`, and with `later_in_portions` while `is_handing_on`.
 """
 
 from __future__ import annotations
@@ -47,14 +47,20 @@ class Watches:
     """All watches of a process; add them before `run`."""
 
     def __init__(
-        self, client: Client, *, streaming: bool = False, delivered: Callable[[], None] = lambda: None
+        self,
+        client: Client,
+        *,
+        streaming: bool = False,
+        later_in_portions: bool = False,
+        delivered: Callable[[], None] = lambda: None,
     ) -> None:
-        """`streaming`: ask for the first list as a watch (`sendInitialEvents`); `delivered` is called after each
-        delivery.
+        """`streaming`: ask for the first list as a watch (`sendInitialEvents`). `later_in_portions`: a kind whose first
+        list comes in portions has its later ones so too. `delivered` is called after each delivery.
         """
         self.malformed: dict[str, int] = {}  # objects that could not be read, by kind
         self._client = client
         self._streaming = streaming
+        self._later_in_portions = later_in_portions
         self._delivered = delivered
         self._reflectors: list[Reflector[Any]] = []
 
@@ -116,6 +122,7 @@ class Watches:
             streaming=self._streaming,
             optional=optional,
             in_portions=in_portions,
+            later_in_portions=in_portions and self._later_in_portions,
             first_by=first_by,
             until_open=until_open,
             absent_s=absent_s,
@@ -166,6 +173,11 @@ class Watches:
     def synced(self) -> bool:
         """Whether every kind has been listed once."""
         return all(reflector.synced for reflector in self._reflectors)
+
+    @property
+    def is_handing_on(self) -> bool:
+        """Whether a part of a list is handed on and the rest is not yet."""
+        return any(reflector.is_handing_on for reflector in self._reflectors)
 
     async def wait_synced(self) -> None:
         """Until every kind has been listed once."""

@@ -14,6 +14,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.parquet.use_history import UseHistoryFile
 from cotenant.drivers.seals.seals import read_seals
 from cotenant.engine.manager.settings import ManagerSettings
+from cotenant.model.prediction.shared_use import place_of_predictions
 from cotenant.services.certificates.bundle import parse_bundle
 from cotenant.services.certificates.parts import PartCertificates
 from cotenant.services.kube_process.replica import open_replica
@@ -39,7 +40,8 @@ def run(request: ManagerArguments) -> int:
         seals=read_seals(request.seal_certificate),
         right_sizing=request.right_sizing,
         history=UseHistoryFile(request.history_dir) if request.history_dir is not None else None,
-        settings=ManagerSettings(learns_use=request.history_dir is not None),
+        settings=ManagerSettings(learns_use=request.history_dir is not None or bool(request.share_predictions)),
+        predictions=place_of_predictions("--share-predictions", request.share_predictions),
         span_target=span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca),
     )
     replica = open_replica(request, access, address, COMPONENT, request.election)

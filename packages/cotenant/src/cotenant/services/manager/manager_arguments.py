@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.model.errors import InvalidInput
+from cotenant.model.prediction.shared_use import place_of_predictions
 from cotenant.services.certificates.bundle import parse_bundle
 from cotenant.services.kube_process.identity import check_lease_namespace
 from cotenant.services.kube_process.span_target import span_target
@@ -62,6 +63,14 @@ class ManagerArguments:
             group=WORK,
         ),
     ] = None
+    share_predictions: Annotated[
+        str,
+        Parameter(
+            help="NAMESPACE/NAME of a ConfigMap for what was learned of nodes with the label cotenant.io/shared-use, "
+            "and for what other clusters learned (`cotenant federate join --predictions`). Default: none is shared.",
+            group=WORK,
+        ),
+    ] = ""
     context: Context = ""
     config_namespace: Annotated[str, Parameter(help="Namespace of the ConfigMap.", group=WORK)] = "koordinator-system"
     seal_certificate: SealCertificate = None
@@ -123,6 +132,7 @@ def check(request: ManagerArguments) -> Address:
     for option, name in (("--config-namespace", request.config_namespace), ("--config-name", request.config_name)):
         if not name or "/" in name:
             raise InvalidInput(option, name, "a name")
+    place_of_predictions("--share-predictions", request.share_predictions)
     check_lease_namespace(request.lease_namespace)
     if request.tls_service and request.tls_cert is not None:
         raise InvalidInput("--tls-service", request.tls_service, "not together with --tls-cert", "made here, or given")

@@ -24,6 +24,7 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS
 from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import QUOTA_PROFILES
+from cotenant.drivers.kube.kinds.shared_predictions import PredictionsMap
 from cotenant.drivers.parquet.use_history import UseHistoryFile
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.engine.manager.gpu_nodes import GpuNodes
@@ -42,6 +43,7 @@ from cotenant.services.kube_process.span_target import SpanTarget
 from cotenant.services.manager import metrics
 from cotenant.services.manager.kept_use import KeptUse
 from cotenant.services.manager.right_sizing import RightSizingService
+from cotenant.services.manager.shared_predictions import SharedPredictions
 from cotenant.services.manager.watches import ConfigSource, ManagerWatches
 from cotenant.services.manager.write_spans import KeyedWrite, WriteSpans
 from cotenant.services.manager.writing import WRITERS, write_amounts
@@ -65,6 +67,7 @@ class ManagerOptions:
     seals: Seals = NO_SEALS
     right_sizing: bool = False  # resize pods in place, by RightSizings
     history: UseHistoryFile | None = None  # of use by the hour; None = none is kept
+    predictions: tuple[str, str] | None = None  # namespace and name of the ConfigMap to share them by
 
 
 class DueEngine(Protocol):
@@ -102,6 +105,10 @@ class ManagerProcess:
         self.manager = Manager(options.settings)
         self.kept_use = KeptUse(options.history, self.manager.lending.prediction)
         self.kept_use.replay(kube.now())
+        self._shared: SharedPredictions | None = None
+        if options.predictions is not None:
+            stored = PredictionsMap(self.client, *options.predictions)
+            self._shared = SharedPredictions(stored, self.manager.lending.prediction, lambda: kube.leads, kube.now)
         self.profiles = QuotaProfiles(options.settings.confirm_s)
         self.ratios = NodeRatioKeeper(options.settings.confirm_s)
         self.gpus = GpuNodes(options.settings.confirm_s)
@@ -151,6 +158,8 @@ class ManagerProcess:
         """Until `stop` is set. Errors of the API server never end it; a defect of ours does."""
         if self.kept_use.is_on:
             self.kube.background("history", self.kept_use.run)
+        if self._shared is not None:
+            self.kube.background("predictions", self._shared.run)
         await self.kube.run(stop, self._work, on_synced=self._synced)
 
     def _synced(self) -> None:

@@ -108,6 +108,7 @@ class SchedulerProcess:
             leadership=leadership(self.client),
             events_per_s=options.notices_per_s,
             streaming_lists=options.streaming_lists,
+            later_in_portions=True,
             clock=clock,
         )
         self.cluster = scheduling_engine(profile, options)
@@ -209,8 +210,9 @@ class SchedulerProcess:
         )
         kube.background("evictions", self.evictor.run)
         kube.on_stop(self.evictor.stop)
+        leads, fenced, sealer = lambda: self._leads, self._sharding is not None, options.sealer
         self.reserver = Reserver(
-            self.client, self.cluster, kube.now, may_write=lambda: self._leads, changed=kube.wake, sealer=options.sealer
+            self.client, self.cluster, kube.now, may_write=leads, changed=kube.wake, sealer=sealer, is_fenced=fenced
         )
         kube.on_stop(self.reserver.stop)
         if self._sharding is None:
@@ -292,8 +294,8 @@ class SchedulerProcess:
             if beside is not None and beside.done():
                 beside.result()  # a defect of ours: it never ends by itself
             begun_s, now_s = loop.time(), kube.turn()
-            # Where only an answer or leadership can help, the longest sleep: an answer wakes the loop.
-            may_decide = kube.leads and self.binder.backlog < ahead
+            # Where only an answer, leadership or the rest of a list can help, the longest sleep: each wakes the loop.
+            may_decide = kube.leads and self.binder.backlog < ahead and not kube.watches.is_handing_on
             left_s = self.cluster.next_s() - now_s if may_decide else _LONGEST_SLEEP_S
             if left_s > 0:
                 await kube.sleep(min(_LONGEST_SLEEP_S, max(0.001, left_s)))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+from tests.fakes.shared_use import use_evidence
 
 from cotenant.engine.federation.hub import MAX_SKEW_MS, FederationWeights, Hub
+from cotenant.model.prediction.shared_use import UseEvidence
 from cotenant.policy.federation.statement import ClusterRoom, Statement, TenantSums
 
 CAPACITY = (100_000, 100_000, 0)
@@ -90,3 +92,21 @@ def test_factors_move_once_a_round_however_often_clusters_speak() -> None:
     for epoch in range(2, 50):
         assert of.hear(statement(epoch=epoch), WALL, epoch).factors == first.factors
     assert of.hear(statement(epoch=99), WALL, 10_000).factors != first.factors
+
+
+def test_what_three_others_learned_of_use_answers_who_asks_and_an_impossible_one_is_refused() -> None:
+    of = Hub(dict.fromkeys(("a", "b", "c", "new"), CAPACITY))
+    asks = statement("new", predictions=(UseEvidence("web.cpu"),))
+    for at, name in enumerate("abc"):
+        found = of.hear(statement(name, predictions=(use_evidence(day_ppm=1000 * at),)), WALL, 0)
+        assert found.predictions == ()
+        asks = statement("new", epoch=at + 1, predictions=(UseEvidence("web.cpu"),))
+        (answer,) = of.hear(asks, WALL, 0).predictions or (None,)
+        assert (answer is None) is (at < 2)
+    assert answer is not None
+    assert (answer.clusters, answer.day_ppm[0]) == (3, 1000)
+    assert of.hear(statement("new", epoch=5), WALL, 0).predictions == ()  # who does not ask gets nothing
+    odd = msgspec.structs.replace(use_evidence(), hours=-1)
+    assert "prediction web.cpu.hours" in refused(of.hear(statement("a", epoch=9, predictions=(odd,)), WALL, 0))
+    twice = (use_evidence(), use_evidence())
+    assert "each name once" in refused(of.hear(statement("a", epoch=9, predictions=twice), WALL, 0))

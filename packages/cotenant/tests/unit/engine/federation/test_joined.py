@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 import pytest
+from tests.fakes.shared_use import use_evidence
 
 from cotenant.engine.federation.hub import FederationWeights
 from cotenant.engine.federation.joined import Joined, KeptWeight, WeighedQuota, WriteWeight, writes
@@ -88,3 +89,12 @@ def test_a_hub_is_believed_within_the_bounds_only() -> None:
 def test_epochs_grow_though_a_clock_is_set_back() -> None:
     joined = Joined("east")
     assert [joined.next_epoch(wall_ms) for wall_ms in (100, 100, 50, 200)] == [100, 101, 102, 200]
+
+
+def test_what_others_learned_of_use_stands_while_weights_do_and_what_cannot_be_is_left_out() -> None:
+    joined = Joined("east")
+    odd = msgspec.structs.replace(use_evidence("odd.cpu"), trust_ppm=-1)
+    found = FederationWeights("east", joined.next_epoch(1), 1000, predictions=(use_evidence(), odd))
+    assert joined.answered(found, joined.epoch, 0) == ""
+    assert list(joined.predictions_in_force(999)) == ["web.cpu"]
+    assert not joined.predictions_in_force(1000)

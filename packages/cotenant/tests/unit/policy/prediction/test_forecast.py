@@ -7,7 +7,7 @@ import pytest
 
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.prediction.course import CourseSettings, new_course, seen, shape, trust
+from cotenant.policy.prediction.course import CourseSettings, level, new_course, seen, shape, trust
 from cotenant.policy.prediction.forecast import ForecastSettings, UseForecast, bounds, hour_seen, new_forecast, tables
 from cotenant.policy.prediction.rows import only, with_rows
 
@@ -81,7 +81,7 @@ def test_a_jump_of_the_level_is_noticed_within_hours() -> None:
     settings, course = CourseSettings(), new_course(np.zeros(1, np.int64))
     off = []
     for hour in range(use.shape[1]):
-        off.append(abs(float((use[:, hour] - course.level - shape(course, hour, settings))[0])))
+        off.append(abs(float((use[:, hour] - level(course, hour, settings) - shape(course, hour, settings))[0])))
         course = seen(course, hour, use[:, hour], settings)
     jump = 14 * 24
     assert 1 <= int(course.shifts[0]) <= 2

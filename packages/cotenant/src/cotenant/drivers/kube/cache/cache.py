@@ -90,6 +90,11 @@ def number(version: str | None) -> int | None:
     return int(version) if version and version.isdecimal() and version.isascii() and len(version) < 40 else None
 
 
+def _differ(old: ApiObject, new: ApiObject) -> bool:
+    was, now = old.metadata, new.metadata
+    return was.uid != now.uid or was.resource_version != now.resource_version
+
+
 class Cache(Generic[T]):
     """The objects of one kind by key."""
 
@@ -111,33 +116,45 @@ class Cache(Generic[T]):
         """One object, None if there is none."""
         return self._objects.get(key)
 
-    def replace(self, objects: Iterable[T], resource_version: str, keep: Collection[str] = ()) -> list[Changed[T]]:
-        """Replace the content by a list; returns the differences. `keep` names objects that exist but could not be
-        decoded.
+    def known(self, obj: T) -> T:
+        """The object as it is held here, where that is the same version of it: so that a list is held once."""
+        old = self._objects.get(key_of(obj.metadata))
+        return obj if old is None or _differ(old, obj) else old
+
+    def differences(self, listed: Cache[T], keep: Collection[str] = ()) -> list[Changed[T]]:
+        """What a complete list changes, to be taken in this order: `take` each, then `listed_up_to`. `keep` names
+        objects that exist but could not be decoded.
         """
-        known, self._objects = self._objects, {}
-        changes: list[Changed[T]] = []
-        for obj in objects:
-            key = key_of(obj.metadata)
-            old = known.pop(key, None)
-            self._objects[key] = obj
+        known, theirs = self._objects, listed._objects
+        changes = [
+            Changed(self.kind, key, old, None) for key, old in known.items() if key not in theirs and key not in keep
+        ]  # capacity is freed before it is taken
+        for key, obj in theirs.items():
+            old = known.get(key)
+            if old is obj:
+                continue
             if old is None:
                 changes.append(Changed(self.kind, key, None, obj))
             elif old.metadata.uid != obj.metadata.uid:
                 changes += (Changed(self.kind, key, old, None), Changed(self.kind, key, None, obj))
             elif old.metadata.resource_version != obj.metadata.resource_version:
                 changes.append(Changed(self.kind, key, old, obj))
-        gone: list[Changed[T]] = []
-        for key, old in known.items():
-            if key in keep:
-                self._objects[key] = old
+        return changes
+
+    def take(self, changes: Iterable[Changed[T]]) -> None:
+        """Some of the differences from a list."""
+        for change in changes:
+            if change.new is None:
+                del self._objects[change.key]
             else:
-                gone.append(Changed(self.kind, key, old, None))
+                self._objects[change.key] = change.new
+
+    def listed_up_to(self, resource_version: str) -> None:
+        """All differences from the list of this version are taken."""
         self._gone.clear()
         self.resource_version = resource_version
         floor = number(resource_version)
         self._floor = -1 if floor is None else floor
-        return gone + changes  # capacity is freed before it is taken
 
     def gather(self, obj: T) -> None:
         """An object of a list that comes in pages, for a cache to which nothing but this list was told."""

@@ -5,8 +5,11 @@ is away for half a minute; each needs a different next step, and none may lose o
 what was received and returns the next request: a page of a list, a watch, or a pause. Changes come back as
 `Notification`s (cache.py). The reflector (reflector.py) does the I/O.
 
-- A list is read in pages. A page token that has expired (410) restarts the list in one piece. The first may be
-  reported in an order of its own (`first_by`).
+- A list is read in pages. A page token that has expired (410) restarts it with pages four times as large, after three
+  of these in one piece: so it ends, and memory for the answers grows only where it must. The first may be reported in
+  an order of its own (`first_by`).
+- What a list changed is reported at once, or in portions (`next_portion`): then the cache follows by the portion, and
+  its version only with the last. An object that a later list has in the known version is kept as it is known.
 - With `streaming`, the list is requested as a watch (sendInitialEvents) and ends with a marked bookmark; a server that
   refuses, or that twice ends it early, is asked for pages.
 - A watch that ends without an error continues from the last version seen. After 410 comes a list, whose difference is
@@ -22,6 +25,7 @@ Source: Kubernetes API concepts ("Efficient detection of changes", "Streaming li
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -34,6 +38,7 @@ T = TypeVar("T", bound=ApiObject)
 
 PAUSE_S = 0.5  # after the first failure
 LONGEST_PAUSE_S = 30.0
+GROWTH, MOST_GROWTH = 4, 64  # of pages, after a token has expired
 STEADY_S = 1.0  # a watch that stayed open for so long is no failure, even without events
 
 
@@ -98,8 +103,16 @@ class ListWatch(Generic[T]):
         page: int = 500,
         streaming: bool = False,
         first_by: Callable[[T], float] | None = None,
+        first_portion: int = 0,
+        later_portion: int = 0,
     ) -> None:
+        """`first_portion`, `later_portion`: changes of the first list, and of a later one, that are reported together;
+        0: all of them.
+        """
         self._first_by = first_by
+        self._first_portion, self._later_portion = first_portion, later_portion
+        self._left: deque[Changed[T]] = deque()  # of a list whose report goes on
+        self._left_version: str | None = None
         self.cache: Cache[T] = Cache(kind)
         self.counts = WatchCounts()
         self.kind = kind
@@ -108,7 +121,7 @@ class ListWatch(Generic[T]):
         self._streaming = streaming
         self._cut_streams = 0  # streaming lists that ended before their bookmark
         self._listing = True
-        self._whole = False  # the next list comes in one piece
+        self._growth = 1  # of the pages of this list
         self._token = ""
         self._listed: Cache[T] = Cache(kind)  # so that events of a streaming list may repeat and overtake each other
         self._malformed_keys: set[str] = set()  # keys listed but malformed
@@ -121,8 +134,13 @@ class ListWatch(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """Whether a complete list has ever been received."""
+        """Whether a complete list has ever been received and reported."""
         return self.counts.lists > 0
+
+    @property
+    def is_reporting(self) -> bool:
+        """Whether a part of what a list changed is not reported yet: `next_portion` comes before any other step."""
+        return self._left_version is not None
 
     def step(self) -> Step:
         """The next request. A pause is returned once; after it comes the request."""
@@ -133,14 +151,15 @@ class ListWatch(Generic[T]):
             return OpenWatch(self.cache.resource_version)
         if self._streaming:
             return OpenWatch("", initial=True)
-        return ListPage(0 if self._whole else self._page, self._token)
+        return ListPage(self._page * self._growth if self._growth <= MOST_GROWTH else 0, self._token)
 
     def on_page(
         self, objects: Sequence[T], malformed: Sequence[tuple[str, str]], resource_version: str, continue_token: str
     ) -> list[Notification[T]]:
         """A page was received. `malformed` are (key, reason) of objects that could not be decoded."""
+        known = self.cache.known if len(self.cache) else None
         for obj in objects:
-            self._listed.gather(obj)
+            self._listed.gather(obj if known is None else known(obj))
         notifications: list[Notification[T]] = [self._malformed(key, why) for key, why in malformed]
         self._malformed_keys.update(key for key, _ in malformed)
         self._token = continue_token
@@ -167,7 +186,7 @@ class ListWatch(Generic[T]):
         self._note_event()
         self.counts.events += 1
         if self._listing:
-            self._apply(self._listed, event_type, obj)
+            self._apply(self._listed, event_type, self.cache.known(obj))
             return []
         return list(self._apply(self.cache, event_type, obj))
 
@@ -213,8 +232,8 @@ class ListWatch(Generic[T]):
         """A request failed, or a watch ended with an error: one of errors.py."""
         if isinstance(error, Gone):
             self.counts.expired += 1
-            # Page tokens expire after minutes; a list in one piece needs none.
-            self._whole = self._listing and bool(self._token)
+            # Page tokens expire after minutes: larger pages are sooner through, and a list in one piece needs none.
+            self._growth = self._growth * GROWTH if self._listing and self._token else 1
             self._relist()
             if self._failed or not self._received:
                 self._fail(str(error))
@@ -240,18 +259,38 @@ class ListWatch(Generic[T]):
         gathered, self._listed = self._listed, Cache(self.kind)
         self.cache.stale += gathered.stale
         unread, self._malformed_keys = self._malformed_keys, set()
-        self._listing = self._whole = False
+        self._listing = False
+        self._growth = 1
         self._token = ""
         self._received = False  # so that a watch that expires at once is a failure, not a reason for the next list
         self._cut_streams = 0
-        self.counts.lists += 1
-        changes: list[Notification[T]] = [*self._ordered(self.cache.replace(gathered, resource_version, unread))]
-        changes.append(Synced(self.kind, resource_version, len(self.cache)))
-        return changes
+        self._left = deque(self._ordered(self.cache.differences(gathered, unread)))
+        self._left_version = resource_version
+        return [] if self._portion else self.next_portion()
+
+    def next_portion(self) -> list[Notification[T]]:
+        """What is reported next of a list; nothing where nothing is left."""
+        version = self._left_version
+        if version is None:
+            return []
+        left = self._left
+        changes = [left.popleft() for _ in range(min(self._portion or len(left), len(left)))]
+        self.cache.take(changes)
+        notifications: list[Notification[T]] = [*changes]
+        if not left:
+            self._left_version = None
+            self.cache.listed_up_to(version)
+            self.counts.lists += 1
+            notifications.append(Synced(self.kind, version, len(self.cache)))
+        return notifications
+
+    @property
+    def _portion(self) -> int:
+        return self._later_portion if self.synced else self._first_portion
 
     def _ordered(self, changes: list[Changed[T]]) -> list[Changed[T]]:
         first_by = self._first_by
-        if first_by is not None and self.counts.lists == 1:
+        if first_by is not None and not self.synced:
             changes.sort(key=lambda change: first_by(change.new) if change.new is not None else 0.0)
         return changes
 

@@ -2,9 +2,9 @@
 
 Problem and rules: see listwatch.py, which decides every step. This loop sends requests, reads lines, passes events to
 the state machine, and delivers its notifications, in order, in batches of what one chunk held. `deliver` is called in
-the event loop and must not wait: it updates state or puts into a queue. A first list may be delivered in portions, with
-turns of the event loop between them: a million pods are most of a minute, during which probes want answers. A later one
-never is: who acts already must not do so on half of it.
+the event loop and must not wait: it updates state or puts into a queue. Lists may be delivered in portions, with turns
+of the event loop between them: a million pods are most of a minute, during which probes want answers. Who acts already
+must not do so on half of a later list, and asks `is_handing_on`.
 Limits: an error raised by `deliver` ends `run`; errors of the server, or of our credentials, never do: check that they
 work before.
 """
@@ -15,7 +15,7 @@ import asyncio
 import logging
 import random as chance
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from cotenant.drivers.kube.cache.cache import ApiObject, Cache, Notification
@@ -39,7 +39,7 @@ Deliver = Callable[[Sequence[Notification[T]]], None]
 
 WATCH_S = 300.0  # requested of the server: 1 to 2 times this, so that watches do not end together
 GRACE_S = 15.0  # silence beyond the requested time
-PORTION = 500  # objects of a first list: some hundredths of a second of a scheduler
+PORTION = 500  # changes of a list: some hundredths of a second of a scheduler
 ABSENT_S = 15.0  # between requests for a kind that the server does not serve
 
 _log = logging.getLogger(__name__)
@@ -61,6 +61,7 @@ class Reflector(Generic[T]):
         streaming: bool = False,
         optional: bool = False,
         in_portions: bool = False,
+        later_in_portions: bool = False,
         first_by: Callable[[T], float] | None = None,
         until_open: bool = False,
         absent_s: float = ABSENT_S,
@@ -72,14 +73,14 @@ class Reflector(Generic[T]):
     ) -> None:
         """`optional`: the server may not serve the kind (its definition is not installed), or may not permit reading
         it: then it has no objects, and it is listed again every `absent_s`. `in_portions`: deliver the first list so;
-        nothing that is delivered may act before `synced`. `first_by`: the order of the first list. `until_open`: it
-        counts as synced only when its watch is open too. A server that is starting answers a list and refuses the watch
-        for a second or more (429), in which nothing that happens is heard of.
+        nothing that is delivered may act before `synced`. `later_in_portions`: later lists too; nothing may act while
+        `is_handing_on`. `first_by`: the order of the first list. `until_open`: it counts as synced only when its watch
+        is open too. A server that is starting answers a list and refuses the watch for a second or more (429), in which
+        nothing that happens is heard of.
         """
         self.kind = kind
         self._is_open = not until_open
         self._optional = optional
-        self._in_portions = in_portions
         self._absent_s = absent_s
         self._client = client
         self._deliver = deliver
@@ -92,7 +93,15 @@ class Reflector(Generic[T]):
         self._sleep = sleep
         self._monotonic = monotonic
         self._reader = ListWatchDecoder(kind)
-        self._machine: ListWatch[T] = ListWatch(kind.name, random, page=page, streaming=streaming, first_by=first_by)
+        self._machine: ListWatch[T] = ListWatch(
+            kind.name,
+            random,
+            page=page,
+            streaming=streaming,
+            first_by=first_by,
+            first_portion=PORTION if in_portions else 0,
+            later_portion=PORTION if later_in_portions else 0,
+        )
         self._synced = asyncio.Event()
         self.is_served = False  # whether the last list, or watch, found the kind
 
@@ -115,6 +124,11 @@ class Reflector(Generic[T]):
     def synced(self) -> bool:
         """Whether a complete list has been delivered, and where it was asked for, its watch was open once."""
         return self._synced.is_set()
+
+    @property
+    def is_handing_on(self) -> bool:
+        """Whether a part of a list is delivered and the rest is not yet."""
+        return self._machine.is_reporting
 
     async def wait_synced(self) -> None:
         """Until the first complete list has been delivered."""
@@ -164,8 +178,10 @@ class Reflector(Generic[T]):
     def listed(self, body: bytes, turn: Callable[[], None] = lambda: None) -> None:
         """Take a page that was read elsewhere, in place of `run`. `turn`: called where others would have a turn."""
         self._is_open = True  # there is nothing more to hear of
-        for _ in self._handing_on(self._taken(self._reader.page(body))):
+        self._hand_on(self._taken(self._reader.page(body)))
+        while self._machine.is_reporting:
             turn()
+            self._hand_on(self._machine.next_portion())
 
     def _taken(self, page: DecodedPage[T]) -> list[Notification[T]]:
         self.is_served = True
@@ -216,6 +232,9 @@ class Reflector(Generic[T]):
                 notifications += machine.on_event(event.type, event.obj)
             elif isinstance(event, Bookmark):
                 notifications += machine.on_bookmark(event.resource_version, event.initial_end)
+                if machine.is_reporting:  # what follows comes after the list
+                    await self._notify(notifications)
+                    notifications = []
             elif isinstance(event, MalformedEvent):
                 notifications += machine.on_malformed(event.key, event.why, event.resource_version)
             elif isinstance(event, InvalidLine):
@@ -230,16 +249,15 @@ class Reflector(Generic[T]):
         return is_open
 
     async def _notify(self, notifications: list[Notification[T]]) -> None:
-        for _ in self._handing_on(notifications):
+        """Deliver these, and then what is left of a list, with turns of the event loop in between."""
+        self._hand_on(notifications)
+        while self._machine.is_reporting:
+            self._hand_on(self._machine.next_portion())
             await asyncio.sleep(0)
 
-    def _handing_on(self, notifications: list[Notification[T]]) -> Iterator[None]:
-        """Deliver; others may have a turn where it yields."""
-        portion = PORTION if self._in_portions and not self._synced.is_set() else max(1, len(notifications))
-        for at in range(0, len(notifications), portion):
-            if at:
-                yield
-            self._deliver(notifications[at : at + portion])
+    def _hand_on(self, notifications: list[Notification[T]]) -> None:
+        if notifications:
+            self._deliver(notifications)
         self._check_synced()
 
     def _opened(self) -> None:

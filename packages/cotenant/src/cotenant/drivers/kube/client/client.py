@@ -114,10 +114,18 @@ class Client(Transport):
         return await self.patch(kind, namespace, name, patch, content_type=content_type, subresource="status")
 
     async def set_status(
-        self, kind: AnyKind, namespace: str, name: str, uid: str, status: Mapping[str, object], *, keeps: bool = False
+        self,
+        kind: AnyKind,
+        namespace: str,
+        name: str,
+        uid: str,
+        status: Mapping[str, object],
+        *,
+        keeps: bool = False,
+        version: str = "",
     ) -> None:
         """Write a custom object's status, only if it still is the one of `uid`: `Conflict` otherwise. `keeps`: fields
-        that are not named stay.
+        that are not named stay. `version`: and only if it still has this one.
 
         A merge patch that names the UID will not do: servers take a custom object's metadata from the stored one before
         they compare. Definitions without the status subresource (Koordinator's own PodGroup and ElasticQuota) answer
@@ -126,11 +134,11 @@ class Client(Transport):
         """
         if kind.path("", "") not in self._without_status:
             try:
-                await self._write_status(kind.path(namespace, name, "status"), uid, status, keeps)
+                await self._write_status(kind.path(namespace, name, "status"), uid, status, keeps, version)
                 return
             except NotFound:
                 pass
-        stored = msgspec.json.decode(await self._write_status(kind.path(namespace, name), uid, status, keeps))
+        stored = msgspec.json.decode(await self._write_status(kind.path(namespace, name), uid, status, keeps, version))
         had = stored.get("status") if isinstance(stored, dict) else None
         if isinstance(had, dict) and any(had.get(field) == value for field, value in status.items()):
             if kind.path("", "") not in self._without_status:
@@ -140,17 +148,21 @@ class Client(Transport):
                 )
         else:
             self._without_status.discard(kind.path("", ""))
-            await self._write_status(kind.path(namespace, name, "status"), uid, status, keeps)
+            await self._write_status(kind.path(namespace, name, "status"), uid, status, keeps, version)
 
-    async def _write_status(self, path: str, uid: str, status: Mapping[str, object], keeps: bool) -> bytes:
-        own = {"op": "test", "path": "/metadata/uid", "value": uid}
+    async def _write_status(
+        self, path: str, uid: str, status: Mapping[str, object], keeps: bool, version: str
+    ) -> bytes:
+        own: list[dict[str, object]] = [{"op": "test", "path": "/metadata/uid", "value": uid}]
+        if version:
+            own.append({"op": "test", "path": "/metadata/resourceVersion", "value": version})
         if keeps:
             parts = [{"op": "add", "path": f"/status/{field}", "value": value} for field, value in status.items()]
             try:
-                return await self._change([own, *parts], path)
+                return await self._change([*own, *parts], path)
             except Conflict:
                 pass  # or it has no status yet
-        return await self._change([own, {"op": "add", "path": "/status", "value": status}], path)
+        return await self._change([*own, {"op": "add", "path": "/status", "value": status}], path)
 
     async def _change(self, operations: Sequence[Mapping[str, object]], path: str) -> bytes:
         try:

@@ -92,5 +92,5 @@ def _count(path: Path, spec: Mapping[str, object]) -> int:
 
 def _mapping(value: object, where: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
-        raise InvalidInput(where, type(value).__name__, "an object")
+        raise InvalidInput(where, "nothing" if value is None else type(value).__name__, "an object")
     return value

@@ -28,6 +28,7 @@ from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound
 from cotenant.drivers.kube.kinds.custom.autonomy import AUTONOMIES, read_autonomy
 from cotenant.drivers.kube.kinds.custom.elastic_quota import place_of, weight_text
+from cotenant.drivers.kube.kinds.shared_predictions import PredictionsMap
 from cotenant.drivers.nats.client import BusAccess, NatsBus, connect
 from cotenant.drivers.nats.contract import MAX_PAYLOAD, Bus
 from cotenant.drivers.nats.keys import kept_seed, public_key
@@ -39,12 +40,14 @@ from cotenant.model.autonomy.autonomy import Action, Autonomy
 from cotenant.model.cluster.workload_profile import WorkloadProfile
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.groups.quota import FEDERATION, SHARED_WEIGHT
+from cotenant.model.prediction.shared_use import MAX_PREDICTIONS, UseEvidence, place_of_predictions
 from cotenant.policy.federation.noise import Stated
 from cotenant.policy.federation.statement import MAX_LASTS_MS, MAX_TENANTS, Statement, TenantSums, check_name, fit_to
 from cotenant.policy.federation.weights import dominant_ppm
 from cotenant.services.fleet.federation.envelopes import STATEMENT_SUBJECT, EnvelopeKind, is_by, opened, sealed
 from cotenant.services.fleet.federation.members import federation_dir, hub_key
 from cotenant.services.fleet.federation.own_statement import ReadCluster, read_cluster, read_quotas
+from cotenant.services.fleet.federation.prediction_objects import JoinedPredictions
 from cotenant.services.fleet.federation.profile_objects import read_profiles, write_shared
 from cotenant.services.fleet.places import BusOptions, access_of
 from cotenant.services.logs import log_to_stderr
@@ -54,7 +57,9 @@ _log = logging.getLogger(__name__)
 _ANSWER_S = 5.0
 _PERIODS = 3  # a statement counts, and weights stand, for so many periods
 _PROFILE_BYTES = 128 * 1024  # of a message
-_TENANT_BYTES = MAX_PAYLOAD - _PROFILE_BYTES - 8 * 1024
+_PREDICTION_BYTES = 128 * 1024
+_TENANT_BYTES = MAX_PAYLOAD - _PROFILE_BYTES - _PREDICTION_BYTES - 8 * 1024
+_PREDICTION_SLACK_S = 120.0  # a manager looks once a minute
 _NOISE_BYTES = 32  # by which a part may grow once noise is added
 T = TypeVar("T")
 
@@ -71,6 +76,7 @@ class JoinOptions:
     period_s: float = 30.0
     epsilon: float = 1.0
     price: float = 0.0
+    predictions: str = ""  # NAMESPACE/NAME of a ConfigMap; empty: none are shared
     log_level: str = "info"
     log_format: str = "text"
 
@@ -89,6 +95,8 @@ class Joiner:
         self.joined = Joined(options.cluster)
         self.bus: Bus | None = None
         self._autonomy: Sequence[Autonomy] | None = None  # as last read; None = not yet
+        place = place_of_predictions("--predictions", options.predictions)
+        self._predictions = JoinedPredictions(PredictionsMap(client, *place)) if place is not None else None
         self._held_back: dict[str, str] = {}  # as last logged
 
     async def step(self) -> None:
@@ -101,22 +109,48 @@ class Joiner:
         except CotenantError as error:
             _log.warning("the cluster cannot be read: %s", error)
             return  # without it nothing can be given back either
-        await self._state(found, profiles)
+        await self._state(found, profiles, await self._predicted())
         await self._apply(found.quotas)
         await self._share(profiles)
+        await self._share_predictions()
 
     async def give_back(self) -> int:
         """Original weights everywhere, and no figures of others; how many weights. Raises `CotenantError`."""
         return await _give_back(self._client)
 
-    async def _state(self, found: ReadCluster, profiles: Sequence[WorkloadProfile]) -> None:
+    async def _predicted(self) -> tuple[UseEvidence, ...]:
+        if self._predictions is None:
+            return ()
+        try:
+            return await self._predictions.learned()
+        except CotenantError as error:
+            _log.warning("predictions are not stated: %s", error)
+            return ()
+
+    async def _share_predictions(self) -> None:
+        if self._predictions is None:
+            return
+        lasts_s = lasts_ms(self._options.period_s) / 1000
+        try:
+            written = await self._predictions.write(
+                self.joined.predictions_in_force(_now_ms()), time.time(), lasts_s + _PREDICTION_SLACK_S
+            )
+        except CotenantError as error:
+            _log.warning("what others learned of use is not written: %s", error)
+            return
+        if written:
+            _log.debug("what other clusters learned of use is written")
+
+    async def _state(
+        self, found: ReadCluster, profiles: Sequence[WorkloadProfile], predictions: tuple[UseEvidence, ...]
+    ) -> None:
         bus = self.bus
         if bus is None:
             _log.warning("no bus yet: nothing is stated")
             return
         wait_s = min(_ANSWER_S, self._options.period_s)  # so that waiting delays no giving back by more than a period
         sent_ms, epoch = _now_ms(), self.joined.next_epoch(int(time.time() * 1000))
-        statement = self._statement(found, profiles, epoch)
+        statement = self._statement(found, profiles, predictions, epoch)
         try:
             data = sealed(EnvelopeKind.STATEMENT, statement, self._seed)
             answer = (await bus.request(STATEMENT_SUBJECT, data, timeout_s=wait_s)).data
@@ -130,7 +164,13 @@ class Joiner:
         if why:
             _log.warning("the hub's weights are not renewed: %s", why)
 
-    def _statement(self, found: ReadCluster, profiles: Sequence[WorkloadProfile], epoch: int) -> Statement:
+    def _statement(
+        self,
+        found: ReadCluster,
+        profiles: Sequence[WorkloadProfile],
+        predictions: tuple[UseEvidence, ...],
+        epoch: int,
+    ) -> Statement:
         tenants = _statable(found)
         return Statement(
             self._options.cluster,
@@ -142,6 +182,7 @@ class Joiner:
             found.room,
             fit_to(found.room.capacity, self._stated.of(tenants)),
             _fitting(stated(profiles), _PROFILE_BYTES),
+            _fitting(predictions[:MAX_PREDICTIONS], _PREDICTION_BYTES),
         )
 
     async def _apply(self, quotas: tuple[WeighedQuota, ...]) -> None:
@@ -262,6 +303,7 @@ def run(options: JoinOptions) -> int:
         raise InvalidInput("--epsilon", options.epsilon, "0 (no noise) to 1000")
     if not 0 <= options.price <= 1e6:
         raise InvalidInput("--price", options.price, "0 to 1000000, of a core-hour")
+    place_of_predictions("--predictions", options.predictions)
     state_dir = federation_dir(options.bus.state_dir)
     seed = key_of(options.cluster, state_dir)
     hub = hub_key(options.hub_key, state_dir)

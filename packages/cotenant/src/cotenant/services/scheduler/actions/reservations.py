@@ -6,6 +6,9 @@ status write cannot carry. Annotations first, which count only once the status n
 what is not sent can be withheld until the last moment (`Cluster.sending`), a lost answer is settled by reading the
 object, and any other failure is reported as failed. A running pod that the reservation takes (preAllocation) is
 annotated first.
+One of several schedulers that act (`is_fenced`) reads the object, asks once more whether it may write, and writes only
+over that version: a shard that lost its Lease meanwhile finds another, since pending reservations of a lost shard are
+changed before its nodes are taken.
 Limits: no limit of its own on what is under way; the client's limits apply.
 """
 
@@ -37,12 +40,12 @@ _LONGEST_PAUSE_S = 5.0
 _log = logging.getLogger(__name__)
 
 
-async def write_status(client: Client, status: ReservationStatus) -> None:
-    """Write the status of a reservation."""
+async def write_status(client: Client, status: ReservationStatus, version: str = "") -> None:
+    """Write the status of a reservation; with a version only over that one."""
     written = written_status(
         status.phase, status.node, status.allocatable, status.allocated, status.owners, status.conditions
     )
-    await client.set_status(RESERVATIONS, "", status.key, status.uid, written)
+    await client.set_status(RESERVATIONS, "", status.key, status.uid, written, version=version)
 
 
 async def delete(client: Client, gone: DeleteReservation) -> None:
@@ -62,14 +65,18 @@ class Reserver:
         may_write: Callable[[], bool],
         changed: Callable[[], None],
         sealer: Sealer | None = None,
+        is_fenced: bool = False,
     ) -> None:
-        """`may_write`: whether this replica leads; `changed` is called when the engine should be asked again."""
+        """`may_write`: whether this replica leads; `changed` is called when the engine should be asked again.
+        `is_fenced`: it is one of several that act.
+        """
         self._client = client
         self._cluster = cluster
         self._reader = ReservationReader()
         self._now = now
         self._may_write = may_write
         self._sealer = sealer
+        self._is_fenced = is_fenced
         self._changed = changed
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -99,16 +106,32 @@ class Reserver:
             self._changed()
 
     async def _write(self, reserve: ReserveNode) -> None:
+        version = ""
+        try:
+            if self._is_fenced:
+                found = await self._client.get(RESERVATIONS, "", reserve.key)
+                version = found.metadata.resource_version or ""
+                if not self._may_write():
+                    self._not_reserved(reserve, "not leading")
+                    return
+                if self._reader.read(found).node:
+                    self._not_reserved(reserve, "it has a node", retry=False)
+                    return
+        except NotFound:
+            self._not_reserved(reserve, "reservation not found", retry=False)
+            return
         for pod in reserve.takes:
             await self._take(reserve, pod)
         try:
             if reserve.holds != reserve.has:  # before the status: without a node they mean nothing yet
-                patch = holdings_patch(reserve.uid, reserve.holds)
-                await self._client.patch(RESERVATIONS, "", reserve.key, patch, content_type=MERGE_PATCH)
-            await write_status(self._client, reserve.status)
-        except (NotFound, Conflict):
-            # gone, or another has its name: the watch reports it
+                patch = holdings_patch(reserve.uid, reserve.holds, version)
+                stored = await self._client.patch(RESERVATIONS, "", reserve.key, patch, content_type=MERGE_PATCH)
+                version = (stored.metadata.resource_version or "") if version else ""
+            await write_status(self._client, reserve.status, version)
+        except NotFound:
             self._not_reserved(reserve, "reservation not found", retry=False)
+        except Conflict:  # another has its name, or it is another version: the watch reports it
+            self._not_reserved(reserve, "reservation changed", retry=self._is_fenced)
         except Unavailable as error:
             if not error.maybe_done:
                 raise

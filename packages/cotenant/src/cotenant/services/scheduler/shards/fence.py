@@ -1,7 +1,8 @@
-"""Makes binds of a lost shard useless: every pending pod that it may have decided for is changed.
+"""Makes binds of a lost shard useless: every pending pod and reservation that it may have decided for is changed.
 
-Its binds name the version of the pod that it knew. One that is under way, or that a stopped process sends when it goes
-on, is refused from then on. Pods that were created after its Lease ran out it cannot have decided for.
+Its binds name the version of the pod that it knew, and its reservations are written over the version that it read. One
+that is under way, or that a stopped process sends when it goes on, is refused from then on. Pods that were created
+after its Lease ran out it cannot have decided for.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from contextlib import suppress
 from secrets import token_hex
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
-from cotenant.drivers.kube.client.errors import Conflict, NotFound
+from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound
+from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationReader
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.drivers.kube.kinds.shard_table import FENCED, STIRRED
 from cotenant.engine.sharding.member import FenceLost
 from cotenant.engine.sharding.territory import Territory
 from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.errors import InvalidInput
+from cotenant.model.groups.reservation import Reservation
+from cotenant.policy.sharding.groups import Belonging, group_of
 
 _AT_ONCE = 32
 _PENDING = "spec.nodeName="
@@ -54,8 +59,32 @@ class ShardFence:
         async with asyncio.TaskGroup() as group:
             for pod in named:
                 group.create_task(change(pod))
-        self.changed += len(named)
-        _log.warning("no bind of lost shard %d counts any more: %d pending pods were changed", member.slot, len(named))
+        reservations = await self._reservations(lost)
+        for reservation in reservations:
+            patch = {"metadata": {"uid": reservation.uid, "annotations": {FENCED: member.token}}}
+            with suppress(Conflict, NotFound):
+                await self._client.patch(RESERVATIONS, "", reservation.name, patch)
+        self.changed += len(named) + len(reservations)
+        words = "no bind of lost shard %d counts any more: %d pending pods and %d reservations were changed"
+        _log.warning(words, member.slot, len(named), len(reservations))
+
+    async def _reservations(self, lost: Territory) -> list[Reservation]:
+        """Those without a node that it may have decided for; none where the kind is not installed, or not read."""
+        try:
+            listed = await self._client.all_of(RESERVATIONS)
+        except (NotFound, Forbidden):
+            return []
+        found = []
+        for raw in listed:
+            with suppress(InvalidInput):  # nobody can decide for one that cannot be read
+                found.append(ReservationReader().read(raw))
+        return [
+            one
+            for one in found
+            if not one.node
+            and not one.phase.is_final
+            and (not lost.rings or lost.owns_group(group_of(Belonging(one.uid, reservation=one.name))))
+        ]
 
     async def stir(self, pod: ObservedPod) -> None:
         """Change a pending pod, so that the watch of pods delivers a version of now: where no pod changes by itself,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -52,6 +53,17 @@ def histories(draw: st.DrawFn) -> History:
     return happened
 
 
+def list_of(cache: Cache[PodObject], objects: Iterable[PodObject], version: str) -> list[Changed[PodObject]]:
+    """Take a whole list; what it changed."""
+    listed: Cache[PodObject] = Cache("Pod")
+    for obj in objects:
+        listed.gather(cache.known(obj))
+    changes = cache.differences(listed)
+    cache.take(changes)
+    cache.listed_up_to(version)
+    return changes
+
+
 @pytest.mark.slow
 @settings(deadline=None)
 @given(histories(), st.data())
@@ -62,7 +74,7 @@ def test_doubled_and_disordered_reports_end_in_the_truth(happened: History, data
     reports += happened  # everything is said at last, in order
     cache: Cache[PodObject] = Cache("Pod")
     consumer = Consumer()
-    cache.replace([], "0")
+    list_of(cache, [], "0")
     last: dict[str, int] = {}
     for event, name, version, uid in reports:
         said = pod(name, version, uid)
@@ -88,7 +100,7 @@ def test_a_list_is_the_truth_and_its_difference_leads_there(before: History, aft
     consumer = Consumer()
     for version, history in ((100, before), (200, after)):
         alive = {name: pod(name, v, uid) for event, name, v, uid in history if event != "DELETED"}
-        consumer.take(cache.replace(alive.values(), str(version)))
+        consumer.take(list_of(cache, alive.values(), str(version)))
         assert {o.metadata.name for o in consumer.objects.values()} == set(alive)
     assert cache.resource_version == "200"
 
@@ -102,8 +114,8 @@ def test_a_name_used_again_is_a_deletion_and_an_addition() -> None:
 
 def test_a_server_restored_from_a_backup_is_believed_when_it_lists() -> None:
     cache: Cache[PodObject] = Cache("Pod")
-    cache.replace([pod("a", 900)], "1000")
-    (change,) = cache.replace([pod("a", 10)], "20")
+    list_of(cache, [pod("a", 900)], "1000")
+    (change,) = list_of(cache, [pod("a", 10)], "20")
     assert change.new is not None
     assert cache.resource_version == "20"
     assert cache.put(pod("a", 21)) != []
@@ -111,7 +123,7 @@ def test_a_server_restored_from_a_backup_is_believed_when_it_lists() -> None:
 
 def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
     cache: Cache[PodObject] = Cache("Pod")
-    cache.replace([pod("a", "x1")], "x1")
+    list_of(cache, [pod("a", "x1")], "x1")
     assert cache.put(pod("a", "x1")) == []
     assert len(cache.put(pod("a", "w9"))) == 1
     assert len(cache.drop(pod("a", "x2"))) == 1
@@ -137,3 +149,13 @@ def test_of_an_object_on_two_pages_the_newer_one_is_gathered() -> None:
     assert cache.get("d/a") is new
     assert len(cache) == 2
     assert cache.stale == 1
+
+
+def test_an_object_that_a_list_has_unchanged_is_held_once_and_is_no_difference() -> None:
+    cache: Cache[PodObject] = Cache("Pod")
+    first, changed, reused = pod("a", 1), pod("b", 2), pod("c", 3, "old")
+    list_of(cache, [first, changed, reused], "3")
+    again = [pod("a", 1), pod("b", 5), pod("c", 6, "new")]
+    assert [change.key for change in list_of(cache, again, "6")] == ["d/b", "d/c", "d/c"]
+    assert cache.get("d/a") is first
+    assert cache.get("d/b") is again[1]

@@ -14,8 +14,8 @@ def pod(name: str, version: int) -> PodObject:
     return PodObject(metadata=PodMeta(name=name, namespace="d", uid=name, resource_version=str(version)))
 
 
-def machine(streaming: bool = False) -> ListWatch[PodObject]:
-    return ListWatch("Pod", lambda: 1.0, page=10, streaming=streaming)
+def machine(streaming: bool = False, later_portion: int = 0) -> ListWatch[PodObject]:
+    return ListWatch("Pod", lambda: 1.0, page=10, streaming=streaming, later_portion=later_portion)
 
 
 def listed(version: int = 5) -> ListWatch[PodObject]:
@@ -145,11 +145,13 @@ def test_garbage_with_news_in_between_only_resumes() -> None:
         assert watching.step() == OpenWatch(str(version))
 
 
-def test_expiry_in_the_middle_of_pages_lists_in_one_piece_and_pages_the_next_time() -> None:
+def test_expiry_in_the_middle_of_pages_lists_with_larger_ones_and_with_usual_ones_the_next_time() -> None:
     watching = machine()
-    watching.on_page([pod("old", 1)], [], "5", "t")
-    watching.on_error(Gone("token too old"))
-    assert isinstance(watching.step(), Pause)
+    for limit in (10, 40, 160, 640):
+        assert watching.step() == ListPage(limit)
+        watching.on_page([pod("old", 1)], [], "5", "t")
+        watching.on_error(Gone("token too old"))
+        assert isinstance(watching.step(), Pause)
     assert watching.step() == ListPage(0)
     watching.on_page([pod("a", 6)], [], "7", "")
     assert watching.cache.get("d/old") is None
@@ -157,6 +159,39 @@ def test_expiry_in_the_middle_of_pages_lists_in_one_piece_and_pages_the_next_tim
     watching.on_event(WatchEventType.ADDED, pod("b", 8))
     watching.on_error(Gone("too old"))
     assert watching.step() == ListPage(10)
+
+
+def test_what_a_later_list_changed_is_taken_by_the_portion_and_its_version_with_the_last() -> None:
+    watching = machine(later_portion=2)
+    watching.on_page([pod(name, at + 1) for at, name in enumerate("abcd")], [], "4", "")
+    kept = watching.cache.get("d/a")
+    watching.on_open()
+    watching.on_error(Gone("too old"), 5.0)
+    assert isinstance(watching.step(), Pause)
+    assert watching.on_page([pod("a", 1), pod("b", 7)], [], "9", "t") == []
+    assert not watching.is_reporting
+    assert watching.on_page([pod("c", 8), pod("e", 9)], [], "9", "") == []
+    told = []
+    while watching.is_reporting:
+        assert watching.cache.resource_version == "4"
+        told.append(watching.next_portion())
+    assert [[getattr(one, "key", "synced") for one in portion] for portion in told] == [
+        ["d/d", "d/b"],
+        ["d/c", "d/e", "synced"],
+    ]
+    assert watching.cache.resource_version == "9"
+    assert watching.cache.get("d/a") is kept
+    assert watching.next_portion() == []
+    assert watching.step() == OpenWatch("9")
+
+
+def test_a_later_list_without_a_difference_is_one_empty_portion() -> None:
+    watching = machine(later_portion=2)
+    watching.on_page([pod("a", 1)], [], "4", "")
+    watching.on_error(Gone("too old"), 5.0)
+    watching.on_page([pod("a", 1)], [], "9", "")
+    assert [type(one).__name__ for one in watching.next_portion()] == ["Synced"]
+    assert not watching.is_reporting
 
 
 def test_lists_that_succeed_before_watches_that_fail_still_pause_longer_and_longer() -> None:

@@ -133,7 +133,7 @@ def test_a_statement_of_many_long_names_fits_into_a_message_and_leaves_the_small
     profiles = [
         WorkloadProfile(f"shop/{i}", WorkloadRef("Deployment", "a"), shared_as=f"{i:0>253}") for i in range(900)
     ]
-    statement = world.joiner._statement(ReadCluster(ClusterRoom(capacity, (0, 0, 0)), tenants, ()), profiles, 1)
+    statement = world.joiner._statement(ReadCluster(ClusterRoom(capacity, (0, 0, 0)), tenants, ()), profiles, (), 1)
     sealed(EnvelopeKind.STATEMENT, statement, made_seed())
     check_statement(statement, capacity)
     stated = {int(sums.tenant) for sums in statement.tenants}

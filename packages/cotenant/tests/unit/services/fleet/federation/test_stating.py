@@ -66,7 +66,7 @@ def stated(*answers: Answer | None) -> tuple[Joiner, list[bytes]]:
 
             await bus.subscribe(STATEMENT_SUBJECT, hub)
             joiner.bus = bus
-            await joiner._state(FOUND, ())
+            await joiner._state(FOUND, (), ())
             await bus.close()
 
     asyncio.run(play())
@@ -114,7 +114,7 @@ def test_any_other_answer_changes_nothing(answer: Answer | None) -> None:
 
 def test_without_a_bus_nothing_is_stated_and_nothing_fails() -> None:
     joiner = Joiner(JoinOptions(BusOptions(), "east"), cast(Any, None), SEED, "", np.random.default_rng(1))
-    asyncio.run(joiner._state(FOUND, ()))
+    asyncio.run(joiner._state(FOUND, (), ()))
     assert in_force(joiner) == {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -33,10 +34,22 @@ class Server(Client):
         self.annotated: list[Any] = []
         self.refuses: Exception | None = None  # for annotations
         self.deleted: list[str] = []
+        self.version = "7"
+        self.read = lambda: None  # called when it is read
 
     async def set_status(
-        self, kind: Kind[Any], namespace: str, name: str, uid: str, status: Any, *, keeps: bool = False
+        self,
+        kind: Kind[Any],
+        namespace: str,
+        name: str,
+        uid: str,
+        status: Any,
+        *,
+        keeps: bool = False,
+        version: str = "",
     ) -> None:
+        if version and version != self.version:
+            raise Conflict("another version")
         self.written.append((uid, status))
         if self.fails is not None:
             raise self.fails
@@ -45,11 +58,21 @@ class Server(Client):
         self.annotated.append(patch)
         if self.refuses is not None:
             raise self.refuses
+        if patch["metadata"].get("resourceVersion", self.version) != self.version:
+            raise Conflict("another version")
+        self.version = str(int(self.version) + 1)
+        return self._stored(name)
 
     async def get(self, kind: Kind[Any], namespace: str, name: str) -> Any:
         if self.node is None:
             raise NotFound("gone")
-        found = {"metadata": {"name": name, "uid": "uid-r"}, "spec": {}, "status": {"nodeName": self.node}}
+        found = self._stored(name)
+        self.read()
+        return found
+
+    def _stored(self, name: str) -> ReservationObject:
+        meta = {"name": name, "uid": "uid-r", "resourceVersion": self.version}
+        found = {"metadata": meta, "spec": {}, "status": {"nodeName": self.node}}
         return msgspec.json.decode(msgspec.json.encode(found), type=ReservationObject)
 
     async def delete(self, kind: Kind[Any], namespace: str, name: str, *, uid: str = "", **_: Any) -> None:
@@ -69,13 +92,20 @@ def carried_out(server: Server, leads: bool = True, gone: bool = False, cards: i
     return written(server, world, reserve, leads)
 
 
-def written(server: Server, world: World, reserve: ReserveNode, leads: bool = True) -> SchedulingState:
+def written(
+    server: Server, world: World, reserve: ReserveNode, leads: bool = True, fenced: Callable[[], bool] | None = None
+) -> SchedulingState:
     """Write a decided reservation to the server: where the engine has it then."""
     woken: list[bool] = []
 
     async def scenario() -> None:
         reserver = Reserver(
-            server, world.cluster, lambda: 1.0, may_write=lambda: leads, changed=lambda: woken.append(True)
+            server,
+            world.cluster,
+            lambda: 1.0,
+            may_write=fenced or (lambda: leads),
+            changed=lambda: woken.append(True),
+            is_fenced=fenced is not None,
         )
         reserver.add(reserve)
         while reserver._tasks:
@@ -162,3 +192,48 @@ def test_statuses_and_deletions() -> None:
     asyncio.run(delete(server, DeleteReservation("r", "uid-r")))
     assert [(uid, told["phase"]) for uid, told in server.written] == [("uid-r", "Failed")]
     assert server.deleted == ["r uid-r"]
+
+
+def decided(server: Server, fenced: Callable[[], bool], cards: int = 0) -> SchedulingState:
+    """As one of several schedulers."""
+    world = World(node("a"))
+    total = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 1000})
+    world.devices(NodeDevices("a", (Device(DeviceType.GPU, 0, total, id="a0"),)))
+    world.see(reservation(also=Amounts.of({NVIDIA_GPU: cards} if cards else {})))
+    (reserve,) = world.cluster.decide(0.0)
+    assert isinstance(reserve, ReserveNode)
+    return written(server, world, reserve, fenced=fenced)
+
+
+@pytest.mark.parametrize("cards", [0, 1])
+def test_one_of_several_writes_over_the_version_that_it_read_while_it_led(cards: int) -> None:
+    server = Server()
+    assert decided(server, lambda: True, cards) is SchedulingState.BOUND
+    assert (len(server.written), len(server.annotated)) == (1, cards)
+
+
+@pytest.mark.parametrize("cards", [0, 1])
+def test_a_shard_that_was_stopped_before_it_wrote_finds_another_version(cards: int) -> None:
+    """Its Lease ran out after it had asked; the fence changed the reservation meanwhile."""
+    server = Server()
+
+    def fence() -> None:
+        server.version = "8"
+
+    server.read = fence
+    assert decided(server, lambda: True, cards) is not SchedulingState.BOUND
+    assert server.written == []
+
+
+def test_a_shard_that_was_stopped_before_it_read_does_not_write() -> None:
+    """The version that it would read is already that of the fence."""
+    leads = [True, False]
+    server = Server()
+    assert decided(server, lambda: leads.pop(0) if len(leads) > 1 else leads[0]) is not SchedulingState.BOUND
+    assert (server.written, server.annotated) == ([], [])
+
+
+def test_one_of_several_leaves_a_reservation_that_has_a_node_meanwhile() -> None:
+    server = Server(node="b")
+    assert decided(server, lambda: True) is not SchedulingState.BOUND
+    assert server.written == []

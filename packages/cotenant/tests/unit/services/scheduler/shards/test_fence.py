@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH
-from cotenant.drivers.kube.client.errors import Conflict, NotFound
+from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound
+from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationObject
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.drivers.kube.kinds.shard_table import FENCED, STIRRED
@@ -33,13 +34,24 @@ class Server:
         self.asked: list[str] = []
         self.written: dict[str, dict[str, Any]] = {}
         self.errors: dict[str, Exception] = {}
+        self.reservations: list[dict[str, Any]] | Exception = NotFound("the kind is not installed")
 
-    async def all_of(self, kind: Any, fields: str) -> list[PodObject]:
+    async def all_of(self, kind: Any, *, fields: str = "") -> list[Any]:
+        if kind is RESERVATIONS:
+            if isinstance(self.reservations, Exception):
+                raise self.reservations
+            return [msgspec.json.decode(msgspec.json.encode(one), type=ReservationObject) for one in self.reservations]
         self.asked.append(f"{kind.plural} {fields}")
         return [msgspec.convert(pod, PodObject) for pod in self.pods]
 
     async def patch_status(self, kind: Any, namespace: str, name: str, patch: Any, content_type: str) -> None:
         assert (kind.plural, namespace, content_type) == ("pods", "shop", MERGE_PATCH)
+        if name in self.errors:
+            raise self.errors[name]
+        self.written[name] = patch["metadata"]
+
+    async def patch(self, kind: Any, namespace: str, name: str, patch: Any) -> None:
+        assert (kind.plural, namespace) == ("reservations", "")
         if name in self.errors:
             raise self.errors[name]
         self.written[name] = patch["metadata"]
@@ -115,3 +127,32 @@ def test_a_pod_is_stirred_each_time_with_another_value() -> None:
     assert len(values) == 3
     server.errors["p"] = NotFound("gone")
     asyncio.run(fence(server).stir(seen))
+
+
+def held(name: str, **status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": {"template": {}}, "status": status}
+
+
+def test_reservations_without_a_node_that_it_may_have_decided_for_are_changed_too() -> None:
+    server = Server()
+    lost = Territory(1, ((0, 1, 2),))
+    names = [f"r{number}" for number in range(30)]
+    server.reservations = [
+        *(held(name) for name in names),
+        held("placed", nodeName="n", phase="Available"),
+        held("over", phase="Failed"),
+    ]
+    server.errors = {names[0]: NotFound("gone"), names[1]: Conflict("another")}
+    asyncio.run(fence(server).carry_out(FenceLost(LOST, (0, 1, 2))))
+    own = [name for name in names if lost.owns_group(f"reservation:{name}")]
+    assert 0 < len(own) < len(names)
+    assert server.written == {
+        name: {"uid": f"uid-{name}", "annotations": {FENCED: "token-1"}} for name in own if name not in server.errors
+    }
+
+
+def test_reservations_that_may_not_be_read_are_no_hindrance() -> None:
+    server = Server()
+    server.reservations = Forbidden("no right")
+    asyncio.run(fence(server).carry_out(FenceLost(LOST, ())))
+    assert server.written == {}

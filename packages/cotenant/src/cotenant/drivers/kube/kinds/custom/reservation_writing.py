@@ -33,10 +33,15 @@ from cotenant.model.json_object import JsonObject
 from cotenant.model.resources import Amounts, format_amount
 
 
-def holdings_patch(uid: str, holds: Holdings) -> dict[str, object]:
-    """A merge patch of the annotations with its CPUs and devices; older ones are removed."""
+def holdings_patch(uid: str, holds: Holdings, version: str = "") -> dict[str, object]:
+    """A merge patch of the annotations with its CPUs and devices; older ones are removed. With a version only of
+    that one.
+    """
     nothing: dict[str, str | None] = {RESOURCE_STATUS: None, DEVICE_ALLOCATED: None, GPU_SHARE: None}
-    return {"metadata": {"uid": uid, "annotations": nothing | written_holdings(holds)}}
+    metadata: dict[str, object] = {"uid": uid, "annotations": nothing | written_holdings(holds)}
+    if version:
+        metadata["resourceVersion"] = version
+    return {"metadata": metadata}
 
 
 def written_status(
