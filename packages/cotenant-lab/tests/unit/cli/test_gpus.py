@@ -70,6 +70,6 @@ def test_a_file_of_requests_that_is_none_is_refused(tmp_path: Path) -> None:
     few = tmp_path / "few.csv"
     few.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n")
     with pytest.raises(InvalidInput, match="at least 100"):
-        report("1", "2", "spot", 1, (few,), as_json=False)
+        report("5-6", "8-9", "spot", 1, (few,), as_json=False)
     with pytest.raises(InvalidInput, match=r"absent\.csv"):
-        report("1", "2", "spot", 1, (tmp_path / "absent.csv",), as_json=False)
+        report("5-6", "8-9", "spot", 1, (tmp_path / "absent.csv",), as_json=False)

@@ -122,9 +122,8 @@ def test_jobs_beside_a_replica_have_no_more_than_their_part_and_the_whole_card_e
 
 def test_how_long_jobs_wait_counts_those_that_never_start() -> None:
     config = replace(SHORT, day_s=120, backlog=2, job_every_s=1e9)
-    world = GpuWorld(config, 1, PlainRule)
-    world.rule.job_card = lambda cards, job: None  # type: ignore[method-assign]
-    assert world.run().queue_s == 120.0
+    full = GpuWorld(config, 1, lambda: PlainRule(jobs_per_card=0)).run()
+    assert (full.starts, full.queue_s) == (0, 120.0)
 
 
 def test_the_guard_cuts_a_card_whose_replica_misses_and_no_other() -> None:
