@@ -26,6 +26,7 @@ FORMATS = (  # names of the catalogue, which would load polars for a help page
     "azure-vm",
     "swim",
     "google2019",
+    "azure-llm",
     "generic",
 )
 
@@ -323,13 +324,17 @@ def gpus(
     seeds: Annotated[str, Parameter(help="Seeds that are reported: a number of them, or such as 20-29.")] = "40-49",
     tuning_seeds: Annotated[str, Parameter(help="Seeds on which each rule is tuned; none of --seeds.")] = "100-102",
     jobs: Annotated[int, Parameter(help="Parallel runs, each in a process of its own.")] = 1,
+    requests: Annotated[
+        tuple[Path, ...],
+        Parameter(help="Recorded requests, format azure-llm, CSV or Parquet; several files are one stream."),
+    ] = (),
     json: Json = False,
 ) -> int:
     """Model servers with continuous batching beside offline jobs on one simulated machine of 16 GPUs: dedicated cards,
-    spot, MPS, time-slices, FGD and ours at the same objectives of first token and time per token.
+    spot, GFS, MPS, time-slices, FGD and ours at the same objectives of first token and time per token.
 
     Each rule is tuned on --tuning-seeds: the most offline work with at most 1 % of the requests over their objective.
     """
     from cotenant_lab.cli import gpus as gpus_command
 
-    return gpus_command.report(seeds, tuning_seeds, policies, jobs, as_json=json)
+    return gpus_command.report(seeds, tuning_seeds, policies, jobs, requests, as_json=json)

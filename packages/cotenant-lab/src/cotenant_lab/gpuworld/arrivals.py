@@ -53,11 +53,20 @@ def rate_by_minute(config: GpuWorldConfig, rng: np.random.Generator) -> Float:
 
 def arrival_times(rate: Float, gap_cv: float, rng: np.random.Generator) -> Int:
     """Microseconds of arrivals: Gamma gaps of mean one, in the time in which one request is due a unit."""
-    due = np.concatenate([[0.0], np.cumsum(rate) * _MINUTE_S])
+    due = due_by_minute(rate)
     shape = 1.0 / gap_cv**2
     count = int(due[-1] * 1.2) + 200
     at = np.cumsum(rng.gamma(shape, 1.0 / shape, count))
     at = at[at < due[-1]]
+    return _when_due(at, due)
+
+
+def due_by_minute(rate: Float) -> Float:
+    """How many requests are due by the begin of each minute, and by the day's end."""
+    return np.concatenate([[0.0], np.cumsum(rate) * _MINUTE_S])
+
+
+def _when_due(at: Float, due: Float) -> Int:
     times = np.interp(at, due, np.arange(len(due)) * float(_MINUTE_S * SECOND_US))
     return times.astype(np.int64)
 
@@ -85,9 +94,22 @@ def _for_rate(config: GpuWorldConfig, rps: float) -> int:
     return min(config.peak_replicas, max(1, ceil(1.2 * rps / config.replica_rps)))
 
 
+def request_times(config: GpuWorldConfig, gap_cv: float, rng: np.random.Generator) -> tuple[Int, Int]:
+    """When the requests of one day arrive, in microseconds, and the row of the recording of each; without one, 0."""
+    rate = rate_by_minute(config, rng)
+    if config.requests is None:
+        arrive_us = arrival_times(rate, gap_cv, rng)
+        return arrive_us, np.zeros(len(arrive_us), np.int64)
+    due = due_by_minute(rate)
+    at, rows = config.requests.from_request(int(rng.integers(len(config.requests.gaps))), float(due[-1]))
+    return _when_due(at, due), rows
+
+
 def draw_requests(config: GpuWorldConfig, seen: SeedDraw, rng: np.random.Generator) -> ServedRequests:
     """The requests of one day."""
-    arrive_us = arrival_times(rate_by_minute(config, rng), seen.gap_cv, rng)
+    arrive_us, rows = request_times(config, seen.gap_cv, rng)
+    if config.requests is not None:
+        return new_requests(arrive_us, config.requests.prompt[rows], config.requests.output[rows])
     count = len(arrive_us)
     coding = rng.random(count) < seen.coding_share
     spread = np.exp(config.length_sd * rng.standard_normal((count, 2)))

@@ -21,18 +21,21 @@ from cotenant.model.devices.card_need import CardNeed
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.overcommit.peak import PeakSettings
 from cotenant.policy.placement.devices.strategy import DeviceStrategy
-from cotenant_lab.gpuworld.config import GpuWorldConfig
+from cotenant_lab.gpuworld.config import WHOLE_MILLI, GpuWorldConfig
+from cotenant_lab.gpuworld.gfs import GfsRule
 from cotenant_lab.gpuworld.lending import LentRule
 from cotenant_lab.gpuworld.product import CotenantRule
 from cotenant_lab.gpuworld.sharing import FgdRule, PlainRule, SharingRule, usual_pods
 from cotenant_lab.gpuworld.world import GpuOutcome, GpuWorld
 from cotenant_lab.statistics import Interval, interval, paired_ratio
 
-DEDICATED, SPOT, BLIND, OURS = "dedicated", "spot", "mps-blind", "cotenant"
+DEDICATED, SPOT, BLIND, OURS, HEADROOM = "dedicated", "spot", "mps-blind", "cotenant", "cotenant-headroom"
+_ALL = {"": WHOLE_MILLI}
+_SOON = "guard, cool-down of 60 s"
 _GUARDS = {
     "guard": GuardConfig(),
     "guard, twice the slack": GuardConfig(cut_below_ppm=100_000, grow_from_ppm=200_000),
-    "guard, cool-down of 60 s": GuardConfig(cool_down_us=60_000_000),  # of 300 s, in a day that is squeezed
+    _SOON: GuardConfig(cool_down_us=60_000_000),  # of 300 s, in a day that is squeezed
 }
 
 Rule = Callable[[], SharingRule]
@@ -54,6 +57,14 @@ def _plain(config: GpuWorldConfig, name: str) -> dict[str, Rule]:
             return {
                 f"{counted(idle, 'card')} idle": partial(PlainRule, jobs_per_card=2, alone=True, reserve=idle)
                 for idle in (1, 2, 3)
+            }
+        case "gfs":
+            return {
+                f"{rate:.0%} for {counted(hours, 'hour')}": partial(
+                    GfsRule, jobs_per_card=3, rate=rate, hours=hours, day_s=config.day_s
+                )
+                for rate in (0.5, 0.75, 0.9)
+                for hours in (1, 4)
             }
         case "mps-blind":
             return per_card((1, 2, 3))
@@ -77,19 +88,21 @@ def _ours(
     risks: Mapping[str, float],
     guards: Mapping[str, GuardConfig] = _GUARDS,
     need: CardNeed | None = None,
+    beside: Mapping[str, int] = _ALL,
 ) -> dict[str, Rule]:
-    def rule(strategy: DeviceStrategy, guard: GuardConfig, risk: float) -> SharingRule:
+    def rule(strategy: DeviceStrategy, guard: GuardConfig, risk: float, most: int) -> SharingRule:
         return CotenantRule(
             config.cards, config.cards_per_root, config.server_memory_pct, usual_pods(config), guard,
             PeakSettings(risk=risk or 0.5), lends_at_risk=bool(risk), strategy=strategy,
-            replica_need=need,
+            replica_need=need, beside_milli=most,
         )  # fmt: skip
 
     return {
-        ", ".join(filter(None, (strategy.value, text, words))): partial(rule, strategy, guard, risk)
+        ", ".join(filter(None, (strategy.value, text, words, part))): partial(rule, strategy, guard, risk, most)
         for strategy in (DeviceStrategy.FRAGMENTATION, DeviceStrategy.SPREAD)
         for text, guard in guards.items()
         for words, risk in risks.items()
+        for part, most in beside.items()
     }
 
 
@@ -101,6 +114,10 @@ def settings_of(config: GpuWorldConfig, policy: str) -> dict[str, Rule]:
         case "cotenant-by-need":
             need = CardNeed(config.server_sm_pct, config.server_bandwidth_pct)
             return _ours(config, {"": 0.0}, need=need)
+        case "cotenant-headroom":
+            need = CardNeed(config.server_sm_pct, config.server_bandwidth_pct)
+            parts = {f"at most {milli // 10} %": milli for milli in (300, 400, 500)}
+            return _ours(config, {"": 0.0}, {_SOON: _GUARDS[_SOON]}, need, parts)
         case "cotenant-at-risk":
             return _ours(config, {"risk 30 %": 0.3, "risk 80 %": 0.8}, {"guard": GuardConfig()})
         case "dedicated-lent":
@@ -120,11 +137,13 @@ def settings_of(config: GpuWorldConfig, policy: str) -> dict[str, Rule]:
 POLICIES: Mapping[str, str] = {
     OURS: "shares by allocation, guard on the objective",
     "cotenant-by-need": "ours, and neighbours that want the same of a card are kept apart",
+    HEADROOM: "the same, and jobs beside a replica have a part of its multiprocessors at most",
     "cotenant-at-risk": "ours, and cards are lent at a stated risk only",
     DEDICATED: "cards of their own for the peak, jobs on the others",
     "dedicated-lent": "the same, and idle cards of the service are lent at a stated risk",
     SPOT: "jobs on every card without a replica, evicted for one",
     "spot-reserve": "the same, some cards stay idle",
+    "gfs": "the same, within a quota by forecast, and who is evicted is chosen by cost",
     BLIND: "jobs beside replicas, without a limit",
     "mps-fixed": "jobs beside replicas, a fixed percentage of threads",
     "time-slice": "jobs beside replicas, in turns",
@@ -146,6 +165,7 @@ class PolicyResult:
     offline_cards: Interval
     eviction_rate: Interval
     lost: Interval
+    queue_s: Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,5 +250,5 @@ def result_of(config: GpuWorldConfig, policy: str, setting: str, outcomes: Seque
     return PolicyResult(
         policy, setting, tuple(outcomes), sum(one.missed <= config.budget for one in outcomes), mean("missed"),
         mean("first_token_p99_ms"), mean("per_token_p99_ms"), mean("offline_cards"), mean("eviction_rate"),
-        mean("lost"),
+        mean("lost"), mean("queue_s"),
     )  # fmt: skip

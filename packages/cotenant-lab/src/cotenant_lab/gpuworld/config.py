@@ -3,7 +3,7 @@
 Card and model are one published pair. What is not published is drawn from the seed over a stated range, so that an
 interval over seeds covers it. Marks: [data sheet], [published] with its source, [ours] an assumption.
 Limits: one model on cards of one kind; a day is squeezed into `day_s`; arrivals and lengths follow published shapes,
-no trace of requests is read.
+or a recording whose rate is replaced by the day's.
 
 Sources: NVIDIA A100 80 GB data sheet; Llama 3 8B's published shape; medians of the Azure conversation and coding traces
 as published with Splitwise (Patel et al., ISCA'24); Gamma gaps between requests, as BurstGPT (Wang et al., 2024) found
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cotenant_lab.gpuworld.request_trace import RequestTrace
 from cotenant_lab.world.config import MIXED, WorldConfig
 from cotenant_lab.world.laws import drawn as drawn_law
 from cotenant_lab.world.state import Law, law
@@ -79,6 +80,7 @@ class GpuWorldConfig:
     length_sd: float = 0.8  # of both, log-normal [ours]
     max_prompt: int = 4096
     max_output: int = 1024
+    requests: RequestTrace | None = None  # gaps and lengths of a recording, in place of those drawn
     # objectives, of each request
     first_token_s: tuple[float, float] = (1.0, 1.6)  # drawn [ours]
     per_token_s: tuple[float, float] = (0.10, 0.15)

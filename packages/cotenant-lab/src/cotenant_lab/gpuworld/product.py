@@ -10,6 +10,9 @@
 - The guard: `policy/nodeqos/guard/policy.py` on each card with a replica. Its amount is the card's multiprocessors in
   place of a node's CPU, its signal the replica's latencies over their objectives.
 
+- Headroom (`beside_milli`): beside a replica jobs never have more than this, whatever the guard allows.
+  A share of `gpu-core` that MPS holds is such a limit, though on a card of the job's own as well.
+
 Limits: on nodes the product's guard moves CPU; no policy moves a GPU's share there yet, so what is measured here is the
 rule on a knob that is held by hand today (`cotenant node hold`). Running jobs follow a ceiling at once; MPS takes a new
 percentage only for clients that start from then on.
@@ -62,6 +65,7 @@ class CotenantRule:
     peak: PeakSettings
     lends_at_risk: bool = True
     replica_need: CardNeed | None = None  # None: needs are not looked at
+    beside_milli: int = WHOLE_MILLI  # most multiprocessors of the jobs beside a replica
     strategy: DeviceStrategy = DeviceStrategy.FRAGMENTATION
     permanent: bool = False
     sliced: bool = False
@@ -130,7 +134,7 @@ class CotenantRule:
             return WHOLE_MILLI
         before = self._memories.get(card.number, GuardMemory())
         ceiling, self._memories[card.number] = judge(_node_state(signal), self.guard, before)
-        return ceiling.cpu_m
+        return min(ceiling.cpu_m, self.beside_milli)
 
     @property
     def _replica_need(self) -> CardNeed:

@@ -10,9 +10,7 @@ names a card for a replica and for a job; the world evicts, youngest first, what
 - time-slice: as mps-blind, in turns with the replica.
 - fgd: as mps-blind, on the card by fragmentation gradient descent (the lab's own, `baselines/fgd.py`), with memory as
   the share.
-
-Limits: GFS (ASPLOS'26) is no rival here: of its quota by forecast and its order of preemption only the outline is
-known to us, not the formulas.
+- gfs: as spot, within a quota by forecast, evicted by cost (`gfs.py`).
 """
 
 from __future__ import annotations

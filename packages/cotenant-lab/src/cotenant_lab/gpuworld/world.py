@@ -16,10 +16,9 @@ import numpy as np
 
 from cotenant_lab.gpuworld.arrivals import (
     OfflineJob,
-    arrival_times,
     draw_jobs,
     draw_requests,
-    rate_by_minute,
+    request_times,
     wanted_replicas,
 )
 from cotenant_lab.gpuworld.config import SECOND_US, WHOLE_MILLI, GpuWorldConfig, draw
@@ -45,6 +44,7 @@ class GpuOutcome:
     lost: float  # share of the jobs' work that evictions undid
     starts: int
     evictions: int
+    queue_s: float = 0.0  # mean time that a job waited, before its first start and after evictions
 
     @property
     def eviction_rate(self) -> float:
@@ -72,6 +72,7 @@ class GpuWorld:
         self.queue: list[OfflineJob] = []
         self.starts = self.evictions = 0
         self.lost_s = 0.0
+        self.queued_s = 0
         self._due: list[OfflineJob] = list(self.jobs)
         self._ready_s = [0.0] * config.cards  # of replicas that start
         self._routed, self._changed = 0, True
@@ -101,6 +102,7 @@ class GpuWorld:
             self._changed = True
         if self._changed:
             self._place()
+        self.queued_s += len(self.queue)
         if self.now_s % _SIGNAL_S == 0:
             self._ceilings()
         until_us = (self.now_s + 1) * SECOND_US
@@ -125,7 +127,7 @@ class GpuWorld:
         """How many replicas were wanted on the two days before."""
         for back in (2, 1):
             rng = np.random.default_rng([seed, 2 + back])
-            wanted = wanted_replicas(self.config, arrival_times(rate_by_minute(self.config, rng), gap_cv, rng))
+            wanted = wanted_replicas(self.config, request_times(self.config, gap_cv, rng)[0])
             for minute in range(10, len(wanted) + 1, 10):
                 at_s = float(minute * _MINUTE_S - back * self.config.day_s)
                 self.rule.measured(at_s, int(wanted[minute - 10 : minute].max()), self._peak)
@@ -252,4 +254,5 @@ class GpuWorld:
             self.lost_s / (done_s + self.lost_s) if done_s else 0.0,
             self.starts,
             self.evictions,
+            self.queued_s / (len(self.jobs) - len(self._due)),
         )

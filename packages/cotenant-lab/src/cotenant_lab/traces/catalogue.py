@@ -10,6 +10,7 @@ from cotenant_lab.traces import (
     distributions,
     dlrm2025,
     google2019,
+    llm_requests,
     openb,
     pai2020,
     swim,
@@ -28,6 +29,7 @@ FORMATS: tuple[TraceFormat, ...] = (
     azure.FORMAT,
     swim.FORMAT,
     google2019.FORMAT,
+    llm_requests.FORMAT,
 )
 GENERIC = "generic"
 _GENERIC_INFO = FormatInfo(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -29,13 +30,17 @@ def test_the_table_and_the_object_have_every_policy_and_the_goals() -> None:
     results = tuple(result_of(CONFIG, name, "2 jobs a card", outcomes) for name, outcomes in rows.items())
     found = GpuComparison((5, 6), (8,), results)
     lines = table(found)
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, lines)) <= 110
     assert [line.split()[0] for line in lines[1:4]] == ["cotenant", "dedicated", "mps-blind"]
     assert sum("goal at" in line for line in lines) == 2  # spot is not there
+    assert "evictions %  lost %   queue s" in lines[0]
     shown = json.loads(json.dumps(as_object(found)))
     assert [row["policy"] for row in shown["rows"]] == ["cotenant", "dedicated", "mps-blind"]
     assert len(shown["rows"][0]["by_seed"]) == 2
     assert {goal["bound"] for goal in shown["goals"]} == {1.5, 0.45}
+    assert {goal["policy"] for goal in shown["goals"]} == {"cotenant"}
+    both = GpuComparison((5, 6), (8,), (*results, result_of(CONFIG, "cotenant-headroom", "one", rows["cotenant"])))
+    assert sum("goal at" in line for line in table(both)) == 4
 
 
 def test_a_goal_is_met_by_the_whole_interval() -> None:
@@ -59,3 +64,12 @@ def test_bad_input_names_its_field(arguments: tuple[str, str, str, int], field: 
     with pytest.raises(InvalidInput) as caught:
         report(*arguments, as_json=False)
     assert caught.value.field == field
+
+
+def test_a_file_of_requests_that_is_none_is_refused(tmp_path: Path) -> None:
+    few = tmp_path / "few.csv"
+    few.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n")
+    with pytest.raises(InvalidInput, match="at least 100"):
+        report("5-6", "8-9", "spot", 1, (few,), as_json=False)
+    with pytest.raises(InvalidInput, match=r"absent\.csv"):
+        report("5-6", "8-9", "spot", 1, (tmp_path / "absent.csv",), as_json=False)

@@ -110,6 +110,22 @@ def test_ours_lends_no_card_beyond_the_risk() -> None:
     assert rule.job_card(cards, job(2, 30)) is not None  # leaves room for a replica
 
 
+def test_jobs_beside_a_replica_have_no_more_than_their_part_and_the_whole_card_elsewhere() -> None:
+    rule = replace(ours(), beside_milli=500)
+    beside, alone = Card(0, ReplicaPhase.SERVING, 50, [job()]), Card(1, jobs=[job(1)])
+    calm = ServerSignal(5_000_000, 20_000_000, 50, 300_000, 0, 400)
+    assert rule.ceiling_milli(beside, calm) == 500
+    assert rule.ceiling_milli(alone, None) == 1000
+    missed = ServerSignal(10_000_000, 20_000_000, 50, 1_500_000, 20, 400)
+    assert rule.ceiling_milli(beside, missed) < 500, "the guard goes below it"
+
+
+def test_how_long_jobs_wait_counts_those_that_never_start() -> None:
+    config = replace(SHORT, day_s=120, backlog=2, job_every_s=1e9)
+    full = GpuWorld(config, 1, lambda: PlainRule(jobs_per_card=0)).run()
+    assert (full.starts, full.queue_s) == (0, 120.0)
+
+
 def test_the_guard_cuts_a_card_whose_replica_misses_and_no_other() -> None:
     rule = ours()
     cards = [Card(number, ReplicaPhase.SERVING, 50, [job(number)]) for number in range(2)]

@@ -5,10 +5,11 @@
     value      = number | "(" expression ")" | "min(" expression "," expression ")"
                | path ["|" number] | path "?" | path "[" expression "]"
 
-A path is names with dots between them. `spec.a|1` is 1 where the field is absent, `spec.a?` is 1 where it is there and
-not empty, and `spec.list[expression]` is the sum over the elements of a list, or the values of a map, of the expression
-inside each. A true is 1, a false 0. What is absent without a default, or no whole number, makes the whole unknown; a
-comparison with an absent field is that with an empty word.
+A path is names with dots between them; a name with dots or slashes, such as an annotation's, stands in double quotes.
+`spec.a|1` is 1 where the field is absent, `spec.a?` is 1 where it is there and not empty, and `spec.list[expression]`
+is the sum over the elements of a list, or the values of a map, of the expression inside each. A true is 1, a false 0.
+What is absent without a default, or no whole number, makes the whole unknown; a comparison with an absent field is that
+with an empty word.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from cotenant.model.errors import InvalidInput
 MAX_LENGTH = 300
 MAX_ELEMENTS = 10_000
 _MAX_DEPTH = 8
-_TOKEN = re.compile(r"\s*(?:(\d{1,9})|([A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*)|(==|!=|[+*|?(),\[\]]))")
+_TOKEN = re.compile(r'\s*(?:(\d{1,9})|([A-Za-z_][\w-]*(?:\.(?:[A-Za-z_][\w-]*|"[^"\s]+"))*)|(==|!=|[+*|?(),\[\]]))')
+_NAME = re.compile(r'"([^"]+)"|([^."]+)')
 Value = Callable[[object], object]  # of an object, a list's element or a map's value; None = unknown
 
 
@@ -132,7 +134,7 @@ class _Parser:
             return _both(one, other, min)
         if not (token[0].isalpha() or token[0] == "_"):
             raise self._error(f"{token} cannot stand there")
-        names = tuple(token.split("."))
+        names = tuple(quoted or plain for quoted, plain in _NAME.findall(token))
         match self._next():
             case "|":
                 self._take()

@@ -39,6 +39,9 @@ LISTED = {"spec": {"jobs": [{"replicas": 2, "size": 3}, {"size": 5}], "map": {"a
         ("2 * spec.mode != Halted", {"spec": {"mode": "Halted"}}, 0),
         ("spec.mode != Halted", {}, 1),
         ("spec.jobs[replicas?] == 0", LISTED, 0),
+        ('2 * metadata.annotations."a.b/c-d"? == 0', {"metadata": {"annotations": {"a.b/c-d": "rack"}}}, 0),
+        ('2 * metadata.annotations."a.b/c-d"? == 0', {"metadata": {"annotations": {"a": "rack"}}}, 2),
+        ('spec."a.b/c".d', {"spec": {"a.b/c": {"d": 4}}}, 4),
         ("spec.jobs[size]", {"spec": {"jobs": [{"size": 1}] * (MAX_ELEMENTS + 1)}}, None),
     ],
 )
@@ -58,6 +61,9 @@ def test_a_number(text: str, obj: Any, number: int | None) -> None:
         ("min(1)", ", is missing before )"),
         ("spec.a == *", "a word or a number"),
         ("a; b", "is none of it"),
+        ('"a.b".c', "is none of it"),
+        ('spec."a b"', "is none of it"),
+        ('spec.""', "is none of it"),
         ("__import__('os')", "is none of it"),
         ("(" * 20 + "1" + ")" * 20, "levels"),
         ("1+" * MAX_LENGTH + "1", "at most"),
@@ -69,7 +75,7 @@ def test_text_that_is_none(text: str, hint: str) -> None:
     assert hint in str(caught.value)
 
 
-@given(st.text(alphabet="ab.01[]()|?*+=! ,min", max_size=30))
+@given(st.text(alphabet='ab.01[]()|?*+=! ,min"/', max_size=30))
 def test_any_text_is_a_number_or_a_message(text: str) -> None:
     try:
         parsed = ObjectNumber(text)

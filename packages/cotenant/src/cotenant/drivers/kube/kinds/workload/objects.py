@@ -14,7 +14,7 @@ from cotenant.model.groups.workload_kind import WorkloadKind, WorkloadState
 
 
 class DeclaredObject(ApiStruct, frozen=True):
-    """Metadata, and the rest undecoded."""
+    """Metadata, and the rest undecoded. An expression reads the annotations, spec and status."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: msgspec.Raw = msgspec.Raw(b"{}")
@@ -37,7 +37,8 @@ def read_declared(declared: WorkloadKind, obj: DeclaredObject) -> WorkloadState:
     meta = obj.metadata
     if not meta.name or not meta.uid:
         raise InvalidInput(declared.kind, f"{meta.namespace}/{meta.name}", "a name and a UID")
-    whole = {"spec": _decoded(obj.spec), "status": _decoded(obj.status)}
+    metadata = {"annotations": meta.annotations or {}}
+    whole = {"metadata": metadata, "spec": _decoded(obj.spec), "status": _decoded(obj.status)}
     minimum = declared.minimum.of(whole) if declared.minimum is not None else None
     return WorkloadState(
         declared,

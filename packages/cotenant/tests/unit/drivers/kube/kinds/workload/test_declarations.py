@@ -12,6 +12,7 @@ import pytest
 from cotenant.drivers.kube.kinds.workload import declarations
 from cotenant.drivers.kube.kinds.workload.declarations import joined, packaged, read_kind, workload_kinds
 from cotenant.drivers.kube.kinds.workload.objects import DeclaredObject, kind_of, read_declared
+from cotenant.drivers.kube.snapshot.declared import numbered
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.workload_kind import WorkloadState
 
@@ -127,6 +128,22 @@ def test_what_a_kind_s_objects_say(
     found = state(kind, group, spec, status)
     assert (found.replicas, found.minimum, found.is_paused, found.ready) == facts
     assert (found.key, found.owned.kind) == ("ml/w", kind)
+
+
+def test_a_group_whose_workers_come_after_their_leader_has_a_node_is_no_gang() -> None:
+    """LeaderWorkerSet's controller creates the workers of an exclusive group once their leader was scheduled."""
+    (declared,) = (one for one in packaged() if one.kind == "LeaderWorkerSet")
+    obj: dict[str, Any] = {
+        "metadata": {
+            "name": "w",
+            "uid": "u",
+            "annotations": {"leaderworkerset.sigs.k8s.io/exclusive-topology": "topology.kubernetes.io/rack"},
+        },
+        "spec": {"leaderWorkerTemplate": {"size": 4}},
+    }
+    found = read_declared(declared, msgspec.json.decode(msgspec.json.encode(obj), type=DeclaredObject))
+    assert (found.replicas, found.minimum) == (4, 0)
+    assert numbered(declared, obj)["status"] == {"replicas": 4, "minimum": 0}, "in a copy as well"
 
 
 def test_an_object_whose_parts_have_another_shape_is_unknown_and_no_error() -> None:
