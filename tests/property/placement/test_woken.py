@@ -1,7 +1,7 @@
 """No pod waits for an event that has happened: whatever changes, each pod that judging everything again would place, or
 would evict for, has been woken.
 
-`python -m tests.property.placement.test_woken FIRST LAST` asks the same of many more worlds.
+`python -m tests.property.placement.test_woken FIRST LAST [varied]` asks the same of many more worlds.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import pytest
 from tests.fakes.cluster.gang_world import cluster, pod, see, settle
 from tests.fakes.cluster.restless_world import RestlessWorld, not_woken
+from tests.fakes.cluster.varied_world import VariedWorld
 
 STEPS = 40
 
@@ -19,9 +20,9 @@ STEPS = 40
 KEPT = (2, 10, 11, 13, 20, 21, 105, 127)
 
 
-def ask(seed: int) -> str:
+def ask(seed: int, kind: type[RestlessWorld] = RestlessWorld) -> str:
     """The first pod that was not woken, and the event; empty = none."""
-    world = RestlessWorld(seed)
+    world = kind(seed)
     for i in range(STEPS):
         world.step()
         found = not_woken(world.cluster, world.now_s)
@@ -47,6 +48,7 @@ def test_the_question_finds_a_pod_that_was_not_woken() -> None:
 
 
 if __name__ == "__main__":
-    wrong = [found for seed in range(int(sys.argv[1]), int(sys.argv[2])) if (found := ask(seed))]
+    world = VariedWorld if sys.argv[3:] == ["varied"] else RestlessWorld
+    wrong = [found for seed in range(int(sys.argv[1]), int(sys.argv[2])) if (found := ask(seed, world))]
     print("\n".join(wrong) or "every pod was woken")
     sys.exit(bool(wrong))
