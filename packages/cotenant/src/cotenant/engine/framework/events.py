@@ -44,7 +44,15 @@ _HELPING = {
     "NodePorts": frozenset({EventKind.NODE_ADDED, EventKind.NODE_CHANGED, EventKind.POD_GONE}),
     "VolumeBinding": frozenset({EventKind.NODE_ADDED, EventKind.NODE_CHANGED, EventKind.POD_GONE}),
     "VolumeRestrictions": frozenset({EventKind.NODE_ADDED, EventKind.NODE_GONE, EventKind.POD_GONE}),
-    "NodeVolumeLimits": frozenset({EventKind.NODE_ADDED, EventKind.NODE_STORAGE, EventKind.POD_GONE}),
+    "NodeVolumeLimits": frozenset(
+        {
+            EventKind.NODE_ADDED,
+            EventKind.NODE_STORAGE,
+            EventKind.POD_ASSIGNED,  # with the same volume: it is attached there then
+            EventKind.POD_CHANGED,
+            EventKind.POD_GONE,
+        }
+    ),
     "VolumeZone": frozenset({EventKind.NODE_ADDED, EventKind.NODE_CHANGED}),
 }
 

@@ -31,7 +31,7 @@ from cotenant.engine.framework.instructions import Evict
 from cotenant.engine.framework.plugin import PluginHost
 from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts
 from cotenant.engine.plugins.quotas.joining import join, may_be_joined
-from cotenant.engine.plugins.quotas.promise import PROMISED_S, REASON, Promise, evictions
+from cotenant.engine.plugins.quotas.promise import PROMISED_S, Promise, evictions
 from cotenant.engine.plugins.quotas.victims import VictimUnit, asked_by, borne_at_once, candidates
 from cotenant.model.groups.quota import QuotaPod
 from cotenant.policy.quota.headroom import HeadroomRules, LimitKind, shortages

@@ -69,8 +69,10 @@ def test_who_comes_while_victims_end_joins() -> None:
     world.terminate(one)
     world.create(pod("second", 2, "q", priority=9))
     two = evicted(world.go(10.0))
-    assert len(two) == 2 and one not in two
-    assert world.quotas.is_kept_for("uid-first") and world.quotas.is_kept_for("uid-second")
+    assert len(two) == 2
+    assert one not in two
+    assert world.quotas.is_kept_for("uid-first")
+    assert world.quotas.is_kept_for("uid-second")
     world.delete(one, *two)
     assert bound(world.go(30.0)) == ["first", "second"]
 
