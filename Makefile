@@ -49,6 +49,7 @@ test-all: test test-long ## every test
 properties: setup ## the properties on new random cases, ROUNDS times; then pods that no event woke, in as many worlds
 	for round in $$(seq $(ROUNDS)); do COTENANT_RANDOM_PROPERTIES=1 $(BIN)/python -m pytest -q -n $(WORKERS) tests/property || exit 1; done
 	$(BIN)/python -m tests.property.placement.test_woken 0 $$((100 * $(ROUNDS)))
+	$(BIN)/python -m tests.property.placement.test_woken 0 $$((100 * $(ROUNDS))) varied
 
 check: setup ## lint, strict types, floors, and the fast tests that need no server
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint types floors

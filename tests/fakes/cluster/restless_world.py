@@ -22,6 +22,7 @@ from cotenant.model.groups.gang import GangMode, GangNotes, PodGroup, PodGroupSt
 from cotenant.model.groups.quota import NAME, PREEMPTIBLE, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import Amounts
 
+_BY_ORDER = frozenset({"LoadAwareScheduling", "InterPodAffinity"})
 PATIENCE_S = 12.0  # longer than the longest back-off
 _RESULTS = (Bind, Preempt, Evict, ReserveNode)
 
@@ -204,8 +205,8 @@ def not_woken(cluster: Cluster, now_s: float) -> dict[str, str]:
                 told = why.get(uid)
                 if told is not None and "keeps what comes free for" in told.message:
                     continue  # until the promise ends by itself
-                if uid in whole and "LoadAwareScheduling" in _filters(told):
-                    continue  # members in another order, each of which raises the load
+                if uid in whole and _BY_ORDER & _filters(told):
+                    continue  # members in another order, each of which raises the load or keeps others away
                 found.setdefault(
                     uid, f"{type(instruction).__name__} {sorted(_filters(told))}: {told.message if told else ''}"
                 )

@@ -16,7 +16,7 @@ from random import Random
 from tests.fakes.cluster.quota_world import World, node, pod, quota
 
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction
-from cotenant.engine.plugins.quotas.preemption import REASON
+from cotenant.engine.plugins.quotas.promise import REASON
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.cluster.observed import DisruptionBudget

@@ -14,7 +14,7 @@ from tests.fakes.cluster.plain_evictions import PlainEvictions, names
 from tests.fakes.cluster.restless_world import not_woken
 
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Preempt
-from cotenant.engine.plugins.quotas.preemption import REASON as BY_QUOTA
+from cotenant.engine.plugins.quotas.promise import REASON as BY_QUOTA
 
 _REST_S = 400.0  # longer than promises, patience with victims and back-offs
 _ROUNDS = 600

@@ -204,7 +204,9 @@ class Cluster(ClusterMeasurements):
 
     def node_storage_seen(self, storage: NodeStorage) -> None:
         """How many volumes a node can attach, or which are attached, has changed."""
-        if self._components.assignments.narrowing.volumes.limits.set_storage(storage):
+        assignments = self._components.assignments
+        if assignments.narrowing.volumes.limits.set_storage(storage):
+            assignments.touched(storage.node)
             self._pods.happened.add(EventKind.NODE_STORAGE)
 
     def report(self, node: str, values: tuple[float, ...]) -> None:

@@ -167,9 +167,10 @@ class Pods:
         if reshaped:
             entry.violation_surcharge = self._surcharge(seen)
             self._components.assignments.replace(entry, before.pod.key)
-            self.happened.add(EventKind.POD_CHANGED)
         else:
             self._components.assignments.update(entry, before)
+        if reshaped or seen.terminating is not before.terminating:  # one that is ending counts in no spread
+            self.happened.add(EventKind.POD_CHANGED)
         if moved:
             self._settle(entry, now_s)
         elif seen.node:

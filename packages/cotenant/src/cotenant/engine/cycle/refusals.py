@@ -44,10 +44,9 @@ class Refusals:
             policy=policy,
             nearest=str(nearest or ""),
         )
-        filters = frozenset(rejection.filter for rejection in explanation.rejections)
         # a reason without an amount is in the headline already
         missing = record.nearest if nearest is not None and (nearest.resource or nearest.figures) else ""
-        return PlacementVerdict(record, record.headline(), filters, missing)
+        return PlacementVerdict(record, record.headline(), explanation.filters, missing)
 
     def brief(self, entry: PodInfo, counts: Int, policy: str, now_s: float) -> PlacementVerdict:
         """Which filters turned nodes down, by the counts of its judgement: what waking needs."""

@@ -55,11 +55,16 @@ class NearestMiss:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why nodes are infeasible: `rejections` over `nodes`, and the nearest miss."""
+    """Why nodes are infeasible: `rejections` over `nodes`, and the nearest miss.
+
+    `filters`: those that rejected nodes. Where a node passes all of them by now, since pods of the same round were
+    placed after this one was refused, whichever did so is not known any more: then all that the pod meets.
+    """
 
     nodes: int
     rejections: tuple[Rejection, ...]
     nearest: NearestMiss | None
+    filters: frozenset[str]
 
     def headline(self) -> str:
         """One line, as kube-scheduler's FitError."""
@@ -96,7 +101,9 @@ class FilterChecks:
                 found[check.plugin, check.reason] = found.get((check.plugin, check.reason), 0) + times
         rejections = tuple(Rejection(name, reason, times) for (name, reason), times in found.items())
         nearest = self.nearest()
-        return Explanation(int(self.here.sum()), rejections, nearest[0] if nearest else None)
+        passes = bool((self.here & (self.misses == 0)).any())
+        filters = {check.plugin for check in self.checks} if passes else {name for name, _ in found}
+        return Explanation(int(self.here.sum()), rejections, nearest[0] if nearest else None, frozenset(filters))
 
     def counted(self) -> Iterator[tuple[FilterCheck, Mask]]:
         """Each result with the rows that count under it."""

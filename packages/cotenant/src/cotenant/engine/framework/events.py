@@ -43,8 +43,16 @@ _HELPING = {
     | {EventKind.POD_ASSIGNED, EventKind.POD_CHANGED, EventKind.POD_GONE, EventKind.NAMESPACE},
     "NodePorts": frozenset({EventKind.NODE_ADDED, EventKind.NODE_CHANGED, EventKind.POD_GONE}),
     "VolumeBinding": frozenset({EventKind.NODE_ADDED, EventKind.NODE_CHANGED, EventKind.POD_GONE}),
-    "VolumeRestrictions": frozenset({EventKind.NODE_ADDED, EventKind.POD_GONE}),
-    "NodeVolumeLimits": frozenset({EventKind.NODE_ADDED, EventKind.NODE_STORAGE, EventKind.POD_GONE}),
+    "VolumeRestrictions": frozenset({EventKind.NODE_ADDED, EventKind.NODE_GONE, EventKind.POD_GONE}),
+    "NodeVolumeLimits": frozenset(
+        {
+            EventKind.NODE_ADDED,
+            EventKind.NODE_STORAGE,
+            EventKind.POD_ASSIGNED,  # with the same volume: it is attached there then
+            EventKind.POD_CHANGED,
+            EventKind.POD_GONE,
+        }
+    ),
     "VolumeZone": frozenset({EventKind.NODE_ADDED, EventKind.NODE_CHANGED}),
 }
 

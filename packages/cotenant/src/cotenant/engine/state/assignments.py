@@ -106,6 +106,10 @@ class Assignments:
     def set_closed(self, name: str, is_closed: bool) -> None:
         """See `Encoder.set_closed`."""
         self.encoder.set_closed(name, is_closed)
+        self.touched(name)
+
+    def touched(self, name: str) -> None:
+        """What a node offers changed, beside its Node object: pods may fit there now, or evict for it."""
         row = self.encoder.node_rows.get(name)
         if row is not None:
             self._touched(row)

@@ -140,6 +140,16 @@ def test_a_metric_without_more_room_wakes_no_pod() -> None:
     assert c.next_s() > 200.0
 
 
+def test_a_pod_that_is_resized_wakes_waiting_pods() -> None:
+    c = cluster(FILTER, node("n"))
+    c.plugins.load_aware.metric_seen(metric("n", 0), 0.0)
+    c.pod_seen(pod("large", 5000, on="n", started_s=1.0), 1.0)
+    c.pod_seen(pod("b", 4000), 2.0)
+    assert "b" in unschedulable(c.decide(2.0))
+    c.pod_seen(pod("large", 500, on="n", started_s=1.0), 3.0)
+    assert binds(c.decide(20.0)) == {"b": "n"}
+
+
 def test_a_pod_that_leaves_wakes_waiting_pods() -> None:
     c = cluster(FILTER, node("n"))
     c.plugins.load_aware.metric_seen(metric("n", 5000), 0.0)

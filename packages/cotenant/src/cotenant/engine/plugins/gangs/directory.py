@@ -41,7 +41,7 @@ class GangDirectory(GangMembership):
     events = MappingProxyType(
         {
             NAME: frozenset(),  # members are missing: whoever comes wakes the gang
-            "GangTopology": NODES | {EventKind.POD_GONE},
+            "GangTopology": NODES | {EventKind.POD_CHANGED, EventKind.POD_GONE},
             "GangResources": frozenset(
                 {EventKind.NODE_ADDED, EventKind.NODE_CHANGED, EventKind.POD_CHANGED, EventKind.POD_GONE}
             ),

@@ -284,10 +284,12 @@ class GangJudging:
                 call(entry)
 
     def _in_order(self, keys: tuple[str, ...], entries: list[PodInfo]) -> list[PodInfo]:
-        """The largest first, and of several gangs the minimum of each before the rest of any: a gang's further members
-        must not take what another cannot do without.
+        """Those for whom pods were evicted first, then the largest: quota that is for one of several must not go to
+        another. Of several gangs the minimum of each before the rest of any: a gang's further members must not take
+        what another cannot do without.
         """
-        ordered = self._largest_first(entries)
+        nominations = self._components.nominations
+        ordered = sorted(self._largest_first(entries), key=lambda entry: entry.seen.uid not in nominations)
         if len(keys) < 2:
             return ordered
         needed, others = self._needed(keys, ordered)

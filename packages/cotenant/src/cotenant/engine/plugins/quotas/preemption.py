@@ -7,6 +7,7 @@ lower-priority pod of that quota must not take the freed amount. Victims are cho
 chosen, so no node is nominated (quota is not tied to a node). The freed amount is kept by a promise instead: while it
 stands, pods of that quota with lower priority are refused. Pods that are alike preempt together, as many of them as
 evictions can admit. A quota has at most one promise; it ends when its pods are admitted or leave, or after PROMISED_S.
+Other pods of the quota join it with victims of their own (joining.py).
 Whoever can do without a pod whose disruption budget is spent does, if whole gangs go instead. Else nobody is evicted:
 the promise keeps what comes free and says what it awaits, whoever is as important and can be helped takes its place,
 and it is tried again when the budget has room. While a pod of the quota is terminating, no further pod is evicted. Pods
@@ -23,35 +24,19 @@ Source: Koordinator's elasticquota/preempt.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from cotenant.engine.framework.instructions import Evict, Victim
+from cotenant.engine.framework.instructions import Evict
 from cotenant.engine.framework.plugin import PluginHost
 from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts
+from cotenant.engine.plugins.quotas.joining import join, may_be_joined
+from cotenant.engine.plugins.quotas.promise import PROMISED_S, Promise, evictions
 from cotenant.engine.plugins.quotas.victims import VictimUnit, asked_by, borne_at_once, candidates
 from cotenant.model.groups.quota import QuotaPod
 from cotenant.policy.quota.headroom import HeadroomRules, LimitKind, shortages
 from cotenant.policy.quota.preemption import preempt
 from cotenant.policy.quota.tree import QuotaTree
-
-REASON = "QuotaPreempted"
-PROMISED_S = 60.0  # afterwards the pod may retry
-
-
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """Freed quota is kept for these pods, which are alike, or for the members of this gang."""
-
-    uids: frozenset[str]
-    name: str  # for messages
-    quota: str
-    priority: int
-    until_s: float
-    victims: Mapping[str, Account]  # by UID
-    gangs: tuple[tuple[str, ...], ...] = ()  # those of them that go as a whole
-    together: bool = False  # a gang: it ends with any of them
-    awaited: tuple[str, ...] = ()  # namespace/name of pods whose budgets allow no disruption now; nobody is evicted
 
 
 class QuotaPreempting:
@@ -79,6 +64,13 @@ class QuotaPreempting:
         self, books: TreeAccounts, alike: Sequence[Account], now_s: float, host: PluginHost
     ) -> tuple[Evict, ...]:
         """As `attempt`, for as many of these pods as possible: equal ones, the first before the others."""
+        standing = self._of.get(alike[0].quota)
+        if standing is not None and may_be_joined(standing, alike):
+            joined = join(standing, books, alike, now_s, host, self._rules)
+            self._of[alike[0].quota] = joined.promise
+            if joined.evicts:
+                self._ready.difference_update(joined.promise.uids)
+                return joined.evicts
         if self._must_wait(books, alike):
             return ()
         least, most = 0, len(alike)
@@ -165,14 +157,7 @@ class QuotaPreempting:
                 continue
             promise = self._of[promise.quota] = replace(_now(promise, going, host), together=together)
             going += promise.victims.values()
-            what = (
-                f"{name} of the same quota {promise.quota} is more important ({promise.priority}) and does not fit "
-                "beside it"
-            )
-            found += [
-                Evict(Victim(victim.uid, victim.entry.seen.pod.key, victim.entry.node), REASON, what)
-                for victim in promise.victims.values()
-            ]
+            found += evictions(name, promise.quota, promise.priority, promise.victims.values())
         return tuple(found)
 
     def _must_wait(self, books: TreeAccounts, accounts: Sequence[Account]) -> bool:
@@ -227,7 +212,14 @@ class QuotaPreempting:
         gangs = tuple(whole[pod.uid] for pod in found.victims if pod.uid in whole)
         victims = {uid: books.members[quota][uid] for uid in uids}
         return Promise(
-            frozenset(entry.uid for entry in accounts), name, quota, priority, now_s + PROMISED_S, victims, gangs
+            frozenset(entry.uid for entry in accounts),
+            name,
+            quota,
+            priority,
+            now_s + PROMISED_S,
+            victims,
+            gangs,
+            least=priority,
         )
 
     def may_try(self, account: Account) -> bool:

@@ -22,7 +22,17 @@ class LoadPlugin(Plugin):
 
     name = NAME
     events = MappingProxyType(
-        {NAME: frozenset({EventKind.NODE_ADDED, EventKind.NODE_CHANGED, EventKind.NODE_LOAD, EventKind.POD_GONE})}
+        {
+            NAME: frozenset(
+                {
+                    EventKind.NODE_ADDED,
+                    EventKind.NODE_CHANGED,
+                    EventKind.NODE_LOAD,
+                    EventKind.POD_CHANGED,  # one that was resized is expected to use less
+                    EventKind.POD_GONE,
+                }
+            )
+        }
     )
 
     def __init__(self, rules: LoadAware) -> None:

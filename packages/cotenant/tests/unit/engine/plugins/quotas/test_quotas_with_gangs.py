@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tests.fakes.cluster.quota_world import World, bound, cpu, evicted, node, pod, quota, told
 
 from cotenant.engine.framework.instructions import Evict, Instruction, Preempt
+from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod
-from cotenant.model.groups.gang import LIGHT_MIN_AVAILABLE, LIGHT_NAME
+from cotenant.model.cluster.taints import Taint
+from cotenant.model.groups.gang import LIGHT_MIN_AVAILABLE, LIGHT_NAME, GangNotes
 from cotenant.model.groups.quota import PREEMPTIBLE
 from cotenant.model.resources import Amounts
 
@@ -264,3 +267,21 @@ def test_nor_two_that_one_budget_lets_go_one_after_another_only() -> None:
     assert len({name[0] for name in first}) == 1
     world.delete(*first)
     assert sorted([*first, *evicted(world.go(60.0))]) == ["g0", "g1", "h0", "h1"]
+
+
+def test_quota_goes_to_the_member_for_whom_a_pod_was_evicted() -> None:
+    """The largest is admitted first otherwise, and fits nowhere, while the room of the other is kept for ever."""
+    world = World(node("n", 1), node("m", 1), node("theirs", 9, taints=(Taint("team", "theirs"),)))
+    world.write(quota("q", 0, 2))
+    world.create(pod("low", 1, on="n"), pod("other", 1, "q", on="m", priority=9))
+    of_gang = Demands(gang=GangNotes("g", 1))
+    world.create(*(replace(pod(f"g-{i}", i + 1, "q", priority=3), demands=of_gang) for i in range(2)))
+    (asked,) = [instruction for instruction in world.go() if isinstance(instruction, Preempt)]
+    assert asked.key == "work/g-0"
+    world.terminate("low")
+    world.go(1.0)
+    world.delete("other")
+    world.cluster.node_gone("m", world.now_s)
+    world.go(10.0)
+    world.delete("low")
+    assert bound(world.go(30.0)) == ["g-0"]
