@@ -30,6 +30,7 @@ def ask(seed: int, kind: type[RestlessWorld] = RestlessWorld) -> str:
             return f"seed {seed}, after event {i} ({world.last}): {found}"
     return ""
 
+
 # For a volume's only user whose node went, a pod of a spread that was ending, a volume that was attached meanwhile, and
 # a pod that is wanted near and came in the same round (2151).
 KEPT_VARIED = (7, 1110, 1127, 2151)

@@ -21,7 +21,7 @@ def deliveries(
     talking: Any, *turns: Any, said: list[bool] | None = None, **options: Any
 ) -> list[tuple[int, list[str], bool]]:
     """What was delivered each time: at which turn of the event loop, what, and whether all counted as listed. `said`:
-    whether the rest of a list was said to be missing then.
+    what was said before each portion of whether more follow.
     """
     told: list[tuple[int, list[str], bool]] = []
     missing = said if said is not None else []
@@ -39,13 +39,13 @@ def deliveries(
 
             def deliver(happened: Any) -> None:
                 told.append((turned, story(list(happened)), reflector.synced))
-                missing.append(reflector.is_handing_on)
 
             reflector = Reflector(
                 client,
                 PODS,
                 deliver,
                 random=lambda: 0.5,
+                handing_on=missing.append,
                 **options,
             )
             tasks = [asyncio.create_task(reflector.run()), asyncio.create_task(count())]

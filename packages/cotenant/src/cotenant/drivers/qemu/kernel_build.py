@@ -127,9 +127,9 @@ def _source(tree: Path, say: Callable[[str], None]) -> tuple[Path, str]:
     """The source of a tree and its pahole, fetched where an earlier build did not leave them."""
     ready = tree / _READY
     if ready.exists():
-        place, pahole = ready.read_text().splitlines()
-        say(f"goes on with {Path(place).name} in {tree}")
-        return Path(place), pahole
+        kept, kept_pahole = ready.read_text().splitlines()
+        say(f"goes on with {Path(kept).name} in {tree}")
+        return Path(kept), kept_pahole
     shutil.rmtree(tree)
     tree.mkdir()
     free = shutil.disk_usage(tree).free

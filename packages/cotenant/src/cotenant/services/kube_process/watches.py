@@ -63,6 +63,7 @@ class Watches:
         self._later_in_portions = later_in_portions
         self._delivered = delivered
         self._reflectors: list[Reflector[Any]] = []
+        self._handing_on: set[Reflector[Any]] = set()  # kept, as a scheduler asks at each turn
 
     def handle(
         self,
@@ -113,6 +114,9 @@ class Watches:
             deliver(happened)
             self._delivered()
 
+        def handing_on(on: bool) -> None:
+            (self._handing_on.add if on else self._handing_on.discard)(reflector)
+
         reflector = Reflector(
             self._client,
             kind,
@@ -125,6 +129,7 @@ class Watches:
             later_in_portions=in_portions and self._later_in_portions,
             first_by=first_by,
             until_open=until_open,
+            handing_on=handing_on,
             absent_s=absent_s,
         )
         self._reflectors.append(reflector)
@@ -177,7 +182,7 @@ class Watches:
     @property
     def is_handing_on(self) -> bool:
         """Whether a part of a list is handed on and the rest is not yet."""
-        return any(reflector.is_handing_on for reflector in self._reflectors)
+        return bool(self._handing_on)
 
     async def wait_synced(self) -> None:
         """Until every kind has been listed once."""

@@ -4,7 +4,7 @@ Problem and rules: see listwatch.py, which decides every step. This loop sends r
 the state machine, and delivers its notifications, in order, in batches of what one chunk held. `deliver` is called in
 the event loop and must not wait: it updates state or puts into a queue. Lists may be delivered in portions, with turns
 of the event loop between them: a million pods are most of a minute, during which probes want answers. Who acts already
-must not do so on half of a later list, and asks `is_handing_on`.
+must not do so on half of a later list, and hears of it by `handing_on`.
 Limits: an error raised by `deliver` ends `run`; errors of the server, or of our credentials, never do: check that they
 work before.
 """
@@ -64,6 +64,7 @@ class Reflector(Generic[T]):
         later_in_portions: bool = False,
         first_by: Callable[[T], float] | None = None,
         until_open: bool = False,
+        handing_on: Callable[[bool], None] = lambda on: None,
         absent_s: float = ABSENT_S,
         watch_s: float = WATCH_S,
         grace_s: float = GRACE_S,
@@ -73,15 +74,16 @@ class Reflector(Generic[T]):
     ) -> None:
         """`optional`: the server may not serve the kind (its definition is not installed), or may not permit reading
         it: then it has no objects, and it is listed again every `absent_s`. `in_portions`: deliver the first list so;
-        nothing that is delivered may act before `synced`. `later_in_portions`: later lists too; nothing may act while
-        `is_handing_on`. `first_by`: the order of the first list. `until_open`: it counts as synced only when its watch
-        is open too. A server that is starting answers a list and refuses the watch for a second or more (429), in which
-        nothing that happens is heard of.
+        nothing that is delivered may act before `synced`. `later_in_portions`: later lists too; `handing_on` is told
+        before each portion whether more of the list follow. `first_by`: the order of the first list. `until_open`: it
+        counts as synced only when its watch is open too. A server that is starting answers a list and refuses the watch
+        for a second or more (429), in which nothing that happens is heard of.
         """
         self.kind = kind
         self._is_open = not until_open
         self._optional = optional
         self._absent_s = absent_s
+        self._handing_on = handing_on
         self._client = client
         self._deliver = deliver
         self._path = kind.path(namespace)
@@ -124,11 +126,6 @@ class Reflector(Generic[T]):
     def synced(self) -> bool:
         """Whether a complete list has been delivered, and where it was asked for, its watch was open once."""
         return self._synced.is_set()
-
-    @property
-    def is_handing_on(self) -> bool:
-        """Whether a part of a list is delivered and the rest is not yet."""
-        return self._machine.is_reporting
 
     async def wait_synced(self) -> None:
         """Until the first complete list has been delivered."""
@@ -252,7 +249,9 @@ class Reflector(Generic[T]):
         """Deliver these, and then what is left of a list, with turns of the event loop in between."""
         self._hand_on(notifications)
         while self._machine.is_reporting:
-            self._hand_on(self._machine.next_portion())
+            portion = self._machine.next_portion()
+            self._handing_on(self._machine.is_reporting)
+            self._hand_on(portion)
             await asyncio.sleep(0)
 
     def _hand_on(self, notifications: list[Notification[T]]) -> None:

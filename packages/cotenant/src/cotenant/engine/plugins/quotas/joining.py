@@ -26,7 +26,7 @@ from cotenant.policy.quota.tree import QuotaTree
 MAX_JOINS = 64
 
 
-class Joined(NamedTuple):
+class JoinOutcome(NamedTuple):
     """The promise afterwards, and the further evictions, none where nobody joined."""
 
     promise: Promise
@@ -52,7 +52,7 @@ def join(
     now_s: float,
     host: PluginHost,
     rules: HeadroomRules,
-) -> Joined:
+) -> JoinOutcome:
     """Let as many of these pods as possible, which are alike, join a promise that they may join."""
     standing = replace(standing, joins=standing.joins + 1)
     quota, members = standing.quota, books.members[standing.quota]
@@ -60,7 +60,7 @@ def join(
     leaving = [account for account in placed if account.uid in standing.victims]
     going = [account for account in leaving if not account.entry.seen.terminating]
     if any(account.entry.seen.terminating and account.uid not in standing.victims for account in placed):
-        return Joined(standing)  # what it frees is nobody's yet
+        return JoinOutcome(standing)  # what it frees is nobody's yet
     tree = _tree_afterwards(books.tree, standing, members, leaving)
     staying = {
         account.uid: account
@@ -80,11 +80,11 @@ def join(
         else:
             least, victims = middle, [members[pod.uid] for pod in found.victims]
     if not victims or not host.bears([account.entry for account in (*going, *victims)], ()):
-        return Joined(standing)
+        return JoinOutcome(standing)
     for account in victims:
         tree.release(quota, account.asked, account.preemptible)
     if any(_may_stay(account, tree, asked_by(alike[:least]), alike[0].preemptible, rules) for account in going):
-        return Joined(standing)
+        return JoinOutcome(standing)
     uids = standing.uids | {account.uid for account in alike[:least]}
     promise = replace(
         standing,
@@ -96,7 +96,7 @@ def join(
         victims={account.uid: account for account in (*leaving, *victims)},
     )
     others = f" and {least - 1} more" if least > 1 else ""
-    return Joined(promise, tuple(evictions(f"{alike[0].entry.seen.pod.key}{others}", quota, priority, victims)))
+    return JoinOutcome(promise, tuple(evictions(f"{alike[0].entry.seen.pod.key}{others}", quota, priority, victims)))
 
 
 def _tree_afterwards(
