@@ -20,6 +20,9 @@ from cotenant.model.decisions.record import DecisionRecord
 
 SETTINGS = EngineSettings(flush_s=300.0)
 ROOM = "a node has room and labels for it"
+ATTACHED = (
+    "when a node is added or can attach more volumes, or a pod is placed or leaves its node, or a placed pod changes"
+)
 
 
 def info(state: SchedulingState = SchedulingState.QUEUED, **more: float) -> PodInfo:
@@ -66,7 +69,7 @@ def test_standings_in_the_queue() -> None:
         ((), f"when {ROOM}"),
         (("NodeResourcesFit",), f"when {ROOM}"),
         (("NodePorts",), "when a node is added or changes, or a pod leaves its node"),
-        (("NodeVolumeLimits",), "when a node is added or can attach more volumes, or a pod leaves its node"),
+        (("NodeVolumeLimits",), ATTACHED),
         (("NodeResourcesFit", "VolumeZone"), f"when {ROOM}, or a node is added or changes"),
         (
             ("PodTopologySpread",),
@@ -118,5 +121,4 @@ def test_a_pod_that_no_node_can_attach_a_volume_for_is_explained() -> None:
     need = VolumeNeed("default/d", ClaimBinding.BOUND, (VolumeOption("pv", None),), attachment=Attachment("csi", "pv"))
     c.pod_seen(pod("x", volumes=(need,)), 0.0)
     c.decide(0.0)
-    words = "when a node is added or can attach more volumes, or a pod leaves its node"
-    assert asked(c, "default/x") == words
+    assert asked(c, "default/x") == ATTACHED

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.prediction.course import Course, CourseSettings, new_course, seen, shape, trust
+from cotenant.policy.prediction.course import Course, CourseSettings, level, new_course, seen, shape, trust
 
 SETTINGS = CourseSettings(day_keep=0.5, week_keep=0.25, day_prior=3.0, week_prior=2.0, trust_keep=0.5, trust_prior=20.0)
 HOUR = 3 * 168 + 29  # the hour 5 of the second day of a week
@@ -21,17 +21,26 @@ def course(*kinds: int) -> Course:
     return new_course(np.array(kinds or (0,), np.int64))
 
 
-def steady(level: float, miss: float, series: int = 1) -> Course:
+def steady(height: float, miss: float, series: int = 1) -> Course:
     """Series that had this level for a day, and missed their course by this much."""
-    return replace(course(*[0] * series), trail=np.full((series, 24), level), miss=np.full(series, miss))
+    return replace(course(*[0] * series), trail=np.full((series, 24), height), miss=np.full(series, miss))
 
 
 def test_a_level_is_the_mean_of_the_hours_that_were_measured() -> None:
-    trail = np.full((3, 24), np.nan)
+    trail = np.full((4, 24), np.nan)
     trail[0, 20:] = (1.0, 2.0, np.nan, 6.0)
-    trail[1, 0] = 4.0
-    found = replace(course(0, 0, 0), trail=trail).level
-    assert (found[:2].tolist(), bool(np.isnan(found[2]))) == ([3.0, 4.0], True)
+    trail[1:3, 0] = 4.0
+    known = replace(course(0, 0, 1, 0), trail=trail)
+    known.day[2, DAY] = (6.0, 3.0)
+    found = level(known, HOUR, SETTINGS)
+    assert (found[:2].tolist(), bool(np.isnan(found[3]))) == ([3.0, 4.0], True)
+    assert found[2] == pytest.approx(4 - (2 - 2 / 24))  # all that is known is an hour that stands 2 above the others
+
+
+def test_a_day_that_is_known_whole_is_its_mean_whatever_its_shape() -> None:
+    known = steady(0.5, 0.1)
+    known.day[0, DAY] = (6.0, 3.0)
+    assert level(known, HOUR, SETTINGS).tolist() == [0.5]
 
 
 def test_a_shape_is_of_the_day_and_what_the_week_adds() -> None:
@@ -64,7 +73,7 @@ def test_shapes_are_believed_as_far_as_they_have_told_what_came() -> None:
 
 def test_the_first_hour_is_a_level_and_the_second_begins_the_shapes() -> None:
     first = seen(course(0, 0), HOUR - 1, np.array([0.4, np.nan]), SETTINGS)
-    assert (first.trail[0, -1], first.level[0]) == (0.4, 0.4)
+    assert (first.trail[0, -1], level(first, HOUR, SETTINGS)[0]) == (0.4, 0.4)
     assert np.isnan(first.miss).all()
     assert not first.day.any()
     assert not first.kind_told.any()
