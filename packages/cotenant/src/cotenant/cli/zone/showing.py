@@ -39,11 +39,19 @@ def inspected(state: JsonObject) -> list[str]:
         use = ""
         if seen:
             late = counted(int(seen["late"]), "late dispatch", "late dispatches")
-            use = f"; {late}, {seen['cpuUs'] / 1e6 / reading['seconds']:.2f} CPUs"
+            use = f"; {late}, {seen['cpuUs'] / 1e6 / reading['seconds']:.2f} CPUs{_felt(seen)}"
         lines.append(f"  {group}: {_row(row)}{use}")
     lines += _scenes(state["scenes"]) if "scenes" in state else []
     lines += [f"  not tried again for {left:.0f} s: {setting}" for setting, left in state["banned"].items()]
     return lines
+
+
+def _felt(seen: JsonObject) -> str:
+    """What a group's objective and its memory and disk say, where they are known."""
+    burn = f", burn rate {seen['burn']:.2f}" if "burn" in seen else ""
+    if "memoryStall" not in seen:
+        return burn
+    return f"{burn}, waited {_percent(seen['memoryStall'])} for memory, {_percent(seen['ioStall'])} for its disk"
 
 
 def monitors(figures: JsonObject) -> list[str]:
@@ -59,8 +67,9 @@ def monitors(figures: JsonObject) -> list[str]:
     exits = "" if back["exits_per_s"] is None else f", {back['exits_per_s']:.0f} exits a second"
     return [
         f"  front end: {_shown(front['runnable'], '')} runnable, {_shown(front['wait_ms'], ' ms')} waited a turn, "
-        f"softirq {_shown(front['softirq_cpus'], ' CPUs')}, pressure of CPU {_percent(front['cpu_pressure'])}, memory "
-        f"{_percent(front['memory_pressure'])}, io {_percent(front['io_pressure'])}",
+        f"softirq {_shown(front['softirq_cpus'], ' CPUs')}, steal {_shown(front['steal_cpus'], ' CPUs')}, pressure of CPU "
+        f"{_percent(front['cpu_pressure'])}, memory {_percent(front['memory_pressure'])}, io "
+        f"{_percent(front['io_pressure'])}",
         f"  back end: vCPUs {back['vcpu_cpus']:.2f} CPUs, {_percent(back['stolen'])} stolen, devices "
         f"{back['device_cpus']:.2f}, virtiofsd {back['share_cpus']:.2f}, vhost {back['vhost_cpus']:.2f}{kicks}{exits}",
     ]

@@ -18,7 +18,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.model.zones.state import ZoneChange
 from cotenant.model.zones.table import ZoneRow
-from cotenant.model.zones.zone_reading import ZoneReading
+from cotenant.model.zones.zone_reading import GroupReading, ZoneReading
 
 if TYPE_CHECKING:  # readers of states need no engine
     from cotenant.engine.zones.scene_memory import SceneMemory
@@ -78,11 +78,19 @@ def _reading(reading: ZoneReading | None) -> JsonObject | None:
         "latePerS": round(reading.late_per_s, 3),
         "batchCpus": round(reading.batch_cpus, 3),
         "burn": None if reading.burn is None else round(reading.burn, 3),
-        "groups": {
-            group.group: {"late": group.late, "worstUs": group.worst_us, "cpuUs": group.cpu_us}
-            for group in reading.groups
-        },
+        "stall": None if reading.stall is None else round(reading.stall, 3),
+        "groups": {group.group: _group(group) for group in reading.groups},
     }
+
+
+def _group(group: GroupReading) -> JsonObject:
+    found: JsonObject = {"late": group.late, "worstUs": group.worst_us, "cpuUs": group.cpu_us}
+    if group.burn is not None:
+        found["burn"] = round(group.burn, 3)
+    if group.resources is not None:
+        found["memoryStall"] = round(group.resources.memory_stall, 3)
+        found["ioStall"] = round(group.resources.io_stall, 3)
+    return found
 
 
 def _change(change: ZoneChange, offset_s: float) -> JsonObject:
