@@ -192,6 +192,10 @@ def test_a_keeper_of_zones_in_virtual_machines_is_another_image_with_more_rights
     assert "privileged" not in without["keeper"]["securityContext"]
     assert found["agent"]["securityContext"] == without["agent"]["securityContext"]
     assert found["keeper"]["resources"]["limits"] == {"memory": "5Gi"}
+    assert found["keeper"]["resources"]["requests"]["memory"] == f"{asked['max_zone_memory_mib'] + 256}Mi"
+    machines = "node.zones=true,node.zoneMachines.enabled=true"
+    less = keeper(f"--set={machines},node.zoneMachines.memoryMib=1024,node.zoneMachines.vcpus=4")
+    assert (less["max_zone_memory_mib"], less["max_zone_vcpus"], less["max_zone_disk_mib"]) == (1024, 4, 8192)
     assert "--zone-signers=/etc/cotenant-zone-signers" in found["keeper"]["args"]
     # what it writes besides the keeper's own: images of machines, and virtiofsd's locks
     read_only = {entry["mountPath"]: entry.get("readOnly", False) for entry in found["keeper"]["volumeMounts"]}
@@ -200,7 +204,7 @@ def test_a_keeper_of_zones_in_virtual_machines_is_another_image_with_more_rights
     }
     volumes = {entry["name"]: entry for entry in spec["volumes"]}
     assert {entry["name"] for entry in found["keeper"]["volumeMounts"]} <= set(volumes)
-    assert volumes["zone-machines"]["emptyDir"] == {"sizeLimit": "8Gi"}
+    assert volumes["zone-machines"]["emptyDir"] == {"sizeLimit": "8192Mi"}
     assert volumes["zone-signers"]["configMap"] == {"name": "zone-keys"}
 
 
@@ -214,6 +218,7 @@ def test_a_keeper_of_zones_in_virtual_machines_is_another_image_with_more_rights
             "name the keeper's image yourself",
         ),
         ("node.zoneMachines.files=zones", "Does not match pattern"),
+        ("node.zoneMachines.memoryMib=64", "Must be greater than or equal to 256"),
     ],
 )
 def test_machines_of_zones_that_cannot_be_are_refused(values: str, expected: str) -> None:

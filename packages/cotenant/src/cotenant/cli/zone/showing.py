@@ -29,6 +29,7 @@ def inspected(state: JsonObject) -> list[str]:
         )
         if "preempt" in vm:
             lines.append(f"  kernel: preempt={vm['preempt'] or 'unknown'}, {vm['hz']} ticks a second")
+        lines += _quotas(vm, state.get("machines", {}))
     lines += monitors(state.get("monitors", {}))
     lines += [_pod(name, pod) for name, pod in state.get("pods", {}).items()]
     reading = state["reading"]
@@ -43,6 +44,22 @@ def inspected(state: JsonObject) -> list[str]:
         lines.append(f"  {group}: {_row(row)}{use}")
     lines += _scenes(state["scenes"]) if "scenes" in state else []
     lines += [f"  not tried again for {left:.0f} s: {setting}" for setting, left in state["banned"].items()]
+    return lines
+
+
+def _quotas(machine: JsonObject, together: JsonObject) -> list[str]:
+    """What a machine may have besides its memory and vCPUs, and all machines of the host against the keeper's most."""
+    lines = []
+    if "diskMib" in machine:
+        cpu = f"{machine['cpuMilli'] / 1000:g} CPUs at most" if machine["cpuMilli"] else "no limit of CPU time"
+        used = f"images take {machine['diskBytes'] / (1 << 20):.0f} of {machine['diskMib']} MiB"
+        lines.append(f"  limits: {cpu}, {used}")
+    if together:
+        memory, vcpus, disk = together["memoryMib"], together["vcpus"], together["diskMib"]
+        lines.append(
+            f"  all machines of this host: {memory[0]} of {memory[1]} MiB, {vcpus[0]} of {vcpus[1]} vCPUs, "
+            f"{disk[0]} of {disk[1]} MiB for images"
+        )
     return lines
 
 
@@ -67,8 +84,8 @@ def monitors(figures: JsonObject) -> list[str]:
     exits = "" if back["exits_per_s"] is None else f", {back['exits_per_s']:.0f} exits a second"
     return [
         f"  front end: {_shown(front['runnable'], '')} runnable, {_shown(front['wait_ms'], ' ms')} waited a turn, "
-        f"softirq {_shown(front['softirq_cpus'], ' CPUs')}, steal {_shown(front['steal_cpus'], ' CPUs')}, pressure of CPU "
-        f"{_percent(front['cpu_pressure'])}, memory {_percent(front['memory_pressure'])}, io "
+        f"softirq {_shown(front['softirq_cpus'], ' CPUs')}, steal {_shown(front['steal_cpus'], ' CPUs')}, "
+        f"pressure of CPU {_percent(front['cpu_pressure'])}, memory {_percent(front['memory_pressure'])}, io "
         f"{_percent(front['io_pressure'])}",
         f"  back end: vCPUs {back['vcpu_cpus']:.2f} CPUs, {_percent(back['stolen'])} stolen, devices "
         f"{back['device_cpus']:.2f}, virtiofsd {back['share_cpus']:.2f}, vhost {back['vhost_cpus']:.2f}{kicks}{exits}",

@@ -33,10 +33,11 @@ from cotenant.services.zones.node_files import OF_CLUSTER, place_of
 from cotenant.services.zones.opening import ZoneSupport, check_host, opened
 from cotenant.services.zones.package_trust import trusted
 from cotenant.services.zones.pods import NAME
+from cotenant.services.zones.quota import ZoneQuota, check_machine, quota_shown
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.state_file import read_state, read_states, remove_state, state_of, write_state
-from cotenant.services.zones.vm_definition import VmDefinition
-from cotenant.services.zones.vm_opening import GROUPS_SUFFIX, MACHINES, check_vm, opened_vm, remove_groups
+from cotenant.services.zones.vm_host_group import GROUPS_SUFFIX, remove_groups
+from cotenant.services.zones.vm_opening import MACHINES, check_vm, opened_vm
 from cotenant.services.zones.zone_files import definition_of
 
 _log = logging.getLogger(__name__)
@@ -44,15 +45,6 @@ STARTED_WITHIN_S = 60.0
 VM_STARTED_WITHIN_S = 200.0
 MAX_FAILURES = 64
 LOCAL_AGENT = "127.0.0.1:10262"
-
-
-@dataclass(frozen=True, slots=True)
-class ZoneQuota:
-    """Most zones, most groups listed by all of them, and most memory of all their virtual machines."""
-
-    zones: int = 8
-    groups: int = 512
-    memory_mib: int = 4096
 
 
 class Opener(Protocol):
@@ -330,10 +322,10 @@ class ZoneHost:
             raise InvalidInput("zone", name, "a zone that does not run yet", "cotenant zone list shows what runs")
         if len(self._zones) >= self._quota.zones:
             raise InvalidInput("zone", name, f"at most {self._quota.zones} zones", f"{', '.join(self._zones)} run")
-        here = [zone.definition for zone in self._zones.values() if zone.definition.vm is None]
+        here = [entry for entry in self._definitions if entry.vm is None]
         listed = {group: entry.zone for entry in here for group in entry.rows()}
         if definition.vm is not None:
-            self._check_vm(definition.vm)
+            self._check_machine(definition, definition.vm.group)
             return
         for group in definition.rows():
             if not any(group == root or group.startswith(f"{root}/") for root in self._roots):
@@ -345,14 +337,14 @@ class ZoneHost:
         if agent is not None and not agent.startswith(("unix:/", "127.0.0.1:", "localhost:", "[::1]:")):
             raise InvalidInput("--agent", agent, "an agent of this host: 127.0.0.1:PORT or unix:/PATH")
 
-    def _check_vm(self, vm: VmDefinition) -> None:
-        used = sum(zone.definition.vm.memory_mib for zone in self._zones.values() if zone.definition.vm is not None)
-        if used + vm.memory_mib > self._quota.memory_mib:
-            raise InvalidInput(
-                "vm.memory_mib", vm.memory_mib, f"at most {self._quota.memory_mib} MiB in all zones", f"{used} are used"
-            )
-        if vm.group and not any(vm.group == root or vm.group.startswith(f"{root}/") for root in self._roots):
-            raise InvalidInput("vm.group", vm.group, f"a group at or below {', '.join(self._roots)} (--root)")
+    def _check_machine(self, definition: ZoneDefinition, group: str) -> None:
+        check_machine(definition, self._definitions, self._quota)
+        if group and not any(group == root or group.startswith(f"{root}/") for root in self._roots):
+            raise InvalidInput("vm.group", group, f"a group at or below {', '.join(self._roots)} (--root)")
+
+    @property
+    def _definitions(self) -> list[ZoneDefinition]:
+        return [running.definition for running in self._zones.values()]
 
     def _named(self, zone: str) -> _Running:
         running = self._zones.get(zone)
@@ -364,7 +356,10 @@ class ZoneHost:
     def _state(self, running: _Running) -> dict[str, object]:
         runner = running.runner
         assert runner is not None
-        return {**state_of(runner.zone, time.monotonic(), time.time(), runner.last), **runner.details}
+        state = {**state_of(runner.zone, time.monotonic(), time.time(), runner.last), **runner.details}
+        if running.definition.vm is not None:
+            state["machines"] = quota_shown(self._definitions, self._quota)
+        return state
 
     def _write(self, running: _Running) -> None:
         try:

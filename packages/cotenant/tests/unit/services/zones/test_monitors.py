@@ -63,7 +63,10 @@ def test_figures_are_of_the_time_between_two_answers() -> None:
     assert (found.interrupts_per_s, found.runnable, found.io_pressure) == (10.0, 3, None)
 
 
-@pytest.mark.parametrize("hostile", [{"waitUs": "9", "slices": None}, {"waitUs": -5, "slices": True}, {"waitUs": 10**400, "slices": 2}, {}])
+@pytest.mark.parametrize(
+    "hostile",
+    [{"waitUs": "9", "slices": None}, {"waitUs": -5, "slices": True}, {"waitUs": 10**400, "slices": 2}, {}],
+)
 def test_what_a_hostile_guest_says_is_no_figure(hostile: dict[str, object]) -> None:
     found = front_end({"waitUs": 1, "slices": 1}, {**hostile, "runnable": "many"}, 1.0)
     assert (found.wait_ms, found.runnable) == (None, None)

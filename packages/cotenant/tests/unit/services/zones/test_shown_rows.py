@@ -18,6 +18,20 @@ def test_threads_with_rows_of_their_own_are_shown() -> None:
     assert shown(stored(ZoneRow(ZoneClass.BATCH))) == "batch, weight own, slice usual us, late above - us"
 
 
+def test_the_limits_of_a_machine_and_of_all_are_shown() -> None:
+    vm = {"kernel": "7.1", "accelerator": "tcg", "cpus": 2, "memoryMib": 512, "bootSeconds": 3.5, "group": "m/box"}
+    vm |= {"cpuMilli": 1500, "diskMib": 2048, "diskBytes": 96 << 20}
+    zone = Zone("box", {"web": ZoneRow(ZoneClass.SERVICE)}, (ZoneSetting(Backend.WEIGHTS),))
+    together = {"memoryMib": [1024, 4096], "vcpus": [3, 16], "diskMib": [2048, 8192]}
+    state = {**state_of(zone, 0.0, 0.0, None), "running": True, "vm": vm, "machines": together}
+    assert inspected(state)[2:4] == [
+        "  limits: 1.5 CPUs at most, images take 96 of 2048 MiB",
+        "  all machines of this host: 1024 of 4096 MiB, 3 of 16 vCPUs, 2048 of 8192 MiB for images",
+    ]
+    del state["machines"]  # of a zone that another version of the keeper wrote
+    assert inspected({**state, "vm": {**vm, "cpuMilli": 0}})[2].startswith("  limits: no limit of CPU time, images")
+
+
 def test_a_reading_has_what_objectives_and_stalls_said_of_each_group() -> None:
     rows = {"web": ZoneRow(ZoneClass.SERVICE), "job": ZoneRow(ZoneClass.BATCH)}
     zone = Zone("shop", rows, (ZoneSetting(Backend.WEIGHTS),))
@@ -25,5 +39,6 @@ def test_a_reading_has_what_objectives_and_stalls_said_of_each_group() -> None:
     state = state_of(zone, 0.0, 0.0, ZoneReading(2.0, (web, GroupReading("job", ZoneClass.BATCH, cpu_us=2_000_000))))
     assert (state["reading"]["burn"], state["reading"]["stall"]) == (2.5, 0.25)
     service, batch = inspected({**state, "running": True})[1:3]
-    assert service.endswith("0 late dispatches, 0.00 CPUs, burn rate 2.50, waited 25.0 % for memory, 12.5 % for its disk")
+    felt = "burn rate 2.50, waited 25.0 % for memory, 12.5 % for its disk"
+    assert service.endswith(f"0 late dispatches, 0.00 CPUs, {felt}")
     assert batch.endswith("0 late dispatches, 1.00 CPUs")
